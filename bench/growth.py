@@ -113,7 +113,9 @@ async def new_rooms_per_s(sandbox: str, count: int = 60) -> float:
 def _two_groups(db: Db, crowd: int, now: int) -> None:
     """`home` answers the quiet room, `loud` many others."""
     groups.add(db, "loud", "loud", "scripted", now)
-    routes.add(db, -1, "room=loud/*", "loud", "loud", "per-thread", False, (None, None), None, "bench", now)
+    routes.add(
+        db, routes.Route(seq=-1, match="room=loud/*", target="loud", folder="loud", created_by="bench", created_at=now)
+    )
     for address in (QUIET, *(f"fake:loud/{number}" for number in range(crowd))):
         rooms.add(db, "fake", address, address, False, PUBLIC, now)
 

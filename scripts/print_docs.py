@@ -3,11 +3,12 @@
 Everything is loaded from the package alone: no home's plug-ins, no home's values.
 """
 
+import json
 import re
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import click
 
@@ -21,6 +22,9 @@ from gatepost.serve.agents import self_id
 from gatepost.serve.agents.management import NAME, make_management_tools
 from gatepost.serve.agents.management_endpoint import PATH
 from gatepost.serve.agents.service import AgentService
+from gatepost.serve.control.contract import OPERATIONS
+from gatepost.serve.control.declaration import list_fields
+from gatepost.serve.control.openapi import make_openapi
 from gatepost.store.migrate import migrate, render_schema
 from gatepost.tools.contract import TOOLS, Tool, ToolScope
 
@@ -167,6 +171,98 @@ def _command(command: click.Command, context: click.Context) -> list[str]:
     return out
 
 
+OPERATIONS_HEAD = """# Operation reference
+
+Printed from the declarations by `make docs`; do not edit. An operation changes or reads the gateway. Its command, the
+control API and the [OpenAPI document](openapi.json) come from one declaration.
+
+- **API:** `POST /v1/ops/<name>` on the control socket, with the arguments as a JSON object. The answer is
+  `{"ok": true, "result": …}` or `{"ok": false, "error": {"kind", "text"}}`. `GET /openapi.json` describes all of it.
+- **Right:** the operator may run every operation. Any other person needs a row of the access list that allows
+  `op:<right>` ([Who may do what](permissions.md#operations)). The scope of the row is the argument marked *scope*, else
+  the root.
+- **Without a gateway:** the command runs the operation itself while no gateway runs."""
+# Operations that a command runs by itself, and those that none runs yet.
+OTHER_COMMANDS = {
+    "acl.rm": "gatepost grant rm",
+    "agent.follow": "gatepost agent attach",
+    "agent.models": "gatepost agent models",
+    "agent.providers": "gatepost agent models",
+    "connect.cancel": "gatepost connect",
+    "connect.keep": "gatepost connect",
+    "connect.try": "gatepost connect",
+    "grant.rm": "gatepost grant rm",
+    "keep.run": "gatepost keep run",
+    "models.check": "gatepost doctor",
+    "panic.off": "gatepost panic",
+    "role.add": "gatepost grant member",
+    "role.rm": "gatepost grant member",
+    "sandbox.walls": "gatepost status",
+    "secret.bindings": "gatepost secret list",
+    "session.list": "gatepost stop",
+    "session.stop": "gatepost stop",
+    "session.stop_all": "gatepost stop",
+    "settings.in_use": "gatepost settings",
+}
+WITHOUT_COMMAND = {"session.close": "the next message of a conversation is enough for the command line"}
+
+
+def find_commands() -> dict[str, list[str]]:
+    """The commands of each operation."""
+    found: dict[str, list[str]] = {name: [path] for name, path in OTHER_COMMANDS.items()}
+    context = click.Context(program, info_name="gatepost")
+    waiting = [(f"gatepost {name}", program.get_command(context, name)) for name in program.list_commands(context)]
+    while waiting:
+        path, command = waiting.pop(0)
+        declared = getattr(command.callback, "operation", None) if command else None
+        if declared is not None:
+            found.setdefault(declared.info.name, []).append(path)
+        if isinstance(command, click.Group):
+            waiting += [(f"{path} {name}", each) for name, each in command.commands.items() if not each.hidden]
+    return found
+
+
+def operations() -> str:
+    out, commands = OPERATIONS_HEAD.splitlines(), find_commands()
+    schemas: dict[str, Any] = make_openapi(OPERATIONS)["components"]["schemas"]
+    subject = ""
+    for name, each in OPERATIONS.items():
+        if subject != (subject := name.partition(".")[0]):
+            out += ["", f"## {subject}"]
+        offline = "works without a gateway" if each.info.offline else "needs a running gateway"
+        shown = ", ".join(f"`{path}`" for path in commands.get(name, ())) or "no command"
+        out += [
+            "",
+            f"### {name}",
+            "",
+            _escape(each.summary),
+            "",
+            f"Right `op:{each.info.right}` · {offline} · {shown}.",
+        ]
+        fields = list_fields(each.args)
+        given = schemas[each.args.__name__]["properties"] if fields else {}
+        if fields:
+            out += ["", "| argument | type | meaning |", "|---|---|---|"]
+        for field in fields:
+            marks = [mark for mark in ("scope", "secret") if getattr(field.spec, mark)]
+            meaning = " ".join([_escape(field.description), *(f"*{mark}*" for mark in marks)])
+            facts = {**given[field.name], "description": meaning}
+            out.append(_parameter(field.name, facts, field.required))
+        out += ["", f"Answer: {_answer(each.result, schemas)}."]
+    return "\n".join(out) + "\n"
+
+
+def _escape(text: str) -> str:
+    return text.replace("<", "&lt;").replace("*", "\\*")
+
+
+def _answer(kind: Any, schemas: dict[str, Any]) -> str:
+    many = get_origin(kind) is list
+    name = (get_args(kind)[0] if many else kind).__name__
+    shown = ", ".join(f"`{field}`" for field in schemas.get(name, {}).get("properties", {})) or "an object"
+    return f"a list of {shown}" if many else shown
+
+
 EXAMPLE = re.compile(r"(<!-- (examples/\w+\.py) -->\n```python\n).*?(```\n)", re.DOTALL)
 
 
@@ -211,6 +307,8 @@ def pages() -> dict[str, str]:
         "tools.md": tools(),
         "mcp.md": mcp(),
         "commands.md": commands(),
+        "operations-reference.md": operations(),
+        "openapi.json": json.dumps(make_openapi(OPERATIONS), indent=1, ensure_ascii=False) + "\n",
         "schema.sql": schema(),
         "security.md": security(),
     }

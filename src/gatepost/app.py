@@ -377,7 +377,6 @@ class Daemon:
             clock=self.clock,
             config=self.config,
             bells=gateway.bells,
-            dispatch=gateway.dispatch,
             stop_session=gateway.sessions.stop,
             obey=gateway.obey,
             halt=gateway.halt,

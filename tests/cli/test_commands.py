@@ -276,8 +276,8 @@ def test_stranger_01_a_stored_route_that_cannot_be_read_any_more_matches_nothing
     run("group", "add", "acme")
     store = connect(home.store)
     match = "text=/(?=look)ahead/"
-    route = (5, match, "acme", "acme", "per-thread", False, (None, None), None, "operator", 1)
-    number = routes.add(SqliteDb(store), *route)
+    route = routes.Route(seq=5, match=match, target="acme", folder="acme", created_by="operator", created_at=1)
+    number = routes.add(SqliteDb(store), route).id
     store.close()
 
     listed = run("route", "list")

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -83,9 +82,19 @@ async def add_route(
     also: bool = False,
     window: tuple[int | None, int | None] = (None, None),
 ) -> None:
-    add = partial(routes.add, window=window, ttl_s=None, by="test", now=gateway.clock.now())
-    folder = parse(target).folder or None
-    await gateway.store.write(lambda db: add(db, seq, match, target, folder, mode, also))
+    route = routes.Route(
+        seq=seq,
+        match=match,
+        target=target,
+        folder=parse(target).folder or None,
+        mode=mode,
+        also=also,
+        window_messages=window[0],
+        window_chars=window[1],
+        created_by="test",
+        created_at=gateway.clock.now(),
+    )
+    await gateway.store.write(routes.add, route)
 
 
 async def until(holds: Callable[[], bool], what: str, timeout: float = 20.0) -> None:

@@ -36,9 +36,9 @@ async def channel() -> FakeChannel:
 async def gateway(tmp_path: Path, channel: FakeChannel) -> AsyncIterator[Gateway]:
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
         await gateway.store.write(groups.add, "acme", "acme", "scripted", 1)
-        await gateway.store.write(
-            routes.add, 1, f"chat_jid={ROOM}", "acme", "acme", "per-thread", False, (None, None), None, "operator", 1
-        )
+        match = f"chat_jid={ROOM}"
+        route = routes.Route(seq=1, match=match, target="acme", folder="acme", created_by="operator", created_at=1)
+        await gateway.store.write(routes.add, route)
         for room in (ROOM, NEIGHBOUR):
             await open_room(gateway, "fake", room)
         yield gateway

@@ -11,7 +11,7 @@ from gatepost.core.errors import Invalid
 from gatepost.core.settings import Config
 from gatepost.sandboxes.contract import trouble_of
 from gatepost.sandboxes.podman import Podman
-from gatepost.serve.agents.agent_spec import AgentSpec as NewAgent
+from gatepost.serve.control.arguments.agents import AgentSpec as NewAgent
 from gatepost.store import audit, egress, ledger, permissions
 from gatepost.store.worktrees import Worktree
 from gatepost.testing.agent_profiles import AGENTS, PATIENCE

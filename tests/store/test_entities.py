@@ -7,7 +7,8 @@ from gatepost.store.port import Db
 
 
 def add_route(db: Db, seq: int, folder: str | None, target: str = "acme") -> int:
-    return routes.add(db, seq, "platform=fake", target, folder, "per-thread", False, (None, None), None, "test", 1)
+    given = routes.Route(seq=seq, match="platform=fake", target=target, folder=folder, created_by="test", created_at=1)
+    return routes.add(db, given).id
 
 
 def test_a_group_is_added_once_and_changed_by_name(db: Db) -> None:

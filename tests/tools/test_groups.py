@@ -329,8 +329,10 @@ async def test_stranger_new_a_room_that_does_not_reach_the_caller_is_not_given_t
     assert await store.read(routes.list_all) == [] and await store.read(groups.get, "acme/eng") is None
     assert not agent.around.home.group("acme/eng").exists()
 
-    route = (1, "platform=terminal", "acme", "acme", "per-thread", False, (None, None), None, "operator", 1)
-    await store.write(routes.add, *route)
+    route = routes.Route(
+        seq=1, match="platform=terminal", target="acme", folder="acme", created_by="operator", created_at=1
+    )
+    await store.write(routes.add, route)
     assert told(await agent.call("register_group", jid="terminal:main", folder="acme/eng"))["registered"]
 
 

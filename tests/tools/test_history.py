@@ -287,8 +287,9 @@ async def test_a_room_that_is_shared_out_shows_each_its_own(tmp_path: Path, stor
 
     def share(db: Db) -> None:
         for sender, folder in (("fake:user/7", "beta"), ("fake:user/8", "acme")):
-            rest = (folder, folder, "per-thread", False, (None, None), None, "operator", 1)
-            routes.add(db, 1, f"sender={sender}", *rest)
+            match = f"sender={sender}"
+            new = routes.Route(seq=1, match=match, target=folder, folder=folder, created_by="operator", created_at=1)
+            routes.add(db, new)
 
     await store.write(share)
     channel = Remembering(

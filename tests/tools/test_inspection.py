@@ -32,7 +32,10 @@ def told(answer: ToolAnswer) -> dict[str, Any]:
 def _route(db: Db, seq: int, match: str, target: str, also: bool = False) -> int:
     if groups.get(db, target) is None:
         groups.add(db, target, target, "scripted", 1)
-    return routes.add(db, seq, match, target, target, "per-thread", also, (None, None), None, "operator", 1)
+    new = routes.Route(
+        seq=seq, match=match, target=target, folder=target, also=also, created_by="operator", created_at=1
+    )
+    return routes.add(db, new).id
 
 
 def _fail(db: Db, folder: str, room: str, reason: str) -> None:
@@ -75,7 +78,7 @@ async def test_arizuko_21_a_route_by_sender_is_passed_over_without_one(tmp_path:
     agent = await GateAgent.create(tmp_path, store, "acme")
 
     def add(db: Db) -> None:
-        routes.add(db, 1, "", "acme/{sender}", None, "per-thread", False, (None, None), None, "operator", 1)
+        routes.add(db, routes.Route(seq=1, match="", target="acme/{sender}", created_by="operator", created_at=1))
         _route(db, 2, "", "acme")
 
     await store.write(add)

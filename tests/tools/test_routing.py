@@ -34,8 +34,9 @@ async def agent(tmp_path: Path, store: SqliteStore) -> GateAgent:
     agent = await GateAgent.create(tmp_path, store, "acme")
     for folder in ("acme/eng", "other"):
         await store.write(groups.add, folder, folder, "", 1)
-    await store.write(routes.add, 1000, "", "acme", "acme", "per-thread", False, (None, None), None, "operator", 1)
-    await store.write(routes.add, 5, "", "other", "other", "per-thread", False, (None, None), None, "operator", 1)
+    for seq, folder in ((1000, "acme"), (5, "other")):
+        route = routes.Route(seq=seq, match="", target=folder, folder=folder, created_by="operator", created_at=1)
+        await store.write(routes.add, route)
     return agent
 
 
@@ -216,7 +217,10 @@ async def test_stranger_new_a_long_list_of_routes_comes_in_pages(agent: GateAgen
     def many(db: Db) -> None:
         for number in range(200):
             match = f"room=r{number}" + "x" * 1900
-            routes.add(db, number, match, "acme", "acme", "per-thread", False, (None, None), None, "operator", 1)
+            given = routes.Route(
+                seq=number, match=match, target="acme", folder="acme", created_by="operator", created_at=1
+            )
+            routes.add(db, given)
 
     await store.write(many)
     first = told(await agent.call("list_routes"))

@@ -36,11 +36,12 @@ def makes_cycle(child: str, parent: str, members: RoleMemberships) -> bool:
 
 
 def covers_action(held: str, wanted: str) -> bool:
-    """`*` is everything; `admin` is `interact` and every tool, not the rest; `mcp:*` is every tool."""
+    """`*` is everything; `admin` is `interact` and every tool, not the rest; `mcp:*` is every tool, `op:*` every
+    operation."""
     if held in ("*", wanted):
         return True
-    tool = wanted.startswith("mcp:")
-    return (held == "admin" and (tool or wanted == "interact")) or (held == "mcp:*" and tool)
+    kind = wanted.partition(":")[0]
+    return held == f"{kind}:*" or (held == "admin" and kind in ("mcp", "interact"))
 
 
 def matches_scope(glob: str, folder: str) -> bool:

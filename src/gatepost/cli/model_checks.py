@@ -32,8 +32,7 @@ def check_models(home: Home, config: Config) -> Iterator[Finding]:
 
 
 def _check_without_keys(home: Home, config: Config) -> list[dict[str, Any]]:
-    from dataclasses import asdict
-
+    from gatepost.core.records import asdict
     from gatepost.serve.control.operations.models import check_endpoints, list_model_uses
 
     later = "whether it takes the key is asked while the gateway runs"

@@ -1,7 +1,7 @@
 """How a command acts on a home: through the daemon if one runs, else itself, under the same lock and with the same
 function. What only reads looks at the store directly."""
 
-import asyncio
+import importlib
 import os
 import time
 from collections.abc import Callable
@@ -15,6 +15,7 @@ from gatepost.core import home_lock, listen_address, settings
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.serve.control.client import TIMEOUT_S, ControlClient
+from gatepost.serve.control.declaration import OperationArgs
 from gatepost.store.port import Db
 from gatepost.store.readonly import read_snapshot
 
@@ -62,6 +63,17 @@ def read_store(home: Home, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
     return read_snapshot(home.store, fn, *args)
 
 
+def read_operation(home: Home, declared: type[OperationArgs], given: dict[str, Any]) -> Any:
+    """Run an operation that only reads, on a snapshot: no gateway is asked, and no lock is held."""
+    from gatepost.core.clock import SystemClock
+    from gatepost.serve.control.contract import OPERATIONS, to_json
+
+    importlib.import_module(declared.__module__.replace(".arguments.", ".operations."))
+    found = OPERATIONS[declared.info.name]
+    assert found.read is not None
+    return to_json(read_store(home, found.read, found.parse(given), SystemClock().now()))
+
+
 def run_operation(
     home: Home, name: str, args: dict[str, Any], *, awake: bool = False, timeout: float = TIMEOUT_S
 ) -> Any:
@@ -83,6 +95,8 @@ def run_operation(
 
 
 def _run_locally(home: Home, name: str, args: dict[str, Any], *, awake: bool) -> Any:
+    import asyncio
+
     from gatepost.core.clock import SystemClock
     from gatepost.core.registry import load_folder, load_package
     from gatepost.serve.control.contract import OPERATIONS
@@ -95,43 +109,33 @@ def _run_locally(home: Home, name: str, args: dict[str, Any], *, awake: bool) ->
         load_folder(home.plugins / "sandboxes", "sandboxes")
         config = settings.load_declared(home.path)  # what it refuses leaves no store behind
         migrate(home.store, SystemClock())
-        asyncio.run(_ensure_defaults(home, config))
-        if awake:
-            return asyncio.run(_run_with_gateway(home, OPERATIONS[name], args))
-        return asyncio.run(_run(home, OPERATIONS[name], args))
+        answer = asyncio.run(_run(home, config, None if awake else OPERATIONS[name], args))
+        return asyncio.run(_run_with_gateway(home, OPERATIONS[name], args)) if awake else answer
 
 
-async def _ensure_defaults(home: Home, config: settings.Config) -> None:
-    """The groups of every gateway, before anything that may fail: a store without them is of no use to the next one."""
-    from gatepost.core.clock import SystemClock
-    from gatepost.flow.groups import ensure_defaults
-    from gatepost.store.sqlite_store import SqliteStore
-
-    store = SqliteStore(home.store, readers=1)
-    try:
-        await ensure_defaults(store, home, SystemClock(), config)
-    finally:
-        store.close()
-
-
-async def _run(home: Home, run: Callable[..., Any], args: dict[str, Any]) -> Any:
+async def _run(home: Home, config: settings.Config, run: Callable[..., Any] | None, args: dict[str, Any]) -> Any:
+    """First the groups of every gateway, before anything that may fail: a store without them is of no use to the next
+    one."""
     from gatepost.core.clock import SystemClock
     from gatepost.core.event_bus import EventBus
+    from gatepost.flow.groups import ensure_defaults
     from gatepost.serve.control.contract import OperationDeps
     from gatepost.store.sqlite_store import SqliteStore
 
     store, clock = SqliteStore(home.store, readers=1), SystemClock()
     try:
-        office = OperationDeps(
-            home=home, store=store, clock=clock, config=settings.load_declared(home.path), bells=EventBus()
-        )
-        return await run(office, args)
+        await ensure_defaults(store, home, clock, config)
+        if run is None:
+            return None
+        config = settings.load_declared(home.path)  # with the settings that were declared since
+        return await run(OperationDeps(home=home, store=store, clock=clock, config=config, bells=EventBus()), args)
     finally:
         store.close()
 
 
 async def _run_with_gateway(home: Home, run: Callable[..., Any], args: dict[str, Any]) -> Any:
     """With a gateway's pieces at hand and none of its flows but the tools: nobody else's work is taken up."""
+    import asyncio
     import io
     from functools import partial
 
@@ -154,7 +158,6 @@ async def _run_with_gateway(home: Home, run: Callable[..., Any], args: dict[str,
             clock=gateway.clock,
             config=config,
             bells=gateway.bells,
-            dispatch=gateway.dispatch,
             try_out=partial(run_trial, gateway.sessions),
         )
         return await run(office, args)

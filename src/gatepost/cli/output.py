@@ -121,6 +121,11 @@ def format_time(at: int | None, zone: tzinfo | None = None) -> str:
     return "-" if at is None else datetime.fromtimestamp(at / 1_000_000, zone).strftime("%Y-%m-%d %H:%M:%S")
 
 
+def format_iso(at: str | None, zone: tzinfo | None = None) -> str:
+    """The same of a moment in RFC 3339."""
+    return "-" if not at else datetime.fromisoformat(at).astimezone(zone).strftime("%Y-%m-%d %H:%M:%S")
+
+
 def format_duration(seconds: float) -> str:
     """A duration as people say it."""
     if seconds < 1:

@@ -22,10 +22,10 @@ def add_row(db: Db, new: AclRow, now: int) -> AclRow:
     """The row as it stands now. Said twice, it is there once."""
     if not new.principal or new.principal.split() != [new.principal]:
         raise Invalid("principal", f"{new.principal!r}; write folder:acme/eng, role:ops, telegram:user/9 or a pattern")
-    tool = new.action.removeprefix("mcp:")
-    named = tool != new.action and tool and (tool == "*" or "*" not in tool)
+    kind, _, name = new.action.partition(":")
+    named = kind in ("mcp", "op") and name and (name == "*" or "*" not in name)
     if not named and new.action not in ("*", "admin", "interact"):
-        raise Invalid("action", f"{new.action!r}; there are: mcp:<tool>, mcp:*, interact, admin, *")
+        raise Invalid("action", f"{new.action!r}; there are: mcp:<tool>, mcp:*, op:<right>, op:*, interact, admin, *")
     if (wrong := judged.find_syntax_error(new)) is not None:
         raise Invalid(*wrong)
     members = acl.list_members(db)

@@ -24,6 +24,7 @@ from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.store import groups, rooms, routes, users
 from gatepost.store.groups import Group
 from gatepost.store.port import Db, Store
+from gatepost.store.routes import Route
 
 ROOT, WORLD = "root", "home"
 DEFAULTS = (ROOT, WORLD)
@@ -133,7 +134,10 @@ def add_defaults(db: Db, now: int) -> bool:
     groups.add(db, ROOT, _NAMES[ROOT], "", now)
     first = groups.add(db, WORLD, _NAMES[WORLD], "", now)
     if first:
-        routes.add(db, DEFAULT_SEQ, "", WORLD, WORLD, "per-thread", False, (None, None), None, "gatepost", now)
+        routes.add(
+            db,
+            Route(seq=DEFAULT_SEQ, match="", target=WORLD, folder=WORLD, created_by="gatepost", created_at=now),
+        )
     for owner in _OWNERS:
         users.add(db, owner, "Owner", now)
         users.add_role(db, owner, "owner", "", "gatepost", now)

@@ -7,27 +7,35 @@ from msgspec import Struct
 
 from gatepost.store.port import Db, quick
 
-COLUMNS = "id, seq, match, target, folder, mode, also, window_messages, window_chars, ttl_s, created_by, created_at"
+DEFAULT_SEQ = 100
 
 
-class Route(Struct, frozen=True):
-    id: int
-    seq: int
+class Route(Struct, frozen=True, kw_only=True):
+    """Fields are columns, in their order."""
+
+    id: int = 0  # 0: not written yet
+    seq: int = DEFAULT_SEQ
     match: str
     target: str
-    folder: str | None
-    mode: str
-    also: bool
-    window_messages: int | None
-    window_chars: int | None
-    ttl_s: int | None
+    folder: str | None = None
+    mode: str = "per-thread"
+    also: bool = False
+    window_messages: int | None = None
+    window_chars: int | None = None
+    ttl_s: int | None = None
     created_by: str
     created_at: int
 
 
+COLUMNS = ", ".join(Route.__struct_fields__)
+_NEW = [name for name in Route.__struct_fields__ if name != "id"]
+_INSERT = f"INSERT INTO routes ({', '.join(_NEW)}) VALUES ({', '.join('?' * len(_NEW))}) RETURNING {COLUMNS}"
+
+
 @lru_cache(maxsize=4096)  # read with every message that comes in, changed rarely
 def _parse_row(row: tuple[Any, ...]) -> Route:
-    return Route(*(*row[:6], bool(row[6]), *row[7:]))
+    found = dict(zip(Route.__struct_fields__, row, strict=True))
+    return Route(**{**found, "also": bool(found["also"])})
 
 
 @quick
@@ -41,26 +49,10 @@ def get(db: Db, route_id: int) -> Route | None:
     return _parse_row(row) if row else None
 
 
-def add(
-    db: Db,
-    seq: int,
-    match: str,
-    target: str,
-    folder: str | None,
-    mode: str,
-    also: bool,
-    window: tuple[int | None, int | None],
-    ttl_s: int | None,
-    by: str,
-    now: int,
-) -> int:
-    """Insert a row that was already judged well-formed. The foreign key refuses a ghost."""
-    rows = db.rows(
-        "INSERT INTO routes (seq, match, target, folder, mode, also, window_messages, window_chars, ttl_s, created_by,"
-        " created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-        (seq, match, target, folder, mode, int(also), *window, ttl_s, by, now),
-    )
-    return int(rows[0][0])
+def add(db: Db, new: Route) -> Route:
+    """Insert a row that was already judged well-formed, and return it with its id. The foreign key refuses a ghost."""
+    (row,) = db.rows(_INSERT, tuple(getattr(new, name) for name in _NEW))
+    return _parse_row(row)
 
 
 def remove(db: Db, route_id: int) -> bool:

@@ -21,6 +21,7 @@ from gatepost.messages.address import safe_segment
 from gatepost.messages.text import clean
 from gatepost.store import groups, rooms, routes, sessions, watchers
 from gatepost.store.port import Db
+from gatepost.store.routes import Route
 from gatepost.tools.contract import Body, ToolCall, run_to_completion, tool
 
 MAX_CHILDREN = setting(
@@ -125,8 +126,8 @@ async def register_group(
         groups.add(db, chosen, called, "", call.now)
         by = f"{routing.MADE_BY}{own}"
         routing.check_route_count(routes.list_all(db), own, [match])
-        route = (DIRECT_SEQ, match, chosen, chosen, "per-thread", False, (None, None), None, by, call.now)
-        routes.add(db, *route)
+        made = Route(seq=DIRECT_SEQ, match=match, target=chosen, folder=chosen, created_by=by, created_at=call.now)
+        routes.add(db, made)
 
     def look(db: Db) -> None:
         check(db)

@@ -14,6 +14,7 @@ from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow.intake import route_targets, routing
 from gatepost.store import groups, routes
 from gatepost.store.port import Db
+from gatepost.store.routes import Route
 from gatepost.tools.contract import ToolCall, tool
 from gatepost.tools.lookup_helpers import RouteInfo, is_own_route, is_visible_route, render_route
 
@@ -205,16 +206,16 @@ def _list_known_folders(db: Db, call: ToolCall) -> set[str]:
 def _add(db: Db, call: ToolCall, wanted: RouteSpec, known: set[str]) -> int:
     """Insert a route that was judged before."""
     folder = route_targets.check(wanted.target, known)
-    return routes.add(
-        db,
-        wanted.seq,
-        wanted.match,
-        wanted.target,
-        folder,
-        wanted.session,
-        wanted.also,
-        (wanted.observe_window_messages, wanted.observe_window_chars),
-        None,
-        f"{routing.MADE_BY}{call.caller.folder}",
-        call.now,
+    new = Route(
+        seq=wanted.seq,
+        match=wanted.match,
+        target=wanted.target,
+        folder=folder,
+        mode=wanted.session,
+        also=wanted.also,
+        window_messages=wanted.observe_window_messages,
+        window_chars=wanted.observe_window_chars,
+        created_by=f"{routing.MADE_BY}{call.caller.folder}",
+        created_at=call.now,
     )
+    return routes.add(db, new).id

@@ -76,7 +76,8 @@ class World:
     ) -> int:
         def add(db: Db) -> int:
             folder = routing.check_route(match, target, mode, [group.folder for group in groups.list_all(db)])
-            return routes.add(db, seq, match, target, folder, mode, also, (None, None), None, "test", NOON)
+            given = {"seq": seq, "match": match, "target": target, "folder": folder, "mode": mode, "also": also}
+            return routes.add(db, routes.Route(**given, created_by="test", created_at=NOON)).id
 
         return await self.store.write(add)
 

@@ -22,7 +22,7 @@ FACTS = routing.make_match_input(
 
 
 def route(match: str = "", target: str = "home", *, seq: int = 10, id: int = 1, also: bool = False) -> Route:
-    return Route(id, seq, match, target, None, "per-thread", also, None, None, None, "test", 0)
+    return Route(id=id, seq=seq, match=match, target=target, also=also, created_by="test", created_at=0)
 
 
 def holds(match: str, facts: MatchInput = FACTS) -> bool:
@@ -190,7 +190,8 @@ def test_deciding_is_total_whatever_is_stored(match: str, target: str, facts: Ma
 
 
 def made(number: int, seq: int, match: str, target: str, by: str = "agent:acme") -> Route:
-    return Route(number, seq, match, target, target.partition("#")[0], "per-thread", False, None, None, None, by, 0)
+    folder = target.partition("#")[0]
+    return Route(id=number, seq=seq, match=match, target=target, folder=folder, created_by=by, created_at=0)
 
 
 def taken(routes: list[Route], room: str = "telegram:group/1") -> list[str]:
@@ -219,7 +220,7 @@ def test_what_the_operator_drops_no_agent_picks_up() -> None:
 
 
 def test_two_worlds_in_one_room_each_keep_their_own() -> None:
-    first = Route(1, 1, "", "acme", "acme", "per-thread", True, None, None, None, "operator", 0)
+    first = Route(id=1, seq=1, match="", target="acme", folder="acme", also=True, created_by="operator", created_at=0)
     second = made(2, 2, "", "other", "operator")
     assert taken([first, second, made(3, 0, "", "acme/eng")]) == ["acme/eng", "other"]
 

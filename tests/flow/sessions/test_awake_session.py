@@ -122,7 +122,9 @@ async def test_stranger_new_rows_that_are_not_projected_yet_are_there_when_they_
 
 def _add_loud(db: Db, now: int) -> None:
     groups.add(db, "loud", "loud", "scripted", now)
-    routes.add(db, -1, "room=loud/*", "loud", "loud", "per-thread", False, (None, None), None, "test", now)
+    routes.add(
+        db, routes.Route(seq=-1, match="room=loud/*", target="loud", folder="loud", created_by="test", created_at=now)
+    )
 
 
 async def test_stranger_23_a_session_that_has_just_worked_stays_while_another_group_wants_all_places(

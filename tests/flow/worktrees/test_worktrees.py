@@ -14,7 +14,7 @@ from gatepost.core.home import Home
 from gatepost.flow.worktrees import sandbox_jobs
 from gatepost.flow.worktrees.worktrees import NewWorktree, SavedBundle
 from gatepost.inside.worktree import without_credentials
-from gatepost.serve.agents.agent_spec import AgentSpec as NewAgent
+from gatepost.serve.control.arguments.agents import AgentSpec as NewAgent
 from gatepost.store import audit, groups, switches, worktrees
 from gatepost.store.worktrees import Worktree
 from gatepost.testing.gateway import running_gateway

@@ -210,7 +210,10 @@ class World:
         for folder in ("other", "home/kid"):
             groups.add(db, folder, folder, "", 1)
         for seq, room, folder in ((1, VICTIM, "other"), (2, KID, "home/kid")):
-            routes.add(db, seq, f"chat_jid={room}", folder, folder, "per-thread", False, (None, None), None, "x", 1)
+            match = f"chat_jid={room}"
+            routes.add(
+                db, routes.Route(seq=seq, match=match, target=folder, folder=folder, created_by="x", created_at=1)
+            )
 
     @asynccontextmanager
     async def gateway(self) -> AsyncIterator[Gateway]:

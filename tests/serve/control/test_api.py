@@ -5,6 +5,7 @@ import http.client
 import json
 import socket
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,39 +18,54 @@ from gatepost.core.home import Home
 from gatepost.core.listen_address import ListenAddress
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
+from gatepost.serve.control import contract
 from gatepost.serve.control.api import LARGEST_BODY, ApiDeps, make_api
 from gatepost.serve.control.client import ControlClient, ControlError
-from gatepost.serve.control.contract import Operation, OperationArgs, OperationDeps, operation
+from gatepost.serve.control.contract import Operation, OperationDeps
+from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.serve.http import HttpServer, bind
 from gatepost.store.sqlite_store import SqliteStore
 
 OPERATIONS: Registry[Operation] = Registry("operation")
+operation = partial(contract.operation, registry=OPERATIONS)
 
 
+@declares("greet", right="test")
 class Greeting(OperationArgs):
     name: str
 
 
-@operation("greet", Greeting, registry=OPERATIONS)
+@declares("forbid", right="test")
+class ForbidArgs(OperationArgs):
+    """No arguments."""
+
+
+@declares("break", right="test")
+class BreakArgs(OperationArgs):
+    """No arguments."""
+
+
+@operation
 async def greet(office: OperationDeps, args: Greeting) -> dict[str, str]:
     return {"said": f"hello {args.name}"}
 
 
-@operation("forbid", OperationArgs, registry=OPERATIONS)
-async def forbid(office: OperationDeps, args: OperationArgs) -> None:
+@operation
+async def forbid(office: OperationDeps, args: ForbidArgs) -> None:
     raise Refused("terminal:eve", "do that")
 
 
-@operation("break", OperationArgs, registry=OPERATIONS)
-async def break_down(office: OperationDeps, args: OperationArgs) -> None:
+@operation
+async def break_down(office: OperationDeps, args: BreakArgs) -> None:
     raise RuntimeError("secret detail")
 
 
+@declares("keep", right="test")
 class Number(OperationArgs):
     number: int
 
 
-@operation("keep", Number, registry=OPERATIONS)
+@operation
 async def keep(office: OperationDeps, args: Number) -> None:
     await office.store.read(lambda db: db.row("SELECT ?", (args.number,)))
 
@@ -105,6 +121,17 @@ async def test_health_status_login_and_shutdown(api: Running) -> None:
 
 async def test_an_operation_is_run_by_its_name(api: Running) -> None:
     assert (await api.ask("post", "/v1/ops/greet", {"name": "Ann"}))["result"] == {"said": "hello Ann"}
+
+
+async def test_the_openapi_document_describes_each_operation(api: Running) -> None:
+    told = await api.ask("get", "/openapi.json")
+
+    method = told["paths"]["/v1/ops/greet"]["post"]
+    assert told["openapi"] == "3.1.0" and {"/v1/health", "/v1/status"} <= set(told["paths"])
+    assert (method["operationId"], method["x-right"]) == ("greet", "op:test")
+    given = told["components"]["schemas"]["Greeting"]
+    assert (given["required"], given["additionalProperties"]) == (["name"], False)
+    assert method["responses"]["default"]["content"]["application/json"]["schema"]["$ref"].endswith("/Error")
 
 
 @pytest.mark.parametrize(

@@ -65,10 +65,10 @@ async def test_a_secret_is_set_listed_used_rotated_and_removed_and_its_value_tol
     assert "xyzzy" not in json.dumps(said)
     assert await desk.get("TOKEN", "acme/eng") is None
     assert await desk.recorded() == [
-        ("secret.set", {"name": "TOKEN", "scope": "folder:acme"}),
-        ("secret.set", {"name": "TOKEN", "scope": "user:fake:user/1"}),
-        ("secret.rotate", {"keep": False}),
-        ("secret.rm", {"name": "TOKEN", "scope": "folder:acme"}),
+        ("secret.set", {"name": "TOKEN", "folder": "acme"}),
+        ("secret.set", {"name": "TOKEN", "user": "fake:user/1"}),
+        ("secret.rotate", {}),
+        ("secret.rm", {"name": "TOKEN", "folder": "acme"}),
     ]
 
 

@@ -247,7 +247,7 @@ async def test_a_stream_from_the_beginning_tells_everything_however_long(site: A
 async def test_stranger_e_a_route_that_an_agent_made_puts_no_room_on_the_owners_page(site: Any) -> None:
     def add(db: Any) -> None:
         for match in ("platform=web room=pay-here", "chat_jid=web:bank"):
-            routes.add(db, 1, match, "drop", None, "per-thread", False, (None, None), None, "agent:acme", 1)
+            routes.add(db, routes.Route(seq=1, match=match, target="drop", created_by="agent:acme", created_at=1))
 
     await site.store.write(add)
     async with site.signed_in() as browser:
@@ -259,7 +259,7 @@ async def test_stranger_e_a_route_that_an_agent_made_puts_no_room_on_the_owners_
 async def test_rooms_are_those_with_messages_and_those_that_a_route_names(site: Any) -> None:
     def add(db: Any) -> None:
         for match in ("platform=web room=ops", "chat_jid=web:acme/eng", "platform=telegram room=x", "room=*"):
-            routes.add(db, 1, match, "drop", None, "per-thread", False, (None, None), None, "operator", 1)
+            routes.add(db, routes.Route(seq=1, match=match, target="drop", created_by="operator", created_at=1))
 
     await site.store.write(add)
     async with site.signed_in() as browser:

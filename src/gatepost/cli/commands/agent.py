@@ -13,11 +13,26 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.exit_codes import CODES, FAILED, get_exit_code
-from gatepost.cli.operation_runner import absolute, control_of, get_worktree_timeout, home_of, run_operation
+from gatepost.cli.operation_command import CommandRun, call_operation, from_operation, with_arguments
+from gatepost.cli.operation_runner import absolute, control_of, get_worktree_timeout, home_of
 from gatepost.cli.program import INTERRUPTED
 from gatepost.core import listen_address
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
+from gatepost.serve.control.arguments.agents import (
+    AgentSpec,
+    AgentTokenArgs,
+    ArchiveAgentArgs,
+    KillAgentArgs,
+    ListAgentsArgs,
+    ListModelsArgs,
+    ListProvidersArgs,
+    PromptAgentArgs,
+    SetAgentModeArgs,
+    ShowAgentArgs,
+    StopAgentArgs,
+    WaitForAgentArgs,
+)
 from gatepost.serve.control.client import TIMEOUT_S
 
 BUSY = ("initializing", "running", "interrupted")
@@ -25,6 +40,7 @@ WAIT_S = 50.0  # one request of a longer wait
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 _AGENT = click.argument("agent")
 _TIMEOUT = click.option("--timeout", type=click.FloatRange(min=0), help="Wait no longer than so many seconds (exit 5).")
+_BACKGROUND = click.option("--background", "-d", is_flag=True, help="Return at once.")
 PLACE = ("cwd", "worktree", "setupState", "notes")  # told of a new one besides what became of it
 
 
@@ -44,61 +60,39 @@ def command() -> None:
 
 
 @command.command(epilog=CODES)
+@with_arguments(AgentSpec)
 @click.argument("prompt", required=False)
-@click.option("--title", default="", help="What it is called.")
-@click.option("--folder", default="", help="The group whose rights, files and budget it has (default: agents).")
-@click.option(
-    "--provider",
-    default="",
-    help="As `gatepost connect` lists them (default: the group's; for the group agents, that of home).",
-)
-@click.option("--model", default="", help="The provider's own if left out; `gatepost agent models` lists them.")
-@click.option("--mode", default="", help="When it asks before it acts; `gatepost agent inspect` shows the modes.")
-@click.option("--cwd", default="", help="Where it starts: a worktree, or a folder of sandbox.mounts_allowed (:rw).")
-@click.option("--worktree", default="", metavar="NAME", help="Make a worktree of the repository --cwd, on this branch.")
-@click.option("--base", default="", help="The branch that the worktree begins from.")
-@click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="To find it by; may be given again.")
-@click.option("--background", "-d", is_flag=True, help="Return at once.")
+@_BACKGROUND
 @_TIMEOUT
-@_JSON
-@click.pass_obj
 def run(
-    home: str | None,
-    /,
-    prompt: str | None,
-    labels: tuple[str, ...],
-    background: bool,
-    timeout: float | None,
-    as_json: bool,
-    **more: str,
+    home: Home, args: dict[str, Any], as_json: bool, prompt: str | None, background: bool, timeout: float | None
 ) -> int:
-    """Make an agent, give it PROMPT (or what stands on stdin), and wait for its answer. Without either it waits for
-    work."""
-    place = home_of(home)
-    if prompt is not None and not prompt.strip():
-        raise Invalid("PROMPT", "is empty; leave it out for an agent that waits for work")
-    if more["worktree"] and not (more["cwd"] and more["base"]):
-        missing = "--base" if more["cwd"] else "--cwd"
-        raise Invalid(
-            missing, "is missing: a worktree is made of a repository (--cwd), from one of its branches (--base)"
-        )
-    if more["base"] and not more["worktree"]:
-        raise Invalid("--base", "is where a new worktree begins; name that with --worktree")
-    if more["cwd"]:
-        more["cwd"] = absolute(Path(more["cwd"]))
+    _check_new(prompt, args)
+    if args["cwd"]:
+        args["cwd"] = absolute(Path(args["cwd"]))
     nothing = prompt is None and (sys.stdin is None or sys.stdin.isatty())
     text = "" if nothing else _text("-" if prompt is None else prompt)
-    given = {"prompt": text, "labels": dict(map(_label, labels)), **more}
-    made = run_operation(
-        place, "agent.create", given, timeout=get_worktree_timeout(place) if more["worktree"] else TIMEOUT_S
-    )
-    if more["worktree"] and not as_json:
+    patience = get_worktree_timeout(home) if args["worktree"] else TIMEOUT_S
+    made = call_operation(home, AgentSpec, {**args, "prompt": text}, patience)
+    if args["worktree"] and not as_json:
         output.print_line(f"it works in {made['cwd']}", error=True)
     for note in () if as_json else made["notes"]:
         output.print_line(note, error=True)
     if background or not text:
         return _print_outcome(made, as_json)
-    return _wait(place, made["agentId"], as_json, timeout, made)
+    return _wait(home, made["agentId"], as_json, timeout, made)
+
+
+def _check_new(prompt: str | None, args: dict[str, Any]) -> None:
+    if prompt is not None and not prompt.strip():
+        raise Invalid("PROMPT", "is empty; leave it out for an agent that waits for work")
+    if args["worktree"] and not (args["cwd"] and args["base"]):
+        missing = "--base" if args["cwd"] else "--cwd"
+        raise Invalid(
+            missing, "is missing: a worktree is made of a repository (--cwd), from one of its branches (--base)"
+        )
+    if args["base"] and not args["worktree"]:
+        raise Invalid("--base", "is where a new worktree begins; name that with --worktree")
 
 
 def _text(given: str) -> str:
@@ -111,23 +105,9 @@ def _text(given: str) -> str:
         raise Invalid("stdin", "is no text in UTF-8") from None
 
 
-def _label(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise Invalid("--label", f"{text!r} is not NAME=VALUE")
-    return name, value
-
-
 @command.command("ls")
-@click.option("--all", "archived", is_flag=True, help="The archived ones, too.")
-@_JSON
-@click.pass_obj
-def list_agents(home: str | None, archived: bool, as_json: bool) -> None:
-    """List them: those that wait for an answer first, then those at work, then the rest, the latest first."""
-    found = run_operation(home_of(home), "agent.list", {"archived": archived})
-    if as_json:
-        output.print_json(found)
-        return
+@from_operation(ListAgentsArgs)
+def list_agents(run: CommandRun, found: list[dict[str, Any]]) -> None:
     rows = [
         (each["agentId"], each["title"] or "-", _status(each), each["type"], each["folder"], each["currentModeId"])
         for each in found
@@ -141,38 +121,20 @@ def _status(agent: dict[str, Any]) -> str:
 
 
 @command.command(epilog=CODES)
-@_AGENT
-@click.argument("prompt")
-@click.option(
-    "--policy",
-    type=click.Choice(("queue", "steer", "interrupt")),
-    default="queue",
-    show_default=True,
-    help="After what runs, into it, or in the place of it and of what waits.",
-)
-@click.option("--background", "-d", is_flag=True, help="Return at once.")
+@with_arguments(PromptAgentArgs)
+@_BACKGROUND
 @_TIMEOUT
-@_JSON
-@click.pass_obj
-def send(
-    home: str | None, agent: str, prompt: str, policy: str, background: bool, timeout: float | None, as_json: bool
-) -> int:
-    """Give AGENT more to do (PROMPT, or with - what stands on stdin), and wait for its answer."""
-    place = home_of(home)
-    told = run_operation(place, "agent.prompt", {"id": agent, "text": _text(prompt), "policy": policy})
-    return _print_outcome(told, as_json) if background else _wait(place, told["agentId"], as_json, timeout)
+def send(home: Home, args: dict[str, Any], as_json: bool, background: bool, timeout: float | None) -> int:
+    told = call_operation(home, PromptAgentArgs, {**args, "text": _text(args["text"])})
+    return _print_outcome(told, as_json) if background else _wait(home, told["agentId"], as_json, timeout)
 
 
 @command.command(epilog=CODES)
-@_AGENT
+@with_arguments(WaitForAgentArgs)
 @_TIMEOUT
-@_JSON
-@click.pass_obj
-def wait(home: str | None, agent: str, timeout: float | None, as_json: bool) -> int:
-    """Wait until AGENT has finished, or asks something."""
-    place = home_of(home)
-    found = run_operation(place, "agent.show", {"id": agent})  # nobody is waited for who is not there
-    return _wait(place, found["agentId"], as_json, timeout)
+def wait(home: Home, args: dict[str, Any], as_json: bool, timeout: float | None) -> int:
+    found = call_operation(home, ShowAgentArgs, args)  # nobody is waited for who is not there
+    return _wait(home, found["agentId"], as_json, timeout)
 
 
 def _wait(place: Home, agent: str, as_json: bool, timeout: float | None, new: dict[str, Any] | None = None) -> int:
@@ -230,7 +192,7 @@ def logs(home: str | None, agent: str, follow: bool, last: int | None, as_json: 
     from gatepost.cli.timeline_renderer import TimelineRenderer, with_input
 
     place, rows = home_of(home), TimelineRenderer()
-    agent, look = run_operation(place, "agent.show", {"id": agent})["agentId"], RetryingCaller(control_of(place))
+    agent, look = call_operation(place, ShowAgentArgs, {"id": agent})["agentId"], RetryingCaller(control_of(place))
     seen: dict[str, Any] = {"after": 0, "status": "", "asked": []}
     if last is not None:
         seen |= {"after": None, "limit": last}
@@ -271,17 +233,10 @@ def attach(home: str | None, agent: str, last: int, timeout: float | None, as_js
 
 
 @command.command()
-@_AGENT
-@_JSON
-@click.pass_obj
-def inspect(home: str | None, agent: str, as_json: bool) -> None:
-    """Everything about AGENT."""
+@from_operation(ShowAgentArgs)
+def inspect(run: CommandRun, told: dict[str, Any]) -> None:
     from gatepost.cli.timeline_renderer import summarize_request
 
-    told = run_operation(home_of(home), "agent.show", {"id": agent})
-    if as_json:
-        output.print_json(told)
-        return
     modes = ", ".join(each["id"] for each in told["availableModes"])
     shown = {**told, "availableModes": modes, "labels": ", ".join(f"{k}={v}" for k, v in told["labels"].items())}
     shown["pendingPermissions"] = "; ".join(
@@ -291,61 +246,43 @@ def inspect(home: str | None, agent: str, as_json: bool) -> None:
     output.print_table(("", ""), [(name, "-" if value in (None, "", []) else value) for name, value in shown.items()])
 
 
-def _add_command(name: str, operation: str, about: str, said: str) -> None:
-    @command.command(name, help=about)
-    @_AGENT
-    @_JSON
-    @click.pass_obj
-    def do(home: str | None, agent: str, as_json: bool) -> None:
-        told = run_operation(home_of(home), operation, {"id": agent})
-        output.print_json(told) if as_json else output.print_line(said.format(**told, agent=agent))
-
-
-_add_command("kill", "agent.kill", "End AGENT for good; what it did and said stays.", "{agent} is ended for good")
-_add_command("archive", "agent.archive", "Put AGENT away until it is given work again.", "{agent} is put away")
+@command.command()
+@from_operation(KillAgentArgs)
+def kill(run: CommandRun, told: dict[str, Any]) -> None:
+    output.print_line(f"{run.args['id']} is ended for good")
 
 
 @command.command()
-@_AGENT
-@_JSON
-@click.pass_obj
-def stop(home: str | None, agent: str, as_json: bool) -> None:
-    """End what AGENT does now, and cancel what waits behind it; it takes further work."""
-    told = run_operation(home_of(home), "agent.stop", {"id": agent})
-    if as_json:
-        output.print_json(told)
-        return
+@from_operation(ArchiveAgentArgs)
+def archive(run: CommandRun, told: dict[str, Any]) -> None:
+    output.print_line(f"{run.args['id']} is put away")
+
+
+@command.command()
+@from_operation(StopAgentArgs)
+def stop(run: CommandRun, told: dict[str, Any]) -> None:
     said = "is stopped, and what waited is cancelled" if told["stopped"] else "has nothing to stop"
     output.print_line(f"{told['agentId']} {said}")
 
 
 @command.command()
-@_AGENT
-@click.argument("mode")
-@_JSON
-@click.pass_obj
-def mode(home: str | None, agent: str, mode: str, as_json: bool) -> None:
-    """Change when AGENT asks before it acts, from its next turn on."""
-    told = run_operation(home_of(home), "agent.mode", {"id": agent, "mode": mode})
-    output.print_json(told) if as_json else output.print_line(f"{told['agentId']} is in mode {told['currentModeId']}")
+@from_operation(SetAgentModeArgs)
+def mode(run: CommandRun, told: dict[str, Any]) -> None:
+    output.print_line(f"{told['agentId']} is in mode {told['currentModeId']}")
 
 
 @command.command()
-@_AGENT
+@with_arguments(AgentTokenArgs)
 @click.option("--file", type=click.Path(path_type=Path, dir_okay=False), help="Write it there (mode 600).")
-@_JSON
-@click.pass_obj
-def token(home: str | None, agent: str, file: Path | None, as_json: bool) -> None:
-    """Make a token by which AGENT is known at /mcp/self, where it sets its title and branch. The one before counts no
-    more. An agent in a sandbox of ours needs none: it is known by its socket."""
+def token(home: Home, args: dict[str, Any], as_json: bool, file: Path | None) -> None:
     if file is None:
-        told = run_operation(home_of(home), "agent.token", {"id": agent})
+        told = call_operation(home, AgentTokenArgs, args)
         output.print_json(told) if as_json else output.print_line(told["token"])
         return
     with _new_file(file) as out:  # first of all: a new token ends the one before
-        told = run_operation(home_of(home), "agent.token", {"id": agent})
+        told = call_operation(home, AgentTokenArgs, args)
         out.write(told["token"] + "\n")
-    url = f"unix:{listen_address.find_control_path(home_of(home))}:/mcp/self"
+    url = f"unix:{listen_address.find_control_path(home)}:/mcp/self"
     shown = {"agentId": told["agentId"], "file": str(file.absolute()), "url": url}
     if as_json:
         output.print_json(shown)
@@ -378,9 +315,8 @@ def _new_file(path: Path) -> Iterator[TextIO]:
 def models(home: str | None, provider: str | None, as_json: bool) -> None:
     """The models of PROVIDER, its default first, in USD for a million tokens. Without one: the providers, and what each
     lacks."""
-    place = home_of(home)
-    name, args = ("agent.models", {"provider": provider}) if provider is not None else ("agent.providers", {})
-    found = run_operation(place, name, args)
+    chosen = ListModelsArgs if provider is not None else ListProvidersArgs
+    found = call_operation(home_of(home), chosen, {"provider": provider} if provider is not None else {})
     if as_json:
         output.print_json(found)
     elif provider is not None:

@@ -7,11 +7,15 @@ import click
 
 from gatepost.access import grants
 from gatepost.cli import output
+from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.cli.operation_runner import home_of, read_store, run_operation
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
+from gatepost.serve.control.arguments.grants import AddAclRowArgs, AddGrantRuleArgs, ListGrantsArgs
+from gatepost.serve.control.declaration import list_declarations
 from gatepost.store import groups
+from gatepost.store.acl import OPERATOR
 
 if TYPE_CHECKING:
     from gatepost.tools.contract import Tool
@@ -35,24 +39,12 @@ def command() -> None:
 _ANYWAY = click.option("--anyway", is_flag=True, help="Also if no such tool, parameter or group is known (yet).")
 
 
-@command.command()
-@click.argument("folder")
-@click.argument("rule")
-@_ANYWAY
-@click.pass_obj
-def add(home: str | None, folder: str, rule: str, anyway: bool) -> None:
-    """Append RULE to the rules of FOLDER."""
-    if not anyway:
-        _check_rule(home_of(home), rule)
-    run_operation(home_of(home), "grant.add", {"folder": folder, "rule": rule})
-    output.print_line(f"{folder}: {rule}")
-
-
-def _check_rule(home: Home, text: str) -> None:
+def _check_rule(home: Home, args: dict[str, Any], anyway: bool) -> dict[str, Any]:
     """A misspelt rule matches nothing, and a denial that matches nothing protects nobody."""
+    text = args["rule"]
     rule = grants.parse(text)
-    if grants.find_syntax_error(text):
-        return  # said by the one who writes it down
+    if anyway or grants.find_syntax_error(text):
+        return args  # said by the one who writes it down
     tool = _check_tool(home, rule.action)
     known = {*tool.listed["inputSchema"]["properties"], "jid"} if tool is not None else set()
     for param in rule.params:
@@ -60,6 +52,14 @@ def _check_rule(home: Home, text: str) -> None:
             raise Invalid(
                 "rule", f"{rule.action} has no parameter {param.name!r}{_render_suggestion(param.name, known)}"
             )
+    return args
+
+
+@command.command()
+@from_operation(AddGrantRuleArgs, prepare=_check_rule)
+@_ANYWAY
+def add(run: CommandRun, made: dict[str, Any], anyway: bool) -> None:
+    output.print_line(f"{made['folder']}: {made['rule']}")
 
 
 def _check_tool(home: Home, name: str) -> "Tool | None":
@@ -84,9 +84,14 @@ def _render_suggestion(name: str, known: Iterable[str]) -> str:
 CLAIMS = ("folder", "tier", "provider", "platform", "room", "topic", "user")
 
 
-def _check_row(home: Home, given: dict[str, Any]) -> None:
+def _check_row(home: Home, given: dict[str, Any], anyway: bool) -> dict[str, Any]:
+    if anyway:
+        return given
     principal, action = given["principal"], given["action"]
     tool = _check_tool(home, action.removeprefix("mcp:")) if action.startswith("mcp:") else None
+    rights = {"op:*", *(f"op:{each.info.right}" for each in list_declarations())} if action.startswith("op:") else ()
+    if rights and action not in rights:
+        raise Invalid("action", f"no operation needs {action!r}{_render_suggestion(action, rights)}")
     for param in grants.parse_params(given["predicate"]) or ():
         if param.name not in CLAIMS:
             raise Invalid("--when", f"nothing is called {param.name!r}{_render_suggestion(param.name, CLAIMS)}")
@@ -106,6 +111,17 @@ def _check_row(home: Home, given: dict[str, Any]) -> None:
         folders = [group.folder for group in read_store(home, groups.list_all)]
         if rest not in folders:
             raise Invalid("principal", f"there is no group {rest!r}{_render_suggestion(rest, folders)}")
+    return given
+
+
+def print_row(run: CommandRun, made: dict[str, Any], anyway: bool) -> None:
+    output.print_line(f"row {made['id']}: {made['effect']} {made['principal']} {made['action']} on {made['scope']}")
+
+
+command.command("allow")(from_operation(AddAclRowArgs, prepare=_check_row, deny=False)(_ANYWAY(print_row)))
+command.command("deny", help="Deny ACTION to PRINCIPAL, whatever else allows it.")(
+    from_operation(AddAclRowArgs, prepare=_check_row, deny=True, grant_option=False, by=OPERATOR)(print_row)
+)
 
 
 @command.command()
@@ -126,60 +142,6 @@ def rm(home: str | None, what: str, rule: str | None) -> None:
     )
 
 
-def _add_row(home: str | None, deny: bool, given: dict[str, Any], anyway: bool) -> None:
-    if not anyway:
-        _check_row(home_of(home), given)
-    made = run_operation(home_of(home), "acl.add", {**given, "deny": deny})
-    output.print_line(f"row {made['id']}: {made['effect']} {made['principal']} {made['action']} on {made['scope']}")
-
-
-_PRINCIPAL = click.argument("principal")
-_ACTION = click.argument("action")
-_SCOPE = click.option("--scope", default="**", show_default=True, help="The groups that it is about, a glob: acme/**")
-_PARAMS = click.option("--params", default="", help="Only for calls that carry this: jid=telegram:*, !topic")
-_WHEN = click.option("--when", default="", help="Only when this is known of the caller: platform=slack, user=…")
-
-
-@command.command()
-@_PRINCIPAL
-@_ACTION
-@_SCOPE
-@_PARAMS
-@_WHEN
-@click.option("--grant-option", is_flag=True, help="They may give it on.")
-@click.option("--by", default="role:operator", show_default=True, help="Who gives it; they must be able to.")
-@_ANYWAY
-@click.pass_obj
-def allow(
-    home: str | None,
-    principal: str,
-    action: str,
-    scope: str,
-    params: str,
-    when: str,
-    grant_option: bool,
-    by: str,
-    anyway: bool,
-) -> None:
-    """Allow ACTION (mcp:<tool>, mcp:*, interact, admin, *) to PRINCIPAL (folder:…, role:…, telegram:user/9 …)."""
-    given = {"principal": principal, "action": action, "scope": scope, "params": params, "predicate": when}
-    _add_row(home, False, {**given, "grant_option": grant_option, "by": by}, anyway)
-
-
-@command.command()
-@_PRINCIPAL
-@_ACTION
-@_SCOPE
-@_PARAMS
-@_WHEN
-@_ANYWAY
-@click.pass_obj
-def deny(home: str | None, principal: str, action: str, scope: str, params: str, when: str, anyway: bool) -> None:
-    """Deny ACTION to PRINCIPAL, whatever else allows it."""
-    given = {"principal": principal, "action": action, "scope": scope, "params": params, "predicate": when}
-    _add_row(home, True, given, anyway)
-
-
 @command.command()
 @click.argument("child")
 @click.argument("role")
@@ -192,17 +154,8 @@ def member(home: str | None, child: str, role: str, remove: bool) -> None:
 
 
 @command.command("list")
-@click.option("--folder", default="", help="Only the rules of this group.")
-@click.option("--json", "as_json", is_flag=True, help="An object: rules, rows, members.")
-@click.pass_obj
-def list_grants(home: str | None, folder: str, as_json: bool) -> None:
-    """Every rule, row and membership."""
-    from gatepost.serve.control.operations.grants import read_grants
-
-    found = read_store(home_of(home), read_grants, folder)
-    if as_json:
-        output.print_json(found)
-        return
+@from_operation(ListGrantsArgs)
+def list_grants(run: CommandRun, found: dict[str, Any]) -> None:
     output.print_table(
         ("folder", "rule", "by"),
         [(each["folder"], each["text"], each["added_by"]) for each in found["rules"]],

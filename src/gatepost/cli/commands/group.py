@@ -5,12 +5,20 @@ from typing import Any
 import click
 
 from gatepost.cli import output
-from gatepost.cli.operation_runner import home_of, read_store, run_operation
+from gatepost.cli.operation_command import CommandRun, from_operation
+from gatepost.cli.operation_runner import read_store
 from gatepost.core import settings
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.home import Home
 from gatepost.core.records import asdict
 from gatepost.core.terminal_text import one_line
+from gatepost.serve.control.arguments.groups import (
+    AddGroupArgs,
+    ListGroupsArgs,
+    RemoveGroupArgs,
+    SetGroupArgs,
+    ShowGroupArgs,
+)
 from gatepost.store import groups
 
 WIDE = 24  # of the names in `group show`
@@ -22,36 +30,16 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("folder")
-@click.option("--name", default="", help="How people call it (default: the last part of FOLDER).")
-@click.option("--provider", default="", help="What drives it (default: the setting sessions.provider).")
-@click.option("--json", "as_json", is_flag=True, help="Print the new group as JSON.")
-@click.pass_obj
-def add(home: str | None, folder: str, name: str, provider: str, as_json: bool) -> None:
-    """Add a group, with AGENTS.md, work.md and skills/ in its folder. FOLDER is its place, like acme/eng."""
-    place = home_of(home)
-    made = run_operation(place, "group.add", {"folder": folder, "name": name, "provider": provider})
-    if as_json:
-        output.print_json(made)
-    else:
-        output.print_line(
-            f"group {made['folder']} (tier {made['tier']}) is in {place.group(folder)}; a route brings it messages"
-        )
+@from_operation(AddGroupArgs)
+def add(run: CommandRun, made: dict[str, Any]) -> None:
+    where = run.home.group(made["folder"])
+    output.print_line(f"group {made['folder']} (tier {made['tier']}) is in {where}; a route brings it messages")
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="A list of objects, one a group.")
-@click.pass_obj
-def list_groups(home: str | None, as_json: bool) -> None:
-    """All groups, by folder."""
-    from gatepost.serve.control.operations.groups import group_to_json
-
-    place = home_of(home)
-    found = [group_to_json(group) for group in read_store(place, groups.list_all)]
-    if as_json:
-        output.print_json(found)
-        return
-    defaults = _defaults(place)
+@from_operation(ListGroupsArgs)
+def list_groups(run: CommandRun, found: list[dict[str, Any]]) -> None:
+    defaults = _defaults(run.home)
     output.print_table(
         ("folder", "tier", "name", "provider", "model", "sandbox"),
         [
@@ -59,7 +47,7 @@ def list_groups(home: str | None, as_json: bool) -> None:
                 each["folder"],
                 each["tier"],
                 each["name"],
-                *_effective_values(_with_inherited_provider(place, each), defaults),
+                *_effective_values(_with_inherited_provider(run.home, each), defaults),
             )
             for each in found
         ],
@@ -106,18 +94,9 @@ def _defaults(home: Home) -> dict[str, str]:
 
 
 @command.command("show")
-@click.argument("folder")
-@click.option("--json", "as_json", is_flag=True, help="The group with its routes, destinations and live sessions.")
-@click.pass_obj
-def show_group(home: str | None, folder: str, as_json: bool) -> None:
-    """One group with what leads to it and what it has going on."""
-    from gatepost.serve.control.operations.groups import read_group_details
-
-    place = home_of(home)
-    group = read_store(place, read_group_details, folder)
-    if as_json:
-        output.print_json(group)
-        return
+@from_operation(ShowGroupArgs)
+def show_group(run: CommandRun, group: dict[str, Any]) -> None:
+    place, folder = run.home, group["folder"]
     defaults = _defaults(place)
     for key in ("folder", "name", "tier", "provider", "model", "sandbox", "window_messages", "window_chars"):
         output.print_line(
@@ -184,28 +163,11 @@ def _render_mount(home: Home, wish: str) -> str:
 
 
 @command.command("set")
-@click.argument("folder")
-@click.argument("values", nargs=-1, required=True, metavar="KEY=VALUE…")
-@click.option("--json", "as_json", is_flag=True, help="Print the changed group as JSON, with notes.")
-@click.pass_obj
-def set_values(home: str | None, folder: str, values: tuple[str, ...], as_json: bool) -> None:
-    """Change a group: name, provider, model, sandbox, window_messages, window_chars, mounts, limits.NAME, options.KEY.
-
-    An empty value is the default. Sandboxes that are awake take it up when they start anew. Another provider clears the
-    model, unless the same command names one.
-
-    limits.memory_mb, limits.cpu_percent (of one processor), limits.processes, limits.turn_s, limits.disk_mb and
-    limits.files hold for the group and those below it that say nothing else, up to what the gateway's settings give.
-
-    mounts=/host/path:/workspace/extra/name[:rw],… shows host folders, as far as sandbox.mounts_allowed lets it.
-    """
-    place, pairs = home_of(home), _parse_pairs(values)
-    changed = run_operation(place, "group.set", {"folder": folder, "values": pairs})
-    if as_json:
-        output.print_json(changed)
-        return
-    for key in pairs:
-        output.print_line(f"group {folder}: {key} is now {one_line(_render_value(place, changed, key))}")
+@from_operation(SetGroupArgs)
+def set_values(run: CommandRun, changed: dict[str, Any]) -> None:
+    folder = changed["folder"]
+    for key in run.args["values"]:
+        output.print_line(f"group {folder}: {key} is now {one_line(_render_value(run.home, changed, key))}")
     for note in changed["notes"]:
         output.print_line(f"group {folder}: {one_line(note)}")
 
@@ -222,32 +184,24 @@ def _render_value(home: Home, changed: dict[str, Any], key: str) -> str:
     return _effective_value(changed, key, _defaults(home))
 
 
-def _parse_pairs(values: tuple[str, ...]) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for each in values:
-        key, equals, value = each.partition("=")
-        if not equals:
-            raise Invalid(each, "is not KEY=VALUE")
-        pairs[key] = value
-    return pairs
+def _check_removal(home: Home, args: dict[str, Any], yes: bool) -> dict[str, Any]:
+    from gatepost.serve.control.operations.groups import check_removable
+
+    check_removable(args["folder"])
+    if not yes:
+        raise Invalid(
+            "", f"removing {args['folder']!r} ends its sessions and takes its routes away; say --yes to do it"
+        )
+    return args
 
 
 @command.command()
-@click.argument("folder")
+@from_operation(RemoveGroupArgs, prepare=_check_removal)
 @click.option("--yes", is_flag=True, help="Really.")
-@click.pass_obj
-def rm(home: str | None, folder: str, yes: bool) -> None:
-    """Remove a group with its routes, sessions, secrets, their folders and media. Its own folder stays, and its
-    messages in the ledger."""
-    from gatepost.serve.control.operations.groups import check_removable
-
-    check_removable(folder)
-    if not yes:
-        raise Invalid("", f"removing {folder!r} ends its sessions and takes its routes away; say --yes to do it")
-    gone: dict[str, Any] = run_operation(home_of(home), "group.rm", {"folder": folder})
+def rm(run: CommandRun, gone: dict[str, Any], yes: bool) -> None:
     removed = gone["removed"]
     output.print_line(
-        f"group {folder} is removed, {gone['closed']} sessions closed;"
+        f"group {gone['folder']} is removed, {gone['closed']} sessions closed;"
         f" with it went {removed['sessions']} session folders, {removed['media']} folders of media"
         f" and {removed['worktrees']} records of worktrees"
     )

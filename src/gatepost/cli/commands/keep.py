@@ -1,6 +1,5 @@
 """`gatepost keep`: how long things are kept, how much there is of each, and removing what is over age now."""
 
-from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ def show_retention(home: str | None, as_json: bool) -> None:
     output.print_table(
         ("what", "kept for", "rows", "over age", f"oldest ({name})"),
         [
-            (each["what"], _days(each["days"]), each["rows"], each["over_age"], _clock(each["oldest"], zone))
+            (each["what"], _days(each["days"]), each["rows"], each["over_age"], output.format_iso(each["oldest"], zone))
             for each in found["rows"]
         ],
         empty="nothing is kept",
@@ -102,10 +101,6 @@ def _read_retention(place: Home) -> dict[str, Any]:
     ]
     shrinks = read_store(place, retention.can_shrink)
     return {"rows": read_store(place, look), "files": files, "store": {"bytes": _store_size(place), "shrinks": shrinks}}
-
-
-def _clock(at: str, zone: tzinfo | None) -> str:
-    return output.format_time(int(datetime.fromisoformat(at).timestamp() * 1_000_000) if at else None, zone)
 
 
 def _days(days: int) -> str:

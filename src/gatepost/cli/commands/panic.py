@@ -5,26 +5,18 @@ from typing import Any
 import click
 
 from gatepost.cli import output
-from gatepost.cli.operation_runner import home_of, run_operation
+from gatepost.cli.operation_command import call_operation, with_arguments
+from gatepost.core.home import Home
+from gatepost.serve.control.arguments.panic import PanicOffArgs, PanicOnArgs
 
 
 @click.command()
+@with_arguments(PanicOnArgs)
 @click.option("--off", is_flag=True, help="Go on: what was kept waiting is worked on.")
-@click.option("--reason", default="", help="For the audit and for whoever looks at the status; rooms are not told.")
-@click.option("--json", "as_json", is_flag=True, help="on, changed, ended, reason, since, durable, why.")
-@click.pass_obj
-def command(home: str | None, off: bool, reason: str, as_json: bool) -> int:
-    """End everything at once, and let nothing start: no sandbox, no model call. Running turns are withdrawn; messages
-    that come meanwhile are accepted and kept.
-
-    It holds over restarts until `gatepost panic --off`, and can be set with the gateway down.
-    """
-    if off and reason:
+def command(home: Home, args: dict[str, Any], as_json: bool, off: bool) -> int:
+    if off and args["reason"]:
         raise click.UsageError("--reason goes with turning it on")
-    place = home_of(home)
-    done: dict[str, Any] = (
-        run_operation(place, "panic.off", {}) if off else run_operation(place, "panic.on", {"reason": reason})
-    )
+    done: dict[str, Any] = call_operation(home, PanicOffArgs if off else PanicOnArgs, {} if off else args)
     ended = f"{done.get('ended', 0)} {'sandbox' if done.get('ended') == 1 else 'sandboxes'} ended"
     if as_json:
         output.print_json(done)

@@ -1,11 +1,15 @@
 """`gatepost permit`: what agents ask before they act."""
 
+from typing import Any
+
 import click
 
 from gatepost.cli import output
-from gatepost.cli.operation_runner import home_of, run_operation
+from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.cli.timeline_renderer import LONGEST_TOLD, list_consequences, summarize_request
 from gatepost.core.errors import Invalid
+from gatepost.core.home import Home
+from gatepost.serve.control.arguments.agents import AnswerRequestArgs, ListRequestsArgs
 
 _WANTS = {"plan": "a plan approved", "question": "an answer"}
 
@@ -16,14 +20,8 @@ def command() -> None:
 
 
 @command.command("ls")
-@click.option("--json", "as_json", is_flag=True, help="A list of objects: agent, request.")
-@click.pass_obj
-def list_requests(home: str | None, as_json: bool) -> None:
-    """List what waits for an answer, the oldest first."""
-    found = run_operation(home_of(home), "permit.list", {})
-    if as_json:
-        output.print_json(found)
-        return
+@from_operation(ListRequestsArgs)
+def list_requests(run: CommandRun, found: list[dict[str, Any]]) -> None:
     rows = [
         (
             each["request"]["id"],
@@ -39,39 +37,26 @@ def list_requests(home: str | None, as_json: bool) -> None:
             output.print_line("\n".join([f"\n{each['request']['id']}:", *(f"  {line}" for line in more)]))
 
 
-_REQUEST = click.argument("request")
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-
-
 @command.command()
-@_REQUEST
-@click.option("--answer", "answers", multiple=True, metavar="TEXT", help="To a question; again for each that it has.")
-@_JSON
-@click.pass_obj
-def allow(home: str | None, request: str, answers: tuple[str, ...], as_json: bool) -> None:
+@from_operation(AnswerRequestArgs, allow=True, message="", interrupt=False)
+def allow(run: CommandRun, told: dict[str, Any]) -> None:
     """Allow it, or answer it if it is a question. REQUEST is an id, the beginning of one, or the agent, if it asks one
     thing only."""
-    told = run_operation(home_of(home), "permit.answer", {"id": request, "allow": True, "answers": list(answers)})
-    if as_json:
-        output.print_json(told)
-        return
-    output.print_line(f"{told['id']} is {'answered' if answers else 'allowed'}")
+    output.print_line(f"{told['id']} is {'answered' if run.args['answers'] else 'allowed'}")
     for line in list_consequences({"input": {}, **told}):
         output.print_line(line.replace("Allowed, it", "It", 1) if not line.startswith(" ") else line)
 
 
+def _add_reason(home: Home, args: dict[str, Any], reason: str | None) -> dict[str, Any]:
+    if reason and args["message"]:
+        raise Invalid("--message", "the reason is there already; say it once")
+    return {**args, "message": reason or args["message"]}
+
+
 @command.command()
-@_REQUEST
+@from_operation(AnswerRequestArgs, prepare=_add_reason, allow=False, answers=[])
 @click.argument("reason", required=False)
-@click.option("--message", default="", help="REASON, said as an option.")
-@click.option("--stop", is_flag=True, help="And end its turn.")
-@_JSON
-@click.pass_obj
-def deny(home: str | None, request: str, reason: str | None, message: str, stop: bool, as_json: bool) -> None:
+def deny(run: CommandRun, told: dict[str, Any], reason: str | None) -> None:
     """Deny it, and say why if you like; the agent goes on without. REQUEST is an id, the beginning of one, or the agent
     that asks."""
-    if reason and message:
-        raise Invalid("--message", "the reason is there already; say it once")
-    args = {"id": request, "allow": False, "message": reason or message, "interrupt": stop}
-    told = run_operation(home_of(home), "permit.answer", args)
-    output.print_json(told) if as_json else output.print_line(f"{told['id']} is denied")
+    output.print_line(f"{told['id']} is denied")

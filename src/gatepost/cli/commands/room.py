@@ -1,11 +1,12 @@
 """`gatepost room`: the chats, and who may speak in each."""
 
+from typing import Any
+
 import click
 
-from gatepost.access.senders import POLICIES
 from gatepost.cli import output
-from gatepost.cli.operation_runner import home_of, read_store, run_operation
-from gatepost.store import rooms
+from gatepost.cli.operation_command import CommandRun, from_operation
+from gatepost.serve.control.arguments.rooms import ListRoomsArgs, RoomPolicyArgs
 
 _MEANING = {
     "strict": "guests are refused",
@@ -20,40 +21,18 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option(
-    "--json", "as_json", is_flag=True, help="A list of objects: instance, address, name, direct, policy, created_at."
-)
-@click.pass_obj
-def list_rooms(home: str | None, as_json: bool) -> None:
-    """Every room that is known: a room is, once somebody was let in there or its policy was set."""
-    from gatepost.serve.control.contract import to_json
-
-    found = read_store(home_of(home), rooms.list_all)
-    if as_json:
-        output.print_json([to_json(each) for each in found])
-        return
+@from_operation(ListRoomsArgs)
+def list_rooms(run: CommandRun, found: list[dict[str, Any]]) -> None:
     output.print_table(
         ("address", "channel", "name", "policy"),
-        [(each.address, each.instance, each.name, each.policy) for each in found],
+        [(each["address"], each["instance"], each["name"], each["policy"]) for each in found],
         empty="no room is known yet",
     )
 
 
 @command.command()
-@click.argument("address")
-@click.argument("policy", type=click.Choice(POLICIES))
-@click.option("--instance", default="", help="The channel's instance (default: named like the platform).")
-@click.option("--json", "as_json", is_flag=True, help="Print instance, address, policy and new as JSON.")
-@click.pass_obj
-def policy(home: str | None, address: str, policy: str, instance: str, as_json: bool) -> None:
-    """Say who may speak in the room ADDRESS, like spool:office. It may be one where nothing was said yet.
-
-    strict: nobody but owners, admins and members. public: everybody. request_approval: as strict, until there are
-    approvals.
-    """
-    told = run_operation(home_of(home), "room.policy", {"address": address, "policy": policy, "instance": instance})
-    if as_json:
-        output.print_json(told)
-        return
+@from_operation(RoomPolicyArgs)
+def policy(run: CommandRun, told: dict[str, Any]) -> None:
     new = "; nothing was said there yet" if told["new"] else ""
-    output.print_line(f"room {told['address']} (channel {told['instance']}) is {policy}: {_MEANING[policy]}{new}")
+    meaning = f"{told['policy']}: {_MEANING[told['policy']]}"
+    output.print_line(f"room {told['address']} (channel {told['instance']}) is {meaning}{new}")

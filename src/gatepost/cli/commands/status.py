@@ -15,6 +15,8 @@ from gatepost.core.records import asdict
 from gatepost.store import audit, groups, ledger, sessions, switches
 from gatepost.store.port import Db
 
+_OF_DAEMON = ("channels", "pressed", "slow_steps", "slowest", "slowest_ms", "busiest", "busiest_ms")
+
 
 @click.command()
 @click.option(
@@ -65,15 +67,9 @@ def read_status(home: Home) -> dict[str, Any]:
             told = control_of(home).get("/v1/status", timeout=5)["result"]
             status |= {
                 "answers": True,
-                "channels": told["channels"],
+                **{name: told[name] for name in _OF_DAEMON},
                 "awake": told["sessions_awake"],
                 "waiting": told["sessions_waiting"],
-                "pressed": told["pressed"],
-                "slow_steps": told["slow_steps"],
-                "slowest": told["slowest"],
-                "slowest_ms": told["slowest_ms"],
-                "busiest": told["busiest"],
-                "busiest_ms": told["busiest_ms"],
                 "sandbox": _parse_sandbox(told["sandbox"], told["sandbox_note"]),
             }
         except GatepostError as error:

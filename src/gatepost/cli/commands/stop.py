@@ -5,9 +5,11 @@ from typing import Any
 import click
 
 from gatepost.cli import output
-from gatepost.cli.operation_runner import home_of, run_operation
+from gatepost.cli.operation_command import call_operation
+from gatepost.cli.operation_runner import home_of
 from gatepost.core.errors import NotFound
 from gatepost.core.home import Home
+from gatepost.serve.control.arguments.sessions import ListSessionsArgs, StopAllSessionsArgs, StopSessionArgs
 
 
 @click.command()
@@ -25,7 +27,7 @@ def command(home: str | None, session: str | None, everything: bool, as_json: bo
         raise click.UsageError("name a SESSION, or say --all")
     place = home_of(home)
     done: list[dict[str, Any]]
-    done = [_stop_one(place, session)] if session else run_operation(place, "session.stop_all", {})
+    done = [_stop_one(place, session)] if session else call_operation(place, StopAllSessionsArgs, {})
     if as_json:
         output.print_json(done)
         return 0
@@ -38,9 +40,9 @@ def command(home: str | None, session: str | None, everything: bool, as_json: bo
 
 
 def _stop_one(place: Home, beginning: str) -> dict[str, Any]:
-    live: list[dict[str, Any]] = run_operation(place, "session.list", {})
+    live: list[dict[str, Any]] = call_operation(place, ListSessionsArgs, {})
     chosen = [each["id"] for each in live if each["id"].startswith(beginning)]
     if len(chosen) != 1:
         raise NotFound("live session", beginning, "several begin like that" if chosen else "")
-    stopped: dict[str, Any] = run_operation(place, "session.stop", {"id": chosen[0]})
+    stopped: dict[str, Any] = call_operation(place, StopSessionArgs, {"id": chosen[0]})
     return stopped

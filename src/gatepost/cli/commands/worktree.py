@@ -7,11 +7,19 @@ from typing import Any
 import click
 
 from gatepost.cli import output
-from gatepost.cli.operation_runner import absolute, get_worktree_timeout, home_of, run_operation
+from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
+from gatepost.cli.operation_runner import absolute, get_worktree_timeout
 from gatepost.core.errors import Invalid
-
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-_WORKTREE = click.argument("worktree")
+from gatepost.core.home import Home
+from gatepost.serve.control.arguments.worktrees import (
+    ArchiveWorktreeArgs,
+    CreateWorktreeArgs,
+    ListWorktreesArgs,
+    SaveWorktreeArgs,
+    SetUpWorktreeArgs,
+    ShowWorktreeArgs,
+    TrustWorktreeArgs,
+)
 
 
 @click.group()
@@ -30,101 +38,76 @@ def command() -> None:
     """
 
 
-@command.command()
-@click.argument("name", required=False, default="")
-@click.option(
-    "--from",
-    "source",
-    required=True,
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="The repository.",
-)
-@click.option("--base", default="", help="The branch that the new one begins from (default: its current one).")
-@click.option("--branch", default="", help="A branch that there is, instead of a new one.")
-@click.option("--pr", type=click.IntRange(min=1), help="A pull request, instead of either.")
-@click.option("--folder", default="", help="The group in whose sandboxes git and the setup run (default: agents).")
-@_JSON
-@click.pass_obj
-def create(
-    home: str | None, name: str, source: Path, base: str, branch: str, pr: int | None, folder: str, as_json: bool
-) -> int:
-    """Make a worktree on a new branch NAME, on a branch that there is, or on a pull request."""
-    if not name and not branch and not pr:
+def _check_new(home: Home, args: dict[str, Any]) -> dict[str, Any]:
+    if not args["name"] and not args["branch"] and not args["pr"]:
         raise Invalid("NAME", "say the name of a new branch, or --branch or --pr")
-    if name and (branch or pr):
+    if args["name"] and (args["branch"] or args["pr"]):
         raise Invalid("NAME", "is for a new branch; with --branch or --pr the worktree is named after that")
-    given = {"source": absolute(source), "name": name, "base": base, "branch": branch}
-    return _print_worktree(
-        _run_in_worktree(home, "worktree.create", {**given, "pr": pr or 0, "folder": folder}), as_json
+    source = click.Path(exists=True, file_okay=False).convert(args["source"], None, click.get_current_context())
+    return {**args, "source": absolute(Path(str(source)))}
+
+
+def _get_setup_code(told: dict[str, Any]) -> int:
+    return 1 if told["setupState"] == "failed" else 0
+
+
+def print_worktree(run: CommandRun, told: dict[str, Any]) -> None:
+    gone = told["state"] == "archived"
+    output.print_line(f"{told['name']}  " + (f"put away at {told['archivedAt']}" if gone else told["worktreePath"]))
+    began = "" if told["base"] == told["branchName"] else f", from {told['base']}"
+    output.print_line(f"branch {told['branchName']}{began} of {told['source']}")
+    if not gone:
+        _print_setup(told)
+    if told["bundle"] is not None:
+        output.print_line(f"what was saved of it is in {told['bundle']}")
+        _print_bundle_commands(told)
+    elif gone:
+        output.print_line("nothing of it was saved")
+
+
+command.command("create")(
+    from_operation(CreateWorktreeArgs, prepare=_check_new, timeout=get_worktree_timeout, exit_code=_get_setup_code)(
+        print_worktree
     )
+)
+command.command("show")(from_operation(ShowWorktreeArgs, archived=True)(print_worktree))
+command.command("setup")(
+    from_operation(SetUpWorktreeArgs, timeout=get_worktree_timeout, exit_code=_get_setup_code)(print_worktree)
+)
 
 
 @command.command("ls")
-@click.option("--all", "archived", is_flag=True, help="The archived ones, too.")
-@_JSON
-@click.pass_obj
-def list_worktrees(home: str | None, archived: bool, as_json: bool) -> None:
-    """List them, the newest first."""
-    found = run_operation(home_of(home), "worktree.list", {"archived": archived})
-    if as_json:
-        output.print_json(found)
-        return
+@from_operation(ListWorktreesArgs)
+def list_worktrees(run: CommandRun, found: list[dict[str, Any]]) -> None:
     rows = [(each["name"], each["branchName"], each["state"], each["setupState"], each["source"]) for each in found]
     output.print_table(("worktree", "branch", "state", "setup", "from"), rows, empty="there are no worktrees")
 
 
-@command.command("show")
-@_WORKTREE
-@_JSON
-@click.pass_obj
-def show_one(home: str | None, worktree: str, as_json: bool) -> None:
-    """Where it lies, which branch it is on, what its setup said, and what was saved of it. Of an archived one, too."""
-    _print_worktree(run_operation(home_of(home), "worktree.show", {"name": worktree, "archived": True}), as_json)
-
-
 @command.command()
-@_WORKTREE
-@click.pass_obj
-def path(home: str | None, worktree: str) -> None:
+@from_operation(ShowWorktreeArgs, archived=False)
+def path(run: CommandRun, told: dict[str, Any]) -> None:
     """Print its folder, and nothing else."""
-    output.print_line(run_operation(home_of(home), "worktree.show", {"name": worktree})["worktreePath"])
+    output.print_line(told["worktreePath"])
 
 
-@command.command()
-@_WORKTREE
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@_JSON
-@click.pass_obj
-def trust(home: str | None, worktree: str, yes: bool, as_json: bool) -> int:
-    """Let the repository's setup run: shows its commands, asks, runs them, and from then on runs exactly these in every
-    worktree of that repository."""
-    found = run_operation(home_of(home), "worktree.show", {"name": worktree})
+def _confirm_trust(home: Home, args: dict[str, Any], yes: bool) -> dict[str, Any]:
+    found = call_operation(home, ShowWorktreeArgs, args)
     if not yes and not _confirm_setup(found):
         output.print_line("not trusted; nothing was run", error=True)
-        return 1
-    return _print_worktree(_run_in_worktree(home, "worktree.trust", {"name": found["name"]}), as_json)
+        raise click.exceptions.Exit(1)
+    return {"name": found["name"]}
 
 
 @command.command()
-@_WORKTREE
-@_JSON
-@click.pass_obj
-def setup(home: str | None, worktree: str, as_json: bool) -> int:
-    """Run its trusted setup again."""
-    return _print_worktree(_run_in_worktree(home, "worktree.setup", {"name": worktree}), as_json)
+@from_operation(TrustWorktreeArgs, prepare=_confirm_trust, timeout=get_worktree_timeout, exit_code=_get_setup_code)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def trust(run: CommandRun, told: dict[str, Any], yes: bool) -> None:
+    print_worktree(run, told)
 
 
 @command.command()
-@_WORKTREE
-@_JSON
-@click.pass_obj
-def save(home: str | None, worktree: str, as_json: bool) -> None:
-    """Bundle what was done in it: its new commits, and what is not committed yet. Of an archived one: where its bundle
-    is."""
-    told = _run_in_worktree(home, "worktree.save", {"name": worktree})
-    if as_json:
-        output.print_json(told)
-        return
+@from_operation(SaveWorktreeArgs, timeout=get_worktree_timeout)
+def save(run: CommandRun, told: dict[str, Any]) -> None:
     gone = told["state"] == "archived"
     if told["bundle"] is None:
         name = told["name"]
@@ -139,18 +122,9 @@ def save(home: str | None, worktree: str, as_json: bool) -> None:
 
 
 @command.command()
-@_WORKTREE
-@click.option("--discard", is_flag=True, help="Throw away what was done in it, instead of saving it.")
-@_JSON
-@click.pass_obj
-def archive(home: str | None, worktree: str, discard: bool, as_json: bool) -> None:
-    """Put it away, with the agents that work in it. What was done in it is saved as a bundle first; what git ignores is
-    not."""
-    told = _run_in_worktree(home, "worktree.archive", {"name": worktree, "discard": discard})
-    if as_json:
-        output.print_json(told)
-        return
-    if discard:
+@from_operation(ArchiveWorktreeArgs, timeout=get_worktree_timeout)
+def archive(run: CommandRun, told: dict[str, Any]) -> None:
+    if run.args["discard"]:
         output.print_line(f"{told['name']} is put away; what was done in it is thrown away")
     elif told["bundle"] is None:
         output.print_line(f"{told['name']} is put away; there was nothing to save")
@@ -159,11 +133,6 @@ def archive(home: str | None, worktree: str, discard: bool, as_json: bool) -> No
         _print_bundle_commands(told)
     if told["trouble"]:
         output.print_line(told["trouble"], error=True)
-
-
-def _run_in_worktree(home: str | None, name: str, given: dict[str, Any]) -> Any:
-    place = home_of(home)
-    return run_operation(place, name, given, timeout=get_worktree_timeout(place))
 
 
 def _confirm_setup(found: dict[str, Any]) -> bool:
@@ -186,25 +155,6 @@ def _confirm_setup(found: dict[str, Any]) -> bool:
 
 def _print_bundle_commands(told: dict[str, Any]) -> None:
     output.print_line(f"take it into your repository, and look at it there:\n  {told['fetch']}\n  {told['look']}")
-
-
-def _print_worktree(told: dict[str, Any], as_json: bool) -> int:
-    """As it stands; 1 if its setup failed."""
-    if as_json:
-        output.print_json(told)
-    else:
-        gone = told["state"] == "archived"
-        output.print_line(f"{told['name']}  " + (f"put away at {told['archivedAt']}" if gone else told["worktreePath"]))
-        began = "" if told["base"] == told["branchName"] else f", from {told['base']}"
-        output.print_line(f"branch {told['branchName']}{began} of {told['source']}")
-        if not gone:
-            _print_setup(told)
-        if told["bundle"] is not None:
-            output.print_line(f"what was saved of it is in {told['bundle']}")
-            _print_bundle_commands(told)
-        elif gone:
-            output.print_line("nothing of it was saved")
-    return 1 if told["setupState"] == "failed" else 0
 
 
 def _print_setup(told: dict[str, Any]) -> None:

@@ -8,8 +8,9 @@ from gatepost.flow.sessions.extra_mounts import may_write
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.start_folder import find_start_folder
 from gatepost.flow.worktrees.worktrees import NewWorktree as NewWorktree
-from gatepost.serve.agents.agent_spec import AgentSpec, check_path
+from gatepost.serve.agents.agent_spec import check_path
 from gatepost.serve.agents.modes import check_mode
+from gatepost.serve.control.arguments.agents import AgentSpec
 from gatepost.serve.control.operations.groups import check_provider
 from gatepost.store import groups, sessions
 from gatepost.store.agents import NewAgent

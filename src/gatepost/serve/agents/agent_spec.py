@@ -5,26 +5,8 @@ from pathlib import Path
 
 from gatepost.core.errors import Invalid
 from gatepost.messages.text import clean, one_line
-from gatepost.serve.control.contract import OperationArgs
 
 LONGEST_TITLE, LONGEST_PROMPT, MOST_LABELS = 60, 1_000_000, 50
-
-
-class AgentSpec(OperationArgs, frozen=True):
-    """An agent to be made, whoever asks for it."""
-
-    prompt: str = ""
-    folder: str = ""
-    provider: str = ""
-    model: str = ""
-    mode: str = ""
-    title: str = ""
-    labels: dict[str, str] | None = None
-    parent: str = ""
-    notify: bool = False
-    cwd: str = ""  # on the host; '': it starts in its group's folder
-    worktree: str = ""  # a new one of the repository `cwd`, on a branch of this name
-    base: str = ""
 
 
 def check_title(text: str, *, empty_ok: bool = False) -> str:

@@ -12,11 +12,12 @@ from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid
 from gatepost.core.registry import Registry
 from gatepost.inside.provider_spec import Mode
-from gatepost.serve.agents.agent_spec import AgentSpec
+from gatepost.serve.agents.derived_tools import with_fields_of
 from gatepost.serve.agents.providers import ModelInfo, ProviderInfo
 from gatepost.serve.agents.service import AgentService
 from gatepost.serve.agents.views import AgentSnapshot, PendingRequest, WaitOutcome
 from gatepost.serve.agents.worktrees import add_worktree_tools
+from gatepost.serve.control.arguments.agents import AgentSpec
 from gatepost.tools.contract import Body, Tool, ToolCall, tool
 
 NAME = "gatepost-agent-management"
@@ -138,47 +139,19 @@ async def _wait_unless_background(service: AgentService, agent_id: str, backgrou
 
 def _add_create_tools(service: AgentService, made: Registry[Tool]) -> None:
     @_declare(made)
+    @with_fields_of(AgentSpec)
     async def create_agent(
         call: ToolCall,
-        initialPrompt: Annotated[Body | None, Meta(description="What it is to do first.")] = None,
-        title: Annotated[str | None, Meta(description="What it is called, 1 to 60 characters.")] = None,
-        agentType: Annotated[str | None, Meta(description="The provider; list_providers shows them.")] = None,
-        initialMode: Annotated[str | None, Meta(description="When it asks before it acts.")] = None,
-        folder: Annotated[str | None, Meta(description="The group whose rights and budget it has.")] = None,
-        cwd: Annotated[
-            str | None,
-            Meta(description="Where it starts: a worktree, or a folder of this machine that agents may write to."),
-        ] = None,
-        worktreeName: Annotated[
-            str | None, Meta(description="Make a worktree of the repository `cwd`, on a new branch of this name.")
-        ] = None,
-        baseBranch: Annotated[str | None, Meta(description="The branch that the worktree begins from.")] = None,
-        model: Annotated[str | None, Meta(description="The provider's own if left out.")] = None,
-        labels: Labels = None,
-        parentAgentId: Annotated[str | None, Meta(description="Who makes it, if that is an agent.")] = None,
-        notifyOnFinish: Annotated[bool, Meta(description="Tell the parent once, when it has finished.")] = False,
+        wanted: AgentSpec,
+        *,
         background: Annotated[bool, Meta(description="Return at once; else wait for its first turn.")] = False,
     ) -> CreateAgentResult:
         """Make an agent and give it something to do. It works in a sandbox of its own.
 
         To give an agent that exists more work use send_agent_prompt.
         """
-        wanted = AgentSpec(
-            prompt=initialPrompt or "",
-            folder=folder or "",
-            provider=agentType or "",
-            model=model or "",
-            mode=initialMode or "",
-            title=title or "",
-            labels=labels,
-            parent=(await service.find(parentAgentId)).id if parentAgentId else "",
-            notify=notifyOnFinish,
-            cwd=cwd or "",
-            worktree=worktreeName or "",
-            base=baseBranch or "",
-        )
         made_one = await service.create(wanted, OPERATOR)
-        ended = await _wait_unless_background(service, made_one.agent_id, background or not initialPrompt)
+        ended = await _wait_unless_background(service, made_one.agent_id, background or not wanted.prompt)
         return CreateAgentResult(
             agent_id=made_one.agent_id,
             type=made_one.type,

@@ -27,7 +27,7 @@ from gatepost.flow.worktrees.worktrees import ArchivedWorktree, Worktrees
 from gatepost.flow.worktrees.worktrees import NewWorktree as NewWorktree
 from gatepost.messages.text import clean
 from gatepost.serve.agents import agent_creation, pending_requests, providers, views
-from gatepost.serve.agents.agent_spec import AgentSpec, check_labels, check_prompt, check_title
+from gatepost.serve.agents.agent_spec import check_labels, check_prompt, check_title
 from gatepost.serve.agents.modes import check_mode
 from gatepost.serve.agents.pending_requests import RequestingAgent
 from gatepost.serve.agents.plan_approval import apply_approved_plan
@@ -42,6 +42,7 @@ from gatepost.serve.agents.views import (
     WaitOutcome,
     make_pending_request,
 )
+from gatepost.serve.control.arguments.agents import AgentSpec
 from gatepost.store import (
     agents,
     audit,
@@ -90,6 +91,7 @@ class AgentService:
 
     async def create(self, wanted: AgentSpec, by: str) -> AgentSnapshot:
         """Durable when it returns; the prompt is queued with it. A worktree that it wants is made first."""
+        parent = (await self.find(wanted.parent)).id if wanted.parent else ""
         config, now = self._parts.config, self._parts.clock.now()
         wish = NewAgent(
             folder=check_folder(wanted.folder or config[FOLDER]),
@@ -98,7 +100,7 @@ class AgentService:
             model=clean(wanted.model).strip(),
             permission_mode=wanted.mode,
             labels=check_labels(wanted.labels or {}),
-            parent=wanted.parent,
+            parent=parent,
         )
         text = check_prompt(wanted.prompt) if wanted.prompt else ""
         new = agent_creation.parse_new_worktree(wanted, wish.folder) if wanted.worktree else None
@@ -121,7 +123,7 @@ class AgentService:
             if worktree is not None and worktree.setup_state != "none":
                 timeline.add(db, made.id, "", "worktree_setup", agent_creation.setup_to_json(worktree), now)
             if text:
-                agents.add_prompt(db, made, text, by, _name(by), inbox.NEXT, now, self._chain(db, wanted.parent))
+                agents.add_prompt(db, made, text, by, _name(by), inbox.NEXT, now, self._chain(db, parent))
             _record(db, now, by, "agent.create", made.id, folder=wish.folder, provider=wish.provider, cwd=cwd)
             return made
 
@@ -315,13 +317,6 @@ class AgentService:
         shown = limit_entries(entries[-limit:] if limit > 0 else entries)
         older = newest[0].seq - 1 if newest else 0
         return len(shown), len(entries) + older, render_entries(shown)
-
-    async def entries(
-        self, agent_id: str, after: int = 0, limit: int = 200
-    ) -> tuple[str, list[timeline.TimelineEntry]]:
-        """(epoch, rows after a cursor). A timeline is never begun anew, so its epoch is the agent's id."""
-        session = await self.find(agent_id)
-        return session.id, await self._parts.store.read(timeline.list_after, session.id, after, limit)
 
     # Waiting and answering.
 

@@ -9,10 +9,13 @@ from gatepost.access.tiers import Tier
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid
 from gatepost.core.registry import Registry
+from gatepost.core.settings import Config
 from gatepost.flow.worktrees.bundle_summary import fetch_command, log_command
 from gatepost.flow.worktrees.worktrees import NewWorktree
 from gatepost.serve.agents.agent_spec import check_path
+from gatepost.serve.agents.derived_tools import with_fields_of
 from gatepost.serve.agents.service import FOLDER, AgentService
+from gatepost.serve.control.arguments.worktrees import CreateWorktreeArgs
 from gatepost.store.worktrees import Worktree
 from gatepost.tools.contract import Tool, ToolCall, tool
 
@@ -72,6 +75,17 @@ def make_worktree_view(service: AgentService, each: Worktree) -> WorktreeView:
     )
 
 
+def make_new_worktree(wanted: CreateWorktreeArgs, config: Config) -> NewWorktree:
+    return NewWorktree(
+        source=check_path(wanted.source),
+        folder=wanted.folder or config[FOLDER],
+        name=wanted.name,
+        base=wanted.base,
+        branch=wanted.branch,
+        pr=wanted.pr,
+    )
+
+
 def bundle_commands(each: Worktree, bundle: Path | None) -> tuple[str, str]:
     """By which its bundle is fetched and looked at; '' if there is none."""
     return (fetch_command(bundle, each.slug), log_command(each.slug, each.base_commit)) if bundle else ("", "")
@@ -88,32 +102,16 @@ def add_worktree_tools(service: AgentService, made: Registry[Tool]) -> None:
         )
 
     @tool(tier=Tier.ROOT, group="agents", registry=made)
-    async def create_worktree(
-        call: ToolCall,
-        cwd: Annotated[str, Meta(description="The repository, a folder of the gateway's machine.")],
-        name: Annotated[str | None, Meta(description="Of the new branch, if it is to be one.")] = None,
-        baseBranch: Annotated[
-            str | None, Meta(description="Where the new branch begins; the current one if left out.")
-        ] = None,
-        branch: Annotated[str | None, Meta(description="A branch that there is, instead of a new one.")] = None,
-        prNumber: Annotated[int | None, Meta(description="A pull request, instead of either.")] = None,
-        folder: Annotated[str | None, Meta(description="The group in whose sandboxes git and the setup run.")] = None,
-    ) -> WorktreeView:
+    @with_fields_of(CreateWorktreeArgs)
+    async def create_worktree(call: ToolCall, wanted: CreateWorktreeArgs) -> WorktreeView:
         """Make a worktree of a repository for agents to work in: give its path to create_agent as `cwd`.
 
         To make both at once use create_agent with worktreeName.
         """
-        if not any((name, branch, prNumber)):
+        if not any((wanted.name, wanted.branch, wanted.pr)):
             raise Invalid("name", "say the name of a new branch, a branch that there is, or a pull request")
-        wanted = NewWorktree(
-            source=check_path(cwd),
-            folder=folder or call.around.config[FOLDER],
-            name=name or "",
-            base=baseBranch or "",
-            branch=branch or "",
-            pr=prNumber or 0,
-        )
-        return make_worktree_view(service, await service.create_worktree(wanted, OPERATOR))
+        new = make_new_worktree(wanted, call.around.config)
+        return make_worktree_view(service, await service.create_worktree(new, OPERATOR))
 
     @tool(tier=Tier.ROOT, group="agents", registry=made, destructive=True)
     async def archive_worktree(

@@ -37,6 +37,7 @@ from gatepost.core.registry import Registry
 from gatepost.serve import room_events
 from gatepost.serve.control import terminal_chat
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
+from gatepost.serve.control.openapi import make_openapi
 
 LARGEST_NUMBER = 2**53
 LARGEST_BODY = 4 * 1024 * 1024  # bytes of one request
@@ -89,6 +90,7 @@ def make_api(parts: ApiDeps) -> Starlette:
             Route("/v1/health", api.health, methods=["GET"]),
             Route("/v1/status", api.status, methods=["GET"]),
             Route("/v1/ops/{name}", api.operate, methods=["POST"]),
+            Route("/openapi.json", api.openapi, methods=["GET"]),
             Route("/v1/shutdown", api.shutdown, methods=["POST"]),
             Route("/v1/login", api.login, methods=["POST"]),
             Route("/v1/chat", api.chat, methods=["POST"]),
@@ -107,6 +109,7 @@ def make_api(parts: ApiDeps) -> Starlette:
 class ControlApi:
     def __init__(self, parts: ApiDeps) -> None:
         self._parts = parts
+        self._openapi: Response | None = None
 
     async def health(self, request: Request) -> Response:
         return _json({"ok": True, "status": "ok", "version": __version__})
@@ -117,6 +120,10 @@ class ControlApi:
     async def operate(self, request: Request) -> Response:
         run = self._parts.operations[request.path_params["name"]]
         return _result_response(await run(self._parts.office, await _read_object(request)))
+
+    async def openapi(self, request: Request) -> Response:
+        self._openapi = self._openapi or _json(make_openapi(self._parts.operations))
+        return self._openapi
 
     async def shutdown(self, request: Request) -> Response:
         self._parts.shutdown()

@@ -2,24 +2,25 @@
 while the daemon is down.
 
 An operation declares the shape of its arguments; what does not fit is refused before it runs. Every write is audited
-in its own transaction.
+in its own transaction. A caller other than the operator needs an ACL row for the operation's right.
 """
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from gatepost.core import log
 from gatepost.core.clock import Clock, iso
-from gatepost.core.errors import Invalid
+from gatepost.core.errors import Invalid, Refused, SetupError
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.records import asdict
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
+from gatepost.serve.control.declaration import OperationArgs, OperationInfo, get_help, get_scope, summarize
 from gatepost.store import audit
 from gatepost.store.port import Db, Store
 
@@ -27,11 +28,16 @@ if TYPE_CHECKING:
     from gatepost.flow.sessions.panic_result import PanicResult
     from gatepost.flow.sessions.trial import TrialOutcome, TrialRequest
 
+LEFT_OUT = "LEFT_OUT"  # a class names with it the fields of a row that its JSON does not have
 _MOMENTS = ("_at", "_until")  # how the names of times end
 SOON_S = 0.4  # what must not wait for its record waits so long at most
 OPERATOR = "operator"  # whoever may open the control socket, or the home itself
 
 _log = log.get("control")
+_unwritten: set[asyncio.Task[None]] = set()
+T = TypeVar("T")
+A = TypeVar("A", bound=OperationArgs)
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,92 +49,149 @@ class OperationDeps:
     clock: Clock
     config: Config
     bells: EventBus
-    dispatch: object | None = None  # None: the daemon is down
+    caller: str = OPERATOR  # or a person, like telegram:user/9
+    args: OperationArgs | None = None  # of the operation that runs
     stop_session: Callable[[str, str], Awaitable[bool]] | None = None  # (session, by whom); None: nothing is awake
     obey: Callable[[], Awaitable[int]] | None = None  # the switches have changed: act on them; how many were ended
-    halt: Callable[[Callable[[], Awaitable[bool]]], Awaitable["PanicResult"]] | None = (
-        None  # end everything, then write it down
-    )
-    try_out: "Callable[[TrialRequest], Awaitable[TrialOutcome]] | None" = (
-        None  # one turn of an agent, to see whether it answers
-    )
-    move_models: Callable[[Config], None] | None = (
-        None  # the settings that say where models are, or their prices, have changed
-    )
+    # end everything, then write it down
+    halt: Callable[[Callable[[], Awaitable[bool]]], Awaitable["PanicResult"]] | None = None
+    # one turn of an agent, to see whether it answers
+    try_out: "Callable[[TrialRequest], Awaitable[TrialOutcome]] | None" = None
+    move_models: Callable[[Config], None] | None = None  # the settings of models or their prices have changed
     extra: dict[str, Any] = field(default_factory=dict)
 
+    async def write(self, fn: Callable[[Db], T], *, action: str = "", **details: Any) -> T:
+        """Run a write with the operation's audit record in one transaction: neither is there without the other. The
+        record has the operation's arguments; `details` replaces or adds some, `action` names another act."""
+        record = self.make_record(details, action=action)
 
-class OperationArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The arguments of an operation; a subclass names them."""
+        def both(db: Db) -> T:
+            answer = fn(db)
+            audit.append(db, record)
+            return answer
 
+        return await self.store.write(both)
 
-class NoArgs(OperationArgs, frozen=True):
-    """No arguments."""
+    async def record_soon(self, **details: Any) -> None:
+        """The record of something that was done already and must not wait: a store that does not answer writes it
+        later."""
+        writing = asyncio.ensure_future(self.write(lambda db: None, **details))
+        _unwritten.add(writing)
+        writing.add_done_callback(_unwritten.discard)
+        done, _ = await asyncio.wait((writing,), timeout=SOON_S)
+        if done:
+            writing.result()
+        else:
+            writing.add_done_callback(_log_failure)
 
-
-A = TypeVar("A", bound=OperationArgs)
-Operation = Callable[[OperationDeps, dict[str, Any]], Awaitable[Any]]
-
-OPERATIONS: Registry[Operation] = Registry("operation")
-
-
-def operation(
-    name: str, shape: type[A], registry: Registry[Operation] = OPERATIONS
-) -> Callable[[Callable[[OperationDeps, A], Awaitable[Any]]], Callable[[OperationDeps, A], Awaitable[Any]]]:
-    """Register a function as `POST /v1/ops/<name>`. It answers with something that JSON can say."""
-
-    def register(fn: Callable[[OperationDeps, A], Awaitable[Any]]) -> Callable[[OperationDeps, A], Awaitable[Any]]:
-        async def run(office: OperationDeps, args: dict[str, Any]) -> Any:
-            try:
-                given = msgspec.convert(args, shape)
-            except msgspec.ValidationError as error:
-                raise Invalid(name, str(error)) from None
-            return await fn(office, given)
-
-        registry.add(name, run, origin=fn.__module__)
-        return fn
-
-    return register
-
-
-def to_json(entity: Any) -> dict[str, Any]:
-    """A row as JSON says it: its moments as RFC 3339."""
-    return {
-        name: iso(value or None) if name == "at" or name.endswith(_MOMENTS) else value
-        for name, value in asdict(entity).items()
-    }
-
-
-T = TypeVar("T")
-
-
-async def run_audited(office: OperationDeps, action: str, details: dict[str, Any], fn: Callable[[Db], T]) -> T:
-    """Run a write with its audit record in one transaction: neither is there without the other."""
-    now = office.clock.now()
-
-    def both(db: Db) -> T:
-        answer = fn(db)
-        audit.append(db, audit.AuditRecord(now, OPERATOR, action, "done", details))
-        return answer
-
-    return await office.store.write(both)
-
-
-_unwritten: set[asyncio.Task[None]] = set()
-
-
-async def record_audit_soon(office: OperationDeps, action: str, details: dict[str, Any]) -> None:
-    """The record of something that was done already and must not wait: a store that does not answer writes it later."""
-    writing = asyncio.ensure_future(run_audited(office, action, details, lambda db: None))
-    _unwritten.add(writing)
-    writing.add_done_callback(_unwritten.discard)
-    done, _ = await asyncio.wait((writing,), timeout=SOON_S)
-    if done:
-        writing.result()
-    else:
-        writing.add_done_callback(_log_failure)
+    def make_record(self, details: dict[str, Any], verdict: str = "done", action: str = "") -> audit.AuditRecord:
+        assert self.args is not None, "a write belongs to an operation"
+        given = {} if action else summarize(self.args)
+        return audit.AuditRecord(
+            self.clock.now(), self.caller, action or self.args.info.name, verdict, {**given, **details}
+        )
 
 
 def _log_failure(writing: asyncio.Task[None]) -> None:
     if not writing.cancelled() and (error := writing.exception()) is not None:
         _log.error("what was done could not be written down", error=str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A registered operation: `run` for one that acts, `read` for one that only reads the store."""
+
+    info: OperationInfo
+    args: type[OperationArgs]
+    result: Any  # the type of what it answers
+    run: Callable[[OperationDeps, Any], Awaitable[Any]]
+    read: Callable[[Db, Any, int], Any] | None = None
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph of its help, on one line."""
+        return " ".join(get_help(self.args).partition("\n\n")[0].split())
+
+    def parse(self, given: dict[str, Any]) -> OperationArgs:
+        try:
+            return msgspec.convert(given, self.args)
+        except msgspec.ValidationError as error:
+            raise Invalid(self.info.name, str(error)) from None
+
+    async def __call__(self, deps: OperationDeps, given: dict[str, Any]) -> Any:
+        """Answer as JSON does, if the caller has the right."""
+        args = self.parse(given)
+        deps = replace(deps, args=args)
+        if deps.caller != OPERATOR:
+            await self._check_right(deps, args)
+        return to_json(await self.run(deps, args))
+
+    async def _check_right(self, deps: OperationDeps, args: OperationArgs) -> None:
+        """Judged by the rows of the access list, as a tool call is. No row that allows it is a refusal."""
+        from gatepost.serve.control.rights import ROOT_FOLDER, has_right  # a command that reads starts without it
+
+        action, scope = f"op:{self.info.right}", get_scope(args) or ROOT_FOLDER
+        if not await deps.store.read(has_right, deps.caller, action, scope, args):
+            await deps.store.write(audit.append, deps.make_record({"right": action, "scope": scope}, "refused"))
+            raise Refused(deps.caller, self.info.name, scope, f"it needs {action} there (`gatepost grant allow`)")
+
+
+OPERATIONS: Registry[Operation] = Registry("operation")
+
+
+def operation(
+    fn: Callable[[OperationDeps, A], Awaitable[R]], registry: Registry[Operation] = OPERATIONS
+) -> Callable[[OperationDeps, A], Awaitable[R]]:
+    """Register a function as `POST /v1/ops/<name>`. Its annotations name the declaration and the type of the answer."""
+    args, result = _read_annotations(fn)
+    registry.add(args.info.name, Operation(args.info, args, result, fn), origin=fn.__module__)
+    return fn
+
+
+def read_operation(
+    fn: Callable[[Db, A, int], R], registry: Registry[Operation] = OPERATIONS
+) -> Callable[[Db, A, int], R]:
+    """The same for a pure function of the store, the arguments and the time."""
+    args, result = _read_annotations(fn)
+
+    async def run(deps: OperationDeps, given: A) -> R:
+        return await deps.store.read(fn, given, deps.clock.now())
+
+    registry.add(args.info.name, Operation(args.info, args, result, run, fn), origin=fn.__module__)
+    return fn
+
+
+def _read_annotations(fn: Callable[..., Any]) -> tuple[type[Any], Any]:
+    signature = inspect.signature(fn, eval_str=True)
+    args = list(signature.parameters.values())[1].annotation
+    if "info" not in vars(args):
+        raise SetupError(f"{fn.__module__}.{fn.__name__}: {args.__name__} declares no operation")
+    return args, signature.return_annotation
+
+
+async def run_within(deps: OperationDeps, fn: Callable[[OperationDeps, A], Awaitable[R]], args: A) -> R:
+    """Run an operation as a part of another one. It has its own audit record."""
+    return await fn(replace(deps, args=args), args)
+
+
+def is_time(name: str) -> bool:
+    return name == "at" or name.endswith(_MOMENTS)
+
+
+def extend(kind: type[R], row: msgspec.Struct, **more: Any) -> R:
+    """A row with further fields, as `kind`, which derives from the row's class, declares them."""
+    return kind(**{name: getattr(row, name) for name in row.__struct_fields__}, **more)
+
+
+def to_json(answer: Any) -> Any:
+    """An answer as JSON has it: rows as objects, their times as RFC 3339."""
+    if isinstance(answer, list | tuple):
+        return type(answer)(map(to_json, answer))
+    if not isinstance(answer, msgspec.Struct):
+        return answer
+    left_out = getattr(answer, LEFT_OUT, ())
+    return {
+        shown: iso(value or None) if is_time(name) and isinstance(value, int) else to_json(value)
+        for name, shown in zip(answer.__struct_fields__, answer.__struct_encode_fields__, strict=True)
+        if (value := getattr(answer, name)) is not msgspec.UNSET and name not in left_out
+    }

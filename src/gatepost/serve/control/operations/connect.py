@@ -3,19 +3,26 @@ asked can say that the answer still matters."""
 
 from typing import Any
 
-import msgspec
+from msgspec import Struct
 
 from gatepost.core import settings, settings_file
 from gatepost.core.errors import Unavailable
-from gatepost.core.home import Home
-from gatepost.core.records import asdict
 from gatepost.egress import price_list
 from gatepost.egress.endpoints import BASES, OPTIONS, base_in_force, read_own_base
 from gatepost.egress.prices import FILE
 from gatepost.egress.upstream import VendorBaseUrl
+from gatepost.flow.sessions.trial import TrialOutcome, TrialRequest
 from gatepost.inside.provider_spec import ProviderSpec
+from gatepost.serve.control.arguments.connect import (
+    CancelTrialArgs,
+    ConnectArgs,
+    KeepConnectionArgs,
+    TryConnectArgs,
+)
+from gatepost.serve.control.arguments.groups import SetGroupArgs
+from gatepost.serve.control.arguments.secrets import SetSecretArgs
 from gatepost.serve.control.connectable_agents import KEYS, get_agent, get_secret_name
-from gatepost.serve.control.contract import OperationArgs, OperationDeps, operation, run_audited
+from gatepost.serve.control.contract import OperationDeps, operation, run_within
 from gatepost.serve.control.operations import groups as group_operations
 from gatepost.serve.control.operations import secrets as secret_operations
 from gatepost.store import secrets, sessions
@@ -24,141 +31,122 @@ from gatepost.store.secrets import ANTHROPIC_AUTH_TOKEN, SecretOwner
 from gatepost.store.sessions import Session
 
 
-class ConnectArgs(OperationArgs, frozen=True, kw_only=True):
-    """An agent for a group. '' everywhere: what is in force already."""
-
-    folder: str
-    provider: str
-    model: str = ""
-    key: str = ""
-    base_url: str = ""
-    price: str = ""  # IN/OUT of the model, or 0
-    vendor: str = ""
-    options: dict[str, str] = msgspec.field(default_factory=dict)
-
-    def agent(self, home: Home) -> ProviderSpec:
-        return get_agent(home, self.provider, self.vendor)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.provider!r}, folder={self.folder!r})"
-
-
-class TryConnectArgs(ConnectArgs, frozen=True, kw_only=True):
-    id: str  # names the trial, so that it can be cancelled
-    limit_s: float = 120.0
-
-
-class CancelTrialArgs(OperationArgs, frozen=True):
+class TrialCancellation(Struct, frozen=True):
     id: str
+    stopped: bool
 
 
-@operation("connect.try", TryConnectArgs)
-async def try_agent(office: OperationDeps, args: TryConnectArgs) -> dict[str, Any]:
+class ConnectResult(Struct, frozen=True):
+    group: group_operations.SetGroupResult
+    secret: str  # the name of the key that was stored
+
+
+def _agent_of(deps: OperationDeps, args: ConnectArgs) -> ProviderSpec:
+    return get_agent(deps.home, args.provider, args.vendor)
+
+
+@operation
+async def try_agent(deps: OperationDeps, args: TryConnectArgs) -> TrialOutcome:
     """One turn. What comes of it is told, and nothing is changed."""
-    from gatepost.flow.sessions.trial import TrialRequest
-
-    if office.try_out is None:
+    if deps.try_out is None:
         raise Unavailable("a trial", "no gateway is there to run it")
-    group_operations.check_provider(office.home, args.provider)
+    group_operations.check_provider(deps.home, args.provider)
     wish = TrialRequest(
         id=args.id,
         folder=args.folder,
         provider=args.provider,
         model=args.model,
-        options={**args.agent(office.home).trial, **_options(office, args.options), **_endpoint_option(office, args)},
-        secrets=_trial_secrets(office, args),
-        settings=_model_settings(office, args),
+        options={**_agent_of(deps, args).trial, **_options(deps, args.options), **_endpoint_option(deps, args)},
+        secrets=_trial_secrets(deps, args),
+        settings=_model_settings(deps),
         price=price_list.parse_price(args.price) if args.price else None,
         limit_s=args.limit_s,
     )
-    return asdict(await office.try_out(wish))
+    return await deps.try_out(wish)
 
 
-def _trial_secrets(office: OperationDeps, args: ConnectArgs) -> dict[str, str | None]:
+def _trial_secrets(deps: OperationDeps, args: ConnectArgs) -> dict[str, str | None]:
     """The key that is tried, and no other in its place."""
     if not args.key:
         return {}
-    chosen = args.agent(office.home)
+    chosen = _agent_of(deps, args)
     name = get_secret_name(chosen, secret_operations.check_value(args.key))
     return {KEYS[chosen.vendor]: None, name: args.key}
 
 
-def _options(office: OperationDeps, given: dict[str, str]) -> dict[str, Any]:
+def _options(deps: OperationDeps, given: dict[str, str]) -> dict[str, Any]:
     prefix = group_operations.OPTION
-    return dict(group_operations.parse_value(office.home, prefix + name, raw) for name, raw in given.items())
+    return dict(group_operations.parse_value(deps.home, prefix + name, raw) for name, raw in given.items())
 
 
-def _model_settings(office: OperationDeps, args: ConnectArgs) -> dict[str, str]:
+def _model_settings(deps: OperationDeps) -> dict[str, str]:
     """Where the gateway's models and their prices are, by what the settings say now."""
-    now = settings.load_declared(office.home.path, *BASES.values(), FILE)
+    now = settings.load_declared(deps.home.path, *BASES.values(), FILE)
     return {each.name: now[each] for each in (*BASES.values(), FILE)}
 
 
-def _endpoint_option(office: OperationDeps, args: ConnectArgs) -> dict[str, str]:
+def _endpoint_option(deps: OperationDeps, args: ConnectArgs) -> dict[str, str]:
     """The group's own endpoint, where one was named: nobody else's models move."""
-    vendor = args.agent(office.home).vendor
+    vendor = _agent_of(deps, args).vendor
     return {OPTIONS[vendor]: read_own_base(vendor, args.base_url).url} if args.base_url else {}
 
 
-@operation("connect.cancel", CancelTrialArgs)
-async def cancel(office: OperationDeps, args: CancelTrialArgs) -> dict[str, Any]:
-    """Whoever asked has left."""
-    session = await office.store.read(_find_trial_session, args.id)
-    stopped = session is not None and office.stop_session is not None
-    if session is not None and office.stop_session is not None:
-        await office.stop_session(session.id, "the operator")
-    return {"id": args.id, "stopped": stopped}
+@operation
+async def cancel(deps: OperationDeps, args: CancelTrialArgs) -> TrialCancellation:
+    session = await deps.store.read(_find_trial_session, args.id)
+    stopped = session is not None and deps.stop_session is not None
+    if session is not None and deps.stop_session is not None:
+        await deps.stop_session(session.id, "the operator")
+    return TrialCancellation(args.id, stopped)
 
 
 def _find_trial_session(db: Db, trial_id: str) -> Session | None:
     return next((each for each in sessions.list_open(db) if each.address == f"terminal:{trial_id}"), None)
 
 
-@operation("connect.keep", ConnectArgs)
-async def apply_connection(office: OperationDeps, args: ConnectArgs) -> dict[str, Any]:
-    """Put it in force: the key, the price, and last the group with its endpoint, which then begins to use them."""
-    base = await find_base(office, args)
-    stored = await store_key(office, args, base) if args.key else ""
+@operation
+async def apply_connection(deps: OperationDeps, args: KeepConnectionArgs) -> ConnectResult:
+    base = await find_base(deps, args)
+    stored = await store_key(deps, args, base) if args.key else ""
     if args.price:
-        await store_price(office, args)
-        if office.move_models is not None:
-            office.move_models(settings.load_declared(office.home.path, *BASES.values(), FILE))
+        await store_price(deps, args)
+        if deps.move_models is not None:
+            deps.move_models(settings.load_declared(deps.home.path, *BASES.values(), FILE))
     prefix = group_operations.OPTION
     values = {"provider": args.provider, "model": args.model}
-    values |= {prefix + name: raw for name, raw in (args.options | _endpoint_option(office, args)).items()}
-    group = await group_operations.set_values(office, group_operations.SetGroupArgs(folder=args.folder, values=values))
-    return {"group": group, "secret": stored}
+    values |= {prefix + name: raw for name, raw in (args.options | _endpoint_option(deps, args)).items()}
+    changes = SetGroupArgs(folder=args.folder, values=values)
+    return ConnectResult(await run_within(deps, group_operations.set_values, changes), stored)
 
 
-async def find_base(office: OperationDeps, args: ConnectArgs) -> VendorBaseUrl:
+async def find_base(deps: OperationDeps, args: ConnectArgs) -> VendorBaseUrl:
     """The endpoint that the group asks once this is in force."""
-    vendor = args.agent(office.home).vendor
+    vendor = _agent_of(deps, args).vendor
     if args.base_url:
         return read_own_base(vendor, args.base_url)
-    return await office.store.read(base_in_force, office.home, args.folder, vendor)
+    return await deps.store.read(base_in_force, deps.home, args.folder, vendor)
 
 
-async def store_price(office: OperationDeps, args: ConnectArgs) -> None:
+async def store_price(deps: OperationDeps, args: ConnectArgs) -> None:
     """In the operator's own file, which is made and named in the settings if there is none."""
-    given, now = price_list.parse_price(args.price), settings.load_declared(office.home.path, FILE)[FILE]
+    given, now = price_list.parse_price(args.price), settings.load_declared(deps.home.path, FILE)[FILE]
 
     def put(db: Db) -> None:
-        price_list.write_price(office.home.path / (now or price_list.NAME), args.model, given)
+        price_list.write_price(deps.home.path / (now or price_list.NAME), args.model, given)
         if not now:
-            settings_file.set_setting(office.home.path / "gatepost.toml", FILE.name, price_list.NAME)
+            settings_file.set_setting(deps.home.path / "gatepost.toml", FILE.name, price_list.NAME)
 
-    await run_audited(office, "prices.put", {"model": args.model, "price": args.price}, put)
+    await deps.write(put, action="prices.put", model=args.model, price=args.price)
 
 
-async def store_key(office: OperationDeps, args: ConnectArgs, base: VendorBaseUrl) -> str:
+async def store_key(deps: OperationDeps, args: ConnectArgs, base: VendorBaseUrl) -> str:
     """In the place where the group finds one for this endpoint today, else for the whole gateway: it goes to this
     endpoint alone, whoever asks there. The secret's name."""
-    name = get_secret_name(args.agent(office.home), args.key)
-    held = await office.store.read(find_nearest_owner, args.folder, name, base.origins)
+    name = get_secret_name(_agent_of(deps, args), args.key)
+    held = await deps.store.read(find_nearest_owner, args.folder, name, base.origins)
     place = held or SecretOwner()
-    await secret_operations.set_secret(
-        office, secret_operations.SetSecretArgs(name=name, value=args.key, folder=place.folder, origin=base.origin)
-    )
+    new = SetSecretArgs(name=name, value=args.key, folder=place.folder, origin=base.origin)
+    await run_within(deps, secret_operations.set_secret, new)
     return name
 
 

@@ -1,63 +1,61 @@
-"""Egress: which hosts sandboxes may reach."""
-
-from typing import Any
+"""Egress: which hosts sandboxes may reach, and what they tried."""
 
 from gatepost.core.errors import NotFound
 from gatepost.egress import rules
-from gatepost.serve.control.contract import OPERATOR, OperationArgs, OperationDeps, operation, run_audited, to_json
+from gatepost.serve.control.arguments.egress import (
+    AllowHostArgs,
+    DenyHostArgs,
+    EgressLogArgs,
+    EgressRuleArgs,
+    ListEgressRulesArgs,
+    RemoveEgressRuleArgs,
+)
+from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.store import egress, groups
+from gatepost.store.egress import EgressAttempt, EgressRule
 from gatepost.store.port import Db
 
 
-class AddEgressRuleArgs(OperationArgs, frozen=True):
-    host: str  # host, host:port, *.host or *
-    folder: str = ""  # '': everybody
-
-
-class EgressRuleIdArgs(OperationArgs, frozen=True):
-    id: int
-
-
-class ListEgressRulesArgs(OperationArgs, frozen=True):
-    folder: str = ""
-
-
-async def _add_rule(office: OperationDeps, args: AddEgressRuleArgs, *, allow: bool) -> dict[str, Any]:
+async def _add_rule(deps: OperationDeps, args: EgressRuleArgs, *, allow: bool) -> EgressRule:
     host, port = rules.read_pattern(args.host)
-    now = office.clock.now()
+    now = deps.clock.now()
 
-    def put(db: Db) -> dict[str, Any]:
+    def put(db: Db) -> EgressRule:
         if args.folder and groups.get(db, args.folder) is None:
             raise NotFound("group", args.folder, "`gatepost group list` shows them")
         local = allow and rules.is_one_host(host, port)
-        return to_json(egress.put(db, args.folder or None, host, port, allow=allow, local=local, by=OPERATOR, now=now))
+        return egress.put(db, args.folder or None, host, port, allow=allow, local=local, by=deps.caller, now=now)
 
-    action = "egress.allow" if allow else "egress.deny"
-    return await run_audited(office, action, {"host": host, "port": port, "folder": args.folder}, put)
-
-
-@operation("egress.allow", AddEgressRuleArgs)
-async def allow(office: OperationDeps, args: AddEgressRuleArgs) -> dict[str, Any]:
-    return await _add_rule(office, args, allow=True)
+    return await deps.write(put, host=host, port=port)
 
 
-@operation("egress.deny", AddEgressRuleArgs)
-async def deny(office: OperationDeps, args: AddEgressRuleArgs) -> dict[str, Any]:
-    return await _add_rule(office, args, allow=False)
+@operation
+async def allow(deps: OperationDeps, args: AllowHostArgs) -> EgressRule:
+    return await _add_rule(deps, args, allow=True)
 
 
-@operation("egress.rm", EgressRuleIdArgs)
-async def remove(office: OperationDeps, args: EgressRuleIdArgs) -> dict[str, Any]:
-    def delete(db: Db) -> dict[str, Any]:
+@operation
+async def deny(deps: OperationDeps, args: DenyHostArgs) -> EgressRule:
+    return await _add_rule(deps, args, allow=False)
+
+
+@operation
+async def remove(deps: OperationDeps, args: RemoveEgressRuleArgs) -> EgressRule:
+    def delete(db: Db) -> EgressRule:
         gone = egress.remove(db, args.id)
         if gone is None:
             raise NotFound("egress rule", str(args.id), "`gatepost egress list` shows them")
-        return to_json(gone)
+        return gone
 
-    return await run_audited(office, "egress.rm", {"id": args.id}, delete)
+    return await deps.write(delete)
 
 
-@operation("egress.list", ListEgressRulesArgs)
-async def list_rules(office: OperationDeps, args: ListEgressRulesArgs) -> list[dict[str, Any]]:
-    found = await office.store.read(egress.list_rules)
-    return [to_json(each) for each in (rules.list_folder_rules(found, args.folder) if args.folder else found)]
+@read_operation
+def list_rules(db: Db, args: ListEgressRulesArgs, now: int) -> list[EgressRule]:
+    found = egress.list_rules(db)
+    return rules.list_folder_rules(found, args.folder) if args.folder else found
+
+
+@read_operation
+def list_attempts(db: Db, args: EgressLogArgs, now: int) -> list[EgressAttempt]:
+    return egress.list_attempts(db, args.limit, args.folder, "denied" if args.denied else "")[::-1]

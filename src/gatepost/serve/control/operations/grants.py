@@ -1,77 +1,88 @@
 """Grants: what groups, people and roles may do. Every change reaches the agents' tool lists at once."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
+
+from msgspec import Struct
 
 from gatepost.access.acl import list_valid_rows
 from gatepost.core.errors import NotFound
 from gatepost.flow import grant_changes
-from gatepost.serve.control.contract import (
-    OPERATOR,
-    NoArgs,
-    OperationArgs,
-    OperationDeps,
-    operation,
-    run_audited,
-    to_json,
+from gatepost.serve.control.arguments.grants import (
+    AddAclRowArgs,
+    AddGrantRuleArgs,
+    AddRoleMemberArgs,
+    ListGrantsArgs,
+    RemoveAclRowArgs,
+    RemoveGrantRuleArgs,
+    RemoveRoleMemberArgs,
 )
+from gatepost.serve.control.contract import OPERATOR, OperationDeps, extend, operation, read_operation
 from gatepost.store import acl
-from gatepost.store.acl import AclEffect, AclRow
+from gatepost.store.acl import AclEffect, AclRow, GrantRow
 from gatepost.store.port import Db
 
+T = TypeVar("T")
 
-class GrantRuleArgs(OperationArgs, frozen=True):
+
+class NewGrantRule(Struct, frozen=True):
+    id: int
     folder: str
     rule: str
 
 
-class AddAclRowArgs(OperationArgs, frozen=True):
-    principal: str
-    action: str
-    scope: str = acl.ANYWHERE
-    deny: bool = False
-    params: str = ""
-    predicate: str = ""
-    grant_option: bool = False
-    by: str = acl.OPERATOR
+class GrantRuleRemoval(Struct, frozen=True):
+    removed: int
+    folder: str
+    rule: str
 
 
-class AclRowIdArgs(OperationArgs, frozen=True):
-    id: int
-
-
-class RoleMemberArgs(OperationArgs, frozen=True):
+class RoleMember(Struct, frozen=True):
     child: str
     role: str
 
 
-@operation("grant.add", GrantRuleArgs)
-async def add_rule(office: OperationDeps, args: GrantRuleArgs) -> dict[str, Any]:
-    now = office.clock.now()
-
-    def add(db: Db) -> int:
-        return grant_changes.add_rule(db, args.folder, args.rule, OPERATOR, now)
-
-    number = await run_audited(office, "grant.add", {"folder": args.folder, "rule": args.rule}, add)
-    office.bells.tools(None)  # it binds the groups below, too
-    return {"id": number, "folder": args.folder, "rule": args.rule}
+class NewRoleMember(RoleMember, frozen=True):
+    new: bool
 
 
-@operation("grant.rm", GrantRuleArgs)
-async def remove_rule(office: OperationDeps, args: GrantRuleArgs) -> dict[str, Any]:
+class AclListItem(AclRow, frozen=True, kw_only=True):
+    counts: bool  # whoever gave it can give it
+
+
+class AllGrants(Struct, frozen=True):
+    rules: list[GrantRow]  # in their order
+    rows: list[AclListItem]
+    members: list[RoleMember]
+
+
+async def _write(deps: OperationDeps, change: Callable[[Db], T], **details: str) -> T:
+    answer = await deps.write(change, **details)
+    deps.bells.tools(None)  # it binds the groups below, too
+    return answer
+
+
+@operation
+async def add_rule(deps: OperationDeps, args: AddGrantRuleArgs) -> NewGrantRule:
+    now = deps.clock.now()
+    number = await _write(deps, lambda db: grant_changes.add_rule(db, args.folder, args.rule, deps.caller, now))
+    return NewGrantRule(number, args.folder, args.rule)
+
+
+@operation
+async def remove_rule(deps: OperationDeps, args: RemoveGrantRuleArgs) -> GrantRuleRemoval:
     def remove(db: Db) -> int:
         gone = acl.remove_rule(db, args.folder, args.rule)
         if not gone:
             raise NotFound("rule", f"{args.rule} of {args.folder}", "`gatepost grant list` shows them")
         return gone
 
-    gone = await run_audited(office, "grant.rm", {"folder": args.folder, "rule": args.rule}, remove)
-    office.bells.tools(None)
-    return {"removed": gone, "folder": args.folder, "rule": args.rule}
+    return GrantRuleRemoval(await _write(deps, remove), args.folder, args.rule)
 
 
-@operation("acl.add", AddAclRowArgs)
-async def add_row(office: OperationDeps, args: AddAclRowArgs) -> dict[str, Any]:
-    now = office.clock.now()
+@operation
+async def add_row(deps: OperationDeps, args: AddAclRowArgs) -> AclRow:
+    now = deps.clock.now()
     new = AclRow(
         id=0,
         principal=args.principal,
@@ -81,64 +92,46 @@ async def add_row(office: OperationDeps, args: AddAclRowArgs) -> dict[str, Any]:
         params=args.params,
         predicate=args.predicate,
         grant_option=args.grant_option,
-        granted_by=args.by,
+        granted_by=args.by if deps.caller == OPERATOR else deps.caller,  # nobody else gives in another's name
     )
-
-    def add(db: Db) -> AclRow:
-        return grant_changes.add_row(db, new, now)
-
-    made = await run_audited(office, "acl.add", {"row": str(new), "by": args.by}, add)
-    office.bells.tools(None)
-    return to_json(made)
+    return await _write(deps, lambda db: grant_changes.add_row(db, new, now), row=str(new), by=new.granted_by)
 
 
-@operation("acl.rm", AclRowIdArgs)
-async def remove_row(office: OperationDeps, args: AclRowIdArgs) -> dict[str, Any]:
+@operation
+async def remove_row(deps: OperationDeps, args: RemoveAclRowArgs) -> AclRow:
     def remove(db: Db) -> AclRow:
         gone = acl.remove(db, args.id)
         if gone is None:
             raise NotFound("row", str(args.id), "`gatepost grant list` shows them")
         return gone
 
-    gone = await run_audited(office, "acl.rm", {"id": args.id}, remove)
-    office.bells.tools(None)
-    return to_json(gone)
+    return await _write(deps, remove)
 
 
-@operation("role.add", RoleMemberArgs)
-async def add_member(office: OperationDeps, args: RoleMemberArgs) -> dict[str, Any]:
-    now = office.clock.now()
-
-    def add(db: Db) -> bool:
-        return grant_changes.add_member(db, args.child, args.role, OPERATOR, now)
-
-    new = await run_audited(office, "role.add", {"child": args.child, "role": args.role}, add)
-    office.bells.tools(None)
-    return {"child": args.child, "role": args.role, "new": new}
+@operation
+async def add_member(deps: OperationDeps, args: AddRoleMemberArgs) -> NewRoleMember:
+    now = deps.clock.now()
+    new = await _write(deps, lambda db: grant_changes.add_member(db, args.child, args.role, deps.caller, now))
+    return NewRoleMember(args.child, args.role, new)
 
 
-@operation("role.rm", RoleMemberArgs)
-async def remove_member(office: OperationDeps, args: RoleMemberArgs) -> dict[str, Any]:
+@operation
+async def remove_member(deps: OperationDeps, args: RemoveRoleMemberArgs) -> RoleMember:
     def remove(db: Db) -> None:
         if not acl.remove_member(db, args.child, args.role):
             raise NotFound("membership", f"{args.child} in {args.role}", "`gatepost grant list` shows them")
 
-    await run_audited(office, "role.rm", {"child": args.child, "role": args.role}, remove)
-    office.bells.tools(None)
-    return {"child": args.child, "role": args.role}
+    await _write(deps, remove)
+    return RoleMember(args.child, args.role)
 
 
-@operation("grant.list", NoArgs)
-async def list_grants(office: OperationDeps, args: NoArgs) -> dict[str, Any]:
-    return await office.store.read(read_grants)
-
-
-def read_grants(db: Db, folder: str = "") -> dict[str, Any]:
+@read_operation
+def list_grants(db: Db, args: ListGrantsArgs, now: int) -> AllGrants:
     """Rules in their order, rows with whether they count, and memberships."""
     rows, members = acl.list_rows(db), acl.list_members(db)
     counting = {row.id for row in list_valid_rows(rows, members)}
-    return {
-        "rules": [to_json(rule) for rule in acl.list_rules(db, folder or None)],
-        "rows": [{**to_json(row), "counts": row.id in counting} for row in rows],
-        "members": [{"child": child, "role": role} for child, roles in members.items() for role in roles],
-    }
+    return AllGrants(
+        rules=acl.list_rules(db, args.folder or None),
+        rows=[extend(AclListItem, row, counts=row.id in counting) for row in rows],
+        members=[RoleMember(child, role) for child, roles in members.items() for role in roles],
+    )

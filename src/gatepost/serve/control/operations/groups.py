@@ -3,7 +3,9 @@
 import json
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
+
+from msgspec import Struct
 
 from gatepost.access.tiers import check_folder, tier_of
 from gatepost.core.errors import Invalid, NotFound
@@ -28,10 +30,20 @@ from gatepost.flow.sessions.provider_specs import list_provider_names, load_spec
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.messages.text import clean
 from gatepost.sandboxes.contract import SANDBOXES
-from gatepost.serve.control.contract import NoArgs, OperationArgs, OperationDeps, operation, run_audited, to_json
+from gatepost.serve.control.arguments.groups import (
+    AddGroupArgs,
+    ListGroupsArgs,
+    RemoveGroupArgs,
+    SetGroupArgs,
+    ShowGroupArgs,
+)
+from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
 from gatepost.store import destinations, groups, inbox, routes, sessions, turns, worktrees
+from gatepost.store.destinations import Destination
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
+from gatepost.store.routes import Route
+from gatepost.store.sessions import Session
 
 _NUMBERS = ("window_messages", "window_chars")
 _TEXTS = ("name", "model")
@@ -39,19 +51,29 @@ OPTION, LIMIT, MOUNTS = "options.", "limits.", "mounts"
 _LATER = "(a file added since the start is seen after a restart)"
 
 
-class AddGroupArgs(OperationArgs, frozen=True):
+class GroupView(Group, frozen=True, kw_only=True):
+    LEFT_OUT: ClassVar = ("open",)  # nothing reads it yet
+    tier: int
+
+
+class GroupDetails(GroupView, frozen=True, kw_only=True):
+    """A group with what leads to it, where it may send, and what it has going on."""
+
+    routes: list[Route]
+    destinations: list[Destination]
+    sessions: list[Session]
+
+
+class SetGroupResult(GroupView, frozen=True, kw_only=True):
+    notes: list[str]
+
+
+class GroupRemoval(Struct, frozen=True, kw_only=True):
     folder: str
-    name: str = ""
-    provider: str = ""
-
-
-class GroupArgs(OperationArgs, frozen=True):
-    folder: str
-
-
-class SetGroupArgs(OperationArgs, frozen=True):
-    folder: str
-    values: dict[str, str]
+    closed: int
+    kept: str  # the group's own files
+    removed: dict[str, int]
+    left: list[str]  # what could not be removed
 
 
 def check_provider(home: Home, name: str) -> str:
@@ -65,91 +87,83 @@ def check_provider(home: Home, name: str) -> str:
     return name
 
 
-def group_to_json(group: Group) -> dict[str, Any]:
-    told = to_json(group)
-    del told["open"]  # nothing reads it yet
-    return {**told, "tier": int(tier_of(group.folder))}
+def _make_view(group: Group) -> GroupView:
+    return extend(GroupView, group, tier=int(tier_of(group.folder)))
 
 
-@operation("group.add", AddGroupArgs)
-async def add(office: OperationDeps, args: AddGroupArgs) -> dict[str, Any]:
-    folder = check_folder(args.folder)
-    provider = check_provider(office.home, args.provider)
-    name = clean(args.name).strip() or folder.rpartition("/")[2]
-    now = office.clock.now()
-
-    taken = Invalid("folder", f"there is a group {folder!r} already; `gatepost group set` changes it")
-
-    def insert(db: Db) -> dict[str, Any]:
-        if not groups.add(db, folder, name, provider, now):
-            raise taken
-        made = groups.get(db, folder)
-        assert made is not None
-        return group_to_json(made)
-
-    if await office.store.read(groups.get, folder) is not None:
-        raise taken
-    details = {"folder": folder, "name": name, "provider": provider}
-    commit = partial(run_audited, office, "group.add", details, insert)
-    uid = await group_uid(office.store, office.config, office.clock, folder)
-    return await make_group(office.home, folder, uid, commit, name=name)
-
-
-@operation("group.list", NoArgs)
-async def list_groups(office: OperationDeps, args: NoArgs) -> list[dict[str, Any]]:
-    return [group_to_json(group) for group in await office.store.read(groups.list_all)]
-
-
-def read_group_details(db: Db, folder: str) -> dict[str, Any]:
-    """A group with what leads to it, where it may send, and what it has going on."""
+def _get_view(db: Db, folder: str) -> GroupView:
     group = groups.get(db, folder)
     if group is None:
         raise NotFound("group", folder, "`gatepost group list` shows them")
-    return {
-        **group_to_json(group),
-        "routes": [to_json(route) for route in routes.list_all(db) if route.folder == folder],
-        "destinations": [to_json(each) for each in destinations.list_for_group(db, folder)],
-        "sessions": [to_json(session) for session in sessions.list_open(db, folder)],
-    }
+    return _make_view(group)
 
 
-@operation("group.show", GroupArgs)
-async def show(office: OperationDeps, args: GroupArgs) -> dict[str, Any]:
-    return await office.store.read(read_group_details, args.folder)
+@operation
+async def add(deps: OperationDeps, args: AddGroupArgs) -> GroupView:
+    folder = check_folder(args.folder)
+    provider = check_provider(deps.home, args.provider)
+    name = clean(args.name).strip() or folder.rpartition("/")[2]
+    now = deps.clock.now()
+
+    taken = Invalid("folder", f"there is a group {folder!r} already; `gatepost group set` changes it")
+
+    def insert(db: Db) -> GroupView:
+        if not groups.add(db, folder, name, provider, now):
+            raise taken
+        return _get_view(db, folder)
+
+    if await deps.store.read(groups.get, folder) is not None:
+        raise taken
+    uid = await group_uid(deps.store, deps.config, deps.clock, folder)
+    return await make_group(deps.home, folder, uid, partial(deps.write, insert, name=name), name=name)
 
 
-@operation("group.set", SetGroupArgs)
-async def set_values(office: OperationDeps, args: SetGroupArgs) -> dict[str, Any]:
+@read_operation
+def list_groups(db: Db, args: ListGroupsArgs, now: int) -> list[GroupView]:
+    return list(map(_make_view, groups.list_all(db)))
+
+
+@read_operation
+def show(db: Db, args: ShowGroupArgs, now: int) -> GroupDetails:
+    return extend(
+        GroupDetails,
+        _get_view(db, args.folder),
+        routes=[route for route in routes.list_all(db) if route.folder == args.folder],
+        destinations=destinations.list_for_group(db, args.folder),
+        sessions=sessions.list_open(db, args.folder),
+    )
+
+
+@operation
+async def set_values(deps: OperationDeps, args: SetGroupArgs) -> SetGroupResult:
     limits, mounts, rest = _split_values(args.values)
-    values = {key: value for name, raw in rest.items() for key, value in [parse_value(office.home, name, raw)]}
-    bounds = {name: read_limit(office.config, name, raw) for name, raw in limits.items()}
-    wishes = None if mounts is None else check_mounts(office.config, office.home, mounts)
-    before = await office.store.read(groups.get, args.folder)
-    freed, notes = reset_model(office.config, before, values)
+    values = {key: value for name, raw in rest.items() for key, value in [parse_value(deps.home, name, raw)]}
+    bounds = {name: read_limit(deps.config, name, raw) for name, raw in limits.items()}
+    wishes = None if mounts is None else check_mounts(deps.config, deps.home, mounts)
+    before = await deps.store.read(groups.get, args.folder)
+    freed, notes = reset_model(deps.config, before, values)
     values |= freed
     if wishes is not None:
-        uid = await group_uid(office.store, office.config, office.clock, args.folder)
-        notes += list_unwritable(office.config, office.home, wishes, uid)
+        uid = await group_uid(deps.store, deps.config, deps.clock, args.folder)
+        notes += list_unwritable(deps.config, deps.home, wishes, uid)
 
-    def update(db: Db) -> dict[str, Any]:
+    def update(db: Db) -> SetGroupResult:
         if not groups.update(db, args.folder, values):
             raise NotFound("group", args.folder, "`gatepost group list` shows them")
         groups.set_limits(db, args.folder, bounds)
         if wishes is not None:
             groups.set_mounts(db, args.folder, wishes)
-        changed = groups.get(db, args.folder)
-        assert changed is not None
-        return {**group_to_json(changed), "notes": notes}
+        return extend(SetGroupResult, _get_view(db, args.folder), notes=notes)
 
     told = {**values, **{LIMIT + name: value for name, value in bounds.items()}}
     told |= {} if wishes is None else {MOUNTS: list(wishes)}
-    answer = await run_audited(office, "group.set", {"folder": args.folder, "values": told}, update)
-    office.bells.tools(args.folder)
-    office.bells.group(args.folder)
+    answer = await deps.write(update, values=told)
+    deps.bells.tools(args.folder)
+    deps.bells.group(args.folder)
     if bounds:
-        for each in await office.store.read(groups.list_all):
+        for each in await deps.store.read(groups.list_all):
             if each.folder.startswith(args.folder + "/"):  # they may have it from this one
-                office.bells.group(each.folder)
+                deps.bells.group(each.folder)
     return answer
 
 
@@ -242,16 +256,16 @@ def check_removable(folder: str) -> None:
         raise Invalid("folder", f"{folder!r} belongs to every gateway and stays")
 
 
-@operation("group.rm", GroupArgs)
-async def remove(office: OperationDeps, args: GroupArgs) -> dict[str, Any]:
+@operation
+async def remove(deps: OperationDeps, args: RemoveGroupArgs) -> GroupRemoval:
     folder = args.folder
     check_removable(folder)
-    remains = await office.store.read(find_leftovers, folder)
-    going = await office.store.read(sessions.list_open, folder)
-    if office.stop_session is not None:
+    remains = await deps.store.read(find_leftovers, folder)
+    going = await deps.store.read(sessions.list_open, folder)
+    if deps.stop_session is not None:
         for session in going:
-            await office.stop_session(session.id, "the operator")
-    now = office.clock.now()
+            await deps.stop_session(session.id, "the operator")
+    now = deps.clock.now()
 
     def delete(db: Db) -> tuple[int, tuple[str, ...]]:
         left, every = sessions.list_open(db, folder), tuple(sessions.list_ids(db, folder))
@@ -263,10 +277,10 @@ async def remove(office: OperationDeps, args: GroupArgs) -> dict[str, Any]:
             raise NotFound("group", folder, "`gatepost group list` shows them")
         return len(left), every
 
-    closed, ids = await run_audited(office, "group.rm", {"folder": folder}, delete)
-    removed, left = await remove_leftovers(office.home, replace(remains, sessions=ids))
-    kept = str(office.home.group(folder))
-    return {"folder": folder, "closed": closed, "kept": kept, "removed": removed, "left": left}
+    closed, ids = await deps.write(delete)
+    removed, left = await remove_leftovers(deps.home, replace(remains, sessions=ids))
+    kept = str(deps.home.group(folder))
+    return GroupRemoval(folder=folder, closed=closed, kept=kept, removed=removed, left=left)
 
 
 def end_session(db: Db, session_id: str, reason: str, now: int) -> None:

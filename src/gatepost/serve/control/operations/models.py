@@ -2,13 +2,12 @@
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+
+from msgspec import Struct
 
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
-from gatepost.core.records import asdict
 from gatepost.core.settings import Config
 from gatepost.egress.contract import Spender
 from gatepost.egress.endpoint_probe import EndpointVerdict, probe
@@ -20,7 +19,8 @@ from gatepost.flow.budgets_and_secrets import SpenderSecrets
 from gatepost.flow.sessions.effective_group import load_effective_group
 from gatepost.flow.sessions.provider_specs import find_spec
 from gatepost.inside.provider_spec import ProviderSpec
-from gatepost.serve.control.contract import NoArgs, OperationDeps, operation
+from gatepost.serve.control.arguments.models import CheckModelsArgs
+from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store import groups
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
@@ -30,8 +30,7 @@ MOST_AT_ONCE = 8
 PURPOSE = "doctor"
 
 
-@dataclass(frozen=True, slots=True)
-class ModelUse:
+class ModelUse(Struct, frozen=True):
     """A group that asks a vendor's models."""
 
     folder: str
@@ -40,8 +39,7 @@ class ModelUse:
     base: VendorBaseUrl
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointCheck:
+class EndpointCheck(Struct, frozen=True):
     """What an endpoint said. `key`: whether one was shown; `accepted` None: it does not say, or none was shown."""
 
     folders: tuple[str, ...]
@@ -102,12 +100,12 @@ def _verdict_fields(verdict: EndpointVerdict, shown: VendorKey) -> tuple[bool, b
     return verdict.reachable, verdict.accepted, bool(shown.value)
 
 
-@operation("models.check", NoArgs)
-async def check_models(office: OperationDeps, args: NoArgs) -> list[dict[str, Any]]:
+@operation
+async def check_models(deps: OperationDeps, args: CheckModelsArgs) -> list[EndpointCheck]:
     """The keys are used as for a turn of the group that nobody in particular began, and recorded as used."""
-    keys = SpenderSecrets(office.store, SecretReader(office.store, Keyring(office.home), office.clock))
+    keys = SpenderSecrets(deps.store, SecretReader(deps.store, Keyring(deps.home), deps.clock))
     found: list[tuple[ModelUse, VendorKey | str]] = []
-    for use in await office.store.read(list_model_uses, office.home, office.config):
+    for use in await deps.store.read(list_model_uses, deps.home, deps.config):
         try:
             key: VendorKey | str = await find_key(keys, use.vendor, Spender(use.folder, "", None), use.base, PURPOSE)
         except HttpRefusal as no:
@@ -115,4 +113,4 @@ async def check_models(office: OperationDeps, args: NoArgs) -> list[dict[str, An
         except GatepostError as error:
             key = str(error)
         found.append((use, key))
-    return [asdict(each) for each in await check_endpoints(found)]
+    return await check_endpoints(found)

@@ -1,16 +1,15 @@
 """Retention: remove what is over age now."""
 
-from typing import Any
-
 from gatepost.core.records import asdict
-from gatepost.flow.retention import Retention
-from gatepost.serve.control.contract import NoArgs, OperationDeps, operation, run_audited
+from gatepost.flow.retention import Retention, RetentionCounts
+from gatepost.serve.control.arguments.retention import RunRetentionArgs
+from gatepost.serve.control.contract import OperationDeps, operation
 
 
-@operation("keep.run", NoArgs)
-async def run_retention(office: OperationDeps, args: NoArgs) -> dict[str, Any]:
+@operation
+async def run_retention(deps: OperationDeps, args: RunRetentionArgs) -> RetentionCounts:
     """What a sweep would remove by and by is removed now, in the same small portions."""
-    running = office.extra.get("retention")
+    running = deps.extra.get("retention")
     keeper = running if isinstance(running, Retention) else None
-    done = asdict(await (keeper or Retention(office.home, office.store, office.clock, office.config)).sweep())
-    return await run_audited(office, "keep.run", done, lambda db: done)
+    done = await (keeper or Retention(deps.home, deps.store, deps.clock, deps.config)).sweep()
+    return await deps.write(lambda db: done, **asdict(done))

@@ -1,36 +1,39 @@
 """Rooms: list them, and say who may talk in one."""
 
-from typing import Any, Literal
+from msgspec import Struct
 
+from gatepost.core.records import replace
 from gatepost.messages import address as addresses
-from gatepost.serve.control.contract import NoArgs, OperationArgs, OperationDeps, operation, run_audited, to_json
+from gatepost.serve.control.arguments.rooms import ListRoomsArgs, RoomPolicyArgs
+from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.store import rooms
 from gatepost.store.port import Db
+from gatepost.store.rooms import Room
 
 
-class RoomPolicyArgs(OperationArgs, frozen=True):
+class RoomPolicyResult(Struct, frozen=True):
+    instance: str
     address: str
-    policy: Literal["strict", "request_approval", "public"]
-    instance: str = ""  # '': named like the platform
+    policy: str
+    new: bool  # nothing was said there yet
 
 
-@operation("room.list", NoArgs)
-async def list_rooms(office: OperationDeps, args: NoArgs) -> list[dict[str, Any]]:
-    return [{**to_json(room), "direct": bool(room.direct)} for room in await office.store.read(rooms.list_all)]
+@read_operation
+def list_rooms(db: Db, args: ListRoomsArgs, now: int) -> list[Room]:
+    return [replace(room, direct=bool(room.direct)) for room in rooms.list_all(db)]
 
 
-@operation("room.policy", RoomPolicyArgs)
-async def set_policy(office: OperationDeps, args: RoomPolicyArgs) -> dict[str, Any]:
+@operation
+async def set_policy(deps: OperationDeps, args: RoomPolicyArgs) -> RoomPolicyResult:
     address = addresses.parse(args.address)
     instance = args.instance or address.platform
-    details = {"instance": instance, "address": args.address, "policy": args.policy}
-    now = office.clock.now()
+    now = deps.clock.now()
 
-    def update(db: Db) -> dict[str, Any]:
+    def update(db: Db) -> RoomPolicyResult:
         """Whoever is refused leaves no room behind, so the first policy may come before the first word."""
         known = rooms.set_policy(db, instance, args.address, args.policy)
         if not known:
             rooms.add(db, instance, args.address, "", False, args.policy, now)
-        return {**details, "new": not known}
+        return RoomPolicyResult(instance, args.address, args.policy, not known)
 
-    return await run_audited(office, "room.policy", details, update)
+    return await deps.write(update, instance=instance)

@@ -1,47 +1,42 @@
 """Routes: add, list, remove, and what would become of a message."""
 
-from typing import Any
+from msgspec import Struct
 
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow.intake import route_targets, routing
 from gatepost.messages import address as addresses
 from gatepost.messages.inbound import Verb
-from gatepost.serve.control.contract import (
-    OPERATOR,
-    NoArgs,
-    OperationArgs,
-    OperationDeps,
-    operation,
-    run_audited,
-    to_json,
-)
+from gatepost.serve.control.arguments.routes import AddRouteArgs, ListRoutesArgs, RemoveRouteArgs, RouteTestArgs
+from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
 from gatepost.store import groups, routes
 from gatepost.store.port import Db
 from gatepost.store.routes import Route
 
-DEFAULT_SEQ = 100
+
+class RouteListItem(Route, frozen=True, kw_only=True):
+    fault: str  # why it matches nothing, if it cannot be read
 
 
-class AddRouteArgs(OperationArgs, frozen=True):
-    match: str
-    target: str
-    seq: int = DEFAULT_SEQ
-    session: str = "per-thread"
-    also: bool = False
-    window: str = ""
+class RouteTestRow(Route, frozen=True, kw_only=True):
+    held: bool
+    why: str
 
 
-class RouteIdArgs(OperationArgs, frozen=True):
-    id: int
+class RouteTestGroup(Struct, frozen=True):
+    folder: str
+    route: int
+    observe: bool
+    topic: str | None
+    session: str
 
 
-class RouteTestArgs(OperationArgs, frozen=True):
-    address: str
-    instance: str = ""
-    sender: str = ""
-    verb: str = "message"
-    text: str = ""
-    thread: str = ""
+class RouteTestResult(Struct, frozen=True, kw_only=True):
+    """Who would get such a message, and what each route says to it."""
+
+    why: str
+    dropped: bool
+    groups: list[RouteTestGroup]
+    routes: list[RouteTestRow]
 
 
 def parse_window(text: str) -> tuple[int | None, int | None]:
@@ -54,51 +49,49 @@ def parse_window(text: str) -> tuple[int | None, int | None]:
     return (int(left) if left else None), (int(right) if right else None)
 
 
-@operation("route.add", AddRouteArgs)
-async def add(office: OperationDeps, args: AddRouteArgs) -> dict[str, Any]:
-    window = parse_window(args.window)
+@operation
+async def add(deps: OperationDeps, args: AddRouteArgs) -> Route:
+    messages, chars = parse_window(args.window)
     routing.check_syntax(args.match, args.target, args.session)
-    now = office.clock.now()
+    now = deps.clock.now()
 
-    def insert(db: Db) -> dict[str, Any]:
-        folder = route_targets.check(args.target, {group.folder for group in groups.list_all(db)})
-        made = routes.get(
-            db,
-            routes.add(
-                db, args.seq, args.match, args.target, folder, args.session, args.also, window, None, OPERATOR, now
-            ),
+    def insert(db: Db) -> Route:
+        new = Route(
+            seq=args.seq,
+            match=args.match,
+            target=args.target,
+            folder=route_targets.check(args.target, {group.folder for group in groups.list_all(db)}),
+            mode=args.session,
+            also=args.also,
+            window_messages=messages,
+            window_chars=chars,
+            created_by=deps.caller,
+            created_at=now,
         )
-        assert made is not None
-        return to_json(made)
+        return routes.add(db, new)
 
-    details = {"match": args.match, "target": args.target, "seq": args.seq, "session": args.session, "also": args.also}
-    return await run_audited(office, "route.add", details, insert)
+    return await deps.write(insert)
 
 
-@operation("route.list", NoArgs)
-async def list_routes(office: OperationDeps, args: NoArgs) -> list[dict[str, Any]]:
-    return [route_to_json(route) for route in await office.store.read(routes.list_all)]
+@read_operation
+def list_routes(db: Db, args: ListRoutesArgs, now: int) -> list[RouteListItem]:
+    return [extend(RouteListItem, route, fault=routing.why_unreadable(route)) for route in routes.list_all(db)]
 
 
-def route_to_json(route: Route) -> dict[str, Any]:
-    """A route with why it holds for nothing, if it cannot be read."""
-    return {**to_json(route), "fault": routing.why_unreadable(route)}
-
-
-@operation("route.rm", RouteIdArgs)
-async def remove(office: OperationDeps, args: RouteIdArgs) -> dict[str, Any]:
-    def delete(db: Db) -> dict[str, Any]:
+@operation
+async def remove(deps: OperationDeps, args: RemoveRouteArgs) -> Route:
+    def delete(db: Db) -> Route:
         route = routes.get(db, args.id)
         if route is None:
             raise NotFound("route", str(args.id), "`gatepost route list` shows them")
         routes.remove(db, args.id)
-        return to_json(route)
+        return route
 
-    return await run_audited(office, "route.rm", {"id": args.id}, delete)
+    return await deps.write(delete)
 
 
-def explain_routing(db: Db, args: RouteTestArgs) -> dict[str, Any]:
-    """Who would get such a message, and what each route says to it."""
+@read_operation
+def explain_routing(db: Db, args: RouteTestArgs, now: int) -> RouteTestResult:
     address = addresses.parse(args.address)
     if args.verb not in tuple(Verb):
         raise Invalid("verb", f"{args.verb!r} is none of {', '.join(Verb)}")
@@ -113,26 +106,12 @@ def explain_routing(db: Db, args: RouteTestArgs) -> dict[str, Any]:
     known = {group.folder for group in groups.list_all(db)}
     rows = routes.list_all(db)
     decision = routing.decide(rows, facts, known.__contains__)
-    return {
-        "why": decision.why,
-        "dropped": decision.dropped_by is not None,
-        "groups": [
-            {
-                "folder": each.folder,
-                "route": each.route.id,
-                "observe": each.observe,
-                "topic": each.topic,
-                "session": each.mode,
-            }
-            for each in decision.chosen
+    verdicts = routing.explain(rows, facts, known.__contains__)
+    return RouteTestResult(
+        why=decision.why,
+        dropped=decision.dropped_by is not None,
+        groups=[
+            RouteTestGroup(each.folder, each.route.id, each.observe, each.topic, each.mode) for each in decision.chosen
         ],
-        "routes": [
-            {**to_json(verdict.route), "held": verdict.held, "why": verdict.why}
-            for verdict in routing.explain(rows, facts, known.__contains__)
-        ],
-    }
-
-
-@operation("route.test", RouteTestArgs)
-async def run_route_test(office: OperationDeps, args: RouteTestArgs) -> dict[str, Any]:
-    return await office.store.read(explain_routing, args)
+        routes=[extend(RouteTestRow, each.route, held=each.held, why=each.why) for each in verdicts],
+    )

@@ -1,20 +1,14 @@
 """Sandboxes: which walls a group's agents get, as the gateway itself sees this machine."""
 
 import asyncio
-from typing import Any
 
-from gatepost.core.records import asdict
-from gatepost.flow.sessions.isolation import ANYBODY, find_isolation
-from gatepost.serve.control.contract import OperationArgs, OperationDeps, operation
+from gatepost.flow.sessions.isolation import ANYBODY, SandboxIsolation, find_isolation
+from gatepost.serve.control.arguments.sandboxes import IsolationArgs
+from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store import groups
 
 
-class IsolationArgs(OperationArgs, frozen=True):
-    folder: str = ""  # '': a group that says nothing of sandboxes
-    provider: str = ""
-
-
-@operation("sandbox.walls", IsolationArgs)
-async def get_isolation(office: OperationDeps, args: IsolationArgs) -> dict[str, Any]:
-    group = await office.store.read(groups.get, args.folder) if args.folder else None
-    return asdict(await asyncio.to_thread(find_isolation, office.config, group or ANYBODY, args.provider))
+@operation
+async def get_isolation(deps: OperationDeps, args: IsolationArgs) -> SandboxIsolation:
+    group = await deps.store.read(groups.get, args.folder) if args.folder else None
+    return await asyncio.to_thread(find_isolation, deps.config, group or ANYBODY, args.provider)

@@ -2,7 +2,8 @@
 out."""
 
 import re
-from typing import Any
+
+from msgspec import Struct
 
 from gatepost.access.tiers import check_folder
 from gatepost.core import settings
@@ -12,60 +13,52 @@ from gatepost.core.keyring import Keyring
 from gatepost.egress import rules, secret_bindings, speech
 from gatepost.egress.endpoints import BASES, VENDORS, base_in_force, key_origins, read_origin
 from gatepost.egress.rules import EgressTarget
-from gatepost.serve.control.contract import (
-    OPERATOR,
-    NoArgs,
-    OperationArgs,
-    OperationDeps,
-    operation,
-    run_audited,
-    to_json,
+from gatepost.serve.control.arguments.secrets import (
+    BindSecretArgs,
+    ListBindingsArgs,
+    ListSecretsArgs,
+    RemoveSecretArgs,
+    RotateKeysArgs,
+    SecretLogArgs,
+    SetSecretArgs,
+    UnbindSecretArgs,
 )
+from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
 from gatepost.store import bindings, egress, groups, secrets, users
+from gatepost.store.bindings import Binding
 from gatepost.store.port import Db
-from gatepost.store.secrets import SecretOwner
+from gatepost.store.secrets import Secret, SecretOwner, SecretUse
 
 LARGEST_VALUE = 64 * 1024  # bytes
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")
 
 
-class SetSecretArgs(OperationArgs, frozen=True):
+class SetSecretResult(Secret, frozen=True, kw_only=True):
+    new: bool
+
+
+class SecretListItem(Secret, frozen=True, kw_only=True):
+    bound_to: list[str]
+
+
+class SecretRemoval(Struct, frozen=True):
     name: str
-    value: str
-    folder: str = ""
-    user: str = ""  # neither: the whole gateway's
-    origin: str = ""  # of a model's key: the endpoint that it is for; '': the one in force
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, folder={self.folder!r}, user={self.user!r})"
+    folder: str
+    user_id: str
 
 
-class SecretArgs(OperationArgs, frozen=True):
-    name: str
-    folder: str = ""
-    user: str = ""
-    origin: str = ""  # '': those for every endpoint
+class BindSecretResult(Binding, frozen=True, kw_only=True):
+    is_set: bool
+    is_allowed: bool
 
 
-class BindSecretArgs(OperationArgs, frozen=True):
-    name: str
-    host: str  # host, host:port, or http://host[:port]
-    header: str = "Authorization: Bearer {}"
-    folder: str = ""  # '': every group
-
-
-class UnbindSecretArgs(OperationArgs, frozen=True):
-    name: str
-    host: str
-    folder: str = ""
-
-
-class RotateKeysArgs(OperationArgs, frozen=True):
-    keep: bool = False  # keys that nothing in the store needs any more, for older backups
-
-
-class SecretLogArgs(OperationArgs, frozen=True):
-    limit: int = 50
+class RotateKeysResult(Struct, frozen=True, kw_only=True):
+    key_id: str
+    resealed: int
+    dropped: list[str]
+    unused: list[str]
+    kept_in: str
+    is_file: bool
 
 
 def check_name(name: str) -> str:
@@ -110,102 +103,103 @@ def _check_owner_exists(db: Db, place: SecretOwner) -> None:
         raise NotFound("user", place.user_id, f"`gatepost user add {place.user_id}` makes them known")
 
 
-@operation("secret.set", SetSecretArgs)
-async def set_secret(office: OperationDeps, args: SetSecretArgs) -> dict[str, Any]:
+@operation
+async def set_secret(deps: OperationDeps, args: SetSecretArgs) -> SetSecretResult:
     name, value, place = check_name(args.name), check_value(args.value), parse_owner(args.folder, args.user)
-    keyring, now = Keyring(office.home), office.clock.now()
+    keyring, now = Keyring(deps.home), deps.clock.now()
     given = read_origin(args.origin) if args.origin else ""
     if given and name != speech.TTS_API_KEY and name not in VENDORS:
         raise Invalid("for", f"{name} is no model's key; `gatepost secret bind {name} HOST` has it sent to a host")
 
-    def insert(db: Db) -> dict[str, Any]:
+    def insert(db: Db) -> SetSecretResult:
         _check_owner_exists(db, place)
-        secrets.bind_origins(db, key_origins(settings.load_declared(office.home.path, *BASES.values())))
-        origin = given or find_key_origin(db, office.home, place.folder, name)
+        secrets.bind_origins(db, key_origins(settings.load_declared(deps.home.path, *BASES.values())))
+        origin = given or find_key_origin(db, deps.home, place.folder, name)
         new = secrets.get(db, place, name, (origin,)) is None
-        return {**to_json(secrets.put(db, keyring, place, name, value, now, origin)), "new": new}
+        return extend(SetSecretResult, secrets.put(db, keyring, place, name, value, now, origin), new=new)
 
-    return await run_audited(office, "secret.set", {"name": name, "scope": place.scope}, insert)
-
-
-@operation("secret.list", NoArgs)
-async def list_secrets(office: OperationDeps, args: NoArgs) -> list[dict[str, Any]]:
-    return [to_json(secret) for secret in await office.store.read(secrets.list_all)]
+    return await deps.write(insert)
 
 
-@operation("secret.log", SecretLogArgs)
-async def list_uses(office: OperationDeps, args: SecretLogArgs) -> list[dict[str, Any]]:
-    return [to_json(use) for use in await office.store.read(secrets.list_uses, max(0, args.limit))]
+@read_operation
+def list_secrets(db: Db, args: ListSecretsArgs, now: int) -> list[SecretListItem]:
+    bound = bindings.list_all(db)
+    return [
+        extend(SecretListItem, each, bound_to=[render_binding(to) for to in bound if to.name == each.name])
+        for each in secrets.list_all(db)
+    ]
 
 
-@operation("secret.rm", SecretArgs)
-async def remove(office: OperationDeps, args: SecretArgs) -> dict[str, Any]:
+def render_binding(each: Binding) -> str:
+    return f"{each.place} ({each.header}{f', {each.folder} and below' if each.folder else ''})"
+
+
+@read_operation
+def list_uses(db: Db, args: SecretLogArgs, now: int) -> list[SecretUse]:
+    return secrets.list_uses(db, max(0, args.limit))[::-1]
+
+
+@operation
+async def remove(deps: OperationDeps, args: RemoveSecretArgs) -> SecretRemoval:
     """Needs no key ring: what cannot be read any more can still be removed."""
     name, place = check_name(args.name), parse_owner(args.folder, args.user)
     origin = read_origin(args.origin) if args.origin else None
 
-    def delete(db: Db) -> dict[str, Any]:
+    def delete(db: Db) -> SecretRemoval:
         if not secrets.remove(db, place, name, origin):
             raise NotFound("secret", name, f"{place} has none of its own; `gatepost secret list` shows them")
-        return {"name": name, "folder": place.folder, "user_id": place.user_id}
+        return SecretRemoval(name, place.folder, place.user_id)
 
-    return await run_audited(office, "secret.rm", {"name": name, "scope": place.scope}, delete)
+    return await deps.write(delete)
 
 
-@operation("secret.bind", BindSecretArgs)
-async def bind(office: OperationDeps, args: BindSecretArgs) -> dict[str, Any]:
-    name, place, (header, template) = (
-        check_name(args.name),
-        secret_bindings.parse_binding_host(args.host),
-        secret_bindings.parse_binding_header(args.header),
-    )
-    holder, now = parse_owner(args.folder, "").folder, office.clock.now()
+@operation
+async def bind(deps: OperationDeps, args: BindSecretArgs) -> BindSecretResult:
+    name, place = check_name(args.name), secret_bindings.parse_binding_host(args.host)
+    header, template = secret_bindings.parse_binding_header(args.header)
+    holder, now = parse_owner(args.folder, "").folder, deps.clock.now()
 
-    def put(db: Db) -> dict[str, Any]:
+    def put(db: Db) -> BindSecretResult:
         _check_owner_exists(db, SecretOwner(holder))
-        made = bindings.put(db, holder or None, name, place, header, template, OPERATOR, now)
+        made = bindings.put(db, holder or None, name, place, header, template, deps.caller, now)
         verdict = rules.check_target(egress.list_rules(db), holder, EgressTarget(*place[1:]))
         there = any(secret.name == name for secret in secrets.list_all(db))
-        return {**to_json(made), "is_set": there, "is_allowed": verdict.allowed}
+        return extend(BindSecretResult, made, is_set=there, is_allowed=verdict.allowed)
 
-    details = {"name": name, "place": args.host, "header": header, "folder": holder}
-    return await run_audited(office, "secret.bind", details, put)
+    return await deps.write(put, header=header)  # without the template
 
 
-@operation("secret.unbind", UnbindSecretArgs)
-async def unbind(office: OperationDeps, args: UnbindSecretArgs) -> list[dict[str, Any]]:
+@operation
+async def unbind(deps: OperationDeps, args: UnbindSecretArgs) -> list[Binding]:
     name, place = check_name(args.name), secret_bindings.parse_binding_host(args.host)
 
-    def delete(db: Db) -> list[dict[str, Any]]:
+    def delete(db: Db) -> list[Binding]:
         gone = bindings.remove(db, args.folder or None, name, place)
         if not gone:
             raise NotFound("binding", f"{name} to {args.host}", "`gatepost secret list` shows what is bound to what")
-        return [to_json(each) for each in gone]
+        return gone
 
-    details = {"name": name, "place": args.host, "folder": args.folder}
-    return await run_audited(office, "secret.unbind", details, delete)
-
-
-@operation("secret.bindings", NoArgs)
-async def list_bindings(office: OperationDeps, args: NoArgs) -> list[dict[str, Any]]:
-    return [to_json(each) for each in await office.store.read(bindings.list_all)]
+    return await deps.write(delete)
 
 
-@operation("secret.rotate", RotateKeysArgs)
-async def rotate(office: OperationDeps, args: RotateKeysArgs) -> dict[str, Any]:
+@read_operation
+def list_bindings(db: Db, args: ListBindingsArgs, now: int) -> list[Binding]:
+    return bindings.list_all(db)
+
+
+@operation
+async def rotate(deps: OperationDeps, args: RotateKeysArgs) -> RotateKeysResult:
     """In two transactions: the old key goes when what it sealed is sealed anew on the disk."""
-    keyring = Keyring(office.home)
-    details = {"keep": args.keep}
-    key_id, count = await run_audited(office, "secret.rotate", details, lambda db: secrets.reseal(db, keyring))
+    keyring = Keyring(deps.home)
+    key_id, count = await deps.write(lambda db: secrets.reseal(db, keyring))
     dropped: list[str] = []
     if keyring.is_file and not args.keep:
-        dropped = await office.store.write(secrets.remove_unused_keys, keyring)
-    unused = await office.store.read(secrets.list_unused_keys, keyring)
-    return {
-        "key_id": key_id,
-        "resealed": count,
-        "dropped": dropped,
-        "unused": unused,
-        "kept_in": keyring.where,
-        "is_file": keyring.is_file,
-    }
+        dropped = await deps.store.write(secrets.remove_unused_keys, keyring)
+    return RotateKeysResult(
+        key_id=key_id,
+        resealed=count,
+        dropped=dropped,
+        unused=await deps.store.read(secrets.list_unused_keys, keyring),
+        kept_in=keyring.where,
+        is_file=keyring.is_file,
+    )

@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 
 from gatepost.core.settings import SETTINGS, Config, Setting
-from gatepost.serve.control.contract import NoArgs, OperationDeps, operation
+from gatepost.serve.control.arguments.settings import SettingsInUseArgs
+from gatepost.serve.control.contract import OperationDeps, operation
 
 
 def get_visible_value(each: Setting[Any], config: Config) -> Any:
@@ -16,6 +17,6 @@ def get_visible_value(each: Setting[Any], config: Config) -> Any:
     return "(set)" if each.secret and value else value
 
 
-@operation("settings.in_use", NoArgs)
-async def list_settings_in_use(office: OperationDeps, args: NoArgs) -> dict[str, Any]:
-    return {name: get_visible_value(each, office.config) for name, each in SETTINGS.items()}
+@operation
+async def list_settings_in_use(deps: OperationDeps, args: SettingsInUseArgs) -> dict[str, Any]:
+    return {name: get_visible_value(each, deps.config) for name, each in SETTINGS.items()}

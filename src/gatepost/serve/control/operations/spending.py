@@ -1,34 +1,47 @@
 """Money: what may be spent, and what was."""
 
-from typing import Any, Literal
+from typing import Any
+
+from msgspec import Struct
 
 from gatepost.access.budgets import parse_usd, to_usd_number
 from gatepost.core.clock import DAY, iso
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.periods import Period, start_of
 from gatepost.core.records import asdict
-from gatepost.serve.control.contract import OPERATOR, NoArgs, OperationArgs, OperationDeps, operation, run_audited
+from gatepost.serve.control.arguments.spending import SetBudgetArgs, ShowBudgetsArgs, ShowCostArgs
+from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.store import budgets, costs, groups, reservations, users
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind, BudgetStatus
 from gatepost.store.port import Db
 
 NONE = "none"  # takes a limit away
-By = Literal["group", "user", "model", "day"]
 
 
-class SetBudgetArgs(OperationArgs, frozen=True):
-    """One of folder, user and instance. A limit that is left out stays as it is."""
-
-    folder: str = ""
-    user: str = ""
-    instance: bool = False
-    daily: str | None = None  # USD, or none
-    monthly: str | None = None
+class BudgetAmounts(Struct, frozen=True, kw_only=True):
+    limit_usd: float
+    spent_usd: float
+    reserved_usd: float
+    left_usd: float
+    ends_at: int
 
 
-class ShowCostArgs(OperationArgs, frozen=True):
-    by: By = "group"
-    days: int = 0  # the last so many, today among them; 0: all
+class BudgetView(Struct, frozen=True):
+    kind: str
+    name: str
+    daily: BudgetAmounts | None
+    monthly: BudgetAmounts | None
+
+
+class SpendingReport(Struct, frozen=True, kw_only=True):
+    """What was booked, and what calls in flight may still cost. The first field of a row is named like `by`."""
+
+    by: str
+    since: str | None
+    total_usd: float
+    total_micro: int
+    reserved_usd: float
+    rows: list[dict[str, Any]]
 
 
 def _scope(args: SetBudgetArgs) -> BudgetScope:
@@ -60,77 +73,58 @@ def _check_scope_exists(db: Db, scope: BudgetScope) -> None:
         raise NotFound("user", scope.name, f"`gatepost user add {scope.name}` makes them known")
 
 
-@operation("budget.set", SetBudgetArgs)
-async def set_budget(office: OperationDeps, args: SetBudgetArgs) -> dict[str, Any]:
-    scope, limits, now = _scope(args), _limits(args), office.clock.now()
+@operation
+async def set_budget(deps: OperationDeps, args: SetBudgetArgs) -> BudgetView:
+    scope, limits, now = _scope(args), _limits(args), deps.clock.now()
 
-    def change(db: Db) -> dict[str, Any]:
+    def change(db: Db) -> BudgetView:
         if any(limit is not None for limit in limits.values()):  # one of a group that is gone can be taken away
             _check_scope_exists(db, scope)
         for period, micro in limits.items():
-            budgets.put(db, scope, period, micro, OPERATOR, now)
-        kept = [each for each in budgets.list_all(db, now) if each.scope == scope]
-        return _budget_to_json(scope, kept)
+            budgets.put(db, scope, period, micro, deps.caller, now)
+        return _make_view(scope, budgets.list_all(db, now))
 
-    details = {"kind": scope.kind, "name": scope.name, "daily": args.daily, "monthly": args.monthly}
-    return await run_audited(office, "budget.set", details, change)
+    return await deps.write(change)
 
 
-def _budget_to_json(scope: BudgetScope, found: list[BudgetStatus]) -> dict[str, Any]:
-    by_period = {each.period: each for each in found}
-    return {
-        "kind": scope.kind,
-        "name": scope.name,
-        "daily": _amounts_to_json(by_period.get(Period.DAY)),
-        "monthly": _amounts_to_json(by_period.get(Period.MONTH)),
-    }
+def _make_view(scope: BudgetScope, found: list[BudgetStatus]) -> BudgetView:
+    amounts = {each.period: _make_amounts(each) for each in found if each.scope == scope}
+    return BudgetView(scope.kind, scope.name, amounts.get(Period.DAY), amounts.get(Period.MONTH))
 
 
-def _amounts_to_json(standing: BudgetStatus | None) -> dict[str, Any] | None:
-    if standing is None:
-        return None
-    return {
-        "limit_usd": to_usd_number(standing.limit),
-        "spent_usd": to_usd_number(standing.spent),
-        "reserved_usd": to_usd_number(standing.reserved),
-        "left_usd": to_usd_number(standing.left),
-        "ends_at": iso(standing.ends_at),
-    }
+def _make_amounts(standing: BudgetStatus) -> BudgetAmounts:
+    return BudgetAmounts(
+        limit_usd=to_usd_number(standing.limit),
+        spent_usd=to_usd_number(standing.spent),
+        reserved_usd=to_usd_number(standing.reserved),
+        left_usd=to_usd_number(standing.left),
+        ends_at=standing.ends_at,
+    )
 
 
-def list_budgets(db: Db, now: int) -> list[dict[str, Any]]:
+@read_operation
+def show_budgets(db: Db, args: ShowBudgetsArgs, now: int) -> list[BudgetView]:
     """One entry a scope that has a limit, the instance first."""
     found = budgets.list_all(db, now)
-    scopes = dict.fromkeys(each.scope for each in found)
-    return [_budget_to_json(scope, [each for each in found if each.scope == scope]) for scope in scopes]
+    return [_make_view(scope, found) for scope in dict.fromkeys(each.scope for each in found)]
 
 
-@operation("budget.show", NoArgs)
-async def show_budgets(office: OperationDeps, args: NoArgs) -> list[dict[str, Any]]:
-    return await office.store.read(list_budgets, office.clock.now())
-
-
-def read_spending(db: Db, by: str, days: int, now: int) -> dict[str, Any]:
-    """What was booked, and what calls in flight may still cost."""
-    if days < 0:
-        raise Invalid("days", f"{days} is negative; 0 means all")
-    since = max(start_of(Period.DAY, now) - (days - 1) * DAY, 0) if days else 0
-    rows = costs.list_sums(db, by, since)
+@read_operation
+def show_cost(db: Db, args: ShowCostArgs, now: int) -> SpendingReport:
+    if args.days < 0:
+        raise Invalid("days", f"{args.days} is negative; 0 means all")
+    since = max(start_of(Period.DAY, now) - (args.days - 1) * DAY, 0) if args.days else 0
+    rows = costs.list_sums(db, args.by, since)
     total = sum(row.micro for row in rows)
-    return {
-        "by": by,
-        "since": iso(since or None),
-        "total_usd": to_usd_number(total),
-        "total_micro": total,
-        "reserved_usd": to_usd_number(reservations.sum_reserved(db)),
-        "rows": [{by: row.key, "usd": to_usd_number(row.micro), **_numbers(row)} for row in rows],
-    }
+    return SpendingReport(
+        by=args.by,
+        since=iso(since or None),
+        total_usd=to_usd_number(total),
+        total_micro=total,
+        reserved_usd=to_usd_number(reservations.sum_reserved(db)),
+        rows=[{args.by: row.key, "usd": to_usd_number(row.micro), **_numbers(row)} for row in rows],
+    )
 
 
 def _numbers(row: costs.CostSum) -> dict[str, int]:
     return {name: value for name, value in asdict(row).items() if name != "key"}
-
-
-@operation("cost.show", ShowCostArgs)
-async def show_cost(office: OperationDeps, args: ShowCostArgs) -> dict[str, Any]:
-    return await office.store.read(read_spending, args.by, args.days, office.clock.now())

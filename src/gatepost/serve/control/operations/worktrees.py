@@ -3,103 +3,109 @@
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from msgspec import Struct, structs
 
-from gatepost.flow.worktrees.worktrees import NewWorktree
-from gatepost.serve.agents.agent_spec import check_path
-from gatepost.serve.agents.service import FOLDER, AgentService
-from gatepost.serve.agents.worktrees import bundle_commands, make_worktree_view
-from gatepost.serve.control.contract import OPERATOR, OperationArgs, OperationDeps, operation
+from gatepost.serve.agents.service import AgentService
+from gatepost.serve.agents.worktrees import (
+    WorktreeView,
+    bundle_commands,
+    make_new_worktree,
+    make_worktree_view,
+)
+from gatepost.serve.control.arguments.worktrees import (
+    ArchiveWorktreeArgs,
+    CreateWorktreeArgs,
+    ListWorktreesArgs,
+    SaveWorktreeArgs,
+    SetUpWorktreeArgs,
+    ShowWorktreeArgs,
+    TrustWorktreeArgs,
+)
+from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.serve.control.operations.agents import get_agent_service
 from gatepost.store.worktrees import Worktree
 
 
-class CreateWorktreeArgs(OperationArgs, frozen=True):
-    source: str
-    name: str = ""
-    base: str = ""
-    branch: str = ""
-    pr: int = 0
-    folder: str = ""
+class WorktreeDetails(WorktreeView, frozen=True, rename="camel", kw_only=True):
+    """A worktree as it stands, with the commands that fetch and show what was saved of it."""
+
+    fetch: str
+    look: str
 
 
-class WorktreeArgs(OperationArgs, frozen=True):
+class BundleResult(Struct, frozen=True, kw_only=True):
     name: str
+    bundle: str | None
+    contents: str
+    fetch: str
+    look: str
 
 
-class ShowWorktreeArgs(WorktreeArgs, frozen=True):
-    archived: bool = False
+class SaveWorktreeResult(BundleResult, frozen=True, kw_only=True):
+    branch: str
+    state: str
+    left: str
 
 
-class ListWorktreesArgs(OperationArgs, frozen=True):
-    archived: bool = False
+class WorktreeRemoval(BundleResult, frozen=True, kw_only=True):
+    trouble: str
 
 
-class ArchiveWorktreeArgs(OperationArgs, frozen=True):
-    name: str
-    discard: bool = False
-
-
-def _worktree_to_json(service: AgentService, each: Worktree) -> dict[str, Any]:
-    """As it stands, with the ways to what was saved of it."""
+def _make_details(service: AgentService, each: Worktree) -> WorktreeDetails:
     fetch, look = bundle_commands(each, service.worktrees.bundle(each))
-    told: dict[str, Any] = msgspec.to_builtins(make_worktree_view(service, each))
-    return {**told, "fetch": fetch, "look": look}
+    return WorktreeDetails(**structs.asdict(make_worktree_view(service, each)), fetch=fetch, look=look)
 
 
-@operation("worktree.create", CreateWorktreeArgs)
-async def create(office: OperationDeps, args: CreateWorktreeArgs) -> Any:
-    service = get_agent_service(office)
-    wanted = NewWorktree(
-        source=check_path(args.source),
-        folder=args.folder or office.config[FOLDER],
-        name=args.name,
-        base=args.base,
-        branch=args.branch,
-        pr=args.pr,
-    )
-    return _worktree_to_json(service, await service.create_worktree(wanted, OPERATOR))
+@operation
+async def create(deps: OperationDeps, args: CreateWorktreeArgs) -> WorktreeDetails:
+    service = get_agent_service(deps)
+    new = make_new_worktree(args, deps.config)
+    return _make_details(service, await service.create_worktree(new, deps.caller))
 
 
-@operation("worktree.list", ListWorktreesArgs)
-async def list_worktrees(office: OperationDeps, args: ListWorktreesArgs) -> Any:
-    service = get_agent_service(office)
-    return [_worktree_to_json(service, each) for each in await service.worktrees.every(archived=args.archived)]
+@operation
+async def list_worktrees(deps: OperationDeps, args: ListWorktreesArgs) -> list[WorktreeDetails]:
+    service = get_agent_service(deps)
+    return [_make_details(service, each) for each in await service.worktrees.every(archived=args.archived)]
 
 
-@operation("worktree.show", ShowWorktreeArgs)
-async def show(office: OperationDeps, args: ShowWorktreeArgs) -> Any:
-    service = get_agent_service(office)
-    return _worktree_to_json(service, await service.worktrees.find(args.name, archived=args.archived))
+@operation
+async def show(deps: OperationDeps, args: ShowWorktreeArgs) -> WorktreeDetails:
+    service = get_agent_service(deps)
+    return _make_details(service, await service.worktrees.find(args.name, archived=args.archived))
 
 
-@operation("worktree.trust", WorktreeArgs)
-async def trust(office: OperationDeps, args: WorktreeArgs) -> Any:
-    service = get_agent_service(office)
-    return _worktree_to_json(service, await service.worktrees.trust(args.name, OPERATOR))
+@operation
+async def trust(deps: OperationDeps, args: TrustWorktreeArgs) -> WorktreeDetails:
+    service = get_agent_service(deps)
+    return _make_details(service, await service.worktrees.trust(args.name, deps.caller))
 
 
-@operation("worktree.setup", WorktreeArgs)
-async def set_up(office: OperationDeps, args: WorktreeArgs) -> Any:
-    service = get_agent_service(office)
+@operation
+async def set_up(deps: OperationDeps, args: SetUpWorktreeArgs) -> WorktreeDetails:
+    service = get_agent_service(deps)
     found = await service.worktrees.find(args.name)
-    return _worktree_to_json(service, await service.worktrees.set_up(found, OPERATOR))
+    return _make_details(service, await service.worktrees.set_up(found, deps.caller))
 
 
-@operation("worktree.save", WorktreeArgs)
-async def save(office: OperationDeps, args: WorktreeArgs) -> dict[str, Any]:
-    found, saved = await get_agent_service(office).worktrees.save(args.name, OPERATOR)
-    more = {"branch": found.branch, "state": found.state, "left": saved.left}
-    return {**_bundle_to_json(found, saved.bundle, saved.contents), **more}
+@operation
+async def save(deps: OperationDeps, args: SaveWorktreeArgs) -> SaveWorktreeResult:
+    found, saved = await get_agent_service(deps).worktrees.save(args.name, deps.caller)
+    return SaveWorktreeResult(
+        **_bundle_fields(found, saved.bundle, saved.contents),
+        branch=found.branch,
+        state=found.state,
+        left=saved.left,
+    )
 
 
-@operation("worktree.archive", ArchiveWorktreeArgs)
-async def archive(office: OperationDeps, args: ArchiveWorktreeArgs) -> dict[str, Any]:
-    done = await get_agent_service(office).archive_worktree(args.name, OPERATOR, discard=args.discard)
-    return {**_bundle_to_json(done.worktree, done.saved, done.contents), "trouble": done.trouble}
+@operation
+async def archive(deps: OperationDeps, args: ArchiveWorktreeArgs) -> WorktreeRemoval:
+    done = await get_agent_service(deps).archive_worktree(args.name, deps.caller, discard=args.discard)
+    return WorktreeRemoval(**_bundle_fields(done.worktree, done.saved, done.contents), trouble=done.trouble)
 
 
-def _bundle_to_json(each: Worktree, bundle: Path | None, contents: str) -> dict[str, Any]:
+def _bundle_fields(each: Worktree, bundle: Path | None, contents: str) -> dict[str, Any]:
     fetch, look = bundle_commands(each, bundle)
-    told = str(bundle) if bundle else None
-    return {"name": each.name, "bundle": told, "contents": contents, "fetch": fetch, "look": look}
+    path = str(bundle) if bundle else None
+    return {"name": each.name, "bundle": path, "contents": contents, "fetch": fetch, "look": look}

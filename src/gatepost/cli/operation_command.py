@@ -1,0 +1,151 @@
+"""A command that is one operation: its options, arguments and help come from the operation's declaration. The function
+below the decorator only prints the answer."""
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any
+
+import click
+from msgspec import Struct
+
+from gatepost.cli import output
+from gatepost.cli.operation_runner import home_of, read_operation, run_operation
+from gatepost.core import home_lock
+from gatepost.core.errors import Invalid, Unavailable
+from gatepost.core.home import Home
+from gatepost.serve.control.client import TIMEOUT_S
+from gatepost.serve.control.declaration import ArgumentField, OperationArgs, get_help, list_fields
+
+Given = dict[str, Any]
+Show = Callable[..., int | None]
+
+
+class CommandRun(Struct, frozen=True):
+    """A use of a command: where, and with which arguments of its operation."""
+
+    home: Home
+    args: Given
+
+
+def with_arguments(declared: type[OperationArgs], **fixed: Any) -> Callable[[Show], Show]:
+    """Give a command the options, arguments and help of an operation, and `--json`. The function below runs it:
+    `fn(home, args, as_json)`, with the options of the command that are no argument of the operation. `fixed`: arguments
+    that the command line does not offer."""
+    fields = [each for each in list_fields(declared) if not each.spec.hidden and each.name not in fixed]
+    names = {_get_parameter_name(each): each for each in fields}
+
+    def decorate(fn: Show) -> Show:
+        def run(home: str | None, /, as_json: bool, **given: Any) -> int | None:
+            args = {each.name: _parse(declared, each, given.pop(name)) for name, each in names.items()}
+            return fn(home_of(home), args | fixed, as_json, **given)
+
+        run.__name__, run.__doc__ = fn.__name__, fn.__doc__ or get_help(declared)
+        run.__dict__["__click_params__"] = [
+            click.Option(["--json", "as_json"], is_flag=True, help="Print the answer as JSON."),
+            *fn.__dict__.get("__click_params__", ()),
+            *map(make_parameter, reversed(fields)),
+        ]
+        run.__dict__["operation"] = declared
+        return click.pass_obj(run)
+
+    return decorate
+
+
+def from_operation(
+    declared: type[OperationArgs],
+    *,
+    prepare: Callable[..., Given] | None = None,
+    timeout: Callable[[Home], float] | None = None,
+    exit_code: Callable[[Any], int] | None = None,
+    **fixed: Any,
+) -> Callable[[Show], Show]:
+    """Make a function a command that runs an operation; with --json it prints the answer itself.
+
+    `show(run, answer)` prints. `prepare(home, args)` completes or checks the arguments before. Both also get the
+    options of the command that are no argument of the operation. `exit_code` reads it from the answer.
+    """
+
+    def decorate(show: Show) -> Show:
+        @wraps(show)
+        def run(home: Home, args: Given, as_json: bool, **given: Any) -> int:
+            if prepare is not None:
+                args = prepare(home, args, **given)
+            answer = call_operation(home, declared, args, timeout(home) if timeout else TIMEOUT_S)
+            if as_json:
+                output.print_json(answer)
+            else:
+                show(CommandRun(home, args), answer, **given)
+            return exit_code(answer) if exit_code else 0
+
+        return with_arguments(declared, **fixed)(run)
+
+    return decorate
+
+
+def call_operation(home: Home, declared: type[OperationArgs], args: Given, timeout: float = TIMEOUT_S) -> Any:
+    if declared.info.reads:
+        return read_operation(home, declared, args)
+    if not declared.info.offline and home_lock.find_holder(home) is None:
+        raise Unavailable(declared.info.name, "the gateway is not running; `gatepost up` starts it")
+    return run_operation(home, declared.info.name, args, timeout=timeout)
+
+
+def _get_parameter_name(field: ArgumentField) -> str:
+    return (field.spec.name or field.name).lower() if field.spec.positional else field.name
+
+
+def make_parameter(field: ArgumentField) -> click.Parameter:
+    spec, name = field.spec, field.spec.name or field.name
+    kind, many = _get_click_type(field), field.kind in (list[str], dict[str, str])
+    default = {"default": field.default} if field.default and not many else {}
+    if spec.positional:
+        nargs = -1 if many else 1
+        return click.Argument([name], type=kind, required=field.required, nargs=nargs, metavar=spec.metavar, **default)
+    help_text = spec.cli or field.description
+    flags = [f"--{name.replace('_', '-')}", field.name]
+    if field.kind is bool:
+        return click.Option(flags, is_flag=True, help=help_text)
+    return click.Option(
+        flags,
+        type=kind,
+        required=field.required,
+        multiple=many,
+        metavar=spec.metavar,
+        help=help_text,
+        show_default=bool(default),
+        **default,
+    )
+
+
+def _get_click_type(field: ArgumentField) -> Any:
+    if field.choices:
+        return click.Choice(field.choices)
+    if field.spec.least is not None or field.spec.most is not None:
+        return click.IntRange(field.spec.least, field.spec.most)
+    return field.kind if field.kind in (int, float) and not field.spec.positional else str
+
+
+def _parse(declared: type[OperationArgs], field: ArgumentField, value: Any) -> Any:
+    if value is None:
+        return field.default
+    if field.kind is int and field.spec.positional:
+        return _parse_id(declared.info.name.partition(".")[0], field, value)
+    if field.kind == dict[str, str]:
+        return dict(parse_pairs(value, f"--{field.spec.name}" if not field.spec.positional else ""))
+    return list(value) if field.kind == list[str] else value
+
+
+def _parse_id(group: str, field: ArgumentField, text: str) -> int:
+    name = field.spec.name or field.name
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise Invalid(name, f"{text[:80]!r} is not a {name}'s id; `gatepost {group} list` shows them")
+    return int(text)
+
+
+def parse_pairs(values: Iterable[str], option: str = "") -> Iterable[tuple[str, str]]:
+    """NAME=VALUE each."""
+    for each in values:
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise Invalid(option or each, f"{each!r} is not NAME=VALUE" if option else "is not KEY=VALUE")
+        yield name, value

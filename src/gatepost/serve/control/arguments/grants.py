@@ -1,0 +1,70 @@
+"""Grants: what groups, people and roles may do."""
+
+from typing import Annotated
+
+from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.store.acl import ANYWHERE, OPERATOR
+
+READ, WRITE = "grants.read", "grants.write"
+Child = Annotated[str, argument("A principal, or a role.")]
+Role = Annotated[str, argument("The role, such as role:ops.")]
+
+
+class GrantRuleArgs(OperationArgs, frozen=True):
+    folder: Annotated[str, argument("The group.", scope=True)]
+    rule: Annotated[str, argument("[!]tool[(param=glob, !param, param)].")]
+
+
+@declares("grant.add", right=WRITE)
+class AddGrantRuleArgs(GrantRuleArgs, frozen=True):
+    """Append RULE to the rules of FOLDER."""
+
+
+@declares("grant.rm", right=WRITE)
+class RemoveGrantRuleArgs(GrantRuleArgs, frozen=True):
+    """Remove a rule of a group."""
+
+
+@declares("grant.list", right=READ, reads=True)
+class ListGrantsArgs(OperationArgs, frozen=True):
+    """Every rule, row and membership."""
+
+    folder: Annotated[str, option("Only the rules of this group.")] = ""
+
+
+@declares("acl.add", right=WRITE)
+class AddAclRowArgs(OperationArgs, frozen=True):
+    """Allow ACTION (mcp:<tool>, mcp:*, op:<right>, op:*, interact, admin, *) to PRINCIPAL (folder:…, role:…,
+    telegram:user/9 …)."""
+
+    principal: Annotated[str, argument("Who: folder:acme/eng, role:ops, telegram:user/9 or a pattern.")]
+    action: Annotated[str, argument("What: mcp:<tool>, mcp:*, op:<right>, op:*, interact, admin or *.")]
+    scope: Annotated[str, option("The groups that it is about, a glob: acme/**")] = ANYWHERE
+    deny: Annotated[bool, option("Deny it, whatever else allows it.")] = False
+    params: Annotated[str, option("Only for calls that carry this: jid=telegram:*, !topic")] = ""
+    predicate: Annotated[str, option("Only when this is known of the caller: platform=slack, user=…", "when")] = ""
+    grant_option: Annotated[bool, option("They may give it on.")] = False
+    by: Annotated[str, option("Who gives it; they must be able to.")] = OPERATOR
+
+
+@declares("acl.rm", right=WRITE)
+class RemoveAclRowArgs(OperationArgs, frozen=True):
+    """Remove a row of the access list by its number."""
+
+    id: Annotated[int, argument("The row's number.", "row")]
+
+
+@declares("role.add", right=WRITE)
+class AddRoleMemberArgs(OperationArgs, frozen=True):
+    """Make CHILD (a principal, or a role) a member of ROLE, such as role:ops."""
+
+    child: Child
+    role: Role
+
+
+@declares("role.rm", right=WRITE)
+class RemoveRoleMemberArgs(OperationArgs, frozen=True):
+    """End a membership."""
+
+    child: Child
+    role: Role

@@ -1,0 +1,54 @@
+"""Groups: the agents and their folders."""
+
+from typing import Annotated
+
+from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+
+READ, WRITE = "groups.read", "groups.write"
+Folder = Annotated[str, argument("The group's place, like acme/eng.", scope=True)]
+
+
+@declares("group.add", right=WRITE)
+class AddGroupArgs(OperationArgs, frozen=True):
+    """Add a group, with AGENTS.md, work.md and skills/ in its folder. FOLDER is its place, like acme/eng."""
+
+    folder: Folder
+    name: Annotated[str, option("How people call it (default: the last part of FOLDER).")] = ""
+    provider: Annotated[str, option("What drives it (default: the setting sessions.provider).")] = ""
+
+
+@declares("group.list", right=READ, reads=True)
+class ListGroupsArgs(OperationArgs, frozen=True):
+    """All groups, by folder."""
+
+
+@declares("group.show", right=READ, reads=True)
+class ShowGroupArgs(OperationArgs, frozen=True):
+    """One group: what holds for it, its files, routes and live sessions."""
+
+    folder: Folder
+
+
+@declares("group.set", right=WRITE)
+class SetGroupArgs(OperationArgs, frozen=True):
+    """Change a group: name, provider, model, sandbox, window_messages, window_chars, mounts, limits.NAME, options.KEY.
+
+    An empty value is the default. Sandboxes that are awake take it up when they start anew. Another provider clears the
+    model, unless the same command names one.
+
+    limits.memory_mb, limits.cpu_percent (of one processor), limits.processes, limits.turn_s, limits.disk_mb and
+    limits.files hold for the group and those below it that say nothing else, up to what the gateway's settings give.
+
+    mounts=/host/path:/workspace/extra/name[:rw],… shows host folders, as far as sandbox.mounts_allowed lets it.
+    """
+
+    folder: Folder
+    values: Annotated[dict[str, str], argument("What is changed, by its name.", metavar="KEY=VALUE…")]
+
+
+@declares("group.rm", right=WRITE)
+class RemoveGroupArgs(OperationArgs, frozen=True):
+    """Remove a group with its routes, sessions, secrets, their folders and media. Its own folder stays, and its
+    messages in the ledger."""
+
+    folder: Folder

@@ -1,0 +1,23 @@
+"""Rooms: the chats, and who may speak in each."""
+
+from typing import Annotated, Literal
+
+from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+
+
+@declares("room.list", right="rooms.read", reads=True)
+class ListRoomsArgs(OperationArgs, frozen=True):
+    """Every room that is known: a room is, once somebody was let in there or its policy was set."""
+
+
+@declares("room.policy", right="rooms.write")
+class RoomPolicyArgs(OperationArgs, frozen=True):
+    """Say who may speak in the room ADDRESS, like spool:office. It may be one where nothing was said yet.
+
+    strict: nobody but owners, admins and members. public: everybody. request_approval: as strict, until there are
+    approvals.
+    """
+
+    address: Annotated[str, argument("The room, like spool:office.")]
+    policy: Annotated[Literal["strict", "request_approval", "public"], argument("Who may speak there.")]
+    instance: Annotated[str, option("The channel's instance (default: named like the platform).")] = ""

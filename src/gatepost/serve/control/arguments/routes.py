@@ -1,0 +1,52 @@
+"""Routes: which group gets a message."""
+
+from typing import Annotated
+
+from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.store.sessions import MODES
+
+READ, WRITE = "routes.read", "routes.write"
+
+
+@declares("route.add", right=WRITE)
+class AddRouteArgs(OperationArgs, frozen=True):
+    """Add a route. Unknown keys and groups that do not exist are refused."""
+
+    match: Annotated[
+        str,
+        option(
+            "Conditions, all of which must hold: platform channel room chat_jid sender verb text thread, as key=glob,"
+            " key!=glob, key=a|b, key= (absent); '' holds always."
+        ),
+    ]
+    target: Annotated[str, option("folder, folder#observe, folder#topic, acme/{sender} or drop.")]
+    seq: Annotated[int, option("Its place in the order.")] = 100
+    session: Annotated[str, option("What shares one conversation.", choices=MODES)] = MODES[0]
+    also: Annotated[bool, option("Deliver here, and go on matching.")] = False
+    window: Annotated[
+        str, option("At most N observed messages, C characters, in a turn: 20/8000, 20/ or /8000.", metavar="N/C")
+    ] = ""
+
+
+@declares("route.list", right=READ, reads=True)
+class ListRoutesArgs(OperationArgs, frozen=True):
+    """All routes, in the order in which they are asked."""
+
+
+@declares("route.rm", right=WRITE)
+class RemoveRouteArgs(OperationArgs, frozen=True):
+    """Remove a route by its id."""
+
+    id: Annotated[int, argument("The route's id.", "route")]
+
+
+@declares("route.test", right=READ, reads=True)
+class RouteTestArgs(OperationArgs, frozen=True):
+    """Explain which route wins for a message in the room ADDRESS, and why. Exit 1 if nobody would get it."""
+
+    address: Annotated[str, argument("The room, like telegram:group/1.")]
+    instance: Annotated[str, option("The channel's instance (default: named like the platform).")] = ""
+    sender: Annotated[str, option("Who says it, like telegram:user/9.")] = ""
+    verb: Annotated[str, option("What they do: message, mention, reply, like …")] = "message"
+    text: Annotated[str, option("What they say.")] = ""
+    thread: Annotated[str, option("The thread.")] = ""

@@ -1,0 +1,90 @@
+"""Secrets: set, list, remove, rotate, bind to hosts, and the record of their uses."""
+
+from typing import Annotated
+
+from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+
+READ, WRITE = "secrets.read", "secrets.write"
+Name = Annotated[str, argument("In capitals, like ANTHROPIC_API_KEY.")]
+Host = Annotated[str, argument("example.com, example.com:8443, or http://box.lan:8080.")]
+
+
+@declares("secret.set", right=WRITE)
+class SetSecretArgs(OperationArgs, frozen=True):
+    """Set a secret. Without VALUE (or with -) it is read from standard input, or asked for on a terminal.
+
+    Better without: other users of the machine can see a VALUE on the command line while the command runs, and the shell
+    may keep it in its history.
+
+    A model's key belongs to one endpoint, and is sent to no other, whatever the settings say later.
+    """
+
+    name: Name
+    value: Annotated[str, argument("The value. It comes in and never goes out.", secret=True, hidden=True)]
+    folder: Annotated[str, option("For this group and those below it.", scope=True)] = ""
+    user: Annotated[str, option("For what this person asks for, like telegram:user/9.", metavar="ID")] = ""
+    origin: Annotated[
+        str, option("Of a model's key: its endpoint (default: the one in force).", "for", metavar="URL")
+    ] = ""
+
+
+@declares("secret.list", right=READ, reads=True)
+class ListSecretsArgs(OperationArgs, frozen=True):
+    """What there is, without the values, and to which hosts it is bound."""
+
+
+@declares("secret.log", right=READ, reads=True)
+class SecretLogArgs(OperationArgs, frozen=True):
+    """Who used which secret, when and for what, and who asked in vain; oldest first."""
+
+    limit: Annotated[int, option("The newest N uses.", least=1, most=100_000)] = 50
+
+
+@declares("secret.rm", right=WRITE)
+class RemoveSecretArgs(OperationArgs, frozen=True):
+    """Remove a secret. One of the same name farther up holds from then on."""
+
+    name: Name
+    folder: Annotated[str, option("The group whose it is.", scope=True)] = ""
+    user: Annotated[str, option("The person whose it is.", metavar="ID")] = ""
+    origin: Annotated[str, option("Of a model's keys: the one for this endpoint alone.", "for", metavar="URL")] = ""
+
+
+@declares("secret.bind", right=WRITE)
+class BindSecretArgs(OperationArgs, frozen=True):
+    """Put a secret into requests that agents make to HOST, outside their sandbox.
+
+    HOST is example.com or example.com:8443, asked over https, or http://box.lan:8080. Inside, https://HOST/path is
+    asked for at $GATEPOST_TO/HOST/path. The host must also be allowed: gatepost egress allow HOST.
+    """
+
+    name: Name
+    host: Host
+    header: Annotated[str, option("{} stands for the value.")] = "Authorization: Bearer {}"
+    # No scope: a binding sends secrets of the groups above as well.
+    folder: Annotated[str, option("For this group and those below it (default: every group).")] = ""
+
+
+@declares("secret.unbind", right=WRITE)
+class UnbindSecretArgs(OperationArgs, frozen=True):
+    """Take back a binding; the secret itself stays."""
+
+    name: Name
+    host: Host
+    folder: Annotated[str, option("The group that it was bound for.", scope=True)] = ""
+
+
+@declares("secret.bindings", right=READ, reads=True)
+class ListBindingsArgs(OperationArgs, frozen=True):
+    """List which secret goes to which host."""
+
+
+@declares("secret.rotate", right=WRITE)
+class RotateKeysArgs(OperationArgs, frozen=True):
+    """Seal every secret with a new key and drop the old one. The values stay what they are.
+
+    If the key ring is kept outside the home (GATEPOST_KEYRING, a systemd credential): add a key there, make it
+    current, restart; this then seals everything with it and says which keys can go.
+    """
+
+    keep: Annotated[bool, option("Keep the old keys in the ring, to read older copies of the store.")] = False

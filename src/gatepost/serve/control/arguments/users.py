@@ -1,0 +1,45 @@
+"""People: make one known, give a role, let into a group."""
+
+from typing import Annotated, Literal
+
+from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+
+READ, WRITE = "users.read", "users.write"
+UserId = Annotated[str, argument("The address of a sender, like telegram:user/9.", "ID")]
+
+
+@declares("user.list", right=READ, reads=True)
+class ListUsersArgs(OperationArgs, frozen=True):
+    """Everybody who is known."""
+
+
+@declares("user.show", right=READ, reads=True)
+class ShowUserArgs(OperationArgs, frozen=True):
+    """One of them."""
+
+    id: UserId
+
+
+@declares("user.add", right=WRITE)
+class AddUserArgs(OperationArgs, frozen=True):
+    """Make somebody known. That alone lets nobody in: `role` and `member` do."""
+
+    id: UserId
+    name: Annotated[str, option("How people call them.")] = ""
+
+
+@declares("user.role", right=WRITE)
+class GiveRoleArgs(OperationArgs, frozen=True):
+    """Give somebody a role. Owners and admins speak in every room of those groups and give commands there."""
+
+    id: UserId
+    role: Annotated[Literal["owner", "admin"], argument("The role.")]
+    folder: Annotated[str, option("For that group and all below it (default: everywhere).", scope=True)] = ""
+
+
+@declares("user.member", right=WRITE)
+class AddMemberArgs(OperationArgs, frozen=True):
+    """Let somebody into one group: they may speak to it wherever a route leads there."""
+
+    id: UserId
+    folder: Annotated[str, argument("The group.", scope=True)]

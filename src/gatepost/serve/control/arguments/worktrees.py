@@ -1,0 +1,67 @@
+"""Managed worktrees: copies of repositories that agents work in."""
+
+from typing import Annotated
+
+from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+
+READ, WRITE = "worktrees.read", "worktrees.write"
+Archived = Annotated[bool, option("The archived ones, too.", "all")]
+
+
+class WorktreeArgs(OperationArgs, frozen=True):
+    name: Annotated[str, argument("Its name or path.", "worktree")]
+
+
+@declares("worktree.create", right=WRITE, offline=False)
+class CreateWorktreeArgs(OperationArgs, frozen=True):
+    """Make a worktree on a new branch NAME, on a branch that there is, or on a pull request."""
+
+    source: Annotated[
+        str, option("The repository, a folder of the gateway's machine.", "from", metavar="DIRECTORY", tool="cwd")
+    ]
+    name: Annotated[str, argument("Of the new branch, if it is to be one.", tool="name")] = ""
+    base: Annotated[str, option("Where the new branch begins; the current one if left out.", tool="baseBranch")] = ""
+    branch: Annotated[str, option("A branch that there is, instead of a new one.", tool="branch")] = ""
+    pr: Annotated[int, option("A pull request, instead of either.", least=1, tool="prNumber")] = 0
+    folder: Annotated[str, option("The group in whose sandboxes git and the setup run.", scope=True, tool="folder")] = (
+        ""
+    )
+
+
+@declares("worktree.list", right=READ, offline=False)
+class ListWorktreesArgs(OperationArgs, frozen=True):
+    """List them, the newest first."""
+
+    archived: Archived = False
+
+
+@declares("worktree.show", right=READ, offline=False)
+class ShowWorktreeArgs(WorktreeArgs, frozen=True):
+    """Where it lies, which branch it is on, what its setup said, and what was saved of it. Of an archived one, too."""
+
+    archived: Archived = False
+
+
+@declares("worktree.trust", right="worktrees.trust", offline=False)
+class TrustWorktreeArgs(WorktreeArgs, frozen=True):
+    """Let the repository's setup run: shows its commands, asks, runs them, and from then on runs exactly these in every
+    worktree of that repository."""
+
+
+@declares("worktree.setup", right=WRITE, offline=False)
+class SetUpWorktreeArgs(WorktreeArgs, frozen=True):
+    """Run its trusted setup again."""
+
+
+@declares("worktree.save", right=WRITE, offline=False)
+class SaveWorktreeArgs(WorktreeArgs, frozen=True):
+    """Bundle what was done in it: its new commits, and what is not committed yet. Of an archived one: where its bundle
+    is."""
+
+
+@declares("worktree.archive", right=WRITE, offline=False)
+class ArchiveWorktreeArgs(WorktreeArgs, frozen=True):
+    """Put it away, with the agents that work in it. What was done in it is saved as a bundle first; what git ignores is
+    not."""
+
+    discard: Annotated[bool, option("Throw away what was done in it, instead of saving it.")] = False

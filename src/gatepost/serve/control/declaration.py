@@ -1,0 +1,132 @@
+"""The declaration of an operation: its name, the right that it needs, its arguments and its help.
+
+A declaration is a struct of arguments in `arguments/<subject>.py`; the function that runs it is in
+`operations/<subject>.py`. Declarations import msgspec and little else, because a command reads them before it starts.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from inspect import cleandoc
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
+
+from msgspec import NODEFAULT, Meta, Struct, structs
+
+from gatepost.core.registry import load_package
+
+_SPEC = "gatepost:argument"
+
+
+class OperationInfo(Struct, frozen=True, kw_only=True):
+    """`right`: what a caller other than the operator needs an ACL row for (`op:<right>`). `offline`: it runs without a
+    gateway. `reads`: it only reads the store."""
+
+    name: str
+    right: str
+    offline: bool = True
+    reads: bool = False
+
+
+class OperationArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The arguments of an operation. Its docstring is the help of the operation."""
+
+    info: ClassVar[OperationInfo]
+
+    def __repr__(self) -> str:
+        """Without the values of secrets."""
+        shown = (f"{name}={value!r}" for name, value in summarize(self).items())
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+A = TypeVar("A", bound=OperationArgs)
+
+
+def declares(name: str, *, right: str, offline: bool = True, reads: bool = False) -> Callable[[type[A]], type[A]]:
+    """Declare the struct below as the arguments of an operation."""
+
+    def declare(args: type[A]) -> type[A]:
+        args.info = OperationInfo(name=name, right=right, offline=offline, reads=reads)
+        return args
+
+    return declare
+
+
+def list_declarations() -> list[type[OperationArgs]]:
+    """Every declaration of the package, by the operation's name."""
+    modules = load_package("gatepost.serve.control.arguments")
+    found = {each for module in modules for each in vars(module).values() if isinstance(each, type)}
+    return sorted((each for each in found if "info" in vars(each)), key=lambda each: str(each.info.name))
+
+
+def get_help(args: type[OperationArgs]) -> str:
+    return cleandoc(args.__doc__ or "")
+
+
+class ArgumentSpec(Struct, frozen=True, kw_only=True):
+    """How a field appears on the command line, and what it holds."""
+
+    name: str = ""  # '': named like the field
+    positional: bool = False
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    least: int | None = None
+    most: int | None = None
+    secret: bool = False  # it is not audited
+    scope: bool = False  # the group that the operation is about
+    hidden: bool = False  # no option: the command itself gives the value
+    cli: str = ""  # its help on the command line, if that is not the description
+    tool: str = ""  # its name in the MCP tool that has the operation's fields
+
+
+def option(description: str, name: str = "", **spec: Any) -> Meta:
+    """Describe a field that is an option of the command: `--field`, or `--name`. `spec`: see ArgumentSpec."""
+    made = ArgumentSpec(name=name, **spec)
+    schema = {"enum": list(made.choices)} if made.choices else None
+    return Meta(description=description, extra={_SPEC: made}, extra_json_schema=schema)
+
+
+argument = partial(option, positional=True)  # a field that is an argument of the command, by its place
+
+
+class ArgumentField(Struct, frozen=True):
+    """A field of a declaration. `kind` is its type without None and notes."""
+
+    name: str
+    kind: Any
+    required: bool
+    default: Any
+    description: str
+    spec: ArgumentSpec
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return get_args(self.kind) if get_origin(self.kind) is Literal else self.spec.choices
+
+
+@lru_cache(maxsize=256)
+def list_fields(args: type[OperationArgs]) -> tuple[ArgumentField, ...]:
+    return tuple(map(_read_field, structs.fields(args)))
+
+
+def _read_field(field: structs.FieldInfo) -> ArgumentField:
+    kind, *marks = get_args(field.type) if get_origin(field.type) is Annotated else (field.type,)
+    meta = next((mark for mark in marks if isinstance(mark, Meta)), Meta())
+    spec = (meta.extra or {}).get(_SPEC) or ArgumentSpec()
+    if isinstance(kind, UnionType):
+        kind = next(each for each in get_args(kind) if each is not type(None))
+    default = field.default_factory() if field.default_factory is not NODEFAULT else field.default
+    return ArgumentField(
+        field.name, kind, field.required, None if field.required else default, meta.description or "", spec
+    )
+
+
+def summarize(args: OperationArgs) -> dict[str, Any]:
+    """The arguments that differ from their defaults, without secrets: for the audit log."""
+    given = [(field, getattr(args, field.name)) for field in list_fields(type(args)) if not field.spec.secret]
+    return {field.name: value for field, value in given if field.required or value != field.default}
+
+
+def get_scope(args: OperationArgs) -> str:
+    """The group that the operation is about; '': the whole gateway."""
+    marked = (getattr(args, field.name) for field in list_fields(type(args)) if field.spec.scope)
+    return str(next(marked, ""))
