@@ -1,1 +1,1 @@
-"""What the provider acp is made of: the protocol, what an agent says in it, and what it holds of a conversation."""
+"""The Agent Client Protocol: its messages, and the agent that several providers derive from."""
