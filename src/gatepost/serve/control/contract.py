@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 LEFT_OUT = "LEFT_OUT"  # a class names with it the fields of a row that its JSON does not have
 _MOMENTS = ("_at", "_until")  # how the names of times end
+LONGEST_SHOWN = 200  # characters of a scope that is refused
 SOON_S = 0.4  # what must not wait for its record waits so long at most
 OPERATOR = "operator"  # whoever may open the control socket, or the home itself
 
@@ -63,7 +64,9 @@ class OperationDeps:
     async def write(self, fn: Callable[[Db], T], *, action: str = "", **details: Any) -> T:
         """Run a write with the operation's audit record in one transaction: neither is there without the other. The
         record has the operation's arguments; `details` replaces or adds some, `action` names another act."""
-        record = self.make_record(details, action=action)
+        assert self.args is not None, "a write belongs to an operation"
+        given = details if action else {**summarize(self.args), **details}
+        record = audit.AuditRecord(self.clock.now(), self.caller, action or self.args.info.name, "done", given)
 
         def both(db: Db) -> T:
             answer = fn(db)
@@ -83,13 +86,6 @@ class OperationDeps:
             writing.result()
         else:
             writing.add_done_callback(_log_failure)
-
-    def make_record(self, details: dict[str, Any], verdict: str = "done", action: str = "") -> audit.AuditRecord:
-        assert self.args is not None, "a write belongs to an operation"
-        given = {} if action else summarize(self.args)
-        return audit.AuditRecord(
-            self.clock.now(), self.caller, action or self.args.info.name, verdict, {**given, **details}
-        )
 
 
 def _log_failure(writing: asyncio.Task[None]) -> None:
@@ -132,8 +128,11 @@ class Operation:
 
         action, scope = f"op:{self.info.right}", get_scope(args) or ROOT_FOLDER
         if not await deps.store.read(has_right, deps.caller, action, scope, args):
-            await deps.store.write(audit.append, deps.make_record({"right": action, "scope": scope}, "refused"))
-            raise Refused(deps.caller, self.info.name, scope, f"it needs {action} there (`gatepost grant allow`)")
+            shown = scope[:LONGEST_SHOWN]  # nobody without the right writes much
+            details = {"right": action, "scope": shown}
+            record = audit.AuditRecord(deps.clock.now(), deps.caller, self.info.name, "refused", details)
+            await deps.store.write(audit.append, record)
+            raise Refused(deps.caller, self.info.name, shown, f"it needs {action} there (`gatepost grant allow`)")
 
 
 OPERATIONS: Registry[Operation] = Registry("operation")
@@ -143,7 +142,7 @@ def operation(
     fn: Callable[[OperationDeps, A], Awaitable[R]], registry: Registry[Operation] = OPERATIONS
 ) -> Callable[[OperationDeps, A], Awaitable[R]]:
     """Register a function as `POST /v1/ops/<name>`. Its annotations name the declaration and the type of the answer."""
-    args, result = _read_annotations(fn)
+    args, result = _read_annotations(fn, reads=False)
     registry.add(args.info.name, Operation(args.info, args, result, fn), origin=fn.__module__)
     return fn
 
@@ -152,7 +151,7 @@ def read_operation(
     fn: Callable[[Db, A, int], R], registry: Registry[Operation] = OPERATIONS
 ) -> Callable[[Db, A, int], R]:
     """The same for a pure function of the store, the arguments and the time."""
-    args, result = _read_annotations(fn)
+    args, result = _read_annotations(fn, reads=True)
 
     async def run(deps: OperationDeps, given: A) -> R:
         return await deps.store.read(fn, given, deps.clock.now())
@@ -161,11 +160,11 @@ def read_operation(
     return fn
 
 
-def _read_annotations(fn: Callable[..., Any]) -> tuple[type[Any], Any]:
+def _read_annotations(fn: Callable[..., Any], *, reads: bool) -> tuple[type[Any], Any]:
     signature = inspect.signature(fn, eval_str=True)
     args = list(signature.parameters.values())[1].annotation
-    if "info" not in vars(args):
-        raise SetupError(f"{fn.__module__}.{fn.__name__}: {args.__name__} declares no operation")
+    if "info" not in vars(args) or args.info.reads is not reads:
+        raise SetupError(f"{fn.__module__}.{fn.__name__}: {args.__name__} declares no such operation")
     return args, signature.return_annotation
 
 
