@@ -21,7 +21,9 @@ class AgentSpec(OperationArgs, frozen=True):
     provider: Annotated[
         str,
         option(
-            "The provider; list_providers shows them.", cli="claude, codex … (default: the group's).", tool="agentType"
+            "The provider; list_providers shows them.",
+            cli="As `gatepost connect` lists them (default: the group's).",
+            tool="agentType",
         ),
     ] = ""
     mode: Annotated[
