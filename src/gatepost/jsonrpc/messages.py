@@ -1,12 +1,13 @@
 """One JSON-RPC message, parsed as far as every side needs it. The rest stays raw."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from gatepost.jsonrpc.errors import INVALID_REQUEST, PARSE_ERROR, JsonRpcFailure
 
+LARGEST_DATA = 64 * 1024  # bytes of an error's `data`; the other side may fill it with anything
 LONGEST_ID = 255  # characters: ids are kept as long as their requests are open
 RequestId = Annotated[int, Meta(ge=-(2**53), le=2**53)] | Annotated[str, Meta(max_length=LONGEST_ID)]
 
@@ -25,7 +26,7 @@ class JsonRpcMessage(msgspec.Struct):
 class _ErrorObject(msgspec.Struct):
     code: int = 0
     message: str = ""
-    data: Any = None
+    data: msgspec.Raw = msgspec.Raw(b"null")
 
 
 parse_message = msgspec.json.Decoder(JsonRpcMessage).decode
@@ -63,8 +64,11 @@ def render_error(request: RequestId | None, code: int, text: str, data: object =
 
 def parse_failure(error: msgspec.Raw) -> JsonRpcFailure:
     """The error of an answer. One that makes no sense is an error all the same."""
+    data = None
     try:
         found = _parse_error(error)
+        if len(memoryview(found.data)) <= LARGEST_DATA:
+            data = msgspec.json.decode(found.data)
     except (ValueError, RecursionError):
         found = _ErrorObject()
-    return JsonRpcFailure(found.code, found.message or "an error without words", found.data)
+    return JsonRpcFailure(found.code, found.message or "an error without words", data)

@@ -26,9 +26,9 @@ class PendingRequests:
             future.cancel()
 
     def answer(self, message: JsonRpcMessage) -> None:
-        """Settle the request of an answer: with its result, or with a JsonRpcFailure. Other answers are dropped."""
+        """Settle the request of an answer: with its result, or with a JsonRpcFailure. Other messages are dropped."""
         future = self._waiting.get(message.id) if isinstance(message.id, int | str) else None
-        if future is None or future.done():
+        if future is None or future.done() or message.method is not None:
             return
         if message.error is not msgspec.UNSET and bytes(message.error) != b"null":
             future.set_exception(parse_failure(message.error))
