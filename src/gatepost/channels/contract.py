@@ -7,8 +7,9 @@ run (two bots); `instance` tells them apart and is part of a room's key.
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
+
+from msgspec import Struct, field
 
 from gatepost.core.clock import Clock
 from gatepost.core.registry import Registry
@@ -22,8 +23,7 @@ MYSELF = "gatepost:self"  # the sender of what a bot itself said, in what its ch
 Receive = Callable[[Inbound], Awaitable[Receipt]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelDeps:
+class ChannelDeps(Struct, frozen=True, kw_only=True):
     """What a channel is made with."""
 
     instance: str
@@ -80,8 +80,7 @@ class HasMaxText(Protocol):
     max_text: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelKind:
+class ChannelKind(Struct, frozen=True, kw_only=True):
     """A registered channel class, with what its file declares."""
 
     name: str

@@ -11,13 +11,13 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+from msgspec import Struct
 
 from gatepost.access.tiers import Tier
 from gatepost.core import log
@@ -93,8 +93,7 @@ class CachedToolList(msgspec.Struct, frozen=True):
     tools: list[McpListedTool]
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectorCheck:
+class ConnectorCheck(Struct, frozen=True):
     """What became of asking one: its tools as they are called here, or why there are none."""
 
     name: str

@@ -6,7 +6,9 @@ be found, and a secret is refused here, because inside it would be anybody's.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
+from msgspec import Struct
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PROGRAM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -14,8 +16,7 @@ _RESERVED = ("GATEPOST_", "LD_")
 _FIXED = frozenset({"PATH", "HOME", "USER", "PYTHONPATH", "PYTHONHOME"})
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Struct, frozen=True):
     """A mount: a host path to be seen at `target`, below /workspace/extra. Or a secret, which is always refused."""
 
     source: str = ""
@@ -24,11 +25,10 @@ class Need:
     secret: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeclaredNeeds:
+class DeclaredNeeds(Struct, frozen=True, kw_only=True):
     programs: tuple[str, ...] = ()
     mounts: tuple[Need, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 def declare(

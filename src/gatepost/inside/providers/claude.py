@@ -10,11 +10,11 @@ import warnings
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 import msgspec
+from msgspec.structs import replace
 
 from gatepost.inside.coding_agent import (
     DENIED,

@@ -8,17 +8,17 @@ Imports the standard library and msgspec only, like everything that runs inside.
 """
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from gatepost.inside.provider_spec import Mode as Mode
 from gatepost.inside.provider_spec import ProviderSpec, make_spec
 from gatepost.inside.sandbox_needs import Need as Need
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class Item(Struct, frozen=True, kw_only=True):
     """One message of a batch, as the provider may want to see it on its own."""
 
     row: int
@@ -29,8 +29,7 @@ class Item:
     content: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class Batch(Struct, frozen=True, kw_only=True):
     """What a turn starts with: the rendered prompt, and the messages it was rendered from."""
 
     turn: str
@@ -42,45 +41,39 @@ class Batch:
 # Events. They also make the timeline.
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationStarted:
+class ConversationStarted(Struct, frozen=True):
     """The provider has a conversation that will hold this turn; its id lets a later process resume it."""
 
     conversation: str
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """A whole message for people, before the turn ends. `in_reply_to` is the seq it answers, if it answers one."""
 
     text: str
     in_reply_to: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StatusLine:
+class StatusLine(Struct, frozen=True):
     """An interim line."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolUse:
+class ToolUse(Struct, frozen=True):
     id: str
     tool: str
     input: dict[str, Any]
     timeout: float = 0.0  # how long it said it may be silent, seconds
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True):
     id: str
     text: str
     error: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionRequest:
+class PermissionRequest(Struct, frozen=True):
     """The provider wants to know whether it may; answered by `answer(id, …)`. Asked again in a turn that was continued,
     a request of the same id that says the very same gets the answer that it had.
 
@@ -95,8 +88,7 @@ class PermissionRequest:
     next_mode: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """The provider wants a person to tell it something; answered by `answer(id, "allow", {"answers": {text: …}})`, or
     by "deny" with a `reason`: in a chat always, because nobody can be asked there."""
 
@@ -105,23 +97,20 @@ class Question:
     options: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class UsageReport:
+class UsageReport(Struct, frozen=True):
     """As the provider reports it: information. What is booked is what the proxy measured."""
 
     numbers: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class TurnResult:
+class TurnResult(Struct, frozen=True):
     """The turn ended well. `text` may be empty; "" with nothing said before is a chosen silence."""
 
     text: str = ""
     in_reply_to: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TurnFailed:
+class TurnFailed(Struct, frozen=True):
     """The turn ended badly. `kind`: retryable, auth, quota, budget, fatal."""
 
     message: str
@@ -143,8 +132,7 @@ Event = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderContext:
+class ProviderContext(Struct, frozen=True, kw_only=True):
     """Where a provider finds itself."""
 
     workspace: Path  # /workspace

@@ -3,8 +3,9 @@
 The input came from inside: whatever does not look like a question is left out.
 """
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gatepost.core.errors import Invalid
 from gatepost.serve.agents.views import PendingRequest
@@ -12,8 +13,7 @@ from gatepost.serve.agents.views import PendingRequest
 KIND = "question"
 
 
-@dataclass(frozen=True, slots=True)
-class AgentQuestion:
+class AgentQuestion(Struct, frozen=True):
     text: str
     key: str  # by which its answer is known: its header, or else its own words
     options: tuple[str, ...] = ()

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Container
-from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct
@@ -22,8 +21,7 @@ from gatepost.store.sessions import Session
 ORDER = ("running", "initializing", "interrupted", "idle", "error", "closed")
 
 
-@dataclass(frozen=True, slots=True)
-class ViewContext:
+class ViewContext(Struct, frozen=True):
     """What is known besides the store. `replacing`: those whose turn gives way to another, whom nobody sees idle
     meanwhile."""
 
@@ -81,8 +79,7 @@ class WaitOutcome(Struct, frozen=True, rename="camel", kw_only=True):
     waited_out: bool = False  # it still runs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentUpdate:
+class AgentUpdate(Struct, frozen=True, kw_only=True):
     """What somebody who looks on has not seen yet, and how the agent stands."""
 
     agent: Session

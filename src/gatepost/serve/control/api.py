@@ -9,10 +9,10 @@ import asyncio
 import json
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -52,8 +52,7 @@ KINDS: tuple[tuple[type[GatepostError], str, int], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiDeps:
+class ApiDeps(Struct, frozen=True, kw_only=True):
     """What the API is made of: `status` is what the daemon knows of itself, `new_login` makes a one-time address."""
 
     office: OperationDeps

@@ -8,16 +8,17 @@ in its own transaction. A caller other than the operator needs an ACL row for th
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+from msgspec import Struct, field
 
 from gatepost.core import log
 from gatepost.core.clock import Clock, iso
 from gatepost.core.errors import Invalid, Refused, SetupError
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
 from gatepost.serve.control.declaration import OperationArgs, OperationInfo, get_help, get_scope, summarize
@@ -41,8 +42,7 @@ A = TypeVar("A", bound=OperationArgs)
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationDeps:
+class OperationDeps(Struct, frozen=True, kw_only=True):
     """What operations work with."""
 
     home: Home
@@ -93,8 +93,7 @@ def _log_failure(writing: asyncio.Task[None]) -> None:
         _log.error("what was done could not be written down", error=str(error))
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Struct, frozen=True):
     """A registered operation: `run` for one that acts, `read` for one that only reads the store."""
 
     info: OperationInfo

@@ -3,7 +3,8 @@
 import asyncio
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core import ids
@@ -25,8 +26,7 @@ NOTICE = "notice:"  # the keys of what the gateway says to a message begin so, i
 STOPPED = "command /stop"  # the reason of an inbox row that was one
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TerminalMessage:
+class TerminalMessage(Struct, frozen=True, kw_only=True):
     """What somebody wrote at a terminal."""
 
     text: str
@@ -75,15 +75,13 @@ def parse_sender(name: str, hub: LocalChannel) -> str:
     return prefix + bare
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatReply:
+class ChatReply(Struct, frozen=True, kw_only=True):
     text: str
     seq: int
     state: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatOutcome:
+class ChatOutcome(Struct, frozen=True, kw_only=True):
     """What became of a message so far. `done`: nothing more will."""
 
     message: int
