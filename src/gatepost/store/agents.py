@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from gatepost.core import ids
 from gatepost.core.errors import Invalid
@@ -13,7 +14,7 @@ from gatepost.store import inbox, messages, origins, permissions, sessions, time
 from gatepost.store.messages import NewMessage
 from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db, quick
-from gatepost.store.sessions import Session
+from gatepost.store.sessions import SESSIONS, Session
 
 if TYPE_CHECKING:
     from gatepost.store.turns import Turn
@@ -46,30 +47,19 @@ def address_of(session_id: str) -> str:
 
 def create(db: Db, new: NewAgent, now: int) -> Session:
     session_id = ids.new("s")
-    db.run(
-        "INSERT INTO sessions (id, key, folder, mode, instance, address, thread, provider, title, agent, model,"
-        " permission_mode, cwd, labels, parent, created_at, active_at)"
-        " VALUES (?, ?, ?, 'per-thread', ?, ?, '', ?, ?, 1, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            session_id,
-            sessions.key_of("per-thread", new.folder, INSTANCE, address_of(session_id), ""),
-            new.folder,
-            INSTANCE,
-            address_of(session_id),
-            new.provider,
-            new.title,
-            new.model,
-            new.permission_mode,
-            new.cwd,
-            json.dumps(dict(new.labels or {}), ensure_ascii=False),
-            new.parent,
-            now,
-            now,
-        ),
+    return SESSIONS.put(
+        db,
+        id=session_id,
+        key=sessions.key_of("per-thread", new.folder, INSTANCE, address_of(session_id), ""),
+        mode="per-thread",
+        instance=INSTANCE,
+        address=address_of(session_id),
+        thread="",
+        agent=1,
+        **asdict(new) | {"labels": json.dumps(dict(new.labels or {}), ensure_ascii=False)},
+        created_at=now,
+        active_at=now,
     )
-    made = sessions.get(db, session_id)
-    assert made is not None
-    return made
 
 
 @quick
@@ -80,8 +70,8 @@ def get(db: Db, session_id: str) -> Session | None:
 
 def list_all(db: Db, *, archived: bool = False) -> list[Session]:
     """The latest first; the closed ones are among them, the archived ones if asked for."""
-    rows = db.rows(f"SELECT {sessions.COLUMNS} FROM sessions WHERE agent = 1 ORDER BY active_at DESC, id")
-    return [each for each in (Session(*row) for row in rows) if archived or each.archived_at is None]
+    found = SESSIONS.list(db, "WHERE agent = 1 ORDER BY active_at DESC, id")
+    return [each for each in found if archived or each.archived_at is None]
 
 
 def add_prompt(

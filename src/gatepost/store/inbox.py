@@ -6,13 +6,13 @@ Every row that is not in an end state has `next_at`, the moment by which somebod
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from msgspec import Struct
 
 from gatepost.store import message_steps, messages, sessions
-from gatepost.store.messages import Message
-from gatepost.store.port import Db, quick
+from gatepost.store.messages import MESSAGES, Message
+from gatepost.store.port import Db, Row, quick
+from gatepost.store.table import Table
 
 TRIGGER, NEXT, OBSERVE = "trigger", "next", "observe"  # NEXT: a turn of its own, after whatever runs
 END = ("answered", "silent", "observed", "refused", "cancelled", "failed")
@@ -20,13 +20,6 @@ _END_SQL = "('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed')
 # Every question about waiting rows says this, even where it names the states it wants: the partial indexes of open
 # rows serve no other. Without it SQLite reads all that a session ever got.
 OPEN = f"state NOT IN {_END_SQL}"
-COLUMNS = (
-    "id, message_id, session_id, folder, seq, mode, rights, turn_id, given, state, reason, tries, next_at, owner,"
-    " lease_until, epoch, created_at, updated_at"
-)
-_QUALIFIED = ", ".join(f"i.{name.strip()}" for name in COLUMNS.split(","))
-_MESSAGE = ", ".join(f"m.{name.strip()}" for name in messages.COLUMNS.split(","))
-_WIDTH = len(COLUMNS.split(","))
 PAGE = 50  # rows that one statement reads
 
 
@@ -51,8 +44,15 @@ class InboxEntry(Struct, frozen=True):
     updated_at: int
 
 
-def _parse_pair(row: tuple[Any, ...]) -> tuple[InboxEntry, Message]:
-    return InboxEntry(*row[:_WIDTH]), messages.parse_row(row[_WIDTH:])
+INBOX = Table("inbox", InboxEntry)
+_WIDTH = len(INBOX.names)
+_PAIRS = (
+    f"SELECT {INBOX.columns_of('i')}, {MESSAGES.columns_of('m')} FROM inbox i JOIN messages m ON m.id = i.message_id"
+)
+
+
+def _parse_pair(row: Row) -> tuple[InboxEntry, Message]:
+    return INBOX.parse(row[:_WIDTH]), MESSAGES.parse(row[_WIDTH:])
 
 
 def enqueue(db: Db, message_id: int, session_id: str, folder: str, rights: str, now: int, mode: str = TRIGGER) -> int:
@@ -83,25 +83,34 @@ def _insert(
     now: int,
 ) -> int:
     seq = sessions.claim_seq(db, session_id, now) if session_id else 0
-    rows = db.rows(
-        "INSERT INTO inbox (message_id, session_id, folder, seq, mode, rights, state, reason, next_at, created_at,"
-        " updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-        (message_id, session_id, folder, seq, mode, rights, state, reason, next_at, now, now),
+    row = INBOX.insert(
+        db,
+        "RETURNING id",
+        message_id=message_id,
+        session_id=session_id,
+        folder=folder,
+        seq=seq,
+        mode=mode,
+        rights=rights,
+        state=state,
+        reason=reason,
+        next_at=next_at,
+        created_at=now,
+        updated_at=now,
     )
-    row_id = int(rows[0][0])
+    assert row is not None
+    row_id = int(row[0])
     message_steps.add(db, message_id, row_id, now, state, reason or (f"{folder} #{seq}" if session_id else folder))
     return row_id
 
 
 @quick
 def get(db: Db, row_id: int) -> InboxEntry | None:
-    row = db.row(f"SELECT {COLUMNS} FROM inbox WHERE id = ?", (row_id,))
-    return InboxEntry(*row) if row else None
+    return INBOX.get(db, "WHERE id = ?", row_id)
 
 
 def list_for_message(db: Db, message_id: int) -> list[InboxEntry]:
-    rows = db.rows(f"SELECT {COLUMNS} FROM inbox WHERE message_id = ? ORDER BY id", (message_id,))
-    return [InboxEntry(*row) for row in rows]
+    return INBOX.list(db, "WHERE message_id = ? ORDER BY id", message_id)
 
 
 @quick
@@ -153,12 +162,7 @@ def _pages(ids: list[int]) -> Iterator[list[int]]:
 
 
 def _pairs(db: Db, ids: list[int]) -> list[tuple[InboxEntry, Message]]:
-    found = db.rows(
-        f"SELECT {_QUALIFIED}, {_MESSAGE} FROM inbox i JOIN messages m ON m.id = i.message_id"
-        f" WHERE i.id IN ({messages.marks(ids)})",
-        ids,
-    )
-    return [_parse_pair(row) for row in found]
+    return [_parse_pair(row) for row in db.rows(f"{_PAIRS} WHERE i.id IN ({messages.marks(ids)})", ids)]
 
 
 def check_room(db: Db, session_id: str, rights: str, more: int, rows: int, chars: int) -> str:
@@ -185,12 +189,7 @@ def mark_context_shown(db: Db, session_id: str, before: int) -> None:
 
 
 def list_for_turn(db: Db, turn_id: str) -> list[tuple[InboxEntry, Message]]:
-    rows = db.rows(
-        f"SELECT {_QUALIFIED}, {_MESSAGE} FROM inbox i JOIN messages m ON m.id = i.message_id"
-        " WHERE i.turn_id = ? ORDER BY i.seq",
-        (turn_id,),
-    )
-    return [_parse_pair(row) for row in rows]
+    return [_parse_pair(row) for row in db.rows(f"{_PAIRS} WHERE i.turn_id = ? ORDER BY i.seq", (turn_id,))]
 
 
 @quick

@@ -17,12 +17,9 @@ from gatepost.messages.outbound import MESSAGES
 from gatepost.store import message_steps, messages, sessions
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db, quick
+from gatepost.store.table import Table
 
 END = ("sent", "failed", "superseded", "cancelled", "uncertain")
-COLUMNS = (
-    "id, key, message_id, session_id, seq, turn_id, attempt, origin, op, instance, address, thread, target_id, payload,"
-    " state, reason, tries, next_at, owner, lease_until, epoch, created_at, updated_at"
-)
 
 
 class OutboxEffect(Struct, frozen=True):
@@ -51,6 +48,9 @@ class OutboxEffect(Struct, frozen=True):
     updated_at: int
 
 
+OUTBOX = Table("outbox", OutboxEffect)
+
+
 class NewEffect(Struct, frozen=True, kw_only=True):
     key: str
     op: str
@@ -65,10 +65,6 @@ class NewEffect(Struct, frozen=True, kw_only=True):
     turn_id: str | None = None
     attempt: int = 1
     target_id: int | None = None
-
-
-def _parse_row(row: tuple[Any, ...]) -> OutboxEffect:
-    return OutboxEffect(*(*row[:13], json.loads(row[13]), *row[14:]))
 
 
 def add(db: Db, new: NewEffect, now: int) -> OutboxEffect:
@@ -99,33 +95,28 @@ def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
     )
     assert message_id is not None  # platform_id is NULL, so the identity cannot clash
     seq = sessions.claim_seq(db, new.session_id, now) if new.session_id else 0
-    row = db.row(
-        "INSERT INTO outbox (key, message_id, session_id, seq, turn_id, attempt, origin, op, instance, address, thread,"
-        " target_id, payload, digest, answers, state, next_at, created_at, updated_at)"
-        f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?, ?) RETURNING {COLUMNS}",
-        (
-            new.key,
-            message_id,
-            new.session_id,
-            seq,
-            new.turn_id,
-            new.attempt,
-            new.origin,
-            new.op,
-            new.instance,
-            new.address,
-            new.thread,
-            new.target_id,
-            json.dumps(new.payload),
-            _digest(new.instance, new.address, new.text) if _is_said(new) else "",
-            new.payload.get("in_reply_to"),
-            now,
-            now,
-            now,
-        ),
+    made = OUTBOX.put(
+        db,
+        key=new.key,
+        message_id=message_id,
+        session_id=new.session_id,
+        seq=seq,
+        turn_id=new.turn_id,
+        attempt=new.attempt,
+        origin=new.origin,
+        op=new.op,
+        instance=new.instance,
+        address=new.address,
+        thread=new.thread,
+        target_id=new.target_id,
+        payload=json.dumps(new.payload),
+        digest=_digest(new.instance, new.address, new.text) if _is_said(new) else "",
+        answers=new.payload.get("in_reply_to"),
+        state="pending",
+        next_at=now,
+        created_at=now,
+        updated_at=now,
     )
-    assert row is not None
-    made = _parse_row(row)
     message_steps.add(db, message_id, made.id, now, "pending", f"{new.origin} {new.op}")
     return made
 
@@ -142,20 +133,16 @@ def _digest(instance: str, address: str, text: str) -> str:
 
 @quick
 def find_by_key(db: Db, key: str) -> OutboxEffect | None:
-    row = db.row(f"SELECT {COLUMNS} FROM outbox WHERE key = ?", (key,))
-    return _parse_row(row) if row else None
+    return OUTBOX.get(db, "WHERE key = ?", key)
 
 
 @quick
 def get(db: Db, effect_id: int) -> OutboxEffect | None:
-    row = db.row(f"SELECT {COLUMNS} FROM outbox WHERE id = ?", (effect_id,))
-    return _parse_row(row) if row else None
+    return OUTBOX.get(db, "WHERE id = ?", effect_id)
 
 
 def list_for_turn(db: Db, turn_id: str) -> list[OutboxEffect]:
-    return [
-        _parse_row(row) for row in db.rows(f"SELECT {COLUMNS} FROM outbox WHERE turn_id = ? ORDER BY id", (turn_id,))
-    ]
+    return OUTBOX.list(db, "WHERE turn_id = ? ORDER BY id", turn_id)
 
 
 def count_by_tools(db: Db, session_id: str, turn_id: str | None) -> int:
@@ -219,8 +206,7 @@ def answered_in_turn(db: Db, turn_id: str) -> list[int]:
 
 
 def list_for_message(db: Db, message_id: int) -> list[OutboxEffect]:
-    rows = db.rows(f"SELECT {COLUMNS} FROM outbox WHERE message_id = ? ORDER BY id", (message_id,))
-    return [_parse_row(row) for row in rows]
+    return OUTBOX.list(db, "WHERE message_id = ? ORDER BY id", message_id)
 
 
 def list_pending_rooms(db: Db) -> list[tuple[str, str]]:
@@ -230,12 +216,8 @@ def list_pending_rooms(db: Db) -> list[tuple[str, str]]:
 
 
 def get_head(db: Db, instance: str, address: str) -> OutboxEffect | None:
-    row = db.row(
-        f"SELECT {COLUMNS} FROM outbox WHERE instance = ? AND address = ? AND state IN ('pending', 'sending')"
-        " ORDER BY id LIMIT 1",
-        (instance, address),
-    )
-    return _parse_row(row) if row else None
+    first = "WHERE instance = ? AND address = ? AND state IN ('pending', 'sending') ORDER BY id LIMIT 1"
+    return OUTBOX.get(db, first, instance, address)
 
 
 def claim_head(
@@ -261,12 +243,14 @@ def claim_head(
 
 def list_waiting_since(db: Db, instance: str, address: str, before: int) -> list[OutboxEffect]:
     """The lane's rows that were made before this moment and are not being sent."""
-    rows = db.rows(
-        f"SELECT {COLUMNS} FROM outbox WHERE instance = ? AND address = ? AND state IN ('pending', 'sending')"
-        " AND state = 'pending' AND created_at < ? ORDER BY id",
-        (instance, address, before),
+    return OUTBOX.list(
+        db,
+        "WHERE instance = ? AND address = ? AND state IN ('pending', 'sending') AND state = 'pending'"
+        " AND created_at < ? ORDER BY id",
+        instance,
+        address,
+        before,
     )
-    return [_parse_row(row) for row in rows]
 
 
 def defer_overdue(db: Db, now: int, before: int) -> int:
@@ -326,15 +310,15 @@ def list_texts_in_turn(
 ) -> OutboxEffect | None:
     """The last effect by which this turn has already put this text on its way to that room, if there is one. One that
     answers another message does not count."""
-    same, params = "", [turn_id, _digest(instance, address, text)]
-    if answers is not None:
-        same = " AND (answers IS NULL OR answers = ?)"
-    row = db.row(
-        f"SELECT {COLUMNS} FROM outbox WHERE turn_id = ? AND digest = ?{same}"
+    same = "" if answers is None else " AND (answers IS NULL OR answers = ?)"
+    return OUTBOX.get(
+        db,
+        f"WHERE turn_id = ? AND digest = ?{same}"
         " AND state NOT IN ('superseded', 'cancelled', 'failed') ORDER BY id DESC LIMIT 1",
-        (*params, *([] if answers is None else [answers])),
+        turn_id,
+        _digest(instance, address, text),
+        *(() if answers is None else (answers,)),
     )
-    return _parse_row(row) if row else None
 
 
 def supersede_edits(db: Db, turn_id: str, origin: str, now: int) -> int:

@@ -6,7 +6,8 @@ A row that was fetched from a platform is in an end state from its first moment:
 from msgspec import Struct
 
 from gatepost.store import inbox, message_steps, messages, search
-from gatepost.store.messages import Message, NewMessage
+from gatepost.store.messages import MESSAGES, Message, NewMessage
+from gatepost.store.outbox import OUTBOX
 from gatepost.store.port import Db, Row
 from gatepost.store.search import READABLE, SEEN, Subtree
 
@@ -74,7 +75,7 @@ def list_in_room(
         " ORDER BY m.at DESC, m.id DESC",
         (*[session_id] * 4, chars, *lengths),
     )
-    seen = [RoomHistoryEntry(row[0], row[1], messages.parse_row(row[2:]), lengths[row[2]]) for row in rows]
+    seen = [RoomHistoryEntry(row[0], row[1], MESSAGES.parse(row[2:]), lengths[row[2]]) for row in rows]
     return seen, len(found) > len(seen)
 
 
@@ -89,10 +90,20 @@ def add_fetched(db: Db, new: NewMessage, folder: str, now: int) -> bool:
     if new.direction == "in":
         inbox.refuse(db, message_id, folder, "guest", HISTORY, now, state="observed")
         return True
-    db.run(
-        "INSERT INTO outbox (key, message_id, origin, op, instance, address, thread, payload, state, reason,"
-        " created_at, updated_at) VALUES (?, ?, 'history', 'send', ?, ?, ?, '{}', 'sent', ?, ?, ?)",
-        (f"{HISTORY}:{message_id}", message_id, new.instance, new.address, new.thread, HISTORY, now, now),
+    OUTBOX.insert(
+        db,
+        key=f"{HISTORY}:{message_id}",
+        message_id=message_id,
+        origin="history",
+        op="send",
+        instance=new.instance,
+        address=new.address,
+        thread=new.thread,
+        payload="{}",
+        state="sent",
+        reason=HISTORY,
+        created_at=now,
+        updated_at=now,
     )
     message_steps.add(db, message_id, None, now, "sent", HISTORY)
     return True

@@ -5,12 +5,8 @@ from msgspec import Struct
 from gatepost.core import ids
 from gatepost.core.errors import NotFound
 from gatepost.store.port import Db, quick
+from gatepost.store.table import Table
 
-COLUMNS = (
-    "id, key, folder, mode, instance, address, thread, provider, title, state, next_seq, window_messages, window_chars,"
-    " owner, lease_until, epoch, created_at, active_at, closed_at, agent, model, permission_mode, cwd, labels, parent,"
-    " notify, archived_at"
-)
 MODES = ("per-thread", "shared", "agent-shared")
 
 
@@ -44,6 +40,9 @@ class Session(Struct, frozen=True):
     archived_at: int | None = None
 
 
+SESSIONS = Table("sessions", Session)
+
+
 def key_of(mode: str, folder: str, instance: str, address: str, thread: str) -> str:
     """Never NULL, so that the unique index settles every race. A `|` of a platform's own is escaped: no room may be
     named so that it shares another's session."""
@@ -58,10 +57,18 @@ def find_or_add(db: Db, mode: str, folder: str, instance: str, address: str, thr
     key = key_of(mode, folder, instance, address, thread)
     found = find_by_key(db, key)
     if found is None:
-        db.run(
-            "INSERT INTO sessions (id, key, folder, mode, instance, address, thread, created_at, active_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) WHERE closed_at IS NULL DO NOTHING",
-            (ids.new("s"), key, folder, mode, instance, address, thread, now, now),
+        SESSIONS.insert(
+            db,
+            "ON CONFLICT (key) WHERE closed_at IS NULL DO NOTHING",
+            id=ids.new("s"),
+            key=key,
+            folder=folder,
+            mode=mode,
+            instance=instance,
+            address=address,
+            thread=thread,
+            created_at=now,
+            active_at=now,
         )
         found = find_by_key(db, key)
         assert found is not None
@@ -70,14 +77,12 @@ def find_or_add(db: Db, mode: str, folder: str, instance: str, address: str, thr
 
 def find_by_key(db: Db, key: str) -> Session | None:
     """The live session of that key."""
-    row = db.row(f"SELECT {COLUMNS} FROM sessions WHERE key = ? AND closed_at IS NULL", (key,))
-    return Session(*row) if row else None
+    return SESSIONS.get(db, "WHERE key = ? AND closed_at IS NULL", key)
 
 
 @quick
 def get(db: Db, session_id: str) -> Session | None:
-    row = db.row(f"SELECT {COLUMNS} FROM sessions WHERE id = ?", (session_id,))
-    return Session(*row) if row else None
+    return SESSIONS.get(db, "WHERE id = ?", session_id)
 
 
 class SessionOverview(Struct, frozen=True):
@@ -103,11 +108,8 @@ def get_overview(db: Db, session_id: str) -> SessionOverview | None:
 def list_open(db: Db, folder: str | None = None, most: int = 2**31) -> list[Session]:
     """The busiest first; `most`: no more than so many."""
     if folder is None:
-        rows = db.rows(f"SELECT {COLUMNS} FROM sessions WHERE closed_at IS NULL ORDER BY active_at DESC")
-    else:
-        sql = f"SELECT {COLUMNS} FROM sessions WHERE closed_at IS NULL AND folder = ? ORDER BY active_at DESC LIMIT ?"
-        rows = db.rows(sql, (folder, most))
-    return [Session(*row) for row in rows]
+        return SESSIONS.list(db, "WHERE closed_at IS NULL ORDER BY active_at DESC")
+    return SESSIONS.list(db, "WHERE closed_at IS NULL AND folder = ? ORDER BY active_at DESC LIMIT ?", folder, most)
 
 
 def list_ids(db: Db, folder: str) -> list[str]:
@@ -118,8 +120,7 @@ def list_ids(db: Db, folder: str) -> list[str]:
 @quick
 def list_in_room(db: Db, address: str) -> list[Session]:
     """The live ones of every group, the busiest first."""
-    sql = f"SELECT {COLUMNS} FROM sessions WHERE address = ? AND closed_at IS NULL ORDER BY active_at DESC"
-    return [Session(*row) for row in db.rows(sql, (address,))]
+    return SESSIONS.list(db, "WHERE address = ? AND closed_at IS NULL ORDER BY active_at DESC", address)
 
 
 @quick

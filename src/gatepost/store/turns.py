@@ -15,11 +15,7 @@ from gatepost.core import ids
 from gatepost.store import agents, inbox, message_steps, messages, outbox, provider_handover, sessions, tool_calls
 from gatepost.store.messages import Message
 from gatepost.store.port import Db, quick
-
-COLUMNS = (
-    "id, session_id, folder, provider, instance, address, thread, rights, attempt, spared, state, conversation, error,"
-    " usage, next_at, owner, lease_until, epoch, started_at, begun_at, ended_at, said_bytes"
-)
+from gatepost.store.table import Table
 
 GATEWAY_STOPPED = "the gateway was stopped"  # why a turn broke off that is continued after a clean `down`
 MOST_LISTED, LONGEST_LISTED = 100, 2000  # things that a continued turn is told it did, and characters of each
@@ -52,6 +48,9 @@ class Turn(Struct, frozen=True):
     said_bytes: int = 0  # of its results so far
 
 
+TURNS = Table("turns", Turn)
+
+
 class TurnClaim(Struct, frozen=True):
     """What a runner may work on."""
 
@@ -64,25 +63,23 @@ class TurnClaim(Struct, frozen=True):
 
 @quick
 def get(db: Db, turn_id: str) -> Turn | None:
-    row = db.row(f"SELECT {COLUMNS} FROM turns WHERE id = ?", (turn_id,))
-    return Turn(*row) if row else None
+    return TURNS.get(db, "WHERE id = ?", turn_id)
 
 
 @quick
 def find_open(db: Db, session_id: str) -> Turn | None:
     """The session's turn that has not ended; there is at most one."""
-    row = db.row(f"SELECT {COLUMNS} FROM turns WHERE session_id = ? AND ended_at IS NULL", (session_id,))
-    return Turn(*row) if row else None
+    return TURNS.get(db, "WHERE session_id = ? AND ended_at IS NULL", session_id)
 
 
 def list_for_session(db: Db, session_id: str, before: int, limit: int) -> list[Turn]:
     """The newest that began before a moment, oldest first."""
-    sql = f"SELECT {COLUMNS} FROM turns WHERE session_id = ? AND started_at < ? ORDER BY started_at DESC LIMIT ?"
-    return [Turn(*row) for row in reversed(db.rows(sql, (session_id, before, limit)))]
+    newest = "WHERE session_id = ? AND started_at < ? ORDER BY started_at DESC LIMIT ?"
+    return TURNS.list(db, newest, session_id, before, limit)[::-1]
 
 
 def list_open(db: Db) -> list[Turn]:
-    return [Turn(*row) for row in db.rows(f"SELECT {COLUMNS} FROM turns WHERE ended_at IS NULL ORDER BY started_at")]
+    return TURNS.list(db, "WHERE ended_at IS NULL ORDER BY started_at")
 
 
 def claim(
@@ -123,28 +120,24 @@ def claim_waiting(
     more = len(batch) < len(waiting) or len(waiting) >= min(most, MOST_MESSAGES)
     at_once = ready and not any(row.text.lstrip().startswith("/") for row in batch)
     until = now + lease
-    made = db.row(
-        "INSERT INTO turns (id, session_id, folder, provider, instance, address, thread, rights, state, next_at, owner,"
-        f" lease_until, started_at, begun_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}",
-        (
-            ids.new("t"),
-            session_id,
-            first.folder,
-            provider,
-            first.instance,
-            first.address,
-            first.thread,
-            first.rights,
-            "begun" if at_once else "claimed",
-            until,
-            owner,
-            until,
-            now,
-            now if at_once else None,
-        ),
+    turn = TURNS.put(
+        db,
+        id=ids.new("t"),
+        session_id=session_id,
+        folder=first.folder,
+        provider=provider,
+        instance=first.instance,
+        address=first.address,
+        thread=first.thread,
+        rights=first.rights,
+        state="begun" if at_once else "claimed",
+        next_at=until,
+        owner=owner,
+        lease_until=until,
+        started_at=now,
+        begun_at=now if at_once else None,
     )
-    assert made is not None
-    turn, rows = Turn(*made), [row.id for row in batch]
+    rows = [row.id for row in batch]
     if (told := provider_handover.enqueue_missed(db, turn, now)) is not None:
         rows.append(told)
     _claim_rows(db, turn.id, rows, owner, now, lease, given=at_once)

@@ -1,0 +1,91 @@
+"""A table by its struct: the fields are the columns that are read, in order, and their types say how a value is parsed.
+
+A column is named in its migration and in its struct, and nowhere else. A table may have columns that its struct leaves
+out. Statements are built once for each text that follows the table's name: that text must not hold values.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Generic, TypeVar, get_origin
+
+from msgspec import Struct
+from msgspec.structs import fields
+
+from gatepost.store.port import Db, Row
+
+S = TypeVar("S", bound=Struct)
+
+
+class Table(Generic[S]):
+    """`columns`: a list for SELECT and RETURNING. `parse`: the struct of a row of these columns."""
+
+    def __init__(self, name: str, struct: type[S]) -> None:
+        found = fields(struct)
+        self.name = name
+        self.names = tuple(each.encode_name for each in found)
+        self.columns = ", ".join(self.names)
+        parsers = [(at, parse) for at, each in enumerate(found) if (parse := _find_parser(each.type))]
+        self.parse = _make_row_parser(struct, parsers)
+        self._selects: dict[str, str] = {}
+        self._inserts: dict[tuple[str, ...], str] = {}
+
+    def columns_of(self, alias: str) -> str:
+        """The same for a table that a statement gives another name."""
+        return ", ".join(f"{alias}.{name}" for name in self.names)
+
+    def get(self, db: Db, rest: str, *params: Any) -> S | None:
+        """The first row; `rest` follows the table's name in the SELECT."""
+        row = db.row(self._select(rest), params)
+        return self.parse(row) if row is not None else None
+
+    def list(self, db: Db, rest: str, *params: Any) -> list[S]:
+        return [self.parse(row) for row in db.rows(self._select(rest), params)]
+
+    def insert(self, db: Db, rest: str = "", /, **values: Any) -> Row | None:
+        """`rest` follows the values: ON CONFLICT, RETURNING. The row that it returns, None if it returns none."""
+        key = (rest, *values)
+        sql = self._inserts.get(key)
+        if sql is None:
+            marks = ", ".join("?" * len(values))
+            sql = self._inserts[key] = f"INSERT INTO {self.name} ({', '.join(values)}) VALUES ({marks}) {rest}"
+        return db.row(sql, tuple(values.values()))
+
+    def put(self, db: Db, conflict: str = "", /, **values: Any) -> S:
+        """Insert, and return the row as it stands then."""
+        row = self.insert(db, f"{conflict} RETURNING {self.columns}", **values)
+        assert row is not None
+        return self.parse(row)
+
+    def _select(self, rest: str) -> str:
+        sql = self._selects.get(rest)
+        if sql is None:
+            sql = self._selects[rest] = f"SELECT {self.columns} FROM {self.name} {rest}"
+        return sql
+
+
+def _make_row_parser(struct: type[S], parsers: list[tuple[int, Callable[[Any], Any]]]) -> Callable[[Row], S]:
+    if not parsers:
+        return lambda row: struct(*row)
+
+    def parse(row: Row) -> S:
+        values = list(row)
+        for at, parse in parsers:
+            values[at] = parse(values[at])
+        return struct(*values)
+
+    return parse
+
+
+def _find_parser(kind: Any) -> Callable[[Any], Any] | None:
+    """None: SQLite gives the value as it is."""
+    base = get_origin(kind) or kind
+    if not isinstance(base, type):
+        return None
+    if issubclass(base, Enum):
+        return {each.value: each for each in base}.__getitem__
+    if issubclass(base, bool):
+        return bool
+    if issubclass(base, tuple):
+        return lambda text: tuple(json.loads(text))
+    return json.loads if issubclass(base, Mapping) else None
