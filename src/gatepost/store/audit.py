@@ -15,8 +15,8 @@ from gatepost.store.port import Db
 START = "0" * 64
 CUT = "audit.cut"  # the action of the row that vouches for an anchor
 _ROWS = 64  # in one statement: calls that are written behind come in heaps, and each statement costs the loop its turn
-_COLUMNS = "seq, at, actor, action, verdict, details, details_hash, previous, hash"
 _TEXTS = ("actor", "action", "verdict", "details", "details_hash", "previous", "hash")
+_COLUMNS = ", ".join(("seq", "at", *_TEXTS))
 _WHOLE = "integer text text text text text text text"
 _ERASED = "integer text text text null text text text"
 _READ = 500  # rows at a time

@@ -3,8 +3,7 @@
 from msgspec import Struct
 
 from gatepost.store.port import Db, quick
-
-COLUMNS = "id, instance, address, name, direct, policy, created_at"
+from gatepost.store.table import Table
 
 
 class Room(Struct, frozen=True):
@@ -17,10 +16,12 @@ class Room(Struct, frozen=True):
     created_at: int
 
 
+ROOMS = Table("rooms", Room)
+
+
 @quick
 def get(db: Db, instance: str, address: str) -> Room | None:
-    row = db.row(f"SELECT {COLUMNS} FROM rooms WHERE instance = ? AND address = ?", (instance, address))
-    return Room(*row) if row else None
+    return ROOMS.get(db, "WHERE instance = ? AND address = ?", instance, address)
 
 
 def add(db: Db, instance: str, address: str, name: str, direct: bool, policy: str, now: int) -> Room:
@@ -28,14 +29,16 @@ def add(db: Db, instance: str, address: str, name: str, direct: bool, policy: st
     found = get(db, instance, address)
     if found is not None:
         return found
-    db.run(
-        "INSERT INTO rooms (instance, address, name, direct, policy, created_at) VALUES (?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (instance, address) DO NOTHING",
-        (instance, address, name, int(direct), policy, now),
+    return ROOMS.put(
+        db,
+        "ON CONFLICT (instance, address) DO UPDATE SET address = excluded.address",
+        instance=instance,
+        address=address,
+        name=name,
+        direct=direct,
+        policy=policy,
+        created_at=now,
     )
-    made = get(db, instance, address)
-    assert made is not None
-    return made
 
 
 def list_instances(db: Db, address: str) -> list[str]:
@@ -48,4 +51,4 @@ def set_policy(db: Db, instance: str, address: str, policy: str) -> bool:
 
 
 def list_all(db: Db) -> list[Room]:
-    return [Room(*row) for row in db.rows(f"SELECT {COLUMNS} FROM rooms ORDER BY id")]
+    return ROOMS.list(db, "ORDER BY id")

@@ -23,7 +23,7 @@ class Table(Generic[S]):
     def __init__(self, name: str, struct: type[S]) -> None:
         found = fields(struct)
         self.name = name
-        self.names = tuple(each.encode_name for each in found)
+        self.names = tuple(each.name for each in found)
         self.columns = ", ".join(self.names)
         parsers = [(at, parse) for at, each in enumerate(found) if (parse := _find_parser(each.type))]
         self.parse = _make_row_parser(struct, parsers)

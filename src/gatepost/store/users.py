@@ -3,12 +3,16 @@
 from msgspec import Struct
 
 from gatepost.store.port import Db, quick
+from gatepost.store.table import Table
 
 
 class User(Struct, frozen=True):
     id: str
     name: str
     created_at: int
+
+
+USERS = Table("users", User)
 
 
 class SenderRoles(Struct, frozen=True):
@@ -20,19 +24,16 @@ class SenderRoles(Struct, frozen=True):
 
 
 def add(db: Db, user_id: str, name: str, now: int) -> None:
-    db.run(
-        "INSERT INTO users (id, name, created_at) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING", (user_id, name, now)
-    )
+    USERS.insert(db, "ON CONFLICT (id) DO NOTHING", id=user_id, name=name, created_at=now)
 
 
 @quick
 def get(db: Db, user_id: str) -> User | None:
-    row = db.row("SELECT id, name, created_at FROM users WHERE id = ?", (user_id,))
-    return User(*row) if row else None
+    return USERS.get(db, "WHERE id = ?", user_id)
 
 
 def list_all(db: Db) -> list[User]:
-    return [User(*row) for row in db.rows("SELECT id, name, created_at FROM users ORDER BY id")]
+    return USERS.list(db, "ORDER BY id")
 
 
 @quick

@@ -2,16 +2,11 @@
 under way; a daemon that was killed meanwhile leaves them to the next one."""
 
 import json
-from typing import Any
 
 from msgspec import Struct
 
 from gatepost.store.port import Db
-
-COLUMNS = (
-    "project, slug, folder, source, branch, base, base_commit, state, setup, teardown, setup_state, setup_output,"
-    " created_at, archived_at"
-)
+from gatepost.store.table import Table
 
 
 class Worktree(Struct, frozen=True):
@@ -35,21 +30,24 @@ class Worktree(Struct, frozen=True):
         return f"{self.project}/{self.slug}"
 
 
-def _parse_row(row: tuple[Any, ...]) -> Worktree:
-    read = list(row)
-    read[8:10] = (tuple(json.loads(each)) for each in row[8:10])
-    return Worktree(*read)
+WORKTREES = Table("worktrees", Worktree)
 
 
 def claim_name(db: Db, project: str, slug: str, folder: str, source: str, base: str, now: int) -> bool:
     """Take a name. False if it is taken, or was: what was saved of an archived one bears it."""
-    return bool(
-        db.run(
-            "INSERT INTO worktrees (project, slug, folder, source, branch, base, state, created_at)"
-            " VALUES (?, ?, ?, ?, '', ?, 'making', ?) ON CONFLICT (project, slug) DO NOTHING",
-            (project, slug, folder, source, base, now),
-        )
+    row = WORKTREES.insert(
+        db,
+        "ON CONFLICT (project, slug) DO NOTHING RETURNING slug",
+        project=project,
+        slug=slug,
+        folder=folder,
+        source=source,
+        branch="",
+        base=base,
+        state="making",
+        created_at=now,
     )
+    return row is not None
 
 
 def set_ready(
@@ -76,13 +74,12 @@ def remove(db: Db, project: str, slug: str) -> None:
 
 
 def get(db: Db, project: str, slug: str) -> Worktree | None:
-    row = db.row(f"SELECT {COLUMNS} FROM worktrees WHERE project = ? AND slug = ?", (project, slug))
-    return _parse_row(row) if row else None
+    return WORKTREES.get(db, "WHERE project = ? AND slug = ?", project, slug)
 
 
 def list_all(db: Db, *, archived: bool = False) -> list[Worktree]:
-    rows = db.rows(f"SELECT {COLUMNS} FROM worktrees ORDER BY created_at DESC, project, slug")
-    return [each for each in map(_parse_row, rows) if archived or each.state != "archived"]
+    found = WORKTREES.list(db, "ORDER BY created_at DESC, project, slug")
+    return [each for each in found if archived or each.state != "archived"]
 
 
 def set_state(db: Db, project: str, slug: str, state: str, now: int) -> None:
