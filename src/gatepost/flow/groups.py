@@ -32,7 +32,10 @@ DEFAULT_SEQ = 1000  # last: everything that an operator adds comes before it
 MOST_FILES, LARGEST_PROTOTYPE, DEEPEST_PROTOTYPE = 1000, 10_000_000, 8
 _NAMES = {ROOT: "Root", WORLD: "Home"}
 _OWNERS = ("terminal:owner", "web:user/owner")  # whoever may open that channel at all
-_OWNERS_ROOMS = (("terminal", "terminal:main", "Terminal", "public"), ("web", "web:home", "Home", "strict"))
+_OWNERS_ROOMS = (
+    ("terminal", "terminal:main", "Terminal", RoomPolicy.PUBLIC),
+    ("web", "web:home", "Home", RoomPolicy.STRICT),
+)
 
 AGENTS = """# {name}
 
@@ -140,7 +143,7 @@ def add_defaults(db: Db, now: int) -> bool:
         )
     for owner in _OWNERS:
         users.add(db, owner, "Owner", now)
-        users.add_role(db, owner, "owner", "", "gatepost", now)
+        users.add_role(db, owner, UserRole.OWNER, "", "gatepost", now)
     for instance, address, name, policy in _OWNERS_ROOMS:
         rooms.add(db, instance, address, name, True, policy, now)
     return first

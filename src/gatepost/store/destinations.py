@@ -1,15 +1,22 @@
 """Destinations: names that a group may send to. The row is also the permission."""
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 from gatepost.store.port import Db, quick
 from gatepost.store.table import Table
 
 
+class DestinationKind(StrEnum):
+    ROOM = "room"
+    GROUP = "group"
+
+
 class Destination(Struct, frozen=True):
     folder: str
     name: str
-    kind: str  # room | group
+    kind: DestinationKind
     instance: str
     address: str
     thread: str
@@ -41,11 +48,20 @@ def get(db: Db, folder: str, name: str) -> Destination | None:
 
 
 def add_room(db: Db, folder: str, name: str, instance: str, address: str, thread: str, now: int) -> None:
-    _put(db, folder=folder, name=name, kind="room", instance=instance, address=address, thread=thread, created_at=now)
+    _put(
+        db,
+        folder=folder,
+        name=name,
+        kind=DestinationKind.ROOM,
+        instance=instance,
+        address=address,
+        thread=thread,
+        created_at=now,
+    )
 
 
 def add_group(db: Db, folder: str, name: str, target_folder: str, now: int) -> None:
-    _put(db, folder=folder, name=name, kind="group", target_folder=target_folder, created_at=now)
+    _put(db, folder=folder, name=name, kind=DestinationKind.GROUP, target_folder=target_folder, created_at=now)
 
 
 def _put(db: Db, **values: str | int) -> None:

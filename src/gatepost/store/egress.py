@@ -1,5 +1,7 @@
 """Egress rules and the log of what was tried. What a rule means is decided in `egress/rules.py`."""
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 from gatepost.store.port import Db, quick
@@ -19,6 +21,12 @@ class EgressRule(Struct, frozen=True):
     created_at: int
 
 
+class EgressOutcome(StrEnum):
+    ALLOWED = "allowed"
+    DENIED = "denied"
+    FAILED = "failed"
+
+
 class EgressAttempt(Struct, frozen=True):
     id: int
     at: int
@@ -27,7 +35,7 @@ class EgressAttempt(Struct, frozen=True):
     folder: str
     session_id: str
     target: str
-    verdict: str
+    verdict: EgressOutcome
     reason: str
 
 
@@ -61,7 +69,9 @@ def remove(db: Db, rule_id: int) -> EgressRule | None:
     return RULES.parse(row) if row else None
 
 
-def record_attempt(db: Db, folder: str, session_id: str, target: str, verdict: str, reason: str, now: int) -> bool:
+def record_attempt(
+    db: Db, folder: str, session_id: str, target: str, verdict: EgressOutcome, reason: str, now: int
+) -> bool:
     """Write down one try; the same one again is counted. True if it is a new row."""
     made = ATTEMPTS.put(
         db,

@@ -6,6 +6,7 @@ Every row that is not in an end state has `next_at`, the moment by which somebod
 """
 
 from collections.abc import Iterator
+from enum import StrEnum
 
 from msgspec import Struct
 
@@ -14,9 +15,30 @@ from gatepost.store.messages import MESSAGES, Message
 from gatepost.store.port import Db, Row, quick
 from gatepost.store.table import Table
 
-TRIGGER, NEXT, OBSERVE = "trigger", "next", "observe"  # NEXT: a turn of its own, after whatever runs
-END = ("answered", "silent", "observed", "refused", "cancelled", "failed")
-_END_SQL = "('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed')"
+
+class InboxMode(StrEnum):
+    TRIGGER = "trigger"
+    NEXT = "next"  # a turn of its own, after whatever runs
+    OBSERVE = "observe"
+
+
+class InboxState(StrEnum):
+    """The last six are ends, in the order of the partial indexes."""
+
+    QUEUED = "queued"
+    WORKING = "working"
+    HELD = "held"
+    RETRY = "retry"
+    ANSWERED = "answered"
+    SILENT = "silent"
+    OBSERVED = "observed"
+    REFUSED = "refused"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+END = tuple(InboxState)[4:]
+_END_SQL = "(" + ", ".join(f"'{state}'" for state in END) + ")"
 # Every question about waiting rows says this, even where it names the states it wants: the partial indexes of open
 # rows serve no other. Without it SQLite reads all that a session ever got.
 OPEN = f"state NOT IN {_END_SQL}"
@@ -29,11 +51,11 @@ class InboxEntry(Struct, frozen=True):
     session_id: str | None
     folder: str
     seq: int
-    mode: str
+    mode: InboxMode
     rights: str
     turn_id: str | None
     given: int
-    state: str
+    state: InboxState
     reason: str
     tries: int
     next_at: int | None
@@ -55,19 +77,23 @@ def _parse_pair(row: Row) -> tuple[InboxEntry, Message]:
     return INBOX.parse(row[:_WIDTH]), MESSAGES.parse(row[_WIDTH:])
 
 
-def enqueue(db: Db, message_id: int, session_id: str, folder: str, rights: str, now: int, mode: str = TRIGGER) -> int:
+def enqueue(
+    db: Db, message_id: int, session_id: str, folder: str, rights: str, now: int, mode: InboxMode = InboxMode.TRIGGER
+) -> int:
     """A message that wakes its session. Due at once."""
-    return _insert(db, message_id, session_id, folder, mode, rights, "queued", "", now, now)
+    return _insert(db, message_id, session_id, folder, mode, rights, InboxState.QUEUED, "", now, now)
 
 
 def observe(db: Db, message_id: int, session_id: str, folder: str, rights: str, now: int) -> int:
     """A message that is context only: shown with the next turn, answered by nobody."""
-    return _insert(db, message_id, session_id, folder, "observe", rights, "observed", "", None, now)
+    return _insert(db, message_id, session_id, folder, InboxMode.OBSERVE, rights, InboxState.OBSERVED, "", None, now)
 
 
-def refuse(db: Db, message_id: int, folder: str, rights: str, reason: str, now: int, state: str = "refused") -> int:
+def refuse(
+    db: Db, message_id: int, folder: str, rights: str, reason: str, now: int, state: InboxState = InboxState.REFUSED
+) -> int:
     """A message that reached no session, with the reason."""
-    return _insert(db, message_id, None, folder, "trigger", rights, state, reason, None, now)
+    return _insert(db, message_id, None, folder, InboxMode.TRIGGER, rights, state, reason, None, now)
 
 
 def _insert(
@@ -75,9 +101,9 @@ def _insert(
     message_id: int,
     session_id: str | None,
     folder: str,
-    mode: str,
+    mode: InboxMode,
     rights: str,
-    state: str,
+    state: InboxState,
     reason: str,
     next_at: int | None,
     now: int,
@@ -278,7 +304,7 @@ def defer_session_due(db: Db, session_id: str, until: int) -> None:
 
 
 def set_state(
-    db: Db, entry_id: int, state: str, reason: str, next_at: int | None, now: int, tries: int | None = None
+    db: Db, entry_id: int, state: InboxState, reason: str, next_at: int | None, now: int, tries: int | None = None
 ) -> None:
     """Change one row's state and note the step."""
     rows = db.rows(
@@ -296,7 +322,7 @@ def cancel_waiting(db: Db, session_id: str, reason: str, now: int) -> int:
         f"SELECT id FROM inbox WHERE session_id = ? AND {OPEN} AND state IN ('queued', 'retry', 'held')", (session_id,)
     )
     for (row_id,) in rows:
-        set_state(db, row_id, "cancelled", reason, None, now)
+        set_state(db, row_id, InboxState.CANCELLED, reason, None, now)
     return len(rows)
 
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.store import search
 from gatepost.store.port import Db, Row, quick
 from gatepost.store.table import Table
@@ -20,10 +21,10 @@ class Message(Struct, frozen=True):
     instance: str
     address: str
     thread: str
-    direction: str
+    direction: Direction
     platform_id: str | None
     event: str
-    kind: str
+    kind: MessageKind
     verb: str
     sender: str
     sender_name: str
@@ -44,11 +45,11 @@ SHOWN = ", ".join({"text": "SUBSTR(m.text, 1, ?)", "content": "'{}'"}.get(name, 
 class NewMessage(Struct, frozen=True, kw_only=True):
     instance: str
     address: str
-    direction: str
-    kind: str
+    direction: Direction
     sender: str
     text: str
     at: int
+    kind: MessageKind = MessageKind.CHAT
     platform_id: str | None = None
     event: str = "message"
     verb: str = "message"
@@ -80,10 +81,10 @@ def add_system(db: Db, where: HasRoom, key: str, content: dict[str, Any], now: i
             instance=where.instance,
             address=where.address,
             thread=where.thread,
-            direction="in",
+            direction=Direction.IN,
             platform_id=key,
             event="system",
-            kind="system",
+            kind=MessageKind.SYSTEM,
             sender=SYSTEM,
             text=text,
             content=json.dumps(content),
@@ -112,7 +113,7 @@ def get(db: Db, message_id: int) -> Message | None:
 
 @quick
 def find(
-    db: Db, instance: str, address: str, direction: str, platform_id: str, event: str = "message"
+    db: Db, instance: str, address: str, direction: Direction, platform_id: str, event: str = "message"
 ) -> Message | None:
     identity = "WHERE instance = ? AND address = ? AND direction = ? AND platform_id = ? AND event = ?"
     return MESSAGES.get(db, identity, instance, address, direction, platform_id, event)

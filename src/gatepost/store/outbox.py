@@ -9,17 +9,38 @@ later one never overtakes an earlier one.
 import hashlib
 import json
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
 
-from gatepost.messages.outbound import MESSAGES
+from gatepost.messages.inbound import Direction, MessageKind
+from gatepost.messages.outbound import MESSAGES, Op
 from gatepost.store import message_steps, messages, sessions
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db, quick
-from gatepost.store.table import Table
+from gatepost.store.table import Table, make_row_parser
 
-END = ("sent", "failed", "superseded", "cancelled", "uncertain")
+
+class EffectState(StrEnum):
+    PENDING = "pending"
+    SENDING = "sending"
+    SENT = "sent"
+    FAILED = "failed"
+    SUPERSEDED = "superseded"
+    CANCELLED = "cancelled"
+    UNCERTAIN = "uncertain"
+
+
+class EffectOrigin(StrEnum):
+    RESULT = "result"
+    TOOL = "tool"
+    NOTICE = "notice"
+    STATUS = "status"
+    HISTORY = "history"  # said before the gateway saw the room
+
+
+END = tuple(EffectState)[2:]
 
 
 class OutboxEffect(Struct, frozen=True):
@@ -30,14 +51,14 @@ class OutboxEffect(Struct, frozen=True):
     seq: int
     turn_id: str | None
     attempt: int
-    origin: str
-    op: str
+    origin: EffectOrigin
+    op: Op
     instance: str
     address: str
     thread: str
     target_id: int | None
     payload: dict[str, Any]
-    state: str
+    state: EffectState
     reason: str
     tries: int
     next_at: int | None
@@ -53,8 +74,8 @@ OUTBOX = Table("outbox", OutboxEffect)
 
 class NewEffect(Struct, frozen=True, kw_only=True):
     key: str
-    op: str
-    origin: str  # result | tool | notice | status
+    op: Op
+    origin: EffectOrigin
     instance: str
     address: str
     thread: str = ""
@@ -81,9 +102,9 @@ def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
             instance=new.instance,
             address=new.address,
             thread=new.thread,
-            direction="out",
+            direction=Direction.OUT,
             event=event,
-            kind="chat" if new.origin != "notice" else "system",
+            kind=MessageKind.CHAT if new.origin != EffectOrigin.NOTICE else MessageKind.SYSTEM,
             verb=new.op,
             sender=f"agent:{new.folder}" if new.folder else messages.SYSTEM,
             text=new.text,
@@ -123,7 +144,7 @@ def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
 
 def _is_said(new: NewEffect) -> bool:
     """Whether a later result of its turn may be the same again."""
-    return new.turn_id is not None and new.op == "send" and new.origin != "status"
+    return new.turn_id is not None and new.op == Op.SEND and new.origin != EffectOrigin.STATUS
 
 
 def _digest(instance: str, address: str, text: str) -> str:
@@ -165,11 +186,14 @@ _DONE = "turn_id = ? AND origin <> 'status' AND state NOT IN ('superseded', 'can
 class DoneInTurn(Struct, frozen=True):
     """One thing that a turn has said or done; the text may be cut."""
 
-    op: str
+    op: Op
     text: str
     seq: int
     answers: int | None
-    state: str
+    state: EffectState
+
+
+_parse_done = make_row_parser(DoneInTurn)
 
 
 def has_done_any(db: Db, turn_id: str) -> bool:
@@ -192,7 +216,7 @@ def list_done_in_turn(db: Db, turn_id: str, most: int, longest: int) -> list[Don
         " AND o.state NOT IN ('superseded', 'cancelled') ORDER BY o.id DESC LIMIT ?",
         (longest + 1, turn_id, most),
     )
-    return [DoneInTurn(*row) for row in reversed(rows)]
+    return [_parse_done(row) for row in reversed(rows)]
 
 
 def answered_in_turn(db: Db, turn_id: str) -> list[int]:
@@ -229,8 +253,8 @@ def claim_head(
     first = get_head(db, instance, address)
     if first is None:
         return None
-    due = first.state == "pending" and (first.next_at or 0) <= now and first.created_at >= oldest
-    if due or first.state == "sending":
+    due = first.state == EffectState.PENDING and (first.next_at or 0) <= now and first.created_at >= oldest
+    if due or first.state == EffectState.SENDING:
         db.run(
             "UPDATE outbox SET state = 'sending', owner = ?, lease_until = ?, next_at = ?, epoch = epoch + 1,"
             " updated_at = ? WHERE id = ?",
@@ -259,7 +283,7 @@ def defer_overdue(db: Db, now: int, before: int) -> int:
 
 
 def record_outcome(
-    db: Db, effect_id: int, state: str, reason: str, now: int, platform_id: str = "", next_at: int | None = None
+    db: Db, effect_id: int, state: EffectState, reason: str, now: int, platform_id: str = "", next_at: int | None = None
 ) -> None:
     """What became of a try. `pending` with `next_at` means: again, later."""
     rows = db.rows(
@@ -321,7 +345,7 @@ def list_texts_in_turn(
     )
 
 
-def supersede_edits(db: Db, turn_id: str, origin: str, now: int) -> int:
+def supersede_edits(db: Db, turn_id: str, origin: EffectOrigin, now: int) -> int:
     """Edits of this origin that were not sent yet: a newer one replaces them."""
     rows = db.rows(
         "UPDATE outbox SET state = 'superseded', reason = 'a newer one came', next_at = NULL, updated_at = ?"

@@ -4,6 +4,7 @@ An answer holds for what was asked: the same name with anything else behind it i
 
 import json
 from collections.abc import Collection
+from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
@@ -14,11 +15,26 @@ from gatepost.store.port import Db, quick
 from gatepost.store.table import Table
 
 
+class PermissionKind(StrEnum):
+    TOOL = "tool"
+    PLAN = "plan"
+    QUESTION = "question"
+    MODE = "mode"
+    OTHER = "other"
+
+
+class PermissionState(StrEnum):
+    PENDING = "pending"
+    ALLOWED = "allowed"
+    DENIED = "denied"
+    OVER = "over"  # nobody waits for the answer any more
+
+
 class NewPermission(Struct, frozen=True, kw_only=True):
     """What a provider asks. An approved plan sets the mode to `next_mode`, and `follow_up` is then the next prompt."""
 
     request: str  # as the provider named it
-    kind: str = "tool"  # tool | plan | question | mode | other
+    kind: PermissionKind = PermissionKind.TOOL
     tool: str = ""
     input: dict[str, Any]
     follow_up: str = ""
@@ -28,19 +44,17 @@ class NewPermission(Struct, frozen=True, kw_only=True):
 
 
 class Permission(Struct, frozen=True):
-    """`state`: pending, allowed, denied or over (nobody waits for the answer any more)."""
-
     id: str
     session_id: str
     turn_id: str
     request: str  # as the provider named it
-    kind: str
+    kind: PermissionKind
     tool: str
     input: dict[str, Any]
     answer: dict[str, Any]  # what it may use instead of its input
     follow_up: str
     next_mode: str
-    state: str
+    state: PermissionState
     reason: str
     asked_at: int
     answered_at: int | None
@@ -89,7 +103,7 @@ def add(db: Db, session_id: str, turn_id: str, wish: NewPermission, now: int) ->
 
 
 def record_answer(
-    db: Db, permission_id: str, state: str, reason: str, given: dict[str, Any], by: str, now: int
+    db: Db, permission_id: str, state: PermissionState, reason: str, given: dict[str, Any], by: str, now: int
 ) -> Permission | None:
     """None if it does not wait: answered before, or over. `given`: what it may use instead of its input."""
     rows = db.rows(

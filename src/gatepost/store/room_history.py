@@ -5,7 +5,9 @@ A row that was fetched from a platform is in an end state from its first moment:
 
 from msgspec import Struct
 
+from gatepost.messages.inbound import Direction
 from gatepost.store import inbox, message_steps, messages, search
+from gatepost.store.inbox import InboxState
 from gatepost.store.messages import MESSAGES, Message, NewMessage
 from gatepost.store.outbox import OUTBOX
 from gatepost.store.port import Db, Row
@@ -82,13 +84,16 @@ def list_in_room(
 def add_fetched(db: Db, new: NewMessage, folder: str, now: int) -> bool:
     """Write down what a platform remembers, in a state that wakes nobody; False if it is known. What we said ourselves
     stays ours."""
-    if new.platform_id and messages.find(db, new.instance, new.address, "out", new.platform_id, new.event) is not None:
+    if (
+        new.platform_id
+        and messages.find(db, new.instance, new.address, Direction.OUT, new.platform_id, new.event) is not None
+    ):
         return False
     message_id = messages.accept(db, new, now)
     if message_id is None:
         return _add_for_group(db, new, folder, now)
-    if new.direction == "in":
-        inbox.refuse(db, message_id, folder, "guest", HISTORY, now, state="observed")
+    if new.direction == Direction.IN:
+        inbox.refuse(db, message_id, folder, "guest", HISTORY, now, state=InboxState.OBSERVED)
         return True
     OUTBOX.insert(
         db,
@@ -114,7 +119,7 @@ def _add_for_group(db: Db, new: NewMessage, folder: str, now: int) -> bool:
     known = _find_fetched(db, new)
     if known is None or any(entry.folder == folder for entry in inbox.list_for_message(db, known)):
         return False
-    inbox.refuse(db, known, folder, "guest", HISTORY, now, state="observed")
+    inbox.refuse(db, known, folder, "guest", HISTORY, now, state=InboxState.OBSERVED)
     return True
 
 
@@ -145,9 +150,9 @@ def replace_fetched(db: Db, new: NewMessage) -> int | None:
 
 
 def _find_fetched(db: Db, new: NewMessage) -> int | None:
-    if new.direction != "in" or not new.platform_id:
+    if new.direction != Direction.IN or not new.platform_id:
         return None
-    known = messages.find(db, new.instance, new.address, "in", new.platform_id, new.event)
+    known = messages.find(db, new.instance, new.address, Direction.IN, new.platform_id, new.event)
     entries = inbox.list_for_message(db, known.id) if known else []
     fetched = bool(entries) and all(each.session_id is None and each.reason == HISTORY for each in entries)
     return known.id if known and fetched else None

@@ -1,9 +1,19 @@
 """Rooms: chats that have an address, each seen by one channel instance."""
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 from gatepost.store.port import Db, quick
 from gatepost.store.table import Table
+
+
+class RoomPolicy(StrEnum):
+    """What becomes of somebody unknown who writes there."""
+
+    STRICT = "strict"
+    REQUEST_APPROVAL = "request_approval"
+    PUBLIC = "public"
 
 
 class Room(Struct, frozen=True):
@@ -12,7 +22,7 @@ class Room(Struct, frozen=True):
     address: str
     name: str
     direct: bool
-    policy: str
+    policy: RoomPolicy
     created_at: int
 
 
@@ -24,7 +34,7 @@ def get(db: Db, instance: str, address: str) -> Room | None:
     return ROOMS.get(db, "WHERE instance = ? AND address = ?", instance, address)
 
 
-def add(db: Db, instance: str, address: str, name: str, direct: bool, policy: str, now: int) -> Room:
+def add(db: Db, instance: str, address: str, name: str, direct: bool, policy: RoomPolicy, now: int) -> Room:
     """The room of that address, made if it is new."""
     found = get(db, instance, address)
     if found is not None:
@@ -46,7 +56,7 @@ def list_instances(db: Db, address: str) -> list[str]:
     return [row[0] for row in db.rows("SELECT instance FROM rooms WHERE address = ? ORDER BY id", (address,))]
 
 
-def set_policy(db: Db, instance: str, address: str, policy: str) -> bool:
+def set_policy(db: Db, instance: str, address: str, policy: RoomPolicy) -> bool:
     return bool(db.run("UPDATE rooms SET policy = ? WHERE instance = ? AND address = ?", (policy, instance, address)))
 
 

@@ -4,6 +4,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from gatepost.store.port import Db, quick
+from gatepost.store.sessions import SessionMode
 from gatepost.store.table import Table
 
 DEFAULT_SEQ = 100

@@ -21,12 +21,9 @@ class Table(Generic[S]):
     """`columns`: a list for SELECT and RETURNING. `parse`: the struct of a row of these columns."""
 
     def __init__(self, name: str, struct: type[S]) -> None:
-        found = fields(struct)
-        self.name = name
-        self.names = tuple(each.name for each in found)
+        self.name, self.names = name, struct.__struct_fields__
         self.columns = ", ".join(self.names)
-        parsers = [(at, parse) for at, each in enumerate(found) if (parse := _find_parser(each.type))]
-        self.parse = _make_row_parser(struct, parsers)
+        self.parse = make_row_parser(struct)
         self._selects: dict[str, str] = {}
         self._inserts: dict[tuple[str, ...], str] = {}
 
@@ -64,14 +61,16 @@ class Table(Generic[S]):
         return sql
 
 
-def _make_row_parser(struct: type[S], parsers: list[tuple[int, Callable[[Any], Any]]]) -> Callable[[Row], S]:
+def make_row_parser(struct: type[S]) -> Callable[[Row], S]:
+    """For rows that have a value for each field, in order."""
+    parsers = [(at, found) for at, each in enumerate(fields(struct)) if (found := _find_parser(each.type))]
     if not parsers:
         return lambda row: struct(*row)
 
     def parse(row: Row) -> S:
         values = list(row)
-        for at, parse in parsers:
-            values[at] = parse(values[at])
+        for at, convert in parsers:
+            values[at] = convert(values[at])
         return struct(*values)
 
     return parse

@@ -1,6 +1,7 @@
 """What an agent did, in the order in which it was seen: rows that are never changed. A cursor is (epoch, seq)."""
 
 import json
+from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
@@ -9,21 +10,31 @@ from gatepost.store.port import Db
 from gatepost.store.table import Table
 
 PAGE, MOST_BYTES = 64, 4 * 1024 * 1024  # rows in one statement; of what one call returns, but always one entry
-KINDS = ("user_message", "assistant_message", "tool_call", "permission", "error", "status", "agent_finished")
+
+
+class TimelineKind(StrEnum):
+    USER_MESSAGE = "user_message"
+    ASSISTANT_MESSAGE = "assistant_message"
+    TOOL_CALL = "tool_call"
+    PERMISSION = "permission"
+    ERROR = "error"
+    STATUS = "status"
+    AGENT_FINISHED = "agent_finished"
+    WORKTREE_SETUP = "worktree_setup"
 
 
 class TimelineEntry(Struct, frozen=True):
     seq: int
     at: int
     turn_id: str
-    kind: str
+    kind: TimelineKind
     data: dict[str, Any]
 
 
 TIMELINE = Table("timeline", TimelineEntry)
 
 
-def add(db: Db, session_id: str, turn_id: str, kind: str, data: dict[str, Any], now: int) -> int:
+def add(db: Db, session_id: str, turn_id: str, kind: TimelineKind, data: dict[str, Any], now: int) -> int:
     rows = db.rows(
         "INSERT INTO timeline (session_id, seq, at, turn_id, kind, data)"
         " SELECT ?, COALESCE(MAX(seq), 0) + 1, ?, ?, ?, ? FROM timeline WHERE session_id = ? RETURNING seq",

@@ -7,20 +7,32 @@ most once (`store/turn_failures.py`): what it had said stays said, and the next 
 what an old attempt still says under its epoch is not believed.
 """
 
+from enum import StrEnum
 from itertools import takewhile
 
 from msgspec import Struct
 
 from gatepost.core import ids
+from gatepost.messages.inbound import MessageKind
 from gatepost.store import agents, inbox, message_steps, messages, outbox, provider_handover, sessions, tool_calls
+from gatepost.store.inbox import InboxMode, InboxState
 from gatepost.store.messages import Message
 from gatepost.store.port import Db, quick
-from gatepost.store.table import Table
+from gatepost.store.sessions import SessionState
+from gatepost.store.table import Table, make_row_parser
 
 GATEWAY_STOPPED = "the gateway was stopped"  # why a turn broke off that is continued after a clean `down`
 MOST_LISTED, LONGEST_LISTED = 100, 2000  # things that a continued turn is told it did, and characters of each
 MOST_MESSAGES, MOST_JOINING = 900, 100  # of one turn, which a frame can name; and that join it at once
 RESTARTED = ":restart"  # how the platform ids of continuation rows after one end
+
+
+class TurnState(StrEnum):
+    CLAIMED = "claimed"
+    BEGUN = "begun"
+    INTERRUPTED = "interrupted"
+    DONE = "done"
+    FAILED = "failed"
 
 
 class Turn(Struct, frozen=True):
@@ -34,7 +46,7 @@ class Turn(Struct, frozen=True):
     rights: str
     attempt: int
     spared: int
-    state: str
+    state: TurnState
     conversation: str
     error: str
     usage: str
@@ -141,7 +153,7 @@ def claim_waiting(
     if (told := provider_handover.enqueue_missed(db, turn, now)) is not None:
         rows.append(told)
     _claim_rows(db, turn.id, rows, owner, now, lease, given=at_once)
-    sessions.set_state(db, session_id, "running", now)
+    sessions.set_state(db, session_id, SessionState.RUNNING, now)
     return TurnClaim(turn, tuple(rows), begun=at_once, more=more)
 
 
@@ -159,8 +171,8 @@ class _WaitingRow(Struct, frozen=True):
     address: str
     thread: str
     text: str
-    mode: str
-    kind: str
+    mode: InboxMode
+    kind: MessageKind
     sender: str
     behalf: str | None  # who pays for a message that an agent put in
     personal: int  # whether anybody at all has a secret or a budget of their own
@@ -168,7 +180,7 @@ class _WaitingRow(Struct, frozen=True):
     @property
     def alone(self) -> bool:
         """A turn of its own, after whatever runs."""
-        return self.mode == inbox.NEXT
+        return self.mode == InboxMode.NEXT
 
     @property
     def place(self) -> tuple[str, str, str, str]:
@@ -177,7 +189,10 @@ class _WaitingRow(Struct, frozen=True):
     @property
     def account(self) -> tuple[str, str]:
         """Who wrote it, and who pays for it if that is somebody else; '' for what no person wrote."""
-        return self.sender if self.kind == "chat" else "", self.behalf or ""
+        return self.sender if self.kind == MessageKind.CHAT else "", self.behalf or ""
+
+
+_parse_waiting = make_row_parser(_WaitingRow)
 
 
 def _limit_to_one_payer(db: Db, first: _WaitingRow, rows: list[_WaitingRow]) -> list[_WaitingRow]:
@@ -216,7 +231,7 @@ def _list_claimable(db: Db, session_id: str, now: int, most: int, joining: str =
     for *row, state, next_at in rows:
         if state == "retry" and next_at > now:
             break
-        ready.append(_WaitingRow(*row))
+        ready.append(_parse_waiting(tuple(row)))
     return ready
 
 
@@ -226,7 +241,7 @@ def _claim_interrupted(db: Db, turn: Turn, owner: str, now: int, lease: int, beg
 
     The runner's word on `begun` is believed for rows of this turn alone: what is not given here was given back when the
     turn broke, and is claimed like any other message."""
-    if turn.state != "interrupted" or turn.next_at > now:
+    if turn.state != TurnState.INTERRUPTED or turn.next_at > now:
         return None
     db.run(
         "UPDATE turns SET state = 'claimed', attempt = attempt + 1, epoch = epoch + 1, owner = ?, lease_until = ?,"
@@ -237,10 +252,10 @@ def _claim_interrupted(db: Db, turn: Turn, owner: str, now: int, lease: int, beg
     batch = [
         entry.id
         for entry, _ in inbox.list_for_turn(db, turn.id)
-        if entry.state == "working" and (not entry.given or not turn.conversation or entry.id in begun)
+        if entry.state == InboxState.WORKING and (not entry.given or not turn.conversation or entry.id in begun)
     ]
     _claim_rows(db, turn.id, batch, owner, now, lease)
-    sessions.set_state(db, turn.session_id, "running", now)
+    sessions.set_state(db, turn.session_id, SessionState.RUNNING, now)
     claimed = get(db, turn.id)
     assert claimed is not None
     return TurnClaim(claimed, tuple(batch), continued=True)
@@ -283,7 +298,7 @@ def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int
     """Follow-ups that arrived meanwhile and may join the running turn: same room, thread and rights class, and of the
     same person where it matters whose they are."""
     turn = get(db, turn_id)
-    if turn is None or turn.epoch != epoch or turn.state not in ("claimed", "begun"):
+    if turn is None or turn.epoch != epoch or turn.state not in (TurnState.CLAIMED, TurnState.BEGUN):
         return None
     if turn.attempt > 1:  # it has used up its continuation: who came later would have none
         return None
@@ -308,7 +323,7 @@ def _find_first(db: Db, turn_id: str) -> _WaitingRow | None:
         " WHERE i.turn_id = ? ORDER BY CASE WHEN m.kind = 'chat' OR o.person <> '' THEN 0 ELSE 1 END, i.seq LIMIT 1",
         (turn_id,),
     )
-    return _WaitingRow(*rows[0]) if rows else None
+    return _parse_waiting(rows[0]) if rows else None
 
 
 def _claim_rows(
@@ -388,24 +403,29 @@ def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int) -> bool:
     entries = inbox.list_for_turn(db, turn_id)
     inbox.mark_context_shown(db, turn.session_id, max(entry.seq for entry, _ in entries))
     for entry, message in entries:
-        if entry.state != "working":
+        if entry.state != InboxState.WORKING:
             continue
         if entry.given:
             inbox.set_state(
-                db, entry.id, "answered" if spoke else "silent", "" if spoke else "the agent chose silence", None, now
+                db,
+                entry.id,
+                InboxState.ANSWERED if spoke else InboxState.SILENT,
+                "" if spoke else "the agent chose silence",
+                None,
+                now,
             )
         else:  # claimed as a follow-up, and the turn ended before the provider had it
             requeue(db, turn, entry, message, "the turn ended before it was its turn", now)
-    end(db, turn, "done", "", usage, now)
+    end(db, turn, TurnState.DONE, "", usage, now)
     return True
 
 
 def requeue(db: Db, turn: Turn, entry: inbox.InboxEntry, message: Message, reason: str, now: int) -> None:
     """To the queue, as if no turn had taken it. What lists a turn's doings means nothing without that turn."""
     if (message.platform_id or "").startswith(_continuation_prefix(turn)):
-        inbox.set_state(db, entry.id, "cancelled", reason, None, now)
+        inbox.set_state(db, entry.id, InboxState.CANCELLED, reason, None, now)
         return
-    inbox.set_state(db, entry.id, "queued", reason, now, now)
+    inbox.set_state(db, entry.id, InboxState.QUEUED, reason, now, now)
     db.run("UPDATE inbox SET turn_id = NULL WHERE id = ?", (entry.id,))
 
 
@@ -416,18 +436,18 @@ def cancel(db: Db, turn_id: str, reason: str, now: int) -> bool:
         return False
     outbox.cancel_results(db, turn_id, reason, now)
     for entry, _ in inbox.list_for_turn(db, turn_id):
-        if entry.state == "working":
-            inbox.set_state(db, entry.id, "cancelled", reason, None, now)
-    end(db, turn, "failed", reason, "{}", now)
-    sessions.set_state(db, turn.session_id, "idle", now)  # as asked: nothing is wrong with it
+        if entry.state == InboxState.WORKING:
+            inbox.set_state(db, entry.id, InboxState.CANCELLED, reason, None, now)
+    end(db, turn, TurnState.FAILED, reason, "{}", now)
+    sessions.set_state(db, turn.session_id, SessionState.IDLE, now)  # as asked: nothing is wrong with it
     return True
 
 
-def end(db: Db, turn: Turn, state: str, error: str, usage: str, now: int) -> None:
+def end(db: Db, turn: Turn, state: TurnState, error: str, usage: str, now: int) -> None:
     db.run(
         "UPDATE turns SET state = ?, error = ?, usage = ?, ended_at = ?, next_at = ? WHERE id = ?",
         (state, error, usage, now, now, turn.id),
     )
     tool_calls.remove_for_turn(db, turn.id)
-    sessions.set_state(db, turn.session_id, "idle" if state == "done" else "error", now)
+    sessions.set_state(db, turn.session_id, SessionState.IDLE if state == "done" else SessionState.ERROR, now)
     agents.record_turn_end(db, turn, state, error, now)

@@ -2,11 +2,28 @@
 under way; a daemon that was killed meanwhile leaves them to the next one."""
 
 import json
+from enum import StrEnum
 
 from msgspec import Struct
 
 from gatepost.store.port import Db
 from gatepost.store.table import Table
+
+
+class WorktreeState(StrEnum):
+    MAKING = "making"
+    READY = "ready"
+    ENDING = "ending"
+    ARCHIVED = "archived"
+
+
+class SetupState(StrEnum):
+    NONE = "none"
+    UNREADABLE = "unreadable"  # nobody knows what it is
+    UNTRUSTED = "untrusted"
+    TRUSTED = "trusted"  # and to be run
+    DONE = "done"
+    FAILED = "failed"
 
 
 class Worktree(Struct, frozen=True):
@@ -17,10 +34,10 @@ class Worktree(Struct, frozen=True):
     branch: str
     base: str
     base_commit: str
-    state: str  # making | ready | ending | archived
+    state: WorktreeState
     setup: tuple[str, ...]
     teardown: tuple[str, ...]
-    setup_state: str  # none | unreadable | untrusted | trusted (and to be run) | done | failed
+    setup_state: SetupState
     setup_output: str  # before it was run: what is wrong with the file it is in
     created_at: int
     archived_at: int | None
@@ -59,7 +76,7 @@ def set_ready(
     base_commit: str,
     setup: tuple[str, ...],
     teardown: tuple[str, ...],
-    setup_state: str,
+    setup_state: SetupState,
 ) -> None:
     db.run(
         "UPDATE worktrees SET state = 'ready', branch = ?, base = ?, base_commit = ?, setup = ?, teardown = ?,"
@@ -79,11 +96,11 @@ def get(db: Db, project: str, slug: str) -> Worktree | None:
 
 def list_all(db: Db, *, archived: bool = False) -> list[Worktree]:
     found = WORKTREES.list(db, "ORDER BY created_at DESC, project, slug")
-    return [each for each in found if archived or each.state != "archived"]
+    return [each for each in found if archived or each.state != WorktreeState.ARCHIVED]
 
 
-def set_state(db: Db, project: str, slug: str, state: str, now: int) -> None:
-    archived_at = now if state == "archived" else None
+def set_state(db: Db, project: str, slug: str, state: WorktreeState, now: int) -> None:
+    archived_at = now if state == WorktreeState.ARCHIVED else None
     db.run(
         "UPDATE worktrees SET state = ?, archived_at = ? WHERE project = ? AND slug = ?",
         (state, archived_at, project, slug),
@@ -94,7 +111,7 @@ def set_branch(db: Db, project: str, slug: str, branch: str) -> None:
     db.run("UPDATE worktrees SET branch = ? WHERE project = ? AND slug = ?", (branch, project, slug))
 
 
-def set_setup(db: Db, project: str, slug: str, state: str, output: str) -> None:
+def set_setup(db: Db, project: str, slug: str, state: SetupState, output: str) -> None:
     db.run(
         "UPDATE worktrees SET setup_state = ?, setup_output = ? WHERE project = ? AND slug = ?",
         (state, output, project, slug),
