@@ -58,20 +58,9 @@ def append(db: Db, *records: AuditRecord) -> None:
         seq += 1
         details = _encode(record.details)
         details_hash = hashlib.sha256(details).hexdigest()
-        chained = _hash(seq, record.at, record.actor, record.action, record.verdict, details_hash, previous)
-        rows.append(
-            (
-                seq,
-                record.at,
-                record.actor,
-                record.action,
-                record.verdict,
-                details.decode(),
-                details_hash,
-                previous,
-                chained,
-            )
-        )
+        about = (seq, record.at, record.actor, record.action, record.verdict)
+        chained = _hash(*about, details_hash, previous)
+        rows.append((*about, details.decode(), details_hash, previous, chained))
         previous = chained
     waiting = iter(rows)
     while heap := tuple(islice(waiting, _ROWS)):

@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.store import search
@@ -97,7 +96,7 @@ def add_system(db: Db, where: HasRoom, key: str, content: dict[str, Any], now: i
 def accept(db: Db, new: NewMessage, now: int) -> int | None:
     """Insert the fact; None if the platform told us before."""
     once = "ON CONFLICT (instance, address, direction, platform_id, event) DO NOTHING RETURNING id"
-    row = MESSAGES.insert(db, once, **asdict(new), accepted_at=now)
+    row = MESSAGES.insert(db, once, new, accepted_at=now)
     if row is None:
         return None
     message_id = int(row[0])

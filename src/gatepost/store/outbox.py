@@ -307,25 +307,29 @@ def set_send_time(db: Db, effect_ids: Sequence[int], at: int) -> None:
 
 def cancel_results(db: Db, turn_id: str, reason: str, now: int) -> int:
     """A person stopped the turn: what it would still have said is not said. Tools' effects stay: they were promised."""
-    rows = db.rows(
-        "UPDATE outbox SET state = 'cancelled', reason = ?, next_at = NULL, updated_at = ?"
-        " WHERE turn_id = ? AND origin = 'result' AND state = 'pending' RETURNING id, message_id",
-        (reason, now, turn_id),
-    )
-    for row_id, message_id in rows:
-        message_steps.add(db, message_id, row_id, now, "cancelled", reason)
-    return len(rows)
+    return _withdraw(db, "turn_id = ? AND origin = 'result'", (turn_id,), EffectState.CANCELLED, reason, now)
 
 
 def cancel_unsent(db: Db, session_id: str, reason: str, now: int) -> int:
     """Whatever of a session was not sent yet is not sent: nobody is there who could read it."""
+    return _withdraw(db, "session_id = ?", (session_id,), EffectState.CANCELLED, reason, now)
+
+
+def supersede_edits(db: Db, turn_id: str, origin: EffectOrigin, now: int) -> int:
+    """Edits of this origin that were not sent yet: a newer one replaces them."""
+    edits = "turn_id = ? AND origin = ? AND op = 'edit'"
+    return _withdraw(db, edits, (turn_id, origin), EffectState.SUPERSEDED, "a newer one came", now)
+
+
+def _withdraw(db: Db, which: str, params: tuple[str, ...], state: EffectState, reason: str, now: int) -> int:
+    """End those that nobody sends yet. How many there were."""
     rows = db.rows(
-        "UPDATE outbox SET state = 'cancelled', reason = ?, next_at = NULL, updated_at = ?"
-        " WHERE session_id = ? AND state = 'pending' RETURNING id, message_id",
-        (reason, now, session_id),
+        "UPDATE outbox SET state = ?, reason = ?, next_at = NULL, updated_at = ?"
+        f" WHERE {which} AND state = 'pending' RETURNING id, message_id",
+        (state, reason, now, *params),
     )
     for row_id, message_id in rows:
-        message_steps.add(db, message_id, row_id, now, "cancelled", reason)
+        message_steps.add(db, message_id, row_id, now, state, reason)
     return len(rows)
 
 
@@ -343,18 +347,6 @@ def list_texts_in_turn(
         _digest(instance, address, text),
         *(() if answers is None else (answers,)),
     )
-
-
-def supersede_edits(db: Db, turn_id: str, origin: EffectOrigin, now: int) -> int:
-    """Edits of this origin that were not sent yet: a newer one replaces them."""
-    rows = db.rows(
-        "UPDATE outbox SET state = 'superseded', reason = 'a newer one came', next_at = NULL, updated_at = ?"
-        " WHERE turn_id = ? AND origin = ? AND op = 'edit' AND state = 'pending' RETURNING id, message_id",
-        (now, turn_id, origin),
-    )
-    for row_id, message_id in rows:
-        message_steps.add(db, message_id, row_id, now, "superseded", "a newer one came")
-    return len(rows)
 
 
 def list_with_files(db: Db, folder: str) -> list[tuple[str, str]]:

@@ -130,22 +130,9 @@ def replace_fetched(db: Db, new: NewMessage) -> int | None:
     if known is None:
         return None
     db.run("DELETE FROM inbox WHERE message_id = ?", (known,))
-    db.run(
-        "UPDATE messages SET thread = ?, kind = ?, verb = ?, sender = ?, sender_name = ?, text = ?, content = ?,"
-        " reply_to = ?, at = ? WHERE id = ?",
-        (
-            new.thread,
-            new.kind,
-            new.verb,
-            new.sender,
-            new.sender_name,
-            new.text,
-            new.content,
-            new.reply_to,
-            new.at,
-            known,
-        ),
-    )
+    changed = ("thread", "kind", "verb", "sender", "sender_name", "text", "content", "reply_to", "at")
+    values = [getattr(new, name) for name in changed]
+    db.run(f"UPDATE messages SET {' = ?, '.join(changed)} = ? WHERE id = ?", (*values, known))
     return known
 
 

@@ -1,7 +1,6 @@
 """Routes: which group gets a message. Ordered rows; what a match means is decided in `flow/intake/routing.py`."""
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from gatepost.store.port import Db, quick
 from gatepost.store.sessions import SessionMode

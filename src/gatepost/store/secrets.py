@@ -7,7 +7,6 @@ that a rotation beside it is about to drop. No function here that lists, records
 from collections.abc import Mapping
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from gatepost.core.clock import Clock, SystemClock
 from gatepost.core.errors import SetupError
@@ -199,7 +198,7 @@ def _read_and_record(
             trouble = error
     outcome = "unreadable" if trouble else "missing" if value is None else "used"
     use = SecretUse(now, name, scope, folder, user or "", purpose, outcome)
-    row = USES.insert(db, "RETURNING id", **asdict(use))
+    row = USES.insert(db, "RETURNING id", use)
     assert row is not None
     db.run("DELETE FROM secret_uses WHERE id <= ?", (row[0] - USES_KEPT,))
     return value, trouble

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, Generic, TypeVar, get_origin
 
 from msgspec import Struct
-from msgspec.structs import fields
+from msgspec.structs import astuple, fields
 
 from gatepost.store.port import Db, Row
 
@@ -25,7 +25,7 @@ class Table(Generic[S]):
         self.columns = ", ".join(self.names)
         self.parse = make_row_parser(struct)
         self._selects: dict[str, str] = {}
-        self._inserts: dict[tuple[str, ...], str] = {}
+        self._inserts: dict[tuple[str | type, ...], str] = {}
 
     def columns_of(self, alias: str) -> str:
         """The same for a table that a statement gives another name."""
@@ -33,31 +33,34 @@ class Table(Generic[S]):
 
     def get(self, db: Db, rest: str, *params: Any) -> S | None:
         """The first row; `rest` follows the table's name in the SELECT."""
-        row = db.row(self._select(rest), params)
+        row = db.row(self._selects.get(rest) or self._select(rest), params)
         return self.parse(row) if row is not None else None
 
     def list(self, db: Db, rest: str, *params: Any) -> list[S]:
-        return [self.parse(row) for row in db.rows(self._select(rest), params)]
+        rows = db.rows(self._selects.get(rest) or self._select(rest), params)
+        return [self.parse(row) for row in rows]
 
-    def insert(self, db: Db, rest: str = "", /, **values: Any) -> Row | None:
-        """`rest` follows the values: ON CONFLICT, RETURNING. The row that it returns, None if it returns none."""
-        key = (rest, *values)
-        sql = self._inserts.get(key)
-        if sql is None:
-            marks = ", ".join("?" * len(values))
-            sql = self._inserts[key] = f"INSERT INTO {self.name} ({', '.join(values)}) VALUES ({marks}) {rest}"
-        return db.row(sql, tuple(values.values()))
+    def insert(self, db: Db, rest: str = "", new: Struct | None = None, /, **values: Any) -> Row | None:
+        """The fields of `new` and these values. `rest` follows them: ON CONFLICT, RETURNING. The row that it returns,
+        None if it returns none."""
+        sql = self._inserts.get((rest, type(new), *values)) or self._insert(rest, new, tuple(values))
+        return db.row(sql, (*(astuple(new) if new is not None else ()), *values.values()))
 
-    def put(self, db: Db, conflict: str = "", /, **values: Any) -> S:
+    def put(self, db: Db, conflict: str = "", new: Struct | None = None, /, **values: Any) -> S:
         """Insert, and return the row as it stands then."""
-        row = self.insert(db, f"{conflict} RETURNING {self.columns}", **values)
+        row = self.insert(db, f"{conflict} RETURNING {self.columns}", new, **values)
         assert row is not None
         return self.parse(row)
 
     def _select(self, rest: str) -> str:
-        sql = self._selects.get(rest)
-        if sql is None:
-            sql = self._selects[rest] = f"SELECT {self.columns} FROM {self.name} {rest}"
+        sql = self._selects[rest] = f"SELECT {self.columns} FROM {self.name} {rest}"
+        return sql
+
+    def _insert(self, rest: str, new: Struct | None, others: tuple[str, ...]) -> str:
+        names = (*(new.__struct_fields__ if new is not None else ()), *others)
+        marks = ", ".join("?" * len(names))
+        sql = f"INSERT INTO {self.name} ({', '.join(names)}) VALUES ({marks}) {rest}"
+        self._inserts[rest, type(new), *others] = sql
         return sql
 
 
@@ -68,7 +71,7 @@ def make_row_parser(struct: type[S]) -> Callable[[Row], S]:
         return lambda row: struct(*row)
 
     def parse(row: Row) -> S:
-        values = list(row)
+        values = [*row]
         for at, convert in parsers:
             values[at] = convert(values[at])
         return struct(*values)
