@@ -54,7 +54,7 @@ def create(db: Db, new: NewAgent, now: int) -> Session:
         db,
         id=session_id,
         key=sessions.key_of(SessionMode.PER_THREAD, new.folder, INSTANCE, address_of(session_id), ""),
-        mode="per-thread",
+        mode=SessionMode.PER_THREAD,
         instance=INSTANCE,
         address=address_of(session_id),
         thread="",

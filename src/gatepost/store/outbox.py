@@ -133,7 +133,7 @@ def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
         payload=json.dumps(new.payload),
         digest=_digest(new.instance, new.address, new.text) if _is_said(new) else "",
         answers=new.payload.get("in_reply_to"),
-        state="pending",
+        state=EffectState.PENDING,
         next_at=now,
         created_at=now,
         updated_at=now,
@@ -296,7 +296,7 @@ def record_outcome(
     message_id = int(rows[0][0])
     if platform_id:
         messages.set_platform_id(db, message_id, platform_id)
-    message_steps.add(db, message_id, effect_id, now, state if state != "pending" else "retry", reason)
+    message_steps.add(db, message_id, effect_id, now, state if state != EffectState.PENDING else "retry", reason)
 
 
 def set_send_time(db: Db, effect_ids: Sequence[int], at: int) -> None:

@@ -96,7 +96,7 @@ def add(db: Db, session_id: str, turn_id: str, wish: NewPermission, now: int) ->
         id=ids.new("p"),
         session_id=session_id,
         turn_id=turn_id,
-        state="pending",
+        state=PermissionState.PENDING,
         asked_at=now,
         **asdict(wish) | {"input": _json(wish.input)},
     )

@@ -6,10 +6,11 @@ A row that was fetched from a platform is in an end state from its first moment:
 from msgspec import Struct
 
 from gatepost.messages.inbound import Direction
+from gatepost.messages.outbound import Op
 from gatepost.store import inbox, message_steps, messages, search
 from gatepost.store.inbox import InboxState
 from gatepost.store.messages import MESSAGES, Message, NewMessage
-from gatepost.store.outbox import OUTBOX
+from gatepost.store.outbox import OUTBOX, EffectOrigin, EffectState
 from gatepost.store.port import Db, Row
 from gatepost.store.search import READABLE, SEEN, Subtree
 
@@ -99,13 +100,13 @@ def add_fetched(db: Db, new: NewMessage, folder: str, now: int) -> bool:
         db,
         key=f"{HISTORY}:{message_id}",
         message_id=message_id,
-        origin="history",
-        op="send",
+        origin=EffectOrigin.HISTORY,
+        op=Op.SEND,
         instance=new.instance,
         address=new.address,
         thread=new.thread,
         payload="{}",
-        state="sent",
+        state=EffectState.SENT,
         reason=HISTORY,
         created_at=now,
         updated_at=now,

@@ -142,7 +142,7 @@ def claim_waiting(
         address=first.address,
         thread=first.thread,
         rights=first.rights,
-        state="begun" if at_once else "claimed",
+        state=TurnState.BEGUN if at_once else TurnState.CLAIMED,
         next_at=until,
         owner=owner,
         lease_until=until,
@@ -229,7 +229,7 @@ def _list_claimable(db: Db, session_id: str, now: int, most: int, joining: str =
     )
     ready: list[_WaitingRow] = []
     for *row, state, next_at in rows:
-        if state == "retry" and next_at > now:
+        if state == InboxState.RETRY and next_at > now:
             break
         ready.append(_parse_waiting(tuple(row)))
     return ready
@@ -406,14 +406,8 @@ def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int) -> bool:
         if entry.state != InboxState.WORKING:
             continue
         if entry.given:
-            inbox.set_state(
-                db,
-                entry.id,
-                InboxState.ANSWERED if spoke else InboxState.SILENT,
-                "" if spoke else "the agent chose silence",
-                None,
-                now,
-            )
+            state, reason = (InboxState.ANSWERED, "") if spoke else (InboxState.SILENT, "the agent chose silence")
+            inbox.set_state(db, entry.id, state, reason, None, now)
         else:  # claimed as a follow-up, and the turn ended before the provider had it
             requeue(db, turn, entry, message, "the turn ended before it was its turn", now)
     end(db, turn, TurnState.DONE, "", usage, now)
@@ -449,5 +443,5 @@ def end(db: Db, turn: Turn, state: TurnState, error: str, usage: str, now: int) 
         (state, error, usage, now, now, turn.id),
     )
     tool_calls.remove_for_turn(db, turn.id)
-    sessions.set_state(db, turn.session_id, SessionState.IDLE if state == "done" else SessionState.ERROR, now)
+    sessions.set_state(db, turn.session_id, SessionState.IDLE if state == TurnState.DONE else SessionState.ERROR, now)
     agents.record_turn_end(db, turn, state, error, now)

@@ -61,7 +61,7 @@ def claim_name(db: Db, project: str, slug: str, folder: str, source: str, base: 
         source=source,
         branch="",
         base=base,
-        state="making",
+        state=WorktreeState.MAKING,
         created_at=now,
     )
     return row is not None
