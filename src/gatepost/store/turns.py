@@ -13,17 +13,26 @@ from itertools import takewhile
 from msgspec import Struct
 
 from gatepost.core import ids
-from gatepost.messages.inbound import MessageKind
-from gatepost.store import agents, inbox, message_steps, messages, outbox, provider_handover, sessions, tool_calls
-from gatepost.store.inbox import InboxMode, InboxState
+from gatepost.store import (
+    agents,
+    inbox,
+    message_steps,
+    messages,
+    outbox,
+    provider_handover,
+    sessions,
+    tool_calls,
+    waiting_rows,
+)
+from gatepost.store.inbox import InboxState
 from gatepost.store.messages import Message
 from gatepost.store.port import Db, quick
 from gatepost.store.sessions import SessionState
-from gatepost.store.table import Table, make_row_parser
+from gatepost.store.table import Table
 
 GATEWAY_STOPPED = "the gateway was stopped"  # why a turn broke off that is continued after a clean `down`
 MOST_LISTED, LONGEST_LISTED = 100, 2000  # things that a continued turn is told it did, and characters of each
-MOST_MESSAGES, MOST_JOINING = 900, 100  # of one turn, which a frame can name; and that join it at once
+MOST_JOINING = 100  # messages that join a turn at once
 RESTARTED = ":restart"  # how the platform ids of continuation rows after one end
 
 
@@ -123,13 +132,13 @@ def claim_waiting(
     db: Db, session_id: str, provider: str, owner: str, now: int, lease: int, most: int, *, ready: bool
 ) -> TurnClaim | None:
     """The same for a session that has no open turn, as the caller has seen in this transaction."""
-    waiting = _list_claimable(db, session_id, now, min(most, MOST_MESSAGES))
+    waiting = waiting_rows.list_claimable(db, session_id, now, min(most, waiting_rows.MOST_MESSAGES))
     if not waiting:
         return None
     first = waiting[0]
     batch = list(takewhile(lambda row: row.place == first.place and not row.alone, waiting)) or [first]
-    batch = _limit_to_one_payer(db, first, batch)
-    more = len(batch) < len(waiting) or len(waiting) >= min(most, MOST_MESSAGES)
+    batch = waiting_rows.limit_to_one_payer(db, first, batch)
+    more = len(batch) < len(waiting) or len(waiting) >= min(most, waiting_rows.MOST_MESSAGES)
     at_once = ready and not any(row.text.lstrip().startswith("/") for row in batch)
     until = now + lease
     turn = TURNS.put(
@@ -155,84 +164,6 @@ def claim_waiting(
     _claim_rows(db, turn.id, rows, owner, now, lease, given=at_once)
     sessions.set_state(db, session_id, SessionState.RUNNING, now)
     return TurnClaim(turn, tuple(rows), begun=at_once, more=more)
-
-
-_WAITING = (
-    "SELECT i.id, i.folder, i.rights, m.instance, m.address, m.thread, m.text, i.mode, m.kind, m.sender, o.person,"
-    " EXISTS (SELECT 1 FROM budgets WHERE kind = 'user') OR EXISTS (SELECT 1 FROM secrets WHERE user_id IS NOT NULL)"
-)
-
-
-class _WaitingRow(Struct, frozen=True):
-    id: int
-    folder: str
-    rights: str
-    instance: str
-    address: str
-    thread: str
-    text: str
-    mode: InboxMode
-    kind: MessageKind
-    sender: str
-    behalf: str | None  # who pays for a message that an agent put in
-    personal: int  # whether anybody at all has a secret or a budget of their own
-
-    @property
-    def alone(self) -> bool:
-        """A turn of its own, after whatever runs."""
-        return self.mode == InboxMode.NEXT
-
-    @property
-    def place(self) -> tuple[str, str, str, str]:
-        return self.rights, self.instance, self.address, self.thread
-
-    @property
-    def account(self) -> tuple[str, str]:
-        """Who wrote it, and who pays for it if that is somebody else; '' for what no person wrote."""
-        return self.sender if self.kind == MessageKind.CHAT else "", self.behalf or ""
-
-
-_parse_waiting = make_row_parser(_WaitingRow)
-
-
-def _limit_to_one_payer(db: Db, first: _WaitingRow, rows: list[_WaitingRow]) -> list[_WaitingRow]:
-    """Up to where the person changes, if either has a secret or a budget of their own: nobody's message is sent with
-    another's key or booked on them."""
-    people = {name for row in (first, *rows) for name in row.account if name}
-    if not first.personal or all(row.account == first.account for row in rows):
-        return rows
-    own = _find_personal(db, people)
-    return list(
-        takewhile(lambda row: row.account == first.account or own.isdisjoint(first.account + row.account), rows)
-    )
-
-
-def _find_personal(db: Db, people: set[str]) -> set[str]:
-    """Those of these people who have a secret or a budget of their own."""
-    marks = ", ".join("?" * len(people))
-    rows = db.rows(
-        f"SELECT user_id FROM secrets WHERE user_id IN ({marks})"
-        f" UNION SELECT name FROM budgets WHERE kind = 'user' AND name IN ({marks})",
-        (*people, *people),
-    )
-    return {str(row[0]) for row in rows}
-
-
-def _list_claimable(db: Db, session_id: str, now: int, most: int, joining: str = "") -> list[_WaitingRow]:
-    """`joining`: the turn that they would join; one that has too many messages is joined by none."""
-    room = " AND (SELECT COUNT(*) FROM inbox own WHERE own.turn_id = ?) <= ?" if joining else ""
-    rows = db.rows(
-        f"{_WAITING}, i.state, i.next_at FROM inbox i JOIN messages m ON m.id = i.message_id"
-        " LEFT JOIN origins o ON o.message_id = m.id AND o.ordinal = 0"
-        f" WHERE i.session_id = ? AND i.{inbox.OPEN} AND i.state IN ('queued', 'retry'){room} ORDER BY i.seq LIMIT ?",
-        (session_id, *((joining, MOST_MESSAGES - most) if joining else ()), most),
-    )
-    ready: list[_WaitingRow] = []
-    for *row, state, next_at in rows:
-        if state == InboxState.RETRY and next_at > now:
-            break
-        ready.append(_parse_waiting(tuple(row)))
-    return ready
 
 
 def _claim_interrupted(db: Db, turn: Turn, owner: str, now: int, lease: int, begun: frozenset[int]) -> TurnClaim | None:
@@ -303,27 +234,16 @@ def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int
     if turn.attempt > 1:  # it has used up its continuation: who came later would have none
         return None
     own = (turn.rights, turn.instance, turn.address, turn.thread)
-    waiting = _list_claimable(db, turn.session_id, now, min(most, MOST_JOINING), turn_id)
+    waiting = waiting_rows.list_claimable(db, turn.session_id, now, min(most, MOST_JOINING), turn_id)
     joining = list(takewhile(lambda row: row.place == own and not row.alone, waiting))
     if joining and joining[0].personal:
-        first = _find_first(db, turn_id)
-        joining = _limit_to_one_payer(db, first, joining) if first is not None else []
+        first = waiting_rows.find_first(db, turn_id)
+        joining = waiting_rows.limit_to_one_payer(db, first, joining) if first is not None else []
     if not joining:
         return None
     batch = [row.id for row in joining]
     _claim_rows(db, turn_id, batch, turn.owner, now, lease)
     return TurnClaim(turn, tuple(batch))
-
-
-def _find_first(db: Db, turn_id: str) -> _WaitingRow | None:
-    """The message that says who pays for a turn; the gateway's own words say nothing."""
-    rows = db.rows(
-        f"{_WAITING} FROM inbox i JOIN messages m ON m.id = i.message_id"
-        " LEFT JOIN origins o ON o.message_id = m.id AND o.ordinal = 0"
-        " WHERE i.turn_id = ? ORDER BY CASE WHEN m.kind = 'chat' OR o.person <> '' THEN 0 ELSE 1 END, i.seq LIMIT 1",
-        (turn_id,),
-    )
-    return _parse_waiting(rows[0]) if rows else None
 
 
 def _claim_rows(
