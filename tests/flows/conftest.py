@@ -10,7 +10,6 @@ from gatepost.app import Gateway
 from gatepost.flow.groups import make_folder
 from gatepost.flow.intake.route_targets import parse
 from gatepost.store import groups, routes
-from gatepost.store.sessions import SessionMode
 from gatepost.testing.channel import FakeChannel
 
 ROOM = "fake:room/1"

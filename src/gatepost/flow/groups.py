@@ -24,7 +24,9 @@ from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.store import groups, rooms, routes, users
 from gatepost.store.groups import Group
 from gatepost.store.port import Db, Store
+from gatepost.store.rooms import RoomPolicy
 from gatepost.store.routes import Route
+from gatepost.store.users import UserRole
 
 ROOT, WORLD = "root", "home"
 DEFAULTS = (ROOT, WORLD)

@@ -1,6 +1,7 @@
 """Routes: which group gets a message. Ordered rows; what a match means is decided in `flow/intake/routing.py`."""
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from gatepost.store.port import Db, quick
 from gatepost.store.sessions import SessionMode
@@ -17,7 +18,7 @@ class Route(Struct, frozen=True):
     id: int = 0  # 0: not written yet
     seq: int = DEFAULT_SEQ
     folder: str | None = None
-    mode: str = "per-thread"
+    mode: SessionMode = SessionMode.PER_THREAD
     also: bool = False
     window_messages: int | None = None
     window_chars: int | None = None

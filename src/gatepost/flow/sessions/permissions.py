@@ -41,7 +41,7 @@ MOST_WAITING = 32  # of one agent, at once
 
 
 def make_denial(event: runner_frames.EventFrame, option: str) -> runner_frames.PermissionAnswerFrame:
-    reason = NOBODY if event.kind == "question" else DENIED.format(option)
+    reason = NOBODY if event.kind == EventKind.QUESTION else DENIED.format(option)
     return runner_frames.PermissionAnswerFrame(
         request=_plain(event.data.get("id")), verdict="deny", input={"reason": reason}
     )

@@ -124,7 +124,7 @@ class AgentService:
             if worktree is not None and worktree.setup_state != SetupState.NONE:
                 timeline.add(db, made.id, "", TimelineKind.WORKTREE_SETUP, agent_creation.setup_to_json(worktree), now)
             if text:
-                agents.add_prompt(db, made, text, by, _name(by), inbox.NEXT, now, self._chain(db, parent))
+                agents.add_prompt(db, made, text, by, _name(by), inbox.InboxMode.NEXT, now, self._chain(db, parent))
             _record(db, now, by, "agent.create", made.id, folder=wish.folder, provider=wish.provider, cwd=cwd)
             return made
 
