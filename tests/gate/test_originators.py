@@ -234,7 +234,9 @@ async def test_stranger_09_the_news_of_an_agents_end_is_on_behalf_of_who_it_work
     def work(db: Db) -> str:
         child = agents.create(db, NewAgent(folder="acme", provider="scripted", parent=agent.session.id), NOW)
         agents.set_notify(db, child.id, True)
-        agents.add_prompt(db, child, "work", "operator", "op", inbox.NEXT, NOW, origins.get_for_turn(db, own.id))
+        agents.add_prompt(
+            db, child, "work", "operator", "op", inbox.InboxMode.NEXT, NOW, origins.get_for_turn(db, own.id)
+        )
         claim = turns.claim(db, child.id, "scripted", "test", NOW, MINUTE, 20)
         assert claim is not None
         turns.begin(db, claim.turn.id, claim.turn.epoch, claim.rows, NOW)

@@ -11,7 +11,7 @@ from .conftest import Desk
 
 
 def _prompt(desk: Desk, agent: Session, text: str) -> int:
-    return agents.add_prompt(desk.db, agent, text, "terminal:owner", "Owner", inbox.NEXT, desk.now)
+    return agents.add_prompt(desk.db, agent, text, "terminal:owner", "Owner", inbox.InboxMode.NEXT, desk.now)
 
 
 def test_stranger_new_an_agent_has_so_many_prompts_waiting_and_no_more(desk: Desk) -> None:

@@ -34,7 +34,7 @@ def run_turn(desk: Desk, sender: str, kind: str = "chat") -> None:
 def test_between_turns_whoever_asked_last_is_behind_it_though_timers_ran_since(desk: Desk) -> None:
     run_turn(desk, ADA)
     for _ in range(3):
-        run_turn(desk, "", kind="timer")
+        run_turn(desk, "", kind="task")
 
     assert origins.get_for_session(desk.db, desk.session.id).origins[0] == Origin(ADA, *ROOM)
 
@@ -42,6 +42,6 @@ def test_between_turns_whoever_asked_last_is_behind_it_though_timers_ran_since(d
 def test_stranger_04_only_the_latest_turns_are_searched_however_many_timers_ran(desk: Desk) -> None:
     run_turn(desk, ADA)
     for _ in range(LATEST):
-        run_turn(desk, "", kind="timer")
+        run_turn(desk, "", kind="task")
 
     assert [each.person for each in origins.get_for_session(desk.db, desk.session.id).origins] == [""]

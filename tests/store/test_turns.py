@@ -8,7 +8,7 @@ import pytest
 
 from gatepost.cli import reasons
 from gatepost.core.clock import SECOND
-from gatepost.store import inbox, ledger, message_steps, messages, outbox, sessions, turn_failures, turns
+from gatepost.store import inbox, ledger, message_steps, messages, outbox, sessions, turn_failures, turns, waiting_rows
 from gatepost.store.port import Db, Row
 from gatepost.store.turn_failures import FailureCause, TurnFailure
 from gatepost.store.turns import Turn
@@ -705,11 +705,11 @@ def test_stranger_new_a_continuation_lists_few_rows_of_few_words_and_names_the_t
 
 def test_stranger_new_a_turn_takes_follow_ups_up_to_a_number(desk: Desk) -> None:
     turn = desk.begun()
-    for number in range(2 * turns.MOST_MESSAGES):
+    for number in range(2 * waiting_rows.MOST_MESSAGES):
         desk.hear(str(number))
     taken = 0
     while (more := turns.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, 50)) is not None:
         taken += len(more.rows)
 
-    assert taken + 1 <= turns.MOST_MESSAGES
+    assert taken + 1 <= waiting_rows.MOST_MESSAGES
     assert desk.finish(turn) and desk.claim() is not None  # the rest is another turn's

@@ -7,10 +7,10 @@ from msgspec import Struct
 
 from gatepost.access import acl
 from gatepost.store.acl import AclRow
-from gatepost.store.users import SenderRoles
+from gatepost.store.rooms import RoomPolicy
+from gatepost.store.users import SenderRoles, UserRole
 
 Rights = Literal["owner", "admin", "member", "guest"]
-STRICT, REQUEST_APPROVAL, PUBLIC = POLICIES = ("strict", "request_approval", "public")  # of a room
 COMMANDING: frozenset[Rights] = frozenset({"owner", "admin"})
 SYNTHETIC = ("agent", "gatepost")  # platforms of senders that are no people; nobody there gives commands
 
@@ -27,9 +27,9 @@ SHUT_OUT = SenderVerdict(False, "denied_by_the_access_list")
 def rights_of(standing: SenderRoles, folder: str) -> Rights:
     """What a sender is in a group. A role on a folder holds for all below it; a membership for that group alone."""
     held = {role for role, where in standing.roles if _covers(where, folder)}
-    if "owner" in held:
+    if UserRole.OWNER in held:
         return "owner"
-    if "admin" in held:
+    if UserRole.ADMIN in held:
         return "admin"
     return "member" if folder in standing.member_of else "guest"
 
@@ -51,13 +51,13 @@ def _covers(where: str, folder: str) -> bool:
     return where == "" or folder == where or folder.startswith(where + "/")
 
 
-def check_sender(policy: str, rights: Rights, folder: str = "") -> SenderVerdict:
+def check_sender(policy: RoomPolicy, rights: Rights, folder: str = "") -> SenderVerdict:
     """Whether a room's policy lets this sender reach that group. `root` is for owners, whatever a room says."""
     if folder == "root" and rights != "owner":
         return SenderVerdict(False, "root_is_for_owners")
-    if rights != "guest" or policy == PUBLIC:
+    if rights != "guest" or policy == RoomPolicy.PUBLIC:
         return ALLOWED
-    if policy == REQUEST_APPROVAL:
+    if policy == RoomPolicy.REQUEST_APPROVAL:
         return SenderVerdict(False, "unknown_sender_request_approval")
     return SenderVerdict(False, "unknown_sender_strict")
 

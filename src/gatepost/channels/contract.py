@@ -17,6 +17,7 @@ from gatepost.core.settings import Config, Setting
 from gatepost.inside.sandbox_needs import DeclaredNeeds, Need, declare
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Feature, Outbound
+from gatepost.store.rooms import RoomPolicy
 
 MYSELF = "gatepost:self"  # the sender of what a bot itself said, in what its channel remembers
 
@@ -89,7 +90,9 @@ class ChannelKind(Struct, frozen=True, kw_only=True):
     settings: tuple[Setting[Any], ...] = ()
     max_text: int = 0  # 0: no limit
     always: bool = False  # runs without being switched on
-    policy: str = "strict"  # of a room that is seen for the first time; public: whoever can write there is let in
+    policy: RoomPolicy = (
+        RoomPolicy.STRICT
+    )  # of a room that is seen for the first time; public: whoever can write there is let in
     needs: DeclaredNeeds = field(default_factory=DeclaredNeeds)  # in every sandbox, while it runs
 
 
@@ -103,7 +106,7 @@ def channel(
     settings: tuple[Setting[Any], ...] = (),
     max_text: int = 0,
     always: bool = False,
-    policy: str = "strict",
+    policy: RoomPolicy = RoomPolicy.STRICT,
     mounts: tuple[Need, ...] = (),
     env: Mapping[str, str | Need] | None = None,
     registry: Registry[ChannelKind] = CHANNELS,

@@ -7,6 +7,7 @@ What is on a terminal cannot be taken back, so messages are not deleted here.
 from gatepost.channels.contract import channel
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.messages.outbound import Feature
+from gatepost.store.rooms import RoomPolicy
 
 FEATURES = frozenset(
     {
@@ -21,7 +22,7 @@ FEATURES = frozenset(
 )
 
 
-@channel("terminal", always=True, features=FEATURES, policy="public")
+@channel("terminal", always=True, features=FEATURES, policy=RoomPolicy.PUBLIC)
 class TerminalChannel(LocalChannel):
     platform = "terminal"
     main_room = "terminal:main"

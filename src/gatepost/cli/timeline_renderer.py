@@ -9,7 +9,7 @@ from gatepost.cli.output import Colored, Piece, cut
 from gatepost.core.terminal_text import one_line
 from gatepost.serve.agents.questions import AgentQuestion, parse_questions
 from gatepost.serve.agents.timeline import render_entry, summarize_input
-from gatepost.store.timeline import TimelineEntry
+from gatepost.store.timeline import TimelineEntry, TimelineKind
 
 _COLORS = {"user_message": "bold", "tool_call": "dim", "permission": "warn", "error": "fail", "agent_finished": "dim"}
 LONGEST_LINE = 200  # of what is asked, where it is told on one
@@ -35,7 +35,7 @@ class TimelineRenderer:
         if kind == "permission" and data.get("status") == "pending":
             asked = waiting.get(str(data.get("requestId")))  # None: it is history
             return self.render_request(asked) if asked is not None else None
-        told = render_entry(TimelineEntry(int(entry["seq"]), 0, str(entry["turn"]), kind, data))
+        told = render_entry(TimelineEntry(int(entry["seq"]), 0, str(entry["turn"]), TimelineKind(kind), data))
         if kind in _COLORS:  # ours begins at the edge, and nothing else does in our colours
             told = "\n  | ".join(told.splitlines())
         number = self.numbers.get(str(data.get("requestId")))

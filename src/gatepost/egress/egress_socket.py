@@ -35,6 +35,7 @@ from gatepost.egress.secret_bindings import SecretHeader
 from gatepost.egress.upstream import VendorBaseUrl
 from gatepost.messages.text import clean
 from gatepost.store import audit, bindings, egress, groups
+from gatepost.store.egress import EgressOutcome
 from gatepost.store.port import Db, Store
 from gatepost.tools.contract import Caller
 
@@ -108,7 +109,7 @@ class EgressSocket:
         self._around, self._caller, self._owns, self._own = around, caller, owns, own
         ways = proxy.ProxyDeps(
             judge=self._judge,
-            reached=lambda target: self._tried(str(target), "allowed", ""),
+            reached=lambda target: self._tried(str(target), EgressOutcome.ALLOWED, ""),
             bound=self._bound,
             resolve=around.resolve,
             tls=around.tls,
@@ -216,7 +217,7 @@ class EgressSocket:
         size = LARGEST_BODY if head.length is None else min(head.length, LARGEST_BODY)
         async with self._calls, self._bodies.hold(-(-size // MEGABYTE)):
             name = await self._around.models.answer(client, head, self._spender(), features, self._own)
-        self._tried(name, "allowed", "")
+        self._tried(name, EgressOutcome.ALLOWED, "")
 
     def _spender(self) -> Spender:
         turn = self._caller.running() if self._caller.running is not None else None
@@ -238,7 +239,7 @@ class EgressSocket:
         ]
 
     async def _refuse(self, client: EgressClient, head: HttpRequestHead | None, no: HttpRefusal) -> None:
-        self._tried(no.target or "-", "denied" if no.status < 500 else "failed", no.reason)
+        self._tried(no.target or "-", EgressOutcome.DENIED if no.status < 500 else EgressOutcome.FAILED, no.reason)
         self._remember(clean(no.reason)[:500])
         if client.answered:
             return  # it breaks off: there is no other way to say so
@@ -258,7 +259,7 @@ class EgressSocket:
         if len(self._refusals) > MOST_REFUSALS:
             self._refusals.popitem(last=False)
 
-    def _tried(self, target: str, verdict: str, reason: str) -> None:
+    def _tried(self, target: str, verdict: EgressOutcome, reason: str) -> None:
         """Write it down: a denial for the first time also in the audit, until there are too many different ones."""
         target, reason = clean(target)[:300], clean(reason)[:500]
         new = (target, reason) not in self._written
@@ -266,7 +267,7 @@ class EgressSocket:
             target, reason = "-", "more than can be told apart"
         audited = len(self._written) < MOST_AUDITED
         self._written.add((target, reason))
-        if new and verdict == "denied" and not audited:
+        if new and verdict == EgressOutcome.DENIED and not audited:
             self._unaudited += 1
         try:
             self._around.store.post(
@@ -275,9 +276,13 @@ class EgressSocket:
         except GatepostError:
             _log.warning("a try could not be written down", folder=self._caller.folder, target=target, verdict=verdict)
 
-    def _write(self, db: Db, target: str, verdict: str, reason: str, audited: bool, now: int) -> None:
+    def _write(self, db: Db, target: str, verdict: EgressOutcome, reason: str, audited: bool, now: int) -> None:
         folder, session = self._caller.folder, self._caller.session_id or ""
-        if egress.record_attempt(db, folder, session, target, verdict, reason, now) and verdict == "denied" and audited:
+        if (
+            egress.record_attempt(db, folder, session, target, verdict, reason, now)
+            and verdict == EgressOutcome.DENIED
+            and audited
+        ):
             details = {"session": session, "target": target, "reason": reason}
             audit.append(db, audit.AuditRecord(now, f"agent:{folder}", "egress", "refused", details))
 

@@ -9,6 +9,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingM
 from gatepost.store import budgets, costs, reservations, sessions, turns
 from gatepost.store.budgets import BudgetNotice
 from gatepost.store.costs import TokenCounts
+from gatepost.store.outbox import EffectOrigin
 from gatepost.store.port import Db, Store
 from gatepost.store.reservations import BudgetDenial
 from gatepost.store.secrets import SecretReader
@@ -74,7 +75,7 @@ class StoreBudget:
         for note in notes:
             told = OutgoingMessage(
                 key=judged.make_notice_key(note, where.instance, where.address),
-                origin="notice",
+                origin=EffectOrigin.NOTICE,
                 instance=where.instance,
                 address=where.address,
                 thread=where.thread,

@@ -17,6 +17,7 @@ from gatepost.core.home import Home
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.store import inbox, outbox, sessions, worktrees
 from gatepost.store.port import Db
+from gatepost.store.worktrees import WorktreeState
 
 TRIES, PAUSE_S = 10, 0.1  # a sandbox that was just ended may hold its folder for a moment
 _CAME = re.compile(r"in/(f-[0-9a-z]+)/")  # as intake names the folders of attachments
@@ -34,7 +35,7 @@ class GroupLeftovers(Struct, frozen=True, kw_only=True):
 def archived_worktrees(db: Db, folder: str) -> list[tuple[str, str]]:
     """Those of a group; one that is in use holds the group, because it may have work in it that is nowhere else."""
     of_group = [each for each in worktrees.list_all(db, archived=True) if each.folder == folder]
-    used = [each.name for each in of_group if each.state != "archived"]
+    used = [each.name for each in of_group if each.state != WorktreeState.ARCHIVED]
     if used:
         names = ", ".join(used[:5])
         raise Invalid(

@@ -24,7 +24,9 @@ from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.store import groups, rooms, routes, users
 from gatepost.store.groups import Group
 from gatepost.store.port import Db, Store
+from gatepost.store.rooms import RoomPolicy
 from gatepost.store.routes import Route
+from gatepost.store.users import UserRole
 
 ROOT, WORLD = "root", "home"
 DEFAULTS = (ROOT, WORLD)
@@ -32,7 +34,10 @@ DEFAULT_SEQ = 1000  # last: everything that an operator adds comes before it
 MOST_FILES, LARGEST_PROTOTYPE, DEEPEST_PROTOTYPE = 1000, 10_000_000, 8
 _NAMES = {ROOT: "Root", WORLD: "Home"}
 _OWNERS = ("terminal:owner", "web:user/owner")  # whoever may open that channel at all
-_OWNERS_ROOMS = (("terminal", "terminal:main", "Terminal", "public"), ("web", "web:home", "Home", "strict"))
+_OWNERS_ROOMS = (
+    ("terminal", "terminal:main", "Terminal", RoomPolicy.PUBLIC),
+    ("web", "web:home", "Home", RoomPolicy.STRICT),
+)
 
 AGENTS = """# {name}
 
@@ -140,7 +145,7 @@ def add_defaults(db: Db, now: int) -> bool:
         )
     for owner in _OWNERS:
         users.add(db, owner, "Owner", now)
-        users.add_role(db, owner, "owner", "", "gatepost", now)
+        users.add_role(db, owner, UserRole.OWNER, "", "gatepost", now)
     for instance, address, name, policy in _OWNERS_ROOMS:
         rooms.add(db, instance, address, name, True, policy, now)
     return first

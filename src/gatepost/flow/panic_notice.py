@@ -1,6 +1,7 @@
 """What people hear while the operator has stopped everything: each room once, however much is said there."""
 
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
+from gatepost.store.outbox import EffectOrigin
 from gatepost.store.port import Db
 from gatepost.store.switches import Switch
 
@@ -20,7 +21,7 @@ def add_panic_notice(
 ) -> None:
     notice = OutgoingMessage(
         key=key_of(switch, instance, address),
-        origin="notice",
+        origin=EffectOrigin.NOTICE,
         instance=instance,
         address=address,
         thread=thread,

@@ -32,7 +32,9 @@ from gatepost.gate.json_depth import DEEPEST, check_depth
 from gatepost.gate.policies import Policies, visible_tools
 from gatepost.jsonrpc.errors import INVALID_PARAMS
 from gatepost.store import audit, budgets, costs, destinations, inbox, origins, sessions, turns
+from gatepost.store.destinations import DestinationKind
 from gatepost.store.port import Db, quick
+from gatepost.store.sessions import SessionMode
 from gatepost.store.turns import Turn
 from gatepost.tools.contract import (
     Caller,
@@ -339,7 +341,7 @@ class Dispatch:
             return ReachableRoom(turn.instance, turn.address, turn.thread)
         if not given:
             session = await call.read(sessions.get, caller.session_id) if caller.session_id else None
-            if session is None or session.mode == "agent-shared" or not session.address:
+            if session is None or session.mode == SessionMode.AGENT_SHARED or not session.address:
                 raise Invalid(tool.scoped_by or "chatJid", "no turn is running that would tell the room; name one")
             return ReachableRoom(session.instance, session.address, session.thread)
         place = await call.read(_find_room, caller.folder, given)
@@ -438,7 +440,7 @@ def _resolve_alias(name: str, raw: bytes) -> tuple[str, bytes]:
 def _find_room(db: Db, folder: str, given: str) -> ReachableRoom | None:
     """A destination of this group, by name or address, or a room where it or a group below it has a live session."""
     for each in destinations.list_for_group(db, folder):
-        if each.kind == "room" and given in (each.name, each.address):
+        if each.kind == DestinationKind.ROOM and given in (each.name, each.address):
             return ReachableRoom(each.instance, each.address, each.thread)
     for session in sessions.list_in_room(db, given):
         if covers(folder, session.folder):

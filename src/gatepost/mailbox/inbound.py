@@ -14,14 +14,11 @@ from typing import Any, TypeVar
 
 import apsw
 import msgspec
+from msgspec.structs import asdict, astuple, replace
 
 T = TypeVar("T")
 
 BUSY_MS = 250
-COLUMNS = (
-    "id, seq, kind, timestamp, status, process_after, recurrence, series_id, tries, trigger, platform_id, channel_type,"
-    " thread_id, content, source_session_id, on_wake"
-)
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS messages_in (
   id INTEGER PRIMARY KEY, seq INTEGER NOT NULL UNIQUE, kind TEXT NOT NULL, timestamp INTEGER NOT NULL,
@@ -97,6 +94,12 @@ class DeliveryStatus(msgspec.Struct, frozen=True, kw_only=True):
     status: str  # delivered | failed
     delivered_at: int
     platform_message_id: str | None = None
+
+
+# Each struct has the columns of its table.
+_ROW = ", ".join(InboundRow.__struct_fields__)
+_DESTINATION = ", ".join(MailboxDestination.__struct_fields__)
+_DELIVERED = ", ".join(DeliveryStatus.__struct_fields__)
 
 
 # The host's side.
@@ -263,9 +266,8 @@ def _write_rows(db: apsw.Connection, rows: Sequence[InboundRow]) -> None:
     there = {row[0]: row[1:] for row in db.execute("SELECT id, seq, status, tries, process_after FROM messages_in")}
     gone = [(row_id,) for row_id, (seq, *_) in there.items() if row_id not in keep and seq <= newest]
     db.executemany("DELETE FROM messages_in WHERE id = ?", gone)
-    marks = ", ".join("?" * len(COLUMNS.split(",")))
     db.executemany(
-        f"INSERT OR IGNORE INTO messages_in ({COLUMNS}) VALUES ({marks})",
+        f"INSERT OR IGNORE INTO messages_in ({_ROW}) VALUES ({_marks(_ROW)})",
         [_values(row) for row in rows if row.id not in there],
     )
     db.executemany(
@@ -279,24 +281,7 @@ def _write_rows(db: apsw.Connection, rows: Sequence[InboundRow]) -> None:
 
 
 def _values(row: InboundRow) -> tuple[int | str | None, ...]:
-    return (
-        row.id,
-        row.seq,
-        row.kind,
-        row.timestamp,
-        row.status,
-        row.process_after,
-        row.recurrence,
-        row.series_id,
-        row.tries,
-        row.trigger,
-        row.platform_id,
-        row.channel_type,
-        row.thread_id,
-        msgspec.json.encode(row.content).decode(),
-        row.source_session_id,
-        row.on_wake,
-    )
+    return tuple({**asdict(row), "content": msgspec.json.encode(row.content).decode()}.values())
 
 
 def _write_metadata(
@@ -307,15 +292,11 @@ def _write_metadata(
 ) -> None:
     one_routing = [] if routing is None else [(1, routing.channel_type, routing.platform_id, routing.thread_id)]
     _replace(db, "session_routing", "id, channel_type, platform_id, thread_id", one_routing)
-    named = [
-        (one.name, one.display_name or one.name, one.type, one.channel_type, one.platform_id, one.agent_group_id)
-        for one in destinations
-    ]
-    _replace(db, "destinations", "name, display_name, type, channel_type, platform_id, agent_group_id", sorted(named))
+    named = [astuple(replace(one, display_name=one.display_name or one.name)) for one in destinations]
+    _replace(db, "destinations", _DESTINATION, sorted(named))
     db.executemany(
-        "INSERT OR REPLACE INTO delivered (message_out_id, platform_message_id, status, delivered_at)"
-        " VALUES (?, ?, ?, ?)",
-        [(one.message_out_id, one.platform_message_id, one.status, one.delivered_at) for one in delivered],
+        f"INSERT OR REPLACE INTO delivered ({_DELIVERED}) VALUES ({_marks(_DELIVERED)})",
+        [astuple(one) for one in delivered],
     )
 
 
@@ -324,8 +305,11 @@ def _replace(db: apsw.Connection, table: str, columns: str, wanted: Sequence[tup
     if db.execute(f"SELECT {columns} FROM {table} ORDER BY 1").fetchall() == wanted:
         return
     db.execute(f"DELETE FROM {table}")
-    marks = ", ".join("?" * len(columns.split(",")))
-    db.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks})", wanted)
+    db.executemany(f"INSERT INTO {table} ({columns}) VALUES ({_marks(columns)})", wanted)
+
+
+def _marks(columns: str) -> str:
+    return ", ".join("?" * len(columns.split(",")))
 
 
 # The runner's side.
@@ -333,37 +317,27 @@ def _replace(db: apsw.Connection, table: str, columns: str, wanted: Sequence[tup
 
 def list_pending(path: Path) -> list[InboundRow]:
     """Every row that waits, oldest first, observed ones (trigger 0) among them. Raises Locked or Corrupt."""
-    return _query(path, f"SELECT {COLUMNS} FROM messages_in WHERE status = 'pending' ORDER BY seq", (), _parse_row)
+    return _query(path, f"SELECT {_ROW} FROM messages_in WHERE status = 'pending' ORDER BY seq", (), _parse_row)
 
 
 def list_rows(path: Path, ids: Sequence[int]) -> list[InboundRow]:
     """These rows, oldest first, as far as they are there."""
     marks = ", ".join("?" * len(ids))
-    return _query(path, f"SELECT {COLUMNS} FROM messages_in WHERE id IN ({marks}) ORDER BY seq", tuple(ids), _parse_row)
+    return _query(path, f"SELECT {_ROW} FROM messages_in WHERE id IN ({marks}) ORDER BY seq", tuple(ids), _parse_row)
 
 
 def list_destinations(path: Path) -> list[MailboxDestination]:
-    sql = "SELECT name, display_name, type, channel_type, platform_id, agent_group_id FROM destinations ORDER BY name"
-    return _query(path, sql, (), _parse_destination)
+    return _query(path, f"SELECT {_DESTINATION} FROM destinations ORDER BY name", (), _parse_destination)
 
 
 def _parse_row(found: tuple[Any, ...]) -> InboundRow:
-    names = [name.strip() for name in COLUMNS.split(",")]
-    fields = dict(zip(names, found, strict=True))
+    fields = dict(zip(InboundRow.__struct_fields__, found, strict=True))
     content = msgspec.json.decode(fields["content"])
     return InboundRow(**{**fields, "content": content if isinstance(content, dict) else {"text": str(content)}})
 
 
 def _parse_destination(found: tuple[Any, ...]) -> MailboxDestination:
-    name, display_name, kind, channel_type, platform_id, agent_group_id = found
-    return MailboxDestination(
-        name=name,
-        display_name=display_name,
-        type=kind,
-        channel_type=channel_type,
-        platform_id=platform_id,
-        agent_group_id=agent_group_id,
-    )
+    return MailboxDestination(**dict(zip(MailboxDestination.__struct_fields__, found, strict=True)))
 
 
 def _query(path: Path, sql: str, params: tuple[int, ...], make: Callable[[tuple[Any, ...]], T]) -> list[T]:

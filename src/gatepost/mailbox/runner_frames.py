@@ -7,6 +7,7 @@ durable in a file before it is said here; authority comes from the socket.
 This module is loaded on both sides of the wall: it imports msgspec and nothing else.
 """
 
+from enum import StrEnum
 from typing import Annotated, Any
 
 import msgspec
@@ -44,6 +45,28 @@ LongText = Annotated[str, Meta(max_length=500_000)]
 MOST_ROWS = 1000  # of a session that wait, as far as a frame names them; a turn has no more
 MOST_GIVEN = 2 * MOST_ROWS  # with one answer: a turn, and the notes of its interruptions
 RowIds = Annotated[list[Number], Meta(max_length=MOST_ROWS)]
+
+
+class EventKind(StrEnum):
+    """The events that the host acts on. A runner may name others, which nobody looks at."""
+
+    TOOL_USE = "tool_use"
+    TOOL_RESULT = "tool_result"
+    PERMISSION = "permission"
+    QUESTION = "question"
+
+
+class TurnErrorClass(StrEnum):
+    """Who can do something about a turn's failure. A runner may name others, which mean nothing in particular."""
+
+    RETRYABLE = "retryable"
+    AUTH = "auth"
+    QUOTA = "quota"
+    BUDGET = "budget"
+    FATAL = "fatal"
+
+
+SUCCESS = "success"  # the status of a turn that ended well; every other is a failure
 
 
 class Frame(msgspec.Struct, tag_field="type", kw_only=True, omit_defaults=True):
@@ -130,9 +153,9 @@ class SubmitTurnFrame(Frame, tag="submit_turn"):
     id: Number
     turn: TurnId
     epoch: Number
-    status: Name  # success | error
+    status: Name  # SUCCESS | error
     error: ErrorText = ""
-    error_class: Name = ""  # retryable | auth | quota | budget | fatal
+    error_class: Name = ""  # TurnErrorClass
     retry_after: Seconds | None = None
     conversation: ConversationId = ""
     usage: Usage = {}

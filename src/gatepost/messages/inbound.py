@@ -17,6 +17,13 @@ class MessageKind(StrEnum):
     CONTROL = "control"
 
 
+class Direction(StrEnum):
+    """Of a message, seen from the gateway."""
+
+    IN = "in"
+    OUT = "out"
+
+
 class Verb(StrEnum):
     """What the person did."""
 
@@ -32,13 +39,22 @@ class Verb(StrEnum):
     COMMENT = "comment"
 
 
+class AttachmentKind(StrEnum):
+    """How people would call it."""
+
+    IMAGE = "image"
+    AUDIO = "audio"
+    VIDEO = "video"
+    FILE = "file"
+
+
 class Attachment(Struct, frozen=True, kw_only=True):
     """A file that came with a message. The channel gives its bytes, already within the size limit."""
 
     name: str
     mime: str = "application/octet-stream"
     data: bytes = b""
-    kind: str = "file"  # image, audio, video, file: how people would call it
+    kind: AttachmentKind = AttachmentKind.FILE
 
 
 class Quote(Struct, frozen=True, kw_only=True):

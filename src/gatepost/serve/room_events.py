@@ -16,8 +16,11 @@ from msgspec import Struct
 
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.records import replace
+from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.store import groups, inbox, messages, outbox, rooms
+from gatepost.store.inbox import InboxState
 from gatepost.store.messages import Message
+from gatepost.store.outbox import EffectState
 from gatepost.store.port import Db, Store
 
 WINDOW = 200  # messages of a room that are looked at again; an older one that still waits holds nobody up
@@ -41,7 +44,7 @@ class RoomEvent(Struct, frozen=True, kw_only=True):
     id: int
     address: str
     thread: str
-    direction: str
+    direction: Direction
     verb: str
     sender: str
     sender_name: str
@@ -132,12 +135,12 @@ def read_history(db: Db, instance: str, address: str, thread: str, before: int |
 
 def read_event(db: Db, message: Message) -> tuple[RoomEvent | None, bool]:
     """A message as people see it (None: not for people, or not yet), and whether that can still change."""
-    if message.direction == "in":
+    if message.direction == Direction.IN:
         entries = inbox.list_for_message(db, message.id)
         state, reason = combine_states(entries)
         settled = bool(entries) and all(entry.state in inbox.END for entry in entries)
         seq = entries[0].seq if entries else 0
-        return (None if message.kind == "system" else _make_event(db, message, state, reason, seq)), settled
+        return (None if message.kind == MessageKind.SYSTEM else _make_event(db, message, state, reason, seq)), settled
     effects = outbox.list_for_message(db, message.id)
     if not effects:
         return None, True
@@ -145,14 +148,19 @@ def read_event(db: Db, message: Message) -> tuple[RoomEvent | None, bool]:
     settled = effect.state in outbox.END
     if effect.state not in SHOWN:
         return None, settled
-    state = "sent" if effect.state == "sending" else effect.state  # for a hub there is nothing in between
+    state = "sent" if effect.state == EffectState.SENDING else effect.state  # for a hub there is nothing in between
     return replace(_make_event(db, message, state, effect.reason, effect.seq), platform_id=effect.key), settled
+
+
+_BY_WEIGHT = tuple(
+    map(InboxState, ("working", "retry", "held", "queued", "answered", "silent", "failed", "refused", "cancelled"))
+)
 
 
 def combine_states(entries: list[inbox.InboxEntry]) -> tuple[str, str]:
     """One word for a message that may have several targets: what is still open, else the best that was reached."""
     states = {entry.state: entry.reason for entry in reversed(entries)}
-    for state in ("working", "retry", "held", "queued", "answered", "silent", "failed", "refused", "cancelled"):
+    for state in _BY_WEIGHT:
         if state in states:
             return state, states[state]
     return ("observed", "") if entries else ("accepted", "")

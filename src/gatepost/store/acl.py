@@ -4,12 +4,13 @@ from collections import defaultdict
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from gatepost.store.port import Db, quick
+from gatepost.store.table import Table
 
 OPERATOR = "role:operator"  # holds everything; owners are members of it
 ANYWHERE = "**"
-_COLUMNS = "id, principal, action, scope, effect, params, predicate, grant_option, granted_by, granted_at"
 
 
 class AclEffect(StrEnum):
@@ -17,7 +18,7 @@ class AclEffect(StrEnum):
     DENY = "deny"
 
 
-class AclRow(Struct, frozen=True, kw_only=True):
+class AclRow(Struct, frozen=True):
     id: int
     principal: str
     action: str  # `mcp:<tool>`, `mcp:*`, interact, admin, `*`
@@ -33,6 +34,9 @@ class AclRow(Struct, frozen=True, kw_only=True):
         conditions = f"({self.params})" if self.params else ""
         when = f" if {self.predicate}" if self.predicate else ""
         return f"{self.effect} {self.principal} {self.action}{conditions} on {self.scope}{when}"
+
+
+ACL = Table("acl", AclRow)
 
 
 class GrantRow(Struct, frozen=True):
@@ -72,7 +76,7 @@ def remove_rule(db: Db, folder: str, text: str) -> int:
 
 @quick
 def list_rows(db: Db) -> list[AclRow]:
-    return [_parse_row(*each) for each in db.rows(f"SELECT {_COLUMNS} FROM acl ORDER BY id")]
+    return ACL.list(db, "ORDER BY id")
 
 
 @quick
@@ -83,56 +87,20 @@ def has_people_rows(db: Db) -> bool:
 
 def put(db: Db, new: AclRow, now: int) -> AclRow:
     """The row as it stands now. Said twice, it is there once."""
-    found = db.rows(
-        "INSERT INTO acl (principal, action, scope, effect, params, predicate, grant_option, granted_by, granted_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (principal, action, scope, params, predicate, effect)"
-        f" DO UPDATE SET grant_option = excluded.grant_option, granted_by = excluded.granted_by RETURNING {_COLUMNS}",
-        (
-            new.principal,
-            new.action,
-            new.scope,
-            new.effect.value,
-            new.params,
-            new.predicate,
-            int(new.grant_option),
-            new.granted_by,
-            now,
-        ),
+    values = asdict(new) | {"granted_at": now}
+    del values["id"]
+    return ACL.put(
+        db,
+        "ON CONFLICT (principal, action, scope, params, predicate, effect)"
+        " DO UPDATE SET grant_option = excluded.grant_option, granted_by = excluded.granted_by",
+        **values,
     )
-    return _parse_row(*found[0])
 
 
 def remove(db: Db, row_id: int) -> AclRow | None:
     """None if there is none."""
-    found = db.rows(f"DELETE FROM acl WHERE id = ? RETURNING {_COLUMNS}", (row_id,))
-    return _parse_row(*found[0]) if found else None
-
-
-def _parse_row(
-    number: int,
-    principal: str,
-    action: str,
-    scope: str,
-    effect: str,
-    params: str,
-    predicate: str,
-    option: int,
-    by: str,
-    at: int,
-) -> AclRow:
-    return AclRow(
-        id=number,
-        principal=principal,
-        action=action,
-        scope=scope,
-        effect=AclEffect(effect),
-        params=params,
-        predicate=predicate,
-        grant_option=bool(option),
-        granted_by=by,
-        granted_at=at,
-    )
+    row = db.row(f"DELETE FROM acl WHERE id = ? RETURNING {ACL.columns}", (row_id,))
+    return ACL.parse(row) if row else None
 
 
 # Memberships.

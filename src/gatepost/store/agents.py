@@ -6,14 +6,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from gatepost.core import ids
 from gatepost.core.errors import Invalid
+from gatepost.messages.inbound import Direction
 from gatepost.store import inbox, messages, origins, permissions, sessions, timeline
+from gatepost.store.inbox import InboxMode
 from gatepost.store.messages import NewMessage
 from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db, quick
-from gatepost.store.sessions import Session
+from gatepost.store.sessions import SESSIONS, Session, SessionMode, SessionState
+from gatepost.store.timeline import TimelineKind
 
 if TYPE_CHECKING:
     from gatepost.store.turns import Turn
@@ -46,30 +50,19 @@ def address_of(session_id: str) -> str:
 
 def create(db: Db, new: NewAgent, now: int) -> Session:
     session_id = ids.new("s")
-    db.run(
-        "INSERT INTO sessions (id, key, folder, mode, instance, address, thread, provider, title, agent, model,"
-        " permission_mode, cwd, labels, parent, created_at, active_at)"
-        " VALUES (?, ?, ?, 'per-thread', ?, ?, '', ?, ?, 1, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            session_id,
-            sessions.key_of("per-thread", new.folder, INSTANCE, address_of(session_id), ""),
-            new.folder,
-            INSTANCE,
-            address_of(session_id),
-            new.provider,
-            new.title,
-            new.model,
-            new.permission_mode,
-            new.cwd,
-            json.dumps(dict(new.labels or {}), ensure_ascii=False),
-            new.parent,
-            now,
-            now,
-        ),
+    return SESSIONS.put(
+        db,
+        id=session_id,
+        key=sessions.key_of(SessionMode.PER_THREAD, new.folder, INSTANCE, address_of(session_id), ""),
+        mode=SessionMode.PER_THREAD,
+        instance=INSTANCE,
+        address=address_of(session_id),
+        thread="",
+        agent=1,
+        **asdict(new) | {"labels": json.dumps(dict(new.labels or {}), ensure_ascii=False)},
+        created_at=now,
+        active_at=now,
     )
-    made = sessions.get(db, session_id)
-    assert made is not None
-    return made
 
 
 @quick
@@ -80,12 +73,19 @@ def get(db: Db, session_id: str) -> Session | None:
 
 def list_all(db: Db, *, archived: bool = False) -> list[Session]:
     """The latest first; the closed ones are among them, the archived ones if asked for."""
-    rows = db.rows(f"SELECT {sessions.COLUMNS} FROM sessions WHERE agent = 1 ORDER BY active_at DESC, id")
-    return [each for each in (Session(*row) for row in rows) if archived or each.archived_at is None]
+    found = SESSIONS.list(db, "WHERE agent = 1 ORDER BY active_at DESC, id")
+    return [each for each in found if archived or each.archived_at is None]
 
 
 def add_prompt(
-    db: Db, session: Session, text: str, sender: str, name: str, mode: str, now: int, chain: OriginChain | None = None
+    db: Db,
+    session: Session,
+    text: str,
+    sender: str,
+    name: str,
+    mode: InboxMode,
+    now: int,
+    chain: OriginChain | None = None,
 ) -> int:
     """Something to work on, durable when this is committed. A prompt brings an archived one back; one that was ended
     for good takes none, whatever was read of it before. `chain`: who is behind it, if an agent asks."""
@@ -100,9 +100,8 @@ def add_prompt(
             instance=session.instance,
             address=session.address,
             thread=session.thread,
-            direction="in",
+            direction=Direction.IN,
             platform_id=ids.new("prompt"),
-            kind="chat",
             sender=sender,
             sender_name=name,
             text=text,
@@ -119,7 +118,7 @@ def add_prompt(
     if chain is not None:
         origins.add_next_step(db, message_id, chain)
     inbox.enqueue(db, message_id, session.id, session.folder, RIGHTS, now, mode)
-    timeline.add(db, session.id, "", "user_message", {"text": text}, now)
+    timeline.add(db, session.id, "", TimelineKind.USER_MESSAGE, {"text": text}, now)
     db.run(
         "UPDATE sessions SET archived_at = NULL, active_at = ?, notify = MIN(notify, 1),"
         " state = CASE state WHEN 'error' THEN 'idle' ELSE state END WHERE id = ?",
@@ -172,10 +171,10 @@ def get_last_text(db: Db, session_id: str) -> str:
         if sum(map(len, said)) > _LONGEST_LAST:
             said.append("[… what it said before is in its timeline]")
             break
-        if entry.kind == "assistant_message" and turn in ("", entry.turn_id):
+        if entry.kind == TimelineKind.ASSISTANT_MESSAGE and turn in ("", entry.turn_id):
             turn = entry.turn_id
             said.append(str(entry.data.get("text", "")))
-        elif said or entry.kind == "user_message":
+        elif said or entry.kind == TimelineKind.USER_MESSAGE:
             break
     return "\n\n".join(reversed(said))
 
@@ -186,7 +185,9 @@ def get_last_text(db: Db, session_id: str) -> str:
 def record_text(db: Db, turn: "Turn", text: str, now: int) -> None:
     if text and turn.instance == INSTANCE:
         cut = f"\n\n[… {len(text)} characters in all]" if len(text) > _LONGEST_SAID else ""
-        timeline.add(db, turn.session_id, turn.id, "assistant_message", {"text": text[:_LONGEST_SAID] + cut}, now)
+        timeline.add(
+            db, turn.session_id, turn.id, TimelineKind.ASSISTANT_MESSAGE, {"text": text[:_LONGEST_SAID] + cut}, now
+        )
 
 
 def record_turn_end(db: Db, turn: "Turn", state: str, error: str, now: int) -> None:
@@ -196,7 +197,7 @@ def record_turn_end(db: Db, turn: "Turn", state: str, error: str, now: int) -> N
         return
     permissions.expire_for_turn(db, turn.id, "the turn has ended", now)
     if state != "done" and error:
-        timeline.add(db, session.id, turn.id, "error", {"message": error}, now)
+        timeline.add(db, session.id, turn.id, TimelineKind.ERROR, {"message": error}, now)
     if session.notify == 1 and session.parent and not count_waiting(db, session.id):
         _notify_parent(db, session, turn.id, state, error, origins.get_for_turn(db, turn.id), now)
 
@@ -206,14 +207,14 @@ def record_not_started(db: Db, session_id: str, reason: str, row: int, now: int)
     session = get(db, session_id)
     if session is None:
         return
-    sessions.set_state(db, session_id, "error", now)
-    timeline.add(db, session_id, "", "error", {"message": reason}, now)
+    sessions.set_state(db, session_id, SessionState.ERROR, now)
+    timeline.add(db, session_id, "", TimelineKind.ERROR, {"message": reason}, now)
     if session.notify and session.parent:
         _notify_parent(db, session, f"row-{row}", "failed", reason, origins.get_for_row(db, row), now)
 
 
 def get_last_error(db: Db, session_id: str) -> str:
-    found = (entry for entry in reversed(timeline.list_last(db, session_id, 50)) if entry.kind == "error")
+    found = (entry for entry in reversed(timeline.list_last(db, session_id, 50)) if entry.kind == TimelineKind.ERROR)
     return next((str(entry.data.get("message", "")) for entry in found), "")
 
 
@@ -235,6 +236,6 @@ def _notify_parent(db: Db, session: Session, ended: str, state: str, error: str,
     if message_id is None:
         return
     origins.add_next_step(db, message_id, chain)
-    inbox.enqueue(db, message_id, parent.id, parent.folder, RIGHTS, now, inbox.NEXT)
+    inbox.enqueue(db, message_id, parent.id, parent.folder, RIGHTS, now, inbox.InboxMode.NEXT)
     if parent.agent:
-        timeline.add(db, parent.id, "", "agent_finished", {name: news[name] for name in _SHOWN}, now)
+        timeline.add(db, parent.id, "", TimelineKind.AGENT_FINISHED, {name: news[name] for name in _SHOWN}, now)

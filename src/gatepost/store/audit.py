@@ -15,8 +15,8 @@ from gatepost.store.port import Db
 START = "0" * 64
 CUT = "audit.cut"  # the action of the row that vouches for an anchor
 _ROWS = 64  # in one statement: calls that are written behind come in heaps, and each statement costs the loop its turn
-_COLUMNS = "seq, at, actor, action, verdict, details, details_hash, previous, hash"
 _TEXTS = ("actor", "action", "verdict", "details", "details_hash", "previous", "hash")
+_COLUMNS = ", ".join(("seq", "at", *_TEXTS))
 _WHOLE = "integer text text text text text text text"
 _ERASED = "integer text text text null text text text"
 _READ = 500  # rows at a time
@@ -58,20 +58,9 @@ def append(db: Db, *records: AuditRecord) -> None:
         seq += 1
         details = _encode(record.details)
         details_hash = hashlib.sha256(details).hexdigest()
-        chained = _hash(seq, record.at, record.actor, record.action, record.verdict, details_hash, previous)
-        rows.append(
-            (
-                seq,
-                record.at,
-                record.actor,
-                record.action,
-                record.verdict,
-                details.decode(),
-                details_hash,
-                previous,
-                chained,
-            )
-        )
+        about = (seq, record.at, record.actor, record.action, record.verdict)
+        chained = _hash(*about, details_hash, previous)
+        rows.append((*about, details.decode(), details_hash, previous, chained))
         previous = chained
     waiting = iter(rows)
     while heap := tuple(islice(waiting, _ROWS)):

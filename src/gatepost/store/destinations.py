@@ -1,16 +1,22 @@
 """Destinations: names that a group may send to. The row is also the permission."""
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 from gatepost.store.port import Db, quick
+from gatepost.store.table import Table
 
-COLUMNS = "folder, name, kind, instance, address, thread, target_folder, created_at"
+
+class DestinationKind(StrEnum):
+    ROOM = "room"
+    GROUP = "group"
 
 
 class Destination(Struct, frozen=True):
     folder: str
     name: str
-    kind: str  # room | group
+    kind: DestinationKind
     instance: str
     address: str
     thread: str
@@ -18,18 +24,17 @@ class Destination(Struct, frozen=True):
     created_at: int
 
 
+DESTINATIONS = Table("destinations", Destination)
+
+
 def list_for_group(db: Db, folder: str) -> list[Destination]:
-    rows = db.rows(f"SELECT {COLUMNS} FROM destinations WHERE folder = ? ORDER BY name", (folder,))
-    return [Destination(*row) for row in rows]
+    return DESTINATIONS.list(db, "WHERE folder = ? ORDER BY name", folder)
 
 
 def find_by_room(db: Db, folder: str, instance: str, address: str) -> Destination | None:
     """The name under which a group knows a room, the first if it has several."""
-    row = db.row(
-        f"SELECT {COLUMNS} FROM destinations WHERE folder = ? AND instance = ? AND address = ? ORDER BY name LIMIT 1",
-        (folder, instance, address),
-    )
-    return Destination(*row) if row else None
+    first = "WHERE folder = ? AND instance = ? AND address = ? ORDER BY name LIMIT 1"
+    return DESTINATIONS.get(db, first, folder, instance, address)
 
 
 def count(db: Db, folder: str) -> int:
@@ -39,25 +44,32 @@ def count(db: Db, folder: str) -> int:
 
 @quick
 def get(db: Db, folder: str, name: str) -> Destination | None:
-    row = db.row(f"SELECT {COLUMNS} FROM destinations WHERE folder = ? AND name = ?", (folder, name))
-    return Destination(*row) if row else None
+    return DESTINATIONS.get(db, "WHERE folder = ? AND name = ?", folder, name)
 
 
 def add_room(db: Db, folder: str, name: str, instance: str, address: str, thread: str, now: int) -> None:
-    db.run(
-        "INSERT INTO destinations (folder, name, kind, instance, address, thread, created_at)"
-        " VALUES (?, ?, 'room', ?, ?, ?, ?) ON CONFLICT (folder, name) DO UPDATE SET kind = 'room',"
-        " instance = excluded.instance, address = excluded.address, thread = excluded.thread, target_folder = ''",
-        (folder, name, instance, address, thread, now),
+    _put(
+        db,
+        folder=folder,
+        name=name,
+        kind=DestinationKind.ROOM,
+        instance=instance,
+        address=address,
+        thread=thread,
+        created_at=now,
     )
 
 
 def add_group(db: Db, folder: str, name: str, target_folder: str, now: int) -> None:
-    db.run(
-        "INSERT INTO destinations (folder, name, kind, target_folder, created_at) VALUES (?, ?, 'group', ?, ?)"
-        " ON CONFLICT (folder, name) DO UPDATE SET kind = 'group', instance = '', address = '', thread = '',"
-        " target_folder = excluded.target_folder",
-        (folder, name, target_folder, now),
+    _put(db, folder=folder, name=name, kind=DestinationKind.GROUP, target_folder=target_folder, created_at=now)
+
+
+def _put(db: Db, **values: str | int) -> None:
+    DESTINATIONS.insert(
+        db,
+        "ON CONFLICT (folder, name) DO UPDATE SET kind = excluded.kind, instance = excluded.instance,"
+        " address = excluded.address, thread = excluded.thread, target_folder = excluded.target_folder",
+        **values,
     )
 
 

@@ -6,10 +6,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from gatepost.store.port import Db, quick
+from gatepost.store.table import Table
 
-COLUMNS = (
-    "folder, name, provider, model, sandbox, options, open, window_messages, window_chars, created_at, limits, mounts"
-)
 SETTABLE = ("name", "provider", "model", "sandbox", "open", "window_messages", "window_chars")
 
 
@@ -28,43 +26,23 @@ class Group(Struct, frozen=True):
     mounts: tuple[str, ...] = ()  # host folders that its sandboxes see: source:target[:rw]
 
 
-def _parse_row(row: tuple[Any, ...]) -> Group:
-    folder, name, provider, model, sandbox, options, is_open, messages, chars, created_at, limits, mounts = row
-    return Group(
-        folder,
-        name,
-        provider,
-        model,
-        sandbox,
-        json.loads(options),
-        bool(is_open),
-        messages,
-        chars,
-        created_at,
-        json.loads(limits),
-        tuple(json.loads(mounts)),
-    )
+GROUPS = Table("groups", Group)
 
 
 def add(db: Db, folder: str, name: str, provider: str, now: int) -> bool:
     """False if it was there already."""
-    return bool(
-        db.run(
-            "INSERT INTO groups (folder, name, provider, open, created_at) VALUES (?, ?, ?, 0, ?)"
-            " ON CONFLICT (folder) DO NOTHING",
-            (folder, name, provider, now),
-        )
-    )
+    once = "ON CONFLICT (folder) DO NOTHING RETURNING folder"
+    row = GROUPS.insert(db, once, folder=folder, name=name, provider=provider, open=False, created_at=now)
+    return row is not None
 
 
 @quick
 def get(db: Db, folder: str) -> Group | None:
-    row = db.row(f"SELECT {COLUMNS} FROM groups WHERE folder = ?", (folder,))
-    return _parse_row(row) if row else None
+    return GROUPS.get(db, "WHERE folder = ?", folder)
 
 
 def list_all(db: Db) -> list[Group]:
-    return [_parse_row(row) for row in db.rows(f"SELECT {COLUMNS} FROM groups ORDER BY folder")]
+    return GROUPS.list(db, "ORDER BY folder")
 
 
 def list_ancestors(db: Db, folder: str) -> list[Group]:

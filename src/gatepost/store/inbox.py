@@ -6,27 +6,42 @@ Every row that is not in an end state has `next_at`, the moment by which somebod
 """
 
 from collections.abc import Iterator
-from typing import Any
+from enum import StrEnum
 
 from msgspec import Struct
 
 from gatepost.store import message_steps, messages, sessions
-from gatepost.store.messages import Message
-from gatepost.store.port import Db, quick
+from gatepost.store.messages import MESSAGES, Message
+from gatepost.store.port import Db, Row, quick
+from gatepost.store.table import Table
 
-TRIGGER, NEXT, OBSERVE = "trigger", "next", "observe"  # NEXT: a turn of its own, after whatever runs
-END = ("answered", "silent", "observed", "refused", "cancelled", "failed")
-_END_SQL = "('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed')"
+
+class InboxMode(StrEnum):
+    TRIGGER = "trigger"
+    NEXT = "next"  # a turn of its own, after whatever runs
+    OBSERVE = "observe"
+
+
+class InboxState(StrEnum):
+    """The last six are ends, in the order of the partial indexes."""
+
+    QUEUED = "queued"
+    WORKING = "working"
+    HELD = "held"
+    RETRY = "retry"
+    ANSWERED = "answered"
+    SILENT = "silent"
+    OBSERVED = "observed"
+    REFUSED = "refused"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+END = tuple(InboxState)[4:]
+_END_SQL = "(" + ", ".join(f"'{state}'" for state in END) + ")"
 # Every question about waiting rows says this, even where it names the states it wants: the partial indexes of open
 # rows serve no other. Without it SQLite reads all that a session ever got.
 OPEN = f"state NOT IN {_END_SQL}"
-COLUMNS = (
-    "id, message_id, session_id, folder, seq, mode, rights, turn_id, given, state, reason, tries, next_at, owner,"
-    " lease_until, epoch, created_at, updated_at"
-)
-_QUALIFIED = ", ".join(f"i.{name.strip()}" for name in COLUMNS.split(","))
-_MESSAGE = ", ".join(f"m.{name.strip()}" for name in messages.COLUMNS.split(","))
-_WIDTH = len(COLUMNS.split(","))
 PAGE = 50  # rows that one statement reads
 
 
@@ -36,11 +51,11 @@ class InboxEntry(Struct, frozen=True):
     session_id: str | None
     folder: str
     seq: int
-    mode: str
+    mode: InboxMode
     rights: str
     turn_id: str | None
     given: int
-    state: str
+    state: InboxState
     reason: str
     tries: int
     next_at: int | None
@@ -51,23 +66,34 @@ class InboxEntry(Struct, frozen=True):
     updated_at: int
 
 
-def _parse_pair(row: tuple[Any, ...]) -> tuple[InboxEntry, Message]:
-    return InboxEntry(*row[:_WIDTH]), messages.parse_row(row[_WIDTH:])
+INBOX = Table("inbox", InboxEntry)
+_WIDTH = len(INBOX.names)
+_PAIRS = (
+    f"SELECT {INBOX.columns_of('i')}, {MESSAGES.columns_of('m')} FROM inbox i JOIN messages m ON m.id = i.message_id"
+)
 
 
-def enqueue(db: Db, message_id: int, session_id: str, folder: str, rights: str, now: int, mode: str = TRIGGER) -> int:
+def _parse_pair(row: Row) -> tuple[InboxEntry, Message]:
+    return INBOX.parse(row[:_WIDTH]), MESSAGES.parse(row[_WIDTH:])
+
+
+def enqueue(
+    db: Db, message_id: int, session_id: str, folder: str, rights: str, now: int, mode: InboxMode = InboxMode.TRIGGER
+) -> int:
     """A message that wakes its session. Due at once."""
-    return _insert(db, message_id, session_id, folder, mode, rights, "queued", "", now, now)
+    return _insert(db, message_id, session_id, folder, mode, rights, InboxState.QUEUED, "", now, now)
 
 
 def observe(db: Db, message_id: int, session_id: str, folder: str, rights: str, now: int) -> int:
     """A message that is context only: shown with the next turn, answered by nobody."""
-    return _insert(db, message_id, session_id, folder, "observe", rights, "observed", "", None, now)
+    return _insert(db, message_id, session_id, folder, InboxMode.OBSERVE, rights, InboxState.OBSERVED, "", None, now)
 
 
-def refuse(db: Db, message_id: int, folder: str, rights: str, reason: str, now: int, state: str = "refused") -> int:
+def refuse(
+    db: Db, message_id: int, folder: str, rights: str, reason: str, now: int, state: InboxState = InboxState.REFUSED
+) -> int:
     """A message that reached no session, with the reason."""
-    return _insert(db, message_id, None, folder, "trigger", rights, state, reason, None, now)
+    return _insert(db, message_id, None, folder, InboxMode.TRIGGER, rights, state, reason, None, now)
 
 
 def _insert(
@@ -75,33 +101,42 @@ def _insert(
     message_id: int,
     session_id: str | None,
     folder: str,
-    mode: str,
+    mode: InboxMode,
     rights: str,
-    state: str,
+    state: InboxState,
     reason: str,
     next_at: int | None,
     now: int,
 ) -> int:
     seq = sessions.claim_seq(db, session_id, now) if session_id else 0
-    rows = db.rows(
-        "INSERT INTO inbox (message_id, session_id, folder, seq, mode, rights, state, reason, next_at, created_at,"
-        " updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-        (message_id, session_id, folder, seq, mode, rights, state, reason, next_at, now, now),
+    row = INBOX.insert(
+        db,
+        "RETURNING id",
+        message_id=message_id,
+        session_id=session_id,
+        folder=folder,
+        seq=seq,
+        mode=mode,
+        rights=rights,
+        state=state,
+        reason=reason,
+        next_at=next_at,
+        created_at=now,
+        updated_at=now,
     )
-    row_id = int(rows[0][0])
+    assert row is not None
+    row_id = int(row[0])
     message_steps.add(db, message_id, row_id, now, state, reason or (f"{folder} #{seq}" if session_id else folder))
     return row_id
 
 
 @quick
 def get(db: Db, row_id: int) -> InboxEntry | None:
-    row = db.row(f"SELECT {COLUMNS} FROM inbox WHERE id = ?", (row_id,))
-    return InboxEntry(*row) if row else None
+    return INBOX.get(db, "WHERE id = ?", row_id)
 
 
 def list_for_message(db: Db, message_id: int) -> list[InboxEntry]:
-    rows = db.rows(f"SELECT {COLUMNS} FROM inbox WHERE message_id = ? ORDER BY id", (message_id,))
-    return [InboxEntry(*row) for row in rows]
+    return INBOX.list(db, "WHERE message_id = ? ORDER BY id", message_id)
 
 
 @quick
@@ -153,12 +188,7 @@ def _pages(ids: list[int]) -> Iterator[list[int]]:
 
 
 def _pairs(db: Db, ids: list[int]) -> list[tuple[InboxEntry, Message]]:
-    found = db.rows(
-        f"SELECT {_QUALIFIED}, {_MESSAGE} FROM inbox i JOIN messages m ON m.id = i.message_id"
-        f" WHERE i.id IN ({messages.marks(ids)})",
-        ids,
-    )
-    return [_parse_pair(row) for row in found]
+    return [_parse_pair(row) for row in db.rows(f"{_PAIRS} WHERE i.id IN ({messages.marks(ids)})", ids)]
 
 
 def check_room(db: Db, session_id: str, rights: str, more: int, rows: int, chars: int) -> str:
@@ -185,12 +215,7 @@ def mark_context_shown(db: Db, session_id: str, before: int) -> None:
 
 
 def list_for_turn(db: Db, turn_id: str) -> list[tuple[InboxEntry, Message]]:
-    rows = db.rows(
-        f"SELECT {_QUALIFIED}, {_MESSAGE} FROM inbox i JOIN messages m ON m.id = i.message_id"
-        " WHERE i.turn_id = ? ORDER BY i.seq",
-        (turn_id,),
-    )
-    return [_parse_pair(row) for row in rows]
+    return [_parse_pair(row) for row in db.rows(f"{_PAIRS} WHERE i.turn_id = ? ORDER BY i.seq", (turn_id,))]
 
 
 @quick
@@ -279,7 +304,7 @@ def defer_session_due(db: Db, session_id: str, until: int) -> None:
 
 
 def set_state(
-    db: Db, entry_id: int, state: str, reason: str, next_at: int | None, now: int, tries: int | None = None
+    db: Db, entry_id: int, state: InboxState, reason: str, next_at: int | None, now: int, tries: int | None = None
 ) -> None:
     """Change one row's state and note the step."""
     rows = db.rows(
@@ -297,7 +322,7 @@ def cancel_waiting(db: Db, session_id: str, reason: str, now: int) -> int:
         f"SELECT id FROM inbox WHERE session_id = ? AND {OPEN} AND state IN ('queued', 'retry', 'held')", (session_id,)
     )
     for (row_id,) in rows:
-        set_state(db, row_id, "cancelled", reason, None, now)
+        set_state(db, row_id, InboxState.CANCELLED, reason, None, now)
     return len(rows)
 
 

@@ -5,9 +5,11 @@ from typing import Any
 from msgspec import Struct
 
 from gatepost.core.clock import SECOND
+from gatepost.messages.inbound import Direction
 from gatepost.store import audit, costs, inbox, message_steps, messages, outbox, turns
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
+from gatepost.store.table import make_row_parser
 
 GRACE = 60 * SECOND
 LATE = 5 * SECOND  # what became due a moment ago, as all does that waited for a gateway to start, is not overdue yet
@@ -62,7 +64,7 @@ class LedgerLine(Struct, frozen=True):
     """A ledger row as people read it."""
 
     id: int  # of the message
-    direction: str
+    direction: Direction
     at: int
     instance: str
     address: str
@@ -80,6 +82,9 @@ class LedgerLine(Struct, frozen=True):
     platform_id: str | None
 
 
+_parse_line = make_row_parser(LedgerLine)
+
+
 def list_lines(db: Db, state: str | None, limit: int) -> list[LedgerLine]:
     """The newest rows, oldest first; `state` may be one of either direction."""
     wanted, params = ("WHERE x.state = ?", [state]) if state else ("", [])
@@ -91,7 +96,7 @@ def list_lines(db: Db, state: str | None, limit: int) -> list[LedgerLine]:
         f" JOIN messages m ON m.id = x.message_id {wanted} ORDER BY m.id DESC, x.row_id DESC LIMIT ?",
         (*params, limit),
     )
-    return [LedgerLine(*row) for row in reversed(rows)]
+    return [_parse_line(row) for row in reversed(rows)]
 
 
 class TraceEvent(Struct, frozen=True):

@@ -6,20 +6,13 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.store import search
 from gatepost.store.port import Db, Row, quick
+from gatepost.store.table import Table
 
 PAGE = 20  # rows whose lengths one statement reads
 SYSTEM = "gatepost:system"  # who speaks, when it is the gateway itself
-COLUMNS = (
-    "id, instance, address, thread, direction, platform_id, event, kind, verb, sender, sender_name, text, content,"
-    " reply_to, folder, at, accepted_at"
-)
-
-# The same of a row `m` for who shows it: without the content, and of the text only so many characters (a parameter).
-SHOWN = ", ".join(
-    {"text": "SUBSTR(m.text, 1, ?)", "content": "'{}'"}.get(name, f"m.{name}") for name in COLUMNS.split(", ")
-)
 
 
 class Message(Struct, frozen=True):
@@ -27,10 +20,10 @@ class Message(Struct, frozen=True):
     instance: str
     address: str
     thread: str
-    direction: str
+    direction: Direction
     platform_id: str | None
     event: str
-    kind: str
+    kind: MessageKind
     verb: str
     sender: str
     sender_name: str
@@ -42,14 +35,20 @@ class Message(Struct, frozen=True):
     accepted_at: int
 
 
+MESSAGES = Table("messages", Message)
+
+# The columns of a row `m` for who shows it: without the content, and of the text only so many characters (a parameter).
+SHOWN = ", ".join({"text": "SUBSTR(m.text, 1, ?)", "content": "'{}'"}.get(name, f"m.{name}") for name in MESSAGES.names)
+
+
 class NewMessage(Struct, frozen=True, kw_only=True):
     instance: str
     address: str
-    direction: str
-    kind: str
+    direction: Direction
     sender: str
     text: str
     at: int
+    kind: MessageKind = MessageKind.CHAT
     platform_id: str | None = None
     event: str = "message"
     verb: str = "message"
@@ -73,10 +72,6 @@ class HasRoom(Protocol):
     def thread(self) -> str: ...
 
 
-def parse_row(row: tuple[Any, ...]) -> Message:
-    return Message(*(*row[:12], json.loads(row[12]), *row[13:]))
-
-
 def add_system(db: Db, where: HasRoom, key: str, content: dict[str, Any], now: int, text: str = "") -> int | None:
     """The gateway's own word to an agent: people do not see it. None if it was said before, by its key."""
     return accept(
@@ -85,10 +80,10 @@ def add_system(db: Db, where: HasRoom, key: str, content: dict[str, Any], now: i
             instance=where.instance,
             address=where.address,
             thread=where.thread,
-            direction="in",
+            direction=Direction.IN,
             platform_id=key,
             event="system",
-            kind="system",
+            kind=MessageKind.SYSTEM,
             sender=SYSTEM,
             text=text,
             content=json.dumps(content),
@@ -100,33 +95,11 @@ def add_system(db: Db, where: HasRoom, key: str, content: dict[str, Any], now: i
 
 def accept(db: Db, new: NewMessage, now: int) -> int | None:
     """Insert the fact; None if the platform told us before."""
-    rows = db.rows(
-        "INSERT INTO messages (instance, address, thread, direction, platform_id, event, kind, verb, sender,"
-        " sender_name, text, content, reply_to, folder, at, accepted_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (instance, address, direction, platform_id, event) DO NOTHING RETURNING id",
-        (
-            new.instance,
-            new.address,
-            new.thread,
-            new.direction,
-            new.platform_id,
-            new.event,
-            new.kind,
-            new.verb,
-            new.sender,
-            new.sender_name,
-            new.text,
-            new.content,
-            new.reply_to,
-            new.folder,
-            new.at,
-            now,
-        ),
-    )
-    if not rows:
+    once = "ON CONFLICT (instance, address, direction, platform_id, event) DO NOTHING RETURNING id"
+    row = MESSAGES.insert(db, once, new, accepted_at=now)
+    if row is None:
         return None
-    message_id = int(rows[0][0])
+    message_id = int(row[0])
     if message_id % search.EVERY == 0:
         search.index(db)
     return message_id
@@ -134,33 +107,28 @@ def accept(db: Db, new: NewMessage, now: int) -> int | None:
 
 @quick
 def get(db: Db, message_id: int) -> Message | None:
-    row = db.row(f"SELECT {COLUMNS} FROM messages WHERE id = ?", (message_id,))
-    return parse_row(row) if row else None
+    return MESSAGES.get(db, "WHERE id = ?", message_id)
 
 
 @quick
 def find(
-    db: Db, instance: str, address: str, direction: str, platform_id: str, event: str = "message"
+    db: Db, instance: str, address: str, direction: Direction, platform_id: str, event: str = "message"
 ) -> Message | None:
-    row = db.row(
-        f"SELECT {COLUMNS} FROM messages WHERE instance = ? AND address = ? AND direction = ? AND platform_id = ?"
-        " AND event = ?",
-        (instance, address, direction, platform_id, event),
-    )
-    return parse_row(row) if row else None
+    identity = "WHERE instance = ? AND address = ? AND direction = ? AND platform_id = ? AND event = ?"
+    return MESSAGES.get(db, identity, instance, address, direction, platform_id, event)
 
 
 @quick
 def find_by_seq(db: Db, session_id: str, seq: int) -> Message | None:
     """The message that an agent names by its number, whichever way it went."""
-    columns = ", ".join(f"m.{name.strip()}" for name in COLUMNS.split(","))
+    columns = MESSAGES.columns_of("m")
     row = db.row(
         f"SELECT {columns} FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.session_id = ? AND i.seq = ?"
         f" UNION ALL SELECT {columns} FROM outbox o JOIN messages m ON m.id = o.message_id"
         " WHERE o.session_id = ? AND o.seq = ?",
         (session_id, seq, session_id, seq),
     )
-    return parse_row(row) if row else None
+    return MESSAGES.parse(row) if row else None
 
 
 def list_for_session(
@@ -183,7 +151,7 @@ def list_for_session(
     found = measured(page, limit + 1, chars)
     lengths = within([(row[0], row[1]) for row in found[:limit]], chars)
     rows = db.rows(f"SELECT {SHOWN} FROM messages m WHERE m.id IN ({marks(lengths)})", (chars, *lengths))
-    by_id = {row[0]: parse_row(row) for row in rows}
+    by_id = {row[0]: MESSAGES.parse(row) for row in rows}
     shown = [(row[2], by_id[row[0]], row[1]) for row in found[:limit] if row[0] in by_id]
     return shown, len(found) > len(shown)
 
@@ -229,11 +197,8 @@ def set_platform_id(db: Db, message_id: int, platform_id: str) -> None:
 
 def list_in_room(db: Db, instance: str, address: str, after: int, limit: int) -> list[Message]:
     """What happened in a room after a cursor, oldest first."""
-    rows = db.rows(
-        f"SELECT {COLUMNS} FROM messages WHERE instance = ? AND address = ? AND id > ? ORDER BY id LIMIT ?",
-        (instance, address, after, limit),
-    )
-    return [parse_row(row) for row in rows]
+    page = "WHERE instance = ? AND address = ? AND id > ? ORDER BY id LIMIT ?"
+    return MESSAGES.list(db, page, instance, address, after, limit)
 
 
 def ids_in_room(db: Db, instance: str, address: str, after: int, limit: int) -> list[int]:
@@ -247,11 +212,8 @@ def ids_in_room(db: Db, instance: str, address: str, after: int, limit: int) -> 
 
 def list_latest_in_room(db: Db, instance: str, address: str, before: int | None, limit: int) -> list[Message]:
     """The newest of a room, oldest first."""
-    rows = db.rows(
-        f"SELECT {COLUMNS} FROM messages WHERE instance = ? AND address = ? AND id < ? ORDER BY id DESC LIMIT ?",
-        (instance, address, before if before is not None else 2**62, limit),
-    )
-    return [parse_row(row) for row in reversed(rows)]
+    page = "WHERE instance = ? AND address = ? AND id < ? ORDER BY id DESC LIMIT ?"
+    return MESSAGES.list(db, page, instance, address, before if before is not None else 2**62, limit)[::-1]
 
 
 def list_contents(db: Db, after: int, limit: int) -> list[tuple[int, str]]:

@@ -9,20 +9,38 @@ later one never overtakes an earlier one.
 import hashlib
 import json
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
 
-from gatepost.messages.outbound import MESSAGES
+from gatepost.messages.inbound import Direction, MessageKind
+from gatepost.messages.outbound import MESSAGES, Op
 from gatepost.store import message_steps, messages, sessions
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db, quick
+from gatepost.store.table import Table, make_row_parser
 
-END = ("sent", "failed", "superseded", "cancelled", "uncertain")
-COLUMNS = (
-    "id, key, message_id, session_id, seq, turn_id, attempt, origin, op, instance, address, thread, target_id, payload,"
-    " state, reason, tries, next_at, owner, lease_until, epoch, created_at, updated_at"
-)
+
+class EffectState(StrEnum):
+    PENDING = "pending"
+    SENDING = "sending"
+    SENT = "sent"
+    FAILED = "failed"
+    SUPERSEDED = "superseded"
+    CANCELLED = "cancelled"
+    UNCERTAIN = "uncertain"
+
+
+class EffectOrigin(StrEnum):
+    RESULT = "result"
+    TOOL = "tool"
+    NOTICE = "notice"
+    STATUS = "status"
+    HISTORY = "history"  # said before the gateway saw the room
+
+
+END = tuple(EffectState)[2:]
 
 
 class OutboxEffect(Struct, frozen=True):
@@ -33,14 +51,14 @@ class OutboxEffect(Struct, frozen=True):
     seq: int
     turn_id: str | None
     attempt: int
-    origin: str
-    op: str
+    origin: EffectOrigin
+    op: Op
     instance: str
     address: str
     thread: str
     target_id: int | None
     payload: dict[str, Any]
-    state: str
+    state: EffectState
     reason: str
     tries: int
     next_at: int | None
@@ -51,10 +69,13 @@ class OutboxEffect(Struct, frozen=True):
     updated_at: int
 
 
+OUTBOX = Table("outbox", OutboxEffect)
+
+
 class NewEffect(Struct, frozen=True, kw_only=True):
     key: str
-    op: str
-    origin: str  # result | tool | notice | status
+    op: Op
+    origin: EffectOrigin
     instance: str
     address: str
     thread: str = ""
@@ -65,10 +86,6 @@ class NewEffect(Struct, frozen=True, kw_only=True):
     turn_id: str | None = None
     attempt: int = 1
     target_id: int | None = None
-
-
-def _parse_row(row: tuple[Any, ...]) -> OutboxEffect:
-    return OutboxEffect(*(*row[:13], json.loads(row[13]), *row[14:]))
 
 
 def add(db: Db, new: NewEffect, now: int) -> OutboxEffect:
@@ -85,9 +102,9 @@ def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
             instance=new.instance,
             address=new.address,
             thread=new.thread,
-            direction="out",
+            direction=Direction.OUT,
             event=event,
-            kind="chat" if new.origin != "notice" else "system",
+            kind=MessageKind.CHAT if new.origin != EffectOrigin.NOTICE else MessageKind.SYSTEM,
             verb=new.op,
             sender=f"agent:{new.folder}" if new.folder else messages.SYSTEM,
             text=new.text,
@@ -99,40 +116,35 @@ def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
     )
     assert message_id is not None  # platform_id is NULL, so the identity cannot clash
     seq = sessions.claim_seq(db, new.session_id, now) if new.session_id else 0
-    row = db.row(
-        "INSERT INTO outbox (key, message_id, session_id, seq, turn_id, attempt, origin, op, instance, address, thread,"
-        " target_id, payload, digest, answers, state, next_at, created_at, updated_at)"
-        f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?, ?) RETURNING {COLUMNS}",
-        (
-            new.key,
-            message_id,
-            new.session_id,
-            seq,
-            new.turn_id,
-            new.attempt,
-            new.origin,
-            new.op,
-            new.instance,
-            new.address,
-            new.thread,
-            new.target_id,
-            json.dumps(new.payload),
-            _digest(new.instance, new.address, new.text) if _is_said(new) else "",
-            new.payload.get("in_reply_to"),
-            now,
-            now,
-            now,
-        ),
+    made = OUTBOX.put(
+        db,
+        key=new.key,
+        message_id=message_id,
+        session_id=new.session_id,
+        seq=seq,
+        turn_id=new.turn_id,
+        attempt=new.attempt,
+        origin=new.origin,
+        op=new.op,
+        instance=new.instance,
+        address=new.address,
+        thread=new.thread,
+        target_id=new.target_id,
+        payload=json.dumps(new.payload),
+        digest=_digest(new.instance, new.address, new.text) if _is_said(new) else "",
+        answers=new.payload.get("in_reply_to"),
+        state=EffectState.PENDING,
+        next_at=now,
+        created_at=now,
+        updated_at=now,
     )
-    assert row is not None
-    made = _parse_row(row)
     message_steps.add(db, message_id, made.id, now, "pending", f"{new.origin} {new.op}")
     return made
 
 
 def _is_said(new: NewEffect) -> bool:
     """Whether a later result of its turn may be the same again."""
-    return new.turn_id is not None and new.op == "send" and new.origin != "status"
+    return new.turn_id is not None and new.op == Op.SEND and new.origin != EffectOrigin.STATUS
 
 
 def _digest(instance: str, address: str, text: str) -> str:
@@ -142,20 +154,16 @@ def _digest(instance: str, address: str, text: str) -> str:
 
 @quick
 def find_by_key(db: Db, key: str) -> OutboxEffect | None:
-    row = db.row(f"SELECT {COLUMNS} FROM outbox WHERE key = ?", (key,))
-    return _parse_row(row) if row else None
+    return OUTBOX.get(db, "WHERE key = ?", key)
 
 
 @quick
 def get(db: Db, effect_id: int) -> OutboxEffect | None:
-    row = db.row(f"SELECT {COLUMNS} FROM outbox WHERE id = ?", (effect_id,))
-    return _parse_row(row) if row else None
+    return OUTBOX.get(db, "WHERE id = ?", effect_id)
 
 
 def list_for_turn(db: Db, turn_id: str) -> list[OutboxEffect]:
-    return [
-        _parse_row(row) for row in db.rows(f"SELECT {COLUMNS} FROM outbox WHERE turn_id = ? ORDER BY id", (turn_id,))
-    ]
+    return OUTBOX.list(db, "WHERE turn_id = ? ORDER BY id", turn_id)
 
 
 def count_by_tools(db: Db, session_id: str, turn_id: str | None) -> int:
@@ -178,11 +186,14 @@ _DONE = "turn_id = ? AND origin <> 'status' AND state NOT IN ('superseded', 'can
 class DoneInTurn(Struct, frozen=True):
     """One thing that a turn has said or done; the text may be cut."""
 
-    op: str
+    op: Op
     text: str
     seq: int
     answers: int | None
-    state: str
+    state: EffectState
+
+
+_parse_done = make_row_parser(DoneInTurn)
 
 
 def has_done_any(db: Db, turn_id: str) -> bool:
@@ -205,7 +216,7 @@ def list_done_in_turn(db: Db, turn_id: str, most: int, longest: int) -> list[Don
         " AND o.state NOT IN ('superseded', 'cancelled') ORDER BY o.id DESC LIMIT ?",
         (longest + 1, turn_id, most),
     )
-    return [DoneInTurn(*row) for row in reversed(rows)]
+    return [_parse_done(row) for row in reversed(rows)]
 
 
 def answered_in_turn(db: Db, turn_id: str) -> list[int]:
@@ -219,8 +230,7 @@ def answered_in_turn(db: Db, turn_id: str) -> list[int]:
 
 
 def list_for_message(db: Db, message_id: int) -> list[OutboxEffect]:
-    rows = db.rows(f"SELECT {COLUMNS} FROM outbox WHERE message_id = ? ORDER BY id", (message_id,))
-    return [_parse_row(row) for row in rows]
+    return OUTBOX.list(db, "WHERE message_id = ? ORDER BY id", message_id)
 
 
 def list_pending_rooms(db: Db) -> list[tuple[str, str]]:
@@ -230,12 +240,8 @@ def list_pending_rooms(db: Db) -> list[tuple[str, str]]:
 
 
 def get_head(db: Db, instance: str, address: str) -> OutboxEffect | None:
-    row = db.row(
-        f"SELECT {COLUMNS} FROM outbox WHERE instance = ? AND address = ? AND state IN ('pending', 'sending')"
-        " ORDER BY id LIMIT 1",
-        (instance, address),
-    )
-    return _parse_row(row) if row else None
+    first = "WHERE instance = ? AND address = ? AND state IN ('pending', 'sending') ORDER BY id LIMIT 1"
+    return OUTBOX.get(db, first, instance, address)
 
 
 def claim_head(
@@ -247,8 +253,8 @@ def claim_head(
     first = get_head(db, instance, address)
     if first is None:
         return None
-    due = first.state == "pending" and (first.next_at or 0) <= now and first.created_at >= oldest
-    if due or first.state == "sending":
+    due = first.state == EffectState.PENDING and (first.next_at or 0) <= now and first.created_at >= oldest
+    if due or first.state == EffectState.SENDING:
         db.run(
             "UPDATE outbox SET state = 'sending', owner = ?, lease_until = ?, next_at = ?, epoch = epoch + 1,"
             " updated_at = ? WHERE id = ?",
@@ -261,12 +267,14 @@ def claim_head(
 
 def list_waiting_since(db: Db, instance: str, address: str, before: int) -> list[OutboxEffect]:
     """The lane's rows that were made before this moment and are not being sent."""
-    rows = db.rows(
-        f"SELECT {COLUMNS} FROM outbox WHERE instance = ? AND address = ? AND state IN ('pending', 'sending')"
-        " AND state = 'pending' AND created_at < ? ORDER BY id",
-        (instance, address, before),
+    return OUTBOX.list(
+        db,
+        "WHERE instance = ? AND address = ? AND state IN ('pending', 'sending') AND state = 'pending'"
+        " AND created_at < ? ORDER BY id",
+        instance,
+        address,
+        before,
     )
-    return [_parse_row(row) for row in rows]
 
 
 def defer_overdue(db: Db, now: int, before: int) -> int:
@@ -275,7 +283,7 @@ def defer_overdue(db: Db, now: int, before: int) -> int:
 
 
 def record_outcome(
-    db: Db, effect_id: int, state: str, reason: str, now: int, platform_id: str = "", next_at: int | None = None
+    db: Db, effect_id: int, state: EffectState, reason: str, now: int, platform_id: str = "", next_at: int | None = None
 ) -> None:
     """What became of a try. `pending` with `next_at` means: again, later."""
     rows = db.rows(
@@ -288,7 +296,7 @@ def record_outcome(
     message_id = int(rows[0][0])
     if platform_id:
         messages.set_platform_id(db, message_id, platform_id)
-    message_steps.add(db, message_id, effect_id, now, state if state != "pending" else "retry", reason)
+    message_steps.add(db, message_id, effect_id, now, state if state != EffectState.PENDING else "retry", reason)
 
 
 def set_send_time(db: Db, effect_ids: Sequence[int], at: int) -> None:
@@ -299,25 +307,29 @@ def set_send_time(db: Db, effect_ids: Sequence[int], at: int) -> None:
 
 def cancel_results(db: Db, turn_id: str, reason: str, now: int) -> int:
     """A person stopped the turn: what it would still have said is not said. Tools' effects stay: they were promised."""
-    rows = db.rows(
-        "UPDATE outbox SET state = 'cancelled', reason = ?, next_at = NULL, updated_at = ?"
-        " WHERE turn_id = ? AND origin = 'result' AND state = 'pending' RETURNING id, message_id",
-        (reason, now, turn_id),
-    )
-    for row_id, message_id in rows:
-        message_steps.add(db, message_id, row_id, now, "cancelled", reason)
-    return len(rows)
+    return _withdraw(db, "turn_id = ? AND origin = 'result'", (turn_id,), EffectState.CANCELLED, reason, now)
 
 
 def cancel_unsent(db: Db, session_id: str, reason: str, now: int) -> int:
     """Whatever of a session was not sent yet is not sent: nobody is there who could read it."""
+    return _withdraw(db, "session_id = ?", (session_id,), EffectState.CANCELLED, reason, now)
+
+
+def supersede_edits(db: Db, turn_id: str, origin: EffectOrigin, now: int) -> int:
+    """Edits of this origin that were not sent yet: a newer one replaces them."""
+    edits = "turn_id = ? AND origin = ? AND op = 'edit'"
+    return _withdraw(db, edits, (turn_id, origin), EffectState.SUPERSEDED, "a newer one came", now)
+
+
+def _withdraw(db: Db, which: str, params: tuple[str, ...], state: EffectState, reason: str, now: int) -> int:
+    """End those that nobody sends yet. How many there were."""
     rows = db.rows(
-        "UPDATE outbox SET state = 'cancelled', reason = ?, next_at = NULL, updated_at = ?"
-        " WHERE session_id = ? AND state = 'pending' RETURNING id, message_id",
-        (reason, now, session_id),
+        "UPDATE outbox SET state = ?, reason = ?, next_at = NULL, updated_at = ?"
+        f" WHERE {which} AND state = 'pending' RETURNING id, message_id",
+        (state, reason, now, *params),
     )
     for row_id, message_id in rows:
-        message_steps.add(db, message_id, row_id, now, "cancelled", reason)
+        message_steps.add(db, message_id, row_id, now, state, reason)
     return len(rows)
 
 
@@ -326,27 +338,15 @@ def list_texts_in_turn(
 ) -> OutboxEffect | None:
     """The last effect by which this turn has already put this text on its way to that room, if there is one. One that
     answers another message does not count."""
-    same, params = "", [turn_id, _digest(instance, address, text)]
-    if answers is not None:
-        same = " AND (answers IS NULL OR answers = ?)"
-    row = db.row(
-        f"SELECT {COLUMNS} FROM outbox WHERE turn_id = ? AND digest = ?{same}"
+    same = "" if answers is None else " AND (answers IS NULL OR answers = ?)"
+    return OUTBOX.get(
+        db,
+        f"WHERE turn_id = ? AND digest = ?{same}"
         " AND state NOT IN ('superseded', 'cancelled', 'failed') ORDER BY id DESC LIMIT 1",
-        (*params, *([] if answers is None else [answers])),
+        turn_id,
+        _digest(instance, address, text),
+        *(() if answers is None else (answers,)),
     )
-    return _parse_row(row) if row else None
-
-
-def supersede_edits(db: Db, turn_id: str, origin: str, now: int) -> int:
-    """Edits of this origin that were not sent yet: a newer one replaces them."""
-    rows = db.rows(
-        "UPDATE outbox SET state = 'superseded', reason = 'a newer one came', next_at = NULL, updated_at = ?"
-        " WHERE turn_id = ? AND origin = ? AND op = 'edit' AND state = 'pending' RETURNING id, message_id",
-        (now, turn_id, origin),
-    )
-    for row_id, message_id in rows:
-        message_steps.add(db, message_id, row_id, now, "superseded", "a newer one came")
-    return len(rows)
 
 
 def list_with_files(db: Db, folder: str) -> list[tuple[str, str]]:

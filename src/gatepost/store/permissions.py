@@ -4,24 +4,37 @@ An answer holds for what was asked: the same name with anything else behind it i
 
 import json
 from collections.abc import Collection
+from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from gatepost.core import ids
 from gatepost.store.port import Db, quick
+from gatepost.store.table import Table
 
-COLUMNS = (
-    "id, session_id, turn_id, request, kind, tool, input, answer, follow_up, next_mode, state, reason, asked_at,"
-    " answered_at, answered_by, cut"
-)
+
+class PermissionKind(StrEnum):
+    TOOL = "tool"
+    PLAN = "plan"
+    QUESTION = "question"
+    MODE = "mode"
+    OTHER = "other"
+
+
+class PermissionState(StrEnum):
+    PENDING = "pending"
+    ALLOWED = "allowed"
+    DENIED = "denied"
+    OVER = "over"  # nobody waits for the answer any more
 
 
 class NewPermission(Struct, frozen=True, kw_only=True):
     """What a provider asks. An approved plan sets the mode to `next_mode`, and `follow_up` is then the next prompt."""
 
     request: str  # as the provider named it
-    kind: str = "tool"  # tool | plan | question | mode | other
+    kind: PermissionKind = PermissionKind.TOOL
     tool: str = ""
     input: dict[str, Any]
     follow_up: str = ""
@@ -31,19 +44,17 @@ class NewPermission(Struct, frozen=True, kw_only=True):
 
 
 class Permission(Struct, frozen=True):
-    """`state`: pending, allowed, denied or over (nobody waits for the answer any more)."""
-
     id: str
     session_id: str
     turn_id: str
     request: str  # as the provider named it
-    kind: str
+    kind: PermissionKind
     tool: str
     input: dict[str, Any]
     answer: dict[str, Any]  # what it may use instead of its input
     follow_up: str
     next_mode: str
-    state: str
+    state: PermissionState
     reason: str
     asked_at: int
     answered_at: int | None
@@ -51,15 +62,15 @@ class Permission(Struct, frozen=True):
     cut: bool = False  # `input` is an excerpt; the provider holds the whole
 
 
+PERMISSIONS = Table("permissions", Permission)
+
+
 def find(db: Db, session_id: str, turn_id: str, wish: NewPermission, others: Collection[str] = ()) -> Permission | None:
     """The same thing asked before in this turn, under the same name; or one that still waits and says the same, left by
     an attempt that is gone: from now on it has this name. `others`: names that somebody waits for as it is."""
-    row = db.row(
-        f"SELECT {COLUMNS} FROM permissions WHERE session_id = ? AND turn_id = ? AND request = ? AND digest = ?",
-        (session_id, turn_id, wish.request, wish.digest),
-    )
-    if row is not None:
-        return _parse_row(row)
+    same = "WHERE session_id = ? AND turn_id = ? AND request = ? AND digest = ?"
+    if found := PERMISSIONS.get(db, same, session_id, turn_id, wish.request, wish.digest):
+        return found
     for number, named in db.rows(
         "SELECT id, request FROM permissions WHERE session_id = ? AND turn_id = ? AND digest = ? AND state = 'pending'"
         " ORDER BY asked_at, id",
@@ -78,28 +89,29 @@ def add(db: Db, session_id: str, turn_id: str, wish: NewPermission, now: int) ->
         " WHERE session_id = ? AND turn_id = ? AND request = ? AND digest <> ? AND state = 'pending'",
         (now, session_id, turn_id, wish.request, wish.digest),
     )
-    about = (wish.request, wish.digest, wish.kind, wish.tool, _json(wish.input), int(wish.cut))
-    rows = db.rows(
-        "INSERT INTO permissions (id, session_id, turn_id, request, digest, kind, tool, input, cut, follow_up,"
-        " next_mode, state, asked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?)"
-        " ON CONFLICT (session_id, turn_id, request, digest) DO UPDATE SET"
-        " state = CASE permissions.state WHEN 'over' THEN 'pending' ELSE permissions.state END"
-        f" RETURNING {COLUMNS}",
-        (ids.new("p"), session_id, turn_id, *about, wish.follow_up, wish.next_mode, now),
+    return PERMISSIONS.put(
+        db,
+        "ON CONFLICT (session_id, turn_id, request, digest) DO UPDATE SET"
+        " state = CASE permissions.state WHEN 'over' THEN 'pending' ELSE permissions.state END",
+        id=ids.new("p"),
+        session_id=session_id,
+        turn_id=turn_id,
+        state=PermissionState.PENDING,
+        asked_at=now,
+        **asdict(wish) | {"input": _json(wish.input)},
     )
-    return _parse_row(rows[0])
 
 
 def record_answer(
-    db: Db, permission_id: str, state: str, reason: str, given: dict[str, Any], by: str, now: int
+    db: Db, permission_id: str, state: PermissionState, reason: str, given: dict[str, Any], by: str, now: int
 ) -> Permission | None:
     """None if it does not wait: answered before, or over. `given`: what it may use instead of its input."""
     rows = db.rows(
         "UPDATE permissions SET state = ?, reason = ?, answer = ?, answered_at = ?, answered_by = ?"
-        f" WHERE id = ? AND state = 'pending' RETURNING {COLUMNS}",
+        f" WHERE id = ? AND state = 'pending' RETURNING {PERMISSIONS.columns}",
         (state, reason, _json(given), now, by, permission_id),
     )
-    return _parse_row(rows[0]) if rows else None
+    return PERMISSIONS.parse(rows[0]) if rows else None
 
 
 def expire_others(db: Db, turn_id: str, others: Collection[str], now: int) -> None:
@@ -126,8 +138,7 @@ def expire_for_turn(db: Db, turn_id: str, reason: str, now: int) -> int:
 
 @quick
 def get(db: Db, permission_id: str) -> Permission | None:
-    row = db.row(f"SELECT {COLUMNS} FROM permissions WHERE id = ?", (permission_id,))
-    return _parse_row(row) if row else None
+    return PERMISSIONS.get(db, "WHERE id = ?", permission_id)
 
 
 def count_waiting(db: Db, session_id: str) -> int:
@@ -149,18 +160,8 @@ def list_ids_by_prefix(db: Db, beginning: str) -> list[str]:
 
 def list_pending(db: Db, session_id: str | None = None) -> list[Permission]:
     """The oldest first; of one session, or all."""
-    rows = db.rows(
-        f"SELECT {COLUMNS} FROM permissions WHERE state = 'pending' AND session_id = COALESCE(?, session_id)"
-        " ORDER BY asked_at, id",
-        (session_id,),
-    )
-    return [_parse_row(row) for row in rows]
-
-
-def _parse_row(row: tuple[Any, ...]) -> Permission:
-    number, session_id, turn_id, request, kind, tool, given, answered, *rest = row
-    rest[-1] = bool(rest[-1])
-    return Permission(number, session_id, turn_id, request, kind, tool, json.loads(given), json.loads(answered), *rest)
+    pending = "WHERE state = 'pending' AND session_id = COALESCE(?, session_id) ORDER BY asked_at, id"
+    return PERMISSIONS.list(db, pending, session_id)
 
 
 def _json(value: dict[str, Any]) -> str:

@@ -13,8 +13,8 @@ from gatepost.store import budgets, costs
 from gatepost.store.budgets import BudgetNotice, BudgetStatus
 from gatepost.store.costs import NewCost, TokenCounts
 from gatepost.store.port import Db
+from gatepost.store.table import Table
 
-COLUMNS = "id, at, folder, user_id, session_id, turn_id, model, worst"
 DEAREST = 10**15  # a thousand million USD: more is a mistake, and the sums stay far from 64 bits
 
 
@@ -41,11 +41,14 @@ class _Reservation(Struct, frozen=True):
     id: int
     at: int
     folder: str
-    user: str
+    user_id: str
     session_id: str
     turn_id: str
     model: str
     worst: int
+
+
+RESERVATIONS = Table("reservations", _Reservation)
 
 
 def reserve(
@@ -66,13 +69,18 @@ def reserve(
     if denied is not None:
         notes = () if denied.busy else budgets.claim_stop_notice(db, denied.standing)
         return BudgetDenial(denied.standing, worst_micro, denied.busy, notes)
-    rows = db.rows(
-        "INSERT INTO reservations (at, folder, user_id, session_id, turn_id, model, worst)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
-        (now, folder, payer, session_id or "", turn_id or "", model, worst_micro),
+    held = RESERVATIONS.put(
+        db,
+        at=now,
+        folder=folder,
+        user_id=payer,
+        session_id=session_id or "",
+        turn_id=turn_id or "",
+        model=model,
+        worst=worst_micro,
     )
     budgets.add_spending(db, folder, payer, now, reserved=worst_micro)
-    return BudgetReservation(int(rows[0][0]), budgets.claim_notices(db, folder, payer, now))
+    return BudgetReservation(held.id, budgets.claim_notices(db, folder, payer, now))
 
 
 def check_fit(standings: Sequence[BudgetStatus], worst: int) -> BudgetDenial | None:
@@ -104,19 +112,19 @@ def settle(
 
     `usage` may have input, output, cache_read, cache_write. None if the reservation is settled already.
     """
-    rows = db.rows(f"DELETE FROM reservations WHERE id = ? RETURNING {COLUMNS}", (reservation_id,))
-    if not rows:
+    row = db.row(f"DELETE FROM reservations WHERE id = ? RETURNING {RESERVATIONS.columns}", (reservation_id,))
+    if row is None:
         return None
-    held = _Reservation(*rows[0])
+    held = RESERVATIONS.parse(row)
     micro = _record_cost(db, held, actual_micro, _parse_tokens(usage or {}), now)
-    return CostSettlement(micro, budgets.claim_notices(db, held.folder, held.user, now))
+    return CostSettlement(micro, budgets.claim_notices(db, held.folder, held.user_id, now))
 
 
 def settle_leftovers(db: Db, now: int) -> int:
     """At the start: nobody will settle what a crash left, and the call may have cost its worst. How many there were."""
-    rows = db.rows(f"DELETE FROM reservations RETURNING {COLUMNS}")
+    rows = db.rows(f"DELETE FROM reservations RETURNING {RESERVATIONS.columns}")
     for row in rows:
-        _record_cost(db, _Reservation(*row), None, TokenCounts(), now)
+        _record_cost(db, RESERVATIONS.parse(row), None, TokenCounts(), now)
     return len(rows)
 
 
@@ -133,7 +141,7 @@ def _record_cost(db: Db, held: _Reservation, actual: int | None, usage: TokenCou
         key=f"reservation/{held.id}",
         at=held.at,
         folder=held.folder,
-        user=held.user,
+        user=held.user_id,
         session_id=held.session_id,
         turn_id=held.turn_id,
         model=held.model,
@@ -142,7 +150,7 @@ def _record_cost(db: Db, held: _Reservation, actual: int | None, usage: TokenCou
         measured=measured,
     )
     costs.record_cost(db, new, "proxy", now)
-    budgets.settle_reserved(db, held.folder, held.user, held.at, spent=micro, reserved=held.worst)
+    budgets.settle_reserved(db, held.folder, held.user_id, held.at, spent=micro, reserved=held.worst)
     return micro
 
 

@@ -5,8 +5,12 @@ A row that was fetched from a platform is in an end state from its first moment:
 
 from msgspec import Struct
 
+from gatepost.messages.inbound import Direction
+from gatepost.messages.outbound import Op
 from gatepost.store import inbox, message_steps, messages, search
-from gatepost.store.messages import Message, NewMessage
+from gatepost.store.inbox import InboxState
+from gatepost.store.messages import MESSAGES, Message, NewMessage
+from gatepost.store.outbox import OUTBOX, EffectOrigin, EffectState
 from gatepost.store.port import Db, Row
 from gatepost.store.search import READABLE, SEEN, Subtree
 
@@ -74,25 +78,38 @@ def list_in_room(
         " ORDER BY m.at DESC, m.id DESC",
         (*[session_id] * 4, chars, *lengths),
     )
-    seen = [RoomHistoryEntry(row[0], row[1], messages.parse_row(row[2:]), lengths[row[2]]) for row in rows]
+    seen = [RoomHistoryEntry(row[0], row[1], MESSAGES.parse(row[2:]), lengths[row[2]]) for row in rows]
     return seen, len(found) > len(seen)
 
 
 def add_fetched(db: Db, new: NewMessage, folder: str, now: int) -> bool:
     """Write down what a platform remembers, in a state that wakes nobody; False if it is known. What we said ourselves
     stays ours."""
-    if new.platform_id and messages.find(db, new.instance, new.address, "out", new.platform_id, new.event) is not None:
+    if (
+        new.platform_id
+        and messages.find(db, new.instance, new.address, Direction.OUT, new.platform_id, new.event) is not None
+    ):
         return False
     message_id = messages.accept(db, new, now)
     if message_id is None:
         return _add_for_group(db, new, folder, now)
-    if new.direction == "in":
-        inbox.refuse(db, message_id, folder, "guest", HISTORY, now, state="observed")
+    if new.direction == Direction.IN:
+        inbox.refuse(db, message_id, folder, "guest", HISTORY, now, state=InboxState.OBSERVED)
         return True
-    db.run(
-        "INSERT INTO outbox (key, message_id, origin, op, instance, address, thread, payload, state, reason,"
-        " created_at, updated_at) VALUES (?, ?, 'history', 'send', ?, ?, ?, '{}', 'sent', ?, ?, ?)",
-        (f"{HISTORY}:{message_id}", message_id, new.instance, new.address, new.thread, HISTORY, now, now),
+    OUTBOX.insert(
+        db,
+        key=f"{HISTORY}:{message_id}",
+        message_id=message_id,
+        origin=EffectOrigin.HISTORY,
+        op=Op.SEND,
+        instance=new.instance,
+        address=new.address,
+        thread=new.thread,
+        payload="{}",
+        state=EffectState.SENT,
+        reason=HISTORY,
+        created_at=now,
+        updated_at=now,
     )
     message_steps.add(db, message_id, None, now, "sent", HISTORY)
     return True
@@ -103,7 +120,7 @@ def _add_for_group(db: Db, new: NewMessage, folder: str, now: int) -> bool:
     known = _find_fetched(db, new)
     if known is None or any(entry.folder == folder for entry in inbox.list_for_message(db, known)):
         return False
-    inbox.refuse(db, known, folder, "guest", HISTORY, now, state="observed")
+    inbox.refuse(db, known, folder, "guest", HISTORY, now, state=InboxState.OBSERVED)
     return True
 
 
@@ -114,29 +131,16 @@ def replace_fetched(db: Db, new: NewMessage) -> int | None:
     if known is None:
         return None
     db.run("DELETE FROM inbox WHERE message_id = ?", (known,))
-    db.run(
-        "UPDATE messages SET thread = ?, kind = ?, verb = ?, sender = ?, sender_name = ?, text = ?, content = ?,"
-        " reply_to = ?, at = ? WHERE id = ?",
-        (
-            new.thread,
-            new.kind,
-            new.verb,
-            new.sender,
-            new.sender_name,
-            new.text,
-            new.content,
-            new.reply_to,
-            new.at,
-            known,
-        ),
-    )
+    changed = ("thread", "kind", "verb", "sender", "sender_name", "text", "content", "reply_to", "at")
+    values = [getattr(new, name) for name in changed]
+    db.run(f"UPDATE messages SET {' = ?, '.join(changed)} = ? WHERE id = ?", (*values, known))
     return known
 
 
 def _find_fetched(db: Db, new: NewMessage) -> int | None:
-    if new.direction != "in" or not new.platform_id:
+    if new.direction != Direction.IN or not new.platform_id:
         return None
-    known = messages.find(db, new.instance, new.address, "in", new.platform_id, new.event)
+    known = messages.find(db, new.instance, new.address, Direction.IN, new.platform_id, new.event)
     entries = inbox.list_for_message(db, known.id) if known else []
     fetched = bool(entries) and all(each.session_id is None and each.reason == HISTORY for each in entries)
     return known.id if known and fetched else None

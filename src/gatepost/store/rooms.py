@@ -1,10 +1,19 @@
 """Rooms: chats that have an address, each seen by one channel instance."""
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 from gatepost.store.port import Db, quick
+from gatepost.store.table import Table
 
-COLUMNS = "id, instance, address, name, direct, policy, created_at"
+
+class RoomPolicy(StrEnum):
+    """What becomes of somebody unknown who writes there."""
+
+    STRICT = "strict"
+    REQUEST_APPROVAL = "request_approval"
+    PUBLIC = "public"
 
 
 class Room(Struct, frozen=True):
@@ -13,29 +22,33 @@ class Room(Struct, frozen=True):
     address: str
     name: str
     direct: bool
-    policy: str
+    policy: RoomPolicy
     created_at: int
+
+
+ROOMS = Table("rooms", Room)
 
 
 @quick
 def get(db: Db, instance: str, address: str) -> Room | None:
-    row = db.row(f"SELECT {COLUMNS} FROM rooms WHERE instance = ? AND address = ?", (instance, address))
-    return Room(*row) if row else None
+    return ROOMS.get(db, "WHERE instance = ? AND address = ?", instance, address)
 
 
-def add(db: Db, instance: str, address: str, name: str, direct: bool, policy: str, now: int) -> Room:
+def add(db: Db, instance: str, address: str, name: str, direct: bool, policy: RoomPolicy, now: int) -> Room:
     """The room of that address, made if it is new."""
     found = get(db, instance, address)
     if found is not None:
         return found
-    db.run(
-        "INSERT INTO rooms (instance, address, name, direct, policy, created_at) VALUES (?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (instance, address) DO NOTHING",
-        (instance, address, name, int(direct), policy, now),
+    return ROOMS.put(
+        db,
+        "ON CONFLICT (instance, address) DO UPDATE SET address = excluded.address",
+        instance=instance,
+        address=address,
+        name=name,
+        direct=direct,
+        policy=policy,
+        created_at=now,
     )
-    made = get(db, instance, address)
-    assert made is not None
-    return made
 
 
 def list_instances(db: Db, address: str) -> list[str]:
@@ -43,9 +56,9 @@ def list_instances(db: Db, address: str) -> list[str]:
     return [row[0] for row in db.rows("SELECT instance FROM rooms WHERE address = ? ORDER BY id", (address,))]
 
 
-def set_policy(db: Db, instance: str, address: str, policy: str) -> bool:
+def set_policy(db: Db, instance: str, address: str, policy: RoomPolicy) -> bool:
     return bool(db.run("UPDATE rooms SET policy = ? WHERE instance = ? AND address = ?", (policy, instance, address)))
 
 
 def list_all(db: Db) -> list[Room]:
-    return [Room(*row) for row in db.rows(f"SELECT {COLUMNS} FROM rooms ORDER BY id")]
+    return ROOMS.list(db, "ORDER BY id")

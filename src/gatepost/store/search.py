@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from gatepost.core.clock import DAY
 from gatepost.core.errors import Invalid
+from gatepost.messages.inbound import Direction
 from gatepost.messages.outbound import MESSAGES
 from gatepost.store.port import Db, quick
 from gatepost.store.snippets import GAP, LONGEST, SnippetFinder
@@ -99,7 +100,7 @@ class Hit(Struct, frozen=True):
     instance: str
     address: str
     thread: str
-    direction: str
+    direction: Direction
     sender: str
     sender_name: str
     folder: str
@@ -157,7 +158,8 @@ def find(db: Db, wanted: SearchQuery) -> list[Hit]:
         raise Invalid("query", _render_error(error)) from None
     by_id = {row[0]: row for row in pool}
     ranked = _rank(query, [(row[0], row[-1]) for row in pool], wanted.limit)
-    return [Hit(*(*by_id[number][:-1], snippet, rank)) for number, snippet, rank in ranked]
+    found = ((by_id[number], snippet, rank) for number, snippet, rank in ranked)
+    return [Hit(*(*row[:4], Direction(row[4]), *row[5:-1], snippet, rank)) for row, snippet, rank in found]
 
 
 def _candidates(db: Db, query: str, wanted: SearchQuery) -> tuple[str, list[Any]]:

@@ -11,7 +11,8 @@ from msgspec import Struct
 from gatepost.core.clock import Clock, SystemClock
 from gatepost.core.errors import SetupError
 from gatepost.core.keyring import Keyring, KeySet, SealedValue, UnsealError
-from gatepost.store.port import Db, Row, Store
+from gatepost.store.port import Db, Store
+from gatepost.store.table import Table
 
 ANTHROPIC_API_KEY = "ANTHROPIC_API_KEY"
 ANTHROPIC_AUTH_TOKEN = "ANTHROPIC_AUTH_TOKEN"  # of a subscription, made by `claude setup-token`
@@ -20,7 +21,6 @@ KNOWN = (ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY)  # those that 
 
 USES_KEPT = 100_000  # one a model call: the record is for looking back, not for ever
 UNBOUND = ""  # the origin of what is no model's key, and of keys that were set before origins were kept
-_COLUMNS = "name, folder, user_id, key_id, created_at, updated_at, used_at, origin"
 
 
 class SecretOwner(Struct, frozen=True):
@@ -57,6 +57,10 @@ class Secret(Struct, frozen=True):
     origin: str = UNBOUND  # https://api.openai.com:443: the only endpoint that a model's key is sent to
 
 
+SECRETS = Table("secrets", Secret)
+_COLUMNS = ", ".join(f"COALESCE({name}, '')" if name in ("folder", "user_id") else name for name in SECRETS.names)
+
+
 class SecretUse(Struct, frozen=True):
     at: int
     name: str
@@ -67,6 +71,9 @@ class SecretUse(Struct, frozen=True):
     outcome: str  # used | missing | unreadable
 
 
+USES = Table("secret_uses", SecretUse)
+
+
 def list_scopes(folder: str, user: str | None) -> tuple[str, ...]:
     """Where to look, the nearest first: the person, the folder, those above it, the gateway."""
     parts = folder.split("/") if folder else []
@@ -75,34 +82,26 @@ def list_scopes(folder: str, user: str | None) -> tuple[str, ...]:
     return (*person, *(SecretOwner(each).scope for each in folders), "")
 
 
-def _parse_row(row: Row) -> Secret:
-    name, folder, user_id, key_id, created_at, updated_at, used_at, origin = row
-    return Secret(name, folder or "", user_id or "", key_id, created_at, updated_at, used_at, origin)
-
-
 def put(db: Db, keyring: Keyring, place: SecretOwner, name: str, value: str, now: int, origin: str = UNBOUND) -> Secret:
     """Seal a value into its place; the one that was there is gone."""
     sealed = _ring_to_seal(db, keyring).seal(value.encode(), (place.scope, name))
-    row = db.row(
-        "INSERT INTO secrets (scope, name, folder, user_id, key_id, nonce, sealed, created_at, updated_at, origin)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (scope, name, origin) DO UPDATE SET"
-        " key_id = excluded.key_id, nonce = excluded.nonce, sealed = excluded.sealed, updated_at = excluded.updated_at"
-        f" RETURNING {_COLUMNS}",
-        (
-            place.scope,
-            name,
-            place.folder or None,
-            place.user_id or None,
-            sealed.key_id,
-            sealed.nonce,
-            sealed.data,
-            now,
-            now,
-            origin,
-        ),
+    row = SECRETS.insert(
+        db,
+        "ON CONFLICT (scope, name, origin) DO UPDATE SET key_id = excluded.key_id, nonce = excluded.nonce,"
+        f" sealed = excluded.sealed, updated_at = excluded.updated_at RETURNING {_COLUMNS}",
+        scope=place.scope,
+        name=name,
+        folder=place.folder or None,
+        user_id=place.user_id or None,
+        key_id=sealed.key_id,
+        nonce=sealed.nonce,
+        sealed=sealed.data,
+        created_at=now,
+        updated_at=now,
+        origin=origin,
     )
     assert row is not None
-    return _parse_row(row)
+    return SECRETS.parse(row)
 
 
 def bind_origins(db: Db, origins: Mapping[str, str]) -> int:
@@ -120,12 +119,12 @@ def bind_origins(db: Db, origins: Mapping[str, str]) -> int:
 def get(db: Db, place: SecretOwner, name: str, origins: tuple[str, ...] | None = None) -> Secret | None:
     """`origins`: of those alone that were given for one of these endpoints, the first of them before the others."""
     rows = db.rows(f"SELECT {_COLUMNS} FROM secrets WHERE scope = ? AND name = ? ORDER BY origin", (place.scope, name))
-    found = [each for each in map(_parse_row, rows) if origins is None or each.origin in origins]
+    found = [each for each in map(SECRETS.parse, rows) if origins is None or each.origin in origins]
     return min(found, key=lambda each: origins.index(each.origin) if origins else 0, default=None)
 
 
 def list_all(db: Db) -> list[Secret]:
-    return [_parse_row(row) for row in db.rows(f"SELECT {_COLUMNS} FROM secrets ORDER BY name, scope, origin")]
+    return [SECRETS.parse(row) for row in db.rows(f"SELECT {_COLUMNS} FROM secrets ORDER BY name, scope, origin")]
 
 
 def remove(db: Db, place: SecretOwner, name: str, origin: str | None = None) -> bool:
@@ -137,10 +136,7 @@ def remove(db: Db, place: SecretOwner, name: str, origin: str | None = None) -> 
 
 def list_uses(db: Db, limit: int) -> list[SecretUse]:
     """The latest first."""
-    rows = db.rows(
-        "SELECT at, name, scope, folder, user_id, purpose, outcome FROM secret_uses ORDER BY id DESC LIMIT ?", (limit,)
-    )
-    return [SecretUse(*row) for row in rows]
+    return USES.list(db, "ORDER BY id DESC LIMIT ?", limit)
 
 
 def _ring_to_seal(db: Db, keyring: Keyring) -> KeySet:
@@ -201,11 +197,8 @@ def _read_and_record(
         except SetupError as error:
             trouble = error
     outcome = "unreadable" if trouble else "missing" if value is None else "used"
-    row = db.row(
-        "INSERT INTO secret_uses (at, name, scope, folder, user_id, purpose, outcome) VALUES (?, ?, ?, ?, ?, ?, ?)"
-        " RETURNING id",
-        (now, name, scope, folder, user or "", purpose, outcome),
-    )
+    use = SecretUse(now, name, scope, folder, user or "", purpose, outcome)
+    row = USES.insert(db, "RETURNING id", use)
     assert row is not None
     db.run("DELETE FROM secret_uses WHERE id <= ?", (row[0] - USES_KEPT,))
     return value, trouble

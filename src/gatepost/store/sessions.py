@@ -1,30 +1,44 @@
 """Sessions: one conversation of one group. `key` is computed from the mode and unique among the live ones."""
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.core.errors import NotFound
 from gatepost.store.port import Db, quick
+from gatepost.store.table import Table, make_row_parser
 
-COLUMNS = (
-    "id, key, folder, mode, instance, address, thread, provider, title, state, next_seq, window_messages, window_chars,"
-    " owner, lease_until, epoch, created_at, active_at, closed_at, agent, model, permission_mode, cwd, labels, parent,"
-    " notify, archived_at"
-)
-MODES = ("per-thread", "shared", "agent-shared")
+
+class SessionMode(StrEnum):
+    PER_THREAD = "per-thread"
+    SHARED = "shared"
+    AGENT_SHARED = "agent-shared"
+
+
+class SessionState(StrEnum):
+    INITIALIZING = "initializing"
+    IDLE = "idle"
+    RUNNING = "running"
+    ERROR = "error"
+    INTERRUPTED = "interrupted"
+    CLOSED = "closed"
+
+
+MODES = tuple(mode.value for mode in SessionMode)
 
 
 class Session(Struct, frozen=True):
     id: str
     key: str
     folder: str
-    mode: str
+    mode: SessionMode
     instance: str
     address: str
     thread: str
     provider: str
     title: str
-    state: str
+    state: SessionState
     next_seq: int
     window_messages: int | None
     window_chars: int | None
@@ -44,24 +58,35 @@ class Session(Struct, frozen=True):
     archived_at: int | None = None
 
 
-def key_of(mode: str, folder: str, instance: str, address: str, thread: str) -> str:
+SESSIONS = Table("sessions", Session)
+
+
+def key_of(mode: SessionMode, folder: str, instance: str, address: str, thread: str) -> str:
     """Never NULL, so that the unique index settles every race. A `|` of a platform's own is escaped: no room may be
     named so that it shares another's session."""
-    parts = {"agent-shared": (folder,), "shared": (folder, instance, address)}.get(
+    parts = {SessionMode.AGENT_SHARED: (folder,), SessionMode.SHARED: (folder, instance, address)}.get(
         mode, (folder, instance, address, thread)
     )
     return "|".join(part.replace("%", "%25").replace("|", "%7C") for part in parts)
 
 
-def find_or_add(db: Db, mode: str, folder: str, instance: str, address: str, thread: str, now: int) -> Session:
+def find_or_add(db: Db, mode: SessionMode, folder: str, instance: str, address: str, thread: str, now: int) -> Session:
     """The live session of that key, made if there is none."""
     key = key_of(mode, folder, instance, address, thread)
     found = find_by_key(db, key)
     if found is None:
-        db.run(
-            "INSERT INTO sessions (id, key, folder, mode, instance, address, thread, created_at, active_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) WHERE closed_at IS NULL DO NOTHING",
-            (ids.new("s"), key, folder, mode, instance, address, thread, now, now),
+        SESSIONS.insert(
+            db,
+            "ON CONFLICT (key) WHERE closed_at IS NULL DO NOTHING",
+            id=ids.new("s"),
+            key=key,
+            folder=folder,
+            mode=mode,
+            instance=instance,
+            address=address,
+            thread=thread,
+            created_at=now,
+            active_at=now,
         )
         found = find_by_key(db, key)
         assert found is not None
@@ -70,14 +95,12 @@ def find_or_add(db: Db, mode: str, folder: str, instance: str, address: str, thr
 
 def find_by_key(db: Db, key: str) -> Session | None:
     """The live session of that key."""
-    row = db.row(f"SELECT {COLUMNS} FROM sessions WHERE key = ? AND closed_at IS NULL", (key,))
-    return Session(*row) if row else None
+    return SESSIONS.get(db, "WHERE key = ? AND closed_at IS NULL", key)
 
 
 @quick
 def get(db: Db, session_id: str) -> Session | None:
-    row = db.row(f"SELECT {COLUMNS} FROM sessions WHERE id = ?", (session_id,))
-    return Session(*row) if row else None
+    return SESSIONS.get(db, "WHERE id = ?", session_id)
 
 
 class SessionOverview(Struct, frozen=True):
@@ -86,10 +109,13 @@ class SessionOverview(Struct, frozen=True):
     folder: str
     provider: str
     title: str
-    state: str
-    mode: str
+    state: SessionState
+    mode: SessionMode
     address: str
     seq: int  # the newest number
+
+
+_parse_overview = make_row_parser(SessionOverview)
 
 
 @quick
@@ -97,17 +123,14 @@ def get_overview(db: Db, session_id: str) -> SessionOverview | None:
     row = db.row(
         "SELECT folder, provider, title, state, mode, address, next_seq - 1 FROM sessions WHERE id = ?", (session_id,)
     )
-    return SessionOverview(*row) if row else None
+    return _parse_overview(row) if row else None
 
 
 def list_open(db: Db, folder: str | None = None, most: int = 2**31) -> list[Session]:
     """The busiest first; `most`: no more than so many."""
     if folder is None:
-        rows = db.rows(f"SELECT {COLUMNS} FROM sessions WHERE closed_at IS NULL ORDER BY active_at DESC")
-    else:
-        sql = f"SELECT {COLUMNS} FROM sessions WHERE closed_at IS NULL AND folder = ? ORDER BY active_at DESC LIMIT ?"
-        rows = db.rows(sql, (folder, most))
-    return [Session(*row) for row in rows]
+        return SESSIONS.list(db, "WHERE closed_at IS NULL ORDER BY active_at DESC")
+    return SESSIONS.list(db, "WHERE closed_at IS NULL AND folder = ? ORDER BY active_at DESC LIMIT ?", folder, most)
 
 
 def list_ids(db: Db, folder: str) -> list[str]:
@@ -118,8 +141,7 @@ def list_ids(db: Db, folder: str) -> list[str]:
 @quick
 def list_in_room(db: Db, address: str) -> list[Session]:
     """The live ones of every group, the busiest first."""
-    sql = f"SELECT {COLUMNS} FROM sessions WHERE address = ? AND closed_at IS NULL ORDER BY active_at DESC"
-    return [Session(*row) for row in db.rows(sql, (address,))]
+    return SESSIONS.list(db, "WHERE address = ? AND closed_at IS NULL ORDER BY active_at DESC", address)
 
 
 @quick
@@ -145,7 +167,7 @@ def set_window(db: Db, session_id: str, messages: int | None, chars: int | None)
     db.run("UPDATE sessions SET window_messages = ?, window_chars = ? WHERE id = ?", (messages, chars, session_id))
 
 
-def set_state(db: Db, session_id: str, state: str, now: int) -> None:
+def set_state(db: Db, session_id: str, state: SessionState, now: int) -> None:
     db.run("UPDATE sessions SET state = ?, active_at = ? WHERE id = ?", (state, now, session_id))
 
 

@@ -1,26 +1,40 @@
 """What an agent did, in the order in which it was seen: rows that are never changed. A cursor is (epoch, seq)."""
 
 import json
+from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
 
 from gatepost.store.port import Db
+from gatepost.store.table import Table
 
-COLUMNS = "seq, at, turn_id, kind, data"
 PAGE, MOST_BYTES = 64, 4 * 1024 * 1024  # rows in one statement; of what one call returns, but always one entry
-KINDS = ("user_message", "assistant_message", "tool_call", "permission", "error", "status", "agent_finished")
+
+
+class TimelineKind(StrEnum):
+    USER_MESSAGE = "user_message"
+    ASSISTANT_MESSAGE = "assistant_message"
+    TOOL_CALL = "tool_call"
+    PERMISSION = "permission"
+    ERROR = "error"
+    STATUS = "status"
+    AGENT_FINISHED = "agent_finished"
+    WORKTREE_SETUP = "worktree_setup"
 
 
 class TimelineEntry(Struct, frozen=True):
     seq: int
     at: int
     turn_id: str
-    kind: str
+    kind: TimelineKind
     data: dict[str, Any]
 
 
-def add(db: Db, session_id: str, turn_id: str, kind: str, data: dict[str, Any], now: int) -> int:
+TIMELINE = Table("timeline", TimelineEntry)
+
+
+def add(db: Db, session_id: str, turn_id: str, kind: TimelineKind, data: dict[str, Any], now: int) -> int:
     rows = db.rows(
         "INSERT INTO timeline (session_id, seq, at, turn_id, kind, data)"
         " SELECT ?, COALESCE(MAX(seq), 0) + 1, ?, ?, ?, ? FROM timeline WHERE session_id = ? RETURNING seq",
@@ -31,13 +45,13 @@ def add(db: Db, session_id: str, turn_id: str, kind: str, data: dict[str, Any], 
 
 def list_last(db: Db, session_id: str, limit: int, before: int = 2**62) -> list[TimelineEntry]:
     """The newest before a cursor, oldest first; no more than fit."""
-    sql = f"SELECT {COLUMNS} FROM timeline WHERE session_id = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
+    sql = f"SELECT {TIMELINE.columns} FROM timeline WHERE session_id = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
     return _read_within_limit(db, sql, session_id, before, limit)[::-1]
 
 
 def list_after(db: Db, session_id: str, seq: int, limit: int) -> list[TimelineEntry]:
     """Those after a cursor; no more than fit."""
-    sql = f"SELECT {COLUMNS} FROM timeline WHERE session_id = ? AND seq > ? ORDER BY seq LIMIT ?"
+    sql = f"SELECT {TIMELINE.columns} FROM timeline WHERE session_id = ? AND seq > ? ORDER BY seq LIMIT ?"
     return _read_within_limit(db, sql, session_id, seq, limit)
 
 
@@ -50,7 +64,7 @@ def _read_within_limit(db: Db, sql: str, session_id: str, cursor: int, limit: in
             size += len(row[-1])
             if found and size > MOST_BYTES:
                 return found
-            found.append(_parse_row(row))
+            found.append(TIMELINE.parse(row))
         if len(rows) < wanted:
             break
         cursor = found[-1].seq
@@ -60,8 +74,3 @@ def _read_within_limit(db: Db, sql: str, session_id: str, cursor: int, limit: in
 def get_newest_seq(db: Db, session_id: str) -> int:
     row = db.row("SELECT COALESCE(MAX(seq), 0) FROM timeline WHERE session_id = ?", (session_id,))
     return int(row[0]) if row else 0
-
-
-def _parse_row(row: tuple[Any, ...]) -> TimelineEntry:
-    seq, at, turn_id, kind, data = row
-    return TimelineEntry(seq, at, turn_id, kind, json.loads(data))

@@ -6,11 +6,13 @@ then its sender is told.
 
 from msgspec import Struct
 
+from gatepost.messages.inbound import MessageKind
 from gatepost.store import inbox, message_steps, outbox, sessions, turns
-from gatepost.store.inbox import InboxEntry
+from gatepost.store.inbox import InboxEntry, InboxState
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
-from gatepost.store.turns import Turn
+from gatepost.store.sessions import SessionState
+from gatepost.store.turns import Turn, TurnState
 
 OVERTIME = "its time ran out"
 
@@ -64,16 +66,16 @@ def record_failure(
     """The turn ended badly. None if it is not this attempt's to end. A continuation that the provider never had is
     itself retried."""
     turn = turns.get(db, turn_id)
-    if turn is None or turn.epoch != epoch or turn.ended_at is not None or turn.state == "interrupted":
+    if turn is None or turn.epoch != epoch or turn.ended_at is not None or turn.state == TurnState.INTERRUPTED:
         return None
-    entries = [pair for pair in inbox.list_for_turn(db, turn_id) if pair[0].state == "working"]
+    entries = [pair for pair in inbox.list_for_turn(db, turn_id) if pair[0].state == InboxState.WORKING]
     if turn.begun_at is None:
-        turns.end(db, turn, "failed", cause.reason, "{}", now)
+        turns.end(db, turn, TurnState.FAILED, cause.reason, "{}", now)
         return _retry(db, turn, entries, cause, policy, now)
     for entry, message in entries:
         if not entry.given:
             turns.requeue(db, turn, entry, message, cause.reason, now)
-    if turn.state == "claimed":
+    if turn.state == TurnState.CLAIMED:
         return _postpone(db, turn, turn.attempt - 1, cause, policy, now)
     if cause.keeps_continuation:
         db.run("UPDATE turns SET spared = spared + 1 WHERE id = ?", (turn_id,))
@@ -92,9 +94,9 @@ def record_timeout(db: Db, turn_id: str, epoch: int, now: int) -> TurnFailure | 
         return None
     failed: list[tuple[InboxEntry, Message]] = []
     for entry, message in inbox.list_for_turn(db, turn_id):
-        if entry.state == "working" and (entry.given or turn.begun_at is None):
+        if entry.state == InboxState.WORKING and (entry.given or turn.begun_at is None):
             failed.append((entry, message))
-        elif entry.state == "working":
+        elif entry.state == InboxState.WORKING:
             turns.requeue(db, turn, entry, message, OVERTIME, now)
     return _fail(db, turn, failed, OVERTIME, now)
 
@@ -108,12 +110,16 @@ def record_wake_failure(
     unfinished = turns.find_open(db, session_id)
     if inbox.get_retry_time(db, session_id, now) is not None:
         return None
-    if unfinished is not None and unfinished.state == "interrupted":
+    if unfinished is not None and unfinished.state == TurnState.INTERRUPTED:
         return _postpone(db, unfinished, unfinished.attempt, cause, policy, now)
     if unfinished is not None:  # somebody had it, and is gone without a word
         own = FailureCause(reason=cause.reason, final=cause.final)
         return record_failure(db, unfinished.id, unfinished.epoch, own, policy, now)
-    waiting = [pair for pair in inbox.list_to_project(db, session_id, 0) if pair[0].state in ("queued", "retry")]
+    waiting = [
+        pair
+        for pair in inbox.list_to_project(db, session_id, 0)
+        if pair[0].state in (InboxState.QUEUED, InboxState.RETRY)
+    ]
     return _retry(db, None, waiting, cause, policy, now) if waiting else None
 
 
@@ -136,12 +142,12 @@ def _retry(
     for entry, message in entries:
         tries = entry.tries + int(cause.counts_as_failure)
         if cause.gives_up(entry, tries, policy):
-            inbox.set_state(db, entry.id, "failed", cause.reason, None, now, tries)
+            inbox.set_state(db, entry.id, InboxState.FAILED, cause.reason, None, now, tries)
             failed.append(message.id)
         elif turn is not None and not cause.counts_as_failure and cause.wait is None:
             turns.requeue(db, turn, entry, message, cause.reason, now)
         else:
-            inbox.set_state(db, entry.id, "retry", cause.reason, retry_at, now, tries)
+            inbox.set_state(db, entry.id, InboxState.RETRY, cause.reason, retry_at, now, tries)
     return TurnFailure(turn=turn, retry_at=retry_at if left else None, failed=tuple(failed), reason=cause.reason)
 
 
@@ -159,18 +165,18 @@ def _fail(
     answered, failed = _find_answered(db, turn, entries, cut=finished is None), []
     for entry, message in entries:
         if entry.id in answered or entry.id in (finished or ()):
-            inbox.set_state(db, entry.id, "answered" if spoke else "silent", "", None, now)
+            inbox.set_state(db, entry.id, InboxState.ANSWERED if spoke else InboxState.SILENT, "", None, now)
         else:
-            inbox.set_state(db, entry.id, "failed", reason, None, now)
-            failed += [message.id] if message.kind != "system" else []
-    turns.end(db, turn, "failed", reason, "{}", now)
+            inbox.set_state(db, entry.id, InboxState.FAILED, reason, None, now)
+            failed += [message.id] if message.kind != MessageKind.SYSTEM else []
+    turns.end(db, turn, TurnState.FAILED, reason, "{}", now)
     return TurnFailure(turn=turn, retry_at=None, failed=tuple(failed), reason=reason)
 
 
 def _find_answered(db: Db, turn: Turn, entries: list[tuple[InboxEntry, Message]], *, cut: bool) -> set[int]:
     """The rows that a result names. If each has one, the agent was still at the last: that one is not done with. If it
     was `cut` off it may have been, and half an answer must not pass for a whole one: rather one apology too many."""
-    by_seq = {entry.seq: entry.id for entry, message in entries if message.kind != "system"}
+    by_seq = {entry.seq: entry.id for entry, message in entries if message.kind != MessageKind.SYSTEM}
     named = [seq for seq in outbox.answered_in_turn(db, turn.id) if seq in by_seq]  # by the last word to each
     if cut or len(named) == len(by_seq):
         named = named[:-1]
@@ -182,16 +188,16 @@ def _continue_later(db: Db, turn: Turn, reason: str, now: int, wait: int) -> Tur
     db.run("UPDATE inbox SET next_at = ? WHERE turn_id = ? AND state = 'working'", (now + wait, turn.id))
     kept = OVERTIME if turn.error == OVERTIME else reason  # whatever else happens to it, its time is up
     db.run("UPDATE turns SET state = 'interrupted', error = ?, next_at = ? WHERE id = ?", (kept, now + wait, turn.id))
-    sessions.set_state(db, turn.session_id, "interrupted", now)
+    sessions.set_state(db, turn.session_id, SessionState.INTERRUPTED, now)
     for entry, message in inbox.list_for_turn(db, turn.id):
-        if entry.given and entry.state == "working":
+        if entry.given and entry.state == InboxState.WORKING:
             message_steps.add(db, message.id, entry.id, now, "interrupted", reason)
     return TurnFailure(turn=turn, retry_at=now + wait, reason=reason)
 
 
 def _postpone(db: Db, turn: Turn, attempt: int, cause: FailureCause, policy: TurnRetryPolicy, now: int) -> TurnFailure:
     """The next attempt did not come as far as the provider: it does not count as one, and is tried again later."""
-    given = [pair for pair in inbox.list_for_turn(db, turn.id) if pair[0].state == "working" and pair[0].given]
+    given = [pair for pair in inbox.list_for_turn(db, turn.id) if pair[0].state == InboxState.WORKING and pair[0].given]
     tries = max((entry.tries for entry, _ in given), default=0) + int(cause.counts_as_failure)
     if cause.final or (given and all(cause.gives_up(entry, tries, policy) for entry, _ in given)):
         return _fail(db, turn, given, f"interrupted: {cause.reason}", now)

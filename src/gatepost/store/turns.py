@@ -7,24 +7,41 @@ most once (`store/turn_failures.py`): what it had said stays said, and the next 
 what an old attempt still says under its epoch is not believed.
 """
 
+from enum import StrEnum
 from itertools import takewhile
 
 from msgspec import Struct
 
 from gatepost.core import ids
-from gatepost.store import agents, inbox, message_steps, messages, outbox, provider_handover, sessions, tool_calls
+from gatepost.store import (
+    agents,
+    inbox,
+    message_steps,
+    messages,
+    outbox,
+    provider_handover,
+    sessions,
+    tool_calls,
+    waiting_rows,
+)
+from gatepost.store.inbox import InboxState
 from gatepost.store.messages import Message
 from gatepost.store.port import Db, quick
-
-COLUMNS = (
-    "id, session_id, folder, provider, instance, address, thread, rights, attempt, spared, state, conversation, error,"
-    " usage, next_at, owner, lease_until, epoch, started_at, begun_at, ended_at, said_bytes"
-)
+from gatepost.store.sessions import SessionState
+from gatepost.store.table import Table
 
 GATEWAY_STOPPED = "the gateway was stopped"  # why a turn broke off that is continued after a clean `down`
 MOST_LISTED, LONGEST_LISTED = 100, 2000  # things that a continued turn is told it did, and characters of each
-MOST_MESSAGES, MOST_JOINING = 900, 100  # of one turn, which a frame can name; and that join it at once
+MOST_JOINING = 100  # messages that join a turn at once
 RESTARTED = ":restart"  # how the platform ids of continuation rows after one end
+
+
+class TurnState(StrEnum):
+    CLAIMED = "claimed"
+    BEGUN = "begun"
+    INTERRUPTED = "interrupted"
+    DONE = "done"
+    FAILED = "failed"
 
 
 class Turn(Struct, frozen=True):
@@ -38,7 +55,7 @@ class Turn(Struct, frozen=True):
     rights: str
     attempt: int
     spared: int
-    state: str
+    state: TurnState
     conversation: str
     error: str
     usage: str
@@ -50,6 +67,9 @@ class Turn(Struct, frozen=True):
     begun_at: int | None
     ended_at: int | None
     said_bytes: int = 0  # of its results so far
+
+
+TURNS = Table("turns", Turn)
 
 
 class TurnClaim(Struct, frozen=True):
@@ -64,25 +84,23 @@ class TurnClaim(Struct, frozen=True):
 
 @quick
 def get(db: Db, turn_id: str) -> Turn | None:
-    row = db.row(f"SELECT {COLUMNS} FROM turns WHERE id = ?", (turn_id,))
-    return Turn(*row) if row else None
+    return TURNS.get(db, "WHERE id = ?", turn_id)
 
 
 @quick
 def find_open(db: Db, session_id: str) -> Turn | None:
     """The session's turn that has not ended; there is at most one."""
-    row = db.row(f"SELECT {COLUMNS} FROM turns WHERE session_id = ? AND ended_at IS NULL", (session_id,))
-    return Turn(*row) if row else None
+    return TURNS.get(db, "WHERE session_id = ? AND ended_at IS NULL", session_id)
 
 
 def list_for_session(db: Db, session_id: str, before: int, limit: int) -> list[Turn]:
     """The newest that began before a moment, oldest first."""
-    sql = f"SELECT {COLUMNS} FROM turns WHERE session_id = ? AND started_at < ? ORDER BY started_at DESC LIMIT ?"
-    return [Turn(*row) for row in reversed(db.rows(sql, (session_id, before, limit)))]
+    newest = "WHERE session_id = ? AND started_at < ? ORDER BY started_at DESC LIMIT ?"
+    return TURNS.list(db, newest, session_id, before, limit)[::-1]
 
 
 def list_open(db: Db) -> list[Turn]:
-    return [Turn(*row) for row in db.rows(f"SELECT {COLUMNS} FROM turns WHERE ended_at IS NULL ORDER BY started_at")]
+    return TURNS.list(db, "WHERE ended_at IS NULL ORDER BY started_at")
 
 
 def claim(
@@ -114,117 +132,38 @@ def claim_waiting(
     db: Db, session_id: str, provider: str, owner: str, now: int, lease: int, most: int, *, ready: bool
 ) -> TurnClaim | None:
     """The same for a session that has no open turn, as the caller has seen in this transaction."""
-    waiting = _list_claimable(db, session_id, now, min(most, MOST_MESSAGES))
+    waiting = waiting_rows.list_claimable(db, session_id, now, min(most, waiting_rows.MOST_MESSAGES))
     if not waiting:
         return None
     first = waiting[0]
     batch = list(takewhile(lambda row: row.place == first.place and not row.alone, waiting)) or [first]
-    batch = _limit_to_one_payer(db, first, batch)
-    more = len(batch) < len(waiting) or len(waiting) >= min(most, MOST_MESSAGES)
+    batch = waiting_rows.limit_to_one_payer(db, first, batch)
+    more = len(batch) < len(waiting) or len(waiting) >= min(most, waiting_rows.MOST_MESSAGES)
     at_once = ready and not any(row.text.lstrip().startswith("/") for row in batch)
     until = now + lease
-    made = db.row(
-        "INSERT INTO turns (id, session_id, folder, provider, instance, address, thread, rights, state, next_at, owner,"
-        f" lease_until, started_at, begun_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}",
-        (
-            ids.new("t"),
-            session_id,
-            first.folder,
-            provider,
-            first.instance,
-            first.address,
-            first.thread,
-            first.rights,
-            "begun" if at_once else "claimed",
-            until,
-            owner,
-            until,
-            now,
-            now if at_once else None,
-        ),
+    turn = TURNS.put(
+        db,
+        id=ids.new("t"),
+        session_id=session_id,
+        folder=first.folder,
+        provider=provider,
+        instance=first.instance,
+        address=first.address,
+        thread=first.thread,
+        rights=first.rights,
+        state=TurnState.BEGUN if at_once else TurnState.CLAIMED,
+        next_at=until,
+        owner=owner,
+        lease_until=until,
+        started_at=now,
+        begun_at=now if at_once else None,
     )
-    assert made is not None
-    turn, rows = Turn(*made), [row.id for row in batch]
+    rows = [row.id for row in batch]
     if (told := provider_handover.enqueue_missed(db, turn, now)) is not None:
         rows.append(told)
     _claim_rows(db, turn.id, rows, owner, now, lease, given=at_once)
-    sessions.set_state(db, session_id, "running", now)
+    sessions.set_state(db, session_id, SessionState.RUNNING, now)
     return TurnClaim(turn, tuple(rows), begun=at_once, more=more)
-
-
-_WAITING = (
-    "SELECT i.id, i.folder, i.rights, m.instance, m.address, m.thread, m.text, i.mode, m.kind, m.sender, o.person,"
-    " EXISTS (SELECT 1 FROM budgets WHERE kind = 'user') OR EXISTS (SELECT 1 FROM secrets WHERE user_id IS NOT NULL)"
-)
-
-
-class _WaitingRow(Struct, frozen=True):
-    id: int
-    folder: str
-    rights: str
-    instance: str
-    address: str
-    thread: str
-    text: str
-    mode: str
-    kind: str
-    sender: str
-    behalf: str | None  # who pays for a message that an agent put in
-    personal: int  # whether anybody at all has a secret or a budget of their own
-
-    @property
-    def alone(self) -> bool:
-        """A turn of its own, after whatever runs."""
-        return self.mode == inbox.NEXT
-
-    @property
-    def place(self) -> tuple[str, str, str, str]:
-        return self.rights, self.instance, self.address, self.thread
-
-    @property
-    def account(self) -> tuple[str, str]:
-        """Who wrote it, and who pays for it if that is somebody else; '' for what no person wrote."""
-        return self.sender if self.kind == "chat" else "", self.behalf or ""
-
-
-def _limit_to_one_payer(db: Db, first: _WaitingRow, rows: list[_WaitingRow]) -> list[_WaitingRow]:
-    """Up to where the person changes, if either has a secret or a budget of their own: nobody's message is sent with
-    another's key or booked on them."""
-    people = {name for row in (first, *rows) for name in row.account if name}
-    if not first.personal or all(row.account == first.account for row in rows):
-        return rows
-    own = _find_personal(db, people)
-    return list(
-        takewhile(lambda row: row.account == first.account or own.isdisjoint(first.account + row.account), rows)
-    )
-
-
-def _find_personal(db: Db, people: set[str]) -> set[str]:
-    """Those of these people who have a secret or a budget of their own."""
-    marks = ", ".join("?" * len(people))
-    rows = db.rows(
-        f"SELECT user_id FROM secrets WHERE user_id IN ({marks})"
-        f" UNION SELECT name FROM budgets WHERE kind = 'user' AND name IN ({marks})",
-        (*people, *people),
-    )
-    return {str(row[0]) for row in rows}
-
-
-def _list_claimable(db: Db, session_id: str, now: int, most: int, joining: str = "") -> list[_WaitingRow]:
-    """`joining`: the turn that they would join; one that has too many messages is joined by none."""
-    room = " AND (SELECT COUNT(*) FROM inbox own WHERE own.turn_id = ?) <= ?" if joining else ""
-    rows = db.rows(
-        f"{_WAITING}, i.state, i.next_at FROM inbox i JOIN messages m ON m.id = i.message_id"
-        " LEFT JOIN origins o ON o.message_id = m.id AND o.ordinal = 0"
-        f" WHERE i.session_id = ? AND i.{inbox.OPEN} AND i.state IN ('queued', 'retry'){room} ORDER BY i.seq LIMIT ?",
-        (session_id, *((joining, MOST_MESSAGES - most) if joining else ()), most),
-    )
-    ready: list[_WaitingRow] = []
-    for *row, state, next_at in rows:
-        if state == "retry" and next_at > now:
-            break
-        ready.append(_WaitingRow(*row))
-    return ready
 
 
 def _claim_interrupted(db: Db, turn: Turn, owner: str, now: int, lease: int, begun: frozenset[int]) -> TurnClaim | None:
@@ -233,7 +172,7 @@ def _claim_interrupted(db: Db, turn: Turn, owner: str, now: int, lease: int, beg
 
     The runner's word on `begun` is believed for rows of this turn alone: what is not given here was given back when the
     turn broke, and is claimed like any other message."""
-    if turn.state != "interrupted" or turn.next_at > now:
+    if turn.state != TurnState.INTERRUPTED or turn.next_at > now:
         return None
     db.run(
         "UPDATE turns SET state = 'claimed', attempt = attempt + 1, epoch = epoch + 1, owner = ?, lease_until = ?,"
@@ -244,10 +183,10 @@ def _claim_interrupted(db: Db, turn: Turn, owner: str, now: int, lease: int, beg
     batch = [
         entry.id
         for entry, _ in inbox.list_for_turn(db, turn.id)
-        if entry.state == "working" and (not entry.given or not turn.conversation or entry.id in begun)
+        if entry.state == InboxState.WORKING and (not entry.given or not turn.conversation or entry.id in begun)
     ]
     _claim_rows(db, turn.id, batch, owner, now, lease)
-    sessions.set_state(db, turn.session_id, "running", now)
+    sessions.set_state(db, turn.session_id, SessionState.RUNNING, now)
     claimed = get(db, turn.id)
     assert claimed is not None
     return TurnClaim(claimed, tuple(batch), continued=True)
@@ -290,32 +229,21 @@ def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int
     """Follow-ups that arrived meanwhile and may join the running turn: same room, thread and rights class, and of the
     same person where it matters whose they are."""
     turn = get(db, turn_id)
-    if turn is None or turn.epoch != epoch or turn.state not in ("claimed", "begun"):
+    if turn is None or turn.epoch != epoch or turn.state not in (TurnState.CLAIMED, TurnState.BEGUN):
         return None
     if turn.attempt > 1:  # it has used up its continuation: who came later would have none
         return None
     own = (turn.rights, turn.instance, turn.address, turn.thread)
-    waiting = _list_claimable(db, turn.session_id, now, min(most, MOST_JOINING), turn_id)
+    waiting = waiting_rows.list_claimable(db, turn.session_id, now, min(most, MOST_JOINING), turn_id)
     joining = list(takewhile(lambda row: row.place == own and not row.alone, waiting))
     if joining and joining[0].personal:
-        first = _find_first(db, turn_id)
-        joining = _limit_to_one_payer(db, first, joining) if first is not None else []
+        first = waiting_rows.find_first(db, turn_id)
+        joining = waiting_rows.limit_to_one_payer(db, first, joining) if first is not None else []
     if not joining:
         return None
     batch = [row.id for row in joining]
     _claim_rows(db, turn_id, batch, turn.owner, now, lease)
     return TurnClaim(turn, tuple(batch))
-
-
-def _find_first(db: Db, turn_id: str) -> _WaitingRow | None:
-    """The message that says who pays for a turn; the gateway's own words say nothing."""
-    rows = db.rows(
-        f"{_WAITING} FROM inbox i JOIN messages m ON m.id = i.message_id"
-        " LEFT JOIN origins o ON o.message_id = m.id AND o.ordinal = 0"
-        " WHERE i.turn_id = ? ORDER BY CASE WHEN m.kind = 'chat' OR o.person <> '' THEN 0 ELSE 1 END, i.seq LIMIT 1",
-        (turn_id,),
-    )
-    return _WaitingRow(*rows[0]) if rows else None
 
 
 def _claim_rows(
@@ -395,24 +323,23 @@ def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int) -> bool:
     entries = inbox.list_for_turn(db, turn_id)
     inbox.mark_context_shown(db, turn.session_id, max(entry.seq for entry, _ in entries))
     for entry, message in entries:
-        if entry.state != "working":
+        if entry.state != InboxState.WORKING:
             continue
         if entry.given:
-            inbox.set_state(
-                db, entry.id, "answered" if spoke else "silent", "" if spoke else "the agent chose silence", None, now
-            )
+            state, reason = (InboxState.ANSWERED, "") if spoke else (InboxState.SILENT, "the agent chose silence")
+            inbox.set_state(db, entry.id, state, reason, None, now)
         else:  # claimed as a follow-up, and the turn ended before the provider had it
             requeue(db, turn, entry, message, "the turn ended before it was its turn", now)
-    end(db, turn, "done", "", usage, now)
+    end(db, turn, TurnState.DONE, "", usage, now)
     return True
 
 
 def requeue(db: Db, turn: Turn, entry: inbox.InboxEntry, message: Message, reason: str, now: int) -> None:
     """To the queue, as if no turn had taken it. What lists a turn's doings means nothing without that turn."""
     if (message.platform_id or "").startswith(_continuation_prefix(turn)):
-        inbox.set_state(db, entry.id, "cancelled", reason, None, now)
+        inbox.set_state(db, entry.id, InboxState.CANCELLED, reason, None, now)
         return
-    inbox.set_state(db, entry.id, "queued", reason, now, now)
+    inbox.set_state(db, entry.id, InboxState.QUEUED, reason, now, now)
     db.run("UPDATE inbox SET turn_id = NULL WHERE id = ?", (entry.id,))
 
 
@@ -423,18 +350,18 @@ def cancel(db: Db, turn_id: str, reason: str, now: int) -> bool:
         return False
     outbox.cancel_results(db, turn_id, reason, now)
     for entry, _ in inbox.list_for_turn(db, turn_id):
-        if entry.state == "working":
-            inbox.set_state(db, entry.id, "cancelled", reason, None, now)
-    end(db, turn, "failed", reason, "{}", now)
-    sessions.set_state(db, turn.session_id, "idle", now)  # as asked: nothing is wrong with it
+        if entry.state == InboxState.WORKING:
+            inbox.set_state(db, entry.id, InboxState.CANCELLED, reason, None, now)
+    end(db, turn, TurnState.FAILED, reason, "{}", now)
+    sessions.set_state(db, turn.session_id, SessionState.IDLE, now)  # as asked: nothing is wrong with it
     return True
 
 
-def end(db: Db, turn: Turn, state: str, error: str, usage: str, now: int) -> None:
+def end(db: Db, turn: Turn, state: TurnState, error: str, usage: str, now: int) -> None:
     db.run(
         "UPDATE turns SET state = ?, error = ?, usage = ?, ended_at = ?, next_at = ? WHERE id = ?",
         (state, error, usage, now, now, turn.id),
     )
     tool_calls.remove_for_turn(db, turn.id)
-    sessions.set_state(db, turn.session_id, "idle" if state == "done" else "error", now)
+    sessions.set_state(db, turn.session_id, SessionState.IDLE if state == TurnState.DONE else SessionState.ERROR, now)
     agents.record_turn_end(db, turn, state, error, now)

@@ -1,8 +1,16 @@
 """People, as identities on a platform, with their roles and memberships."""
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 from gatepost.store.port import Db, quick
+from gatepost.store.table import Table
+
+
+class UserRole(StrEnum):
+    OWNER = "owner"
+    ADMIN = "admin"
 
 
 class User(Struct, frozen=True):
@@ -11,28 +19,28 @@ class User(Struct, frozen=True):
     created_at: int
 
 
+USERS = Table("users", User)
+
+
 class SenderRoles(Struct, frozen=True):
     """What is known of a sender: whether they are known, and what they are where."""
 
     known: bool
-    roles: tuple[tuple[str, str], ...] = ()  # (role, folder), '' is everywhere
+    roles: tuple[tuple[UserRole, str], ...] = ()  # (role, folder), '' is everywhere
     member_of: tuple[str, ...] = ()
 
 
 def add(db: Db, user_id: str, name: str, now: int) -> None:
-    db.run(
-        "INSERT INTO users (id, name, created_at) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING", (user_id, name, now)
-    )
+    USERS.insert(db, "ON CONFLICT (id) DO NOTHING", id=user_id, name=name, created_at=now)
 
 
 @quick
 def get(db: Db, user_id: str) -> User | None:
-    row = db.row("SELECT id, name, created_at FROM users WHERE id = ?", (user_id,))
-    return User(*row) if row else None
+    return USERS.get(db, "WHERE id = ?", user_id)
 
 
 def list_all(db: Db) -> list[User]:
-    return [User(*row) for row in db.rows("SELECT id, name, created_at FROM users ORDER BY id")]
+    return USERS.list(db, "ORDER BY id")
 
 
 @quick
@@ -46,11 +54,11 @@ def get_roles(db: Db, user_id: str) -> SenderRoles:
     )
     if not rows:
         return SenderRoles(known=False)
-    roles = tuple((what, where) for what, where in rows if what not in ("user", "member"))
+    roles = tuple((UserRole(what), where) for what, where in rows if what not in ("user", "member"))
     return SenderRoles(True, roles, tuple(where for what, where in rows if what == "member"))
 
 
-def add_role(db: Db, user_id: str, role: str, folder: str, by: str, now: int) -> bool:
+def add_role(db: Db, user_id: str, role: UserRole, folder: str, by: str, now: int) -> bool:
     """False if they had it."""
     return bool(
         db.run(

@@ -2,16 +2,28 @@
 under way; a daemon that was killed meanwhile leaves them to the next one."""
 
 import json
-from typing import Any
+from enum import StrEnum
 
 from msgspec import Struct
 
 from gatepost.store.port import Db
+from gatepost.store.table import Table
 
-COLUMNS = (
-    "project, slug, folder, source, branch, base, base_commit, state, setup, teardown, setup_state, setup_output,"
-    " created_at, archived_at"
-)
+
+class WorktreeState(StrEnum):
+    MAKING = "making"
+    READY = "ready"
+    ENDING = "ending"
+    ARCHIVED = "archived"
+
+
+class SetupState(StrEnum):
+    NONE = "none"
+    UNREADABLE = "unreadable"  # nobody knows what it is
+    UNTRUSTED = "untrusted"
+    TRUSTED = "trusted"  # and to be run
+    DONE = "done"
+    FAILED = "failed"
 
 
 class Worktree(Struct, frozen=True):
@@ -22,10 +34,10 @@ class Worktree(Struct, frozen=True):
     branch: str
     base: str
     base_commit: str
-    state: str  # making | ready | ending | archived
+    state: WorktreeState
     setup: tuple[str, ...]
     teardown: tuple[str, ...]
-    setup_state: str  # none | unreadable | untrusted | trusted (and to be run) | done | failed
+    setup_state: SetupState
     setup_output: str  # before it was run: what is wrong with the file it is in
     created_at: int
     archived_at: int | None
@@ -35,21 +47,24 @@ class Worktree(Struct, frozen=True):
         return f"{self.project}/{self.slug}"
 
 
-def _parse_row(row: tuple[Any, ...]) -> Worktree:
-    read = list(row)
-    read[8:10] = (tuple(json.loads(each)) for each in row[8:10])
-    return Worktree(*read)
+WORKTREES = Table("worktrees", Worktree)
 
 
 def claim_name(db: Db, project: str, slug: str, folder: str, source: str, base: str, now: int) -> bool:
     """Take a name. False if it is taken, or was: what was saved of an archived one bears it."""
-    return bool(
-        db.run(
-            "INSERT INTO worktrees (project, slug, folder, source, branch, base, state, created_at)"
-            " VALUES (?, ?, ?, ?, '', ?, 'making', ?) ON CONFLICT (project, slug) DO NOTHING",
-            (project, slug, folder, source, base, now),
-        )
+    row = WORKTREES.insert(
+        db,
+        "ON CONFLICT (project, slug) DO NOTHING RETURNING slug",
+        project=project,
+        slug=slug,
+        folder=folder,
+        source=source,
+        branch="",
+        base=base,
+        state=WorktreeState.MAKING,
+        created_at=now,
     )
+    return row is not None
 
 
 def set_ready(
@@ -61,7 +76,7 @@ def set_ready(
     base_commit: str,
     setup: tuple[str, ...],
     teardown: tuple[str, ...],
-    setup_state: str,
+    setup_state: SetupState,
 ) -> None:
     db.run(
         "UPDATE worktrees SET state = 'ready', branch = ?, base = ?, base_commit = ?, setup = ?, teardown = ?,"
@@ -76,17 +91,16 @@ def remove(db: Db, project: str, slug: str) -> None:
 
 
 def get(db: Db, project: str, slug: str) -> Worktree | None:
-    row = db.row(f"SELECT {COLUMNS} FROM worktrees WHERE project = ? AND slug = ?", (project, slug))
-    return _parse_row(row) if row else None
+    return WORKTREES.get(db, "WHERE project = ? AND slug = ?", project, slug)
 
 
 def list_all(db: Db, *, archived: bool = False) -> list[Worktree]:
-    rows = db.rows(f"SELECT {COLUMNS} FROM worktrees ORDER BY created_at DESC, project, slug")
-    return [each for each in map(_parse_row, rows) if archived or each.state != "archived"]
+    found = WORKTREES.list(db, "ORDER BY created_at DESC, project, slug")
+    return [each for each in found if archived or each.state != WorktreeState.ARCHIVED]
 
 
-def set_state(db: Db, project: str, slug: str, state: str, now: int) -> None:
-    archived_at = now if state == "archived" else None
+def set_state(db: Db, project: str, slug: str, state: WorktreeState, now: int) -> None:
+    archived_at = now if state == WorktreeState.ARCHIVED else None
     db.run(
         "UPDATE worktrees SET state = ?, archived_at = ? WHERE project = ? AND slug = ?",
         (state, archived_at, project, slug),
@@ -97,7 +111,7 @@ def set_branch(db: Db, project: str, slug: str, branch: str) -> None:
     db.run("UPDATE worktrees SET branch = ? WHERE project = ? AND slug = ?", (branch, project, slug))
 
 
-def set_setup(db: Db, project: str, slug: str, state: str, output: str) -> None:
+def set_setup(db: Db, project: str, slug: str, state: SetupState, output: str) -> None:
     db.run(
         "UPDATE worktrees SET setup_state = ?, setup_output = ? WHERE project = ? AND slug = ?",
         (state, output, project, slug),

@@ -21,11 +21,13 @@ from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch, ToolAnswer, ToolDeps
+from gatepost.messages.inbound import Direction
 from gatepost.messages.outbound import Feature
 from gatepost.store import audit, groups, inbox, messages, rooms, sessions, turns
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db, Store
-from gatepost.store.sessions import Session
+from gatepost.store.rooms import RoomPolicy
+from gatepost.store.sessions import Session, SessionMode
 from gatepost.store.turns import Turn
 from gatepost.testing.channel import FakeChannel
 from gatepost.tools.contract import TOOLS, Tool
@@ -54,7 +56,7 @@ class GateAgent:
         *,
         features: frozenset[Feature] | None = None,
         max_text: int = 0,
-        mode: str = "per-thread",
+        mode: SessionMode = SessionMode.PER_THREAD,
         tools: Registry[Tool] = TOOLS,
         rules: tuple[GrantRule, ...] = (),
         clock: Clock | None = None,
@@ -110,9 +112,9 @@ class GateAgent:
         return [(action, verdict) for _, _, _, action, verdict, _ in reversed(rows)]
 
 
-def _make_session(db: Db, folder: str, mode: str, now: int) -> Session:
+def _make_session(db: Db, folder: str, mode: SessionMode, now: int) -> Session:
     groups.add(db, folder, folder.rpartition("/")[2], "scripted", now)
-    rooms.add(db, PLATFORM, ROOM, "the room", False, "public", now)
+    rooms.add(db, PLATFORM, ROOM, "the room", False, RoomPolicy.PUBLIC, now)
     return sessions.find_or_add(db, mode, folder, PLATFORM, ROOM, "", now)
 
 
@@ -123,9 +125,8 @@ def _receive(db: Db, session: Session, text: str, platform_id: str, now: int) ->
             instance=session.instance,
             address=session.address,
             thread=session.thread,
-            direction="in",
+            direction=Direction.IN,
             platform_id=platform_id,
-            kind="chat",
             sender=f"{PLATFORM}:user/1",
             sender_name="Ada",
             text=text,

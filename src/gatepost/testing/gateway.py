@@ -20,6 +20,7 @@ from gatepost.core.clock import Clock, SystemClock
 from gatepost.core.home import Home
 from gatepost.store import ledger, rooms
 from gatepost.store.ledger import LedgerStatus
+from gatepost.store.rooms import RoomPolicy
 
 QUICK: Mapping[str, Any] = {
     "sandbox.kind": "process",
@@ -56,7 +57,7 @@ def _load_once(home: Home) -> None:
 
 async def open_room(gateway: Gateway, instance: str, address: str) -> None:
     """A room in which anybody may speak, as an operator would have declared it."""
-    await gateway.store.write(rooms.add, instance, address, address, False, "public", gateway.clock.now())
+    await gateway.store.write(rooms.add, instance, address, address, False, RoomPolicy.PUBLIC, gateway.clock.now())
 
 
 async def wait_until_settled(gateway: Gateway, timeout: float = 20.0) -> LedgerStatus:

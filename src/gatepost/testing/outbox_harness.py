@@ -16,11 +16,12 @@ from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.delivery_loop import DeliveryLoop
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
-from gatepost.messages.outbound import OutboundFile
+from gatepost.messages.outbound import Op, OutboundFile
 from gatepost.store import groups, inbox, outbox, sessions
-from gatepost.store.outbox import NewEffect, OutboxEffect
+from gatepost.store.inbox import InboxMode
+from gatepost.store.outbox import EffectOrigin, NewEffect, OutboxEffect
 from gatepost.store.port import Db, Store
-from gatepost.store.sessions import Session
+from gatepost.store.sessions import Session, SessionMode
 from gatepost.testing.clock import FixedClock
 
 ROOM = "fake:room/1"
@@ -64,7 +65,7 @@ class OutboxHarness:
         *,
         instance: str = "fake",
         address: str = ROOM,
-        origin: str = "tool",
+        origin: EffectOrigin = EffectOrigin.TOOL,
         session: Session | None = None,
         reply_to_id: int | None = None,
         files: tuple[OutboundFile, ...] = (),
@@ -86,7 +87,13 @@ class OutboxHarness:
         return effects
 
     async def do(
-        self, key: str, op: str, target_id: int | None, payload: dict[str, Any], *, origin: str = "tool"
+        self,
+        key: str,
+        op: Op,
+        target_id: int | None,
+        payload: dict[str, Any],
+        *,
+        origin: EffectOrigin = EffectOrigin.TOOL,
     ) -> OutboxEffect:
         """Any other operation, in the main room."""
         new = NewEffect(
@@ -123,11 +130,11 @@ class OutboxHarness:
     async def session(self, folder: str = "home") -> Session:
         def make(db: Db, now: int) -> Session:
             groups.add(db, folder, folder, "", now)
-            return sessions.find_or_add(db, "per-thread", folder, "fake", ROOM, "", now)
+            return sessions.find_or_add(db, SessionMode.PER_THREAD, folder, "fake", ROOM, "", now)
 
         return await self.store.write(make, self.clock.now())
 
     async def told(self, session: Session) -> list[dict[str, Any]]:
         """What the agent will read as context at its next turn."""
         pairs = await self.store.read(inbox.list_to_project, session.id, 50)
-        return [message.content for entry, message in pairs if entry.mode == "observe"]
+        return [message.content for entry, message in pairs if entry.mode == InboxMode.OBSERVE]

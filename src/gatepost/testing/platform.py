@@ -24,6 +24,7 @@ from gatepost.channels.contract import ChannelDeps, Receive
 from gatepost.core.errors import Unavailable
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Feature, Outbound
+from gatepost.store.rooms import RoomPolicy
 
 LARGEST = 1024 * 1024
 FEATURES = frozenset({Feature.LOOKUP})
@@ -290,4 +291,4 @@ def lossy_channel(path: str) -> type:
     from gatepost.channels.contract import channel
 
     cls: type = type("Lossy", (LossyChannel,), {"path": path})
-    return channel("lossy", features=FEATURES, always=True, policy="public")(cls)
+    return channel("lossy", features=FEATURES, always=True, policy=RoomPolicy.PUBLIC)(cls)

@@ -13,11 +13,12 @@ from gatepost.access.tree_scope import TreeScope, may_act_on
 from gatepost.core.bounds import LISTED, fitting, shortened, size_of
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound, Refused
+from gatepost.messages.inbound import Direction
 from gatepost.messages.text import clean
 from gatepost.store import audit, budgets, inbox, messages, origins, sessions, turns
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session
+from gatepost.store.sessions import Session, SessionMode, SessionState
 from gatepost.tools.contract import Body, ToolCall, tool
 
 LONGEST = 100_000
@@ -34,8 +35,8 @@ class SessionSummary(Struct, frozen=True, kw_only=True):
     title: str
     room: str
     topic: str
-    mode: str
-    state: str
+    mode: SessionMode
+    state: SessionState
     active_at: str
     own: bool  # this very one
 
@@ -160,7 +161,9 @@ def _messages(db: Db, session: Session, before: int, most: int) -> tuple[list[tu
         said = SessionEntry(
             at=_render_time(message.at),
             kind=message.kind,
-            who=f"agent:{message.folder}" if message.direction == "out" else message.sender_name or message.sender,
+            who=f"agent:{message.folder}"
+            if message.direction == Direction.OUT
+            else message.sender_name or message.sender,
             text=message.text,
             seq=seq,
         )
@@ -263,7 +266,9 @@ async def inject_message(
         session = (
             same[0]
             if same
-            else sessions.find_or_add(db, "per-thread", own, place.instance, place.address, place.thread, call.now)
+            else sessions.find_or_add(
+                db, SessionMode.PER_THREAD, own, place.instance, place.address, place.thread, call.now
+            )
         )
         payer = next((each.person for each in chain.origins if each.person), "")
         if any(each.spent >= each.limit > 0 for each in budgets.list_applicable(db, session.folder, payer, call.now)):
@@ -274,8 +279,7 @@ async def inject_message(
             instance=session.instance,
             address=session.address,
             thread=session.thread,
-            direction="in",
-            kind="chat",
+            direction=Direction.IN,
             sender=f"agent:{own}",
             sender_name=name,
             text=text,

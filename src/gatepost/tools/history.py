@@ -23,10 +23,11 @@ from gatepost.flow.sessions.sandbox_plan import TIMEZONE
 from gatepost.inside.prompt import escape
 from gatepost.messages import address as addresses
 from gatepost.messages.address import Address
-from gatepost.messages.inbound import Inbound
+from gatepost.messages.inbound import Direction, Inbound
 from gatepost.messages.text import clean
 from gatepost.store import groups, messages, room_history, routes
 from gatepost.store.messages import NewMessage
+from gatepost.store.outbox import EffectState
 from gatepost.store.port import Db
 from gatepost.store.room_history import Cursor, RoomHistoryEntry
 from gatepost.store.routes import Route
@@ -223,7 +224,7 @@ def _cursor(db: Db, place: ReachableRoom, before: int | str | None) -> Cursor:
     if before is None or before == "":
         return Cursor()
     if isinstance(before, str) and not _NUMBER.match(before):
-        known = [messages.find(db, place.instance, place.address, way, before) for way in ("in", "out")]
+        known = [messages.find(db, place.instance, place.address, way, before) for way in Direction]
         message = next((each for each in known if each is not None), None)
         return Cursor(message.at, message.id) if message else Cursor(parse_time(before, "before"))
     message = messages.get(db, int(before))
@@ -241,8 +242,8 @@ def _render_message(seen: RoomHistoryEntry, call: ToolCall) -> HistoryMessage:
         at=iso(message.at) or "",
         sender=message.sender,
         sender_name=message.sender_name,
-        from_me=message.direction == "out" and message.folder == call.caller.folder,
-        from_agent=message.direction == "out" or message.sender.startswith("agent:"),
+        from_me=message.direction == Direction.OUT and message.folder == call.caller.folder,
+        from_agent=message.direction == Direction.OUT or message.sender.startswith("agent:"),
         topic=message.thread,
         verb=message.verb,
         text=message.text,
@@ -254,16 +255,16 @@ def _render_message(seen: RoomHistoryEntry, call: ToolCall) -> HistoryMessage:
 def _line(seen: RoomHistoryEntry, zone: ZoneInfo, call: ToolCall) -> str:
     """As the agent is shown messages in a turn. What people never got is left out."""
     message = seen.message
-    if message.direction == "out" and seen.state == "failed":
+    if message.direction == Direction.OUT and seen.state == EffectState.FAILED:
         return ""
     ours = "you" if message.folder == call.caller.folder else f"agent:{message.folder}" if message.folder else "bot"
-    sender = ours if message.direction == "out" else message.sender_name or message.sender
+    sender = ours if message.direction == Direction.OUT else message.sender_name or message.sender
     values = {
         "id": str(seen.seq or ""),
         "sender": sender,
         "time": f"{datetime.fromtimestamp(message.at / SECOND, zone):%Y-%m-%d %H:%M}",
         "topic": message.thread,
-        "verb": message.verb if message.direction == "in" and message.verb != "message" else "",
+        "verb": message.verb if message.direction == Direction.IN and message.verb != "message" else "",
     }
     head = "".join(f' {name}="{escape(" ".join(value.split()))}"' for name, value in values.items() if value)
     return f"<message{head}>{escape(message.text)}</message>"
@@ -307,7 +308,7 @@ def _add_messages(db: Db, news: list[NewMessage], folder: str, now: int) -> int:
 
 
 def _is_for(db: Db, folder: str, rows: list[Route], where: Address, new: NewMessage) -> bool:
-    if folder == ROOT_FOLDER or new.direction == "out":
+    if folder == ROOT_FOLDER or new.direction == Direction.OUT:
         return True
     facts = routing.make_match_input(
         new.instance, where, sender=new.sender, verb=new.verb, text=new.text, thread=new.thread
@@ -324,10 +325,9 @@ def _make_message(place: ReachableRoom, inbound: Inbound, now: int) -> NewMessag
         instance=place.instance,
         address=place.address,
         thread=clean(inbound.thread),
-        direction="out" if ours else "in",
+        direction=Direction.OUT if ours else Direction.IN,
         platform_id=clean(inbound.platform_id),
         event=clean(inbound.event),
-        kind="chat",
         verb="send" if ours else inbound.verb.value,
         sender=clean(inbound.sender),
         sender_name=name,

@@ -14,6 +14,7 @@ from gatepost.messages import address as addresses
 from gatepost.store import groups, room_history, routes, users
 from gatepost.store.port import Db
 from gatepost.store.room_history import RoomFailures
+from gatepost.store.users import UserRole
 from gatepost.tools.contract import ToolCall, tool
 from gatepost.tools.lookup_helpers import (
     MOST,
@@ -109,7 +110,7 @@ def _render_failure(each: RoomFailures) -> RoutingFailure:
 class PersonRole(Struct, frozen=True):
     """`folder`: '' is everywhere."""
 
-    role: str
+    role: UserRole
     folder: str
 
 

@@ -6,9 +6,10 @@ from msgspec import Meta
 
 from gatepost.access.tiers import Tier
 from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
+from gatepost.messages.inbound import MessageKind
 from gatepost.messages.outbound import Op, OutboundFile
 from gatepost.store import inbox
-from gatepost.store.outbox import OutboxEffect
+from gatepost.store.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.tools import outbox_effects, outgoing_files
 from gatepost.tools.contract import Body, ToolCall, tool
@@ -110,7 +111,7 @@ def _add_message(
     reply_to_id, in_reply_to = answers or (None, None)
     new = OutgoingMessage(
         key=call.key,
-        origin="tool",
+        origin=EffectOrigin.TOOL,
         instance=place.instance,
         address=place.address,
         thread=place.thread,
@@ -134,6 +135,6 @@ def _find_replied(db: Db, call: ToolCall, named: int | str | None) -> tuple[int,
     if call.turn is None or (call.turn.instance, call.turn.address) != (call.place.instance, call.place.address):
         return None
     for entry, message in reversed(inbox.list_for_turn(db, call.turn.id)):
-        if message.platform_id and message.kind == "chat":
+        if message.platform_id and message.kind == MessageKind.CHAT:
             return message.id, entry.seq
     return None

@@ -13,12 +13,14 @@ from msgspec import Meta
 from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable
 from gatepost.flow.delivery import content_fallback
 from gatepost.flow.delivery.outgoing_messages import MOST_RESULTS, ChannelInstances
+from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import MESSAGES, Op, OutboundFile
 from gatepost.messages.text import clean
 from gatepost.store import messages, outbox, turns
 from gatepost.store.messages import Message
-from gatepost.store.outbox import NewEffect, OutboxEffect
+from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
 from gatepost.store.port import Db
+from gatepost.store.turns import TurnState
 from gatepost.tools.contract import ReachableRoom, ToolCall
 
 LONGEST_TEXT = 100_000  # characters; more is a file
@@ -43,7 +45,7 @@ async def commit_effects(call: ToolCall, effects: Callable[[Db], Sequence[Outbox
     def both(db: Db) -> SendReceipt:
         _check_room(db, call)
         first = effects(db)[0]
-        known = messages.get(db, first.message_id) if first.state == "sent" else None
+        known = messages.get(db, first.message_id) if first.state == EffectState.SENT else None
         return SendReceipt(True, first.seq, known.platform_id if known else None)
 
     return await call.write_to_room(both)
@@ -54,7 +56,7 @@ def _check_room(db: Db, call: ToolCall) -> None:
     session_id, turn = call.caller.session_id, call.turn
     if session_id is None:
         return
-    if turn is not None and (now := turns.get(db, turn.id)) is not None and now.state == "failed":
+    if turn is not None and (now := turns.get(db, turn.id)) is not None and now.state == TurnState.FAILED:
         raise Refused(call.caller.folder, call.tool, call.place.address, "the turn was ended before this call")
     most = call.around.config[MOST_RESULTS]
     if outbox.count_by_tools(db, session_id, turn.id if turn else None) >= most:
@@ -83,8 +85,8 @@ def add_effect(
         db,
         NewEffect(
             key=call.key,
-            op=op.value,
-            origin="tool",
+            op=op,
+            origin=EffectOrigin.TOOL,
             instance=place.instance,
             address=place.address,
             thread=thread,
@@ -162,7 +164,7 @@ def find_source(db: Db, call: ToolCall, named: int | str) -> Message:
 
 
 def _check_written(found: Message, named: int | str, field: str) -> Message:
-    if found.direction == "in" and found.kind != "chat":
+    if found.direction == Direction.IN and found.kind != MessageKind.CHAT:
         raise Invalid(field, f"{named} was not written in the room, so nothing can be done with it there")
     return found
 
@@ -175,7 +177,7 @@ def find_message_in(db: Db, call: ToolCall, named: int | str, field: str, room: 
         raise NotFound("message", str(named)[:80], "use the number that stands with the message")
     if not any((found.instance, found.address) == (place.instance, place.address) for place in places):
         raise Invalid(field, f"message {named} is not in this room; name its room in {room}")
-    if found.direction == "out" and found.verb not in MESSAGES:
+    if found.direction == Direction.OUT and found.verb not in MESSAGES:
         raise Invalid(field, f"{named} is the number of a {found.verb}, not of a message")
     return found
 
@@ -183,10 +185,10 @@ def find_message_in(db: Db, call: ToolCall, named: int | str, field: str, room: 
 def _find_by_ref(db: Db, call: ToolCall, named: int | str, places: Sequence[ReachableRoom]) -> Message | None:
     seq, session_id = parse_seq(named), call.caller.session_id
     found = messages.find_by_seq(db, session_id, seq) if session_id is not None and seq is not None else None
-    if found is not None and found.direction == "out" and found.verb == Op.EDIT:
+    if found is not None and found.direction == Direction.OUT and found.verb == Op.EDIT:
         return messages.get(db, int(found.content["target_id"]))  # an edit's number is as good as that of its message
     for place in places:
-        for direction in ("in", "out"):
+        for direction in Direction:
             found = found or messages.find(db, place.instance, place.address, direction, str(named))
     return found
 
@@ -194,6 +196,6 @@ def _find_by_ref(db: Db, call: ToolCall, named: int | str, places: Sequence[Reac
 def find_own_message(db: Db, call: ToolCall, named: int | str) -> Message:
     """A message of the group itself: what others said is theirs, and the platform's moderators'."""
     found = find_message(db, call, named, "targetId")
-    if found.direction != "out" or found.folder != call.caller.folder:
+    if found.direction != Direction.OUT or found.folder != call.caller.folder:
         raise Refused(call.caller.folder, call.tool, f"message {named}", "only your own messages")
     return found

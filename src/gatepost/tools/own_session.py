@@ -15,7 +15,8 @@ from gatepost.core.untrusted_files import open_untrusted
 from gatepost.messages.text import clean
 from gatepost.store import sessions, turns
 from gatepost.store.port import Db
-from gatepost.store.turns import Turn
+from gatepost.store.sessions import SessionMode, SessionState
+from gatepost.store.turns import Turn, TurnState
 from gatepost.tools.contract import Body, ToolCall, tool
 
 WORK = "work.md"
@@ -41,8 +42,8 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
     tier: int
     provider: str
     title: str
-    state: str
-    mode: str  # per-thread, shared or agent-shared
+    state: SessionState
+    mode: SessionMode
     seq: int  # the newest number of this session
     turn: str | None
     attempt: int
@@ -55,7 +56,7 @@ class RecentTurn(Struct, frozen=True, kw_only=True):
     """A turn of the session."""
 
     turn: str
-    state: str
+    state: TurnState
     provider: str
     started_at: str
     ended_at: str | None
@@ -113,7 +114,7 @@ async def inspect_session(
         seq=session.seq,
         turn=turn.id if turn else None,
         attempt=turn.attempt if turn else 0,
-        room=(turn or session).address if session.mode == "agent-shared" else None,
+        room=(turn or session).address if session.mode == SessionMode.AGENT_SHARED else None,
     )
 
 
@@ -140,7 +141,7 @@ def _facts(db: Db, call: ToolCall, topic: str | None, limit: int | None) -> Sess
         seq=session.next_seq - 1,
         turn=turn.id if turn else None,
         attempt=turn.attempt if turn else 0,
-        room=session.address if session.mode == "agent-shared" else None,
+        room=session.address if session.mode == SessionMode.AGENT_SHARED else None,
         topic=session.thread,
         recent=[_recent(each) for each in recent] if recent is not None else None,
     )

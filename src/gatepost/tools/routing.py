@@ -15,6 +15,7 @@ from gatepost.flow.intake import route_targets, routing
 from gatepost.store import groups, routes
 from gatepost.store.port import Db
 from gatepost.store.routes import Route
+from gatepost.store.sessions import SessionMode
 from gatepost.tools.contract import ToolCall, tool
 from gatepost.tools.lookup_helpers import RouteInfo, is_own_route, is_visible_route, render_route
 
@@ -211,7 +212,7 @@ def _add(db: Db, call: ToolCall, wanted: RouteSpec, known: set[str]) -> int:
         match=wanted.match,
         target=wanted.target,
         folder=folder,
-        mode=wanted.session,
+        mode=SessionMode(wanted.session),
         also=wanted.also,
         window_messages=wanted.observe_window_messages,
         window_chars=wanted.observe_window_chars,

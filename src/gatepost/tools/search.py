@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 from gatepost.access.tiers import ROOT_FOLDER, Tier
 from gatepost.core.bounds import fitting
 from gatepost.core.clock import iso
+from gatepost.messages.inbound import Direction
 from gatepost.messages.text import clean
 from gatepost.store import search
 from gatepost.store.search import Hit, SearchQuery, Subtree
@@ -103,8 +104,8 @@ def _render_hit(hit: Hit, call: ToolCall) -> FoundMessage:
         sender=hit.sender,
         sender_name=hit.sender_name,
         timestamp=iso(hit.at) or "",
-        is_from_me=hit.direction == "out" and hit.folder == call.caller.folder,
-        is_bot_message=hit.direction == "out" or hit.sender.startswith("agent:"),
+        is_from_me=hit.direction == Direction.OUT and hit.folder == call.caller.folder,
+        is_bot_message=hit.direction == Direction.OUT or hit.sender.startswith("agent:"),
         content=hit.snippet,
         rank=hit.rank,
     )

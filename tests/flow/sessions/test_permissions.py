@@ -30,7 +30,7 @@ def event(**data: Any) -> runner_frames.EventFrame:
 def at_work(db: Db) -> tuple[Session, Turn]:
     groups.add(db, "agents", "agents", "", NOW)
     session = agents.create(db, NewAgent(folder="agents", provider="claude"), NOW)
-    agents.add_prompt(db, session, "sweep", "op", "op", inbox.NEXT, NOW)
+    agents.add_prompt(db, session, "sweep", "op", "op", inbox.InboxMode.NEXT, NOW)
     claim = turns.claim(db, session.id, "claude", "me", NOW, 60_000_000, 20, ready=True)
     assert claim is not None
     return session, claim.turn

@@ -53,7 +53,7 @@ def test_a_result_handed_over_twice_is_said_once(db: Db, claim: TurnClaim) -> No
 def test_what_a_continued_turn_of_an_agent_says_again_is_told_once_on_its_timeline(db: Db) -> None:
     groups.add(db, "acme", "Acme", "scripted", NOON)
     made = agents.create(db, agents.NewAgent(folder="acme", provider="scripted"), NOON)
-    agents.add_prompt(db, made, "sweep", "operator", "operator", inbox.NEXT, NOON)
+    agents.add_prompt(db, made, "sweep", "operator", "operator", inbox.InboxMode.NEXT, NOON)
     claim = turns.claim(db, made.id, "scripted", "run-1", NOON, 60_000_000, 10)
     assert claim is not None
     take(db, claim, result(claim))

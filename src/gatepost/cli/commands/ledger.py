@@ -11,6 +11,7 @@ from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import Invalid
 from gatepost.core.records import asdict
 from gatepost.core.terminal_text import one_line
+from gatepost.messages.inbound import Direction
 from gatepost.store import inbox, ledger, outbox
 
 STATES = (*dict.fromkeys(("queued", "working", "held", "retry", *inbox.END, "pending", "sending", *outbox.END)),)
@@ -69,7 +70,7 @@ def list_rows(home: str | None, state: str | None, limit: int, as_json: bool) ->
             (
                 line.id,
                 output.format_time(line.at, zone),
-                "→" if line.direction == "in" else "←",
+                "→" if line.direction == Direction.IN else "←",
                 _room(line, width is not None),
                 line.state,
                 reasons.render_reason(line.reason),

@@ -12,6 +12,7 @@ from gatepost.core.clock import iso
 from gatepost.core.errors import NotFound
 from gatepost.core.records import asdict
 from gatepost.core.terminal_text import one_line
+from gatepost.messages.inbound import MessageKind
 from gatepost.serve.control.contract import to_json
 from gatepost.store import ledger
 from gatepost.store.costs import ModelCall
@@ -115,7 +116,7 @@ def _spent(calls: list[ModelCall]) -> str:
 
 
 def _text(message: Message) -> str:
-    if message.kind == "system" and not message.text:
+    if message.kind == MessageKind.SYSTEM and not message.text:
         return reasons.render_note_of(message.content)
     return one_line(message.text)
 

@@ -18,7 +18,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.delivery.retry import DeliveryRetryPolicy, GiveUp, next_try
 from gatepost.messages.outbound import REPEATABLE, TARGETED, Feature, Op, Outbound, OutboundFile, PromptButton
 from gatepost.store.messages import Message
-from gatepost.store.outbox import END, OutboxEffect
+from gatepost.store.outbox import END, EffectOrigin, EffectState, OutboxEffect
 
 LOG = log.get("delivery")
 REPLIES = frozenset({Op.SEND, Op.FILE, Op.CARD})  # their target is what they answer
@@ -37,7 +37,7 @@ class SendOutcome(Struct, frozen=True):
     """What became of a try. `sending` with `next_at`: it may have happened, look it up then."""
 
     effect: OutboxEffect
-    state: str
+    state: EffectState
     reason: str = ""
     platform_id: str = ""
     next_at: int | None = None
@@ -65,38 +65,38 @@ class ChannelSender:
             why = Unavailable(
                 f"the channel {effect.instance!r}", "it is not switched on; switch it on in gatepost.toml or wait"
             )
-            return self._retry_lookup(effect, why) if job.found else self._again(effect, why, "failed")
+            return self._retry_lookup(effect, why) if job.found else self._again(effect, why, EffectState.FAILED)
         if job.found:
             return await self._look_up_effect(channel, effect)
         try:
             message = self._render(job)
         except GatepostError as error:
-            return SendOutcome(effect, "failed", str(error))
+            return SendOutcome(effect, EffectState.FAILED, str(error))
         if message is None:
-            return SendOutcome(effect, "cancelled", "the channel cannot show it")
+            return SendOutcome(effect, EffectState.CANCELLED, "the channel cannot show it")
         if effect.op in TARGETED and (job.target is None or not job.target.platform_id):
-            return SendOutcome(effect, "failed", f"the message to {effect.op} is not known to the platform")
+            return SendOutcome(effect, EffectState.FAILED, f"the message to {effect.op} is not known to the platform")
         return await self._send(channel, effect, message)
 
     async def _send(self, channel: Channel, effect: OutboxEffect, message: Outbound) -> SendOutcome:
         try:
             async with asyncio.timeout(self._timeout):
-                return SendOutcome(effect, "sent", platform_id=await channel.send(effect.address, message))
+                return SendOutcome(effect, EffectState.SENT, platform_id=await channel.send(effect.address, message))
         except TimeoutError:
             return self._uncertain(effect, self._late())
         except Unavailable as error:
-            if effect.origin == "status":  # worth nothing later, and nothing should wait for it
-                return SendOutcome(effect, "failed", str(error))
-            return self._uncertain(effect, error) if error.uncertain else self._again(effect, error, "failed")
+            if effect.origin == EffectOrigin.STATUS:  # worth nothing later, and nothing should wait for it
+                return SendOutcome(effect, EffectState.FAILED, str(error))
+            return self._uncertain(effect, error) if error.uncertain else self._again(effect, error, EffectState.FAILED)
         except GatepostError as error:
-            return SendOutcome(effect, "failed", str(error))
+            return SendOutcome(effect, EffectState.FAILED, str(error))
         except Exception as error:  # noqa: BLE001  an adapter's mistake must not stop the room; it may have sent
             LOG.error("a channel broke while sending", instance=effect.instance, key=effect.key, error=repr(error))
             return self._uncertain(effect, self._broke(error))
 
     def _render(self, job: SendJob) -> Outbound | None:
         effect, payload, target = job.effect, job.effect.payload, job.target
-        op = Op.STATUS if effect.origin == "status" else Op(effect.op)
+        op = Op.STATUS if effect.origin == EffectOrigin.STATUS else Op(effect.op)
         platform_id = (target.platform_id or "") if target else ""
         answers = effect.op in REPLIES
         message = Outbound(
@@ -112,7 +112,7 @@ class ChannelSender:
             prompts=tuple(PromptButton(**prompt) for prompt in payload.get("prompts", ())),
         )
         # A result answers what came last, which everybody sees; only a reply that was asked for is worth a quote.
-        quote = target.text if target and answers and effect.origin == "tool" else ""
+        quote = target.text if target and answers and effect.origin == EffectOrigin.TOOL else ""
         reach, instance = self._reach, effect.instance
         return degrade(message, reach.features(instance), reach.platform(instance), quote, reach.max_text(instance))
 
@@ -122,7 +122,9 @@ class ChannelSender:
         if effect.op in REPEATABLE or (Feature.LOOKUP not in features and Feature.KEYED in features):
             return self._now(effect, "it may not have arrived, and arrives once")
         if Feature.LOOKUP not in features or not isinstance(channel, SupportsLookup):
-            return SendOutcome(effect, "uncertain", effect.reason or "the gateway stopped while it was being sent")
+            return SendOutcome(
+                effect, EffectState.UNCERTAIN, effect.reason or "the gateway stopped while it was being sent"
+            )
         try:
             async with asyncio.timeout(self._timeout):
                 platform_id = await channel.look_up(effect.address, effect.key)
@@ -131,46 +133,46 @@ class ChannelSender:
         except Unavailable as error:
             return self._retry_lookup(effect, error)
         except GatepostError as error:
-            return SendOutcome(effect, "uncertain", str(error))
+            return SendOutcome(effect, EffectState.UNCERTAIN, str(error))
         except Exception as error:  # noqa: BLE001  as above: the room must go on
             LOG.error("a channel broke while looking up", instance=effect.instance, key=effect.key, error=repr(error))
             return self._retry_lookup(effect, self._broke(error))
         if platform_id is not None:
-            return SendOutcome(effect, "sent", "found on the platform", platform_id)
+            return SendOutcome(effect, EffectState.SENT, "found on the platform", platform_id)
         return self._now(effect, "not on the platform")
 
     def _uncertain(self, effect: OutboxEffect, error: Unavailable) -> SendOutcome:
         features = self._reach.features(effect.instance)
         if effect.op in REPEATABLE:
-            return self._again(effect, error, "failed")
+            return self._again(effect, error, EffectState.FAILED)
         if Feature.LOOKUP in features:
             return self._retry_lookup(effect, error)
         if Feature.KEYED in features:
-            return self._again(effect, error, "uncertain")
-        return SendOutcome(effect, "uncertain", str(error))
+            return self._again(effect, error, EffectState.UNCERTAIN)
+        return SendOutcome(effect, EffectState.UNCERTAIN, str(error))
 
-    def _again(self, effect: OutboxEffect, error: Unavailable, end: str) -> SendOutcome:
-        return self._by_policy(effect, error, "pending", end)
+    def _again(self, effect: OutboxEffect, error: Unavailable, end: EffectState) -> SendOutcome:
+        return self._by_policy(effect, error, EffectState.PENDING, end)
 
     def _retry_lookup(self, effect: OutboxEffect, error: Unavailable) -> SendOutcome:
-        return self._by_policy(effect, error, "sending", "uncertain")
+        return self._by_policy(effect, error, EffectState.SENDING, EffectState.UNCERTAIN)
 
-    def _by_policy(self, effect: OutboxEffect, error: Unavailable, state: str, end: str) -> SendOutcome:
+    def _by_policy(self, effect: OutboxEffect, error: Unavailable, state: EffectState, end: EffectState) -> SendOutcome:
         now = self._clock.now()
         verdict = next_try(effect.tries + 1, error, now, self._policy)
         if isinstance(verdict, GiveUp):
             return SendOutcome(effect, end, verdict.reason)
         # The lane ends what is too old as a plain failure, but for its notices. What may have happened ends here.
         too_old = effect.created_at < self._clock.ago(self._policy.most_age) + (verdict.at - now)
-        if too_old and (end == "uncertain" or effect.origin == "notice"):
+        if too_old and (end == EffectState.UNCERTAIN or effect.origin == EffectOrigin.NOTICE):
             return SendOutcome(effect, end, f"{error} (given up after {effect.tries + 1} tries)")
         return SendOutcome(effect, state, str(error), next_at=verdict.at)
 
     def _now(self, effect: OutboxEffect, reason: str) -> SendOutcome:
         """Send it (again) at once: whatever there was to wait for has been waited for."""
         if 0 < self._policy.most_tries <= effect.tries:
-            return SendOutcome(effect, "failed", f"{reason}; given up after {effect.tries} tries")
-        return SendOutcome(effect, "pending", reason, next_at=self._clock.now())
+            return SendOutcome(effect, EffectState.FAILED, f"{reason}; given up after {effect.tries} tries")
+        return SendOutcome(effect, EffectState.PENDING, reason, next_at=self._clock.now())
 
     def _late(self) -> Unavailable:
         return Unavailable("the platform", f"it did not answer within {self._timeout:g} s", uncertain=True)

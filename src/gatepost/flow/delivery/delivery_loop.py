@@ -29,6 +29,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.delivery.retry import load_retry_policy
 from gatepost.messages.outbound import Feature
 from gatepost.store import outbox, sessions
+from gatepost.store.outbox import EffectOrigin, EffectState
 from gatepost.store.port import Db, Store
 
 T = TypeVar("T")
@@ -220,7 +221,7 @@ class DeliveryLoop:
                 return
 
     async def _advance(self, lane: DeliveryLane, outcome: SendOutcome | None) -> SendJob | WaitUntil | None:
-        if outcome is not None and outcome.state == "sending":
+        if outcome is not None and outcome.state == EffectState.SENDING:
             self._look_up_at[outcome.effect.id] = outcome.next_at or 0
         while True:
             now, oldest = self._clock.now(), self._clock.ago(self._terms.policy.most_age)
@@ -271,10 +272,10 @@ class DeliveryLoop:
     async def _ended(self, outcome: SendOutcome) -> None:
         effect = outcome.effect
         self._look_up_at.pop(effect.id, None)
-        if outcome.state == "sent":
+        if outcome.state == EffectState.SENT:
             for hear in self._sent:
                 hear(effect.instance, effect.address, effect.thread)
-        elif effect.origin != "status":
+        elif effect.origin != EffectOrigin.STATUS:
             LOG.warning(
                 "not delivered", instance=effect.instance, key=effect.key, state=outcome.state, reason=outcome.reason
             )

@@ -13,7 +13,7 @@ from gatepost.flow.delivery.channel_sender import SendJob, SendOutcome
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.delivery.retry import DeliveryRetryPolicy
 from gatepost.store import inbox, messages, outbox, sessions
-from gatepost.store.outbox import OutboxEffect
+from gatepost.store.outbox import EffectOrigin, EffectState, OutboxEffect
 from gatepost.store.port import Db
 
 AGENTS_OWN = ("result", "tool")  # origins whose failure somebody waits to hear of
@@ -60,7 +60,7 @@ def settle_and_claim(
     if outcome is not None:
         settle_effect(db, outcome, now)
     effect = outbox.claim_head(db, lane.instance, lane.address, terms.owner, now, terms.lease, oldest)
-    if effect is not None and effect.state == "pending" and effect.created_at < oldest:
+    if effect is not None and effect.state == EffectState.PENDING and effect.created_at < oldest:
         _expire_stale(db, terms.reach, lane, oldest, now)
         effect = outbox.claim_head(db, lane.instance, lane.address, terms.owner, now, terms.lease)
     return _next(db, effect, look_up_at, now)
@@ -69,7 +69,7 @@ def settle_and_claim(
 def _next(db: Db, effect: OutboxEffect | None, look_up_at: Mapping[int, int], now: int) -> SendJob | WaitUntil | None:
     if effect is None:
         return None
-    found = effect.state == "sending"
+    found = effect.state == EffectState.SENDING
     due = look_up_at.get(effect.id, 0) if found else effect.next_at or 0
     if due > now:
         return WaitUntil(due)
@@ -80,7 +80,7 @@ def _next(db: Db, effect: OutboxEffect | None, look_up_at: Mapping[int, int], no
 def settle_effect(db: Db, outcome: SendOutcome, now: int) -> None:
     effect = outcome.effect
     outbox.record_outcome(db, effect.id, outcome.state, outcome.reason, now, outcome.platform_id, outcome.next_at)
-    if outcome.state in ("failed", "uncertain") and effect.origin in AGENTS_OWN:
+    if outcome.state in (EffectState.FAILED, EffectState.UNCERTAIN) and effect.origin in AGENTS_OWN:
         _add_context_row(db, effect, f"delivery_{outcome.state}", outcome.reason, now)
 
 
@@ -101,7 +101,7 @@ def _expire_stale(db: Db, reach: ChannelInstances, lane: DeliveryLane, oldest: i
     for effect in outbox.list_waiting_since(db, lane.instance, lane.address, oldest):
         if effect.key.startswith(NOTICE):
             continue
-        outbox.record_outcome(db, effect.id, "failed", STALE, now)
+        outbox.record_outcome(db, effect.id, EffectState.FAILED, STALE, now)
         if effect.origin in AGENTS_OWN:
             own.setdefault(effect.session_id, []).append(effect)
     for effects in own.values():
@@ -116,5 +116,7 @@ def _add_stale_notice(db: Db, reach: ChannelInstances, lane: DeliveryLane, now: 
         if earlier.state not in outbox.END:
             return
         number += 1
-    new = OutgoingMessage(key=key, origin="notice", instance=lane.instance, address=lane.address, text=NOTICE_TEXT)
+    new = OutgoingMessage(
+        key=key, origin=EffectOrigin.NOTICE, instance=lane.instance, address=lane.address, text=NOTICE_TEXT
+    )
     add_outgoing_message(db, reach, new, now)

@@ -15,8 +15,9 @@ from gatepost.mailbox import runner_frames
 from gatepost.messages.outbound import Feature, Op, OutboundFile
 from gatepost.messages.text import clean
 from gatepost.store import outbox
-from gatepost.store.outbox import NewEffect, OutboxEffect
+from gatepost.store.outbox import EffectOrigin, NewEffect, OutboxEffect
 from gatepost.store.port import Db
+from gatepost.store.rooms import RoomPolicy
 
 MOST_RESULTS = setting(
     "sessions.most_results",
@@ -46,10 +47,10 @@ class ChannelInstances:
         kind = self._kinds.get(instance)
         return kind.max_text if kind else 0
 
-    def policy(self, instance: str) -> str:
+    def policy(self, instance: str) -> RoomPolicy:
         """Who may speak in a room of this instance that nobody has said anything about."""
         kind = self._kinds.get(instance)
-        return kind.policy if kind else "strict"
+        return kind.policy if kind else RoomPolicy.STRICT
 
     def platform(self, instance: str) -> str:
         """The channel's name as people know it."""
@@ -61,7 +62,7 @@ class OutgoingMessage(Struct, frozen=True, kw_only=True):
     """Something to be said in a room, of any length."""
 
     key: str  # the identity of the first part; the others are `<key>/2` …
-    origin: str  # result | tool | notice
+    origin: EffectOrigin
     instance: str
     address: str
     thread: str = ""
@@ -86,7 +87,7 @@ def add_outgoing_message(db: Db, reach: ChannelInstances, new: OutgoingMessage, 
 def insert_outgoing_message(db: Db, reach: ChannelInstances, new: OutgoingMessage, now: int) -> list[OutboxEffect]:
     """The same for a key that the caller has seen to be free in this transaction."""
     parts = _split_parts(reach, new)
-    if new.origin == "result" and parts and not new.files:
+    if new.origin == EffectOrigin.RESULT and parts and not new.files:
         said = _find_already_sent(db, new, parts)
         if said:
             return said

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.core.errors import Unavailable
-from gatepost.messages.inbound import Attachment
+from gatepost.messages.inbound import Attachment, AttachmentKind
 from gatepost.messages.text import clean
 from gatepost.store import messages
 from gatepost.store.port import Store
@@ -30,12 +30,12 @@ class StoredAttachment(Struct, frozen=True):
 
     name: str
     mime: str
-    kind: str
+    kind: AttachmentKind
     size: int
     path: str
 
 
-def safe_name(given: str, mime: str = "", kind: str = "file") -> str:
+def safe_name(given: str, mime: str = "", kind: AttachmentKind = AttachmentKind.FILE) -> str:
     """The base name without anything that a path, a shell or a screen would read as more than a name."""
     base = unicodedata.normalize("NFC", clean(given)).replace("\\", "/").rpartition("/")[2]
     base = "".join(char for char in base if unicodedata.category(char)[0] != "C").lstrip(". ").rstrip()

@@ -26,7 +26,7 @@ from gatepost.flow.intake.routing import RouteChoice
 from gatepost.flow.intake.slash_commands import CommandAction, SlashCommand
 from gatepost.flow.sessions.session_stop import KILL_TIME, stop_session
 from gatepost.messages.address import Address
-from gatepost.messages.inbound import Inbound, MessageKind, Receipt, Verb
+from gatepost.messages.inbound import Direction, Inbound, MessageKind, Receipt, Verb
 from gatepost.store import (
     acl,
     destinations,
@@ -44,12 +44,13 @@ from gatepost.store import (
 )
 from gatepost.store.acl import AclRow
 from gatepost.store.budgets import STOP, BudgetNotice, has_budgets
+from gatepost.store.inbox import InboxState
 from gatepost.store.messages import Message, NewMessage
-from gatepost.store.outbox import OutboxEffect
+from gatepost.store.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Db
-from gatepost.store.rooms import Room
+from gatepost.store.rooms import Room, RoomPolicy
 from gatepost.store.rule_cache import RuleCache
-from gatepost.store.sessions import Session
+from gatepost.store.sessions import Session, SessionMode
 
 NO_ROUTE = "No agent is set up for this chat. Whoever runs this gateway can add one with `gatepost route add`."
 CLEARED = "Cleared. The next message starts a new conversation."
@@ -109,14 +110,16 @@ class _MessageContext(Struct, frozen=True):
     thread: str
     now: int
 
-    def end(self, state: str, reason: str, rights: Rights, folder: str = "", *, told: bool = False) -> IntakeResult:
+    def end(
+        self, state: InboxState, reason: str, rights: Rights, folder: str = "", *, told: bool = False
+    ) -> IntakeResult:
         inbox.refuse(self.db, self.id, folder, rights, reason, self.now, state)
         return IntakeResult(receipt=Receipt(message_id=self.id, new=True, state=state, reason=reason), told=told)
 
     def tell(self, text: str, key: str = "") -> None:
         told = OutgoingMessage(
             key=key or f"notice:{self.id}",
-            origin="notice",
+            origin=EffectOrigin.NOTICE,
             instance=self.arrival.instance,
             address=self.arrival.inbound.address,
             thread=self.thread,
@@ -188,7 +191,10 @@ def sessions_to_stop(db: Db, reach: ChannelInstances, arrival: Arrival) -> tuple
     inbound, command = arrival.inbound, arrival.command
     if command is None or arrival.fault or arrival.stale:
         return ()
-    if messages.find(db, arrival.instance, inbound.address, "in", inbound.platform_id, inbound.event) is not None:
+    if (
+        messages.find(db, arrival.instance, inbound.address, Direction.IN, inbound.platform_id, inbound.event)
+        is not None
+    ):
         return ()
     parent, rules = _find_parent(db, arrival), RuleCache()
     thread, verb = verbs.thread_of(inbound, parent), verbs.promote(verbs.find_verb(inbound), parent)
@@ -210,7 +216,7 @@ def _decide(db: Db, rules: RuleCache, arrival: Arrival, verb: Verb, thread: str)
 
 
 def _admit(
-    db: Db, rules: RuleCache, sender: str, policy: str, decision: routing.RouteDecision
+    db: Db, rules: RuleCache, sender: str, policy: RoomPolicy, decision: routing.RouteDecision
 ) -> tuple[list[_TargetAccess], list[_TargetAccess]]:
     """The targets that the sender may speak to, and the others."""
     admitted: list[_TargetAccess] = []
@@ -236,10 +242,10 @@ def _apply_admission(
     first, arrival = admitted[0], case.arrival
     if arrival.fault:
         case.tell(arrival.complaint)
-        return case.end("refused", arrival.fault, first.rights, first.folder, told=True)
+        return case.end(InboxState.REFUSED, arrival.fault, first.rights, first.folder, told=True)
     if arrival.stale:
         case.tell(STALE, key=f"notice:stale:{arrival.instance}:{arrival.address}:{case.now // DAY}")
-        return case.end("failed", "stale", first.rights, first.folder, told=True)
+        return case.end(InboxState.FAILED, "stale", first.rights, first.folder, told=True)
     if arrival.command is not None:
         spoken_to = [target for target in admitted if not target.chosen.observe]
         done = _run_command(case, arrival.command, spoken_to) if spoken_to else None
@@ -272,8 +278,8 @@ def _find_parent(db: Db, arrival: Arrival) -> Message | None:
     wanted, address = verbs.parent_of(arrival.inbound), arrival.inbound.address
     if not wanted:
         return None
-    ours = messages.find(db, arrival.instance, address, "out", wanted)
-    return ours or messages.find(db, arrival.instance, address, "in", wanted)
+    ours = messages.find(db, arrival.instance, address, Direction.OUT, wanted)
+    return ours or messages.find(db, arrival.instance, address, Direction.IN, wanted)
 
 
 def _make_message(arrival: Arrival, thread: str, verb: Verb) -> NewMessage:
@@ -281,7 +287,7 @@ def _make_message(arrival: Arrival, thread: str, verb: Verb) -> NewMessage:
     return NewMessage(
         instance=arrival.instance,
         address=inbound.address,
-        direction="in",
+        direction=Direction.IN,
         kind=inbound.kind,
         sender=inbound.sender,
         text=inbound.text,
@@ -324,7 +330,7 @@ def _render_content(arrival: Arrival, verb: Verb) -> str:
 
 def _find_duplicate(db: Db, arrival: Arrival) -> IntakeResult:
     inbound = arrival.inbound
-    known = messages.find(db, arrival.instance, inbound.address, "in", inbound.platform_id, inbound.event)
+    known = messages.find(db, arrival.instance, inbound.address, Direction.IN, inbound.platform_id, inbound.event)
     assert known is not None  # the unique index has just found it
     entries = inbox.list_for_message(db, known.id)
     state, reason = (entries[0].state, entries[0].reason) if entries else ("", "")
@@ -336,27 +342,29 @@ def _refuse_unrouted(
 ) -> IntakeResult:
     """Nobody gets it. Those who belong here are told, if they spoke to us."""
     if decision.dropped_by is not None:
-        return replace(case.end("refused", f"dropped_by_route {decision.dropped_by.id}", rights), stranger=True)
+        return replace(
+            case.end(InboxState.REFUSED, f"dropped_by_route {decision.dropped_by.id}", rights), stranger=True
+        )
     if not verdict.allowed:
-        return replace(case.end("refused", verdict.reason, rights), stranger=True)
+        return replace(case.end(InboxState.REFUSED, verdict.reason, rights), stranger=True)
     command = case.arrival.command
     if command is not None and command.act is CommandAction.TELL:
         return _answer_command(case, command, rights, "")
     if rights != "guest" and (case.arrival.inbound.direct or verb is Verb.MENTION):
         case.tell(NO_ROUTE)
-        return case.end("refused", "no_route", rights, told=True)
-    return replace(case.end("refused", "no_route", rights), stranger=True)
+        return case.end(InboxState.REFUSED, "no_route", rights, told=True)
+    return replace(case.end(InboxState.REFUSED, "no_route", rights), stranger=True)
 
 
 def _run_command(case: _MessageContext, command: SlashCommand, targets: Sequence[_TargetAccess]) -> IntakeResult | None:
     """Carry out what the gateway does by itself; None if the message goes to the agent."""
     first = targets[0]
     if command.act is CommandAction.DROP:
-        return case.end("cancelled", "dropped command", first.rights, first.folder)
+        return case.end(InboxState.CANCELLED, "dropped command", first.rights, first.folder)
     allowed = [target for target in targets if slash_commands.may_use(command, target.rights)]
     if not allowed:
         case.tell(f"Only an owner or an admin of this agent may use {command.head}.")
-        return case.end("refused", "command_denied", first.rights, first.folder, told=True)
+        return case.end(InboxState.REFUSED, "command_denied", first.rights, first.folder, told=True)
     first = allowed[0]
     if command.act is CommandAction.TELL:
         return _answer_command(case, command, first.rights, first.folder)
@@ -369,11 +377,11 @@ def _run_command(case: _MessageContext, command: SlashCommand, targets: Sequence
         for session_id in concerned:
             sessions.remove_conversations(case.db, session_id)
         case.tell(CLEARED)
-        ended = case.end("answered", done, first.rights, first.folder, told=True)
+        ended = case.end(InboxState.ANSWERED, done, first.rights, first.folder, told=True)
         return replace(ended, clear=concerned, notices=notices)
     if not notices:
         case.tell(NOT_RUNNING)
-    ended = case.end("answered", done, first.rights, first.folder, told=not notices)
+    ended = case.end(InboxState.ANSWERED, done, first.rights, first.folder, told=not notices)
     return replace(ended, stop=concerned, notices=notices)
 
 
@@ -393,7 +401,7 @@ def _answer_command(case: _MessageContext, command: SlashCommand, rights: Rights
         case.tell(f"{case.arrival.address} (channel {case.arrival.instance})")
     else:
         case.tell(f"pong: this chat goes to {agent}" if agent else "pong: no agent is set up for this chat")
-    return case.end("answered", f"command {command.head}", rights, folder, told=True)
+    return case.end(InboxState.ANSWERED, f"command {command.head}", rights, folder, told=True)
 
 
 def _find_session(case: _MessageContext, chosen: RouteChoice) -> Session | None:
@@ -423,7 +431,7 @@ def _deliver(case: _MessageContext, targets: Sequence[_TargetAccess], room: Room
         if session.id in queued:
             continue
         queued[session.id] = not chosen.observe
-        if session.created_at == case.now or chosen.mode == "agent-shared":
+        if session.created_at == case.now or chosen.mode == SessionMode.AGENT_SHARED:
             _add_destination(case, chosen)
         window = chosen.route.window_messages, chosen.route.window_chars
         speaks_of_it = chosen.observe or window != (None, None)
@@ -436,7 +444,7 @@ def _deliver(case: _MessageContext, targets: Sequence[_TargetAccess], room: Room
             queued[session.id] = False
             inbox.observe(db, case.id, session.id, session.folder, rights, case.now)
     wake = tuple(session_id for session_id, triggers in queued.items() if triggers)
-    state = "queued" if wake else "observed"
+    state = InboxState.QUEUED if wake else InboxState.OBSERVED
     halted = case.rules.read(db, switches.get, switches.PANIC) if wake else None
     if halted is not None:
         address = arrival.inbound.address
@@ -461,13 +469,13 @@ def _find_watchers(case: _MessageContext, targets: Sequence[_TargetAccess]) -> l
 
 def _add_destination(case: _MessageContext, chosen: RouteChoice) -> None:
     """Give the room a name that the group can send to. A session that spans rooms answers in a room's last thread."""
-    arrival, thread = case.arrival, case.thread if chosen.mode == "agent-shared" else ""
+    arrival, thread = case.arrival, case.thread if chosen.mode == SessionMode.AGENT_SHARED else ""
     address = arrival.inbound.address
     known = destinations.find_by_room(case.db, chosen.folder, arrival.instance, address)
     if known is None:
         name = _free_name(case.db, chosen.folder, room_name(arrival.inbound.room_name, arrival.address))
         destinations.add_room(case.db, chosen.folder, name, arrival.instance, address, thread, case.now)
-    elif known.thread != thread and chosen.mode == "agent-shared":
+    elif known.thread != thread and chosen.mode == SessionMode.AGENT_SHARED:
         destinations.add_room(case.db, chosen.folder, known.name, arrival.instance, address, thread, case.now)
 
 

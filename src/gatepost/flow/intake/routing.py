@@ -25,7 +25,7 @@ from gatepost.flow.intake.glob import compile_glob
 from gatepost.flow.intake.match_limits import UNLIMITED, Matcher, MatchLimit, MatchLimitExceeded
 from gatepost.messages.address import Address
 from gatepost.store.routes import Route
-from gatepost.store.sessions import MODES
+from gatepost.store.sessions import MODES, SessionMode
 
 KEYS = ("platform", "channel", "room", "chat_jid", "sender", "verb", "text", "thread")
 LONGEST_MATCH = 2000
@@ -88,7 +88,7 @@ class RouteChoice(Struct, frozen=True):
     folder: str
     observe: bool
     topic: str | None
-    mode: str
+    mode: SessionMode
 
 
 class RouteDecision(Struct, frozen=True):

@@ -1,6 +1,6 @@
 """Verbs: what a person did, as routes ask for it. Answering or reacting to the agent's own words is a `mention`."""
 
-from gatepost.messages.inbound import Inbound, Verb
+from gatepost.messages.inbound import Direction, Inbound, Verb
 from gatepost.store.messages import SYSTEM, Message
 
 NEGATIVE = frozenset(("👎", "💩", "😡", "🤬", "💔", "🤮", "😢", "-1", "thumbsdown"))
@@ -33,7 +33,7 @@ def find_verb(inbound: Inbound) -> Verb:
 
 def promote(verb: Verb, parent: Message | None) -> Verb:
     """The verb that routes see."""
-    agents_own = parent is not None and parent.direction == "out" and parent.sender != SYSTEM
+    agents_own = parent is not None and parent.direction == Direction.OUT and parent.sender != SYSTEM
     return Verb.MENTION if agents_own and verb in _PROMOTED else verb
 
 

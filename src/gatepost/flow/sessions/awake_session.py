@@ -43,7 +43,7 @@ from gatepost.store.inbox import InboxEntry
 from gatepost.store.messages import Message
 from gatepost.store.sessions import Session
 from gatepost.store.turn_failures import FailureCause
-from gatepost.store.turns import Turn
+from gatepost.store.turns import Turn, TurnState
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -393,7 +393,7 @@ class AwakeSession:
 
     async def _settle(self, turn: Turn | None, ending: Ending, *, final: bool) -> None:
         parts, session = self.parts, self.session
-        if turn is not None and turn.state in ("claimed", "begun"):
+        if turn is not None and turn.state in (TurnState.CLAIMED, TurnState.BEGUN):
             if self.talk.time_up_at is not None:
                 await turn_settlement.settle_timed_out_turn(parts, session, turn, handed_over=False)
             else:

@@ -11,7 +11,7 @@ from gatepost.flow.sessions.trial import remove_leftover_trials
 from gatepost.sandboxes.contract import SandboxKind
 from gatepost.store import ledger, permissions, sessions, turns
 from gatepost.store.turn_failures import FailureCause, TurnRetryPolicy
-from gatepost.store.turns import Turn
+from gatepost.store.turns import Turn, TurnState
 
 RESTARTED = "the gateway was restarted"
 MOST_RESTARTS = 5  # ends of the gateway that a turn outlives without using up its continuation
@@ -35,7 +35,7 @@ async def continue_turns(parts: SessionDeps) -> None:
     await parts.store.write(ledger.reset_due_times, parts.clock.now())
     for turn in await parts.store.read(turns.list_open):
         session = await parts.store.read(sessions.get, turn.session_id)
-        if session is not None and turn.state != "interrupted":
+        if session is not None and turn.state != TurnState.INTERRUPTED:
             waits = await parts.store.read(permissions.is_turn_waiting, turn.id)
             spare = waits or turn.spared < MOST_RESTARTS
             wait = None if waits else _pause(turn, parts.policy)
@@ -46,6 +46,6 @@ async def continue_turns(parts: SessionDeps) -> None:
 def _pause(turn: Turn, policy: TurnRetryPolicy) -> int | None:
     """Before a turn goes on that was spared before: others are served meanwhile, and a supervisor that gives up on a
     process which ends too often does not."""
-    if turn.state != "begun" or not turn.spared:
+    if turn.state != TurnState.BEGUN or not turn.spared:
         return None
     return min(policy.base << (turn.spared - 1), policy.longest)

@@ -1,15 +1,17 @@
 """What people are told when a message could not be answered. Plain words, no internals, always a way on."""
 
-_BY_CLASS = {
-    "auth": "the agent's account was not accepted. Whoever runs this gateway needs to renew its key.",
-    "quota": "the agent's account with the model's vendor has no quota left. Whoever runs this gateway can raise it;"
-    " some come back alone.",
+from gatepost.mailbox.runner_frames import TurnErrorClass
+
+_BY_CLASS: dict[str, str] = {
+    TurnErrorClass.AUTH: "the agent's account was not accepted. Whoever runs this gateway needs to renew its key.",
+    TurnErrorClass.QUOTA: "the agent's account with the model's vendor has no quota left. Whoever runs this gateway"
+    " can raise it; some come back alone.",
 }
 
 
 def render_failure(reason: str, error_class: str, count: int) -> str:
     """One notice for a turn, however many messages were in it."""
-    if error_class == "budget":  # says which, until when, and what an operator can do
+    if error_class == TurnErrorClass.BUDGET:  # says which, until when, and what an operator can do
         return (
             f"Sorry, I could not answer {_count(count)}: {reason[:1].lower()}{_plain(reason)[1:]} Send it again then."
         )

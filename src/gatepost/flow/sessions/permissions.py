@@ -9,12 +9,14 @@ from collections.abc import Collection
 from gatepost.core import ids
 from gatepost.flow.sessions.timeline_events import clean_value, excerpt
 from gatepost.mailbox import runner_frames
+from gatepost.mailbox.runner_frames import EventKind
 from gatepost.messages.text import clean, one_line
 from gatepost.store import audit, permissions, timeline
 from gatepost.store.groups import Group
-from gatepost.store.permissions import NewPermission
+from gatepost.store.permissions import NewPermission, PermissionKind, PermissionState
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
+from gatepost.store.timeline import TimelineKind
 from gatepost.store.turns import Turn
 
 DENIED = (
@@ -33,14 +35,13 @@ TOO_OFTEN = "This was asked too often in one turn, so it was not put to anybody.
 QUESTION = "question"  # the name of a request for an answer, which is no tool
 NOT_PERMITTED = "Whoever manages this agent did not permit it."
 LONGEST = 100  # characters of a name that came from inside
-KINDS = frozenset({"tool", "plan", "question", "mode", "other"})
 VERDICTS = {"allowed": "allow"}  # of a request's state; everything else is a no
 MOST_WRITTEN = 200  # of one sandbox; the rest is answered alike
 MOST_WAITING = 32  # of one agent, at once
 
 
 def make_denial(event: runner_frames.EventFrame, option: str) -> runner_frames.PermissionAnswerFrame:
-    reason = NOBODY if event.kind == "question" else DENIED.format(option)
+    reason = NOBODY if event.kind == EventKind.QUESTION else DENIED.format(option)
     return runner_frames.PermissionAnswerFrame(
         request=_plain(event.data.get("id")), verdict="deny", input={"reason": reason}
     )
@@ -60,16 +61,16 @@ def record_request(
     this runner waits for already. A refusal whose reason is TOO_MANY's is the caller's to write down."""
     wish = parse_permission_request(event)
     asked = permissions.find(db, session.id, turn.id, wish, others)
-    if asked is not None and asked.state in ("allowed", "denied"):
+    if asked is not None and asked.state in (PermissionState.ALLOWED, PermissionState.DENIED):
         return _repeat_answer(db, session, turn, asked, now)
     permissions.expire_others(db, turn.id, {wish.request, *others}, now)
-    waits = asked is not None and asked.state == "pending"
+    waits = asked is not None and asked.state == PermissionState.PENDING
     if not waits and permissions.count_waiting(db, session.id) >= MOST_WAITING:
         return make_refusal(event, TOO_MANY.format(MOST_WAITING))
-    if asked is None or asked.state != "pending":
+    if asked is None or asked.state != PermissionState.PENDING:
         asked = permissions.add(db, session.id, turn.id, wish, now)
     told = {"requestId": asked.id, "name": asked.tool, "status": asked.state}
-    timeline.add(db, session.id, turn.id, "permission", told, now)
+    timeline.add(db, session.id, turn.id, TimelineKind.PERMISSION, told, now)
     return None
 
 
@@ -78,7 +79,7 @@ def _repeat_answer(
 ) -> runner_frames.PermissionAnswerFrame:
     """What somebody answered to the same request before."""
     told = {"requestId": asked.id, "name": asked.tool, "status": asked.state, "again": True}
-    timeline.add(db, session.id, turn.id, "permission", told, now)
+    timeline.add(db, session.id, turn.id, TimelineKind.PERMISSION, told, now)
     details = {
         "agent": session.id,
         "turn": turn.id,
@@ -87,7 +88,7 @@ def _repeat_answer(
         "answeredBy": asked.answered_by,
     }
     audit.append(db, audit.AuditRecord(now, f"agent:{session.folder}", "permission.again", asked.state, details))
-    given = asked.answer if asked.state == "allowed" else {"reason": asked.reason or NOT_PERMITTED}
+    given = asked.answer if asked.state == PermissionState.ALLOWED else {"reason": asked.reason or NOT_PERMITTED}
     return runner_frames.PermissionAnswerFrame(
         request=asked.request, verdict=VERDICTS.get(asked.state, "deny"), input=given
     )
@@ -96,16 +97,18 @@ def _repeat_answer(
 def parse_permission_request(event: runner_frames.EventFrame) -> NewPermission:
     """What was asked, within bounds: whatever is inside could have made it up. Only a plan has consequences."""
     data, name, digest = event.data, _plain(event.data.get("id")), digest_of(event)
-    if event.kind == "question":
+    if event.kind == EventKind.QUESTION:
         about, cut = excerpt({"question": data.get("text"), "options": data.get("options")})
-        return NewPermission(request=name, kind="question", tool=QUESTION, input=about, digest=digest, cut=cut)
+        return NewPermission(
+            request=name, kind=PermissionKind.QUESTION, tool=QUESTION, input=about, digest=digest, cut=cut
+        )
     given, cut = excerpt(data.get("input"))
     kind = _plain(data.get("kind"))
     is_plan = kind == "plan"
     follow_up = clean_value(data.get("follow_up") or "") if is_plan else ""
     return NewPermission(
         request=name,
-        kind=kind if kind in KINDS else "tool",
+        kind=PermissionKind(kind) if kind in set(PermissionKind) else PermissionKind.TOOL,
         tool=one_line(_plain(data.get("tool"))),
         input=given if isinstance(given, dict) else {},
         follow_up=follow_up.strip() if isinstance(follow_up, str) else "",
@@ -132,7 +135,7 @@ def record_refusal(
     details = {
         "session": session_id,
         "turn": event.turn,
-        "tool": QUESTION if event.kind == "question" else one_line(_plain(event.data.get("tool"))),
+        "tool": QUESTION if event.kind == EventKind.QUESTION else one_line(_plain(event.data.get("tool"))),
         option: _plain(group.options.get(option, "")),
     }
     audit.append(db, audit.AuditRecord(now, f"agent:{group.folder}", "permission", "refused", details))

@@ -11,8 +11,8 @@ from gatepost.core.home import Home
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.mailbox import inbound
 from gatepost.mailbox.inbound import InboundRow, MailboxCorrupt
-from gatepost.store.destinations import Destination
-from gatepost.store.inbox import InboxEntry
+from gatepost.store.destinations import Destination, DestinationKind
+from gatepost.store.inbox import InboxEntry, InboxMode
 from gatepost.store.messages import Message
 from gatepost.store.sessions import Session
 
@@ -57,7 +57,7 @@ def _target(each: Destination) -> inbound.MailboxDestination:
     return inbound.MailboxDestination(
         name=each.name,
         display_name=each.name,
-        type="channel" if each.kind == "room" else "agent",
+        type="channel" if each.kind == DestinationKind.ROOM else "agent",
         channel_type=each.instance,
         platform_id=each.address,
         agent_group_id=each.target_folder,
@@ -73,7 +73,7 @@ def _row(home: Home, session: Session, entry: InboxEntry, message: Message) -> I
         seq=entry.seq,
         kind=message.kind,
         timestamp=message.at,
-        trigger=0 if entry.mode == "observe" else 1,
+        trigger=0 if entry.mode == InboxMode.OBSERVE else 1,
         tries=entry.tries,
         platform_id=message.address,
         channel_type=message.instance,

@@ -10,9 +10,10 @@ from gatepost.flow.delivery.outgoing_messages import (
 )
 from gatepost.flow.sessions.timeline_events import size_of
 from gatepost.mailbox import runner_frames
-from gatepost.messages.outbound import OutboundFile
+from gatepost.messages.outbound import Op, OutboundFile
 from gatepost.store import agents, destinations, message_steps, outbox, turns
-from gatepost.store.outbox import NewEffect, OutboxEffect
+from gatepost.store.destinations import DestinationKind
+from gatepost.store.outbox import EffectOrigin, NewEffect, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.turns import Turn
 
@@ -95,8 +96,10 @@ def _record_result(
     where = (turn.instance, turn.address, turn.thread)
     if frame.to:
         found = destinations.get(db, turn.folder, frame.to)
-        if found is None or found.kind != "room":
-            known = ", ".join(each.name for each in destinations.list_for_group(db, turn.folder) if each.kind == "room")
+        if found is None or found.kind != DestinationKind.ROOM:
+            known = ", ".join(
+                each.name for each in destinations.list_for_group(db, turn.folder) if each.kind == DestinationKind.ROOM
+            )
             hint = f"no destination is named {frame.to!r}; there are: {known or 'none'}"
             return runner_frames.AckFrame(id=frame.id, error=hint[: runner_frames.LONGEST_ERROR]), []
         where = (found.instance, found.address, found.thread)
@@ -107,7 +110,7 @@ def _record_result(
         reach,
         OutgoingMessage(
             key=key_of(frame),
-            origin="result",
+            origin=EffectOrigin.RESULT,
             instance=where[0],
             address=where[1],
             thread=where[2],
@@ -137,13 +140,13 @@ def record_status(db: Db, turn_id: str, epoch: int, text: str, number: int, now:
         return None
     first = outbox.find_by_key(db, f"{turn_id}/status")
     if first is not None:
-        outbox.supersede_edits(db, turn_id, "status", now)
+        outbox.supersede_edits(db, turn_id, EffectOrigin.STATUS, now)
     outbox.add(
         db,
         NewEffect(
             key=f"{turn_id}/status" if first is None else f"{turn_id}/status/{number}",
-            op="send" if first is None else "edit",
-            origin="status",
+            op=Op.SEND if first is None else Op.EDIT,
+            origin=EffectOrigin.STATUS,
             instance=turn.instance,
             address=turn.address,
             thread=turn.thread,

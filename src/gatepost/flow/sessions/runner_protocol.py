@@ -26,12 +26,14 @@ from gatepost.flow.sessions.session_deps import BATCH, LEASE, TRANSCRIBE, Sessio
 from gatepost.flow.sessions.timeline_events import TimelineQuota, clean_value, make_timeline_entry
 from gatepost.gate.call_keys import CallKeys
 from gatepost.mailbox import runner_frames
+from gatepost.mailbox.runner_frames import EventKind
 from gatepost.messages.outbound import Feature, OutboundFile
 from gatepost.store import outbox, sent_files, sessions, timeline, turns
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
 from gatepost.store.sent_files import NewSentFiles
-from gatepost.store.sessions import Session
+from gatepost.store.sessions import Session, SessionMode
+from gatepost.store.timeline import TimelineKind
 from gatepost.store.turn_failures import FailureCause
 from gatepost.store.turns import Turn, TurnClaim
 
@@ -104,7 +106,7 @@ class RunnerProtocol:
         said: list[runner_frames.ResultFrame] = []
         for frame in frames:
             if isinstance(frame, runner_frames.ResultFrame) or (
-                isinstance(frame, runner_frames.EventFrame) and frame.kind == "tool_use"
+                isinstance(frame, runner_frames.EventFrame) and frame.kind == EventKind.TOOL_USE
             ):
                 self.keys.settle_answered()
             if isinstance(frame, runner_frames.ResultFrame):
@@ -143,7 +145,7 @@ class RunnerProtocol:
                 await self._receive_ping(frame)
             case runner_frames.FlushReplyFrame():
                 self.order.receive_flush_reply(frame)
-            case runner_frames.EventFrame() if frame.kind in ("permission", "question"):
+            case runner_frames.EventFrame() if frame.kind in (EventKind.PERMISSION, EventKind.QUESTION):
                 await (self._record_request(frame) if self.session.agent else self._refuse_permission(frame))
             case runner_frames.EventFrame() if self.session.agent:
                 self._note(frame)
@@ -191,12 +193,12 @@ class RunnerProtocol:
         if self.turn is not None and event.turn == self.turn.id and entry is not None:
             self._add_timeline_entry(self.turn, *entry)
 
-    def _add_timeline_entry(self, turn: Turn, kind: str, data: dict[str, Any]) -> None:
+    def _add_timeline_entry(self, turn: Turn, kind: TimelineKind, data: dict[str, Any]) -> None:
         """Into the timeline; written behind, in order, and bounded."""
         if self._told.is_full():
             return
         if self._told.count(data):
-            kind, data = "status", {"text": UNTOLD}
+            kind, data = TimelineKind.STATUS, {"text": UNTOLD}
         now, lane = self.parts.clock.now(), self.session.id
         self.parts.store.post(timeline.add, self.session.id, turn.id, kind, data, now, lane=lane)
         self.parts.bells.change(turn.instance, turn.address)
@@ -236,7 +238,7 @@ class RunnerProtocol:
                 conversation=conversation,
                 timezone=config[sandbox_plan.TIMEZONE],
                 batch=config[BATCH],
-                spans_rooms=session.mode == "agent-shared",
+                spans_rooms=session.mode == SessionMode.AGENT_SHARED,
                 options=self._options(),
             )
         )
@@ -416,7 +418,7 @@ class RunnerProtocol:
         if turn is None or (turn.id, turn.epoch) != (frame.turn, frame.epoch):
             return
         if self.session.agent:
-            self._add_timeline_entry(turn, "status", {"text": clean_value(frame.text)})
+            self._add_timeline_entry(turn, TimelineKind.STATUS, {"text": clean_value(frame.text)})
         if Feature.EDIT not in self.parts.reach.features(turn.instance):
             return
         moment = self.parts.clock.monotonic()
@@ -454,7 +456,7 @@ class RunnerProtocol:
             id=0,
             turn=given.turn_id,
             epoch=self.turn.epoch if self.turn else 0,
-            status=given.status or "success",
+            status=given.status or runner_frames.SUCCESS,
             error=given.error or "",
             conversation=given.session_id or "",
         )
@@ -479,7 +481,7 @@ class RunnerProtocol:
         now, turn = self.parts.clock.now(), self.turn
         if frame.conversation:
             self._name_conversation(turn.id, turn.epoch, frame.conversation)
-        if frame.status == "success":
+        if frame.status == runner_frames.SUCCESS:
             told = json.dumps(frame.usage)
             usage = told if len(told) <= LONGEST_USAGE else "{}"  # it is for looking back, and names are short
             lane = self.session.id

@@ -8,7 +8,7 @@ from gatepost.core.clock import SECOND
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.sessions import notices
 from gatepost.store import inbox, outbox, sessions, turns
-from gatepost.store.outbox import OutboxEffect
+from gatepost.store.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Db
 
 KILL_TIME = 2 * SECOND  # what the kernel has to end a killed sandbox
@@ -29,7 +29,7 @@ def stop_session(
     where = turn or session
     notice = OutgoingMessage(
         key=f"notice/stopped/{session_id}/{now}",
-        origin="notice",
+        origin=EffectOrigin.NOTICE,
         instance=where.instance,
         address=where.address,
         thread=where.thread,

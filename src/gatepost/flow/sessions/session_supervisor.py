@@ -31,6 +31,7 @@ from gatepost.store.groups import Group
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 from gatepost.store.turn_failures import FailureCause
+from gatepost.store.turns import TurnState
 
 LOOKED_AT = 10 * SECOND
 HALTED_TURNS = "turns that a panic ended"  # as something to be written
@@ -328,7 +329,7 @@ class SessionSupervisor:
         if session is None or group is None:
             return
         orphan = await turn_settlement.open_turn(self.parts, session)
-        if orphan is not None and orphan.state in ("claimed", "begun"):
+        if orphan is not None and orphan.state in (TurnState.CLAIMED, TurnState.BEGUN):
             await turn_settlement.settle_broken_turn(
                 self.parts, session, orphan, FailureCause(reason="the agent's sandbox is gone")
             )

@@ -4,7 +4,9 @@ import json
 from typing import Any
 
 from gatepost.mailbox import runner_frames
+from gatepost.mailbox.runner_frames import EventKind
 from gatepost.messages.text import clean
+from gatepost.store.timeline import TimelineKind
 
 LONGEST = 20_000  # characters of one text in an entry
 LONGEST_NAME = 200
@@ -30,19 +32,19 @@ class TimelineQuota:
         return self._events >= MOST_EVENTS or self._bytes >= MOST_BYTES
 
 
-def make_timeline_entry(event: runner_frames.EventFrame) -> tuple[str, dict[str, Any]] | None:
+def make_timeline_entry(event: runner_frames.EventFrame) -> tuple[TimelineKind, dict[str, Any]] | None:
     """(kind, data); None for what is of no interest here. A tool call is told twice, under one id."""
     data = event.data
-    if event.kind == "tool_use":
-        return "tool_call", {
+    if event.kind == EventKind.TOOL_USE:
+        return TimelineKind.TOOL_CALL, {
             "callId": _name(data.get("id")),
             "name": _name(data.get("tool")),
             "status": "running",
             "input": excerpt(data.get("input"))[0],
         }
-    if event.kind == "tool_result":
+    if event.kind == EventKind.TOOL_RESULT:
         failed = bool(data.get("error"))
-        return "tool_call", {
+        return TimelineKind.TOOL_CALL, {
             "callId": _name(data.get("id")),
             "status": "failed" if failed else "completed",
             "output": clean_value(data.get("text")),

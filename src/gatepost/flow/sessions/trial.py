@@ -32,12 +32,15 @@ from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 from gatepost.gate.caller import Caller
+from gatepost.mailbox.runner_frames import TurnErrorClass
+from gatepost.messages.inbound import Direction
 from gatepost.store import costs, groups, inbox, messages, outbox, sessions, switches, turns
 from gatepost.store.groups import Group
+from gatepost.store.inbox import InboxState
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.secrets import SecretReader
-from gatepost.store.sessions import Session
+from gatepost.store.sessions import Session, SessionMode
 
 PROMPT = "This is a test of the connection. Use no tool. Answer with one word: ready"
 INSTANCE, OWNER, RIGHTS = "terminal", "terminal:owner", "owner"
@@ -181,17 +184,17 @@ def classify_failure(error_class: str, text: str) -> tuple[str, str]:
     """From what a provider says about its failure to what an operator can do about it."""
     if found := NO_PRICE.search(text):
         return "price", f"{found[1]!r} has no price"
-    if error_class == "auth" or "refuses the gateway's key" in text or "there is no key" in text:
+    if error_class == TurnErrorClass.AUTH or "refuses the gateway's key" in text or "there is no key" in text:
         return "auth", text
-    if error_class in ("quota", "budget"):
+    if error_class in (TurnErrorClass.QUOTA, TurnErrorClass.BUDGET):
         return error_class, text
     if any(each in text for each in _NETWORK):
         return "network", text
-    return ("busy" if error_class == "retryable" else "agent"), text
+    return ("busy" if error_class == TurnErrorClass.RETRYABLE else "agent"), text
 
 
 def start_trial_session(db: Db, wish: TrialRequest, now: int) -> tuple[Session, int]:
-    session = sessions.find_or_add(db, "per-thread", wish.folder, INSTANCE, wish.address, "", now)
+    session = sessions.find_or_add(db, SessionMode.PER_THREAD, wish.folder, INSTANCE, wish.address, "", now)
     if session.next_seq > 1:
         raise Invalid("id", f"a trial {wish.id!r} is under way")
     content = {"text": PROMPT, "sender": OWNER, "senderId": OWNER, "senderName": "Owner", "verb": "message"}
@@ -200,9 +203,8 @@ def start_trial_session(db: Db, wish: TrialRequest, now: int) -> tuple[Session, 
         NewMessage(
             instance=INSTANCE,
             address=wish.address,
-            direction="in",
+            direction=Direction.IN,
             platform_id=wish.id,
-            kind="chat",
             sender=OWNER,
             sender_name="Owner",
             text=PROMPT,
@@ -228,7 +230,7 @@ def _end_trial_session(db: Db, session_id: str, message_id: int, now: int) -> tu
     if turn is not None:
         turns.cancel(db, turn.id, OVER, now)
     for entry, _ in inbox.list_to_project(db, session_id, 0):
-        inbox.set_state(db, entry.id, "cancelled", OVER, None, now)
+        inbox.set_state(db, entry.id, InboxState.CANCELLED, OVER, None, now)
     outbox.cancel_unsent(db, session_id, OVER, now)
     sessions.close(db, session_id, now)
     return "\n".join(said).strip(), costs.sum_for_session(db, session_id), costs.list_models(db, session_id)
@@ -240,7 +242,9 @@ def end_leftover_trials(db: Db, now: int) -> list[str]:
     ended = []
     for session in sessions.list_open(db):
         name = session.address.removeprefix(f"{INSTANCE}:")
-        first = messages.find(db, INSTANCE, session.address, "in", name) if session.instance == INSTANCE else None
+        first = (
+            messages.find(db, INSTANCE, session.address, Direction.IN, name) if session.instance == INSTANCE else None
+        )
         if first is not None and first.text == PROMPT:
             _end_trial_session(db, session.id, first.id, now)
             ended.append(session.id)

@@ -11,14 +11,16 @@ from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoi
 from gatepost.flow.sessions import notices
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_stop import stop_session
+from gatepost.mailbox.runner_frames import TurnErrorClass
 from gatepost.store import agents, inbox, outbox, turn_failures, turns
+from gatepost.store.outbox import EffectOrigin
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 from gatepost.store.switches import Switch
 from gatepost.store.turn_failures import OVERTIME, FailureCause, TurnFailure
-from gatepost.store.turns import Turn
+from gatepost.store.turns import Turn, TurnState
 
-FINAL = ("auth", "quota", "budget", "fatal")  # error classes that trying again cannot help
+FINAL = frozenset(TurnErrorClass) - {TurnErrorClass.RETRYABLE}  # trying again cannot help
 
 HALTED = "the operator has stopped everything"
 AGAIN_S = 1.0  # between two tries to reach the store
@@ -64,7 +66,7 @@ async def settle_timed_out_turn(parts: SessionDeps, session: Session, turn: Turn
 def end_timed_out_turn(db: Db, parts: SessionDeps, session: Session, turn: Turn | None) -> tuple[str, str] | None:
     """The next runner asks for work, so it has resent what the last one could not hand over: a turn whose time had run
     out ends here. The room to ring, None if the open turn is none of those."""
-    if turn is None or turn.state != "interrupted" or turn.error != OVERTIME:
+    if turn is None or turn.state != TurnState.INTERRUPTED or turn.error != OVERTIME:
         return None
     broken = turn_failures.record_timeout(db, turn.id, turn.epoch, parts.clock.now())
     return _add_failure_notice(db, parts, session, broken, "")
@@ -119,7 +121,7 @@ def _add_failure_notice(
 def _add_notice(db: Db, parts: SessionDeps, session_id: str, key: str, where: Turn | Session, text: str) -> None:
     notice = OutgoingMessage(
         key=f"notice/{key}",
-        origin="notice",
+        origin=EffectOrigin.NOTICE,
         instance=where.instance,
         address=where.address,
         thread=where.thread,

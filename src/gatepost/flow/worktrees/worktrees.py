@@ -38,7 +38,7 @@ from gatepost.flow.worktrees.setup_commands import FILE, LARGEST, SetupCommands,
 from gatepost.messages.text import clean, one_line
 from gatepost.store import audit, sessions, worktrees
 from gatepost.store.port import Db, Store
-from gatepost.store.worktrees import Worktree
+from gatepost.store.worktrees import SetupState, Worktree, WorktreeState
 from gatepost.tools.contract import run_to_completion
 
 REMOVE_S = (0.0, 0.1, 0.3, 0.7, 1.5)  # before each try: what still ends inside may hold on to it for a moment
@@ -47,8 +47,7 @@ RENAME_S = 20.0
 MOST_SUFFIXES = 20
 LONGEST_OUTPUT = 20_000  # characters of a setup's words that are kept
 HINT = "`gatepost worktree ls` shows them"
-UNREADABLE = "unreadable"  # the state of a setup of which nobody knows what it is
-NOT_RUN = ("none", "untrusted", "trusted")  # the states in which a setup has said nothing yet
+NOT_RUN = (SetupState.NONE, SetupState.UNTRUSTED, SetupState.TRUSTED)  # it has said nothing yet
 
 Clear = Callable[[Path], Awaitable[None]]
 
@@ -107,7 +106,7 @@ class Worktrees:
         place = parse_worktree_path(self._home, named)
         wanted = f"{place[0]}/{place[1]}" if place else named
         every = [each for each in await self.every(archived=True) if wanted in (each.name, each.slug)]
-        near = [each for each in every if each.state != "archived"] or (every if archived else [])
+        near = [each for each in every if each.state != WorktreeState.ARCHIVED] or (every if archived else [])
         if not near and every:
             raise NotFound("worktree", named[:200], f"it was put away: `gatepost worktree show {every[0].name}`")
         if len(near) > 1:
@@ -126,10 +125,11 @@ class Worktrees:
         if place is None:
             return
         found, name = worktrees.get(db, place[0], place[1]), f"{place[0]}/{place[1]}"
-        if found is None or found.state == "archived":
+        if found is None or found.state == WorktreeState.ARCHIVED:
             raise Invalid("", f"the worktree {name} was put away; nobody can work there any more")
-        if found.state != "ready" or name in self._ending:
-            raise Invalid("", f"the worktree {name} is being {'made' if found.state == 'making' else 'put away'}")
+        if found.state != WorktreeState.READY or name in self._ending:
+            doing = "made" if found.state == WorktreeState.MAKING else "put away"
+            raise Invalid("", f"the worktree {name} is being {doing}")
         if found.folder != folder:
             raise Invalid("", f"the worktree {name} is for agents of the group {found.folder!r}, not of {folder!r}")
 
@@ -147,7 +147,7 @@ class Worktrees:
             wish = name if number == 0 else f"{name}-{number}"
             made = await self._try(wanted, project, wish, str(source.mount.source), by)
             if made is not None:
-                return await self.set_up(made, by) if made.setup_state == "trusted" else made
+                return await self.set_up(made, by) if made.setup_state == SetupState.TRUSTED else made
         raise Invalid("name", f"{name!r} and its next {MOST_SUFFIXES} numbers are taken in {wanted.source}")
 
     async def _not_twice(self, project: str, branch: str) -> None:
@@ -189,8 +189,9 @@ class Worktrees:
 
         def keep(db: Db) -> Worktree:
             trusted = recipe is not None and worktrees.is_trusted(db, project, recipe.digest)
-            state = ("trusted" if trusted else "untrusted") if recipe and recipe.setup else "none"
-            state = state if recipe is not None else UNREADABLE
+            state = SetupState.NONE if recipe is not None else SetupState.UNREADABLE
+            if recipe is not None and recipe.setup:
+                state = SetupState.TRUSTED if trusted else SetupState.UNTRUSTED
             branch, base, commit = clean(answer.branch)[:250], clean(answer.base)[:250], answer.commit[:64]
             setup, teardown = (recipe.setup, recipe.teardown) if recipe is not None else ((), ())
             worktrees.set_ready(db, project, slug, branch, base, commit, setup, teardown, state)
@@ -242,7 +243,8 @@ class Worktrees:
             job = {"task": "run", "commands": list(found.setup)}
             granted = worktree_mount(self._home, found.project, found.slug)
             answer = await self.errands.run(found.folder, job, granted, way_out=True)
-        state, said = ("done", answer.output) if answer.ok else ("failed", answer.output or answer.error)
+        state = SetupState.DONE if answer.ok else SetupState.FAILED
+        said = answer.output if answer.ok else answer.output or answer.error
         noted = f"{found.setup_output}\n" if found.setup_output and found.setup_state in NOT_RUN else ""
         output, now = noted + clean(said)[-LONGEST_OUTPUT:], self._clock.now()
 
@@ -278,7 +280,7 @@ class Worktrees:
         if not await asyncio.to_thread(is_repository, home, session.folder, start):
             raise Invalid("NOT_GIT_REPO", "you do not work in a git repository")
         found = await self._store.read(worktrees.get, place[0], place[1]) if place else None
-        if found is None or found.state != "ready":
+        if found is None or found.state != WorktreeState.READY:
             raise Invalid("NOT_ALLOWED", "this names the branch of a managed worktree alone; use git for any other")
         async with self._working(found, wait_s=0):
             granted = worktree_mount(home, found.project, found.slug)
@@ -295,7 +297,7 @@ class Worktrees:
     async def save(self, named: str, by: str) -> tuple[Worktree, SavedBundle]:
         """Its commits since it was made, and what is not committed, as a bundle; the one there is, if it is gone."""
         found = await self.find(named, archived=True)
-        if found.state == "archived":
+        if found.state == WorktreeState.ARCHIVED:
             return found, SavedBundle(self.bundle(found))
         async with self._working(found):
             saved, now = await self._save(found), self._clock.now()
@@ -323,8 +325,8 @@ class Worktrees:
         """Put it away: what was done in it is saved first, unless it is to be thrown away. A teardown that fails holds
         nothing up. `clear` ends whoever works in it; from then on nobody begins to."""
         found = await self.find(named)
-        if found.state == "ending":  # whoever had begun it was cut off
-            async with self._working(found, state="ending"):
+        if found.state == WorktreeState.ENDING:  # whoever had begun it was cut off
+            async with self._working(found, state=WorktreeState.ENDING):
                 return ArchivedWorktree(await run_to_completion(self._end(found, by)), self.bundle(found), "", "")
         async with self._working(found, ending=True):
             if clear is not None:
@@ -345,13 +347,13 @@ class Worktrees:
     async def _end(self, found: Worktree, by: str) -> Worktree:
         """From here on it is gone, whoever waits for that."""
         now = self._clock.now()
-        await self._store.write(worktrees.set_state, found.project, found.slug, "ending", now)
+        await self._store.write(worktrees.set_state, found.project, found.slug, WorktreeState.ENDING, now)
         await self._remove(found.project, found.slug)
         return await self._store.write(self._put_away, found, by)
 
     def _put_away(self, db: Db, found: Worktree, by: str) -> Worktree:
         now = self._clock.now()
-        worktrees.set_state(db, found.project, found.slug, "archived", now)
+        worktrees.set_state(db, found.project, found.slug, WorktreeState.ARCHIVED, now)
         _record(db, now, by, "worktree.archive", found.name)
         told = worktrees.get(db, found.project, found.slug)
         assert told is not None
@@ -388,9 +390,9 @@ class Worktrees:
         await asyncio.to_thread(sandbox_jobs.remove_leftover_jobs, self._home)
         for each in await self.every():
             try:
-                if each.state == "making":
+                if each.state == WorktreeState.MAKING:
                     await self._undo(each.project, each.slug)
-                elif each.state == "ending":
+                elif each.state == WorktreeState.ENDING:
                     await self._remove(each.project, each.slug)
                     await self._store.write(self._put_away, each, "gatepost")
             except Unavailable as error:  # the next start tries again; this one goes on
@@ -398,7 +400,12 @@ class Worktrees:
 
     @asynccontextmanager
     async def _working(
-        self, found: Worktree, *, ending: bool = False, wait_s: float = WAIT_S, state: str = "ready"
+        self,
+        found: Worktree,
+        *,
+        ending: bool = False,
+        wait_s: float = WAIT_S,
+        state: WorktreeState = WorktreeState.READY,
     ) -> AsyncIterator[None]:
         """One thing at a time is done to a worktree. An operator waits for what an agent has begun, not the other way
         round."""
@@ -423,7 +430,7 @@ class Worktrees:
 
 
 def render_no_setup(found: Worktree) -> str:
-    if found.setup_state == UNREADABLE:
+    if found.setup_state == SetupState.UNREADABLE:
         return f"the setup of {found.name} cannot be read: {found.setup_output}"
     return f"{found.name} has no setup: there is none in its {FILE}" + (f" ({o})" if (o := found.setup_output) else "")
 

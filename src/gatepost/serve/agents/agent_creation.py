@@ -16,7 +16,7 @@ from gatepost.store import groups, sessions
 from gatepost.store.agents import NewAgent
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
-from gatepost.store.worktrees import Worktree
+from gatepost.store.worktrees import SetupState, Worktree
 
 UNWRITABLE = "it cannot write in {}: the user that sandboxes run as{} may not; chown or chmod it"
 
@@ -62,13 +62,13 @@ def setup_to_json(worktree: Worktree) -> dict[str, str]:
 
 def list_setup_notes(worktree: Worktree) -> list[str]:
     """A word for whoever made it, if there is a setup that was not done."""
-    if worktree.setup_state == "untrusted":
+    if worktree.setup_state == SetupState.UNTRUSTED:
         return [
             "the worktree's setup was not run, because nobody has trusted it;"
             f" `gatepost worktree trust {worktree.name}` shows it and runs it"
         ]
-    if worktree.setup_state == "failed":
+    if worktree.setup_state == SetupState.FAILED:
         return [f"the worktree's setup failed; `gatepost worktree setup {worktree.name}` runs it again"]
-    if worktree.setup_state == "unreadable":
+    if worktree.setup_state == SetupState.UNREADABLE:
         return [f"the worktree's setup cannot be read: {worktree.setup_output}"]
     return []

@@ -5,7 +5,7 @@ from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.serve.agents.modes import check_mode
 from gatepost.store import agents, inbox, origins, sessions
-from gatepost.store.permissions import Permission
+from gatepost.store.permissions import Permission, PermissionKind
 from gatepost.store.port import Db
 
 
@@ -13,7 +13,7 @@ def apply_approved_plan(db: Db, home: Home, asked: Permission, by: str, name: st
     """Whether the agent is told something else from here on. What was asked came from inside: its words are no more
     than a prompt of that agent's own, its mode must be one that there is."""
     session = sessions.get(db, asked.session_id)
-    if asked.kind != "plan" or session is None:
+    if asked.kind != PermissionKind.PLAN or session is None:
         return False
     if asked.next_mode:
         try:
@@ -24,5 +24,5 @@ def apply_approved_plan(db: Db, home: Home, asked: Permission, by: str, name: st
             ) from None
     if asked.follow_up:
         chain = origins.get_for_turn(db, asked.turn_id)  # the agent's own words, whoever approves them
-        agents.add_prompt(db, session, asked.follow_up, by, name, inbox.NEXT, now, chain)
+        agents.add_prompt(db, session, asked.follow_up, by, name, inbox.InboxMode.NEXT, now, chain)
     return bool(asked.next_mode or asked.follow_up)

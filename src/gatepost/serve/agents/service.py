@@ -57,10 +57,11 @@ from gatepost.store import (
 )
 from gatepost.store.agents import NewAgent
 from gatepost.store.origins import OriginChain
-from gatepost.store.permissions import Permission
+from gatepost.store.permissions import Permission, PermissionState
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
-from gatepost.store.worktrees import Worktree
+from gatepost.store.timeline import TimelineKind
+from gatepost.store.worktrees import SetupState, Worktree
 from gatepost.tools.contract import CHAIN_DEPTH
 
 T = TypeVar("T")
@@ -72,7 +73,7 @@ WAIT_S = setting(
 )
 LOOK_S, SOON_S = 2.0, 0.05  # behind the bell
 BUSY = ("initializing", "running")
-POLICIES = {"queue": inbox.NEXT, "steer": inbox.TRIGGER, "interrupt": inbox.NEXT}
+POLICIES = {"queue": inbox.InboxMode.NEXT, "steer": inbox.InboxMode.TRIGGER, "interrupt": inbox.InboxMode.NEXT}
 STILL = "The agent is still running; this is no failure. Wait again to go on waiting. What it did last:\n\n{}"
 
 
@@ -120,10 +121,10 @@ class AgentService:
             made = agents.create(db, replace(wish, cwd=cwd), now)
             if wanted.notify:
                 agents.set_notify(db, made.id, True)
-            if worktree is not None and worktree.setup_state != "none":
-                timeline.add(db, made.id, "", "worktree_setup", agent_creation.setup_to_json(worktree), now)
+            if worktree is not None and worktree.setup_state != SetupState.NONE:
+                timeline.add(db, made.id, "", TimelineKind.WORKTREE_SETUP, agent_creation.setup_to_json(worktree), now)
             if text:
-                agents.add_prompt(db, made, text, by, _name(by), inbox.NEXT, now, self._chain(db, parent))
+                agents.add_prompt(db, made, text, by, _name(by), inbox.InboxMode.NEXT, now, self._chain(db, parent))
             _record(db, now, by, "agent.create", made.id, folder=wish.folder, provider=wish.provider, cwd=cwd)
             return made
 
@@ -392,14 +393,14 @@ class AgentService:
                 )
             updated = None  # as it was asked: an excerpt is no input
         now = self._parts.clock.now()
-        verdict, state = ("allow", "allowed") if allow else ("deny", "denied")
+        verdict, state = ("allow", PermissionState.ALLOWED) if allow else ("deny", PermissionState.DENIED)
 
         def answer(db: Db) -> tuple[Permission, bool]:
             answered = permissions.record_answer(db, request_id, state, message, dict(updated or {}), by, now)
             if answered is None:
                 raise Invalid("requestId", f"{request_id} does not wait any more: it is {wish.state}")
             told = {"requestId": answered.id, "name": answered.tool, "status": state}
-            timeline.add(db, answered.session_id, answered.turn_id, "permission", told, now)
+            timeline.add(db, answered.session_id, answered.turn_id, TimelineKind.PERMISSION, told, now)
             _record(db, now, by, f"permission.{verdict}", answered.session_id, tool=answered.tool)
             changed = allow and apply_approved_plan(db, self._parts.home, answered, by, _name(by), now)
             if interrupt and not allow:  # with the answer: a denial that ends the turn is one order

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from gatepost.core.records import replace
 from gatepost.core.terminal_text import one_line
-from gatepost.store.timeline import TimelineEntry
+from gatepost.store.timeline import TimelineEntry, TimelineKind
 
 LONGEST_SUMMARY = 200
 MOST_READ, MOST_SHOWN = 5000, 200_000  # rows, and characters of what one answer tells
@@ -17,13 +17,13 @@ def merge_entries(entries: Sequence[TimelineEntry]) -> list[TimelineEntry]:
     found: list[TimelineEntry] = []
     calls: dict[str, int] = {}
     for entry in entries:
-        call = str(entry.data.get("callId", "")) if entry.kind == "tool_call" else ""
+        call = str(entry.data.get("callId", "")) if entry.kind == TimelineKind.TOOL_CALL else ""
         if call and call in calls:
             before = found[calls[call]]
             found[calls[call]] = replace(before, data={**before.data, **entry.data})
             continue
         last = found[-1] if found else None
-        if entry.kind == "assistant_message" and last is not None and last.kind == entry.kind:
+        if entry.kind == TimelineKind.ASSISTANT_MESSAGE and last is not None and last.kind == entry.kind:
             joined = f"{last.data.get('text', '')}\n\n{entry.data.get('text', '')}"
             found[-1] = replace(last, data={"text": joined})
             continue

@@ -15,7 +15,8 @@ from gatepost.serve.agents.modes import modes_of
 from gatepost.store import agents, permissions, sessions, timeline, turns, worktrees
 from gatepost.store.permissions import Permission
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session
+from gatepost.store.sessions import Session, SessionState
+from gatepost.store.turns import TurnState
 
 # The order of a list: who needs somebody first, then who works.
 ORDER = ("running", "initializing", "interrupted", "idle", "error", "closed")
@@ -131,12 +132,12 @@ def read_state(db: Db, session: Session, eyes: ViewContext) -> str:
         return "closed"
     turn, waiting = turns.find_open(db, session.id), agents.count_waiting(db, session.id)
     if turn is not None:
-        return "interrupted" if turn.state == "interrupted" else "running"
+        return "interrupted" if turn.state == TurnState.INTERRUPTED else "running"
     if session.id in eyes.replacing:
         return "running"
     if waiting:
         return "running" if turns.list_for_session(db, session.id, 2**62, 1) else "initializing"
-    return "error" if session.state == "error" else "idle"
+    return "error" if session.state == SessionState.ERROR else "idle"
 
 
 def read_update(db: Db, session_id: str, after: int | None, limit: int, eyes: ViewContext) -> AgentUpdate:

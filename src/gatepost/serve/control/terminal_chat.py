@@ -11,11 +11,12 @@ from gatepost.core import ids
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow import panic_notice
 from gatepost.messages.address import LONGEST, parse
-from gatepost.messages.inbound import Inbound
+from gatepost.messages.inbound import Direction, Inbound, MessageKind
 from gatepost.messages.text import clean
 from gatepost.serve.room_events import QUICKEST_S, combine_states
 from gatepost.store import inbox, messages, outbox, switches
 from gatepost.store.messages import Message
+from gatepost.store.outbox import EffectState
 from gatepost.store.port import Db, Store
 
 LONGEST_WAIT_S = 60.0  # one request; who wants to wait longer asks again
@@ -133,7 +134,7 @@ def _list_gateway_replies(db: Db, message: Message, entries: list[inbox.InboxEnt
     if part == 1 and any(entry.reason == STOPPED for entry in entries):
         # It is the stopped session that speaks then, and it does not know whose word stopped it.
         for later in messages.list_in_room(db, message.instance, message.address, message.id, 20):
-            if later.direction == "out" and later.kind == "system" and later.thread == message.thread:
+            if later.direction == Direction.OUT and later.kind == MessageKind.SYSTEM and later.thread == message.thread:
                 yield from outbox.list_for_message(db, later.id)
                 return
 
@@ -143,7 +144,7 @@ def _is_reply(effect: outbox.OutboxEffect, entry: inbox.InboxEntry, instance: st
     return (
         effect.op in _SPOKEN
         and (effect.instance, effect.address) == (instance, address)
-        and effect.state not in ("superseded", "cancelled")
+        and effect.state not in (EffectState.SUPERSEDED, EffectState.CANCELLED)
         and effect.payload.get("in_reply_to") in (None, entry.seq)
     )
 

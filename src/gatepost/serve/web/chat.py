@@ -23,7 +23,7 @@ from gatepost.flow.intake.intake import MAX_TEXT
 from gatepost.flow.intake.refusal_reasons import render_reason
 from gatepost.flow.intake.routing import MADE_BY
 from gatepost.messages.address import LONGEST, parse
-from gatepost.messages.inbound import Attachment, Inbound, Quote, Verb
+from gatepost.messages.inbound import Attachment, AttachmentKind, Direction, Inbound, Quote, Verb
 from gatepost.messages.text import clean
 from gatepost.serve import room_events
 from gatepost.serve.room_events import RoomEvent, RoomEventFile
@@ -242,7 +242,7 @@ def _threads(db: Db, hub: LocalChannel, room: str) -> list[dict[str, str]]:
 
 def _make_title(message: Message) -> str:
     """What a message could be the title of; the page does the same. A command says nothing about a conversation."""
-    if message.direction != "in" or slash_commands.parse_command(message.text):
+    if message.direction != Direction.IN or slash_commands.parse_command(message.text):
         return ""
     files = room_events.parse_files(message.content)
     return message.text.strip().partition("\n")[0][:60] or (files[0].name if files else "")
@@ -270,7 +270,7 @@ def _find_file(db: Db, hub: LocalChannel, message_id: int, number: int) -> tuple
     files = room_events.parse_files(message.content)
     if number >= len(files):
         return None
-    if message.direction == "in":
+    if message.direction == Direction.IN:
         return files[number], None
     effects = outbox.list_for_message(db, message_id)
     return (files[number], hub.kept(effects[0].key, number)) if effects else None
@@ -290,7 +290,7 @@ def render_event(seen: RoomEvent, html: str) -> dict[str, Any]:
         "id": seen.id,
         "room": seen.address,
         "thread": seen.thread,
-        "mine": seen.direction == "in",
+        "mine": seen.direction == Direction.IN,
         "verb": seen.verb,
         "name": "Gatepost" if ours else said_by,
         "notice": ours,
@@ -352,7 +352,7 @@ async def _read_upload(upload: UploadFile) -> Attachment:
         name=clean(upload.filename or "file"),
         mime=mime,
         data=await upload.read(),
-        kind=kind if kind in ("image", "audio", "video") else "file",
+        kind=AttachmentKind(kind) if kind in set(AttachmentKind) else AttachmentKind.FILE,
     )
 
 

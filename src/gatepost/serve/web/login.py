@@ -9,6 +9,7 @@ from gatepost.core.clock import DAY, MINUTE, Clock
 from gatepost.core.settings import setting
 from gatepost.store import logins, users
 from gatepost.store.port import Db, Store
+from gatepost.store.users import UserRole
 
 ONCE = 10 * MINUTE  # how long a one-time address may be redeemed
 BROWSER_DAYS = setting("web.login_days", 30, help="How long a browser stays signed in to the web page, in days.")
@@ -16,7 +17,7 @@ BROWSER_DAYS = setting("web.login_days", 30, help="How long a browser stays sign
 
 def _issue_one_time_token(db: Db, user: str, now: int) -> str:
     users.add(db, user, "owner", now)
-    users.add_role(db, user, "owner", "", "gatepost:system", now)
+    users.add_role(db, user, UserRole.OWNER, "", "gatepost:system", now)
     return logins.issue(db, "once", user, now + ONCE, now)
 
 

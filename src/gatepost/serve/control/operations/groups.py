@@ -41,6 +41,7 @@ from gatepost.serve.control.contract import OperationDeps, extend, operation, re
 from gatepost.store import destinations, groups, inbox, routes, sessions, turns, worktrees
 from gatepost.store.destinations import Destination
 from gatepost.store.groups import Group
+from gatepost.store.inbox import InboxState
 from gatepost.store.port import Db
 from gatepost.store.routes import Route
 from gatepost.store.sessions import Session
@@ -289,5 +290,5 @@ def end_session(db: Db, session_id: str, reason: str, now: int) -> None:
     if turn is not None:
         turns.cancel(db, turn.id, reason, now)
     for entry, _ in inbox.list_to_project(db, session_id, 0):
-        inbox.set_state(db, entry.id, "cancelled", reason, None, now)
+        inbox.set_state(db, entry.id, InboxState.CANCELLED, reason, None, now)
     sessions.close(db, session_id, now)

@@ -2,13 +2,12 @@
 
 from msgspec import Struct
 
-from gatepost.core.records import replace
 from gatepost.messages import address as addresses
 from gatepost.serve.control.arguments.rooms import ListRoomsArgs, RoomPolicyArgs
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.store import rooms
 from gatepost.store.port import Db
-from gatepost.store.rooms import Room
+from gatepost.store.rooms import Room, RoomPolicy
 
 
 class RoomPolicyResult(Struct, frozen=True):
@@ -20,20 +19,20 @@ class RoomPolicyResult(Struct, frozen=True):
 
 @read_operation
 def list_rooms(db: Db, args: ListRoomsArgs, now: int) -> list[Room]:
-    return [replace(room, direct=bool(room.direct)) for room in rooms.list_all(db)]
+    return rooms.list_all(db)
 
 
 @operation
 async def set_policy(deps: OperationDeps, args: RoomPolicyArgs) -> RoomPolicyResult:
     address = addresses.parse(args.address)
     instance = args.instance or address.platform
-    now = deps.clock.now()
+    policy, now = RoomPolicy(args.policy), deps.clock.now()
 
     def update(db: Db) -> RoomPolicyResult:
         """Whoever is refused leaves no room behind, so the first policy may come before the first word."""
-        known = rooms.set_policy(db, instance, args.address, args.policy)
+        known = rooms.set_policy(db, instance, args.address, policy)
         if not known:
-            rooms.add(db, instance, args.address, "", False, args.policy, now)
+            rooms.add(db, instance, args.address, "", False, policy, now)
         return RoomPolicyResult(instance, args.address, args.policy, not known)
 
     return await deps.write(update, instance=instance)

@@ -11,6 +11,7 @@ from gatepost.serve.control.contract import OperationDeps, extend, operation, re
 from gatepost.store import groups, routes
 from gatepost.store.port import Db
 from gatepost.store.routes import Route
+from gatepost.store.sessions import SessionMode
 
 
 class RouteListItem(Route, frozen=True, kw_only=True):
@@ -61,7 +62,7 @@ async def add(deps: OperationDeps, args: AddRouteArgs) -> Route:
             match=args.match,
             target=args.target,
             folder=route_targets.check(args.target, {group.folder for group in groups.list_all(db)}),
-            mode=args.session,
+            mode=SessionMode(args.session),
             also=args.also,
             window_messages=messages,
             window_chars=chars,

@@ -1,0 +1,93 @@
+"""A table by its struct: the fields are the columns that are read, in order, and their types say how a value is parsed.
+
+A column is named in its migration and in its struct, and nowhere else. A table may have columns that its struct leaves
+out. Statements are built once for each text that follows the table's name: that text must not hold values.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Generic, TypeVar, get_origin
+
+from msgspec import Struct
+from msgspec.structs import astuple, fields
+
+from gatepost.store.port import Db, Row
+
+S = TypeVar("S", bound=Struct)
+
+
+class Table(Generic[S]):
+    """`columns`: a list for SELECT and RETURNING. `parse`: the struct of a row of these columns."""
+
+    def __init__(self, name: str, struct: type[S]) -> None:
+        self.name, self.names = name, struct.__struct_fields__
+        self.columns = ", ".join(self.names)
+        self.parse = make_row_parser(struct)
+        self._selects: dict[str, str] = {}
+        self._inserts: dict[tuple[str | type, ...], str] = {}
+
+    def columns_of(self, alias: str) -> str:
+        """The same for a table that a statement gives another name."""
+        return ", ".join(f"{alias}.{name}" for name in self.names)
+
+    def get(self, db: Db, rest: str, *params: Any) -> S | None:
+        """The first row; `rest` follows the table's name in the SELECT."""
+        row = db.row(self._selects.get(rest) or self._select(rest), params)
+        return self.parse(row) if row is not None else None
+
+    def list(self, db: Db, rest: str, *params: Any) -> list[S]:
+        rows = db.rows(self._selects.get(rest) or self._select(rest), params)
+        return [self.parse(row) for row in rows]
+
+    def insert(self, db: Db, rest: str = "", new: Struct | None = None, /, **values: Any) -> Row | None:
+        """The fields of `new` and these values. `rest` follows them: ON CONFLICT, RETURNING. The row that it returns,
+        None if it returns none."""
+        sql = self._inserts.get((rest, type(new), *values)) or self._insert(rest, new, tuple(values))
+        return db.row(sql, (*(astuple(new) if new is not None else ()), *values.values()))
+
+    def put(self, db: Db, conflict: str = "", new: Struct | None = None, /, **values: Any) -> S:
+        """Insert, and return the row as it stands then."""
+        row = self.insert(db, f"{conflict} RETURNING {self.columns}", new, **values)
+        assert row is not None
+        return self.parse(row)
+
+    def _select(self, rest: str) -> str:
+        sql = self._selects[rest] = f"SELECT {self.columns} FROM {self.name} {rest}"
+        return sql
+
+    def _insert(self, rest: str, new: Struct | None, others: tuple[str, ...]) -> str:
+        names = (*(new.__struct_fields__ if new is not None else ()), *others)
+        marks = ", ".join("?" * len(names))
+        sql = f"INSERT INTO {self.name} ({', '.join(names)}) VALUES ({marks}) {rest}"
+        self._inserts[rest, type(new), *others] = sql
+        return sql
+
+
+def make_row_parser(struct: type[S]) -> Callable[[Row], S]:
+    """For rows that have a value for each field, in order."""
+    parsers = [(at, found) for at, each in enumerate(fields(struct)) if (found := _find_parser(each.type))]
+    if not parsers:
+        return lambda row: struct(*row)
+
+    def parse(row: Row) -> S:
+        values = [*row]
+        for at, convert in parsers:
+            values[at] = convert(values[at])
+        return struct(*values)
+
+    return parse
+
+
+def _find_parser(kind: Any) -> Callable[[Any], Any] | None:
+    """None: SQLite gives the value as it is."""
+    base = get_origin(kind) or kind
+    if not isinstance(base, type):
+        return None
+    if issubclass(base, Enum):
+        return {each.value: each for each in base}.__getitem__
+    if issubclass(base, bool):
+        return bool
+    if issubclass(base, tuple):
+        return lambda text: tuple(json.loads(text))
+    return json.loads if issubclass(base, Mapping) else None

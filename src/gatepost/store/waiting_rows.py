@@ -1,0 +1,101 @@
+"""Waiting rows: what the next turn of a session may claim, and who pays for it."""
+
+from itertools import takewhile
+
+from msgspec import Struct
+
+from gatepost.messages.inbound import MessageKind
+from gatepost.store import inbox
+from gatepost.store.inbox import InboxMode, InboxState
+from gatepost.store.port import Db
+from gatepost.store.table import make_row_parser
+
+MOST_MESSAGES = 900  # of one turn, which a frame can name
+
+_WAITING = (
+    "SELECT i.id, i.folder, i.rights, m.instance, m.address, m.thread, m.text, i.mode, m.kind, m.sender, o.person,"
+    " EXISTS (SELECT 1 FROM budgets WHERE kind = 'user') OR EXISTS (SELECT 1 FROM secrets WHERE user_id IS NOT NULL)"
+)
+
+
+class WaitingRow(Struct, frozen=True):
+    id: int
+    folder: str
+    rights: str
+    instance: str
+    address: str
+    thread: str
+    text: str
+    mode: InboxMode
+    kind: MessageKind
+    sender: str
+    behalf: str | None  # who pays for a message that an agent put in
+    personal: int  # whether anybody at all has a secret or a budget of their own
+
+    @property
+    def alone(self) -> bool:
+        """A turn of its own, after whatever runs."""
+        return self.mode == InboxMode.NEXT
+
+    @property
+    def place(self) -> tuple[str, str, str, str]:
+        return self.rights, self.instance, self.address, self.thread
+
+    @property
+    def account(self) -> tuple[str, str]:
+        """Who wrote it, and who pays for it if that is somebody else; '' for what no person wrote."""
+        return self.sender if self.kind == MessageKind.CHAT else "", self.behalf or ""
+
+
+_parse_waiting = make_row_parser(WaitingRow)
+
+
+def limit_to_one_payer(db: Db, first: WaitingRow, rows: list[WaitingRow]) -> list[WaitingRow]:
+    """Up to where the person changes, if either has a secret or a budget of their own: nobody's message is sent with
+    another's key or booked on them."""
+    people = {name for row in (first, *rows) for name in row.account if name}
+    if not first.personal or all(row.account == first.account for row in rows):
+        return rows
+    own = _find_personal(db, people)
+    return list(
+        takewhile(lambda row: row.account == first.account or own.isdisjoint(first.account + row.account), rows)
+    )
+
+
+def _find_personal(db: Db, people: set[str]) -> set[str]:
+    """Those of these people who have a secret or a budget of their own."""
+    marks = ", ".join("?" * len(people))
+    rows = db.rows(
+        f"SELECT user_id FROM secrets WHERE user_id IN ({marks})"
+        f" UNION SELECT name FROM budgets WHERE kind = 'user' AND name IN ({marks})",
+        (*people, *people),
+    )
+    return {str(row[0]) for row in rows}
+
+
+def list_claimable(db: Db, session_id: str, now: int, most: int, joining: str = "") -> list[WaitingRow]:
+    """`joining`: the turn that they would join; one that has too many messages is joined by none."""
+    room = " AND (SELECT COUNT(*) FROM inbox own WHERE own.turn_id = ?) <= ?" if joining else ""
+    rows = db.rows(
+        f"{_WAITING}, i.state, i.next_at FROM inbox i JOIN messages m ON m.id = i.message_id"
+        " LEFT JOIN origins o ON o.message_id = m.id AND o.ordinal = 0"
+        f" WHERE i.session_id = ? AND i.{inbox.OPEN} AND i.state IN ('queued', 'retry'){room} ORDER BY i.seq LIMIT ?",
+        (session_id, *((joining, MOST_MESSAGES - most) if joining else ()), most),
+    )
+    ready: list[WaitingRow] = []
+    for *row, state, next_at in rows:
+        if state == InboxState.RETRY and next_at > now:
+            break
+        ready.append(_parse_waiting(tuple(row)))
+    return ready
+
+
+def find_first(db: Db, turn_id: str) -> WaitingRow | None:
+    """The message that says who pays for a turn; the gateway's own words say nothing."""
+    rows = db.rows(
+        f"{_WAITING} FROM inbox i JOIN messages m ON m.id = i.message_id"
+        " LEFT JOIN origins o ON o.message_id = m.id AND o.ordinal = 0"
+        " WHERE i.turn_id = ? ORDER BY CASE WHEN m.kind = 'chat' OR o.person <> '' THEN 0 ELSE 1 END, i.seq LIMIT 1",
+        (turn_id,),
+    )
+    return _parse_waiting(rows[0]) if rows else None

@@ -1,0 +1,104 @@
+"""A closed set is an enum: no state, mode or kind is a plain string, and none is compared with one."""
+
+import ast
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent.parent / "src" / "gatepost"
+NAMES = ("state", "status", "mode", "kind", "origin", "op", "direction", "verdict", "policy", "role", "error_class")
+
+
+def holds_closed_set(name: str) -> bool:
+    return name in NAMES or name.endswith(tuple(f"_{each}" for each in NAMES))
+
+
+def list_plain_fields(path: str, tree: ast.Module) -> Iterator[str]:
+    """Fields of classes that are named like a closed set and typed `str`, or `str | None`."""
+    for owner in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+        for field in (node for node in owner.body if isinstance(node, ast.AnnAssign)):
+            plain = any(isinstance(each, ast.Name) and each.id == "str" for each in ast.walk(field.annotation))
+            if plain and isinstance(field.target, ast.Name) and holds_closed_set(field.target.id):
+                yield f"{path} {owner.name}.{field.target.id}"
+
+
+def list_literal_comparisons(path: str, tree: ast.Module) -> Iterator[str]:
+    """Comparisons of an attribute that is named like a closed set with a string, or a collection of strings."""
+    for node in (node for node in ast.walk(tree) if isinstance(node, ast.Compare)):
+        sides = (node.left, *node.comparators)
+        named = [each for each in sides if isinstance(each, ast.Attribute) and holds_closed_set(each.attr)]
+        if named and any(_is_literal(each) for each in sides):
+            yield f"{path}:{node.lineno} {ast.unparse(node)}"
+
+
+def _is_literal(node: ast.expr) -> bool:
+    """A string that is not empty, or a tuple, list or set that has one."""
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        return any(_is_literal(each) for each in node.elts)
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value != ""
+
+
+def trees() -> Iterable[tuple[str, ast.Module]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        yield str(path.relative_to(SOURCE)), ast.parse(path.read_text(encoding="utf-8"))
+
+
+# A field that may be a plain string, and why.
+OPEN_FIELDS = {
+    "core/home_lock.py LockHolder.role": "the lock file of another version may name another role",
+    "flow/sessions/isolation.py SandboxIsolation.kind": "plug-ins: whoever adds a sandbox adds a kind",
+    "gate/dispatch.py _AuditEntry.verdict": "the audit log's own words",
+    "gate/dispatch.py _RepeatKey.verdict": "the audit log's own words",
+    "store/audit.py AuditRecord.verdict": "the audit log's own words",
+    "mailbox/inbound.py InboundRow.kind": "what runs inside a sandbox cannot import the enum, MessageKind",
+    "mailbox/inbound.py InboundRow.status": "the file's format, which agent loops of others read",
+    "mailbox/inbound.py DeliveryStatus.status": "the file's format, which agent loops of others read",
+    "messages/inbound.py Receipt.state": "InboxState stands above this layer",
+    "serve/room_events.py RoomEvent.state": "of either table, or a word for people",
+    "store/ledger.py LedgerLine.state": "of either table",
+    "store/room_history.py RoomHistoryEntry.state": "of either table",
+    "tools/history.py HistoryMessage.state": "of either table",
+    "tools/group_sessions.py SessionEntry.kind": "a message's kind, or a word for agents",
+    "tools/access.py AclEntry.kind": "a word for agents",
+    "store/agents.py NewAgent.permission_mode": "each provider has its own modes",
+    "store/permissions.py NewPermission.next_mode": "each provider has its own modes",
+    "store/permissions.py Permission.next_mode": "each provider has its own modes",
+    "store/sessions.py Session.permission_mode": "each provider has its own modes",
+    "store/secrets.py Secret.origin": "an address on the web",
+    "testing/model_script.py ModelScriptMessage.role": "a vendor's word",
+}
+# Fields of type Literal, which mypy compares, and words of others.
+OPEN_COMPARISONS = {
+    "app.py": "ListenAddress.kind is a Literal",
+    "core/listen_address.py": "ListenAddress.kind is a Literal",
+    "serve/http.py": "ListenAddress.kind is a Literal",
+    "testing/model_script.py": "a vendor's word",
+}
+# Not converted yet: the runner's side, the operations and their clients.
+UNCHECKED = ("cli/", "embed/", "inside/", "serve/agents/", "serve/control/")
+
+
+def test_no_field_that_holds_a_closed_set_is_a_plain_string() -> None:
+    checked = [(path, tree) for path, tree in trees() if not path.startswith(UNCHECKED)]
+    assert len(checked) > 200
+    found = {each for path, tree in checked for each in list_plain_fields(path, tree)}
+    assert sorted(found - OPEN_FIELDS.keys()) == []
+    assert sorted(OPEN_FIELDS.keys() - found) == []
+
+
+def test_no_such_field_is_compared_with_a_string() -> None:
+    checked = [(path, tree) for path, tree in trees() if not path.startswith((*UNCHECKED, *OPEN_COMPARISONS))]
+    assert [each for path, tree in checked for each in list_literal_comparisons(path, tree)] == []
+
+
+def test_a_plain_field_and_a_comparison_with_a_string_are_found() -> None:
+    planted = ast.parse(
+        "class Turn(Struct):\n    state: str\n    setup_state: str | None = None\n    mode: Mode\n    text: str\n"
+        "a = turn.state == 'done'\nb = 'in' != message.direction\nc = entry.state in ('queued', 'retry')\n"
+        "fine = turn.state == State.DONE, turn.text == 'done', entry.mode == '', entry.state in END\n"
+    )
+    assert list(list_plain_fields("a.py", planted)) == ["a.py Turn.state", "a.py Turn.setup_state"]
+    assert [each.partition(" ")[0] for each in list_literal_comparisons("a.py", planted)] == [
+        "a.py:6",
+        "a.py:7",
+        "a.py:8",
+    ]
