@@ -6,7 +6,7 @@ from gatepost.core.fair_queue import FairQueue
 def drained(queue: FairQueue[str]) -> list[str]:
     taken = []
     while (group := queue.next_group()) is not None:
-        taken.append(queue.take(group))
+        taken.append(queue.pop(group))
     return taken
 
 

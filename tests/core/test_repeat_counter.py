@@ -6,10 +6,10 @@ def test_the_first_of_a_window_are_told_and_the_rest_are_counted() -> None:
     assert [repeats.add("a", now, first=2) for now in (1, 2, 3, 4)] == [0, 0, 1, 2]
     assert repeats.add("b", 5, first=2) == 0
 
-    assert repeats.take(100) == []
+    assert repeats.pop_closed(100) == []
     assert repeats.due_at() == 101
-    assert repeats.take(101) == [RepeatSummary("a", 2, since=1, until=4)]
-    assert repeats.take(500) == [] and repeats.due_at() is None
+    assert repeats.pop_closed(101) == [RepeatSummary("a", 2, since=1, until=4)]
+    assert repeats.pop_closed(500) == [] and repeats.due_at() is None
 
 
 def test_a_window_that_nobody_asked_for_keeps_its_count() -> None:
@@ -18,19 +18,19 @@ def test_a_window_that_nobody_asked_for_keeps_its_count() -> None:
         repeats.add("a", now, first=1)
     assert repeats.add("a", 200, first=1) == 0
     assert repeats.due_at() == 0
-    assert repeats.take(200) == [RepeatSummary("a", 2, since=1, until=3)]
+    assert repeats.pop_closed(200) == [RepeatSummary("a", 2, since=1, until=3)]
 
 
 def test_at_the_end_every_window_is_handed_out() -> None:
     repeats = RepeatCounter[str](window=100)
     for now in (1, 2):
         repeats.add("a", now, first=1)
-    assert repeats.take() == [RepeatSummary("a", 1, since=1, until=2)]
-    assert repeats.take() == []
+    assert repeats.pop_closed() == [RepeatSummary("a", 1, since=1, until=2)]
+    assert repeats.pop_closed() == []
 
 
 def test_the_number_of_open_windows_is_bounded_and_no_count_is_lost() -> None:
     repeats = RepeatCounter[int](window=100)
     for key in range(MOST_OPEN + 1):
         repeats.add(key, 1, first=0)
-    assert sum(each.count for each in repeats.take()) == MOST_OPEN + 1
+    assert sum(each.count for each in repeats.pop_closed()) == MOST_OPEN + 1

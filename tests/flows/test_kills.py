@@ -89,8 +89,8 @@ AT_THE_DAEMON = [
     FaultPoint(f"{TURNS}:begin", "after", nth=2),
     FaultPoint(f"{LIVE}.send", "before", match="AckFrame(", nth=3),
     FaultPoint(f"{LIVE}.send", "after", match="AckFrame(", nth=3),
-    FaultPoint(f"{TALK}._take_results", "before", nth=2),
-    FaultPoint(f"{TALK}._take_results", "after", nth=2),
+    FaultPoint(f"{TALK}._record_results", "before", nth=2),
+    FaultPoint(f"{TALK}._record_results", "after", nth=2),
     FaultPoint(f"{TURNS}:finish", "before"),
     FaultPoint(f"{TURNS}:finish", "after"),
 ]

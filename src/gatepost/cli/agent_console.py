@@ -135,7 +135,7 @@ class AgentConsole:
                 self._note(f"\n{HOW_TO_LEAVE}")
             except GatepostError as error:
                 self._well = False
-                self._screen.tell(str(error), error=True)
+                self._screen.print(str(error), error=True)
 
     def _run_line(self, line: str) -> bool:
         """False: leave."""
@@ -261,7 +261,7 @@ class AgentConsole:
             sys.stdout.flush()
             self._rows.render_entry(entry, self._asked)  # numbers its requests
         elif (told := self._rows.render_entry(entry, self._asked)) is not None:
-            self._screen.tell(told)
+            self._screen.print(told)
 
     def _show_request(self, asked: dict[str, Any]) -> None:
         told = self._rows.render_request(asked)
@@ -269,7 +269,7 @@ class AgentConsole:
             output.print_json_line(as_entry(asked))
             sys.stdout.flush()
         elif told is not None:
-            self._screen.tell(told)
+            self._screen.print(told)
 
     # The end of a pipe.
 
@@ -309,6 +309,6 @@ class AgentConsole:
     def _note(self, text: str) -> None:
         """Ours; beside the entries where a program reads them."""
         if self._here and not self._json:
-            self._screen.tell(output.colored(text, "dim"))
+            self._screen.print(output.colored(text, "dim"))
         else:
             output.print_line(text, error=True, flush=True)

@@ -85,14 +85,14 @@ def _write(home: Home, file: BinaryIO, target: Path, secret: frozenset[Path]) ->
 def _walk(root: UntrustedFolder, found: BackupContents, running: bool) -> Iterator[tuple[str, os.stat_result]]:
     """Settings and other files of the operator's beside them, then the trees; folders before what is in them."""
     for name in root.list(most=sys.maxsize):
-        info = root.look(name)
+        info = root.stat(name)
         if stat.S_ISREG(info.st_mode) and name not in LEFT_OUT and not name.startswith("gatepost.db"):
             yield name, info
     waiting = [name for name in reversed(TREES) if root.exists(name)]
     while waiting:
         path = waiting.pop()
         try:
-            info = root.look(path)
+            info = root.stat(path)
             yield path, info
             if stat.S_ISDIR(info.st_mode):
                 if path.count("/") >= DEEPEST:

@@ -92,7 +92,7 @@ class Screen:
         with self._lock:
             self._asking = True
 
-    def tell(self, text: output.Piece, *, error: bool = False) -> None:
+    def print(self, text: output.Piece, *, error: bool = False) -> None:
         with self._lock:
             if self._asking:
                 begun = self._readline.get_line_buffer() if self._readline is not None else ""
@@ -134,12 +134,12 @@ class TerminalConversation:
             receipt = self._control.post("/v1/chat", self._place.body(line))["result"]
         except GatepostError as error:
             self._well = False
-            self._screen.tell(str(error), error=True)
+            self._screen.print(str(error), error=True)
             return
         self._sent.append(receipt["message_id"])
         if receipt["state"] == "refused":
             self._well = False
-            self._screen.tell(f"refused: {reasons.render_reason(receipt['reason'])}", error=True)
+            self._screen.print(f"refused: {reasons.render_reason(receipt['reason'])}", error=True)
 
     def _finish(self) -> bool:
         """Whoever pipes text in wants the answers: wait for each, then print what the stream has not told yet."""
@@ -148,7 +148,7 @@ class TerminalConversation:
             self._well &= last["state"] in ANSWERED
             if not last["done"]:
                 how = reasons.render_waiting(last["state"], last["reason"])
-                self._screen.tell(f"message {message} {how}: `gatepost trace {message}`", error=True)
+                self._screen.print(f"message {message} {how}: `gatepost trace {message}`", error=True)
         if self._sent:
             self._read_stream(once=True)
         return self._well
@@ -177,4 +177,4 @@ class TerminalConversation:
         with self._lock:
             if message not in self._shown:
                 self._shown.add(message)
-                self._screen.tell(line)
+                self._screen.print(line)

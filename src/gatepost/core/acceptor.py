@@ -61,7 +61,7 @@ class Acceptor:
                 return
             self._short = False
             self._begin(sock)
-            wait = self._bucket.take(1, self._loop.time()) if self._bucket is not None else 0.0
+            wait = self._bucket.charge(1, self._loop.time()) if self._bucket is not None else 0.0
             if wait:
                 self._pause(wait)
                 return

@@ -32,7 +32,7 @@ class FairQueue(Generic[K]):
         """Whose turn it is: of the groups with the lowest rank the one that waits longest for its turn."""
         return min(self._lines, key=rank, default=None)
 
-    def take(self, group: str) -> K:
+    def pop(self, group: str) -> K:
         """The group's first item. Then the other groups come first."""
         item = next(iter(self._lines[group]))
         self.discard(item)

@@ -106,14 +106,14 @@ class _RepeatFilter(logging.Filter):
             written = not self._repeats.add(
                 (record.name, record.levelno, str(record.msg)[:LONGEST_FACT], about), now, FIRST
             )
-            over = self._repeats.take(now)
+            over = self._repeats.pop_closed(now)
         record.spared = written
         self._tell(over)
         return written
 
     def flush(self) -> None:
         with self._lock:
-            over = self._repeats.take()
+            over = self._repeats.pop_closed()
         self._tell(over)
 
     def _tell(self, over: list[RepeatSummary[tuple[str, int, str, tuple[str, ...]]]]) -> None:

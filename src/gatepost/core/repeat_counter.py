@@ -60,7 +60,7 @@ class RepeatCounter(Generic[K]):
         found = self._open.get(key)
         return found is not None and now - found.began < self._window and found.seen >= first
 
-    def take(self, now: int | None = None) -> list[RepeatSummary[K]]:
+    def pop_closed(self, now: int | None = None) -> list[RepeatSummary[K]]:
         """Every window that is over by now (None: all) and in which anything was counted. Handed out once."""
         for key in list(takewhile(lambda key: self._is_over(key, now), self._open)):
             self._end(key)

@@ -28,7 +28,7 @@ class TokenBucket:
         self._level, self._at = float(rate.burst), now
         self._slowed_since: float | None = None
 
-    def take(self, count: int, now: float) -> float:
+    def charge(self, count: int, now: float) -> float:
         """How many seconds to wait before anything more is read; 0: go on."""
         level = min(self.rate.burst, self._level + (now - self._at) * self.rate.per_second)
         if level >= self.rate.burst / 2:

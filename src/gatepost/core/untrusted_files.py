@@ -95,7 +95,7 @@ class UntrustedFolder:
         except (NotFound, Invalid):
             return False
 
-    def look(self, relative: str = "") -> os.stat_result:
+    def stat(self, relative: str = "") -> os.stat_result:
         """What is there, a link not followed; '' is the folder itself."""
         if not relative:
             return os.fstat(self._fd)

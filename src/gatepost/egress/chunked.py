@@ -48,7 +48,7 @@ class ChunkDecoder:
         self._searched -= self._at
         self._at = 0
 
-    def take(self) -> tuple[bytes, int] | None:
+    def read_chunk(self) -> tuple[bytes, int] | None:
         """What the next chunks hold, joined, and how many chunks began. None: more must be fed, or the body is done.
         Raises ValueError, TooLarge."""
         out: list[bytes] = []
@@ -60,7 +60,7 @@ class ChunkDecoder:
                     break
                 out.append(piece)
                 continue
-            if self._state is _State.SIZE and (whole := self._take_whole(out, MOST_CHUNKS - begun)):
+            if self._state is _State.SIZE and (whole := self._read_whole(out, MOST_CHUNKS - begun)):
                 begun += whole
                 continue
             line = self._line()
@@ -75,7 +75,7 @@ class ChunkDecoder:
                 self._state = _State.SIZE if self._state is _State.DATA_END else _State.DONE
         return (b"".join(out), begun) if out or begun else None
 
-    def _take_whole(self, out: list[bytes], most: int) -> int:
+    def _read_whole(self, out: list[bytes], most: int) -> int:
         """Chunks that are there from their head to their end, which most are: several times faster than step by step.
         Stops at the first one about which there is anything to say."""
         buffer, at, begun = self._buffer, self._at, 0

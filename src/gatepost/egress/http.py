@@ -127,7 +127,7 @@ async def read_chunks(reader: PacedReader, limit: int, pause: float = PAUSE_S) -
             raise asyncio.IncompleteReadError(b"", None)
         decoder.feed(piece)
         try:
-            while (taken := decoder.take()) is not None:
+            while (taken := decoder.read_chunk()) is not None:
                 content, number = taken
                 if content:
                     yield content

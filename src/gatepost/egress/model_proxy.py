@@ -204,7 +204,7 @@ class ModelProxy:
     async def _serve(self, order: ModelRequest, raw: bytes) -> None:
         shape, features = order.endpoint.shape, order.features
         if order.endpoint.hears:
-            await self._hear(order, raw)
+            await self._send_recording(order, raw)
             return
         if shape is None:
             await self._call(order, await self._key(order), None, Bill())
@@ -267,7 +267,7 @@ class ModelProxy:
             return None
         return counted if counted > 0 else None
 
-    async def _hear(self, order: ModelRequest, raw: bytes) -> None:
+    async def _send_recording(self, order: ModelRequest, raw: bytes) -> None:
         recording = await self._judge(order, raw, lambda: audio.read_form(order.head.get("content-type"), raw))
         hearing = audio.make_transcript_cost_bound(recording, self._price(recording.model))
         async with self._till.paid(order.spender, hearing) as bill:

@@ -25,7 +25,7 @@ class Pace:
         """Charge a piece of so many bytes. Waits while the session is in debt, and always gives others a turn."""
         charge = max(count, LEAST_CHARGE)
         self.spent += charge
-        await asyncio.sleep(self._bucket.take(charge, asyncio.get_running_loop().time()))
+        await asyncio.sleep(self._bucket.charge(charge, asyncio.get_running_loop().time()))
 
 
 class PacedReader:

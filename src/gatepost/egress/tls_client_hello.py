@@ -30,21 +30,21 @@ class _ByteReader:
     def __bool__(self) -> bool:
         return self._at < len(self._data)
 
-    def take(self, size: int) -> bytes:
+    def read(self, size: int) -> bytes:
         if self._at + size > len(self._data):
             raise MalformedClientHello("it ends before its end")
         self._at += size
         return self._data[self._at - size : self._at]
 
     def number(self, size: int) -> int:
-        return int.from_bytes(self.take(size))
+        return int.from_bytes(self.read(size))
 
     def rest(self) -> bytes:
-        return self.take(len(self._data) - self._at)
+        return self.read(len(self._data) - self._at)
 
     def vector(self, size: int) -> "_ByteReader":
         """Bytes with their length before them, a number of `size` bytes."""
-        return _ByteReader(self.take(self.number(size)))
+        return _ByteReader(self.read(self.number(size)))
 
 
 def begins_tls(data: bytes) -> bool:
@@ -112,7 +112,7 @@ class HelloReader:
 
 
 def _name(hello: _ByteReader) -> str:
-    hello.take(2 + 32)  # version, random
+    hello.read(2 + 32)  # version, random
     for size in (1, 2, 1):  # session, ciphers, compressions
         hello.vector(size)
     found: list[bytes] = []

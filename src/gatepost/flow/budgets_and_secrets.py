@@ -25,10 +25,10 @@ class StoreBudget:
         self._spenders: dict[int, Spender] = {}  # of what is held back now
 
     async def room(self, spender: Spender) -> int | None:
-        def look(db: Db) -> int | None:
+        def read(db: Db) -> int | None:
             return budgets.get_remaining(db, spender.folder, _find_payer(db, spender), self._clock.now())
 
-        return await self._store.read(look)
+        return await self._store.read(read)
 
     async def reserve(self, spender: Spender, model: str, worst: int) -> ReservationHandle | BudgetShortage:
         now = self._clock.now()
@@ -38,7 +38,7 @@ class StoreBudget:
             found = reservations.reserve(
                 db, spender.folder, user, spender.session_id, spender.turn_id, model, worst, now
             )
-            room = self._tell(db, spender, found.notes, now)
+            room = self._add_notices(db, spender, found.notes, now)
             if isinstance(found, BudgetDenial):
                 return BudgetShortage(judged.render_denial(found), found.busy), room
             return ReservationHandle(found.id), room
@@ -62,11 +62,11 @@ class StoreBudget:
             settled = reservations.settle(db, held.id, actual, numbers, now)
             if settled is None or spender is None:
                 return None
-            return self._tell(db, spender, settled.notes, now)
+            return self._add_notices(db, spender, settled.notes, now)
 
         self._ring(await self._store.write(book, lane=spender.session_id if spender is not None else ""))
 
-    def _tell(self, db: Db, spender: Spender, notes: tuple[BudgetNotice, ...], now: int) -> RoomAddress | None:
+    def _add_notices(self, db: Db, spender: Spender, notes: tuple[BudgetNotice, ...], now: int) -> RoomAddress | None:
         """One honest message each, where the turn is, else where the session is."""
         turn = turns.get(db, spender.turn_id) if spender.turn_id else None
         where = turn or sessions.get(db, spender.session_id)
@@ -106,8 +106,8 @@ class SpenderSecrets:
     async def get(
         self, name: str, spender: Spender, purpose: str = "model", origins: tuple[str, ...] | None = None
     ) -> str | None:
-        def look(db: Db) -> str:
+        def read(db: Db) -> str:
             return costs.find_asker(db, spender.turn_id) if spender.turn_id else ""
 
-        user = await self._store.read(look)
+        user = await self._store.read(read)
         return await self._secrets.get(name, spender.folder, user or None, purpose=purpose, origins=origins)

@@ -118,7 +118,7 @@ def read_prototype(home: Home, parent: str) -> FolderPrototype:
             place = waiting.pop()
             for name in root.list(f"{parent}/prototype/{place}".rstrip("/")):
                 target = f"{place}/{name}" if place else name
-                kind = root.look(f"{parent}/prototype/{target}").st_mode
+                kind = root.stat(f"{parent}/prototype/{target}").st_mode
                 if stat.S_ISDIR(kind) and target.count("/") < DEEPEST_PROTOTYPE:
                     found.folders.append(target)
                     waiting.append(target)

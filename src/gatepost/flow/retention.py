@@ -290,7 +290,7 @@ def _old_folders(folder: Path, before: float, *, sessions: bool = True) -> list[
     with suppress(GatepostError), open_untrusted(folder) as root:
         names = root.list(most=MOST_FOLDERS)
         ours = [each for each in names if _is_rest(each) or (sessions and each.startswith("s-"))]
-        return [name for name in ours if root.look(name).st_mtime < before]
+        return [name for name in ours if root.stat(name).st_mtime < before]
     return []
 
 

@@ -35,7 +35,7 @@ class CallKeys:
         self._answered: list[CallIdentity] = []  # it has the answer, and did not go on yet
         self._count = 0
 
-    def take(self, turn: Turn, tool: str, arguments: Mapping[str, Any]) -> CallIdentity | None:
+    def identify(self, turn: Turn, tool: str, arguments: Mapping[str, Any]) -> CallIdentity | None:
         """The identity of a call that begins now; None if there are too many to tell apart."""
         if (turn.id, turn.attempt) != self._at:
             self._load(turn)
@@ -66,7 +66,7 @@ class CallKeys:
     def _load(self, turn: Turn) -> None:
         self._at, self._last, self._unknown, self._answered = (turn.id, turn.attempt), {}, {}, []
         self._lane = turn.session_id
-        made = self._store.look(tool_calls.list_for_turn, turn.id)
+        made = self._store.read_now(tool_calls.list_for_turn, turn.id)
         self._count = len(made)
         for call, settled in made:
             self._last[call.digest] = max(call.number, self._last.get(call.digest, 0))

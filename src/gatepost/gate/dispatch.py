@@ -202,7 +202,7 @@ class Dispatch:
         turn = caller.running() if caller.running is not None else await self._turn_of(caller)
         note = _AuditEntry(now, caller, name, call_id, turn.id if turn else None, tool, arguments)
         keys = caller.keys if caller.keys is not None and not tool.read_only else None
-        identity = keys.take(turn, name, arguments) if keys is not None and turn is not None else None
+        identity = keys.identify(turn, name, arguments) if keys is not None and turn is not None else None
         call = ToolCall(
             around=self._around,
             tool=name,
@@ -306,7 +306,7 @@ class Dispatch:
         """The call as it stands, and once more for everybody behind it and where they asked: all must be granted. So
         what a person or a room is denied stays denied in a message that an agent passes on, and after the turn's end.
         """
-        caller, turn, look = call.caller, call.turn, self._around.store.look
+        caller, turn, look = call.caller, call.turn, self._around.store.read_now
         claims = {"folder": caller.folder, "tier": str(int(caller.tier)), "provider": caller.provider}
         asks = [self._ask(tool, call, params, claims)]
         if turn is not None:
@@ -323,7 +323,7 @@ class Dispatch:
 
     def _ask(self, tool: Tool, call: ToolCall, params: Mapping[str, str], claims: Mapping[str, str]) -> AccessRequest:
         """Who calls is told by what the gateway knows, never by what the call says."""
-        turn, look = call.turn, self._around.store.look
+        turn, look = call.turn, self._around.store.read_now
         if turn is None:
             return AccessRequest(tool.name, tool.tier, call.caller.folder, params, claims)
         asker = look(costs.find_asker, turn.id)
@@ -383,7 +383,7 @@ class Dispatch:
 
     async def _flush(self, *, last: bool = False) -> None:
         now = self._around.clock.now()
-        self._sums += [each.key.record(each, now) for each in self._repeats.take(None if last else now)]
+        self._sums += [each.key.record(each, now) for each in self._repeats.pop_closed(None if last else now)]
         notes, self._waiting = self._waiting, []
         sums, self._sums = self._sums, []
         self._wanted.clear()

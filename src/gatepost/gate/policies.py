@@ -75,7 +75,7 @@ class Policies:
         found = self._known.get(folder)
         if found is None:
             if self._facts is None:
-                self._facts = self._store.look(load_policy_facts, self._config[TOOL_GROUPS])
+                self._facts = self._store.read_now(load_policy_facts, self._config[TOOL_GROUPS])
             found = self._known[folder] = GroupPolicy(folder, self._facts)
         return found
 

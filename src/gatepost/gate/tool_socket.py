@@ -96,18 +96,18 @@ class ToolConnection(asyncio.BufferedProtocol):
         if self._tools.has_queue:
             self._stand_in_line()
         else:
-            self._take_lines()
+            self._read_lines()
 
     def eof_received(self) -> bool:
         """A client that has closed its half only is still answered; one that is gone is not worked for."""
         self._over = True
         if self._transport is None or is_hung_up(self._transport.get_extra_info("socket")):
             return False
-        self._take_lines()
+        self._read_lines()
         self.rested()
         return True
 
-    def _take_lines(self) -> None:
+    def _read_lines(self) -> None:
         if self._in_line:
             return
         left, until = MOST_LINES, time.monotonic() + LONGEST_S
@@ -120,14 +120,14 @@ class ToolConnection(asyncio.BufferedProtocol):
                 return
             left -= 1
             self._tools.count_message(at - self._start)
-            self._take(at)
+            self._handle_line(at)
             self._start = self._seen = at + 1
             self._skipping = False
         else:
             return  # the rest waits in the buffer until the client reads
         self._seen = self._end
         if self._over or self._end - self._start > LARGEST_MESSAGE:
-            self._take(self._end)
+            self._handle_line(self._end)
             self._skipping = not self._over
         if self._skipping or self._start == self._end:
             self._forget()
@@ -142,7 +142,7 @@ class ToolConnection(asyncio.BufferedProtocol):
 
     def resume(self) -> None:
         self._in_line = False
-        self._take_lines()
+        self._read_lines()
         self._read_on()
         self.rested()
 
@@ -152,7 +152,7 @@ class ToolConnection(asyncio.BufferedProtocol):
         if not self._transport.is_closing():
             self._transport.resume_reading()
 
-    def _take(self, end: int) -> None:
+    def _handle_line(self, end: int) -> None:
         """The line from `_start` to `end`, if there is anything in it and it is not the tail of a skipped one."""
         if self._skipping or self.conversation is None:
             return
@@ -182,7 +182,7 @@ class ToolConnection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._outflow.set_full(False)
-        self._take_lines()
+        self._read_lines()
         self._read_on()
         self.rested()
 
@@ -312,7 +312,7 @@ class ToolSocket:
         if self._bucket is None or self._on_flood is None:
             return
         now = asyncio.get_running_loop().time()
-        wait = max(self._bucket.take(1, now), self._volume.take(size, now))
+        wait = max(self._bucket.charge(1, now), self._volume.charge(size, now))
         self._slowed_until = now + wait if wait else 0.0
         if self._bucket.is_flooded(now):
             on_flood, self._on_flood = self._on_flood, None

@@ -155,7 +155,7 @@ class AgentLoop:
         self._stop.clear()
         self._usage = {}
         self._running = True
-        self._take(batch, first=True)
+        self._add_batch(batch, first=True)
         try:
             yield ConversationStarted(self._conversation.name)
             async for event in self._work(batch.turn):
@@ -174,7 +174,7 @@ class AgentLoop:
     async def push(self, batch: Batch) -> None:
         if not self._running:
             raise NotImplementedError("no turn is running")
-        self._take(batch)
+        self._add_batch(batch)
 
     async def interrupt(self) -> None:
         self._stop.set()
@@ -194,7 +194,7 @@ class AgentLoop:
 
     # Words in.
 
-    def _take(self, batch: Batch, *, first: bool = False) -> None:
+    def _add_batch(self, batch: Batch, *, first: bool = False) -> None:
         """Into the conversation, except for what it holds already. `first`: a turn begins with it."""
         known = self._conversation.rows()
         new = [item for item in batch.items if item.row not in known]

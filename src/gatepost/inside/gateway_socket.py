@@ -36,7 +36,7 @@ class GatewaySocket:
         self._last += 1
         return self._last
 
-    def tell(self, frame: runner_frames.Frame) -> None:
+    def send(self, frame: runner_frames.Frame) -> None:
         """Say something that has no answer."""
         if not self._gone:
             self._writer.write(runner_frames.encode_frame(frame))

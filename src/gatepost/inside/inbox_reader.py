@@ -27,14 +27,14 @@ class InboxReader:
         self._told = ""
         self.seen = InboxSnapshot()  # the last look; rows do not change, so what it saw need not be read again
 
-    def look(self) -> InboxSnapshot:
+    def refresh(self) -> InboxSnapshot:
         """What waits for us. Nothing, if the file cannot be read: there will be another bell, or the next look."""
         try:
             rows = inbound.list_pending(self._path)
         except MailboxLocked:
             return InboxSnapshot()
         except MailboxCorrupt as error:
-            self._tell(str(error))
+            self._report(str(error))
             return InboxSnapshot()
         self._told = ""
         shown = self._box.list_marked("completed")
@@ -55,11 +55,11 @@ class InboxReader:
             except MailboxLocked:
                 pass
             except MailboxCorrupt as error:
-                self._tell(str(error))
+                self._report(str(error))
             if len(found) == len(set(ids)):
                 return found
             if attempt == 10:
-                self._tell(f"rows {sorted(set(ids) - {row.id for row in found})} were given and are not there")
+                self._report(f"rows {sorted(set(ids) - {row.id for row in found})} were given and are not there")
             await asyncio.sleep(AGAIN)
         return found
 
@@ -92,7 +92,7 @@ class InboxReader:
         except (MailboxLocked, MailboxCorrupt):
             return ()
 
-    def _tell(self, why: str) -> None:
+    def _report(self, why: str) -> None:
         if why != self._told:
             self._told = why
-            self._link.tell(runner_frames.ErrorFrame(what="inbound", why=why[: runner_frames.LONGEST_TROUBLE]))
+            self._link.send(runner_frames.ErrorFrame(what="inbound", why=why[: runner_frames.LONGEST_TROUBLE]))

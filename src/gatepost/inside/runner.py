@@ -112,7 +112,7 @@ class Runner:
         self._name = welcome.provider or setup.provider
         self._box = OutboundDb(setup.workspace / "out" / "outbound.db")
         if self._box.trouble:
-            link.tell(runner_frames.ErrorFrame(what="outbound", why=self._box.trouble[: runner_frames.LONGEST_TROUBLE]))
+            link.send(runner_frames.ErrorFrame(what="outbound", why=self._box.trouble[: runner_frames.LONGEST_TROUBLE]))
         self._mail = InboxReader(setup.workspace / "in" / "inbound.db", self._box, link, welcome)
         self._hearing = self._make_transcriber() if welcome.options.get("transcribe") not in (None, "", "off") else None
         self._bell = WakeEvent()
@@ -188,7 +188,7 @@ class Runner:
         try:
             await errand
         except (NotImplementedError, LookupError) as error:  # no such mode, no such request
-            self._link.tell(
+            self._link.send(
                 runner_frames.ErrorFrame(
                     what="provider", why=f"{self._name}: {error!r}"[: runner_frames.LONGEST_TROUBLE]
                 )
@@ -196,16 +196,16 @@ class Runner:
 
     async def _flush(self, frame: runner_frames.FlushFrame) -> None:
         seen = await self._turn.flush(frame.tool, frame.wait) if self._turn is not None else False
-        self._link.tell(runner_frames.FlushReplyFrame(id=frame.id, seen=seen))
+        self._link.send(runner_frames.FlushReplyFrame(id=frame.id, seen=seen))
 
     async def _ping(self) -> None:
         while True:
             turn = self._turn
             if turn is None:
-                self._link.tell(runner_frames.PingFrame())
+                self._link.send(runner_frames.PingFrame())
             else:
                 patience, tool = turn.tool
-                self._link.tell(
+                self._link.send(
                     runner_frames.PingFrame(turn=turn.id, epoch=turn.epoch, tool=tool, tool_timeout=patience)
                 )
             await asyncio.sleep(PING)
@@ -217,7 +217,7 @@ class Runner:
         self._box.remove_marks("processing")
         while True:
             self._mail.remove_stale_marks()
-            if not await self._next_turn(self._mail.look().waiting):
+            if not await self._next_turn(self._mail.refresh().waiting):
                 await self._bell.wait()
 
     async def _resend(self) -> None:
@@ -239,7 +239,7 @@ class Runner:
         if not claimed.rows:
             return False
         if claimed.rows != ids:
-            self._mail.look()  # they came while we waited, and what was observed with them
+            self._mail.refresh()  # they came while we waited, and what was observed with them
         if self._provider is None:
             self._provider = self._make(self._place())
         turn = RunnerTurn(
@@ -281,7 +281,7 @@ class Runner:
 
 async def _run(setup: RunnerSetup) -> int:
     link = await GatewaySocket.open(setup.run / "runner.sock")
-    link.tell(runner_frames.HelloFrame(protocol=runner_frames.PROTOCOL, pid=os.getpid()))
+    link.send(runner_frames.HelloFrame(protocol=runner_frames.PROTOCOL, pid=os.getpid()))
     try:
         if setup.provider:
             find_provider(setup.provider, setup.plugins)  # while the host prepares its answer
@@ -292,11 +292,11 @@ async def _run(setup: RunnerSetup) -> int:
     except Exception as error:  # noqa: BLE001  the last thing that this process does is to say why it ends
         traceback.print_exc()
         if isinstance(error, Misconfigured):
-            link.tell(
+            link.send(
                 runner_frames.ErrorFrame(what="setup", why=str(error)[: runner_frames.LONGEST_TROUBLE], fatal=True)
             )
         else:
-            link.tell(
+            link.send(
                 runner_frames.ErrorFrame(
                     what="runner", why=f"{type(error).__name__}: {error}"[: runner_frames.LONGEST_TROUBLE], fatal=True
                 )

@@ -238,7 +238,7 @@ class RunnerTurn:
         events = self._provider.query(part.batch, self.conversation)
         try:
             async for event in events:
-                ended = self._hear(event)
+                ended = self._handle_event(event)
                 if not had:
                     self._box.mark(part.rows, "processing")
                     had = True
@@ -274,7 +274,7 @@ class RunnerTurn:
 
     async def _claim_follow_ups(self, rang: bool) -> bool:
         """Claim follow-ups and hand them over. False: the stream of this query has ended."""
-        waiting = [row for row in self._mail.look().waiting if row.id not in self._mine]
+        waiting = [row for row in self._mail.refresh().waiting if row.id not in self._mine]
         free = list(takewhile(lambda row: not prompt.command_of(row), waiting))
         if len(free) == len(waiting) and not free and not rang:
             return True
@@ -306,24 +306,24 @@ class RunnerTurn:
 
     # Out of the provider.
 
-    def _hear(self, event: contract.Event) -> bool:
+    def _handle_event(self, event: contract.Event) -> bool:
         """Pass one event on. True: it was the last one."""
         match event:
             case contract.ConversationStarted(conversation) if len(conversation) > runner_frames.LONGEST_CONVERSATION:
                 why = f"it names its conversation by {len(conversation)} characters; it will not be continued"
-                self._link.tell(runner_frames.ErrorFrame(what="provider", why=why))
+                self._link.send(runner_frames.ErrorFrame(what="provider", why=why))
             case contract.ConversationStarted(conversation):
                 self.conversation = conversation
-                self._link.tell(
+                self._link.send(
                     runner_frames.ConversationStartedFrame(turn=self.id, epoch=self.epoch, conversation=conversation)
                 )
             case contract.Text(text, in_reply_to):
-                self._say(text, in_reply_to)
+                self._send_text(text, in_reply_to)
             case contract.StatusLine(text):
                 self._status(text)
             case contract.TurnResult(text, in_reply_to):
                 self._open = False
-                self._say(text, in_reply_to, final=True)
+                self._send_text(text, in_reply_to, final=True)
                 return True
             case contract.TurnFailed():
                 self._open = False
@@ -355,14 +355,14 @@ class RunnerTurn:
         kind, data = timeline_events.describe(event)
         if isinstance(event, contract.PermissionRequest | contract.Question):
             self.asked[data["id"]] = event.id
-        self._link.tell(runner_frames.EventFrame(turn=self.id, kind=kind, data=data))
+        self._link.send(runner_frames.EventFrame(turn=self.id, kind=kind, data=data))
 
     def _status(self, text: str) -> None:
-        self._link.tell(
+        self._link.send(
             runner_frames.StatusFrame(turn=self.id, epoch=self.epoch, text=text[: runner_frames.LONGEST_STATUS])
         )
 
-    def _say(self, text: str, in_reply_to: int | None, *, final: bool = False) -> None:
+    def _send_text(self, text: str, in_reply_to: int | None, *, final: bool = False) -> None:
         out = output_parser.parse_output(text)
         for status in out.statuses:
             self._status(status)

@@ -176,11 +176,11 @@ class LimitedProtocol(CoalescingProtocol):
             self.transport.close()
             return
         if self._too_large:
-            self._say(b"431 Request Header Fields Too Large", _TOO_LARGE)
+            self._send_error(b"431 Request Header Fields Too Large", _TOO_LARGE)
         else:
-            self._say(b"400 Bad Request", msg)
+            self._send_error(b"400 Bad Request", msg)
 
-    def _say(self, status: bytes, text: str) -> None:
+    def _send_error(self, status: bytes, text: str) -> None:
         body = text.encode()
         head = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
         self.transport.write(b"HTTP/1.1 " + status + b"\r\n" + head + body)
@@ -256,7 +256,7 @@ class LimitedProtocol(CoalescingProtocol):
         if self.transport.is_closing():
             self.abort()
         elif self._in_head or self.cycle is None:
-            self._say(b"408 Request Timeout", _TOO_SLOW) if self.is_waiting and self._in_head else self.abort()
+            self._send_error(b"408 Request Timeout", _TOO_SLOW) if self.is_waiting and self._in_head else self.abort()
         elif self.flow.read_paused or self.cycle.waiting_for_100_continue or self._body - self._body_seen >= LEAST_BODY:
             self._body_seen = self._body
             self._wait(BODY_S)

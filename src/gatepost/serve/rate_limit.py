@@ -39,7 +39,7 @@ class PeerRateLimiter:
         self._buckets[peer] = bucket
         if len(self._buckets) > MOST_PEERS:
             self._buckets.popitem(last=False)
-        if wait := bucket.take(1, now):
+        if wait := bucket.charge(1, now):
             await self._pause(min(wait, LONGEST_S))
 
 

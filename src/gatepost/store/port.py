@@ -58,7 +58,7 @@ class Store(Protocol):
         whom; one that reads much at once waits for itself, and nobody else does."""
         ...
 
-    def look(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+    def read_now(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
         """The same at once, for a look-up that is marked `quick`."""
         ...
 

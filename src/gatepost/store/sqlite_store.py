@@ -164,7 +164,7 @@ class SqliteStore:
 
     async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None, lane: str = "") -> T:
         if fn.__dict__.get("quick"):
-            return self.look(fn, *args)
+            return self.read_now(fn, *args)
         reading = self._reading.setdefault(lane, asyncio.Lock()) if lane else None
         if reading is not None:
             await reading.acquire()
@@ -182,7 +182,7 @@ class SqliteStore:
         found.add_done_callback(lambda _: reading.release())
         return await asyncio.shield(found)
 
-    def look(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+    def read_now(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
         if self._closed:
             raise Unavailable("the store", "the gateway is stopping")
         self._refresh()
@@ -262,7 +262,7 @@ class SqliteStore:
     def _work(self) -> None:
         db = SqliteDb(self._writer, marks_rule_changes=True)
         self._writer.set_progress_handler(self._deadline.is_over, STEPS_OF_WRITER)
-        while group := self._lanes.take(LARGEST_GROUP):
+        while group := self._lanes.pop(LARGEST_GROUP):
             self._group = group
             done = self._commit(db, group)
             self._lanes.put_back(group[done:])

@@ -50,7 +50,7 @@ class WriteQueue:
     def close(self) -> None:
         self._arrived.put(None)
 
-    def take(self, most: int) -> list[WriteUnit]:
+    def pop(self, most: int) -> list[WriteUnit]:
         """The next units, in fair order; waits until there is one. Empty: closed, and nothing is left."""
         if not self._waiting and not self.closed:
             self._enqueue(self._arrived.get())

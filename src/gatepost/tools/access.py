@@ -47,7 +47,7 @@ async def list_acl(
     Rows about others than your world are left out. Nothing here changes anything; the operator does that.
     """
 
-    def look(db: Db) -> list[AclEntry]:
+    def read(db: Db) -> list[AclEntry]:
         bound = {*list_ancestors(folder), folder}
         rules = [
             AclEntry(
@@ -69,7 +69,7 @@ async def list_acl(
         ]
 
     await update_search_index(call)
-    return AclEntries(folder, *fitting((await call.read(look))[after:]))
+    return AclEntries(folder, *fitting((await call.read(read))[after:]))
 
 
 class _VisiblePrincipals:

@@ -92,11 +92,11 @@ async def list_sessions(
 
     most = min(max(limit, 1), MOST)
 
-    def look(db: Db) -> list[Session]:
+    def read(db: Db) -> list[Session]:
         within = (each for each in sessions.list_open(db) if may_act_on(TreeScope.SUBTREE, own, each.folder))
         return list(islice((each for each in within if call.allows(each.folder)), most + 1))
 
-    found = await call.read(look)
+    found = await call.read(read)
     shown, cut_off = fitting(_render_session(each, call.caller.session_id) for each in found[:most])
     return SessionList(shown, len(shown), cut_off or len(found) > most)
 
@@ -131,7 +131,7 @@ async def read_session(
     """
     own, most = call.caller.folder, min(max(limit, 1), MOST)
 
-    def look(db: Db) -> SessionEntries:
+    def read(db: Db) -> SessionEntries:
         session = sessions.get(db, sessionId)
         if session is None or not may_act_on(TreeScope.SUBTREE, own, session.folder) or not call.allows(session.folder):
             raise NotFound("session", sessionId[:80], "use list_sessions to see them")
@@ -147,7 +147,7 @@ async def read_session(
             more=more,
         )
 
-    return await call.read(look)
+    return await call.read(read)
 
 
 def _render_time(at: int) -> str:

@@ -129,11 +129,11 @@ async def register_group(
         made = Route(seq=DIRECT_SEQ, match=match, target=chosen, folder=chosen, created_by=by, created_at=call.now)
         routes.add(db, made)
 
-    def look(db: Db) -> None:
+    def read(db: Db) -> None:
         check(db)
         _check_reached(db, call, room)
 
-    await call.read(look)
+    await call.read(read)
     prototype = await call.in_thread(read_prototype, call.around.home, own) if fromPrototype else None
     await run_to_completion(_make(call, chosen, called, prototype, make))
     return RegisteredGroup(registered=True, folder=chosen, jid=room, name=called, parent=chosen.rpartition("/")[0])
@@ -192,12 +192,12 @@ async def refresh_groups(
     """
     own = call.caller.folder
 
-    def look(db: Db) -> GroupList:
+    def read(db: Db) -> GroupList:
         near = (each for each in groups.list_all(db) if own == ROOT_FOLDER or _same_world(own, each.folder))
         found = sorted((each for each in near if each.folder > after), key=lambda each: each.folder)
         return GroupList(*fitting(GroupInfo(each.folder, each.name, each.folder.rpartition("/")[0]) for each in found))
 
-    return await call.read(look)
+    return await call.read(read)
 
 
 def _same_world(own: str, other: str) -> bool:

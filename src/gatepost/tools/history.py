@@ -159,7 +159,7 @@ async def fetch_history(
 
 
 async def _read_local(call: ToolCall, thread: str | None, limit: int, most: int, before: int | str | None) -> History:
-    def look(db: Db) -> History:
+    def read(db: Db) -> History:
         page = _list_messages(db, call, thread, _cursor(db, call.place, before), min(max(limit, 1), most))
         return History(
             messages=page.messages,
@@ -170,7 +170,7 @@ async def _read_local(call: ToolCall, thread: str | None, limit: int, most: int,
             rendered=page.rendered,
         )
 
-    return await call.read(look)
+    return await call.read(read)
 
 
 class _Page(Struct, frozen=True):

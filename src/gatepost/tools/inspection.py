@@ -70,7 +70,7 @@ async def inspect_routing(
     """
     place, own, most = call.place, call.caller.folder, min(max(limit, 1), MOST)
 
-    def look(db: Db) -> RoomRouting:
+    def read(db: Db) -> RoomRouting:
         rows, known = routes.list_all(db), {group.folder for group in groups.list_all(db)}
         facts = routing.make_match_input(place.instance, addresses.parse(place.address), thread=place.thread)
         chosen = routing.decide(rows, facts, known.__contains__).chosen
@@ -98,7 +98,7 @@ async def inspect_routing(
             more=no_room or none_left or len(asked) > most,
         )
 
-    return await call.read(look)
+    return await call.read(read)
 
 
 def _render_failure(each: RoomFailures) -> RoutingFailure:
@@ -140,7 +140,7 @@ async def inspect_identity(
     def is_near(folder: str) -> bool:
         return part.everything or world_of(folder) == world
 
-    def look(db: Db) -> Person | None:
+    def read(db: Db) -> Person | None:
         user = users.get(db, sub)
         if user is None:
             return None
@@ -159,5 +159,5 @@ async def inspect_identity(
         )
 
     await update_search_index(call)
-    person = await call.read(look)
+    person = await call.read(read)
     return Identity(sub=sub, identity=person, subs=[sub] if person else [])

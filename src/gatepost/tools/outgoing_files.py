@@ -115,14 +115,14 @@ def locate(call: ToolCall, path: str, field: str) -> LocatedFile:
 
 def _start(call: ToolCall) -> StartFolder | None:
     """Where the session works, if that is not its group's folder."""
-    session = call.around.store.look(sessions.get, call.caller.session_id) if call.caller.session_id else None
+    session = call.around.store.read_now(sessions.get, call.caller.session_id) if call.caller.session_id else None
     return find_start_folder(call.around.home, call.around.config, session.cwd) if session and session.cwd else None
 
 
 def _size(file: LocatedFile) -> int:
     """As large as its copy will be: holes count."""
     with open_untrusted(file.root) as root:
-        size = root.look(file.relative).st_size
+        size = root.stat(file.relative).st_size
     if size > LARGEST_FILE:
         raise Invalid(file.relative, f"is larger than {LARGEST_FILE} bytes")
     return size

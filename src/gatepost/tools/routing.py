@@ -111,7 +111,7 @@ async def list_routes(
     For what would become of a message in one room use inspect_routing.
     """
 
-    def look(db: Db) -> RouteList:
+    def read(db: Db) -> RouteList:
         rows = [each for each in routes.list_all(db) if is_visible_route(call, each)]
         start = next((place for place, each in enumerate(rows, 1) if each.id == after), 0)
         if after and not start:
@@ -119,7 +119,7 @@ async def list_routes(
         found, more = fitting(render_route(each, call.caller.folder) for each in rows[start:])
         return RouteList(found, len(found), more)
 
-    return await call.read(look)
+    return await call.read(read)
 
 
 @tool(tier=Tier.WORLD, about=_about_one, group="routing")

@@ -8,7 +8,7 @@ from gatepost.flow.sessions.slots import IdleSession, SessionSlots
 
 def drain(slots: SessionSlots) -> list[str]:
     taken = []
-    while (session := slots.take()) is not None:
+    while (session := slots.pop()) is not None:
         taken.append(session)
     return taken
 
@@ -102,7 +102,7 @@ def test_stranger_23_a_group_without_a_place_takes_one_from_the_group_with_the_m
 
     assert slots.pick_evictions(resting(other=20, **{"loud-0": 1})) == ["loud-0"]
     slots.release("loud-0")
-    assert slots.take() == "quiet"
+    assert slots.pop() == "quiet"
 
 
 def test_a_place_that_nobody_has_used_for_long_is_anybodys() -> None:

@@ -76,7 +76,7 @@ class DeliveryLoop:
         self._look_up_at: dict[int, int] = {}
         self._sent: list[Callable[[str, str, str], None]] = []
         self._open = False
-        bells.on_room(self._heard)
+        bells.on_room(self._room_changed)
 
     def on_sent(self, hear: Callable[[str, str, str], None]) -> None:
         """Be told (instance, address, thread) of everything that was sent."""
@@ -88,7 +88,7 @@ class DeliveryLoop:
         place = self._reserve(instance, address)
         if place is None:
             answer = await self._store.write(fn, lane=lane)
-            self._heard(instance, address)
+            self._room_changed(instance, address)
             return answer
         now, oldest = self._clock.now(), self._clock.ago(self._terms.policy.most_age)
 
@@ -156,7 +156,7 @@ class DeliveryLoop:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _heard(self, instance: str, address: str) -> None:
+    def _room_changed(self, instance: str, address: str) -> None:
         self._queue(DeliveryLane(instance, address))
 
     def _queue(self, lane: DeliveryLane) -> None:
@@ -175,7 +175,7 @@ class DeliveryLoop:
         group = ""
         if self._open and (self._waiting[lane.instance] or self._running.get(lane.instance, 0) >= self._most):
             with suppress(Unavailable):
-                group = self._store.look(sessions.find_group_in_room, lane.address)
+                group = self._store.read_now(sessions.find_group_in_room, lane.address)
         self._waiting[lane.instance].add(lane, group)
 
     def _start(self, instance: str) -> None:
@@ -184,7 +184,7 @@ class DeliveryLoop:
             group = waiting.next_group()
             if group is None:
                 return
-            lane = waiting.take(group)
+            lane = waiting.pop(group)
             self._busy[lane] = False
             self._running[instance] = self._running.get(instance, 0) + 1
             self._send_off(lane, None)

@@ -121,7 +121,7 @@ class Intake:
         full = self._strangers.is_full(everybody, now, FIRST_OF_STRANGERS)
         if full or not self._strangers.add(who, now, FIRST_OF_A_STRANGER):
             self._strangers.add(everybody, now, FIRST_OF_STRANGERS)
-        for each in self._strangers.take(now):
+        for each in self._strangers.pop_closed(now):
             instance, sender = each.key
             details = {
                 "repeated": each.count,

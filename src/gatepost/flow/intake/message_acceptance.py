@@ -116,7 +116,7 @@ class _MessageContext(Struct, frozen=True):
         inbox.refuse(self.db, self.id, folder, rights, reason, self.now, state)
         return IntakeResult(receipt=Receipt(message_id=self.id, new=True, state=state, reason=reason), told=told)
 
-    def tell(self, text: str, key: str = "") -> None:
+    def add_notice(self, text: str, key: str = "") -> None:
         told = OutgoingMessage(
             key=key or f"notice:{self.id}",
             origin=EffectOrigin.NOTICE,
@@ -241,10 +241,10 @@ def _apply_admission(
         return IntakeResult(receipt=receipt, stranger=True)
     first, arrival = admitted[0], case.arrival
     if arrival.fault:
-        case.tell(arrival.complaint)
+        case.add_notice(arrival.complaint)
         return case.end(InboxState.REFUSED, arrival.fault, first.rights, first.folder, told=True)
     if arrival.stale:
-        case.tell(STALE, key=f"notice:stale:{arrival.instance}:{arrival.address}:{case.now // DAY}")
+        case.add_notice(STALE, key=f"notice:stale:{arrival.instance}:{arrival.address}:{case.now // DAY}")
         return case.end(InboxState.FAILED, "stale", first.rights, first.folder, told=True)
     if arrival.command is not None:
         spoken_to = [target for target in admitted if not target.chosen.observe]
@@ -269,7 +269,9 @@ def _check_budget(case: _MessageContext, target: _TargetAccess) -> bool:
         return True
     inbox.refuse(case.db, case.id, target.folder, target.rights, BUDGET, case.now)
     note = BudgetNotice(STOP, denied.standing)
-    case.tell(budgets.render_notice(note), key=budgets.make_notice_key(note, case.arrival.instance, inbound.address))
+    case.add_notice(
+        budgets.render_notice(note), key=budgets.make_notice_key(note, case.arrival.instance, inbound.address)
+    )
     return False
 
 
@@ -351,7 +353,7 @@ def _refuse_unrouted(
     if command is not None and command.act is CommandAction.TELL:
         return _answer_command(case, command, rights, "")
     if rights != "guest" and (case.arrival.inbound.direct or verb is Verb.MENTION):
-        case.tell(NO_ROUTE)
+        case.add_notice(NO_ROUTE)
         return case.end(InboxState.REFUSED, "no_route", rights, told=True)
     return replace(case.end(InboxState.REFUSED, "no_route", rights), stranger=True)
 
@@ -363,7 +365,7 @@ def _run_command(case: _MessageContext, command: SlashCommand, targets: Sequence
         return case.end(InboxState.CANCELLED, "dropped command", first.rights, first.folder)
     allowed = [target for target in targets if slash_commands.may_use(command, target.rights)]
     if not allowed:
-        case.tell(f"Only an owner or an admin of this agent may use {command.head}.")
+        case.add_notice(f"Only an owner or an admin of this agent may use {command.head}.")
         return case.end(InboxState.REFUSED, "command_denied", first.rights, first.folder, told=True)
     first = allowed[0]
     if command.act is CommandAction.TELL:
@@ -376,11 +378,11 @@ def _run_command(case: _MessageContext, command: SlashCommand, targets: Sequence
     if command.act is CommandAction.CLEAR:
         for session_id in concerned:
             sessions.remove_conversations(case.db, session_id)
-        case.tell(CLEARED)
+        case.add_notice(CLEARED)
         ended = case.end(InboxState.ANSWERED, done, first.rights, first.folder, told=True)
         return replace(ended, clear=concerned, notices=notices)
     if not notices:
-        case.tell(NOT_RUNNING)
+        case.add_notice(NOT_RUNNING)
     ended = case.end(InboxState.ANSWERED, done, first.rights, first.folder, told=not notices)
     return replace(ended, stop=concerned, notices=notices)
 
@@ -396,11 +398,11 @@ def _answer_command(case: _MessageContext, command: SlashCommand, rights: Rights
     group = groups.get(case.db, folder) if folder else None
     agent = (group.name or folder) if group else ""
     if command.head == "/help":
-        case.tell(slash_commands.render_help(rights, agent))
+        case.add_notice(slash_commands.render_help(rights, agent))
     elif command.head == "/chatid":
-        case.tell(f"{case.arrival.address} (channel {case.arrival.instance})")
+        case.add_notice(f"{case.arrival.address} (channel {case.arrival.instance})")
     else:
-        case.tell(f"pong: this chat goes to {agent}" if agent else "pong: no agent is set up for this chat")
+        case.add_notice(f"pong: this chat goes to {agent}" if agent else "pong: no agent is set up for this chat")
     return case.end(InboxState.ANSWERED, f"command {command.head}", rights, folder, told=True)
 
 

@@ -270,7 +270,7 @@ class AwakeSession:
     async def _serve(self, sandbox: Sandbox) -> None:
         async with asyncio.TaskGroup() as tasks:
             listening = tasks.create_task(self._guarded(self._listen()))
-            looking = tasks.create_task(self._guarded(self._look()))
+            looking = tasks.create_task(self._guarded(self._offer_work()))
             code = await sandbox.wait()
             self.gone.set()
             if self._line is not None:
@@ -307,7 +307,7 @@ class AwakeSession:
             if self._was_stopped():
                 return  # what it had not handed over by then goes with its turn
             starting = not self.talk.claimed
-            await self.talk.hear(frames)
+            await self.talk.receive(frames)
             if starting and self.talk.claimed:
                 self._started()
             if self._ending_after_turn:
@@ -318,7 +318,7 @@ class AwakeSession:
         if not self.ending and self.sandbox is not None:
             self.sandbox.kill()  # a runner that has left its line is of no use; the ledger settles what it had
 
-    async def _look(self) -> None:
+    async def _offer_work(self) -> None:
         """Project what is queued and ring; also without a bell every now and then."""
         while True:
             await self._unseen.wait()

@@ -126,7 +126,7 @@ def grant_mount(config: Config, home: Home, wish: MountRequest) -> GrantedMount:
         raise Invalid("mounts", f"{wish.source} is never shown to an agent: {reason}")
     try:
         with open_untrusted(allowed.real) as root:
-            found = root.look("/".join(rest))
+            found = root.stat("/".join(rest))
     except GatepostError as error:
         raise Invalid("mounts", f"{wish.source} cannot be shown below {allowed.real}: {error}") from None
     is_file = stat.S_ISREG(found.st_mode)

@@ -168,14 +168,14 @@ class HostLimits:
         awake = {live.session.folder for live, _ in lives}
         for (live, _), own in zip(due, pids, strict=True):
             began = time.monotonic()
-            await self._look_at(live, own, folders, awake)
+            await self._check_usage(live, own, folders, awake)
             ended = time.monotonic()
             self._looked[live.session.id] = ended + DUTY * (ended - began)
         self._looked = {
             key: self._looked[key] for key in self._looked if any(key == each.session.id for each, _ in lives)
         }
 
-    async def _look_at(self, live: AwakeSession, pids: list[int], folders: list[str], awake: set[str]) -> None:
+    async def _check_usage(self, live: AwakeSession, pids: list[int], folders: list[str], awake: set[str]) -> None:
         own = live.trees(folders)
         others = live.trees_below([each for each in folders if each not in awake], folders)
         found = await self._usage.run_measurement(self._usage.measure, [*own, *others], live.most_counted)

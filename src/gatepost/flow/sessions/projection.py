@@ -90,7 +90,7 @@ def _stage(home: Home, session: Session, row_id: int, attachments: list[dict[str
             shown = {key: value for key, value in each.items() if key != "path"}
             relative = f"in/files/{row_id}/{each['name']}"
             if not root.exists(relative):
-                above = root.look("in/files")  # its group is the sandbox's, if that is another user
+                above = root.stat("in/files")  # its group is the sandbox's, if that is another user
                 root.make_dir(f"in/files/{row_id}", 0o750, above.st_uid, above.st_gid)
                 root.write_bytes(relative, media.read_bytes(each["path"], LARGEST_FILE), mode=0o640)
             staged.append({**shown, "localPath": f"{INSIDE}/{row_id}/{each['name']}"})

@@ -17,7 +17,7 @@ def measure_files(home: Home, session_id: str, key: str, names: list[str]) -> li
     if len(names) > MOST_FILES:
         raise Invalid(key, f"{len(names)} files are more than {MOST_FILES}, which one message takes")
     with open_untrusted(home.session(session_id)) as root:
-        sizes = [root.look(f"out/files/{key}/{name.rsplit('/', 1)[-1]}").st_size for name in names]
+        sizes = [root.stat(f"out/files/{key}/{name.rsplit('/', 1)[-1]}").st_size for name in names]
     if any(size > LARGEST_FILE for size in sizes):
         raise Invalid(key, f"a file is larger than {LARGEST_FILE} bytes")
     return sizes

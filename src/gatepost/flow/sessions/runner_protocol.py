@@ -101,7 +101,7 @@ class RunnerProtocol:
         self.warned = False  # that the turn's time is nearly over
         self.time_up_at: int | None = None  # when it was interrupted for that
 
-    async def hear(self, frames: list[runner_frames.FromRunner]) -> None:
+    async def receive(self, frames: list[runner_frames.FromRunner]) -> None:
         self.heard_at = self.parts.listening.now()
         said: list[runner_frames.ResultFrame] = []
         for frame in frames:
@@ -113,11 +113,11 @@ class RunnerProtocol:
                 said.append(frame)
                 continue
             for some in split_batches(said):
-                await self._take_results(some)
+                await self._record_results(some)
             said = []
             await self._answer(frame)
         for some in split_batches(said):
-            await self._take_results(some)
+            await self._record_results(some)
 
     async def _answer(self, frame: runner_frames.FromRunner) -> None:
         match frame:
@@ -351,7 +351,7 @@ class RunnerProtocol:
         now, lane = self.parts.clock.now(), self.session.id
         self.parts.store.post(turns.set_conversation, turn_id, epoch, conversation, now, lane=lane)
 
-    async def _take_results(self, frames: list[runner_frames.ResultFrame]) -> None:
+    async def _record_results(self, frames: list[runner_frames.ResultFrame]) -> None:
         now = self.parts.clock.now()
         self.active_at = self.parts.listening.now()
         given = [(frame, await self._files(frame)) for frame in frames]
@@ -462,7 +462,7 @@ class RunnerProtocol:
         )
         text = given.result or ""
         if text and self._is_own(frame.turn) and self.turn is not None:
-            await self._take_results(
+            await self._record_results(
                 [
                     runner_frames.ResultFrame(
                         id=0, turn=frame.turn, epoch=frame.epoch, attempt=self.turn.attempt, part=0, text=text

@@ -89,20 +89,20 @@ class RunnerSocket(asyncio.Protocol):
     def _read(self) -> None:
         """A few frames of the buffer, and the rest in a later turn of the loop."""
         self._later = None
-        debt = max(self._bucket.take(0, self._now()), self._volume.take(0, self._now()))
+        debt = max(self._bucket.charge(0, self._now()), self._volume.charge(0, self._now()))
         if debt and not self._closed:
             self._hold()
             self._later = self._loop.call_later(debt, self._go_on)
             return None
         number, start = 0, 0
         while number < MOST_AT_ONCE and (end := self._buffer.find(b"\n", start)) >= 0:
-            if not self._take(bytes(self._buffer[start:end])):
+            if not self._parse_line(bytes(self._buffer[start:end])):
                 return None
             number, start = number + 1, end + 1
         del self._buffer[:start]
         if number:
             self._arrived.set()
-        wait = max(self._bucket.take(number, self._now()), self._volume.take(start, self._now()))
+        wait = max(self._bucket.charge(number, self._now()), self._volume.charge(start, self._now()))
         if self._bucket.is_flooded(self._now()) and not self._closed:
             self.flooded = True
             return self._fail(FLOOD)
@@ -121,7 +121,7 @@ class RunnerSocket(asyncio.Protocol):
         self._read()
         self._release()
 
-    def _take(self, line: bytes) -> bool:
+    def _parse_line(self, line: bytes) -> bool:
         if len(line) > runner_frames.LARGEST:
             self._fail(f"a message of more than {runner_frames.LARGEST} bytes")
         elif not has_few_values(line):

@@ -119,7 +119,7 @@ class SessionSupervisor:
                 self._tasks = tasks
                 tasks.create_task(self._watch())
                 tasks.create_task(self.host_limits.run())
-                tasks.create_task(self._look())
+                tasks.create_task(self._poll())
                 while True:
                     await self._bell.wait()
                     self._bell.clear()
@@ -259,7 +259,7 @@ class SessionSupervisor:
             self._slots.request_wake(session_id, session.folder)
         self._make_room()
         while self._slots.can_wake and self._may_start() and self._has_room():
-            next_one = self._slots.take()
+            next_one = self._slots.pop()
             assert next_one is not None and self._tasks is not None
             self._starting[next_one] = asyncio.get_running_loop().time()
             self._tasks.create_task(self._wake(next_one))
@@ -359,7 +359,7 @@ class SessionSupervisor:
 
     # Watching.
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         """The poll behind the bell."""
         while True:
             now, wait = self.parts.clock.now(), self.parts.config[LOOK_S]
@@ -371,7 +371,7 @@ class SessionSupervisor:
                     self.request_wake(session_id)
                 if due:
                     seen = [each for each, _, _ in due]
-                    await self.parts.store.write(_look_at, seen, now + LOOKED_AT, durable=False)
+                    await self.parts.store.write(_defer, seen, now + LOOKED_AT, durable=False)
                 wait = await self._until_next(now)
             except Unavailable as error:
                 _log.error("waiting work cannot be looked at", error=str(error))
@@ -435,6 +435,6 @@ async def _until_gone(killed: list[AwakeSession]) -> None:
                 await live.gone.wait()
 
 
-def _look_at(db: Db, session_ids: list[str], until: int) -> None:
+def _defer(db: Db, session_ids: list[str], until: int) -> None:
     for session_id in session_ids:
         inbox.defer_session_due(db, session_id, until)

@@ -56,7 +56,7 @@ class SessionSlots:
             return
         (self._background if background else self._people).add(session_id, folder)
 
-    def take(self) -> str | None:
+    def pop(self) -> str | None:
         """The next session that may wake, which then holds a place; None if nobody waits or all places are taken."""
         if self.full:
             return None
@@ -64,7 +64,7 @@ class SessionSlots:
         for line in (self._people, self._background):
             folder = line.next_group(held.__getitem__)
             if folder is not None:
-                session_id = line.take(folder)
+                session_id = line.pop(folder)
                 self._awake[session_id] = folder
                 return session_id
         return None

@@ -65,7 +65,7 @@ def parse_worktree_path(home: Home, cwd: str) -> tuple[str, str, str] | None:
 def worktree_mount(home: Home, project: str, slug: str) -> GrantedMount:
     """Its folder, writable. What is above it is the host's alone, so nobody can put another in its place."""
     with open_untrusted(home.worktrees) as root:
-        found = root.look(f"{project}/{slug}")
+        found = root.stat(f"{project}/{slug}")
     if not stat.S_ISDIR(found.st_mode):
         raise NotFound("worktree", slug, "`gatepost worktree ls` shows them")
     mount = Mount(source=home.worktree(project, slug), target=PROJECT, writable=True)
@@ -77,7 +77,7 @@ def _in_worktree(home: Home, project: str, slug: str, below: str) -> StartFolder
         granted = worktree_mount(home, project, slug)
         if below:
             with open_untrusted(home.worktrees) as root:
-                if not stat.S_ISDIR(root.look(f"{project}/{slug}/{below}").st_mode):
+                if not stat.S_ISDIR(root.stat(f"{project}/{slug}/{below}").st_mode):
                     raise Invalid("cwd", f"{below} is no folder of the worktree {slug} (links are not followed)")
     except NotFound:
         raise NotFound("folder", f"{project}/{slug}/{below}".rstrip("/"), "was its worktree archived?") from None

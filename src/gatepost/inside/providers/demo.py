@@ -116,7 +116,7 @@ class Demo:
     async def query(self, batch: Batch, resume: str) -> AsyncIterator[Event]:
         self._queue.clear()
         self._stopped, self._running = False, True
-        self._take(batch)
+        self._add_batch(batch)
         while self._queue:
             item = self._queue.popleft()
             text = await self._respond(item)
@@ -134,7 +134,7 @@ class Demo:
     async def push(self, batch: Batch) -> None:
         if not self._running:
             raise NotImplementedError("no turn is running")
-        self._take(batch)
+        self._add_batch(batch)
 
     async def interrupt(self) -> None:
         self._stopped = True
@@ -152,7 +152,7 @@ class Demo:
         if self._tools is not None:
             await self._tools.close()
 
-    def _take(self, batch: Batch) -> None:
+    def _add_batch(self, batch: Batch) -> None:
         """Everything but notes of the gateway, and but what was answered before the turn broke off."""
         answered = {
             entry.get("inReplyTo")

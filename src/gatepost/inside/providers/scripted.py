@@ -123,7 +123,7 @@ class Scripted:
         if batch.continued:
             self._queue.extend(self._held())
         self._running = True
-        self._take(batch)
+        self._add_batch(batch)
         yield ConversationStarted(name)
         while self._queue:
             async for event in self._answer(self._queue.popleft()):
@@ -138,7 +138,7 @@ class Scripted:
     async def push(self, batch: Batch) -> None:
         if not self._running:
             raise NotImplementedError("no turn is running")
-        self._take(batch)
+        self._add_batch(batch)
 
     async def interrupt(self) -> None:
         self._stop.set()
@@ -170,7 +170,7 @@ class Scripted:
     def _history(self) -> list[ScriptedMessage | ScriptedToolCall | ScriptedChoice]:
         return [_read_line(line) for line in self._conversation.lines()]
 
-    def _take(self, batch: Batch) -> None:
+    def _add_batch(self, batch: Batch) -> None:
         """Into the conversation first, then into the queue; what it holds already is not taken twice."""
         known = {took.seq for took in self._held()} if batch.continued else set()
         new = [

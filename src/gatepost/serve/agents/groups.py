@@ -23,7 +23,7 @@ def _caller_of(store: Store) -> CallerOf:
 
     def caller_of(scope: Scope) -> Caller:
         folder = scope["path"].removeprefix(scope["root_path"]).strip("/")
-        if store.look(groups.get, folder) is None:
+        if store.read_now(groups.get, folder) is None:
             raise NotFound("group", folder)
         return Caller(folder)
 

@@ -37,7 +37,7 @@ def make_self_app(dispatch: Dispatch, around: ToolDeps, largest: int) -> McpEndp
 def make_caller_finder(store: Store) -> CallerOf:
     def find(scope: Scope) -> Caller:
         shown = Headers(scope=scope).get("authorization", "").removeprefix("Bearer ").strip()
-        caller = store.look(_find_caller, shown)
+        caller = store.read_now(_find_caller, shown)
         if caller is None:
             raise Refused("who shows no agent's token", "speak for one", why="`gatepost agent token` makes one")
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
