@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 
 import aged
-from gatepost.access.senders import PUBLIC
 from gatepost.app import Gateway
 from gatepost.core.clock import SystemClock
 from gatepost.messages.inbound import Inbound
 from gatepost.store import groups, rooms, routes, sessions
 from gatepost.store.port import Db
+from gatepost.store.rooms import RoomPolicy
 from gatepost.store.sqlite_store import SqliteDb, connect
 from gatepost.testing.gateway import running_gateway
 from instant import Instant
@@ -49,7 +49,7 @@ async def warm_replies(messages: int, replies: int = 200) -> tuple[float, float]
             running_gateway(homes[1], {"fake": (channels[1].kind, channels[1])}) as old,
         ):
             for each in (young, old):
-                await each.store.write(rooms.add, "fake", QUIET, QUIET, False, PUBLIC, each.clock.now())
+                await each.store.write(rooms.add, "fake", QUIET, QUIET, False, RoomPolicy.PUBLIC, each.clock.now())
             both = list(enumerate((young, old)))
             for number in range(replies + 10):
                 for place, gateway in both if number % 2 else reversed(both):  # neither is always the second
@@ -64,9 +64,10 @@ def fill(path: Path, messages: int) -> None:
     connection.execute("PRAGMA synchronous=OFF")
     db, start = SqliteDb(connection), SystemClock().now() - 10**14
     groups.add(db, "loud", "loud", "scripted", 1)
-    there = [sessions.find_or_add(db, "per-thread", "home", "fake", QUIET, "", start)]
+    there = [sessions.find_or_add(db, sessions.SessionMode.PER_THREAD, "home", "fake", QUIET, "", start)]
     there += [
-        sessions.find_or_add(db, "per-thread", "loud", "fake", f"fake:loud/{n}", "", start) for n in range(OTHER_ROOMS)
+        sessions.find_or_add(db, sessions.SessionMode.PER_THREAD, "loud", "fake", f"fake:loud/{n}", "", start)
+        for n in range(OTHER_ROOMS)
     ]
     own = min(OLD_ROOM, messages // 2)
     for session in there:
@@ -117,7 +118,7 @@ def _two_groups(db: Db, crowd: int, now: int) -> None:
         db, routes.Route(seq=-1, match="room=loud/*", target="loud", folder="loud", created_by="bench", created_at=now)
     )
     for address in (QUIET, *(f"fake:loud/{number}" for number in range(crowd))):
-        rooms.add(db, "fake", address, address, False, PUBLIC, now)
+        rooms.add(db, "fake", address, address, False, RoomPolicy.PUBLIC, now)
 
 
 async def _flood(gateway: Gateway, channel: Instant, address: str) -> None:

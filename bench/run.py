@@ -23,7 +23,6 @@ import neighbours
 import search
 import startup
 import streamable
-from gatepost.access.senders import PUBLIC
 from gatepost.app import Gateway
 from gatepost.gate.caller import Caller
 from gatepost.gate.tool_socket import ToolSocket
@@ -32,6 +31,7 @@ from gatepost.store import inbox, messages, rooms, sessions, turns
 from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import NewEffect, add
 from gatepost.store.port import Db, Row
+from gatepost.store.rooms import RoomPolicy
 from gatepost.store.sqlite_store import SqliteDb
 from gatepost.store.turns import Turn
 from gatepost.testing.daemon import DaemonProcess
@@ -64,7 +64,7 @@ async def opened(gateway: Gateway, *addresses: str) -> None:
 
     def make(db: Db) -> None:
         for address in addresses:
-            rooms.add(db, "fake", address, address, False, PUBLIC, gateway.clock.now())
+            rooms.add(db, "fake", address, address, False, RoomPolicy.PUBLIC, gateway.clock.now())
 
     await gateway.store.write(make)
 
@@ -247,7 +247,7 @@ async def found() -> tuple[float, float]:
 
 def _begin_turn(db: Db, now: int) -> Turn:
     """A session of `home` in the middle of a turn."""
-    session = sessions.find_or_add(db, "per-thread", "home", "fake", "fake:room/1", "", now)
+    session = sessions.find_or_add(db, sessions.SessionMode.PER_THREAD, "home", "fake", "fake:room/1", "", now)
     new = NewMessage(
         instance="fake",
         address="fake:room/1",

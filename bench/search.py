@@ -78,7 +78,7 @@ def build(path: Path, count: int) -> None:
     for world, share in RIGHTS:
         groups.add(db, world, world, "scripted", 1)
         for room in itertools.islice(rooms, share):
-            sessions.find_or_add(db, "per-thread", world, "fake", f"fake:place/{room}", "", 1)
+            sessions.find_or_add(db, sessions.SessionMode.PER_THREAD, world, "fake", f"fake:place/{room}", "", 1)
     chance = random.Random(1)
     weights = list(itertools.accumulate(1 / (number + 1) for number in range(WORDS)))
     for first in range(0, count, 10_000):
