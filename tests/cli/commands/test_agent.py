@@ -229,7 +229,7 @@ def test_the_providers_are_listed_with_what_they_lack_and_their_models_with_pric
     assert "default model" in ran(daemon, "agent", "models").out
     assert "cache read" in ran(daemon, "agent", "models", "codex").out
     unknown = ran(daemon, "agent", "models", "scripted")
-    assert unknown.code == 1 and "there are models for: claude" in unknown.err
+    assert unknown.code == 1 and "there are models for: acp, anthropic, claude" in unknown.err
 
 
 def test_without_a_gateway_it_is_said(tmp_path: Path) -> None:
