@@ -69,7 +69,7 @@ class ArgumentSpec(Struct, frozen=True, kw_only=True):
     positional: bool = False
     metavar: str | None = None
     choices: tuple[str, ...] = ()
-    least: int | None = None  # of a number, on the command line only; for the API and for texts see `option`
+    least: int | None = None  # of a number; for texts see `option`
     most: int | None = None
     secret: bool = False  # it is not audited
     scope: bool = False  # the group that the operation is about
@@ -85,7 +85,7 @@ def option(description: str, name: str = "", **spec: Any) -> Meta:
     Meta(max_length=200)]`."""
     made = ArgumentSpec(name=name, **spec)
     schema = {"enum": list(made.choices)} if made.choices else None
-    return Meta(description=description, extra={_SPEC: made}, extra_json_schema=schema)
+    return Meta(description=description, extra={_SPEC: made}, extra_json_schema=schema, ge=made.least, le=made.most)
 
 
 argument = partial(option, positional=True)  # a field that is an argument of the command, by its place
