@@ -1,8 +1,8 @@
 """How commands print: lines and tables that fit a terminal and are whole everywhere else, JSON that stays the same,
 times and durations for people.
 
-Everything that people read goes through `say` or `table`, which let no control character of anybody's text through;
-colours are added afterwards and are ours alone.
+Everything that people read goes through `print_line` or `print_table`, which let no control character of anybody's
+text through; colours are added afterwards and are ours alone.
 """
 
 import json

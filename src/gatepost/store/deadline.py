@@ -1,5 +1,6 @@
 """The time that a unit of the writer has. SQL that takes longer is interrupted by SQLite's progress handler; Python
-code that takes longer, by an exception that the watchdog's thread raises in the writer's.
+code that takes longer, by an exception that the watchdog's thread raises in the writer's. A read has its time from who
+asks: `within` of `Store.read`.
 
 That exception can never hit anything but the unit: it is raised under a lock and only while a unit is under way, and a
 unit that ends takes the same lock, and takes back what was raised and did not arrive yet.

@@ -1,6 +1,6 @@
 """An agent in front of a real gate, without a sandbox: for tests of tools and of whatever serves them.
 
-agent = await Agent.arrive(home, store, "acme/eng")      # a group with a room, a session and a running turn
+agent = await GateAgent.create(home, store, "acme/eng")  # a group with a room, a session and a running turn
 answer = await agent.call("reply", text="hello")         # through the gate, as over the socket
 """
 

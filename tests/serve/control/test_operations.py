@@ -91,6 +91,21 @@ async def test_arguments_that_do_not_fit_are_refused_by_name(desk: Desk) -> None
         await desk.do("group.add")
 
 
+@pytest.mark.parametrize("limit", [-5, 0, 100_001])
+async def test_a_number_out_of_bounds_is_refused_also_over_the_api(desk: Desk, limit: int) -> None:
+    with pytest.raises(Invalid, match="limit"):
+        await desk.do("secret.log", limit=limit)
+
+
+@pytest.mark.parametrize("match", ["room=a\udcff", "\ud800"])
+async def test_a_text_that_is_none_is_refused_by_its_name_and_nothing_is_written(desk: Desk, match: str) -> None:
+    with pytest.raises(Invalid, match=r"match.*UTF-8"):
+        await desk.do("route.add", match=match, target="home")
+    with pytest.raises(Invalid, match=r"values.*UTF-8"):
+        await desk.do("group.set", folder="home", values={"options.x": match})
+    assert await desk.recorded() == []
+
+
 async def test_a_group_is_changed_by_key_and_value(desk: Desk) -> None:
     values = {"name": "Hall", "window_messages": "5", "options.temperature": "0.5", "options.x": "y"}
 

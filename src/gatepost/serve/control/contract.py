@@ -108,6 +108,9 @@ class Operation(Struct, frozen=True):
         return " ".join(get_help(self.args).partition("\n\n")[0].split())
 
     def parse(self, given: dict[str, Any]) -> OperationArgs:
+        for name, value in given.items():
+            if not _is_writable(value):
+                raise Invalid(name, "holds bytes or half a character that no text has; write it as UTF-8")
         try:
             return msgspec.convert(given, self.args)
         except msgspec.ValidationError as error:
@@ -132,6 +135,15 @@ class Operation(Struct, frozen=True):
             record = audit.AuditRecord(deps.clock.now(), deps.caller, self.info.name, "refused", details)
             await deps.store.write(audit.append, record)
             raise Refused(deps.caller, self.info.name, shown, f"it needs {action} there (`gatepost grant allow`)")
+
+
+def _is_writable(value: Any) -> bool:
+    """Whether it can be written as UTF-8: what a terminal or JSON gives may hold surrogates."""
+    try:
+        msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 OPERATIONS: Registry[Operation] = Registry("operation")

@@ -69,7 +69,7 @@ class ArgumentSpec(Struct, frozen=True, kw_only=True):
     positional: bool = False
     metavar: str | None = None
     choices: tuple[str, ...] = ()
-    least: int | None = None
+    least: int | None = None  # of a number; for texts see `option`
     most: int | None = None
     secret: bool = False  # it is not audited
     scope: bool = False  # the group that the operation is about
@@ -79,10 +79,13 @@ class ArgumentSpec(Struct, frozen=True, kw_only=True):
 
 
 def option(description: str, name: str = "", **spec: Any) -> Meta:
-    """Describe a field that is an option of the command: `--field`, or `--name`. `spec`: see ArgumentSpec."""
+    """Describe a field that is an option of the command: `--field`, or `--name`. `spec`: see ArgumentSpec.
+
+    A bound that holds everywhere and is in the OpenAPI document stands behind it: `Annotated[str, option("…"),
+    Meta(max_length=200)]`."""
     made = ArgumentSpec(name=name, **spec)
     schema = {"enum": list(made.choices)} if made.choices else None
-    return Meta(description=description, extra={_SPEC: made}, extra_json_schema=schema)
+    return Meta(description=description, extra={_SPEC: made}, extra_json_schema=schema, ge=made.least, le=made.most)
 
 
 argument = partial(option, positional=True)  # a field that is an argument of the command, by its place
