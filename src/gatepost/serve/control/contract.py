@@ -110,7 +110,7 @@ class Operation(Struct, frozen=True):
     def parse(self, given: dict[str, Any]) -> OperationArgs:
         for name, value in given.items():
             if not _is_writable(value):
-                raise Invalid(name, "holds bytes or half a character that no text has; write it as UTF-8")
+                raise Invalid(name, "is not text: it holds bytes that are no UTF-8, or half a character")
         try:
             return msgspec.convert(given, self.args)
         except msgspec.ValidationError as error:

@@ -71,6 +71,7 @@ class ArgumentSpec(Struct, frozen=True, kw_only=True):
     choices: tuple[str, ...] = ()
     least: int | None = None  # of a number; for texts see `option`
     most: int | None = None
+    unset: int | None = None  # a number below `least` that means: it was not given
     secret: bool = False  # it is not audited
     scope: bool = False  # the group that the operation is about
     hidden: bool = False  # no option: the command itself gives the value
@@ -85,7 +86,8 @@ def option(description: str, name: str = "", **spec: Any) -> Meta:
     Meta(max_length=200)]`."""
     made = ArgumentSpec(name=name, **spec)
     schema = {"enum": list(made.choices)} if made.choices else None
-    return Meta(description=description, extra={_SPEC: made}, extra_json_schema=schema, ge=made.least, le=made.most)
+    least = made.least if made.unset is None else made.unset
+    return Meta(description=description, extra={_SPEC: made}, extra_json_schema=schema, ge=least, le=made.most)
 
 
 argument = partial(option, positional=True)  # a field that is an argument of the command, by its place

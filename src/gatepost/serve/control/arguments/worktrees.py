@@ -22,7 +22,7 @@ class CreateWorktreeArgs(OperationArgs, frozen=True):
     name: Annotated[str, argument("Of the new branch, if it is to be one.", tool="name")] = ""
     base: Annotated[str, option("Where the new branch begins; the current one if left out.", tool="baseBranch")] = ""
     branch: Annotated[str, option("A branch that there is, instead of a new one.", tool="branch")] = ""
-    pr: Annotated[int, option("A pull request, instead of either.", least=0, tool="prNumber")] = 0
+    pr: Annotated[int, option("A pull request, instead of either.", least=1, unset=0, tool="prNumber")] = 0
     folder: Annotated[str, option("The group in whose sandboxes git and the setup run.", scope=True, tool="folder")] = (
         ""
     )
