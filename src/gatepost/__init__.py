@@ -3,4 +3,4 @@
 This file stays empty of imports: it is loaded by every command, every bridge and inside every sandbox.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
