@@ -71,9 +71,9 @@ def release(version: str, day: str) -> None:
     code, changes = VERSION_FILE.read_text(encoding="utf-8"), CHANGELOG.read_text(encoding="utf-8")
     current = current_version(code)
     check_version(version, current)
-    section = cut_changelog(changes, version, day)
     if run("git", "status", "--porcelain"):
         raise ReleaseError("the work tree has changes; commit or stash them first")
+    section = cut_changelog(changes, version, day)
     if version in {tag.removeprefix("v") for tag in run("git", "tag").split()}:
         raise ReleaseError(f"there is a tag v{version} already")
     try:
