@@ -79,18 +79,9 @@ def rows_per_s(groups: int = 100, size: int = 64) -> float:
     return groups * size / taken
 
 
-def group_turns_per_s(size: int, groups: int = 60) -> float:
+def group_turns_per_s(size: int) -> float:
     """Turns a second if each were one row in each of three durable commits, shared by `size` sessions."""
-    db, folder = _database()
-    start = time.perf_counter()
-    for _ in range(groups):
-        with db:
-            for number in range(size):
-                db.execute("INSERT INTO t (body) VALUES (?)", (f"row {number}",))
-    taken = time.perf_counter() - start
-    db.close()
-    shutil.rmtree(folder)
-    return size * groups / (3 * taken)
+    return rows_per_s(60, size) / 3
 
 
 def command_ms(command: list[str], times: int = 15) -> float:
