@@ -58,6 +58,7 @@ class Room:
 def waiting(inbox: Path) -> int:
     db = apsw.Connection(str(inbox), flags=apsw.SQLITE_OPEN_READONLY)
     try:
+        db.set_busy_timeout(5000)  # a thread of the host is at its projection
         return int(db.execute("SELECT COUNT(*) FROM messages_in").fetchall()[0][0])
     finally:
         db.close()
