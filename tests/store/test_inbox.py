@@ -1,15 +1,12 @@
 """Inbox: numbers, states that end, and what a mailbox must hold."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import pytest
 
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import NotFound
-from gatepost.store import inbox, message_steps, messages
-from gatepost.store.port import Row
-from gatepost.store.sqlite_store import SqliteDb
+from gatepost.store import inbox, message_steps, messages, sessions
+from gatepost.store.port import Db
+from gatepost.testing.counting import CountingDb
 
 from .conftest import Desk
 
@@ -58,9 +55,31 @@ def test_a_mailbox_holds_what_is_open_and_the_newest_context(desk: Desk) -> None
     ]
     open_row = desk.hear("open")
 
-    held = [entry.id for entry, _ in inbox.list_to_project(desk.db, desk.session.id, 2)]
-    assert held == [*seen[1:], open_row]
-    assert [entry.id for entry, _ in inbox.list_to_project(desk.db, desk.session.id, 0)] == [open_row]
+    assert held(desk.db, desk, observed=2) == [*seen[1:], open_row]
+    assert held(desk.db, desk) == [open_row]
+    assert [entry.id for entry, _ in inbox.list_open(desk.db, desk.session.id)] == [open_row]
+
+
+def held(
+    db: Db, desk: Desk, observed: int = 0, chars: int = 10**6, rows: int = 100, size: int = 10**6, **most: int
+) -> list[int]:
+    limits = inbox.ProjectionLimits(observed, chars, rows, size, **most)
+    return [entry.id for entry, _ in inbox.list_to_project(db, desk.session.id, limits).pairs]
+
+
+def test_the_window_of_a_session_counts_before_that_of_its_group(desk: Desk) -> None:
+    seen = [
+        inbox.observe(desk.db, desk.accept(f"context {number}"), desk.session.id, "acme", "guest", desk.now)
+        for number in range(2 * inbox.PAGE)
+    ]
+    assert held(desk.db, desk, observed=3) == seen[-3:]
+    sessions.set_window(desk.db, desk.session.id, inbox.PAGE + 5, None)
+    assert held(desk.db, desk, observed=3) == seen[-inbox.PAGE - 5 :]
+    assert held(desk.db, desk, observed=3, most_observed=7) == seen[-7:]
+    sessions.set_window(desk.db, desk.session.id, 0, None)
+    assert held(desk.db, desk, observed=3) == []
+    sessions.set_window(desk.db, desk.session.id, None, len("context 99") * 2)
+    assert held(desk.db, desk, observed=9) == seen[-2:]
 
 
 def test_sessions_with_work_are_those_with_a_row_that_is_due(desk: Desk) -> None:
@@ -93,29 +112,16 @@ def test_stranger_new_of_what_waits_only_the_next_rows_are_projected(desk: Desk)
     assert claim is not None and list(claim.rows) == working
     waiting = [desk.hear(f"waiting {number}") for number in range(30)]
 
-    def held(rows: int, size: int) -> list[int]:
-        return [entry.id for entry, _ in inbox.list_to_project(desk.db, desk.session.id, 0, 0, rows, size)]
-
-    assert held(20, 10_000) == [*working, *waiting[:20]]
-    assert held(20, 10) == [*working, *waiting[:5]]  # each has the content {}
-    assert held(20, 1) == [*working, waiting[0]]
-    assert held(0, 0) == working
+    assert held(desk.db, desk, rows=20, size=10_000) == [*working, *waiting[:20]]
+    assert held(desk.db, desk, rows=20, size=10) == [*working, *waiting[:5]]  # each has the content {}
+    assert held(desk.db, desk, rows=20, size=1) == [*working, waiting[0]]
+    assert held(desk.db, desk, rows=0, size=0) == working
 
 
 def test_stranger_new_context_that_does_not_fit_is_not_read(desk: Desk) -> None:
     rows = [
         inbox.observe(desk.db, desk.accept("x" * 1000), desk.session.id, "acme", "guest", desk.now) for _ in range(300)
     ]
-    read: list[int] = []
-
-    class Counted(SqliteDb):
-        def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
-            found = super().rows(sql, params)
-            read.append(len(found))
-            return found
-
-    assert isinstance(desk.db, SqliteDb)
-    counted = Counted(desk.db.connection)
-    found = [entry.id for entry, _ in inbox.list_to_project(counted, desk.session.id, 1_000_000, 120_000)]
-    assert found == rows[-120:]
-    assert sum(read) <= 2 * 120 + 2 * inbox.PAGE
+    counting = CountingDb(desk.db)
+    assert held(counting, desk, observed=1_000_000, chars=120_000) == rows[-120:]
+    assert counting.read_rows <= 2 * 120 + 2 * inbox.PAGE

@@ -23,6 +23,7 @@ from gatepost.store import (
     sessions,
     timeline,
     turns,
+    waiting_rows,
 )
 from gatepost.store.migrate import migrate
 from gatepost.store.port import Db
@@ -47,8 +48,8 @@ ASKED: dict[str, Ask] = {
     "has_work": lambda db: inbox.has_work(db, "s", 1),
     "looked_at": lambda db: inbox.defer_session_due(db, "s", 1),
     "cancel_waiting": lambda db: inbox.cancel_waiting(db, "s", "", 1),
-    "to_project": lambda db: inbox.list_to_project(db, "s", 20),
-    "context_shown": lambda db: inbox.mark_context_shown(db, "s", 1),
+    "to_project": lambda db: inbox.list_to_project(db, "s", inbox.ProjectionLimits(20, 4000, 20, 4000)),
+    "context_shown": lambda db: inbox.mark_context_shown(db, "s", "t"),
     "of_turn": lambda db: inbox.list_for_turn(db, "t"),
     "senders_of_turn": lambda db: inbox.list_senders(db, "t"),
     "of_message": lambda db: inbox.list_for_message(db, 1),
@@ -71,6 +72,10 @@ ASKED: dict[str, Ask] = {
     "head": lambda db: outbox.get_head(db, "i", "a"),
     "take": lambda db: outbox.claim_head(db, "i", "a", "o", 1, 1),
     "outbox_looked_at": lambda db: outbox.defer_overdue(db, 1, 1),
+    "last_of_people": lambda db: inbox.find_last_of_people(db, "t"),
+    "may_be_said": lambda db: outbox.may_be_said(db, "k", "t", "fake", "fake:room/1", "hello"),
+    "claimable": lambda db: waiting_rows.find_claimable(db, "s", "scripted", 1, 20),
+    "finish": lambda db: turns.finish(db, "t", 1, "{}", 1),
     "by_tools": lambda db: outbox.count_by_tools(db, "s", None),
     "by_tools_in_turn": lambda db: outbox.count_by_tools(db, "s", "t"),
     "withdraw_results": lambda db: outbox.cancel_results(db, "t", "", 1),

@@ -10,9 +10,11 @@ import apsw
 import pytest
 
 from gatepost.core.errors import NotFound, SetupError, Unavailable
-from gatepost.store import groups
+from gatepost.messages.inbound import Direction
+from gatepost.store import groups, message_steps, messages
+from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db, quick
-from gatepost.store.sqlite_store import LARGEST_GROUP, SqliteDb, SqliteStore, connect
+from gatepost.store.sqlite_store import LARGEST_GROUP, MOST_APPENDED, SqliteDb, SqliteStore, connect
 
 
 def add(db: Db, folder: str) -> bool:
@@ -114,6 +116,92 @@ async def _outcome(store: SqliteStore, *unit: object) -> str:
         return repr(await store.write(*unit))
     except BaseException as error:  # noqa: BLE001  that is what is tested
         return repr(error)
+
+
+def append_step(db: Db, message_id: int) -> None:
+    message_steps.add(db, message_id, None, 1, "queued")
+
+
+def accept_message(db: Db) -> int:
+    new = NewMessage(instance="fake", address="fake:room/1", direction=Direction.IN, sender="a", text="hi", at=1)
+    message_id = messages.accept(db, new, 1)
+    assert message_id is not None
+    return message_id
+
+
+def steps(db: Db) -> list[tuple[int, str]]:
+    return [(row[0], row[1]) for row in db.rows("SELECT message_id, step FROM steps ORDER BY id")]
+
+
+async def test_rows_that_units_append_are_written_with_one_statement_in_their_order(
+    patient_store: SqliteStore,
+) -> None:
+    store, gate = patient_store, Gate()
+    first, second = [await store.write(accept_message) for _ in range(2)]
+    holding = asyncio.create_task(store.write(gate.hold))
+    await asyncio.to_thread(gate.entered.wait, 30)
+    waiting = [asyncio.create_task(store.write(append_step, each)) for each in (second, first, second)]
+    await asyncio.sleep(0)
+    statements: list[str] = []
+
+    def trace(event: dict[str, object]) -> None:
+        statements.append(str(event["sql"]))
+
+    store._writer.trace_v2(apsw.SQLITE_TRACE_STMT, trace)
+    gate.open.set()
+    await asyncio.gather(holding, *waiting)
+    store._writer.trace_v2(0, None)
+
+    assert await store.read(steps) == [(second, "queued"), (first, "queued"), (second, "queued")]
+    assert len([sql for sql in statements if "INTO steps" in sql]) == 1
+
+
+async def test_what_a_unit_appends_is_seen_by_its_own_reads(store: SqliteStore) -> None:
+    def both(db: Db) -> int:
+        message_id = accept_message(db)
+        append_step(db, message_id)
+        return len(message_steps.list_for_message(db, message_id))
+
+    assert await store.write(both) == 1
+
+
+async def test_a_unit_that_appends_what_cannot_be_written_fails_alone(patient_store: SqliteStore) -> None:
+    store, gate = patient_store, Gate()
+    known = await store.write(accept_message)
+    holding = asyncio.create_task(store.write(gate.hold))
+    await asyncio.to_thread(gate.entered.wait, 30)
+    waiting = [asyncio.create_task(store.write(append_step, each)) for each in (known, 10**9, known)]
+    await asyncio.sleep(0)
+    gate.open.set()
+    answers = await asyncio.gather(holding, *waiting, return_exceptions=True)
+
+    assert [type(each) for each in answers] == [type(None), type(None), apsw.ConstraintError, type(None)]
+    assert await store.read(steps) == [(known, "queued")] * 2
+
+
+async def test_what_an_undone_unit_appended_is_forgotten(store: SqliteStore) -> None:
+    known = await store.write(accept_message)
+
+    def fail(db: Db) -> None:
+        append_step(db, known)
+        raise NotFound("unit", "this one", "")
+
+    with pytest.raises(NotFound):
+        await store.write(fail)
+    await store.write(append_step, known)
+    assert await store.read(steps) == [(known, "queued")]
+
+
+async def test_many_rows_are_written_within_the_time_of_their_unit(store: SqliteStore) -> None:
+    known = await store.write(accept_message)
+
+    def flood(db: Db) -> int:
+        for _ in range(MOST_APPENDED + 10):
+            append_step(db, known)
+        return len(db.rows("SELECT 1 FROM steps"))
+
+    assert await store.write(flood) == MOST_APPENDED
+    assert len(await store.read(steps)) == MOST_APPENDED + 10
 
 
 async def test_answers_come_in_the_order_of_the_writes(store: SqliteStore) -> None:

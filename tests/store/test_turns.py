@@ -1,15 +1,12 @@
 """Turns: batches of one room and one rights class, retried before the provider has them, continued once after."""
 
 import json
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
 from gatepost.cli import reasons
 from gatepost.core.clock import SECOND
 from gatepost.store import inbox, ledger, message_steps, messages, outbox, sessions, turn_failures, turns, waiting_rows
-from gatepost.store.port import Db, Row
 from gatepost.store.turn_failures import FailureCause, TurnFailure
 from gatepost.store.turns import Turn
 from gatepost.testing.counting import CountingDb
@@ -627,36 +624,14 @@ def test_stranger_e_clean_down_is_told_as_a_restart(desk: Desk, reason: str, cau
     assert "crash" not in reasons.render_note_of(message.content)
 
 
-class Counting:
-    """A `Db` that counts what is asked of it."""
-
-    def __init__(self, db: Db) -> None:
-        self._db, self.asked = db, 0
-
-    def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
-        self.asked += 1
-        return self._db.rows(sql, params)
-
-    def row(self, sql: str, params: Sequence[Any] = ()) -> Row | None:
-        self.asked += 1
-        return self._db.row(sql, params)
-
-    def run(self, sql: str, params: Sequence[Any] = ()) -> int:
-        self.asked += 1
-        return self._db.run(sql, params)
-
-    def define(self, ddl: str) -> None:
-        self._db.define(ddl)
-
-
 def test_stranger_03_a_runner_that_names_many_rows_costs_as_much_as_its_turn_has(desk: Desk) -> None:
     desk.hear("one")
     desk.hear("two")
     claim = desk.claim()
     assert claim is not None
-    db = Counting(desk.db)
+    db = CountingDb(desk.db)
     assert turns.begin(db, claim.turn.id, claim.turn.epoch, (*claim.rows, *range(10**6, 10**6 + 50_000)), desk.now)
-    assert db.asked < 20
+    assert db.statements < 20
     assert [entry.given for entry, _ in inbox.list_for_turn(desk.db, claim.turn.id)] == [True, True]
 
 

@@ -223,4 +223,4 @@ async def test_stranger_new_so_much_is_put_into_a_conversation_and_no_more(tmp_p
 
 
 def _waiting(db: Db, session_id: str) -> list[inbox.InboxEntry]:
-    return [entry for entry, _ in inbox.list_to_project(db, session_id, 0)]
+    return [entry for entry, _ in inbox.list_open(db, session_id)]

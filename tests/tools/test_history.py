@@ -1,7 +1,6 @@
 """Looking back at rooms: what is shown in which order, pages, what a platform remembers, and who may look."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,12 @@ from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
 from gatepost.messages.inbound import Inbound
 from gatepost.store import groups, inbox, ledger, messages, room_history, routes, sessions
 from gatepost.store.messages import NewMessage
-from gatepost.store.port import Db, Row
+from gatepost.store.port import Db
 from gatepost.store.room_history import Cursor
 from gatepost.store.search import Subtree
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel import FakeChannel
+from gatepost.testing.counting import CountingDb
 from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
 from gatepost.tools.contract import TOOLS
 
@@ -347,39 +347,13 @@ async def test_stranger_new_a_text_that_alone_is_too_large_is_cut_and_its_length
     assert said[1].startswith("&&&") and said[1].endswith("of 100000 characters)") and len(said[1]) > 20_000
 
 
-class _Counted:
-    """A store's transaction that counts the rows and characters which it reads."""
-
-    def __init__(self, db: Db) -> None:
-        self._db, self.chars, self.read = db, 0, 0
-
-    def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
-        found = self._db.rows(sql, params)
-        self.read += len(found)
-        self.chars += sum(len(value) for row in found for value in row if isinstance(value, str))
-        return found
-
-    def row(self, sql: str, params: Sequence[Any] = ()) -> Row | None:
-        found = self.rows(sql, params)
-        return found[0] if found else None
-
-    def run(self, sql: str, params: Sequence[Any] = ()) -> int:
-        return self._db.run(sql, params)
-
-    def define(self, ddl: str) -> None:
-        self._db.define(ddl)
-
-    def definition(self, name: str) -> str:
-        return self._db.definition(name)
-
-
 async def test_stranger_new_no_more_is_read_than_an_answer_can_hold(tmp_path: Path, store: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, store, "acme/eng", turn=False)
     for number in range(60):
         await store.write(_said, f"{number:02d}" + "x" * 30_000, SECOND + number)
 
-    def look(db: Db) -> _Counted:
-        counted = _Counted(db)
+    def look(db: Db) -> CountingDb:
+        counted = CountingDb(db)
         seen, more = room_history.list_in_room(
             counted, PLATFORM, ROOM, None, Cursor(), 200, Subtree("acme/eng"), agent.session.id, 100_000
         )
@@ -387,5 +361,5 @@ async def test_stranger_new_no_more_is_read_than_an_answer_can_hold(tmp_path: Pa
         return counted
 
     counted = await store.read(look)
-    assert counted.chars < 100_000
-    assert counted.read == messages.PAGE + 3  # lengths, and then what is shown
+    assert counted.read_chars < 100_000
+    assert counted.read_rows == messages.PAGE + 3  # lengths, and then what is shown

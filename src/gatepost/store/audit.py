@@ -50,7 +50,8 @@ def _hash(*parts: object) -> str:
     return hashlib.sha256(_encode(parts)).hexdigest()
 
 
-def append(db: Db, *records: AuditRecord) -> None:
+def append(db: Db, *records: AuditRecord) -> str:
+    """The chain's head then, as `get_head` gives it."""
     last = db.row("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")
     seq, previous = (int(last[0]), str(last[1])) if last else (0, START)
     rows = []
@@ -66,6 +67,7 @@ def append(db: Db, *records: AuditRecord) -> None:
     while heap := tuple(islice(waiting, _ROWS)):
         values = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?)"] * len(heap))
         db.run(f"INSERT INTO audit ({_COLUMNS}) VALUES {values}", tuple(chain.from_iterable(heap)))
+    return f"{seq}:{previous}"
 
 
 def erase_details(db: Db, seq: int) -> bool:

@@ -78,15 +78,25 @@ def _parse_pair(row: Row) -> tuple[InboxEntry, Message]:
 
 
 def enqueue(
-    db: Db, message_id: int, session_id: str, folder: str, rights: str, now: int, mode: InboxMode = InboxMode.TRIGGER
+    db: Db,
+    message_id: int,
+    session_id: str,
+    folder: str,
+    rights: str,
+    now: int,
+    mode: InboxMode = InboxMode.TRIGGER,
+    seq: int | None = None,
 ) -> int:
-    """A message that wakes its session. Due at once."""
-    return _insert(db, message_id, session_id, folder, mode, rights, InboxState.QUEUED, "", now, now)
+    """A message that wakes its session. Due at once. `seq`: its number, if the caller has claimed it."""
+    return _insert(db, message_id, session_id, folder, mode, rights, InboxState.QUEUED, "", now, now, seq)
 
 
-def observe(db: Db, message_id: int, session_id: str, folder: str, rights: str, now: int) -> int:
+def observe(
+    db: Db, message_id: int, session_id: str, folder: str, rights: str, now: int, seq: int | None = None
+) -> int:
     """A message that is context only: shown with the next turn, answered by nobody."""
-    return _insert(db, message_id, session_id, folder, InboxMode.OBSERVE, rights, InboxState.OBSERVED, "", None, now)
+    state = InboxState.OBSERVED
+    return _insert(db, message_id, session_id, folder, InboxMode.OBSERVE, rights, state, "", None, now, seq)
 
 
 def refuse(
@@ -107,8 +117,10 @@ def _insert(
     reason: str,
     next_at: int | None,
     now: int,
+    seq: int | None = None,
 ) -> int:
-    seq = sessions.claim_seq(db, session_id, now) if session_id else 0
+    if seq is None:
+        seq = sessions.claim_seq(db, session_id, now) if session_id else 0
     row = INBOX.insert(
         db,
         "RETURNING id",
@@ -139,48 +151,81 @@ def list_for_message(db: Db, message_id: int) -> list[InboxEntry]:
     return INBOX.list(db, "WHERE message_id = ? ORDER BY id", message_id)
 
 
+class ProjectionLimits(Struct, frozen=True):
+    """How much of a session its mailbox holds. `observed`, `chars`: messages of context and their characters together,
+    where the session says nothing of it. `most_…`: the same at most, whatever a session says. `rows`, `size`: messages
+    that wait, and their characters together."""
+
+    observed: int
+    chars: int
+    rows: int
+    size: int
+    most_observed: int = 2**31
+    most_chars: int = 2**31
+
+
+class ToProject(Struct, frozen=True):
+    pairs: list[tuple[InboxEntry, Message]]  # by seq
+    rule_state: str  # the state that rules are in, among them the names that the group may send to
+
+
+_CONTEXT = (
+    "SELECT 'context' AS part, i.id AS id, i.seq AS seq, LENGTH(m.text) AS length, '' AS name"
+    " FROM inbox i JOIN messages m ON m.id = i.message_id"
+    " WHERE i.session_id = ? AND i.mode = 'observe' AND i.given = 0 AND i.seq < ? ORDER BY i.seq DESC LIMIT ?"
+)
+_TO_PROJECT = (
+    f"SELECT * FROM ({_CONTEXT}) AS context UNION ALL SELECT * FROM (SELECT 'next', i.id, i.seq, LENGTH(m.content), ''"
+    f" FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.session_id = ? AND i.{OPEN} AND i.state <> 'working'"
+    " ORDER BY i.seq LIMIT ?) AS waiting"
+    f" UNION ALL SELECT 'working', id, seq, 0, '' FROM inbox WHERE session_id = ? AND {OPEN} AND state = 'working'"
+    " UNION ALL SELECT 'window', 0, window_messages, window_chars, '' FROM sessions WHERE id = ?"
+    " UNION ALL SELECT 'rules', 0, 0, 0, name FROM rule_state"
+)
+
+
 @quick
-def list_to_project(
-    db: Db, session_id: str, observed: int, chars: int = 2**31, rows: int = 2**31, size: int = 2**31
-) -> list[tuple[InboxEntry, Message]]:
-    """What this session's mailbox must hold, by seq: every row that is worked on; of those that wait the next `rows`
-    that a turn can take, with at most `size` characters together and the next one in any case; and of the context that
-    no turn has shown yet the newest `observed` ones, as long as they have no more than `chars` characters together."""
-    chosen = [*_working(db, session_id), *_next(db, session_id, rows, size), *_context(db, session_id, observed, chars)]
-    return sorted((pair for some in _pages(chosen) for pair in _pairs(db, some)), key=lambda pair: pair[0].seq)
+def list_to_project(db: Db, session_id: str, limits: ProjectionLimits) -> ToProject:
+    """What a session's mailbox must hold: every row that is worked on; of those that wait the next that a turn can
+    claim and that fit, the first in any case; of the context that no turn has shown yet, the newest that fits."""
+    first = min(limits.observed, PAGE)
+    parts: dict[str, list[Row]] = {"context": [], "next": [], "working": [], "window": [], "rules": []}
+    given = (session_id, 2**62, first, session_id, limits.rows, session_id, session_id)
+    for row in db.rows(_TO_PROJECT, given):
+        parts[row[0]].append(row)
+    chosen = [row[1] for row in parts["working"]]
+    chosen += messages.within([(row[1], row[3]) for row in parts["next"]], limits.size)
+    observed, chars = parts["window"][0][2:4] if parts["window"] else (None, None)
+    observed = min(limits.observed if observed is None else observed, limits.most_observed)
+    chars = min(limits.chars if chars is None else chars, limits.most_chars)
+    chosen += _list_context(db, session_id, parts["context"], first, observed, chars)
+    pairs = (pair for some in _pages(chosen) for pair in _pairs(db, some))
+    state = parts["rules"][0][4] if parts["rules"] else ""
+    return ToProject(sorted(pairs, key=lambda pair: pair[0].seq), state)
 
 
-def _working(db: Db, session_id: str) -> list[int]:
-    found = db.rows(f"SELECT id FROM inbox WHERE session_id = ? AND {OPEN} AND state = 'working'", (session_id,))
-    return [row[0] for row in found]
-
-
-def _next(db: Db, session_id: str, rows: int, size: int) -> list[int]:
-    found = db.rows(
-        "SELECT i.id, LENGTH(m.content) FROM inbox i JOIN messages m ON m.id = i.message_id"
-        f" WHERE i.session_id = ? AND i.{OPEN} AND i.state <> 'working' ORDER BY i.seq LIMIT ?",
-        (session_id, rows),
-    )
-    return list(messages.within([(row[0], row[1]) for row in found], size))
-
-
-def _context(db: Db, session_id: str, observed: int, chars: int) -> list[int]:
-    """Looked at page by page: a window may be wide, and what does not fit is not read."""
+def _list_context(db: Db, session_id: str, page: list[Row], asked: int, observed: int, chars: int) -> list[int]:
+    """The ids of what fits, newest first; `page`: the first of them, of which so many were asked for. Page by page: a
+    window may be wide, and what does not fit is not read."""
     chosen: list[int] = []
     before = 2**62
-    while observed > 0:
-        page = db.rows(
-            "SELECT i.id, i.seq, LENGTH(m.text) FROM inbox i JOIN messages m ON m.id = i.message_id"
-            " WHERE i.session_id = ? AND i.mode = 'observe' AND i.given = 0 AND i.seq < ? ORDER BY i.seq DESC LIMIT ?",
-            (session_id, before, min(observed, PAGE)),
-        )
-        for row_id, seq, length in page:
+    while True:
+        for _, row_id, seq, length, _ in page[:observed]:
             chars, before = chars - length, seq
             if chars < 0:
                 return chosen
             chosen.append(row_id)
-        observed = observed - PAGE if len(page) == PAGE else 0
-    return chosen
+        observed -= asked
+        if observed <= 0 or len(page) < asked:
+            return chosen
+        asked = min(observed, PAGE)
+        page = db.rows(_CONTEXT, (session_id, before, asked))
+
+
+def list_open(db: Db, session_id: str) -> list[tuple[InboxEntry, Message]]:
+    """Everything of a session that is not in an end state, by seq."""
+    rows = db.rows(f"{_PAIRS} WHERE i.session_id = ? AND i.{OPEN} ORDER BY i.seq", (session_id,))
+    return [_parse_pair(row) for row in rows]
 
 
 def _pages(ids: list[int]) -> Iterator[list[int]]:
@@ -206,16 +251,39 @@ def check_room(db: Db, session_id: str, rights: str, more: int, rows: int, chars
     return ""
 
 
-def mark_context_shown(db: Db, session_id: str, before: int) -> None:
-    """Context up to that seq was shown with a turn, or did not fit: it is not shown again."""
-    db.run(
-        "UPDATE inbox SET given = 1 WHERE session_id = ? AND mode = 'observe' AND given = 0 AND seq < ?",
-        (session_id, before),
+def mark_context_shown(db: Db, session_id: str, turn_id: str) -> None:
+    """Context up to a turn's last message was shown with it, or did not fit: it is not shown again."""
+    row = db.row("SELECT MAX(seq) FROM inbox WHERE turn_id = ?", (turn_id,))
+    if row is not None and row[0] is not None:
+        db.run(
+            "UPDATE inbox SET given = 1 WHERE session_id = ? AND mode = 'observe' AND given = 0 AND seq < ?",
+            (session_id, row[0]),
+        )
+
+
+def end_given(db: Db, turn_id: str, state: InboxState, reason: str, now: int) -> None:
+    """The messages of a turn that its provider had are done with."""
+    rows = db.rows(
+        "UPDATE inbox SET state = ?, reason = ?, next_at = NULL, updated_at = ? WHERE turn_id = ? AND state = 'working'"
+        " AND given = 1 RETURNING id, message_id",
+        (state, reason, now, turn_id),
     )
+    for row_id, message_id in sorted(rows):
+        message_steps.add(db, message_id, row_id, now, state, reason)
 
 
 def list_for_turn(db: Db, turn_id: str) -> list[tuple[InboxEntry, Message]]:
     return [_parse_pair(row) for row in db.rows(f"{_PAIRS} WHERE i.turn_id = ? ORDER BY i.seq", (turn_id,))]
+
+
+def find_last_of_people(db: Db, turn_id: str) -> tuple[int, int] | None:
+    """(message, seq) of the last that somebody wrote among what a turn works on."""
+    row = db.row(
+        "SELECT m.id, i.seq FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.turn_id = ?"
+        " AND m.kind = 'chat' AND m.platform_id <> '' ORDER BY i.seq DESC LIMIT 1",
+        (turn_id,),
+    )
+    return (int(row[0]), int(row[1])) if row else None
 
 
 @quick

@@ -14,13 +14,11 @@ class MessageStep(Struct, frozen=True):
 
 
 def add(db: Db, message_id: int, row_id: int | None, at: int, step: str, detail: str = "") -> None:
-    db.run(
-        "INSERT INTO steps (message_id, row_id, at, step, detail) VALUES (?, ?, ?, ?, ?)",
-        (message_id, row_id, at, step, detail),
-    )
+    db.append("INSERT INTO steps (message_id, row_id, at, step, detail) VALUES", (message_id, row_id, at, step, detail))
 
 
 def list_for_message(db: Db, message_id: int) -> list[MessageStep]:
+    db.flush()
     rows = db.rows(
         "SELECT message_id, row_id, at, step, detail FROM steps WHERE message_id = ? ORDER BY id", (message_id,)
     )

@@ -166,21 +166,33 @@ def list_for_turn(db: Db, turn_id: str) -> list[OutboxEffect]:
     return OUTBOX.list(db, "WHERE turn_id = ? ORDER BY id", turn_id)
 
 
-def count_by_tools(db: Db, session_id: str, turn_id: str | None) -> int:
-    """How many effects tools have had in a turn; None: outside of one, since the session last got something."""
+class ToolUse(Struct, frozen=True):
+    """How many effects tools have had in a turn, and whether it has failed."""
+
+    effects: int
+    failed: bool
+
+
+def count_by_tools(db: Db, session_id: str, turn_id: str | None) -> ToolUse:
+    """None: outside of a turn, since the session last got something."""
     if turn_id is not None:
-        row = db.row("SELECT COUNT(*) FROM outbox WHERE turn_id = ? AND origin = 'tool'", (turn_id,))
+        row = db.row(
+            "SELECT COUNT(*), COALESCE((SELECT state = 'failed' FROM turns WHERE id = ?), FALSE)"
+            " FROM outbox WHERE turn_id = ? AND origin = 'tool'",
+            (turn_id, turn_id),
+        )
     else:
         row = db.row(
-            "SELECT COUNT(*) FROM outbox WHERE session_id = ? AND origin = 'tool' AND turn_id IS NULL AND seq > 0"
-            " AND seq > COALESCE((SELECT MAX(seq) FROM inbox WHERE session_id = ?), 0)",
+            "SELECT COUNT(*), FALSE FROM outbox WHERE session_id = ? AND origin = 'tool' AND turn_id IS NULL"
+            " AND seq > 0 AND seq > COALESCE((SELECT MAX(seq) FROM inbox WHERE session_id = ?), 0)",
             (session_id, session_id),
         )
     assert row is not None
-    return int(row[0])
+    return ToolUse(int(row[0]), bool(row[1]))
 
 
-_DONE = "turn_id = ? AND origin <> 'status' AND state NOT IN ('superseded', 'cancelled')"
+# Something that was said or done, interim lines left out.
+DONE = "origin <> 'status' AND state NOT IN ('superseded', 'cancelled')"
 
 
 class DoneInTurn(Struct, frozen=True):
@@ -198,11 +210,11 @@ _parse_done = make_row_parser(DoneInTurn)
 
 def has_done_any(db: Db, turn_id: str) -> bool:
     """Whether a turn has said or done anything, interim lines left out."""
-    return db.row(f"SELECT 1 FROM outbox WHERE {_DONE} LIMIT 1", (turn_id,)) is not None
+    return db.row(f"SELECT 1 FROM outbox WHERE turn_id = ? AND {DONE} LIMIT 1", (turn_id,)) is not None
 
 
 def count_done(db: Db, turn_id: str) -> int:
-    row = db.row(f"SELECT COUNT(*) FROM outbox WHERE {_DONE}", (turn_id,))
+    row = db.row(f"SELECT COUNT(*) FROM outbox WHERE turn_id = ? AND {DONE}", (turn_id,))
     assert row is not None
     return int(row[0])
 
@@ -331,6 +343,14 @@ def _withdraw(db: Db, which: str, params: tuple[str, ...], state: EffectState, r
     for row_id, message_id in rows:
         message_steps.add(db, message_id, row_id, now, state, reason)
     return len(rows)
+
+
+def may_be_said(db: Db, key: str, turn_id: str, instance: str, address: str, text: str) -> bool:
+    """Whether there is an effect of that key, or one of this turn that says this text in that room. One look at two
+    indexes: mostly there is neither."""
+    said = _digest(instance, address, text)
+    found = "SELECT 1 FROM outbox WHERE key = ? OR (turn_id = ? AND digest = ?) LIMIT 1"
+    return db.row(found, (key, turn_id, said)) is not None
 
 
 def list_texts_in_turn(

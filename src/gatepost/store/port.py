@@ -30,6 +30,13 @@ class Db(Protocol):
         """How many rows were changed."""
         ...
 
+    def append(self, insert: str, row: Sequence[Any]) -> None:
+        """Insert a row of which nobody needs the id: `insert` ends with VALUES. Rows are written together, in their
+        order, before the transaction ends; who reads them within it calls `flush` first."""
+        ...
+
+    def flush(self) -> None: ...
+
     def define(self, ddl: str) -> None:
         """Data definition; `{id}`, `{int}`, `{text}`, `{real}`, `{blob}`, `{strict}` come from the dialect."""
         ...

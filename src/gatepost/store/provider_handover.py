@@ -23,6 +23,13 @@ _TURNS = (
     " AND o.begun_at IS NOT NULL AND o.id <> ?), 0)"
 )
 
+# Rows if another one spoke last, for a provider, a session and the provider again. It looks at few rows.
+AWAY = (
+    "SELECT 1 FROM conversations other LEFT JOIN conversations own ON own.session_id = other.session_id"
+    " AND own.provider = ? WHERE other.session_id = ? AND other.provider <> ?"
+    " AND other.updated_at > COALESCE(own.updated_at, 0)"
+)
+
 
 def list_missed(db: Db, turn: "Turn") -> list[dict[str, str | bool]]:
     """The newest of it, oldest first: whether it is the agent's own, whose (people by name), and what."""
@@ -47,8 +54,9 @@ def list_missed(db: Db, turn: "Turn") -> list[dict[str, str | bool]]:
 
 
 def enqueue_missed(db: Db, turn: "Turn", now: int) -> int | None:
-    """A row for a turn that is about to begin; its id, None if there is nothing to tell, or it waits there already."""
-    if not _was_away(db, turn.session_id, turn.provider) or _is_enqueued(db, turn.session_id):
+    """A row for a turn that is about to begin, of a provider that was away. Its id; None if there is nothing to tell,
+    or it waits there already."""
+    if _is_enqueued(db, turn.session_id):
         return None
     lines = list_missed(db, turn)
     if not lines:
@@ -56,17 +64,6 @@ def enqueue_missed(db: Db, turn: "Turn", now: int) -> int | None:
     message_id = messages.add_system(db, turn, f"{EVENT}:{turn.id}", {"event": EVENT, "messages": lines}, now)
     assert message_id is not None
     return inbox.enqueue(db, message_id, turn.session_id, turn.folder, turn.rights, now)
-
-
-def _was_away(db: Db, session_id: str, provider: str) -> bool:
-    """Whether another one spoke last. Asked with every turn, so it is one look at a table of few rows."""
-    row = db.row(
-        "SELECT 1 FROM conversations other LEFT JOIN conversations own ON own.session_id = other.session_id"
-        " AND own.provider = ? WHERE other.session_id = ? AND other.provider <> ?"
-        " AND other.updated_at > COALESCE(own.updated_at, 0) LIMIT 1",
-        (provider, session_id, provider),
-    )
-    return row is not None
 
 
 def _is_enqueued(db: Db, session_id: str) -> bool:

@@ -1,4 +1,5 @@
-"""Rules change rarely and are read with every message: routes, rooms, people, access, watchers, switches, budgets.
+"""Rules change rarely and are read with every message: routes, rooms, people, access, watchers, switches, budgets,
+names of destinations.
 
 One row names the state that they are in. Whoever writes to one of their tables gives it a new name in the same
 transaction (`Db` sees to that, so nobody can forget it), and whoever keeps what it has read compares the name first.
@@ -21,6 +22,7 @@ TABLES = frozenset(
     {
         "acl",
         "budgets",
+        "destinations",
         "group_members",
         "groups",
         "memberships",

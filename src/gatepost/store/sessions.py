@@ -93,6 +93,19 @@ def find_or_add(db: Db, mode: SessionMode, folder: str, instance: str, address: 
     return found
 
 
+def claim_seq_by_key(db: Db, key: str, now: int) -> tuple[Session, int] | None:
+    """The live session of that key and its next number, as `claim_seq` gives it."""
+    row = db.row(
+        "UPDATE sessions SET next_seq = next_seq + 1, active_at = ? WHERE key = ? AND closed_at IS NULL"
+        f" RETURNING {SESSIONS.columns}",
+        (now, key),
+    )
+    if row is None:
+        return None
+    session = SESSIONS.parse(row)
+    return session, session.next_seq - 1
+
+
 def find_by_key(db: Db, key: str) -> Session | None:
     """The live session of that key."""
     return SESSIONS.get(db, "WHERE key = ? AND closed_at IS NULL", key)

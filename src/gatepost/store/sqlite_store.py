@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 from weakref import WeakValueDictionary
@@ -40,6 +41,7 @@ TYPES = {
 LARGEST_GROUP = 512  # units in one commit …
 GROUP_S = 0.02  # … and the time after which no further one is begun: both bound how long the first of them waits
 SNAPSHOT_S = 0.02
+MOST_APPENDED = 50  # rows in one statement
 STEPS = 200  # of SQLite's machine, between two looks at the clock
 STEPS_OF_WRITER = 10_000  # the same in the writer: a fraction of a millisecond, and no cost that can be measured
 SLOW_S = 0.05  # a unit that takes longer is reported
@@ -53,12 +55,14 @@ _log = log.get("store")
 class SqliteDb:
     """A connection as `Db`."""
 
-    def __init__(self, connection: apsw.Connection, *, marks_rule_changes: bool = False) -> None:
-        """`marks_rule_changes`: the store has all its tables, and a change of rules renames their state."""
-        self.connection, self._marks_rule_changes = connection, marks_rule_changes
+    def __init__(self, connection: apsw.Connection, *, of_writer: bool = False) -> None:
+        """`of_writer`: the store has all its tables, so a change of rules renames their state; and somebody calls
+        `flush` before each commit, so rows are appended together."""
+        self.connection, self._of_writer = connection, of_writer
+        self._appended: dict[str, list[Sequence[Any]]] = {}
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
-        if self._marks_rule_changes and rule_cache.changes_rules(sql):
+        if self._of_writer and rule_cache.changes_rules(sql):
             rule_cache.rename_state(self)
         return self.connection.execute(sql, params).fetchall()
 
@@ -69,6 +73,22 @@ class SqliteDb:
     def run(self, sql: str, params: Sequence[Any] = ()) -> int:
         self.rows(sql, params)
         return self.connection.changes()
+
+    def append(self, insert: str, row: Sequence[Any]) -> None:
+        rows = self._appended.setdefault(insert, [])
+        rows.append(row)
+        if not self._of_writer or len(rows) >= MOST_APPENDED:  # much of it is written within the time of its unit
+            self.flush()
+
+    def flush(self) -> None:
+        while self._appended:
+            insert, rows = self._appended.popitem()
+            marks = f"({', '.join('?' * len(rows[0]))})"
+            self.rows(f"{insert} {', '.join([marks] * len(rows))}", tuple(chain.from_iterable(rows)))
+
+    def discard(self) -> None:
+        """Forget what was appended: its transaction was undone."""
+        self._appended.clear()
 
     def define(self, ddl: str) -> None:
         self.connection.execute(ddl.format_map(TYPES))
@@ -260,7 +280,7 @@ class SqliteStore:
             connection.execute("COMMIT")
 
     def _work(self) -> None:
-        db = SqliteDb(self._writer, marks_rule_changes=True)
+        db = SqliteDb(self._writer, of_writer=True)
         self._writer.set_progress_handler(self._deadline.is_over, STEPS_OF_WRITER)
         while group := self._lanes.pop(LARGEST_GROUP):
             self._group = group
@@ -285,6 +305,7 @@ class SqliteStore:
         except apsw.Error as error:
             if self._writer.in_transaction:
                 execute("ROLLBACK")
+            db.discard()
             trouble = Unavailable("the store", _reason(error))
             for unit in group:
                 unit.error = unit.error or trouble
@@ -298,12 +319,15 @@ class SqliteStore:
         execute("BEGIN IMMEDIATE")
         for count, unit in enumerate(group, 1):
             if not self._try(db, unit):
-                if self._writer.in_transaction:
-                    execute("ROLLBACK")
-                return count
-            if time.monotonic() > end:
-                return count
-        return len(group)
+                break
+            if time.monotonic() > end or count == len(group):
+                if self._flush(db):
+                    return count
+                break
+        if self._writer.in_transaction:
+            execute("ROLLBACK")
+        db.discard()
+        return count
 
     def _run_apart(self, db: SqliteDb, group: list[WriteUnit]) -> int:
         """The same for units of which some fail: each that has not failed yet in its savepoint. If the transaction is
@@ -314,16 +338,27 @@ class SqliteStore:
             if unit.error is not None:
                 continue
             execute("SAVEPOINT unit")
-            if not self._try(db, unit):
+            if not self._try(db, unit, flush=True):
+                db.discard()
                 if not self._writer.in_transaction:
                     return count
                 execute("ROLLBACK TO unit")
             execute("RELEASE unit")
         return len(group)
 
-    def _try(self, db: SqliteDb, unit: WriteUnit) -> bool:
+    def _flush(self, db: SqliteDb) -> bool:
+        """False if a unit appended what cannot be written; run apart, the one that did is found."""
+        try:
+            db.flush()
+        except apsw.ConstraintError:
+            return False
+        return True
+
+    def _try(self, db: SqliteDb, unit: WriteUnit, *, flush: bool = False) -> bool:
         try:
             self._run_one(db, unit)
+            if flush:
+                db.flush()
         except (apsw.FullError, apsw.IOError, apsw.CorruptError, apsw.NotADBError):
             raise  # the whole group fails: SQLite may have rolled all of it back
         except BaseException as error:  # noqa: BLE001  it is the caller's, and is raised there

@@ -116,9 +116,7 @@ def record_wake_failure(
         own = FailureCause(reason=cause.reason, final=cause.final)
         return record_failure(db, unfinished.id, unfinished.epoch, own, policy, now)
     waiting = [
-        pair
-        for pair in inbox.list_to_project(db, session_id, 0)
-        if pair[0].state in (InboxState.QUEUED, InboxState.RETRY)
+        pair for pair in inbox.list_open(db, session_id) if pair[0].state in (InboxState.QUEUED, InboxState.RETRY)
     ]
     return _retry(db, None, waiting, cause, policy, now) if waiting else None
 

@@ -72,6 +72,18 @@ class Turn(Struct, frozen=True):
 TURNS = Table("turns", Turn)
 
 
+# The end of a turn that went well, and what there is still to do: whether it said or did anything, has messages that
+# its provider never had, context that is shown no more, calls.
+_FINISH = (
+    "UPDATE turns SET state = 'done', error = '', usage = ?, ended_at = ?, next_at = ? WHERE id = ? AND epoch = ?"
+    f" AND ended_at IS NULL AND begun_at IS NOT NULL RETURNING {TURNS.columns},"
+    f" EXISTS (SELECT 1 FROM outbox o WHERE o.turn_id = turns.id AND {outbox.DONE}),"
+    " EXISTS (SELECT 1 FROM inbox i WHERE i.turn_id = turns.id AND i.state = 'working' AND i.given = 0),"
+    " EXISTS (SELECT 1 FROM inbox i WHERE i.session_id = turns.session_id AND i.mode = 'observe' AND i.given = 0),"
+    " EXISTS (SELECT 1 FROM calls c WHERE c.turn_id = turns.id)"
+)
+
+
 class TurnClaim(Struct, frozen=True):
     """What a runner may work on."""
 
@@ -79,6 +91,8 @@ class TurnClaim(Struct, frozen=True):
     rows: tuple[int, ...]  # inbox ids, oldest first
     continued: bool = False
     begun: bool = False  # the provider gets them with this claim
+    conversation: str = ""  # that the provider goes on with
+    returning: bool = False  # another provider spoke last
     more: bool = True  # False: nothing else was waiting that could be claimed now
 
 
@@ -122,19 +136,19 @@ def claim(
     `ready`: the provider gets the batch with this claim, unless a command may be among it: that needs a query of its
     own, and its batch is given piece by piece. `begun`: rows that the runner before announced and perhaps did not hand
     over to its provider. Those that count as given in the interrupted turn are shown again."""
-    unfinished = find_open(db, session_id)
-    if unfinished is not None:
-        return _claim_interrupted(db, unfinished, owner, now, lease, begun)
-    return claim_waiting(db, session_id, provider, owner, now, lease, most, ready=ready)
+    claimed = claim_waiting(db, session_id, provider, owner, now, lease, most, ready=ready)
+    unfinished = find_open(db, session_id) if claimed is None else None
+    return claimed if unfinished is None else _claim_interrupted(db, unfinished, provider, owner, now, lease, begun)
 
 
 def claim_waiting(
     db: Db, session_id: str, provider: str, owner: str, now: int, lease: int, most: int, *, ready: bool
 ) -> TurnClaim | None:
-    """The same for a session that has no open turn, as the caller has seen in this transaction."""
-    waiting = waiting_rows.list_claimable(db, session_id, now, min(most, waiting_rows.MOST_MESSAGES))
-    if not waiting:
+    """The same for a session that has no open turn; None for one that has."""
+    found = waiting_rows.find_claimable(db, session_id, provider, now, min(most, waiting_rows.MOST_MESSAGES))
+    if found is None or not found.rows:
         return None
+    waiting = found.rows
     first = waiting[0]
     batch = list(takewhile(lambda row: row.place == first.place and not row.alone, waiting)) or [first]
     batch = waiting_rows.limit_to_one_payer(db, first, batch)
@@ -159,14 +173,16 @@ def claim_waiting(
         begun_at=now if at_once else None,
     )
     rows = [row.id for row in batch]
-    if (told := provider_handover.enqueue_missed(db, turn, now)) is not None:
+    if found.away and (told := provider_handover.enqueue_missed(db, turn, now)) is not None:
         rows.append(told)
     _claim_rows(db, turn.id, rows, owner, now, lease, given=at_once)
     sessions.set_state(db, session_id, SessionState.RUNNING, now)
-    return TurnClaim(turn, tuple(rows), begun=at_once, more=more)
+    return TurnClaim(turn, tuple(rows), begun=at_once, more=more, conversation=found.conversation, returning=found.away)
 
 
-def _claim_interrupted(db: Db, turn: Turn, owner: str, now: int, lease: int, begun: frozenset[int]) -> TurnClaim | None:
+def _claim_interrupted(
+    db: Db, turn: Turn, provider: str, owner: str, now: int, lease: int, begun: frozenset[int]
+) -> TurnClaim | None:
     """The next attempt. It is given a system row that lists what was already said and done, what its conversation may
     not hold (`begun`), and the whole prompt only if the provider never named a conversation that could hold it.
 
@@ -189,7 +205,8 @@ def _claim_interrupted(db: Db, turn: Turn, owner: str, now: int, lease: int, beg
     sessions.set_state(db, turn.session_id, SessionState.RUNNING, now)
     claimed = get(db, turn.id)
     assert claimed is not None
-    return TurnClaim(claimed, tuple(batch), continued=True)
+    conversation = turn.conversation or sessions.get_conversation(db, turn.session_id, provider)
+    return TurnClaim(claimed, tuple(batch), continued=True, conversation=conversation, returning=True)
 
 
 def _add_continuation(db: Db, turn: Turn, now: int) -> None:
@@ -234,7 +251,7 @@ def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int
     if turn.attempt > 1:  # it has used up its continuation: who came later would have none
         return None
     own = (turn.rights, turn.instance, turn.address, turn.thread)
-    waiting = waiting_rows.list_claimable(db, turn.session_id, now, min(most, MOST_JOINING), turn_id)
+    waiting = waiting_rows.list_joining(db, turn.session_id, now, min(most, MOST_JOINING), turn_id)
     joining = list(takewhile(lambda row: row.place == own and not row.alone, waiting))
     if joining and joining[0].personal:
         first = waiting_rows.find_first(db, turn_id)
@@ -243,7 +260,11 @@ def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int
         return None
     batch = [row.id for row in joining]
     _claim_rows(db, turn_id, batch, turn.owner, now, lease)
-    return TurnClaim(turn, tuple(batch))
+    return TurnClaim(
+        turn,
+        tuple(batch),
+        conversation=turn.conversation or sessions.get_conversation(db, turn.session_id, turn.provider),
+    )
 
 
 def _claim_rows(
@@ -275,22 +296,37 @@ def begin(db: Db, turn_id: str, epoch: int, rows: tuple[int, ...], now: int) -> 
     return True
 
 
-def set_conversation(db: Db, turn_id: str, epoch: int, conversation: str, now: int) -> bool:
-    """The provider has named its conversation: it will hold this turn's messages from now on."""
+def set_conversation(db: Db, turn_id: str, epoch: int, conversation: str, now: int, known: bool = False) -> bool:
+    """The provider has named its conversation: it will hold this turn's messages from now on. `known`: the session's
+    last turn was in the same."""
     changed = db.row(
         "UPDATE turns SET conversation = ? WHERE id = ? AND epoch = ? RETURNING session_id, provider",
         (conversation, turn_id, epoch),
     )
     if changed is None:
         return False
-    session_id, provider = changed
-    sessions.set_conversation(db, session_id, provider, conversation, now)
+    if not known:
+        session_id, provider = changed
+        sessions.set_conversation(db, session_id, provider, conversation, now)
     return True
 
 
-def count_said(db: Db, turn_id: str, size: int) -> None:
-    """So many bytes more were taken of its results."""
-    db.run("UPDATE turns SET said_bytes = said_bytes + ? WHERE id = ?", (size, turn_id))
+def claim_bytes(
+    db: Db, turn_id: str, epoch: int, size: int, most: int, *, session_id: str, attempt: int
+) -> Turn | None:
+    """An open turn that says so many bytes more, counted at once; None if it is not that session's at that attempt and
+    epoch, or would have said more than `most` then."""
+    row = db.row(
+        "UPDATE turns SET said_bytes = said_bytes + ? WHERE id = ? AND epoch = ? AND ended_at IS NULL"
+        f" AND session_id = ? AND attempt = ? AND said_bytes + ? <= ? RETURNING {TURNS.columns}",
+        (size, turn_id, epoch, session_id, attempt, size, most),
+    )
+    return TURNS.parse(row) if row else None
+
+
+def return_bytes(db: Db, turn_id: str, size: int) -> None:
+    """They were not said after all."""
+    db.run("UPDATE turns SET said_bytes = said_bytes - ? WHERE id = ?", (size, turn_id))
 
 
 def messages_of(db: Db, turn_id: str) -> list[tuple[int, int]]:
@@ -316,21 +352,20 @@ def renew_lease(db: Db, turn_id: str, epoch: int, now: int, lease: int) -> bool:
 def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int) -> bool:
     """The turn ended well: its rows are answered if it said anything to anybody, silent otherwise. Idempotent.
     False also if nobody ever looked at them: then it did not end well, whatever the runner says."""
-    turn = get(db, turn_id)
-    if turn is None or turn.epoch != epoch or turn.ended_at is not None or turn.begun_at is None:
+    row = db.row(_FINISH, (usage, now, now, turn_id, epoch))
+    if row is None:
         return False
-    spoke = outbox.has_done_any(db, turn_id)
-    entries = inbox.list_for_turn(db, turn_id)
-    inbox.mark_context_shown(db, turn.session_id, max(entry.seq for entry, _ in entries))
-    for entry, message in entries:
-        if entry.state != InboxState.WORKING:
-            continue
-        if entry.given:
-            state, reason = (InboxState.ANSWERED, "") if spoke else (InboxState.SILENT, "the agent chose silence")
-            inbox.set_state(db, entry.id, state, reason, None, now)
-        else:  # claimed as a follow-up, and the turn ended before the provider had it
-            requeue(db, turn, entry, message, "the turn ended before it was its turn", now)
-    end(db, turn, TurnState.DONE, "", usage, now)
+    *columns, spoke, has_more, has_context, has_calls = row
+    turn = TURNS.parse(tuple(columns))
+    if has_context:
+        inbox.mark_context_shown(db, turn.session_id, turn_id)
+    state, reason = (InboxState.ANSWERED, "") if spoke else (InboxState.SILENT, "the agent chose silence")
+    inbox.end_given(db, turn_id, state, reason, now)
+    if has_more:  # claimed as follow-ups, and the turn ended before the provider had them
+        for entry, message in inbox.list_for_turn(db, turn_id):
+            if entry.state == InboxState.WORKING:
+                requeue(db, turn, entry, message, "the turn ended before it was its turn", now)
+    _record_end(db, turn, TurnState.DONE, "", now, has_calls=bool(has_calls))
     return True
 
 
@@ -362,6 +397,11 @@ def end(db: Db, turn: Turn, state: TurnState, error: str, usage: str, now: int) 
         "UPDATE turns SET state = ?, error = ?, usage = ?, ended_at = ?, next_at = ? WHERE id = ?",
         (state, error, usage, now, now, turn.id),
     )
-    tool_calls.remove_for_turn(db, turn.id)
+    _record_end(db, turn, state, error, now)
+
+
+def _record_end(db: Db, turn: Turn, state: TurnState, error: str, now: int, *, has_calls: bool = True) -> None:
+    if has_calls:
+        tool_calls.remove_for_turn(db, turn.id)
     sessions.set_state(db, turn.session_id, SessionState.IDLE if state == TurnState.DONE else SessionState.ERROR, now)
     agents.record_turn_end(db, turn, state, error, now)

@@ -5,16 +5,17 @@ from itertools import takewhile
 from msgspec import Struct
 
 from gatepost.messages.inbound import MessageKind
-from gatepost.store import inbox
+from gatepost.store import inbox, provider_handover
 from gatepost.store.inbox import InboxMode, InboxState
-from gatepost.store.port import Db
+from gatepost.store.port import Db, Row
 from gatepost.store.table import make_row_parser
 
 MOST_MESSAGES = 900  # of one turn, which a frame can name
 
 _WAITING = (
     "SELECT i.id, i.folder, i.rights, m.instance, m.address, m.thread, m.text, i.mode, m.kind, m.sender, o.person,"
-    " EXISTS (SELECT 1 FROM budgets WHERE kind = 'user') OR EXISTS (SELECT 1 FROM secrets WHERE user_id IS NOT NULL)"
+    " EXISTS (SELECT 1 FROM budgets WHERE kind = 'user') OR EXISTS (SELECT 1 FROM secrets WHERE user_id IS NOT NULL),"
+    " i.state, i.next_at"
 )
 
 
@@ -31,6 +32,8 @@ class WaitingRow(Struct, frozen=True):
     sender: str
     behalf: str | None  # who pays for a message that an agent put in
     personal: int  # whether anybody at all has a secret or a budget of their own
+    state: InboxState
+    next_at: int | None
 
     @property
     def alone(self) -> bool:
@@ -73,21 +76,49 @@ def _find_personal(db: Db, people: set[str]) -> set[str]:
     return {str(row[0]) for row in rows}
 
 
-def list_claimable(db: Db, session_id: str, now: int, most: int, joining: str = "") -> list[WaitingRow]:
-    """`joining`: the turn that they would join; one that has too many messages is joined by none."""
-    room = " AND (SELECT COUNT(*) FROM inbox own WHERE own.turn_id = ?) <= ?" if joining else ""
+class Claimable(Struct, frozen=True):
+    """What a session without an open turn may claim, and what its provider needs to know."""
+
+    rows: list[WaitingRow]
+    away: bool  # another provider spoke last
+    conversation: str  # of this provider, '' if it has none
+
+
+_OPEN_ROWS = (
+    " FROM inbox i JOIN messages m ON m.id = i.message_id LEFT JOIN origins o ON o.message_id = m.id AND o.ordinal = 0"
+    f" WHERE i.session_id = ? AND i.{inbox.OPEN} AND i.state IN ('queued', 'retry')"
+)
+
+
+def find_claimable(db: Db, session_id: str, provider: str, now: int, most: int) -> Claimable | None:
+    """None if nothing waits or a turn is open. One statement: it is asked with every turn."""
     rows = db.rows(
-        f"{_WAITING}, i.state, i.next_at FROM inbox i JOIN messages m ON m.id = i.message_id"
-        " LEFT JOIN origins o ON o.message_id = m.id AND o.ordinal = 0"
-        f" WHERE i.session_id = ? AND i.{inbox.OPEN} AND i.state IN ('queued', 'retry'){room} ORDER BY i.seq LIMIT ?",
-        (session_id, *((joining, MOST_MESSAGES - most) if joining else ()), most),
+        f"{_WAITING}, EXISTS ({provider_handover.AWAY}),"
+        " (SELECT conversation FROM conversations WHERE session_id = ? AND provider = ?)"
+        f"{_OPEN_ROWS} AND NOT EXISTS (SELECT 1 FROM turns WHERE session_id = ? AND ended_at IS NULL)"
+        " ORDER BY i.seq LIMIT ?",
+        (provider, session_id, provider, session_id, provider, session_id, session_id, most),
     )
-    ready: list[WaitingRow] = []
-    for *row, state, next_at in rows:
-        if state == InboxState.RETRY and next_at > now:
-            break
-        ready.append(_parse_waiting(tuple(row)))
-    return ready
+    if not rows:
+        return None
+    away, conversation = rows[0][-2:]
+    return Claimable(_parse_ready([row[:-2] for row in rows], now), bool(away), conversation or "")
+
+
+def list_joining(db: Db, session_id: str, now: int, most: int, turn_id: str) -> list[WaitingRow]:
+    """What may join an open turn; one that has too many messages is joined by none."""
+    rows = db.rows(
+        f"{_WAITING}{_OPEN_ROWS}"
+        " AND (SELECT COUNT(*) FROM inbox own WHERE own.turn_id = ?) <= ? ORDER BY i.seq LIMIT ?",
+        (session_id, turn_id, MOST_MESSAGES - most, most),
+    )
+    return _parse_ready(rows, now)
+
+
+def _parse_ready(rows: list[Row], now: int) -> list[WaitingRow]:
+    """Up to the first that waits for its retry: order is kept."""
+    parsed = (_parse_waiting(row) for row in rows)
+    return list(takewhile(lambda row: row.state is not InboxState.RETRY or (row.next_at or 0) <= now, parsed))
 
 
 def find_first(db: Db, turn_id: str) -> WaitingRow | None:

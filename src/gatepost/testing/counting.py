@@ -25,6 +25,12 @@ class CountingDb:
         self.statements += 1
         return self._db.run(sql, params)
 
+    def append(self, insert: str, row: Sequence[Any]) -> None:
+        self._db.append(insert, row)  # written with others: no statement of its own
+
+    def flush(self) -> None:
+        self._db.flush()
+
     def define(self, ddl: str) -> None:
         self._db.define(ddl)
 

@@ -18,7 +18,7 @@ from gatepost.flow.delivery.delivery_loop import DeliveryLoop
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.messages.outbound import Op, OutboundFile
 from gatepost.store import groups, inbox, outbox, sessions
-from gatepost.store.inbox import InboxMode
+from gatepost.store.inbox import InboxMode, ProjectionLimits
 from gatepost.store.outbox import EffectOrigin, NewEffect, OutboxEffect
 from gatepost.store.port import Db, Store
 from gatepost.store.sessions import Session, SessionMode
@@ -136,5 +136,5 @@ class OutboxHarness:
 
     async def told(self, session: Session) -> list[dict[str, Any]]:
         """What the agent will read as context at its next turn."""
-        pairs = await self.store.read(inbox.list_to_project, session.id, 50)
-        return [message.content for entry, message in pairs if entry.mode == InboxMode.OBSERVE]
+        found = await self.store.read(inbox.list_to_project, session.id, ProjectionLimits(50, 10_000, 50, 10_000))
+        return [message.content for entry, message in found.pairs if entry.mode == InboxMode.OBSERVE]

@@ -192,8 +192,7 @@ class ToolCall(msgspec.Struct, kw_only=True):  # made for every call: three time
         return recorded
 
     def _append(self, db: Db) -> None:
-        audit.append(db, self.record())
-        self._row = audit.get_head(db)
+        self._row = audit.append(db, self.record())
         if self.identity is not None:
             tool_calls.record_start(db, self.identity)
 

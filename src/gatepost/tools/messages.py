@@ -6,7 +6,6 @@ from msgspec import Meta
 
 from gatepost.access.tiers import Tier
 from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
-from gatepost.messages.inbound import MessageKind
 from gatepost.messages.outbound import Op, OutboundFile
 from gatepost.store import inbox
 from gatepost.store.outbox import EffectOrigin, OutboxEffect
@@ -134,7 +133,4 @@ def _find_replied(db: Db, call: ToolCall, named: int | str | None) -> tuple[int,
         return found.id, outbox_effects.parse_seq(named)
     if call.turn is None or (call.turn.instance, call.turn.address) != (call.place.instance, call.place.address):
         return None
-    for entry, message in reversed(inbox.list_for_turn(db, call.turn.id)):
-        if message.platform_id and message.kind == MessageKind.CHAT:
-            return message.id, entry.seq
-    return None
+    return inbox.find_last_of_people(db, call.turn.id)

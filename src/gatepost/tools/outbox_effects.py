@@ -16,11 +16,10 @@ from gatepost.flow.delivery.outgoing_messages import MOST_RESULTS, ChannelInstan
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import MESSAGES, Op, OutboundFile
 from gatepost.messages.text import clean
-from gatepost.store import messages, outbox, turns
+from gatepost.store import messages, outbox
 from gatepost.store.messages import Message
 from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
 from gatepost.store.port import Db
-from gatepost.store.turns import TurnState
 from gatepost.tools.contract import ReachableRoom, ToolCall
 
 LONGEST_TEXT = 100_000  # characters; more is a file
@@ -56,10 +55,11 @@ def _check_room(db: Db, call: ToolCall) -> None:
     session_id, turn = call.caller.session_id, call.turn
     if session_id is None:
         return
-    if turn is not None and (now := turns.get(db, turn.id)) is not None and now.state == TurnState.FAILED:
+    use = outbox.count_by_tools(db, session_id, turn.id if turn else None)
+    if use.failed:
         raise Refused(call.caller.folder, call.tool, call.place.address, "the turn was ended before this call")
     most = call.around.config[MOST_RESULTS]
-    if outbox.count_by_tools(db, session_id, turn.id if turn else None) >= most:
+    if use.effects >= most:
         why = f"a turn may send and do {most} things at most ({MOST_RESULTS.name}); come to a close"
         raise Refused(call.caller.folder, call.tool, call.place.address, why)
 

@@ -333,8 +333,8 @@ async def test_nanoclaw_7_plain_messages_are_kept_as_context_until_a_mention_wak
 
     [session] = await world.sessions()
     assert world.rung == [session.id]
-    pairs = await world.store.read(inbox.list_to_project, session.id, 10)
-    assert [message.text for _, message in pairs] == ["0", "1", "2", "now"]
+    found = await world.store.read(inbox.list_to_project, session.id, inbox.ProjectionLimits(10, 1000, 10, 1000))
+    assert [message.text for _, message in found.pairs] == ["0", "1", "2", "now"]
 
 
 async def test_nanoclaw_8_and_d3_context_alone_never_wakes_however_much_of_it_there_is(world: World) -> None:

@@ -81,17 +81,22 @@ def add_outgoing_message(db: Db, reach: ChannelInstances, new: OutgoingMessage, 
 
     Empty if there is nothing to say.
     """
-    return find_parts(db, new.key) or insert_outgoing_message(db, reach, new, now)
+    return find_or_add(db, reach, new, now)[0]
 
 
-def insert_outgoing_message(db: Db, reach: ChannelInstances, new: OutgoingMessage, now: int) -> list[OutboxEffect]:
-    """The same for a key that the caller has seen to be free in this transaction."""
+def find_or_add(db: Db, reach: ChannelInstances, new: OutgoingMessage, now: int) -> tuple[list[OutboxEffect], bool]:
+    """The same, and whether they were added."""
     parts = _split_parts(reach, new)
-    if new.origin == EffectOrigin.RESULT and parts and not new.files:
-        said = _find_already_sent(db, new, parts)
-        if said:
-            return said
-    return [_add(db, new, number, part, now) for number, part in enumerate(parts, start=1)]
+    if new.origin != EffectOrigin.RESULT or new.turn_id is None:
+        found = find_parts(db, new.key)
+    elif parts and outbox.may_be_said(db, new.key, new.turn_id, new.instance, new.address, parts[0]):
+        found = find_parts(db, new.key) or ([] if new.files else _find_already_sent(db, new, new.turn_id, parts))
+    else:
+        found = []
+    if found:
+        return found, False
+    added = [_add(db, new, number, part, now) for number, part in enumerate(parts, start=1)]
+    return added, bool(added)
 
 
 def _split_parts(reach: ChannelInstances, new: OutgoingMessage) -> list[str]:
@@ -116,16 +121,14 @@ def find_parts(db: Db, key: str) -> list[OutboxEffect]:
     return found
 
 
-def _find_already_sent(db: Db, new: OutgoingMessage, parts: list[str]) -> list[OutboxEffect]:
+def _find_already_sent(db: Db, new: OutgoingMessage, turn_id: str, parts: list[str]) -> list[OutboxEffect]:
     """The turn's own rows that say exactly this in this room; empty if any part is missing.
 
     Two messages of one batch may well get the same answer: a row that answers another message does not count.
     """
-    if new.turn_id is None:
-        return []
     found: list[OutboxEffect] = []
     for part in parts:
-        same = outbox.list_texts_in_turn(db, new.turn_id, new.instance, new.address, part, new.in_reply_to)
+        same = outbox.list_texts_in_turn(db, turn_id, new.instance, new.address, part, new.in_reply_to)
         if same is None:
             return []
         found.append(same)

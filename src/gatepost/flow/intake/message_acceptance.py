@@ -424,14 +424,16 @@ def _deliver(case: _MessageContext, targets: Sequence[_TargetAccess], room: Room
         policy = case.reach.policy(arrival.instance)
         rooms.add(db, arrival.instance, arrival.inbound.address, name, direct, policy, case.now)
         case.rules.renew(db)  # nothing that is read behind this write may be kept if it is undone
-    queued: dict[str, bool] = {}
+    queued: dict[str, bool] = {}  # by session: whether it is woken
+    keys: set[str] = set()
     for target in sorted(targets, key=lambda each: each.chosen.observe):
         chosen = target.chosen
-        session = sessions.find_or_add(
-            db, chosen.mode, chosen.folder, arrival.instance, *_place(case, chosen), case.now
-        )
-        if session.id in queued:
+        place = (chosen.mode, chosen.folder, arrival.instance, *_place(case, chosen))
+        if (key := sessions.key_of(*place)) in keys:
             continue
+        keys.add(key)
+        claimed = sessions.claim_seq_by_key(db, key, case.now)
+        session, seq = claimed or (sessions.find_or_add(db, *place, case.now), None)
         queued[session.id] = not chosen.observe
         if session.created_at == case.now or chosen.mode == SessionMode.AGENT_SHARED:
             _add_destination(case, chosen)
@@ -440,7 +442,7 @@ def _deliver(case: _MessageContext, targets: Sequence[_TargetAccess], room: Room
         if speaks_of_it and window != (session.window_messages, session.window_chars):
             sessions.set_window(db, session.id, *window)
         record = inbox.observe if chosen.observe else inbox.enqueue
-        record(db, case.id, session.id, chosen.folder, target.rights, case.now)
+        record(db, case.id, session.id, chosen.folder, target.rights, case.now, seq=seq)
     for session, rights in _find_watchers(case, targets):
         if session.id not in queued:
             queued[session.id] = False

@@ -36,10 +36,10 @@ from gatepost.gate.tool_socket import CONNECTIONS, ToolSocket
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.inbound import MailboxLocked
 from gatepost.sandboxes.contract import Sandbox
-from gatepost.store import destinations, groups, inbox, sessions
+from gatepost.store import destinations, groups, inbox
 from gatepost.store.destinations import Destination
 from gatepost.store.groups import Group
-from gatepost.store.inbox import InboxEntry
+from gatepost.store.inbox import InboxEntry, ProjectionLimits
 from gatepost.store.messages import Message
 from gatepost.store.sessions import Session
 from gatepost.store.turn_failures import FailureCause
@@ -86,6 +86,8 @@ class AwakeSession:
         self.baseline = DiskBaseline()
         self.writes_elsewhere = False  # to a host folder that is not counted
         self._start: StartFolder | None = None  # where it works, if that is not its group's folder
+        self._destinations: list[Destination] = []  # as they were …
+        self._rule_state = ""  # … when rules were in this state
         self._with_files: set[int] = set()  # open rows whose files lie in the mailbox
         self.ending: Ending | None = None  # None: it was not asked to end
         self._ending_after_turn = ""  # why
@@ -348,13 +350,20 @@ class AwakeSession:
     async def _open_rows(self) -> tuple[list[tuple[InboxEntry, Message]], list[Destination]]:
         """What the mailbox holds: of what waits only so much as the next claim can take. A claim that takes a row
         beyond that is answered when the row is there."""
-        store, config = self.parts.store, self.parts.config
-        session = await store.read(sessions.get, self.session.id) or self.session
-        messages = _first_of(session.window_messages, self.group.window_messages, config[WINDOW])
-        chars = _first_of(session.window_chars, self.group.window_chars, config[WINDOW_CHARS])
-        given = (min(messages, MOST_CONTEXT), min(chars, LARGEST_CONTEXT), config[BATCH], LARGEST_NEXT)
-        pairs = await store.read(inbox.list_to_project, session.id, *given)
-        return pairs, await store.read(destinations.list_for_group, self.session.folder)
+        store, config, group = self.parts.store, self.parts.config, self.group
+        limits = ProjectionLimits(
+            observed=config[WINDOW] if group.window_messages is None else group.window_messages,
+            chars=config[WINDOW_CHARS] if group.window_chars is None else group.window_chars,
+            rows=config[BATCH],
+            size=LARGEST_NEXT,
+            most_observed=MOST_CONTEXT,
+            most_chars=LARGEST_CONTEXT,
+        )
+        found = await store.read(inbox.list_to_project, self.session.id, limits)
+        if found.rule_state != self._rule_state or not found.rule_state:
+            self._destinations = await store.read(destinations.list_for_group, self.session.folder)
+            self._rule_state = found.rule_state
+        return found.pairs, self._destinations
 
     async def _off_loop(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
         """What the host does about a session waits for nothing that the session asks for."""
@@ -401,11 +410,6 @@ class AwakeSession:
         elif not self.talk.claimed and ending.counts:
             cause = FailureCause(reason=ending.cause, final=final, passing=ending.retry is Retry.LATER)
             await turn_settlement.settle_failed_wake(parts, session, cause)
-
-
-def _first_of(of_route: int | None, of_group: int | None, default: int) -> int:
-    """A route's word counts before the group's, and 0 is a word."""
-    return next((value for value in (of_route, of_group) if value is not None), default)
 
 
 def _with_files(pairs: list[tuple[InboxEntry, Message]]) -> set[int]:

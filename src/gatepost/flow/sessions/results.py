@@ -5,8 +5,8 @@ from msgspec import Struct
 from gatepost.flow.delivery.outgoing_messages import (
     ChannelInstances,
     OutgoingMessage,
+    find_or_add,
     find_parts,
-    insert_outgoing_message,
 )
 from gatepost.flow.sessions.timeline_events import size_of
 from gatepost.mailbox import runner_frames
@@ -52,23 +52,44 @@ def record_results(
     rooms: set[tuple[str, str]] = set()
     exceeded = ""
     for frame, files in results:
-        turn = turns.get(db, frame.turn)
-        if turn is None or turn.session_id != session_id or turn.epoch != frame.epoch:
-            answers.append(runner_frames.AckFrame(id=frame.id, ok=False, error="this turn is not yours"))
-        elif turn.ended_at is not None and outbox.find_by_key(db, key_of(frame)) is None:
-            _note_dropped(db, turn, now)
-            answers.append(runner_frames.AckFrame(id=frame.id, ok=False, error="this turn has ended"))
-        elif frame.attempt != turn.attempt or frame.part >= limits.messages:
-            error = f"a turn may say {limits.messages} messages at most"
-            answers.append(runner_frames.AckFrame(id=frame.id, ok=False, error=error))
-        elif turn.said_bytes + size_of(frame.text) > limits.bytes and outbox.find_by_key(db, key_of(frame)) is None:
-            exceeded = turn.id
-            answers.append(runner_frames.AckFrame(id=frame.id, ok=False, error=limits.too_many_bytes()))
-        else:
+        turn = _claim_bytes(db, session_id, frame, limits)
+        if turn is not None:
             answer, effects = _record_result(db, reach, turn, frame, files, now)
-            answers.append(answer)
-            rooms.update((effect.instance, effect.address) for effect in effects)
+        else:
+            answer, effects, over = _explain_refusal(db, session_id, frame, limits, now)
+            exceeded = over or exceeded
+        answers.append(answer)
+        rooms.update((effect.instance, effect.address) for effect in effects)
     return RecordedResults(tuple(answers), tuple(rooms), exceeded)
+
+
+def _claim_bytes(db: Db, session_id: str, frame: runner_frames.ResultFrame, limits: ResultLimits) -> Turn | None:
+    """The turn that says this, if it may. One statement: nearly every result is what it should be."""
+    if frame.part >= limits.messages:
+        return None
+    return turns.claim_bytes(
+        db, frame.turn, frame.epoch, size_of(frame.text), limits.bytes, session_id=session_id, attempt=frame.attempt
+    )
+
+
+def _explain_refusal(
+    db: Db, session_id: str, frame: runner_frames.ResultFrame, limits: ResultLimits, now: int
+) -> tuple[runner_frames.AckFrame, list[OutboxEffect], str]:
+    """Why a turn may not say this, or what it was confirmed as before; and the turn that said too many bytes."""
+    turn = turns.get(db, frame.turn)
+    exceeded = ""
+    if turn is None or turn.session_id != session_id or turn.epoch != frame.epoch:
+        error = "this turn is not yours"
+    elif turn.ended_at is not None and outbox.find_by_key(db, key_of(frame)) is None:
+        _note_dropped(db, turn, now)
+        error = "this turn has ended"
+    elif frame.attempt != turn.attempt or frame.part >= limits.messages:
+        error = f"a turn may say {limits.messages} messages at most"
+    elif earlier := find_parts(db, key_of(frame)):
+        return runner_frames.AckFrame(id=frame.id, seq=earlier[0].seq), earlier, ""
+    else:
+        error, exceeded = limits.too_many_bytes(), turn.id
+    return runner_frames.AckFrame(id=frame.id, ok=False, error=error), [], exceeded
 
 
 def _note_dropped(db: Db, turn: Turn, now: int) -> None:
@@ -93,42 +114,38 @@ def _record_result(
     files: tuple[OutboundFile, ...],
     now: int,
 ) -> tuple[runner_frames.AckFrame, list[OutboxEffect]]:
+    """`turn` has counted its bytes; they are given back if it says nothing new."""
     where = (turn.instance, turn.address, turn.thread)
     if frame.to:
         found = destinations.get(db, turn.folder, frame.to)
         if found is None or found.kind != DestinationKind.ROOM:
+            turns.return_bytes(db, turn.id, size_of(frame.text))
             known = ", ".join(
                 each.name for each in destinations.list_for_group(db, turn.folder) if each.kind == DestinationKind.ROOM
             )
             hint = f"no destination is named {frame.to!r}; there are: {known or 'none'}"
             return runner_frames.AckFrame(id=frame.id, error=hint[: runner_frames.LONGEST_ERROR]), []
         where = (found.instance, found.address, found.thread)
-    if earlier := find_parts(db, key_of(frame)):
-        return runner_frames.AckFrame(id=frame.id, seq=earlier[0].seq), earlier
-    effects = insert_outgoing_message(
-        db,
-        reach,
-        OutgoingMessage(
-            key=key_of(frame),
-            origin=EffectOrigin.RESULT,
-            instance=where[0],
-            address=where[1],
-            thread=where[2],
-            text=frame.text,
-            folder=turn.folder,
-            session_id=turn.session_id,
-            turn_id=turn.id,
-            attempt=frame.attempt,
-            reply_to_id=None,
-            in_reply_to=frame.in_reply_to,
-            files=files,
-        ),
-        now,
+    new = OutgoingMessage(
+        key=key_of(frame),
+        origin=EffectOrigin.RESULT,
+        instance=where[0],
+        address=where[1],
+        thread=where[2],
+        text=frame.text,
+        folder=turn.folder,
+        session_id=turn.session_id,
+        turn_id=turn.id,
+        attempt=frame.attempt,
+        reply_to_id=None,
+        in_reply_to=frame.in_reply_to,
+        files=files,
     )
-    if effects and effects[0].key == key_of(frame):  # what a continued turn says again was said
-        turns.count_said(db, turn.id, size_of(frame.text))
-        if not frame.to:
-            agents.record_text(db, turn, frame.text, now)
+    effects, added = find_or_add(db, reach, new, now)
+    if not added:  # handed over before, or said by this turn already
+        turns.return_bytes(db, turn.id, size_of(frame.text))
+    elif not frame.to:
+        agents.record_text(db, turn, frame.text, now)
     return runner_frames.AckFrame(id=frame.id, seq=effects[0].seq if effects else 0), effects
 
 

@@ -88,6 +88,7 @@ class RunnerProtocol:
         self.claimed = False  # it has come as far as to ask for work and get some
         self.open = True  # False: it is being ended, and gets nothing new
         self.giving = False  # a batch is on its way to it
+        self._known_conversation = ""  # that the store has as the session's last
         self._drained_at = -1  # the number of rings at which nothing was left to claim
         self.last_words: runner_frames.ErrorFrame | None = None  # why the runner says that it ends
         self.failure: runner_frames.SubmitTurnFrame | None = None  # how its last turn that failed did so
@@ -314,18 +315,18 @@ class RunnerProtocol:
             await self._port.project()
         turn = claim.turn
         if not self._is_own(turn.id):
+            self._known_conversation = "" if claim.returning else claim.conversation
             self.turn_since, self.warned, self.time_up_at = self.parts.listening.now(), False, None
         self.turn, self.claimed, self.active_at = turn, True, self.parts.listening.now()
         self.parts.typing.start(turn.instance, turn.address, turn.thread)
         self.parts.bells.change(turn.instance, turn.address)
-        stored = await self.parts.store.read(sessions.get_conversation, self.session.id, self.provider)
         answer = runner_frames.ClaimReplyFrame(
             id=frame.id,
             rows=list(claim.rows),
             turn=turn.id,
             epoch=turn.epoch,
             attempt=turn.attempt,
-            conversation=_bounded(turn.conversation or stored),
+            conversation=_bounded(claim.conversation),
             continued=claim.continued,
             begun=claim.begun,
         )
@@ -336,9 +337,10 @@ class RunnerProtocol:
     ) -> tuple[TurnClaim | None, tuple[str, str] | None]:
         """The claim, and the room of a turn that ended with it because its time had run out."""
         given = (self.session.id, self.provider, self.parts.owner, now, LEASE, most)
-        unfinished = turns.find_open(db, self.session.id)
+        claimed = turns.claim_waiting(db, *given, ready=frame.ready)
+        unfinished = turns.find_open(db, self.session.id) if claimed is None else None
         if unfinished is None:
-            return turns.claim_waiting(db, *given, ready=frame.ready), None
+            return claimed, None
         ended = turn_settlement.end_timed_out_turn(db, self.parts, self.session, unfinished)
         return turns.claim(db, *given, ready=frame.ready, begun=frozenset(frame.begun)), ended
 
@@ -348,8 +350,8 @@ class RunnerProtocol:
         if turn is None or (turn.id, turn.epoch) != (turn_id, epoch) or turn.conversation == conversation:
             return
         self.turn = replace(turn, conversation=conversation)
-        now, lane = self.parts.clock.now(), self.session.id
-        self.parts.store.post(turns.set_conversation, turn_id, epoch, conversation, now, lane=lane)
+        now, known, lane = self.parts.clock.now(), conversation == self._known_conversation, self.session.id
+        self.parts.store.post(turns.set_conversation, turn_id, epoch, conversation, now, known, lane=lane)
 
     async def _record_results(self, frames: list[runner_frames.ResultFrame]) -> None:
         now = self.parts.clock.now()

@@ -229,7 +229,7 @@ def _end_trial_session(db: Db, session_id: str, message_id: int, now: int) -> tu
     turn = turns.find_open(db, session_id)
     if turn is not None:
         turns.cancel(db, turn.id, OVER, now)
-    for entry, _ in inbox.list_to_project(db, session_id, 0):
+    for entry, _ in inbox.list_open(db, session_id):
         inbox.set_state(db, entry.id, InboxState.CANCELLED, OVER, None, now)
     outbox.cancel_unsent(db, session_id, OVER, now)
     sessions.close(db, session_id, now)

@@ -289,6 +289,6 @@ def end_session(db: Db, session_id: str, reason: str, now: int) -> None:
     turn = turns.find_open(db, session_id)
     if turn is not None:
         turns.cancel(db, turn.id, reason, now)
-    for entry, _ in inbox.list_to_project(db, session_id, 0):
+    for entry, _ in inbox.list_open(db, session_id):
         inbox.set_state(db, entry.id, InboxState.CANCELLED, reason, None, now)
     sessions.close(db, session_id, now)
