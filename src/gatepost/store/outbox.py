@@ -166,14 +166,14 @@ def list_for_turn(db: Db, turn_id: str) -> list[OutboxEffect]:
     return OUTBOX.list(db, "WHERE turn_id = ? ORDER BY id", turn_id)
 
 
-class ToolUse(Struct, frozen=True):
+class TurnToolEffects(Struct, frozen=True):
     """How many effects tools have had in a turn, and whether it has failed."""
 
     effects: int
     failed: bool
 
 
-def count_by_tools(db: Db, session_id: str, turn_id: str | None) -> ToolUse:
+def count_by_tools(db: Db, session_id: str, turn_id: str | None) -> TurnToolEffects:
     """None: outside of a turn, since the session last got something."""
     if turn_id is not None:
         row = db.row(
@@ -188,7 +188,7 @@ def count_by_tools(db: Db, session_id: str, turn_id: str | None) -> ToolUse:
             (session_id, session_id),
         )
     assert row is not None
-    return ToolUse(int(row[0]), bool(row[1]))
+    return TurnToolEffects(int(row[0]), bool(row[1]))
 
 
 # Something that was said or done, interim lines left out.
