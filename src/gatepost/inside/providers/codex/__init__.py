@@ -66,6 +66,7 @@ class CodexOptions(CodingAgentOptions, frozen=True):
     media={"image": "block"},  # as `localImage`; its protocol knows no other kind
     vendor="openai",
     model="gpt-5.5",
+    mcp_client={"file": "~/.codex/config.toml", "key": "mcp_servers", "toml": True},
     trial={"retries": 1},
 )
 class Codex(CodingAgent[AppServer, CodexOptions, AppServerNotification]):
