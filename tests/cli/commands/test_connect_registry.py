@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shlex
 import ssl
 import sys
@@ -25,10 +26,14 @@ from gatepost.core.home import Home
 from gatepost.serve.control.agent_registry import LARGEST, LONGEST, find_command
 from gatepost.serve.control.connectable_agents import get_agent
 from gatepost.serve.control.operations.groups import parse_value
+from gatepost.store import groups
 from gatepost.store.groups import Group
+from gatepost.store.readonly import read_snapshot
+from gatepost.testing.terminal import PtyTerminal
 
 Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer
 GROUP = Group("home", "Home", "", "", "", {}, True, None, None, 0)
+DOUBLE = Path(__file__).parents[2] / "inside" / "providers" / "acp_agent.py"
 PLATFORMS = [f"{system}-{machine}" for system in ("linux", "darwin") for machine in ("x86_64", "aarch64")]
 
 
@@ -113,6 +118,31 @@ def test_what_is_agreed_to_becomes_options_of_the_group(home: Home, monkeypatch:
     for no in ("n\n", "\n"):
         with pytest.raises(Invalid, match="nothing was changed"):
             choose(no)
+
+
+def test_at_a_terminal_an_agent_is_connected_by_its_name(
+    home: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "apricot"
+    program.write_text(f"#!{sys.executable}\n{DOUBLE.read_text()}")
+    program.chmod(0o755)
+    listed = agent("apricot", binary=binary("./apricot", env={"CAN": "load resume"}))
+    write(monkeypatch, tmp_path / "r.json", {"version": "1.0.0", "agents": [listed]})
+    given = {"SANDBOX_KIND": "process", "PROGRAMS": f"apricot={program}"}
+    env = {
+        **os.environ,
+        **{f"GATEPOST_{name}": value for name, value in given.items()},
+        "ANTHROPIC_API_KEY": "sk-ant-0",
+    }
+    with PtyTerminal(env, "connect", "acp:apricot") as terminal:
+        terminal.expect("is started by: apricot")
+        terminal.expect("[y/N]")
+        terminal.type("y")
+        terminal.expect("home now runs on acp")
+
+    group = read_snapshot(home.store, groups.get, "home")
+    assert group is not None and group.provider == "acp"
+    assert group.options == {"command": "apricot", "env": {"CAN": "load resume"}}
 
 
 def test_a_program_that_is_not_installed_is_said_with_where_it_comes_from(run: Run) -> None:
