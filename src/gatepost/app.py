@@ -473,11 +473,11 @@ def check_config(home: Home, config: Config) -> None:
 
 def run(home: Home, given: Mapping[str, Any], held: home_lock.HomeLock) -> int:
     """`gatepost up`, with the home's lock held for life."""
-    raise_limit()
-    limit_numbers()
     load_plugins(home)
     config = settings.load(home.path, given=given)
     check_config(home, config)
+    raise_limit()  # of the whole process, as the next: not before it is known that it starts
+    limit_numbers()
     log.configure(home, config)
     try:
         uvloop.run(Daemon(home, config, held).serve())

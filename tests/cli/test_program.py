@@ -1,6 +1,7 @@
 """What a user sees of the command itself: an answer or one line, never a traceback."""
 
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -166,6 +167,17 @@ def test_stranger_e_a_channel_and_a_setting_with_a_typo_are_answered_so_too(
     assert "did you mean 'timezone'?" in run("up").err
     (home.path / "gatepost.toml").write_text('channels.on = ["wbe"]\n')
     assert "did you mean 'web'?" in run("up").err
+
+
+def test_a_start_that_is_refused_leaves_the_limits_of_the_process_as_they_were(run: Run, home: Home) -> None:
+    def limits() -> tuple[object, ...]:
+        return sys.get_int_max_str_digits(), resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    before = limits()
+    run("group", "add", "acme")
+    (home.path / "gatepost.toml").write_text('timezone = "Nowhere"\n')
+    assert run("up").code != 0
+    assert limits() == before
 
 
 def test_stranger_e_shell_completion_is_documented_and_works(home: Home) -> None:

@@ -9,9 +9,9 @@ import pydantic
 import pytest
 
 from gatepost.embed import ToolHost
-from gatepost.embed.client_config import configuration, configuration_text
 from gatepost.embed.docstring import parse_docstring
 from gatepost.embed.tool import read_function
+from gatepost.jsonrpc.mcp_clients import configuration, configuration_text
 
 
 @dataclass

@@ -337,16 +337,6 @@ def test_what_an_operator_does_goes_through_the_running_daemon(home: Home, start
     assert {"terminal", "web"} <= set(status["channels"])
 
 
-@pytest.fixture
-def long_integers() -> Iterator[None]:
-    """This process writes them, whatever an earlier test in it has set."""
-    before = sys.get_int_max_str_digits()
-    sys.set_int_max_str_digits(0)
-    yield
-    sys.set_int_max_str_digits(before)
-
-
-@pytest.mark.usefixtures("long_integers")
 def test_stranger_new_a_daemon_reads_no_integer_of_thousands_of_digits(home: Home, start: Callable[..., Up]) -> None:
     start().ready()
     with pytest.raises(GatepostError, match="it is not JSON"):

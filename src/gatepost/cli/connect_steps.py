@@ -11,6 +11,7 @@ import click
 
 from gatepost.access.budgets import render_usd, to_usd_number
 from gatepost.cli import output
+from gatepost.cli.agent_command import choose_command
 from gatepost.cli.installer import has_program, install_library, install_program
 from gatepost.cli.operation_runner import read_store, run_operation
 from gatepost.cli.sandbox_isolation import get_isolation
@@ -30,7 +31,6 @@ from gatepost.inside.provider_spec import ProviderSpec
 from gatepost.serve.control.connectable_agents import (
     get_agent,
     get_secret_name,
-    has_command,
     has_library,
     list_agents,
     list_key_names,
@@ -96,12 +96,14 @@ def connect(
     yes: bool,
     timeout: float,
 ) -> int:
+    name, _, listed = name.partition(":")
     chosen, tell = get_agent(home, name, vendor), ProgressPrinter(as_json)
     check_provider(home, name)
     if base_url:
         read_own_base(chosen.vendor, base_url)
     group = _group(home, folder)
-    options = _options(home, chosen, group, started_by)
+    ask = not yes and sys.stdin.isatty()
+    options = choose_command(home, chosen, group, started_by, listed, tell, ask=ask)
     model = model or _model(chosen, group, base_url)
     if price:
         price_list.parse_price(price)
@@ -113,7 +115,7 @@ def connect(
     install_library(chosen, tell, allowed=not no_install)
     install_program(home, chosen, tell, allowed=not no_install)
     base = _base(home, chosen, folder, base_url)
-    key = find_key(home, chosen, folder, base, from_stdin=key_stdin, ask=not yes and sys.stdin.isatty())
+    key = find_key(home, chosen, folder, base, from_stdin=key_stdin, ask=ask)
     tell.step("key", key.origin)
     wish: dict[str, Any] = {"folder": folder, "provider": name, "model": model}
     wish |= {"base_url": base_url, "price": price, "vendor": vendor, "options": options}
@@ -138,16 +140,6 @@ def _group(home: Home, folder: str) -> Group:
     if found is None and (home.store.is_file() or folder != WORLD):
         raise NotFound("group", folder, f"`gatepost group add {folder}` makes it")
     return found or Group(WORLD, "Home", "", "", "", {}, True, None, None, 0)  # of a home that has not started yet
-
-
-def _options(home: Home, chosen: ProviderSpec, group: Group, started_by: str) -> dict[str, str]:
-    """The command of an agent that is any program."""
-    if started_by and not chosen.command_options:
-        those = ", ".join(each.name for each in list_agents(home).values() if each.command_options)
-        raise Invalid("--command", f"belongs to {those}; the others know their own")
-    if not started_by and not has_command(chosen, group):
-        raise Invalid("--command", "which program is it to be? Like --command 'PROGRAM acp'")
-    return {"command": started_by} if started_by else {}
 
 
 def _model(chosen: ProviderSpec, group: Group, base_url: str) -> str:

@@ -19,10 +19,10 @@ from typing import Any, Self
 import msgspec
 
 from gatepost.embed import host_files
-from gatepost.embed.client_config import Client, configuration, configuration_text
 from gatepost.embed.connection import LIMIT, MessageSizeError, ToolHostConnection, ToolNotFoundError
 from gatepost.embed.tool import FunctionTool, Progress, read_function
 from gatepost.jsonrpc.bridge_command import bridge_command
+from gatepost.jsonrpc.mcp_clients import configuration, configuration_text
 
 BACKLOG = 1024
 LEAVE_S = 0.5  # what a function gets to end when it is cancelled
@@ -144,11 +144,11 @@ class ToolHost:
         made = self._running()
         return bridge_command("gatepost.embed.bridge", str(made.socket), str(made.schema))
 
-    def mcp_config(self, client: Client = "claude") -> dict[str, Any]:
+    def mcp_config(self, client: str = "claude") -> dict[str, Any]:
         """The client's configuration with this server in it."""
         return configuration(client, self.name, self.command())
 
-    def mcp_config_text(self, client: Client = "claude") -> str:
+    def mcp_config_text(self, client: str = "claude") -> str:
         """The same as it stands in the client's file."""
         return configuration_text(client, self.name, self.command())
 

@@ -62,10 +62,6 @@ class JsonRpcProcess(JsonRpcChild):
         except OSError as error:
             raise ProviderError(f"{name} does not start: {error.strerror or error}") from None
 
-    @property
-    def is_alive(self) -> bool:
-        return self._failure is None
-
     async def ask(self, method: str, params: Json, patience: float | None) -> bytes:
         """The result, as JSON. Raises JsonRpcFailure for an error, ProviderError if it ends or is late."""
         try:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from gatepost.inside.sandbox_needs import DeclaredNeeds, Need, declare
+from gatepost.jsonrpc.mcp_clients import McpClientFormat
 
 Word = Annotated[str, Meta(max_length=80)]
 Words = Annotated[tuple[Word, ...], Meta(max_length=32)]
@@ -58,6 +59,7 @@ class ProviderSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     library: Word = ""  # the Python module that it needs, of the extra with its name
     package: Annotated[str, Meta(max_length=214, pattern=r"^$|^(@[a-z0-9._-]+/)?[a-z0-9][a-z0-9._-]*$")] = ""  # npm's
     command_options: Words = ()  # the group's options that name its program; one of them must be set
+    mcp_client: McpClientFormat | None = None  # how servers are written into its own configuration
     trial: Annotated[dict[Word, str | int], Meta(max_length=8)] = {}  # options for the one turn that tries it
 
     def __post_init__(self) -> None:

@@ -37,6 +37,10 @@ class JsonRpcChild(ABC):
         self._reading = asyncio.create_task(self._read())
         self._reading_errors = asyncio.create_task(self._read_errors())
 
+    @property
+    def is_alive(self) -> bool:
+        return self._failure is None
+
     async def request(self, method: str, params: object) -> bytes:
         """The result, as JSON. Raises JsonRpcFailure for an error, and the failure of the child."""
         if self._failure is not None:
@@ -70,6 +74,8 @@ class JsonRpcChild(ABC):
             failure = failure or await self._output_ended()
         except ValueError:  # of the reader: nobody knows where the next message begins
             failure = self._line_too_long()
+        except OSError:
+            failure = await self._output_ended()
         if failure is not None:
             self.fail(failure)
 

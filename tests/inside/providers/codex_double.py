@@ -52,6 +52,10 @@ def serve() -> None:
             take_up(turn, params)
             if "die" in text:
                 sys.exit("it was too much")
+            if "babble" in text:
+                sys.stdout.write("la la la\n")
+                sys.stdout.flush()
+                continue
             if "ask" in text:
                 say(id=900, method="item/tool/requestUserInput", params={"threadId": THREAD})
             elif "poke" in text:

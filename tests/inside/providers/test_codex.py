@@ -318,6 +318,18 @@ async def test_when_it_dies_its_last_words_are_told_and_the_turn_goes_on_without
     assert first == "die" and "die" not in second and "continued" in second
 
 
+async def test_a_line_that_is_no_message_ends_it_and_the_next_turn_starts_another(
+    tmp_path: Path, doubled: Codex
+) -> None:
+    *_, failed = await all_of(doubled.query(batch("babble"), ""))
+    assert isinstance(failed, TurnFailed) and failed.kind == "retryable"
+    assert failed.message.startswith("Codex ended: it said what nobody understands")
+
+    heard = await all_of(doubled.query(batch("plums", 2, "t-2"), "th-1"))
+    assert heard[-1] == TurnResult("answer to plums")
+    assert [each["method"] for each in asked_of(tmp_path)].count("initialize") == 2
+
+
 async def test_a_question_that_nobody_can_answer_does_not_hold_it_up(doubled: Codex) -> None:
     heard = await all_of(doubled.query(batch("ask"), ""))
 

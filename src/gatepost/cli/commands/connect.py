@@ -32,6 +32,8 @@ from gatepost.cli.operation_runner import home_of
 def command(home: str | None, /, agent: str | None, as_json: bool, **wish: Any) -> int:
     """Connect AGENT, such as claude. Without one: which agents there are, and their state.
 
+    acp:ID is an agent of the ACP registry (setting providers.acp.registry). Its command is kept if you agree to it.
+
     Takes a key (from standard input, the store, ANTHROPIC_API_KEY or OPENAI_API_KEY, or it asks), installs what is
     missing, runs one turn in a session of its own, and points the group at it. If the agent does not answer, nothing is
     changed. A group that comes from another agent gets the new one's own model, unless --model names one; connected

@@ -11,7 +11,7 @@ import click
 from gatepost.cli import output
 from gatepost.cli.operation_runner import home_of
 from gatepost.core import listen_address
-from gatepost.embed.client_config import WHERE, Client, configuration_text
+from gatepost.jsonrpc.mcp_clients import configuration_text, list_clients
 
 
 @click.group()
@@ -20,7 +20,7 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("client", type=click.Choice(list(WHERE)), default="claude")
+@click.argument("client", type=click.Choice(list(list_clients())), default="claude")
 @click.option("--folder", metavar="FOLDER", help="The tools of this group, instead of the management of agents.")
 @click.option(
     "--url", metavar="URL", help="Where the gateway is reached, if not by its control socket: http://HOST:PORT."
@@ -30,7 +30,7 @@ def command() -> None:
 @click.pass_obj
 def config(
     given_home: str | None,
-    client: Client,
+    client: str,
     folder: str | None,
     url: str | None,
     token_file: str | None,
@@ -44,11 +44,12 @@ def config(
         run += ["--token-file", str(Path(token_file).expanduser().absolute())]
     name = f"gatepost-{folder.strip('/').replace('/', '-')}" if folder else "gatepost"
     text = configuration_text(client, name, run)
+    file = list_clients()[client].file
     if as_json:
-        output.print_json({"client": client, "name": name, "command": run, "belongs_in": WHERE[client], "text": text})
+        output.print_json({"client": client, "name": name, "command": run, "belongs_in": file, "text": text})
         return
     click.echo(text, nl=False)
-    click.echo(f"It belongs in {WHERE[client]}.", err=True)
+    click.echo(f"It belongs in {file}.", err=True)
 
 
 def this_program() -> list[str]:

@@ -109,6 +109,7 @@ class ClaudeClient:
     vendor="anthropic",
     subscription=True,
     library=SDK,
+    mcp_client={"file": ".mcp.json of a project, or a file for `claude --mcp-config`", "entry": {"type": "stdio"}},
     trial={"retries": 1},
 )
 class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):

@@ -23,6 +23,7 @@ HOST = "generativelanguage.googleapis.com"
     modes=(Mode("allow", "Allow", "Never asks; the sandbox is the wall."), Mode("ask", "Ask", "Asks before it acts.")),
     mode_option="permissions",
     media={"image": "block", "audio": "both"},
+    mcp_client={"file": ".gemini/settings.json"},
 )
 class Gemini(AcpAgent):
     def _get_command(self) -> str:

@@ -40,6 +40,7 @@ from gatepost.inside.providers.contract import (
 )
 from gatepost.inside.sent_prompts import SentPrompt, SentPromptLog
 from gatepost.inside.system_prompt import system_prompt
+from gatepost.jsonrpc.messages import render_notification
 
 PLAN, AFTER_PLAN = "plan", "on-request"
 # When Codex asks before it acts, in its own words; while it plans, before everything that is not known to be harmless.
@@ -65,6 +66,7 @@ class CodexOptions(CodingAgentOptions, frozen=True):
     media={"image": "block"},  # as `localImage`; its protocol knows no other kind
     vendor="openai",
     model="gpt-5.5",
+    mcp_client={"file": "~/.codex/config.toml", "key": "mcp_servers", "toml": True},
     trial={"retries": 1},
 )
 class Codex(CodingAgent[AppServer, CodexOptions, AppServerNotification]):
@@ -124,13 +126,12 @@ class Codex(CodingAgent[AppServer, CodexOptions, AppServerNotification]):
             [self._program, "app-server"],
             env=environment,
             folder=self._place.start,
-            log=self._place.state / "stderr.txt",
             notified=self._deliver,
             asked=self._handle_request,
         )
         about = {"name": OURS, "version": "1"}
         await self._client.ask("initialize", clientInfo=about, capabilities={"experimentalApi": True})
-        self._client.notify("initialized")
+        await self._client.write(render_notification("initialized"))
         return self._client
 
     def _environment(self) -> dict[str, str]:
@@ -160,17 +161,17 @@ class Codex(CodingAgent[AppServer, CodexOptions, AppServerNotification]):
             catalog=str(catalog) if plain else "",
         )
 
-    def _handle_request(self, asked: AppServerRequest) -> None:
+    async def _handle_request(self, asked: AppServerRequest) -> None:
         server = self._client
         if server is None:
             return
         permission = read_permission(asked, server.name) if self._running else None
         if permission is None:
-            server.respond_error(asked.id, "there is nobody to ask")
+            await server.respond_error(asked.id, "there is nobody to ask")
             return
 
         async def reply(verdict: PermissionVerdict) -> None:
-            server.answer(asked.id, render_answer(asked, allow=verdict.allow))
+            await server.answer(asked.id, render_answer(asked, allow=verdict.allow))
 
         self._requests[permission.id] = reply
         self._deliver(permission)

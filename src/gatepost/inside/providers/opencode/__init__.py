@@ -97,6 +97,12 @@ class OpencodeSentPromptLog(SentPromptLog):
     vendor="openai",
     any_vendor=True,
     model="gpt-5-mini",
+    mcp_client={
+        "file": "opencode.json",
+        "key": "mcp",
+        "entry": {"type": "local", "enabled": True},
+        "one_list": True,
+    },
     trial={"retries": 1},
 )
 class Opencode(CodingAgent[OpencodeServer, OpencodeOptions, OpencodeEvent]):
