@@ -44,6 +44,12 @@ def covers_action(held: str, wanted: str) -> bool:
     return held == f"{kind}:*" or (held == "admin" and kind in ("mcp", "interact"))
 
 
+def _speaks_of(row: AclRow, action: str) -> bool:
+    """`*` denies operations, too, and allows none: only an action that begins with `op:` does."""
+    allows_all = row.action == "*" and row.effect is AclEffect.ALLOW
+    return covers_action(row.action, action) and not (allows_all and action.startswith("op:"))
+
+
 def matches_scope(glob: str, folder: str) -> bool:
     """`**` spans any number of segments, none too; `*`, `?` and `[…]` stay inside one."""
     fits = _compile_scope(glob)
@@ -90,7 +96,7 @@ def applies(
     row: AclRow, who: frozenset[str], action: str, scope: str, params: Mapping[str, str], claims: Mapping[str, str]
 ) -> bool:
     """Does this row speak of this act? What cannot be read holds for a denial and for nothing else."""
-    if not concerns(row, who) or not covers_action(row.action, action):
+    if not concerns(row, who) or not _speaks_of(row, action):
         return False
     if not matches_scope(row.scope, scope) and not (row.effect is AclEffect.DENY and _compile_scope(row.scope) is None):
         return False
@@ -162,7 +168,7 @@ def _list_valid_rows(rows: tuple[AclRow, ...], edges: tuple[tuple[str, tuple[str
 
 def _covers(held: AclRow, wanted: AclRow) -> bool:
     return (
-        covers_action(held.action, wanted.action)
+        _speaks_of(held, wanted.action)
         and covers_scope(held.scope, wanted.scope)
         and held.params in ("", wanted.params)
         and held.predicate in ("", wanted.predicate)

@@ -13,9 +13,11 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import acl, audit, groups, users
+from gatepost.serve.control.declaration import OperationArgs, list_fields
+from gatepost.store import acl, audit, groups, sessions, users
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.port import Db
+from gatepost.store.sessions import SessionMode
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.clock import FixedClock
 
@@ -148,3 +150,120 @@ async def test_a_secret_is_not_in_the_record_of_a_refusal(deps: OperationDeps) -
     with pytest.raises(Refused):
         await run(deps, "secret.set", name="TOKEN", value="xyzzy")
     assert "xyzzy" not in str(await recorded(deps))
+
+
+def make_args(each: type[OperationArgs]) -> dict[str, Any]:
+    """The least that the operation is called with."""
+    samples = {str: "x", int: 1, bool: True, dict[str, str]: {}}
+    return {field.name: [*field.choices, samples.get(field.kind)][0] for field in list_fields(each) if field.required}
+
+
+ELSEWHERE = ("", "root", "other", "acme/../other", "acme/eng/../../other", "acme/..", "acme//eng", "acmes", " ", "*")
+
+
+@pytest.mark.parametrize("scope", ELSEWHERE)
+async def test_a_person_with_every_right_in_one_group_runs_nothing_outside_it(deps: OperationDeps, scope: str) -> None:
+    await give(deps, "op:*", "acme/**")
+
+    for name, each in OPERATIONS.items():
+        named = {field.name: scope for field in list_fields(each.args) if field.spec.scope}
+        with pytest.raises(Refused) as refused:
+            await run(deps, name, **make_args(each.args) | named)
+        assert type(refused.value) is Refused, f"{name} was not refused for want of a right: {refused.value}"
+
+
+async def test_a_right_for_a_group_gives_nothing_of_the_machine(deps: OperationDeps) -> None:
+    """A sandbox without isolation, host folders, endpoints and local hosts would be a way out of the group."""
+    await give(deps, "op:*", "acme/**")
+
+    await run(deps, "group.set", folder="acme/eng", values={"name": "Engineers", "limits.turn_s": "60"})
+    await run(deps, "egress.allow", folder="acme/eng", host="example.com")
+    for name, args in (
+        ("group.set", {"values": {"sandbox": "process"}}),
+        ("group.set", {"values": {"name": "x", "mounts": "/etc:/workspace/extra/etc"}}),
+        ("group.set", {"values": {"options.anthropic_base_url": "http://127.0.0.1:8080"}}),
+        ("egress.allow", {"host": "localhost:6379"}),
+        ("egress.allow", {"host": " box.lan:80"}),
+        ("worktree.create", {"source": "/srv/repositories/of-others"}),
+    ):
+        with pytest.raises(Refused, match=f"may not {name} on root"):
+            await run(deps, name, folder="acme/eng", **args)
+
+
+async def test_the_answer_about_a_person_is_limited_to_the_group_that_the_right_is_for(deps: OperationDeps) -> None:
+    bob = "telegram:user/10"
+    operator = replace(deps, caller="operator")
+    await run(operator, "user.add", id=bob)
+    await run(operator, "user.role", id=bob, role="admin", folder="other")
+    everything = await run(operator, "user.member", id=bob, folder="other")
+    assert (everything["roles"], everything["member_of"]) == ((("admin", "other"),), ("other",))
+
+    await give(deps, "op:users.write", "acme/**")
+    member = await run(deps, "user.member", id=bob, folder="acme")
+    owner = await run(deps, "user.role", id=bob, role="owner", folder="acme")
+
+    assert (member["roles"], member["member_of"]) == ((), ("acme",))
+    assert (owner["roles"], owner["member_of"]) == ((("owner", "acme"),), ("acme",))
+    with pytest.raises(Refused):
+        await run(deps, "user.show", id=bob)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "params"),
+    [
+        ("budget.set", {"instance": True, "daily": "5"}, "instance=true"),
+        ("agent.create", {"labels": {"team": "red"}}, 'labels=*"red"*'),
+        ("secret.set", {"name": "TOKEN", "value": "xyzzy"}, "value"),  # a secret argument, too
+    ],
+)
+async def test_a_row_that_denies_by_arguments_reads_them_as_json(
+    deps: OperationDeps, name: str, args: dict[str, Any], params: str
+) -> None:
+    await give(deps, "op:*")
+    await give(deps, "op:*", effect=AclEffect.DENY, params=params)
+    with pytest.raises(Refused, match="it needs op:"):
+        await run(deps, name, **args)
+
+
+@pytest.mark.parametrize("scope", ["acme/*", "**/eng", "acme/e??", "acme/[a-f]ng", "acme/[z-a]"])
+async def test_a_denial_by_a_glob_holds_also_if_the_glob_cannot_be_read(deps: OperationDeps, scope: str) -> None:
+    await give(deps, "op:*")
+    await give(deps, "op:budgets.write", scope, AclEffect.DENY)
+    with pytest.raises(Refused, match=r"it needs op:budgets\.write"):
+        await run(deps, "budget.set", **DAILY)
+
+
+async def test_who_may_give_on_every_tool_can_give_no_operation(deps: OperationDeps) -> None:
+    await give(deps, "*", grant_option=True)
+    await give(deps, "op:grants.write")
+
+    with pytest.raises(Refused, match="does not hold op:"):
+        await run(deps, "acl.add", principal=ADA, action="op:*")
+    await give(deps, "op:*", granted_by=ADA)
+    with pytest.raises(Refused):
+        await run(deps, "budget.set", **DAILY)
+
+
+@pytest.mark.parametrize("caller", ["role:operator", "role:ops", ""])
+async def test_a_caller_that_is_no_person_has_no_right(deps: OperationDeps, caller: str) -> None:
+    await give(deps, "op:*", principal="**")
+    await deps.store.write(acl.add_member, "role:ops", acl.OPERATOR, "operator", 1)
+    with pytest.raises(Refused):
+        await run(replace(deps, caller=caller), "budget.set", **DAILY)
+
+
+async def test_a_session_that_a_person_ends_is_ended_in_their_name(deps: OperationDeps) -> None:
+    told: list[tuple[str, str]] = []
+
+    async def stop(session: str, by: str) -> bool:
+        told.append((session, by))
+        return True
+
+    def begin(db: Db) -> str:
+        return sessions.find_or_add(db, SessionMode.SHARED, "acme/eng", "terminal", "terminal:x", "", 1).id
+
+    key = await deps.store.write(begin)
+    await give(deps, "op:sessions.write")
+    await run(replace(deps, stop_session=stop), "session.stop", id=key)
+    await run(replace(deps, caller="operator", stop_session=stop), "session.stop", id=key)
+    assert told == [(key, ADA), (key, "the operator")]

@@ -21,7 +21,7 @@ from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
-from gatepost.serve.control.declaration import OperationArgs, OperationInfo, get_help, get_scope, summarize
+from gatepost.serve.control.declaration import OperationArgs, OperationInfo, get_help, summarize
 from gatepost.store import audit
 from gatepost.store.port import Db, Store
 
@@ -60,6 +60,11 @@ class OperationDeps(Struct, frozen=True, kw_only=True):
     try_out: "Callable[[TrialRequest], Awaitable[TrialOutcome]] | None" = None
     move_models: Callable[[Config], None] | None = None  # the settings of models or their prices have changed
     extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def caller_name(self) -> str:
+        """How the caller is named to people."""
+        return "the operator" if self.caller == OPERATOR else self.caller
 
     async def write(self, fn: Callable[[Db], T], *, action: str = "", **details: Any) -> T:
         """Run a write with the operation's audit record in one transaction: neither is there without the other. The
@@ -128,7 +133,7 @@ class Operation(Struct, frozen=True):
         """Judged by the rows of the access list, as a tool call is. No row that allows it is a refusal."""
         from gatepost.serve.control.rights import ROOT_FOLDER, has_right  # a command that reads starts without it
 
-        action, scope = f"op:{self.info.right}", get_scope(args) or ROOT_FOLDER
+        action, scope = f"op:{self.info.right}", args.get_scope() or ROOT_FOLDER
         if not await deps.store.read(has_right, deps.caller, action, scope, args):
             shown = scope[:LONGEST_SHOWN]  # nobody without the right writes much
             details = {"right": action, "scope": shown}

@@ -32,6 +32,11 @@ class OperationArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     info: ClassVar[OperationInfo]
 
+    def get_scope(self) -> str:
+        """The group where the caller needs the right; '': the whole gateway."""
+        marked = (getattr(self, field.name) for field in list_fields(type(self)) if field.spec.scope)
+        return str(next(marked, ""))
+
     def __repr__(self) -> str:
         """Without the values of secrets."""
         shown = (f"{name}={value!r}" for name, value in summarize(self).items())
@@ -125,13 +130,8 @@ def _read_field(field: structs.FieldInfo) -> ArgumentField:
     )
 
 
-def summarize(args: OperationArgs) -> dict[str, Any]:
-    """The arguments that differ from their defaults, without secrets: for the audit log."""
-    given = [(field, getattr(args, field.name)) for field in list_fields(type(args)) if not field.spec.secret]
+def summarize(args: OperationArgs, *, secrets: bool = False) -> dict[str, Any]:
+    """The arguments that differ from their defaults. Without `secrets` for the audit log."""
+    fields = (field for field in list_fields(type(args)) if secrets or not field.spec.secret)
+    given = [(field, getattr(args, field.name)) for field in fields]
     return {field.name: value for field, value in given if field.required or value != field.default}
-
-
-def get_scope(args: OperationArgs) -> str:
-    """The group that the operation is about; '': the whole gateway."""
-    marked = (getattr(args, field.name) for field in list_fields(type(args)) if field.spec.scope)
-    return str(next(marked, ""))

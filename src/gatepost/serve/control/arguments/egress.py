@@ -19,6 +19,10 @@ class AllowHostArgs(EgressRuleArgs, frozen=True):
     Without a port: 80 and 443. A host of this machine or of a private network must be named exactly, with its port.
     """
 
+    def get_scope(self) -> str:
+        """Only a rule for one host and port can open a local host, which is not a group's own matter."""
+        return "" if ":" in self.host and "*" not in self.host else self.folder
+
 
 @declares("egress.deny", right=WRITE)
 class DenyHostArgs(EgressRuleArgs, frozen=True):

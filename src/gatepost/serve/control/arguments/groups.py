@@ -45,6 +45,10 @@ class SetGroupArgs(OperationArgs, frozen=True):
     folder: Folder
     values: Annotated[dict[str, str], argument("What is changed, by its name.", metavar="KEY=VALUE…")]
 
+    def get_scope(self) -> str:
+        """What opens the machine to a group is not the group's own matter: no isolation, host folders, endpoints."""
+        return "" if any(name.startswith(("sandbox", "mounts", "options.")) for name in self.values) else self.folder
+
 
 @declares("group.rm", right=WRITE)
 class RemoveGroupArgs(OperationArgs, frozen=True):

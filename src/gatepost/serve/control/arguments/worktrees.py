@@ -23,9 +23,8 @@ class CreateWorktreeArgs(OperationArgs, frozen=True):
     base: Annotated[str, option("Where the new branch begins; the current one if left out.", tool="baseBranch")] = ""
     branch: Annotated[str, option("A branch that there is, instead of a new one.", tool="branch")] = ""
     pr: Annotated[int, option("A pull request, instead of either.", least=1, unset=0, tool="prNumber")] = 0
-    folder: Annotated[str, option("The group in whose sandboxes git and the setup run.", scope=True, tool="folder")] = (
-        ""
-    )
+    # No scope: the source may be a repository that the group does not see otherwise.
+    folder: Annotated[str, option("The group in whose sandboxes git and the setup run.", tool="folder")] = ""
 
 
 @declares("worktree.list", right=READ, offline=False)

@@ -96,7 +96,7 @@ async def cancel(deps: OperationDeps, args: CancelTrialArgs) -> TrialCancellatio
     session = await deps.store.read(_find_trial_session, args.id)
     stopped = session is not None and deps.stop_session is not None
     if session is not None and deps.stop_session is not None:
-        await deps.stop_session(session.id, "the operator")
+        await deps.stop_session(session.id, deps.caller_name)
     return TrialCancellation(args.id, stopped)
 
 

@@ -265,7 +265,7 @@ async def remove(deps: OperationDeps, args: RemoveGroupArgs) -> GroupRemoval:
     going = await deps.store.read(sessions.list_open, folder)
     if deps.stop_session is not None:
         for session in going:
-            await deps.stop_session(session.id, "the operator")
+            await deps.stop_session(session.id, deps.caller_name)
     now = deps.clock.now()
 
     def delete(db: Db) -> tuple[int, tuple[str, ...]]:

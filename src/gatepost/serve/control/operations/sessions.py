@@ -17,8 +17,6 @@ from gatepost.store import sessions
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 
-BY = "the operator"
-
 
 class StopResult(Struct, frozen=True):
     id: str
@@ -45,7 +43,7 @@ def list_sessions(db: Db, args: ListSessionsArgs, now: int) -> list[Session]:
 @operation
 async def stop(deps: OperationDeps, args: StopSessionArgs) -> StopResult:
     session = await deps.store.read(_get_live_session, args.id)
-    stopped = deps.stop_session is not None and await deps.stop_session(session.id, BY)
+    stopped = deps.stop_session is not None and await deps.stop_session(session.id, deps.caller_name)
     await deps.record_soon()
     return StopResult(args.id, stopped)
 
@@ -54,7 +52,9 @@ async def stop(deps: OperationDeps, args: StopSessionArgs) -> StopResult:
 async def stop_all(deps: OperationDeps, args: StopAllSessionsArgs) -> list[StopResult]:
     live = [session.id for session in await deps.store.read(sessions.list_open)]
     stop = deps.stop_session
-    done = [False] * len(live) if stop is None else await asyncio.gather(*(stop(each, BY) for each in live))
+    done = (
+        [False] * len(live) if stop is None else await asyncio.gather(*(stop(each, deps.caller_name) for each in live))
+    )
     await deps.record_soon(stopped=sum(done))
     return list(map(StopResult, live, done))
 
@@ -63,11 +63,11 @@ async def stop_all(deps: OperationDeps, args: StopAllSessionsArgs) -> list[StopR
 async def close(deps: OperationDeps, args: CloseSessionArgs) -> CloseResult:
     session = await deps.store.read(_get_live_session, args.id)
     if deps.stop_session is not None:
-        await deps.stop_session(session.id, BY)
+        await deps.stop_session(session.id, deps.caller_name)
     now = deps.clock.now()
 
     def end(db: Db) -> CloseResult:
-        end_session(db, session.id, "closed by the operator", now)
+        end_session(db, session.id, f"closed by {deps.caller_name}", now)
         return CloseResult(session.id, True)
 
     return await deps.write(end)

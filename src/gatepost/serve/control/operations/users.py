@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from gatepost.core.errors import NotFound
-from gatepost.core.records import asdict
+from gatepost.core.records import asdict, replace
 from gatepost.messages import address as addresses
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments.users import (
@@ -13,7 +13,7 @@ from gatepost.serve.control.arguments.users import (
     ListUsersArgs,
     ShowUserArgs,
 )
-from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
+from gatepost.serve.control.contract import OPERATOR, OperationDeps, extend, operation, read_operation
 from gatepost.store import groups, users
 from gatepost.store.port import Db
 from gatepost.store.users import User, UserRole
@@ -79,4 +79,9 @@ async def _change(
         change(db)
         return _read_user(db, args.id)
 
-    return await deps.write(insert)
+    answer = await deps.write(insert)
+    if deps.caller == OPERATOR or not args.folder:
+        return answer
+    # The right is for this group alone.
+    roles = tuple(each for each in answer.roles if each[1] == args.folder)
+    return replace(answer, roles=roles, member_of=tuple(each for each in answer.member_of if each == args.folder))
