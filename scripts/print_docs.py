@@ -192,7 +192,6 @@ OTHER_COMMANDS = {
     "connect.keep": "gatepost connect",
     "connect.try": "gatepost connect",
     "grant.rm": "gatepost grant rm",
-    "keep.run": "gatepost keep run",
     "models.check": "gatepost doctor",
     "panic.off": "gatepost panic",
     "role.add": "gatepost grant member",

@@ -126,7 +126,7 @@ class Gateway:
         self.typing = TypingIndicator(self.channels, self.reach)
         self.pump = DeliveryLoop(self.store, clock, config, self.channels, self.reach, self.bells, self.owner)
         opened = SecretReader(self.store, Keyring(home), clock)
-        tools = TOOLS.copy()
+        tools = self.tools = TOOLS.copy()
         self.connectors = Connectors(config[CONNECTORS], tools, home, self.bells, opened)
         purse = StoreBudget(self.store, clock, self.reach, self.bells)
         keys = SpenderSecrets(self.store, opened)
@@ -382,7 +382,7 @@ class Daemon:
             halt=gateway.halt,
             try_out=partial(run_trial, gateway.sessions),
             move_models=gateway.move_models,
-            extra={"agents": gateway.agents, "retention": gateway.retention},
+            extra={"agents": gateway.agents, "retention": gateway.retention, "tools": gateway.tools},
         )
         return make_api(
             ApiDeps(

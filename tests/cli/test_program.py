@@ -84,14 +84,16 @@ def test_how_a_command_ends_is_told_by_its_exit_code(
     def end(*_: object, **__: object) -> None:
         raise raised
 
-    monkeypatch.setattr("gatepost.cli.commands.audit.home_of", end)
+    monkeypatch.setattr("gatepost.cli.operation_command.home_of", end)
 
     assert run("audit", "verify").code == code
 
 
 def test_the_unexpected_is_a_short_line_and_names_the_log(home: Home) -> None:
     home.path.mkdir()
-    broken = "import gatepost.cli.commands.audit as a; a.home_of = None; from gatepost.cli import program; program.run"
+    broken = (
+        "import gatepost.cli.operation_command as a; a.home_of = None; from gatepost.cli import program; program.run"
+    )
     code = f"{broken}(['audit', 'verify'])"
 
     short = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

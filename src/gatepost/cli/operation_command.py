@@ -6,6 +6,7 @@ from functools import wraps
 from typing import Any
 
 import click
+import msgspec
 from msgspec import Struct
 
 from gatepost.cli import output
@@ -132,7 +133,16 @@ def _parse(declared: type[OperationArgs], field: ArgumentField, value: Any) -> A
         return _parse_id(declared.info.name.partition(".")[0], field, value)
     if field.kind == dict[str, str]:
         return dict(parse_pairs(value, f"--{field.spec.name}" if not field.spec.positional else ""))
+    if field.kind == dict[str, Any]:
+        return _parse_object(f"--{field.spec.name or field.name}", value)
     return list(value) if field.kind == list[str] else value
+
+
+def _parse_object(option: str, text: str) -> Any:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise Invalid(option, f"is no JSON object: {error}") from None
 
 
 def _parse_id(group: str, field: ArgumentField, text: str) -> int:

@@ -64,14 +64,14 @@ def add(run: CommandRun, made: dict[str, Any], anyway: bool) -> None:
 
 def _check_tool(home: Home, name: str) -> "Tool | None":
     """None for a pattern, which may mean what is not there yet."""
-    from gatepost.cli.policy import tools_of
     from gatepost.gate.aliases import ALIASES
+    from gatepost.serve.control.operations.policy import load_tools
 
     if "*" in name:
         return None
     if name in ALIASES:
         raise Invalid("tool", f"{name!r} is an older name; rules speak of {ALIASES[name].tool!r}")
-    tools = tools_of(home)
+    tools = load_tools(home)
     if name not in tools:
         raise Invalid("tool", f"there is no tool {name!r}{_render_suggestion(name, tools)}")
     return tools[name]

@@ -2,14 +2,20 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gatepost.cli import output
+from gatepost.cli.operation_command import with_arguments
 from gatepost.cli.operation_runner import home_of
-from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
+from gatepost.serve.control.arguments.policy import ExplainCallArgs
+from gatepost.serve.control.contract import to_json
+
+if TYPE_CHECKING:
+    from gatepost.serve.control.operations.policy import CallExplanation
 
 COLUMNS = ("folder", "tool", "args", "expect")
 
@@ -20,21 +26,23 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("folder")
-@click.argument("tool")
-@click.option("--args", "arguments", default="{}", metavar="JSON", help="The call's arguments, for rules about them.")
-@click.option("--json", "as_json", is_flag=True, help="An object: folder, tool, allowed, steps.")
-@click.pass_obj
-def explain(given_home: str | None, folder: str, tool: str, arguments: str, as_json: bool) -> None:
-    """Print everything that has a say about FOLDER calling TOOL, in its order, and the verdict."""
-    told = _explain_call(home_of(given_home), folder, tool, _parse_arguments(arguments))
+@with_arguments(ExplainCallArgs)
+def explain(home: Home, args: dict[str, Any], as_json: bool) -> None:
+    found = _explain(home, ExplainCallArgs(**args))
     if as_json:
-        output.print_json(told)
+        output.print_json(to_json(found))
         return
     output.print_table(
-        ("who speaks", "what it is", "says"), [(s["source"], s["text"], s["says"]) for s in told["steps"]]
+        ("who speaks", "what it is", "says"), [(step.source, step.text, step.says) for step in found.steps]
     )
-    output.print_line(f"\n{folder} {'may' if told['allowed'] else 'may not'} call {told['tool']}")
+    output.print_line(f"\n{found.folder} {'may' if found.allowed else 'may not'} call {found.tool}")
+
+
+def _explain(home: Home, args: ExplainCallArgs) -> "CallExplanation":
+    from gatepost.cli.policy import policy_of
+    from gatepost.serve.control.operations.policy import explain_call, load_tools
+
+    return explain_call(load_tools(home), policy_of(home, args.folder), args)
 
 
 @command.command()
@@ -52,14 +60,14 @@ def test(given_home: str | None, file: Path) -> int:
             continue
         cases += 1
         case = _parse_case(file, number, line)
-        told = _explain_call(home, case["folder"], case["tool"], case.get("args") or {})
-        found = "allow" if told["allowed"] else "deny"
+        asked = ExplainCallArgs(folder=case["folder"], tool=case["tool"], arguments=case.get("args") or {})
+        told = _explain(home, asked)
+        found = "allow" if told.allowed else "deny"
         if found != case["expect"]:
             wrong += 1
-            deciding = next((s for s in reversed(told["steps"]) if s["says"] == found), {"source": "tier", "text": ""})
-            why = f"{deciding['source']}: {deciding['text']}"
+            deciding = next((f"{s.source}: {s.text}" for s in reversed(told.steps) if s.says == found), "tier: ")
             output.print_line(
-                f"{file.name}:{number}: {case['folder']} {case['tool']}: {found}, not {case['expect']} ({why})"
+                f"{file.name}:{number}: {case['folder']} {case['tool']}: {found}, not {case['expect']} ({deciding})"
             )
     output.print_line(f"{cases - wrong} of {cases} cases hold")
     return 1 if wrong or not cases else 0
@@ -75,34 +83,3 @@ def _parse_case(file: Path, number: int, line: str) -> dict[str, Any]:
     if case["expect"] not in ("allow", "deny"):
         raise Invalid("FILE", f"{file.name}, line {number}: expect is allow or deny")
     return case
-
-
-def _parse_arguments(text: str) -> dict[str, Any]:
-    try:
-        read = json.loads(text)
-    except ValueError as error:
-        raise Invalid("--args", f"is no JSON: {error}") from None
-    if not isinstance(read, dict):
-        raise Invalid("--args", 'is no object; write it like {"chatJid": "telegram:group/1"}')
-    return read
-
-
-def _explain_call(home: Home, folder: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """As the gate decides it, for a call outside of any turn."""
-    from gatepost.cli.policy import policy_of, tools_of
-    from gatepost.gate.aliases import ALIASES
-    from gatepost.gate.call_explanation import explain as judged
-
-    tools, policy = tools_of(home), policy_of(home, folder)
-    if name in ALIASES and name not in tools:
-        arguments, name = ALIASES[name].translate(arguments), ALIASES[name].tool
-    tool = tools.get(name)
-    if tool is None:
-        raise NotFound("tool", name, f"there are: {', '.join(tools)}")
-    allowed, steps = judged(tool, policy, arguments)
-    return {
-        "folder": folder,
-        "tool": name,
-        "allowed": allowed,
-        "steps": [{"source": step.source, "text": step.text, "says": step.says} for step in steps],
-    }

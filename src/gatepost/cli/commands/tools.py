@@ -4,7 +4,8 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_runner import home_of
-from gatepost.cli.policy import policy_of, tools_of
+from gatepost.cli.policy import policy_of
+from gatepost.serve.control.operations.policy import load_tools
 
 ROOT = "home"
 
@@ -26,7 +27,7 @@ def command(given_home: str | None, group: str, folder: str, as_json: bool) -> N
         raise click.UsageError("name the group once: gatepost tools FOLDER")
     home, folder = home_of(given_home), folder or group or ROOT
     policy = policy_of(home, folder)
-    seen = visible_tools(tools_of(home), policy)
+    seen = visible_tools(load_tools(home), policy)
     if as_json:
         output.print_json([render_listed_tool(tool, policy) for tool in seen])
         return

@@ -7,82 +7,33 @@ import click
 
 from gatepost.access.budgets import render_usd
 from gatepost.cli import output, reasons
-from gatepost.cli.operation_runner import home_of, read_store, zone_of
-from gatepost.core.clock import iso
-from gatepost.core.errors import NotFound
-from gatepost.core.records import asdict
+from gatepost.cli.operation_command import with_arguments
+from gatepost.cli.operation_runner import read_store, zone_of
+from gatepost.core.home import Home
 from gatepost.core.terminal_text import one_line
 from gatepost.messages.inbound import MessageKind
+from gatepost.serve.control.arguments.ledger import TraceMessageArgs
 from gatepost.serve.control.contract import to_json
-from gatepost.store import ledger
+from gatepost.serve.control.operations.ledger import find_trace, make_trace_view
 from gatepost.store.costs import ModelCall
 from gatepost.store.inbox import END, InboxEntry
 from gatepost.store.ledger import MessageTrace, TraceEvent
 from gatepost.store.messages import Message
-from gatepost.store.port import Db
 
-GAPS = (
-    "; what comes in, what goes out and what the gateway itself writes share their numbers, so one that is missing is"
-    " no message lost"
-)
 _BAD = ("failed", "refused", "cancelled", "uncertain", "interrupted", "retry")
 _OUT = ("send ", "edit ", "react ", "file ", "delete ", "pin ", "unpin ", "card ", "status ")
 
 
 @click.command()
-@click.argument("message")
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="message, entries, moments (with offset_ms), model_calls and effects as JSON.",
-)
-@click.pass_obj
-def command(home: str | None, message: str, as_json: bool) -> None:
-    """One message's whole life: every step, the model calls and tool calls of its turn, what was sent and what it cost.
-
-    MESSAGE is its number in the ledger or its id on the platform. What was spent in a turn is told with each message
-    that the turn worked on.
-    """
-    place = home_of(home)
-    life = read_store(place, _find, message)
+@with_arguments(TraceMessageArgs)
+def command(home: Home, args: dict[str, Any], as_json: bool) -> None:
+    life = read_store(home, find_trace, args["message"])
     if as_json:
-        output.print_json(trace_to_json(life))
+        output.print_json(to_json(make_trace_view(life)))
     else:
-        zone, called = zone_of(place)
+        zone, called = zone_of(home)
         for line in render_trace(life, zone, called):
             output.print_line(*line)
-
-
-def _find(db: Db, wanted: str) -> MessageTrace:
-    message_id = ledger.find_message(db, wanted)
-    life = ledger.trace_message(db, message_id) if message_id is not None else None
-    if life is None:
-        raise NotFound("message", wanted, _hint(db, wanted))
-    return life
-
-
-def _hint(db: Db, wanted: str) -> str:
-    newest = "`gatepost ledger list` shows the newest"
-    if not wanted.isdigit():
-        return newest
-    if ledger.was_removed(db, int(wanted)):
-        return f"it was removed because of its age (keep.messages_days); {newest}"
-    return newest + GAPS
-
-
-def trace_to_json(life: MessageTrace) -> dict[str, Any]:
-    begin = life.message.accepted_at
-    return {
-        "message": {**asdict(life.message), "at": iso(life.message.at), "accepted_at": iso(begin)},
-        "entries": [to_json(entry) for entry in life.entries],
-        "moments": [
-            {"at": iso(each.at), "offset_ms": (each.at - begin) / 1000, "what": each.what, "detail": each.detail}
-            for each in life.moments
-        ],
-        "model_calls": [to_json(call) for call in life.calls],
-        "effects": [to_json(effect) for effect in life.effects],
-    }
 
 
 def render_trace(life: MessageTrace, zone: tzinfo | None, called: str) -> list[output.Line]:

@@ -6,3 +6,12 @@ from gatepost.serve.control.declaration import OperationArgs, declares
 @declares("keep.run", right="retention.write")
 class RunRetentionArgs(OperationArgs, frozen=True):
     """Remove what is over age now. A running gateway does so by itself every few hours."""
+
+
+@declares("keep.show", right="retention.read")
+class ShowRetentionArgs(OperationArgs, frozen=True):
+    """What is kept: for how many days, how much there is, and how much of it is over age.
+
+    The settings are keep.…_days in gatepost.toml; 0 keeps for ever. Rows that something in flight needs stay, whatever
+    their age.
+    """

@@ -1,9 +1,49 @@
-"""Retention: remove what is over age now."""
+"""Retention: how long things are kept, how much there is of each, and removing what is over age now."""
 
+import asyncio
+from pathlib import Path
+
+from msgspec import Struct
+
+from gatepost.core.clock import DAY, iso
+from gatepost.core.errors import GatepostError
+from gatepost.core.home import Home
 from gatepost.core.records import asdict
-from gatepost.flow.retention import Retention, RetentionCounts
-from gatepost.serve.control.arguments.retention import RunRetentionArgs
+from gatepost.core.settings import Config
+from gatepost.core.untrusted_files import open_untrusted
+from gatepost.flow.retention import MEDIA, ROWS, SESSIONS, Retention, RetentionCounts
+from gatepost.serve.control.arguments.retention import RunRetentionArgs, ShowRetentionArgs
 from gatepost.serve.control.contract import OperationDeps, operation
+from gatepost.store import retention
+from gatepost.store.port import Db
+from gatepost.store.readonly import read_snapshot
+
+
+class KeptRows(Struct, frozen=True):
+    what: str
+    setting: str
+    days: int
+    rows: int
+    over_age: int
+    oldest: str
+
+
+class KeptFiles(Struct, frozen=True):
+    what: str
+    setting: str
+    days: int
+    bytes: int
+
+
+class StoreSize(Struct, frozen=True):
+    bytes: int
+    shrinks: bool
+
+
+class RetentionOverview(Struct, frozen=True):
+    rows: list[KeptRows]
+    files: list[KeptFiles]
+    store: StoreSize
 
 
 @operation
@@ -13,3 +53,37 @@ async def run_retention(deps: OperationDeps, args: RunRetentionArgs) -> Retentio
     keeper = running if isinstance(running, Retention) else None
     done = await (keeper or Retention(deps.home, deps.store, deps.clock, deps.config)).sweep()
     return await deps.write(lambda db: done, **asdict(done))
+
+
+@operation
+async def show_retention(deps: OperationDeps, args: ShowRetentionArgs) -> RetentionOverview:
+    """In a thread and on a snapshot of its own: many files take a while, and others read meanwhile."""
+    now = deps.clock.now()
+    return await asyncio.to_thread(read_snapshot, deps.home.store, get_overview, deps.home, deps.config, now)
+
+
+def get_overview(db: Db, home: Home, config: Config, now: int) -> RetentionOverview:
+    rows = []
+    for what, wanted in ROWS.items():
+        days = config[wanted]
+        kept = retention.count(db, what, now - days * DAY if days else 0)
+        rows.append(KeptRows(what, wanted.name, days, kept.rows, kept.over_age, iso(kept.oldest) or ""))
+    files = [
+        KeptFiles("media", MEDIA.name, config[MEDIA], _get_size(home.media)),
+        KeptFiles("sessions", SESSIONS.name, config[SESSIONS], _get_session_size(home)),
+    ]
+    beside = home.store.with_name(f"{home.store.name}-wal")
+    size = sum(path.stat().st_size for path in (home.store, beside) if path.exists())
+    return RetentionOverview(rows, files, StoreSize(size, retention.can_shrink(db)))
+
+
+def _get_size(folder: Path) -> int:
+    return sum(each.lstat().st_size for each in folder.rglob("*") if each.is_file() and not each.is_symlink())
+
+
+def _get_session_size(home: Home) -> int:
+    try:
+        with open_untrusted(home.sessions) as root:
+            return root.size(2**62)
+    except GatepostError:
+        return 0

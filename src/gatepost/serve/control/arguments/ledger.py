@@ -1,0 +1,35 @@
+"""The ledger: is every message accounted for, and what became of each."""
+
+from typing import Annotated
+
+from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.store import inbox, outbox
+
+READ = "ledger.read"
+STATES = (*dict.fromkeys(("queued", "working", "held", "retry", *inbox.END, "pending", "sending", *outbox.END)),)
+
+
+@declares("ledger.check", right=READ, reads=True)
+class CheckLedgerArgs(OperationArgs, frozen=True):
+    """Count what is not accounted for. Exit 1 unless that is 0."""
+
+    running: Annotated[bool, option("Whether a gateway runs; without one nothing is late.", hidden=True)] = True
+
+
+@declares("ledger.list", right=READ, reads=True)
+class ListLedgerArgs(OperationArgs, frozen=True):
+    """The newest rows, oldest first: direction, room, state, reason, text. Texts are cut; --json has them whole."""
+
+    state: Annotated[str, option(f"Only rows in this state: {', '.join(STATES)}.")] = ""
+    limit: Annotated[int, option("The newest N rows.", least=1, most=100_000)] = 50
+
+
+@declares("ledger.trace", right=READ, reads=True)
+class TraceMessageArgs(OperationArgs, frozen=True):
+    """One message's whole life: every step, the model calls and tool calls of its turn, what was sent and what it cost.
+
+    MESSAGE is its number in the ledger or its id on the platform. What was spent in a turn is told with each message
+    that the turn worked on.
+    """
+
+    message: Annotated[str, argument("Its number in the ledger, or its id on the platform.")]

@@ -1,0 +1,88 @@
+"""The audit log: who did what, and whether the record still holds."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from gatepost.core.errors import Invalid
+from gatepost.serve.control.arguments.audit import ListAuditArgs, VerifyAuditArgs
+from gatepost.serve.control.contract import OperationDeps, operation, read_operation
+from gatepost.store import audit
+from gatepost.store.port import Db
+from gatepost.store.readonly import read_snapshot
+
+
+class AuditEntry(Struct, frozen=True):
+    seq: int
+    at: int
+    actor: str
+    action: str
+    verdict: str
+    details: dict[str, Any] | str | None  # None: they were erased; a text: it is no JSON any more
+
+
+class AuditCheck(Struct, frozen=True, kw_only=True):
+    rows: int
+    repeated: int = 0  # further events that are only counted in the rows
+    whole: bool = True
+    first_bad: int | None = None
+    trouble: str = ""
+    head: str | None = None
+
+
+@operation
+async def verify(deps: OperationDeps, args: VerifyAuditArgs) -> AuditCheck:
+    """In a thread and on a snapshot of its own: a long chain takes seconds, and others read meanwhile."""
+    return await asyncio.to_thread(read_snapshot, deps.home.store, verify_chain, args.head)
+
+
+def verify_chain(db: Db, head: str | None) -> AuditCheck:
+    kept = _parse_head(head) if head is not None else None
+    rows, bad = audit.verify(db)
+    if bad is not None:
+        text = f"row {bad} does not hold: it was changed or removed"
+        return AuditCheck(rows=rows, whole=False, first_bad=bad, trouble=text)
+    damaged = audit.find_damage(db)
+    if damaged:
+        text = f"every row holds, but the pages that keep them are damaged: {damaged}; restore a backup"
+        return AuditCheck(rows=rows, whole=False, trouble=text)
+    text = _compare_head(db, *kept) if kept is not None else ""
+    return AuditCheck(
+        rows=rows,
+        repeated=audit.count_repeated(db),
+        whole=not text,
+        first_bad=kept[0] if kept is not None and text else None,
+        trouble=text,
+        head=audit.get_head(db),
+    )
+
+
+def _compare_head(db: Db, seq: int, chained: str) -> str:
+    """What is wrong, if the chain does not go on from there."""
+    if 0 < seq < audit.get_anchor(db)[0]:
+        return f"row {seq} was removed because of its age (keep.audit_days); compare a newer head"
+    if not audit.continues_from(db, seq, chained):
+        return f"row {seq} is not the one that was the head: rows were cut off, or all was written anew"
+    return ""
+
+
+def _parse_head(text: str) -> tuple[int, str]:
+    seq, colon, chained = text.strip().partition(":")
+    if not colon or not seq.isdecimal():
+        raise Invalid("head", "write it as it was told: SEQ:HASH")
+    return int(seq), chained
+
+
+@read_operation
+def list_entries(db: Db, args: ListAuditArgs, now: int) -> list[AuditEntry]:
+    rows = reversed(audit.list_latest(db, args.limit))
+    return [AuditEntry(seq, at, who, act, verdict, _read_details(text)) for seq, at, who, act, verdict, text in rows]
+
+
+def _read_details(text: str | None) -> dict[str, Any] | str | None:
+    try:
+        return None if text is None else msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return text

@@ -1,0 +1,71 @@
+"""The ledger: is every message accounted for, and what became of each."""
+
+from msgspec import Struct
+
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.serve.control.arguments.ledger import STATES, CheckLedgerArgs, ListLedgerArgs, TraceMessageArgs
+from gatepost.serve.control.contract import extend, read_operation
+from gatepost.store import ledger
+from gatepost.store.costs import ModelCall
+from gatepost.store.inbox import InboxEntry
+from gatepost.store.ledger import LedgerLine, LedgerStatus, MessageTrace, TraceEvent
+from gatepost.store.messages import Message
+from gatepost.store.outbox import OutboxEffect
+from gatepost.store.port import Db
+
+GAPS = (
+    "; what comes in, what goes out and what the gateway itself writes share their numbers, so one that is missing is"
+    " no message lost"
+)
+
+
+class TraceMoment(TraceEvent, frozen=True, kw_only=True):
+    offset_ms: float  # since the message was accepted
+
+
+class MessageTraceView(Struct, frozen=True):
+    message: Message
+    entries: list[InboxEntry]
+    moments: list[TraceMoment]
+    model_calls: list[ModelCall]
+    effects: list[OutboxEffect]
+
+
+@read_operation
+def check_ledger(db: Db, args: CheckLedgerArgs, now: int) -> LedgerStatus:
+    return ledger.check(db, now, running=args.running)
+
+
+@read_operation
+def list_lines(db: Db, args: ListLedgerArgs, now: int) -> list[LedgerLine]:
+    if args.state and args.state not in STATES:
+        raise Invalid("state", f"{args.state!r} is none of {', '.join(STATES)}")
+    return ledger.list_lines(db, args.state, args.limit)
+
+
+@read_operation
+def trace(db: Db, args: TraceMessageArgs, now: int) -> MessageTraceView:
+    return make_trace_view(find_trace(db, args.message))
+
+
+def find_trace(db: Db, wanted: str) -> MessageTrace:
+    message_id = ledger.find_message(db, wanted)
+    life = ledger.trace_message(db, message_id) if message_id is not None else None
+    if life is None:
+        raise NotFound("message", wanted, _hint(db, wanted))
+    return life
+
+
+def _hint(db: Db, wanted: str) -> str:
+    newest = "`gatepost ledger list` shows the newest"
+    if not wanted.isdigit():
+        return newest
+    if ledger.was_removed(db, int(wanted)):
+        return f"it was removed because of its age (keep.messages_days); {newest}"
+    return newest + GAPS
+
+
+def make_trace_view(life: MessageTrace) -> MessageTraceView:
+    begin = life.message.accepted_at
+    moments = [extend(TraceMoment, each, offset_ms=(each.at - begin) / 1000) for each in life.moments]
+    return MessageTraceView(life.message, life.entries, moments, life.calls, life.effects)

@@ -1,0 +1,117 @@
+"""What the commands that only read tell, the API tells as well: the ledger, the audit log, policy and retention."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.event_bus import EventBus
+from gatepost.core.home import Home
+from gatepost.core.registry import Registry, load_package
+from gatepost.core.settings import Config
+from gatepost.serve.control.contract import OPERATIONS, OperationDeps
+from gatepost.store import audit, groups, inbox, messages
+from gatepost.store.messages import NewMessage
+from gatepost.store.port import Db
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.clock import FixedClock
+from gatepost.tools.contract import Tool
+
+
+@pytest.fixture
+async def deps(store: SqliteStore, store_path: Path) -> OperationDeps:
+    load_package("gatepost.serve.control.operations")
+    await store.write(fill)
+    home = Home(store_path.parent)
+    return OperationDeps(home=home, store=store, clock=FixedClock(), config=Config(), bells=EventBus())
+
+
+def fill(db: Db) -> None:
+    """A group, a refused message, and a record of something."""
+    groups.add(db, "acme", "acme", "", 1)
+    new = NewMessage(
+        instance="web",
+        address="web:home",
+        direction="in",
+        sender="web:user/9",
+        text="hi",
+        at=1,
+        platform_id="p1",
+    )
+    message_id = messages.accept(db, new, 1_000_000)
+    assert message_id is not None
+    inbox.refuse(db, message_id, "acme", "guest", "no_route", 1_250_000)
+    audit.append(db, audit.AuditRecord(1_000_000, "operator", "group.add", "done", {"folder": "acme"}))
+
+
+async def run(deps: OperationDeps, name: str, /, **args: Any) -> Any:
+    return await OPERATIONS[name](deps, args)
+
+
+async def test_the_ledger_is_counted_and_listed(deps: OperationDeps) -> None:
+    status = await run(deps, "ledger.check")
+    assert (status["unaccounted"], status["in_flight"]) == (0, 0)
+
+    [line] = await run(deps, "ledger.list", state="refused")
+    assert (line["text"], line["reason"], line["at"]) == ("hi", "no_route", "1970-01-01T00:00:01.000Z")
+    assert await run(deps, "ledger.list", state="queued") == []
+    for wrong in ({"state": "lost"}, {"limit": 0}, {"limit": 100_001}):
+        with pytest.raises(Invalid):
+            await run(deps, "ledger.list", **wrong)
+
+
+async def test_a_message_is_traced_by_its_number_or_its_id(deps: OperationDeps) -> None:
+    life = await run(deps, "ledger.trace", message="p1")
+
+    assert life == await run(deps, "ledger.trace", message=str(life["message"]["id"]))
+    assert (life["message"]["text"], [entry["state"] for entry in life["entries"]]) == ("hi", ["refused"])
+    assert [(each["what"], each["offset_ms"]) for each in life["moments"]] == [("accepted", 0.0), ("refused", 250.0)]
+    with pytest.raises(NotFound, match="no message lost"):
+        await run(deps, "ledger.trace", message="99")
+
+
+async def test_the_audit_log_is_listed_and_verified(deps: OperationDeps) -> None:
+    [row] = await run(deps, "audit.list")
+    assert (row["action"], row["details"]) == ("group.add", {"folder": "acme"})
+
+    found = await run(deps, "audit.verify")
+    assert (found["rows"], found["whole"]) == (1, True)
+    assert (await run(deps, "audit.verify", head=found["head"]))["whole"] is True
+    assert (await run(deps, "audit.verify", head="1:other"))["first_bad"] == 1
+    for wrong in ("", "abc"):
+        with pytest.raises(Invalid, match="SEQ:HASH"):
+            await run(deps, "audit.verify", head=wrong)
+
+
+@pytest.mark.parametrize(("value", "shown"), [("NULL", None), ("'no json'", "no json")])
+async def test_details_that_are_gone_or_were_changed_are_listed_as_they_are(
+    deps: OperationDeps, value: str, shown: str | None
+) -> None:
+    await deps.store.write(lambda db: db.run(f"UPDATE audit SET details = {value}"))
+    assert (await run(deps, "audit.list"))[0]["details"] == shown
+
+
+async def test_a_call_is_explained_by_the_tools_that_the_gateway_has(deps: OperationDeps) -> None:
+    told = await run(deps, "policy.explain", folder="acme", tool="send", arguments={"chatJid": "web:home"})
+    assert (told["folder"], told["tool"], told["allowed"]) == ("acme", "send", True)
+    assert all(step.keys() == {"source", "text", "says"} for step in told["steps"])
+
+    none: Registry[Tool] = Registry("tool")
+    deps.extra["tools"] = none
+    with pytest.raises(NotFound, match="no tool named 'send'"):
+        await run(deps, "policy.explain", folder="acme", tool="send")
+    with pytest.raises(NotFound, match="no group named 'other'"):
+        await run(deps, "policy.explain", folder="other", tool="send")
+
+
+async def test_what_is_kept_is_shown_by_the_settings_in_force(deps: OperationDeps) -> None:
+    (deps.home.media / "web").mkdir(parents=True)
+    (deps.home.media / "web" / "0").write_text("x" * 1000)
+
+    told = await run(deps, "keep.show")
+
+    rows = {each["what"]: (each["days"], each["rows"]) for each in told["rows"]}
+    assert rows["steps"] == (30, 1) and rows["audit"][1] == 1
+    assert [each["bytes"] for each in told["files"]] == [1000, 0]
+    assert told["store"]["bytes"] > 0
