@@ -194,7 +194,6 @@ OTHER_COMMANDS = {
     "grant.rm": "gatepost grant rm",
     "models.check": "gatepost doctor",
     "panic.off": "gatepost panic",
-    "role.add": "gatepost grant member",
     "role.rm": "gatepost grant member",
     "sandbox.walls": "gatepost status",
     "secret.bindings": "gatepost secret list",

@@ -7,12 +7,20 @@ import click
 
 from gatepost.access import grants
 from gatepost.cli import output
-from gatepost.cli.operation_command import CommandRun, from_operation
-from gatepost.cli.operation_runner import home_of, read_store, run_operation
+from gatepost.cli.operation_command import CommandRun, call_operation, from_operation, with_arguments
+from gatepost.cli.operation_runner import home_of, read_store
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
-from gatepost.serve.control.arguments.grants import AddAclRowArgs, AddGrantRuleArgs, ListGrantsArgs
+from gatepost.serve.control.arguments.grants import (
+    AddAclRowArgs,
+    AddGrantRuleArgs,
+    AddRoleMemberArgs,
+    ListGrantsArgs,
+    RemoveAclRowArgs,
+    RemoveGrantRuleArgs,
+    RemoveRoleMemberArgs,
+)
 from gatepost.serve.control.declaration import list_declarations
 from gatepost.store import groups
 from gatepost.store.acl import OPERATOR
@@ -131,26 +139,26 @@ command.command("deny", help="Deny ACTION to PRINCIPAL, whatever else allows it.
 def rm(home: str | None, what: str, rule: str | None) -> None:
     """Remove a rule (FOLDER RULE) or a row (its number)."""
     if rule is not None:
-        run_operation(home_of(home), "grant.rm", {"folder": what, "rule": rule})
+        call_operation(home_of(home), RemoveGrantRuleArgs, {"folder": what, "rule": rule})
         output.print_line(f"{what}: {rule} is removed")
         return
     if not what.isdecimal():
         raise click.UsageError("say FOLDER RULE for a rule, or the number of a row (`gatepost grant list`)")
-    gone = run_operation(home_of(home), "acl.rm", {"id": int(what)})
+    gone = call_operation(home_of(home), RemoveAclRowArgs, {"id": int(what)})
     output.print_line(
         f"row {what} is removed: {gone['effect']} {gone['principal']} {gone['action']} on {gone['scope']}"
     )
 
 
 @command.command()
-@click.argument("child")
-@click.argument("role")
+@with_arguments(AddRoleMemberArgs)
 @click.option("--rm", "remove", is_flag=True, help="End the membership.")
-@click.pass_obj
-def member(home: str | None, child: str, role: str, remove: bool) -> None:
-    """Make CHILD (a principal, or a role) a member of ROLE, such as role:ops."""
-    run_operation(home_of(home), "role.rm" if remove else "role.add", {"child": child, "role": role})
-    output.print_line(f"{child} is {'no longer ' if remove else ''}a member of {role}")
+def member(home: Home, args: dict[str, Any], as_json: bool, remove: bool) -> None:
+    done = call_operation(home, RemoveRoleMemberArgs if remove else AddRoleMemberArgs, args)
+    if as_json:
+        output.print_json(done)
+    else:
+        output.print_line(f"{args['child']} is {'no longer ' if remove else ''}a member of {args['role']}")
 
 
 @command.command("list")
