@@ -243,7 +243,8 @@ def operations() -> str:
             out += ["", "| argument | type | meaning |", "|---|---|---|"]
         for field in fields:
             marks = [mark for mark in ("scope", "secret") if getattr(field.spec, mark)]
-            meaning = " ".join([_escape(field.description), *(f"*{mark}*" for mark in marks)])
+            shown = [f"For example: {', '.join(f'`{each}`' for each in field.examples)}."] if field.examples else []
+            meaning = " ".join([_escape(field.description), *shown, *(f"*{mark}*" for mark in marks)])
             facts = {**given[field.name], "description": meaning}
             out.append(_parameter(field.name, facts, field.required))
         out += ["", f"Answer: {_answer(each.result, schemas)}."]

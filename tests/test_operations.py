@@ -3,17 +3,29 @@ docs."""
 
 import importlib.util
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
 
 import pytest
 
+from gatepost.access import acl, grants
+from gatepost.access.budgets import parse_usd
+from gatepost.access.tiers import check_folder
+from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.registry import Registry
+from gatepost.egress import price_list, rules, secret_bindings
+from gatepost.flow.intake import routing
+from gatepost.messages import address as addresses
 from gatepost.serve.control import contract
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
 from gatepost.serve.control.declaration import OperationArgs, declares, list_declarations, list_fields, option
 from gatepost.serve.control.openapi import make_openapi
+from gatepost.serve.control.operations.routes import parse_window
+from gatepost.serve.control.operations.secrets import check_name
+from gatepost.store.acl import AclRow
+from gatepost.store.sessions import MODES
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -91,3 +103,92 @@ def test_an_operation_that_lacks_something_is_found() -> None:
         "plant.grow has not a command",
         "plant.grow has not a description of pot",
     ]
+
+
+def check_row(**values: str) -> None:
+    if wrong := acl.find_syntax_error(AclRow(**{"id": 0, "principal": "role:ops", "action": "op:*"} | values)):
+        raise Invalid(*wrong)
+
+
+def check_rule(text: str) -> None:
+    if wrong := grants.find_syntax_error(text):
+        raise Invalid("rule", wrong)
+
+
+def check_right(text: str) -> None:
+    """Of a row: an operation that there is, or a tool."""
+    rights = {f"op:{each.info.right}" for _, each in OPERATIONS.items()}
+    if text not in rights and not text.startswith("mcp:"):
+        raise Invalid("action", text)
+
+
+# How each value that has an example is read, by its name or by its operation and name.
+READERS: dict[str, Callable[[str], object]] = {
+    "id": addresses.parse,
+    "user": addresses.parse,
+    "sender": addresses.parse,
+    "address": addresses.parse,
+    "principal": addresses.parse,
+    "role": addresses.parse,
+    "daily": lambda text: text == "none" or parse_usd(text, "daily"),
+    "monthly": lambda text: parse_usd(text, "monthly"),
+    "price": price_list.parse_price,
+    "folder": check_folder,
+    "name": check_name,
+    "host": rules.read_pattern,
+    "secret.bind host": secret_bindings.parse_binding_host,
+    "secret.unbind host": secret_bindings.parse_binding_host,
+    "header": secret_bindings.parse_binding_header,
+    "match": lambda text: routing.check_syntax(text, "acme", MODES[0]),
+    "target": lambda text: routing.check_syntax("", text, MODES[0]),
+    "window": parse_window,
+    "rule": check_rule,
+    "action": check_right,
+    "scope": lambda text: check_row(scope=text),
+    "params": lambda text: check_row(params=text),
+    "predicate": lambda text: check_row(predicate=text),
+    "arguments": json.loads,
+    "message": int,
+}
+
+
+def find_bad_examples(operations: Registry[Operation]) -> list[str]:
+    """The examples that what reads them refuses, or that nothing here reads."""
+    bad = []
+    for name, each in operations.items():
+        for field in list_fields(each.args):
+            for text in field.examples:
+                try:
+                    (READERS.get(f"{name} {field.name}") or READERS[field.name])(text)
+                except (GatepostError, KeyError, ValueError) as error:
+                    bad.append(f"{name} {field.name}: {text}: {error}")
+    return bad
+
+
+def test_every_example_can_be_read_and_is_on_every_surface(printer: ModuleType) -> None:
+    page = (ROOT / "docs" / "operations-reference.md").read_text(encoding="utf-8")
+    schemas = json.loads((ROOT / "docs" / "openapi.json").read_text(encoding="utf-8"))["components"]["schemas"]
+    shown = [(each.args, field) for _, each in OPERATIONS.items() for field in list_fields(each.args) if field.examples]
+
+    assert len(shown) > 30
+    assert find_bad_examples(OPERATIONS) == []
+    for args, field in shown:
+        assert schemas[args.__name__]["properties"][field.name]["examples"] == list(field.spec.examples)
+        assert all(f"`{text}`".replace("|", "\\|") in page for text in field.examples)
+
+
+def test_an_example_that_cannot_be_read_is_found() -> None:
+    planted: Registry[Operation] = Registry("operation")
+
+    @declares("plant.pay", right="plants")
+    class PayArgs(OperationArgs, frozen=True):
+        daily: Annotated[str, option("How much.", examples=("1.50", "much"))]
+        soil: Annotated[str, option("What kind.", examples=("sand",))]
+
+    async def pay(deps: OperationDeps, args: PayArgs) -> None: ...
+
+    pay.__annotations__["args"] = PayArgs
+    contract.operation(pay, planted)
+
+    money, unknown = find_bad_examples(planted)
+    assert money.startswith("plant.pay daily: much: ") and unknown.startswith("plant.pay soil: sand: ")

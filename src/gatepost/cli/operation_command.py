@@ -103,6 +103,8 @@ def make_parameter(field: ArgumentField) -> click.Parameter:
         nargs = -1 if many else 1
         return click.Argument([name], type=kind, required=field.required, nargs=nargs, metavar=spec.metavar, **default)
     help_text = spec.cli or field.description
+    if field.examples:
+        help_text += f" For example: {'; '.join(field.examples)}"
     flags = [f"--{name.replace('_', '-')}", field.name]
     if field.kind is bool:
         return click.Option(flags, is_flag=True, help=help_text)

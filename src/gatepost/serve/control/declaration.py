@@ -10,7 +10,7 @@ from inspect import cleandoc
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
-from msgspec import NODEFAULT, Meta, Struct, structs
+from msgspec import NODEFAULT, Meta, Struct, json, structs
 
 from gatepost.core.registry import load_package
 
@@ -82,6 +82,7 @@ class ArgumentSpec(Struct, frozen=True, kw_only=True):
     hidden: bool = False  # no option: the command itself gives the value
     cli: str = ""  # its help on the command line, if that is not the description
     tool: str = ""  # its name in the MCP tool that has the operation's fields
+    examples: tuple[Any, ...] = ()  # values that show its format
 
 
 def option(description: str, name: str = "", **spec: Any) -> Meta:
@@ -92,7 +93,15 @@ def option(description: str, name: str = "", **spec: Any) -> Meta:
     made = ArgumentSpec(name=name, **spec)
     schema = {"enum": list(made.choices)} if made.choices else None
     least = made.least if made.unset is None else made.unset
-    return Meta(description=description, extra={_SPEC: made}, extra_json_schema=schema, ge=least, le=made.most)
+    examples = list(made.examples) or None
+    return Meta(
+        description=description,
+        examples=examples,
+        extra={_SPEC: made},
+        extra_json_schema=schema,
+        ge=least,
+        le=made.most,
+    )
 
 
 argument = partial(option, positional=True)  # a field that is an argument of the command, by its place
@@ -111,6 +120,11 @@ class ArgumentField(Struct, frozen=True):
     @property
     def choices(self) -> tuple[str, ...]:
         return get_args(self.kind) if get_origin(self.kind) is Literal else self.spec.choices
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """As they are written on the command line."""
+        return tuple(each if isinstance(each, str) else json.encode(each).decode() for each in self.spec.examples)
 
 
 @lru_cache(maxsize=256)

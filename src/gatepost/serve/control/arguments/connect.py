@@ -20,7 +20,9 @@ class ConnectArgs(OperationArgs, frozen=True):
     model: Annotated[str, option("The model (default: what the group has, else the agent's own).")] = ""
     key: Annotated[str, option("The vendor's key.", secret=True)] = ""
     base_url: Annotated[str, option("A local or compatible endpoint, for this group alone.")] = ""
-    price: Annotated[str, option("IN/OUT of the model in USD for a million tokens; 0: it is free.")] = ""
+    price: Annotated[
+        str, option("IN/OUT of the model in USD for a million tokens; 0: it is free.", examples=("3/15", "0"))
+    ] = ""
     vendor: Annotated[str, option("Whose endpoint it asks, where the agent asks several.")] = ""
     options: Annotated[dict[str, str], option("The provider's options.")] = field(default_factory=dict)
 

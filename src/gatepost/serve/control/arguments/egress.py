@@ -8,7 +8,9 @@ READ, WRITE = "egress.read", "egress.write"
 
 
 class EgressRuleArgs(OperationArgs, frozen=True):
-    host: Annotated[str, argument("A host, host:port, *.host or *.")]
+    host: Annotated[
+        str, argument("A host, host:port, *.host or *.", examples=("example.com", "*.example.com", "example.com:8443"))
+    ]
     folder: Annotated[str, option("For this group and those below it (default: every group).", scope=True)] = ""
 
 

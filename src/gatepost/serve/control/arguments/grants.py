@@ -7,12 +7,14 @@ from gatepost.store.acl import ANYWHERE, OPERATOR
 
 READ, WRITE = "grants.read", "grants.write"
 Child = Annotated[str, argument("A principal, or a role.")]
-Role = Annotated[str, argument("The role, such as role:ops.")]
+Role = Annotated[str, argument("The role.", examples=("role:ops",))]
 
 
 class GrantRuleArgs(OperationArgs, frozen=True):
     folder: Annotated[str, argument("The group.", scope=True)]
-    rule: Annotated[str, argument("[!]tool[(param=glob, !param, param)].")]
+    rule: Annotated[
+        str, argument("[!]tool[(param=glob, !param, param)].", examples=("schedule_task", "!send(jid=discord:*)"))
+    ]
 
 
 @declares("grant.add", right=WRITE)
@@ -37,12 +39,21 @@ class AddAclRowArgs(OperationArgs, frozen=True):
     """Allow ACTION (mcp:<tool>, mcp:*, op:<right>, op:*, interact, admin, *) to PRINCIPAL (folder:…, role:…,
     telegram:user/9 …)."""
 
-    principal: Annotated[str, argument("Who: folder:acme/eng, role:ops, telegram:user/9 or a pattern.")]
-    action: Annotated[str, argument("What: mcp:<tool>, mcp:*, op:<right>, op:*, interact, admin or *.")]
-    scope: Annotated[str, option("The groups that it is about, a glob: acme/**")] = ANYWHERE
+    principal: Annotated[
+        str, argument("Who, or a pattern.", examples=("folder:acme/eng", "role:ops", "telegram:user/9"))
+    ]
+    action: Annotated[
+        str,
+        argument(
+            "What: mcp:<tool>, mcp:*, op:<right>, op:*, interact, admin or *.", examples=("mcp:send", "op:routes.read")
+        ),
+    ]
+    scope: Annotated[str, option("The groups that it is about, a glob.", examples=("acme", "acme/**"))] = ANYWHERE
     deny: Annotated[bool, option("Deny it, whatever else allows it.")] = False
-    params: Annotated[str, option("Only for calls that carry this: jid=telegram:*, !topic")] = ""
-    predicate: Annotated[str, option("Only when this is known of the caller: platform=slack, user=…", "when")] = ""
+    params: Annotated[str, option("Only for calls that carry this.", examples=("jid=telegram:*, !topic",))] = ""
+    predicate: Annotated[
+        str, option("Only when this is known of the caller.", "when", examples=("platform=slack",))
+    ] = ""
     grant_option: Annotated[bool, option("They may give it on.")] = False
     by: Annotated[str, option("Who gives it; they must be able to.")] = OPERATOR
 

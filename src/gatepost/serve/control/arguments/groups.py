@@ -5,7 +5,7 @@ from typing import Annotated
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 
 READ, WRITE = "groups.read", "groups.write"
-Folder = Annotated[str, argument("The group's place, like acme/eng.", scope=True)]
+Folder = Annotated[str, argument("The group's place.", scope=True, examples=("acme/eng",))]
 
 
 @declares("group.add", right=WRITE)

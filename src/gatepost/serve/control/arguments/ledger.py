@@ -32,4 +32,4 @@ class TraceMessageArgs(OperationArgs, frozen=True):
     that the turn worked on.
     """
 
-    message: Annotated[str, argument("Its number in the ledger, or its id on the platform.")]
+    message: Annotated[str, argument("Its number in the ledger, or its id on the platform.", examples=("42",))]

@@ -16,5 +16,11 @@ class ExplainCallArgs(OperationArgs, frozen=True):
     folder: Annotated[str, argument("The group.")]
     tool: Annotated[str, argument("The tool.")]
     arguments: Annotated[
-        dict[str, Any], option("The call's arguments, for rules about them.", "args", metavar="JSON")
+        dict[str, Any],
+        option(
+            "The call's arguments, for rules about them.",
+            "args",
+            metavar="JSON",
+            examples=({"chatJid": "telegram:group/1"},),
+        ),
     ] = field(default_factory=dict)

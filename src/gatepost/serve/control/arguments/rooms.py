@@ -18,6 +18,6 @@ class RoomPolicyArgs(OperationArgs, frozen=True):
     approvals.
     """
 
-    address: Annotated[str, argument("The room, like spool:office.")]
+    address: Annotated[str, argument("The room.", examples=("spool:office",))]
     policy: Annotated[Literal["strict", "request_approval", "public"], argument("Who may speak there.")]
     instance: Annotated[str, option("The channel's instance (default: named like the platform).")] = ""

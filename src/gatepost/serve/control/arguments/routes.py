@@ -16,15 +16,25 @@ class AddRouteArgs(OperationArgs, frozen=True):
         str,
         option(
             "Conditions, all of which must hold: platform channel room chat_jid sender verb text thread, as key=glob,"
-            " key!=glob, key=a|b, key= (absent); '' holds always."
+            " key!=glob, key=a|b, key= (absent); '' holds always.",
+            examples=("platform=telegram room=group/*", "verb=mention|reply"),
         ),
     ]
-    target: Annotated[str, option("folder, folder#observe, folder#topic, acme/{sender} or drop.")]
+    target: Annotated[
+        str,
+        option(
+            "folder, folder#observe, folder#topic, with {sender} in it, or drop.",
+            examples=("acme/eng", "acme/eng#observe", "acme/{sender}", "drop"),
+        ),
+    ]
     seq: Annotated[int, option("Its place in the order.")] = 100
     session: Annotated[str, option("What shares one conversation.", choices=MODES)] = MODES[0]
     also: Annotated[bool, option("Deliver here, and go on matching.")] = False
     window: Annotated[
-        str, option("At most N observed messages, C characters, in a turn: 20/8000, 20/ or /8000.", metavar="N/C")
+        str,
+        option(
+            "At most N observed messages, C characters, in a turn.", metavar="N/C", examples=("20/8000", "20/", "/8000")
+        ),
     ] = ""
 
 
@@ -44,9 +54,9 @@ class RemoveRouteArgs(OperationArgs, frozen=True):
 class RouteTestArgs(OperationArgs, frozen=True):
     """Explain which route wins for a message in the room ADDRESS, and why. Exit 1 if nobody would get it."""
 
-    address: Annotated[str, argument("The room, like telegram:group/1.")]
+    address: Annotated[str, argument("The room.", examples=("telegram:group/1",))]
     instance: Annotated[str, option("The channel's instance (default: named like the platform).")] = ""
-    sender: Annotated[str, option("Who says it, like telegram:user/9.")] = ""
+    sender: Annotated[str, option("Who says it.", examples=("telegram:user/9",))] = ""
     verb: Annotated[str, option("What they do: message, mention, reply, like …")] = "message"
     text: Annotated[str, option("What they say.")] = ""
     thread: Annotated[str, option("The thread.")] = ""

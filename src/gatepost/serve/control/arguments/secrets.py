@@ -5,8 +5,10 @@ from typing import Annotated
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 
 READ, WRITE = "secrets.read", "secrets.write"
-Name = Annotated[str, argument("In capitals, like ANTHROPIC_API_KEY.")]
-Host = Annotated[str, argument("example.com, example.com:8443, or http://box.lan:8080.")]
+Name = Annotated[str, argument("In capitals.", examples=("ANTHROPIC_API_KEY",))]
+Host = Annotated[
+    str, argument("Where it is sent.", examples=("example.com", "example.com:8443", "http://box.lan:8080"))
+]
 
 
 @declares("secret.set", right=WRITE)
@@ -22,7 +24,7 @@ class SetSecretArgs(OperationArgs, frozen=True):
     name: Name
     value: Annotated[str, argument("The value. It comes in and never goes out.", secret=True, hidden=True)]
     folder: Annotated[str, option("For this group and those below it.", scope=True)] = ""
-    user: Annotated[str, option("For what this person asks for, like telegram:user/9.", metavar="ID")] = ""
+    user: Annotated[str, option("For what this person asks for.", metavar="ID", examples=("telegram:user/9",))] = ""
     origin: Annotated[
         str, option("Of a model's key: its endpoint (default: the one in force).", "for", metavar="URL")
     ] = ""
@@ -46,7 +48,7 @@ class RemoveSecretArgs(OperationArgs, frozen=True):
 
     name: Name
     folder: Annotated[str, option("The group whose it is.", scope=True)] = ""
-    user: Annotated[str, option("The person whose it is.", metavar="ID")] = ""
+    user: Annotated[str, option("The person whose it is.", metavar="ID", examples=("telegram:user/9",))] = ""
     origin: Annotated[str, option("Of a model's keys: the one for this endpoint alone.", "for", metavar="URL")] = ""
 
 
@@ -60,7 +62,7 @@ class BindSecretArgs(OperationArgs, frozen=True):
 
     name: Name
     host: Host
-    header: Annotated[str, option("{} stands for the value.")] = "Authorization: Bearer {}"
+    header: Annotated[str, option("{} stands for the value.", examples=("X-Api-Key: {}",))] = "Authorization: Bearer {}"
     # No scope: a binding sends secrets of the groups above as well.
     folder: Annotated[str, option("For this group and those below it (default: every group).")] = ""
 

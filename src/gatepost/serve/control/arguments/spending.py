@@ -10,12 +10,13 @@ class SetBudgetArgs(OperationArgs, frozen=True):
     """Limit what a group (with all below it), a person or the gateway may spend. What is left out stays as it is."""
 
     folder: Annotated[str, argument("The group.", scope=True)] = ""
-    user: Annotated[str, option("The budget of a person, like telegram:user/9.", metavar="ID")] = ""
+    user: Annotated[str, option("The budget of a person.", metavar="ID", examples=("telegram:user/9",))] = ""
     instance: Annotated[bool, option("The budget of the whole gateway.")] = False
-    daily: Annotated[str | None, option("Like 2.50; 0 allows nothing; `none` takes the limit away.", metavar="USD")] = (
-        None
-    )
-    monthly: Annotated[str | None, option("The same for a month.", metavar="USD")] = None
+    daily: Annotated[
+        str | None,
+        option("For a day; 0 allows nothing; `none` takes the limit away.", metavar="USD", examples=("2.50", "none")),
+    ] = None
+    monthly: Annotated[str | None, option("The same for a month.", metavar="USD", examples=("50",))] = None
 
 
 @declares("budget.show", right="budgets.read", reads=True)

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 
 READ, WRITE = "users.read", "users.write"
-UserId = Annotated[str, argument("The address of a sender, like telegram:user/9.", "ID")]
+UserId = Annotated[str, argument("The address of a sender.", "ID", examples=("telegram:user/9",))]
 
 
 @declares("user.list", right=READ, reads=True)
