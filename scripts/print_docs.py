@@ -23,7 +23,7 @@ from gatepost.serve.agents.management import NAME, make_management_tools
 from gatepost.serve.agents.management_endpoint import PATH
 from gatepost.serve.agents.service import AgentService
 from gatepost.serve.control.contract import OPERATIONS
-from gatepost.serve.control.declaration import list_fields
+from gatepost.serve.control.declaration import OperationArgs, list_fields
 from gatepost.serve.control.openapi import make_openapi
 from gatepost.store.migrate import migrate, render_schema
 from gatepost.tools.contract import TOOLS, Tool, ToolScope
@@ -237,6 +237,8 @@ def operations() -> str:
             "",
             f"Right `op:{each.info.right}` · {offline} · {shown}.",
         ]
+        if each.args.get_scope is not OperationArgs.get_scope:
+            out += ["", str(each.args.get_scope.__doc__)]
         fields = list_fields(each.args)
         given = schemas[each.args.__name__]["properties"] if fields else {}
         if fields:

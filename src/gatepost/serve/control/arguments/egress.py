@@ -22,7 +22,7 @@ class AllowHostArgs(EgressRuleArgs, frozen=True):
     """
 
     def get_scope(self) -> str:
-        """Only a rule for one host and port can open a local host, which is not a group's own matter."""
+        """The right is needed at the root for a host with its port: only such a rule can open a local host."""
         return "" if ":" in self.host and "*" not in self.host else self.folder
 
 

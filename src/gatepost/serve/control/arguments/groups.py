@@ -46,7 +46,7 @@ class SetGroupArgs(OperationArgs, frozen=True):
     values: Annotated[dict[str, str], argument("What is changed, by its name.", metavar="KEY=VALUE…")]
 
     def get_scope(self) -> str:
-        """What opens the machine to a group is not the group's own matter: no isolation, host folders, endpoints."""
+        """The right is needed at the root for `sandbox`, `mounts` and `options.KEY`: they open the machine."""
         return "" if any(name.startswith(("sandbox", "mounts", "options.")) for name in self.values) else self.folder
 
 
