@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from gatepost.core.registry import load_folder
+from gatepost.serve.control.client import ControlClient
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.tools.contract import TOOLS
 
@@ -77,9 +78,12 @@ def test_it_is_listed_with_the_schema_of_its_parameters(daemon: DaemonProcess) -
 def test_it_is_there_for_its_tiers_and_for_no_other(daemon: DaemonProcess, folder: str, few: bool) -> None:
     seen = names(daemon, folder)
     verdict = daemon.gatepost("policy", "explain", folder, "roll_few").stdout
+    control = ControlClient(daemon.home / "run" / "control.sock")
+    told = control.post("/v1/ops/policy.explain", {"folder": folder, "tool": "roll_few"})["result"]
 
     assert "roll_dice" in seen and ("roll_few" in seen) == few
     assert (f"{folder} may call roll_few" in verdict) == few, verdict
+    assert told["allowed"] == few  # the gateway tells the same
 
 
 def test_it_is_called_and_audited_and_a_rule_hides_it_from_the_next_call(daemon: DaemonProcess) -> None:
