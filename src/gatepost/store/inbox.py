@@ -166,7 +166,7 @@ class ProjectionLimits(Struct, frozen=True):
 
 class ToProject(Struct, frozen=True):
     pairs: list[tuple[InboxEntry, Message]]  # by seq
-    rule_state: str  # the state that rules are in, among them the names that the group may send to
+    rules_version: str  # the state that rules are in, among them the names that the group may send to
 
 
 _CONTEXT = (

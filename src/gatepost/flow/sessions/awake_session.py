@@ -360,9 +360,9 @@ class AwakeSession:
             most_chars=LARGEST_CONTEXT,
         )
         found = await store.read(inbox.list_to_project, self.session.id, limits)
-        if found.rule_state != self._rule_state or not found.rule_state:
+        if found.rules_version != self._rule_state or not found.rules_version:
             self._destinations = await store.read(destinations.list_for_group, self.session.folder)
-            self._rule_state = found.rule_state
+            self._rule_state = found.rules_version
         return found.pairs, self._destinations
 
     async def _off_loop(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
