@@ -108,8 +108,9 @@ def _tool(tool: Tool, *, tiers: bool = True) -> list[str]:
     properties: dict[str, Any] = tool.listed["inputSchema"]["properties"]
     if properties:
         required = tool.listed["inputSchema"].get("required", [])
+        named = tool.listed["inputSchema"].get("$defs", {})
         out += ["", "| parameter | type | meaning |", "|---|---|---|"]
-        out += [_parameter(name, facts, name in required) for name, facts in properties.items()]
+        out += [_parameter(name, _resolve(facts, named), name in required) for name, facts in properties.items()]
     return out
 
 
@@ -133,6 +134,11 @@ def _checks(tool: Tool) -> list[str]:
     if tool.spends:
         found.append("costs money: refused when the budget is spent")
     return found
+
+
+def _resolve(facts: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
+    """With what a reference stands for."""
+    return {**named.get(str(facts.get("$ref")).rpartition("/")[2], {}), **facts}
 
 
 def _parameter(name: str, facts: dict[str, Any], required: bool) -> str:
@@ -247,7 +253,7 @@ def operations() -> str:
             marks = [mark for mark in ("scope", "secret") if getattr(field.spec, mark)]
             shown = [f"For example: {', '.join(f'`{each}`' for each in field.examples)}."] if field.examples else []
             meaning = " ".join([_escape(field.description), *shown, *(f"*{mark}*" for mark in marks)])
-            facts = {**given[field.name], "description": meaning}
+            facts = {**_resolve(given[field.name], schemas), "description": meaning}
             out.append(_parameter(field.name, facts, field.required))
         out += ["", f"Answer: {_answer(each.result, schemas)}."]
     return "\n".join(out) + "\n"

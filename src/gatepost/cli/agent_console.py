@@ -21,10 +21,14 @@ from gatepost.cli.timeline_renderer import TimelineRenderer, as_entry, render_wa
 from gatepost.core.errors import GatepostError, Invalid, Unavailable
 from gatepost.messages.text import clean
 from gatepost.serve.agents.questions import parse_questions
+from gatepost.serve.control.arguments.agents import PromptPolicy
 from gatepost.serve.control.client import ControlClient, ControlError
+from gatepost.store.permissions import PermissionKind
+from gatepost.store.sessions import SessionState
+from gatepost.store.timeline import TimelineKind
 
 FOLLOW_S = 25.0  # one request of a longer wait
-BUSY = ("initializing", "running", "interrupted")
+BUSY = (SessionState.INITIALIZING, SessionState.RUNNING, SessionState.INTERRUPTED)
 HELP = """\
 text              work for it, after what it does now
 /steer text       into what it does now, if its provider can take that
@@ -65,7 +69,7 @@ def parse_answer(verb: str, text: str, asked: dict[str, Any]) -> dict[str, Any]:
     told = {"id": asked["id"], "allow": verb != "deny"}
     if verb == "deny":
         return {**told, "message": text}
-    if asked["kind"] == "question" and verb == "allow":
+    if asked["kind"] == PermissionKind.QUESTION and verb == "allow":
         raise Invalid("/allow", "it asks a question: /answer text")
     if verb == "allow" and text:
         raise Invalid("/allow", "takes a number and no reason")
@@ -101,7 +105,7 @@ class AgentConsole:
         self._agent = first["agentId"]  # whatever it is called from now on
         self._status = first["status"]
         self._apply(first)
-        if self._status == "closed":
+        if self._status == SessionState.CLOSED:
             self._note(f"{self._agent} was ended for good, and takes no further work")
             return CLOSED
         if self._here and not self._json:
@@ -146,7 +150,7 @@ class AgentConsole:
         order = parse_command(line)
         match order.verb:
             case "":
-                self._prompt(order.text, "queue", line)
+                self._prompt(order.text, PromptPolicy.QUEUE, line)
             case "steer" | "interrupt":
                 self._prompt(order.text, order.verb, line)
             case "allow" | "deny" | "answer":
@@ -178,13 +182,13 @@ class AgentConsole:
                 self._typed.clear()  # better shown twice than not at all
             raise
         with self._lock:
-            questions = [each for each in self._asked.values() if each["kind"] == "question"]
-        if self._here and questions and policy == "queue":
+            questions = [each for each in self._asked.values() if each["kind"] == PermissionKind.QUESTION]
+        if self._here and questions and policy == PromptPolicy.QUEUE:
             self._note("that is work for later; it waits for an answer first: /answer text")
 
     def _asks_yes_or_no(self) -> bool:
         with self._lock:
-            return [each["kind"] == "question" for each in self._asked.values()] == [False]
+            return [each["kind"] == PermissionKind.QUESTION for each in self._asked.values()] == [False]
 
     def _answer(self, verb: str, text: str) -> None:
         number, said = parse_number(text)
@@ -254,7 +258,7 @@ class AgentConsole:
 
     def _show(self, entry: dict[str, Any]) -> None:
         text = entry["data"].get("text")
-        if entry["kind"] == "user_message" and text in self._typed:
+        if entry["kind"] == TimelineKind.USER_MESSAGE and text in self._typed:
             self._typed.remove(text)
         elif self._json:
             output.print_json_line(with_input(entry, self._asked))

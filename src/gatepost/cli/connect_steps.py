@@ -64,7 +64,7 @@ class ConnectKey:
 
     name: str
     value: str = field(repr=False)
-    origin: str
+    description: str
 
 
 class ProgressPrinter:
@@ -116,7 +116,7 @@ def connect(
     install_program(home, chosen, tell, allowed=not no_install)
     base = _base(home, chosen, folder, base_url)
     key = find_key(home, chosen, folder, base, from_stdin=key_stdin, ask=ask)
-    tell.step("key", key.origin)
+    tell.step("key", key.description)
     wish: dict[str, Any] = {"folder": folder, "provider": name, "model": model}
     wish |= {"base_url": base_url, "price": price, "vendor": vendor, "options": options}
     tell.step("trial", f"asking {name} for one word, on {_describe_model(home, model, price)} …")

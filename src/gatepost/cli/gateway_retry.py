@@ -8,6 +8,7 @@ from typing import Any
 from gatepost.cli import output
 from gatepost.core.errors import Unavailable
 from gatepost.serve.control.client import ControlClient, ControlError
+from gatepost.serve.control.error_kinds import ApiErrorKind
 
 RETRY_S = 0.5  # before a gateway that went away is asked again
 AWAY_S = 60.0  # how long one is waited for
@@ -20,7 +21,7 @@ def call_operation(control: ControlClient, name: str, args: dict[str, Any]) -> d
     try:
         told: dict[str, Any] = control.post(f"/v1/ops/{name}", args)["result"]
     except ControlError as error:
-        if error.kind == "unavailable" and name in LOOKING:
+        if error.kind == ApiErrorKind.UNAVAILABLE and name in LOOKING:
             raise Unavailable("the gateway", str(error)) from None
         raise
     return told

@@ -46,6 +46,7 @@ from gatepost.inside.providers.contract import (
 from gatepost.inside.system_prompt import system_prompt
 from gatepost.mailbox.inbound import InboundRow
 from gatepost.mailbox.outbound import now
+from gatepost.mailbox.runner_frames import TurnErrorClass
 
 TRIES = 4  # of one request
 PAUSE = 0.5  # seconds before the second one, doubled each time
@@ -167,7 +168,7 @@ class AgentLoop:
                 self._conversation.add(RejectedTurnEntry(batch.turn))
             yield TurnFailed(trouble.message, trouble.kind, trouble.retry_after)
         except OSError as error:
-            yield TurnFailed(f"the agent cannot reach its tools ({error.strerror or error})", "retryable")
+            yield TurnFailed(f"the agent cannot reach its tools ({error.strerror or error})", TurnErrorClass.RETRYABLE)
         finally:
             self._running = False
 
@@ -300,11 +301,11 @@ class AgentLoop:
             try:
                 return await self._once(body)
             except IncompleteResponse as cut:
-                trouble = ProviderError(str(cut), "retryable")
+                trouble = ProviderError(str(cut), TurnErrorClass.RETRYABLE)
             except ProviderError as error:
                 trouble = error
             pause = PAUSE * 2 ** (number - 1) if trouble.retry_after is None else trouble.retry_after
-            if trouble.kind != "retryable" or number == TRIES or pause > LONGEST_PAUSE:
+            if trouble.kind != TurnErrorClass.RETRYABLE or number == TRIES or pause > LONGEST_PAUSE:
                 raise trouble
             await asyncio.sleep(pause)
 

@@ -21,6 +21,7 @@ from gatepost.jsonrpc import messages
 from gatepost.jsonrpc.child import JsonRpcChild, spawn
 from gatepost.jsonrpc.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, JsonRpcFailure
 from gatepost.jsonrpc.messages import RequestId
+from gatepost.mailbox.runner_frames import TurnErrorClass
 
 __all__ = ["FAILED", "INVALID", "UNKNOWN_METHOD", "Json", "JsonRpcFailure", "JsonRpcProcess"]
 
@@ -75,7 +76,7 @@ class JsonRpcProcess(JsonRpcChild):
 
     def end(self, why: str) -> None:
         """Kill it at once. Whoever waits for it gets the reason."""
-        self.fail(ProviderError(why, "retryable"))
+        self.fail(ProviderError(why, TurnErrorClass.RETRYABLE))
 
     def fail(self, failure: Exception) -> None:
         super().fail(failure)
@@ -115,7 +116,7 @@ class JsonRpcProcess(JsonRpcChild):
             if len(self._garbage) == MOST_GARBAGE:
                 return self._trouble(f"says what is not understood, such as {self._garbage[-1][:LONGEST_WORDS]!r}")
         except ProviderError as trouble:  # of the handler
-            return ProviderError(trouble.message, "retryable")
+            return ProviderError(trouble.message, TurnErrorClass.RETRYABLE)
         return None
 
     def _handle_request(self, method: str, params: bytes, request: RequestId) -> ProviderError | None:
@@ -158,7 +159,7 @@ class JsonRpcProcess(JsonRpcChild):
         super().fail(self._trouble(f"ended by itself ({how}){self._last_words()}"))
 
     def _trouble(self, why: str) -> ProviderError:
-        return ProviderError(f"{self._name} {why}", "retryable")
+        return ProviderError(f"{self._name} {why}", TurnErrorClass.RETRYABLE)
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from gatepost.inside.providers.contract import Batch, PermissionRequest
+from gatepost.inside.providers.contract import Batch, ItemKind, PermissionRequest, RequestKind
 
 APPROVED = "The plan is approved. Carry it out now.\n\n{}"
 LONGEST = 19_000  # characters of a plan that is said again
@@ -46,13 +46,15 @@ class PlanApprovals:
         made = self._read()
         if made is None or not batch.continued or (made.conversation, made.turn) != (conversation, batch.turn):
             return ""
-        return made.text if all(item.kind == "system" for item in batch.items) else ""
+        return made.text if all(item.kind == ItemKind.SYSTEM for item in batch.items) else ""
 
     def ask(self, conversation: str, turn: str, text: str) -> PermissionRequest:
         self._write(PlanRecord(conversation, turn, text))
         name = f"plan-{sha256(text.encode(errors='replace')).hexdigest()[:12]}"
         self._waiting = name, asyncio.Event()
-        return PermissionRequest(name, "plan", {"plan": text}, "plan", APPROVED.format(text[:LONGEST]), self._mode)
+        return PermissionRequest(
+            name, "plan", {"plan": text}, RequestKind.PLAN, APPROVED.format(text[:LONGEST]), self._mode
+        )
 
     def answer(self, request: str) -> bool:
         """Whether that was it. What the answer is does not matter here: the gateway starts what follows."""

@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from gatepost.mailbox.runner_frames import TurnErrorClass
+
 AUTH = frozenset({"authentication_error", "invalid_api_key", "invalid_authentication"})
 QUOTA = frozenset({"billing_error", "insufficient_quota", "budget_exceeded", "billing_hard_limit_reached"})
 AGAIN = frozenset({"rate_limit_error", "overloaded_error", "api_error", "timeout_error", "rate_limit_exceeded"})
@@ -16,10 +18,15 @@ LONGEST = 500  # characters of what the endpoint says about it
 
 
 class ProviderError(Exception):
-    """A turn cannot go on. `kind`: retryable, auth, quota, budget, fatal. `about_input`: what was asked is wrong."""
+    """A turn cannot go on. `about_input`: what was asked is wrong."""
 
     def __init__(
-        self, message: str, kind: str = "fatal", retry_after: float | None = None, *, about_input: bool = False
+        self,
+        message: str,
+        kind: TurnErrorClass = TurnErrorClass.FATAL,
+        retry_after: float | None = None,
+        *,
+        about_input: bool = False,
     ) -> None:
         super().__init__(message)
         self.message, self.kind, self.retry_after, self.about_input = message, kind, retry_after, about_input
@@ -41,14 +48,14 @@ def parse_provider_error(status: int, body: bytes, retry_after: float | None = N
     names = {str(error.type), str(error.code)}
     said = " ".join(error.message.split())[:LONGEST]
     if told := BUDGET.search(said):
-        return ProviderError(told[0], "budget")
+        return ProviderError(told[0], TurnErrorClass.BUDGET)
     if status == 402 or names & QUOTA or "credit balance is too low" in said:
-        return ProviderError(said or "the model's account has no quota left", "quota", retry_after)
+        return ProviderError(said or "the model's account has no quota left", TurnErrorClass.QUOTA, retry_after)
     if status == 401 or names & AUTH or REFUSED_KEY in said:
-        return ProviderError(said or "the model's account was not accepted", "auth")
+        return ProviderError(said or "the model's account was not accepted", TurnErrorClass.AUTH)
     if status in (408, 409, 425, 429) or status >= 500 or (status == 0 and (names & AGAIN or not error.type)):
         why = said or f"status {status}"
-        return ProviderError(f"the model cannot answer just now ({why})", "retryable", retry_after)
+        return ProviderError(f"the model cannot answer just now ({why})", TurnErrorClass.RETRYABLE, retry_after)
     if told := _OURS.search(said):
         return ProviderError(f"the gateway does not pass this on: {told[1]}")
     return ProviderError(

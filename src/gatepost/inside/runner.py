@@ -24,6 +24,7 @@ from gatepost.inside.wake_event import WakeEvent
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.inbound import InboundRow
 from gatepost.mailbox.outbound import OutboundDb
+from gatepost.mailbox.runner_frames import TurnErrorClass
 
 if TYPE_CHECKING:
     from gatepost.inside.transcribe import AttachmentTranscriber
@@ -255,7 +256,7 @@ class Runner:
         try:
             batch = await self._mail.read(claimed.rows)
             if len(batch) < len(claimed.rows):
-                await turn.submit(TurnFailed("the messages could not be read in the sandbox", "retryable"))
+                await turn.submit(TurnFailed("the messages could not be read in the sandbox", TurnErrorClass.RETRYABLE))
             else:
                 await turn.run(batch)
         finally:

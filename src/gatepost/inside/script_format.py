@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from gatepost.inside.providers.contract import Misconfigured
+from gatepost.inside.providers.contract import ItemKind, Misconfigured
+from gatepost.mailbox.runner_frames import TurnErrorClass
 
 
 class AskStep(msgspec.Struct, forbid_unknown_fields=True):
@@ -24,7 +25,7 @@ class AskStep(msgspec.Struct, forbid_unknown_fields=True):
 
 class ErrorStep(msgspec.Struct, forbid_unknown_fields=True):
     message: str = "the script says so"
-    kind: str = "fatal"
+    kind: TurnErrorClass = TurnErrorClass.FATAL
     retry_after: float | None = None
     times: int = -1  # negative: always
 
@@ -59,7 +60,7 @@ class ScriptStep(msgspec.Struct, forbid_unknown_fields=True):
 class ScriptTurn(msgspec.Struct, forbid_unknown_fields=True):
     do: list[ScriptStep]
     when: str = ""
-    kind: str = ""  # "": any but system
+    kind: ItemKind | None = None  # None: any but system
     once: bool = False
 
 
@@ -69,12 +70,12 @@ class Script(msgspec.Struct, forbid_unknown_fields=True):
     crash_on_start: int = 0
     crash_after: int = 0
 
-    def choose(self, kind: str, text: str, used: set[int]) -> tuple[int, ScriptTurn | None, dict[str, str]]:
+    def choose(self, kind: ItemKind, text: str, used: set[int]) -> tuple[int, ScriptTurn | None, dict[str, str]]:
         """The first turn that fits, its number, and the groups of its pattern as words; -1: none does."""
         for index, turn in enumerate(self.turns):
             if turn.once and index in used:
                 continue
-            if turn.kind != kind and (turn.kind or kind == "system"):
+            if turn.kind != kind and (turn.kind or kind == ItemKind.SYSTEM):
                 continue
             found = re.search(turn.when, text)
             if found is not None:
@@ -82,8 +83,8 @@ class Script(msgspec.Struct, forbid_unknown_fields=True):
                 return index, turn, groups
         return -1, None, {}
 
-    def default_for(self, kind: str) -> list[ScriptStep]:
-        return [] if kind == "system" else self.default
+    def default_for(self, kind: ItemKind) -> list[ScriptStep]:
+        return [] if kind == ItemKind.SYSTEM else self.default
 
 
 def read_script(inline: object, path: Path) -> Script:
@@ -101,7 +102,6 @@ def read_script(inline: object, path: Path) -> Script:
 class CompletedEffect(msgspec.Struct, rename="camel"):
     """Something that people already have."""
 
-    op: str = ""
     text: str = ""
     seq: int | None = None
     in_reply_to: int | None = None

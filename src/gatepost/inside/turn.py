@@ -20,7 +20,7 @@ from gatepost.inside import output_parser, prompt, timeline_events
 from gatepost.inside.gateway_socket import GatewaySocket
 from gatepost.inside.inbox_reader import InboxReader
 from gatepost.inside.providers import contract
-from gatepost.inside.providers.contract import Batch, Item, Provider
+from gatepost.inside.providers.contract import Batch, Item, ItemKind, Provider
 from gatepost.inside.wake_event import WakeEvent
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.inbound import InboundRow
@@ -143,7 +143,7 @@ class RunnerTurn:
     async def warn(self, seconds: float) -> None:
         """There is little time left: a word to an agent that can take one. It gets no query of its own."""
         text = prompt.render_time_left(seconds)
-        item = Item(row=0, seq=0, kind="system", sender="", text=text, content={"event": "time"})
+        item = Item(row=0, seq=0, kind=ItemKind.SYSTEM, sender="", text=text, content={"event": "time"})
         async with self._handing:
             if self._open and self._takes_pushes:
                 with suppress(NotImplementedError):  # it takes none any more
@@ -436,7 +436,7 @@ class RunnerTurn:
             f"Not delivered: {names} is no destination of yours. You may send to: {known}. Text outside of a message"
             " block goes to the room of this turn."
         )
-        item = Item(row=0, seq=0, kind="system", sender="", text=text, content={"event": "undelivered"})
+        item = Item(row=0, seq=0, kind=ItemKind.SYSTEM, sender="", text=text, content={"event": "undelivered"})
         return ProviderInput(Batch(turn=self.id, prompt=prompt.render_note("undelivered", text), items=(item,)))
 
 

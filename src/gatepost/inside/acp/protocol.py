@@ -15,6 +15,7 @@ from gatepost.inside.jsonrpc_process import Json, JsonRpcFailure
 from gatepost.inside.mcp_json import McpServerConfig
 from gatepost.inside.media import MIMES, MediaKind
 from gatepost.inside.provider_errors import BUDGET, LONGEST, ProviderError
+from gatepost.mailbox.runner_frames import TurnErrorClass
 
 VERSION = 1
 AUTH_REQUIRED = -32000
@@ -332,9 +333,9 @@ def make_provider_error(name: str, error: JsonRpcFailure) -> ProviderError:
     words = f"{error.message} {details} {msgspec.json.encode(error.data).decode()}"
     text = f"{name} could not go on: {' '.join(f'{error.message} {details}'.split())[:LONGEST]}"
     if told := BUDGET.search(words):
-        return ProviderError(told[0], "budget")
+        return ProviderError(told[0], TurnErrorClass.BUDGET)
     if _QUOTA.search(words):
-        return ProviderError(text, "quota")
+        return ProviderError(text, TurnErrorClass.QUOTA)
     if _AUTH.search(words):
-        return ProviderError(text, "auth")
-    return ProviderError(text, "retryable" if _AGAIN.search(words) else "fatal")
+        return ProviderError(text, TurnErrorClass.AUTH)
+    return ProviderError(text, TurnErrorClass.RETRYABLE if _AGAIN.search(words) else TurnErrorClass.FATAL)

@@ -36,6 +36,7 @@ from gatepost.inside.providers.contract import (
     Mode,
     PermissionRequest,
     ProviderContext,
+    RequestKind,
     Text,
     ToolResult,
     ToolUse,
@@ -43,6 +44,7 @@ from gatepost.inside.providers.contract import (
 )
 from gatepost.inside.sent_prompts import SentPrompt, SentPromptLog
 from gatepost.inside.system_prompt import system_prompt
+from gatepost.mailbox.runner_frames import TurnErrorClass
 
 SDK = "claude_agent_sdk"
 MISSING = (
@@ -84,7 +86,7 @@ class ClaudeClient:
 
     def fail(self, why: str) -> None:
         self.is_alive = False
-        self._receive(ProviderError(f"Claude Code ended: {why}"[:LONGEST_ERROR], "retryable"))
+        self._receive(ProviderError(f"Claude Code ended: {why}"[:LONGEST_ERROR], TurnErrorClass.RETRYABLE))
 
     async def _read(self) -> None:
         try:
@@ -143,7 +145,7 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
                 warnings.simplefilter("ignore")  # that nobody is asked in some modes is what they are for
                 await client.connect()
         except self._sdk.ClaudeSDKError as error:
-            raise ProviderError(f"Claude Code does not start: {error}", "retryable") from None
+            raise ProviderError(f"Claude Code does not start: {error}", TurnErrorClass.RETRYABLE) from None
         self._client = ClaudeClient(client, self._deliver)
 
     async def _tools(self) -> bytes:
@@ -219,7 +221,7 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
         if tool.startswith(f"mcp__{OURS}__"):  # no other server has a name that begins with ours; it asks if it plans
             return self._sdk.PermissionResultAllow(updated_input=input)
         after = AFTER_PLAN if tool == EXIT_PLAN and self._mode == PLAN else ""
-        kind = "plan" if tool == EXIT_PLAN else "tool"
+        kind = RequestKind.PLAN if tool == EXIT_PLAN else RequestKind.TOOL
         key = str(context.tool_use_id or uuid4().hex)
         verdict = await self._ask(PermissionRequest(key, tool, input, kind, next_mode=after))
         if verdict is None:
@@ -262,7 +264,7 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
     def _fill_plan(self, asked: PermissionRequest) -> PermissionRequest:
         """Claude Code tells a plan's text only if it lies in the file that it plans in. Otherwise it is what the model
         wrote into its call, or said last before."""
-        if asked.kind != "plan" or asked.input.get("plan"):
+        if asked.kind != RequestKind.PLAN or asked.input.get("plan"):
             return asked
         key, written = self._written_plan
         text = (written if key == asked.id else "").strip() or self._last_text.strip()
@@ -300,7 +302,8 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
         status = message.api_error_status or _STATUS.get(fault)
         if status:
             return parse_provider_error(status, reason.encode())
-        kind = "retryable" if message.subtype == "success" else "fatal"  # the endpoint could not be reached
+        # "success" with an error: the endpoint could not be reached.
+        kind = TurnErrorClass.RETRYABLE if message.subtype == "success" else TurnErrorClass.FATAL
         return ProviderError(f"Claude Code could not go on: {reason}"[:LONGEST_ERROR], kind)
 
 

@@ -4,10 +4,11 @@ One provider object serves one session for as long as its sandbox is awake. The 
 reads events until `result` or `error`; `push` gives it a follow-up meanwhile. A provider's own modes and permissions
 are courtesy: the walls are the sandbox and the gate.
 
-Imports the standard library and msgspec only, like everything that runs inside.
+Imports the standard library, msgspec and the frames, like everything that runs inside.
 """
 
 from collections.abc import AsyncIterator, Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +17,26 @@ from msgspec import Struct, field
 from gatepost.inside.provider_spec import Mode as Mode
 from gatepost.inside.provider_spec import ProviderSpec, make_spec
 from gatepost.inside.sandbox_needs import Need as Need
+from gatepost.mailbox.runner_frames import TurnErrorClass
+
+
+class ItemKind(StrEnum):
+    """What a message is to the agent, in the order of a prompt."""
+
+    CHAT = "chat"
+    TASK = "task"
+    WEBHOOK = "webhook"
+    SYSTEM = "system"
+
+
+class RequestKind(StrEnum):
+    """What a provider asks for. The host has the same set for its rows (`PermissionKind`)."""
+
+    TOOL = "tool"
+    PLAN = "plan"
+    QUESTION = "question"
+    MODE = "mode"
+    OTHER = "other"
 
 
 class Item(Struct, frozen=True, kw_only=True):
@@ -23,7 +44,7 @@ class Item(Struct, frozen=True, kw_only=True):
 
     row: int
     seq: int
-    kind: str  # chat | task | webhook | system
+    kind: ItemKind
     sender: str
     text: str
     content: dict[str, Any] = field(default_factory=dict)
@@ -83,7 +104,7 @@ class PermissionRequest(Struct, frozen=True):
     id: str
     tool: str
     input: dict[str, Any]
-    kind: str = "tool"  # tool | plan | question | mode | other; a plan's text is `plan` in its input
+    kind: RequestKind = RequestKind.TOOL  # a plan's text is `plan` in its input
     follow_up: str = ""
     next_mode: str = ""
 
@@ -111,10 +132,10 @@ class TurnResult(Struct, frozen=True):
 
 
 class TurnFailed(Struct, frozen=True):
-    """The turn ended badly. `kind`: retryable, auth, quota, budget, fatal."""
+    """The turn ended badly."""
 
     message: str
-    kind: str = "fatal"
+    kind: TurnErrorClass = TurnErrorClass.FATAL
     retry_after: float | None = None
 
 

@@ -15,6 +15,7 @@ from gatepost.inside.providers.contract import (
     Batch,
     Event,
     Item,
+    ItemKind,
     ProviderContext,
     Text,
     ToolResult,
@@ -157,10 +158,10 @@ class Demo:
         answered = {
             entry.get("inReplyTo")
             for item in batch.items
-            if item.kind == "system" and item.content.get("event") == "continued"
+            if item.kind == ItemKind.SYSTEM and item.content.get("event") == "continued"
             for entry in item.content.get("done") or []
         }
-        self._queue.extend(item for item in batch.items if item.kind != "system" and item.seq not in answered)
+        self._queue.extend(item for item in batch.items if item.kind != ItemKind.SYSTEM and item.seq not in answered)
 
     async def _respond(self, item: Item) -> str:
         files, text = files_of(item), item.text.strip()

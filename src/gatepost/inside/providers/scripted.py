@@ -21,9 +21,11 @@ from gatepost.inside.providers.contract import (
     ConversationStarted,
     Event,
     Item,
+    ItemKind,
     PermissionRequest,
     ProviderContext,
     Question,
+    RequestKind,
     StatusLine,
     Text,
     ToolResult,
@@ -41,7 +43,7 @@ class ScriptedMessage(msgspec.Struct, tag="Took"):
 
     turn: str
     seq: int
-    kind: str
+    kind: ItemKind
     sender: str
     text: str
 
@@ -276,7 +278,9 @@ class Scripted:
             yield Question(key, _fill(step.ask.question, words), tuple(step.ask.options))
         elif step.ask.plan:
             about, follow_up = {"plan": _fill(step.ask.plan, words)}, _fill(step.ask.follow_up, words)
-            yield PermissionRequest(key, step.ask.permission or "plan", about, "plan", follow_up, step.ask.next_mode)
+            yield PermissionRequest(
+                key, step.ask.permission or "plan", about, RequestKind.PLAN, follow_up, step.ask.next_mode
+            )
         else:
             yield PermissionRequest(key, step.ask.permission, step.ask.input)
         stopping = asyncio.create_task(self._stop.wait())
@@ -336,7 +340,7 @@ def _render_answer(verdict: str, given: dict[str, Any]) -> str:
 
 
 def _is_continuation(item: Item) -> bool:
-    return item.kind == "system" and item.content.get("event") == "continued"
+    return item.kind == ItemKind.SYSTEM and item.content.get("event") == "continued"
 
 
 def _fill(text: str, words: dict[str, str]) -> str:

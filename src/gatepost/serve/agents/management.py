@@ -17,7 +17,9 @@ from gatepost.serve.agents.providers import ModelInfo, ProviderInfo
 from gatepost.serve.agents.service import AgentService
 from gatepost.serve.agents.views import AgentSnapshot, PendingRequest, WaitOutcome
 from gatepost.serve.agents.worktrees import add_worktree_tools
-from gatepost.serve.control.arguments.agents import AgentSpec
+from gatepost.serve.control.arguments.agents import AgentSpec, PromptPolicy
+from gatepost.store.sessions import SessionState
+from gatepost.store.worktrees import SetupState
 from gatepost.tools.contract import Body, Tool, ToolCall, tool
 
 NAME = "gatepost-agent-management"
@@ -26,17 +28,16 @@ OPERATOR = "operator"
 AgentId = Annotated[str, Meta(description="The agent's id, an unambiguous beginning of it, or its title.")]
 Text = Annotated[Body, Meta(description="What the agent is to do.")]
 Labels = Annotated[dict[str, str] | None, Meta(description="Names and values of your own, to find it by.")]
-Policy = Literal["queue", "steer", "interrupt"]
 
 
 class CreateAgentResult(Struct, frozen=True, rename="camel", kw_only=True):
     agent_id: str
     type: str
-    status: str
+    status: SessionState
     folder: str
     cwd: str
     worktree: str | None
-    setup_state: str | None
+    setup_state: SetupState | None
     notes: list[str]
     current_mode_id: str
     available_modes: list[Mode]
@@ -47,14 +48,14 @@ class CreateAgentResult(Struct, frozen=True, rename="camel", kw_only=True):
 
 class PromptAgentResult(Struct, frozen=True, rename="camel", kw_only=True):
     success: bool
-    status: str
+    status: SessionState
     last_message: str | None = None
     last_error: str | None = None
     permission: PendingRequest | None = None
 
 
 class AgentStatusResult(Struct, frozen=True):
-    status: str
+    status: SessionState
     snapshot: AgentSnapshot
 
 
@@ -80,7 +81,7 @@ class AgentActivityResult(Struct, frozen=True, rename="camel", kw_only=True):
 
 class AgentPendingRequest(Struct, frozen=True, rename="camel", kw_only=True):
     agent_id: str
-    status: str
+    status: SessionState
     request: PendingRequest
 
 
@@ -266,8 +267,8 @@ def _add_prompt_tools(service: AgentService, made: Registry[Tool]) -> None:
         prompt: Text,
         sessionMode: Annotated[str | None, Meta(description="Change when it asks, first.")] = None,
         policy: Annotated[
-            Policy, Meta(description="queue: after what runs; steer: into it; interrupt: in its place.")
-        ] = "queue",
+            PromptPolicy, Meta(description="queue: after what runs; steer: into it; interrupt: in its place.")
+        ] = PromptPolicy.QUEUE,
         notifyOnFinish: Annotated[bool, Meta(description="Tell its parent once, when it has finished.")] = False,
         background: Annotated[bool, Meta(description="Return at once; else wait for its end.")] = False,
     ) -> PromptAgentResult:

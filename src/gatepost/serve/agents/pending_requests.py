@@ -7,6 +7,7 @@ from gatepost.serve.agents.views import PendingRequest, ViewContext, make_pendin
 from gatepost.store import permissions, sessions
 from gatepost.store.permissions import Permission
 from gatepost.store.port import Db
+from gatepost.store.sessions import SessionState
 
 SHORTEST = 4  # beginning of an id
 
@@ -18,7 +19,7 @@ class RequestingAgent(Struct, frozen=True, rename="camel", kw_only=True):
     title: str
     type: str
     folder: str
-    status: str
+    status: SessionState
 
 
 def list_pending(db: Db, eyes: ViewContext) -> list[tuple[RequestingAgent, PendingRequest]]:

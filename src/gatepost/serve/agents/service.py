@@ -32,7 +32,6 @@ from gatepost.serve.agents.modes import check_mode
 from gatepost.serve.agents.pending_requests import RequestingAgent
 from gatepost.serve.agents.plan_approval import apply_approved_plan
 from gatepost.serve.agents.providers import ModelInfo, ProviderInfo
-from gatepost.serve.agents.questions import KIND as QUESTION
 from gatepost.serve.agents.timeline import MOST_READ, limit_entries, merge_entries, render_entries
 from gatepost.serve.agents.views import (
     AgentSnapshot,
@@ -42,7 +41,7 @@ from gatepost.serve.agents.views import (
     WaitOutcome,
     make_pending_request,
 )
-from gatepost.serve.control.arguments.agents import AgentSpec
+from gatepost.serve.control.arguments.agents import AgentSpec, PromptPolicy
 from gatepost.store import (
     agents,
     audit,
@@ -57,9 +56,9 @@ from gatepost.store import (
 )
 from gatepost.store.agents import NewAgent
 from gatepost.store.origins import OriginChain
-from gatepost.store.permissions import Permission, PermissionState
+from gatepost.store.permissions import Permission, PermissionKind, PermissionState
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session
+from gatepost.store.sessions import Session, SessionState
 from gatepost.store.timeline import TimelineKind
 from gatepost.store.worktrees import SetupState, Worktree
 from gatepost.tools.contract import CHAIN_DEPTH
@@ -72,8 +71,7 @@ WAIT_S = setting(
     "agents.wait_s", 45.0, help="How long a call waits for an agent at most; clients give up on calls after a minute."
 )
 LOOK_S, SOON_S = 2.0, 0.05  # behind the bell
-BUSY = ("initializing", "running")
-POLICIES = {"queue": inbox.InboxMode.NEXT, "steer": inbox.InboxMode.TRIGGER, "interrupt": inbox.InboxMode.NEXT}
+UNFINISHED = (SessionState.INITIALIZING, SessionState.RUNNING, SessionState.INTERRUPTED)
 STILL = "The agent is still running; this is no failure. Wait again to go on waiting. What it did last:\n\n{}"
 
 
@@ -180,11 +178,16 @@ class AgentService:
         return await self._parts.store.write(make)
 
     async def prompt(
-        self, agent_id: str, text: str, by: str, *, policy: str = "queue", mode: str = "", notify: bool = False
+        self,
+        agent_id: str,
+        text: str,
+        by: str,
+        *,
+        policy: PromptPolicy = PromptPolicy.QUEUE,
+        mode: str = "",
+        notify: bool = False,
     ) -> None:
         """More work. queue: after what runs; steer: into what runs, if the provider can take it; interrupt: instead."""
-        if policy not in POLICIES:
-            raise Invalid("policy", f"{policy!r}; there are: {', '.join(POLICIES)}")
         said, session = check_prompt(text), await self.find(agent_id)
         if session.closed_at is not None:
             raise Invalid("agentId", f"{agent_id} was ended for good; create another agent")
@@ -192,14 +195,15 @@ class AgentService:
             await self.set_mode(session.id, mode, by)
         self._set_replacing(session.id, True)
         try:
-            if policy == "interrupt":
+            if policy == PromptPolicy.INTERRUPT:
                 await self._parts.store.write(agents.suspend_notify, session.id)
                 await self._flow.stop(session.id, by)
             now = self._parts.clock.now()
+            order = inbox.InboxMode.TRIGGER if policy == PromptPolicy.STEER else inbox.InboxMode.NEXT
 
             def add(db: Db) -> None:
                 self.worktrees.must_be_open(db, session.cwd, session.folder)
-                agents.add_prompt(db, session, said, by, _name(by), POLICIES[policy], now)
+                agents.add_prompt(db, session, said, by, _name(by), order, now)
                 if notify:
                     agents.set_notify(db, session.id, True)
 
@@ -330,7 +334,7 @@ class AgentService:
             while True:
                 now = await self._see(views.read_outcome, session.id, self._eyes)
                 left = (until - clock.monotonic()) / 1_000_000
-                if now.permission is not None or now.status not in (*BUSY, "interrupted"):
+                if now.permission is not None or now.status not in UNFINISHED:
                     return now
                 if left <= 0 or self._stopping.is_set():
                     _, _, text = await self.activity(session.id, 5)
@@ -384,9 +388,9 @@ class AgentService:
         session = await self.find(agent_id) if agent_id else None
         if wish is None or (session is not None and wish.session_id != session.id):
             raise NotFound("permission request", request_id[:80], "`gatepost permit ls` shows those that wait")
-        if allow and wish.kind == QUESTION and not isinstance((updated or {}).get("answers"), dict):
+        if allow and wish.kind == PermissionKind.QUESTION and not isinstance((updated or {}).get("answers"), dict):
             raise Invalid("updatedInput", 'a question is answered by {"answers": {"the question": "your answer"}}')
-        if allow and updated and wish.cut and wish.kind != QUESTION:
+        if allow and updated and wish.cut and wish.kind != PermissionKind.QUESTION:
             if dict(updated) != wish.input:
                 raise Invalid(
                     "updatedInput", f"of {request_id} only an excerpt is shown; allow it as it is, or deny it"

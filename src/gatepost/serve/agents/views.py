@@ -13,13 +13,21 @@ from gatepost.flow.sessions.start_folder import parse_worktree_path
 from gatepost.inside.provider_spec import Mode
 from gatepost.serve.agents.modes import modes_of
 from gatepost.store import agents, permissions, sessions, timeline, turns, worktrees
-from gatepost.store.permissions import Permission
+from gatepost.store.permissions import Permission, PermissionKind
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session, SessionState
 from gatepost.store.turns import TurnState
+from gatepost.store.worktrees import SetupState
 
 # The order of a list: who needs somebody first, then who works.
-ORDER = ("running", "initializing", "interrupted", "idle", "error", "closed")
+ORDER = (
+    SessionState.RUNNING,
+    SessionState.INITIALIZING,
+    SessionState.INTERRUPTED,
+    SessionState.IDLE,
+    SessionState.ERROR,
+    SessionState.CLOSED,
+)
 
 
 class ViewContext(Struct, frozen=True):
@@ -34,7 +42,7 @@ class PendingRequest(Struct, frozen=True, rename="camel", kw_only=True):
     """What an agent's provider asks before it acts."""
 
     id: str
-    kind: str
+    kind: PermissionKind
     name: str
     input: dict[str, Any]
     asked_at: str
@@ -52,8 +60,8 @@ class AgentSnapshot(Struct, frozen=True, rename="camel", kw_only=True):
     title: str
     cwd: str  # on the host; '': its group's folder
     worktree: str | None  # the managed one that it works in
-    setup_state: str | None  # of that worktree: none | untrusted | trusted (and to be run) | done | failed
-    status: str  # initializing | idle | running | error | interrupted | closed
+    setup_state: SetupState | None  # of that worktree
+    status: SessionState
     model: str
     current_mode_id: str
     available_modes: list[Mode]
@@ -73,7 +81,7 @@ class WaitOutcome(Struct, frozen=True, rename="camel", kw_only=True):
 
     agent_id: str
     title: str
-    status: str
+    status: SessionState
     last_message: str | None
     last_error: str | None = None  # why its turn failed
     permission: PendingRequest | None = None
@@ -84,7 +92,7 @@ class AgentUpdate(Struct, frozen=True, kw_only=True):
     """What somebody who looks on has not seen yet, and how the agent stands."""
 
     agent: Session
-    status: str
+    status: SessionState
     mode: str
     entries: list[timeline.TimelineEntry]
     permissions: list[PendingRequest]
@@ -123,21 +131,22 @@ def list_snapshots(db: Db, archived: bool, eyes: ViewContext) -> list[AgentSnaps
     return sorted(found, key=lambda each: -1 if each.pending_permissions else ORDER.index(each.status))
 
 
-def _read_error(db: Db, session_id: str, status: str) -> str | None:
-    return agents.get_last_error(db, session_id) or None if status == "error" else None
+def _read_error(db: Db, session_id: str, status: SessionState) -> str | None:
+    return agents.get_last_error(db, session_id) or None if status == SessionState.ERROR else None
 
 
-def read_state(db: Db, session: Session, eyes: ViewContext) -> str:
+def read_state(db: Db, session: Session, eyes: ViewContext) -> SessionState:
     if session.closed_at is not None:
-        return "closed"
+        return SessionState.CLOSED
     turn, waiting = turns.find_open(db, session.id), agents.count_waiting(db, session.id)
     if turn is not None:
-        return "interrupted" if turn.state == TurnState.INTERRUPTED else "running"
+        return SessionState.INTERRUPTED if turn.state == TurnState.INTERRUPTED else SessionState.RUNNING
     if session.id in eyes.replacing:
-        return "running"
+        return SessionState.RUNNING
     if waiting:
-        return "running" if turns.list_for_session(db, session.id, 2**62, 1) else "initializing"
-    return "error" if session.state == SessionState.ERROR else "idle"
+        begun = turns.list_for_session(db, session.id, 2**62, 1)
+        return SessionState.RUNNING if begun else SessionState.INITIALIZING
+    return SessionState.ERROR if session.state == SessionState.ERROR else SessionState.IDLE
 
 
 def read_update(db: Db, session_id: str, after: int | None, limit: int, eyes: ViewContext) -> AgentUpdate:

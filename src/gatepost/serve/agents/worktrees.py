@@ -16,7 +16,7 @@ from gatepost.serve.agents.agent_spec import check_path
 from gatepost.serve.agents.derived_tools import with_fields_of
 from gatepost.serve.agents.service import FOLDER, AgentService
 from gatepost.serve.control.arguments.worktrees import CreateWorktreeArgs
-from gatepost.store.worktrees import Worktree
+from gatepost.store.worktrees import SetupState, Worktree, WorktreeState
 from gatepost.tools.contract import Tool, ToolCall, tool
 
 OPERATOR = "operator"
@@ -32,10 +32,10 @@ class WorktreeView(Struct, frozen=True, rename="camel", kw_only=True):
     branch_name: str
     base: str
     base_commit: str
-    state: str
+    state: WorktreeState
     setup: list[str]
     teardown: list[str]
-    setup_state: str  # none | unreadable | untrusted | trusted | done | failed
+    setup_state: SetupState
     setup_output: str
     bundle: str | None  # what was saved of it, for `git fetch`
     created_at: str

@@ -37,18 +37,19 @@ from gatepost.core.registry import Registry
 from gatepost.serve import room_events
 from gatepost.serve.control import terminal_chat
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
+from gatepost.serve.control.error_kinds import ApiErrorKind
 from gatepost.serve.control.openapi import make_openapi
 
 LARGEST_NUMBER = 2**53
 LARGEST_BODY = 4 * 1024 * 1024  # bytes of one request
-KINDS: tuple[tuple[type[GatepostError], str, int], ...] = (
-    (Invalid, "invalid", 400),
-    (Refused, "refused", 403),
-    (NotFound, "not_found", 404),
-    (Unsupported, "unsupported", 422),
-    (Unavailable, "unavailable", 503),
-    (SetupError, "setup", 409),
-    (GatepostError, "error", 400),
+KINDS: tuple[tuple[type[GatepostError], ApiErrorKind, int], ...] = (
+    (Invalid, ApiErrorKind.INVALID, 400),
+    (Refused, ApiErrorKind.REFUSED, 403),
+    (NotFound, ApiErrorKind.NOT_FOUND, 404),
+    (Unsupported, ApiErrorKind.UNSUPPORTED, 422),
+    (Unavailable, ApiErrorKind.UNAVAILABLE, 503),
+    (SetupError, ApiErrorKind.SETUP, 409),
+    (GatepostError, ApiErrorKind.ERROR, 400),
 )
 
 
@@ -233,20 +234,22 @@ def _result_response(result: Any) -> Response:
     return _json({"ok": True, "result": result})
 
 
-def _error_response(kind: str, text: str, status: int) -> Response:
+def _error_response(kind: ApiErrorKind, text: str, status: int) -> Response:
     return _json({"ok": False, "error": {"kind": kind, "text": text}}, status)
 
 
 async def render_error(request: Request, error: Exception) -> Response:
     if isinstance(error, BodyTooLarge):
-        return _error_response("too_large", str(error), 413)
+        return _error_response(ApiErrorKind.TOO_LARGE, str(error), 413)
     kind, status = next((kind, status) for cls, kind, status in KINDS if isinstance(error, cls))
     return _error_response(kind, str(error), status)
 
 
 async def render_not_found(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 404
-    return _error_response("not_found", f"the control API has no {request.method} {request.url.path}", status)
+    return _error_response(
+        ApiErrorKind.NOT_FOUND, f"the control API has no {request.method} {request.url.path}", status
+    )
 
 
 async def render_number_too_large(request: Request, error: Exception) -> Response:
@@ -255,4 +258,4 @@ async def render_number_too_large(request: Request, error: Exception) -> Respons
 
 
 async def render_internal_error(request: Request, error: Exception) -> Response:
-    return _error_response("internal", "something went wrong inside; `gatepost logs` has it", 500)
+    return _error_response(ApiErrorKind.INTERNAL, "something went wrong inside; `gatepost logs` has it", 500)

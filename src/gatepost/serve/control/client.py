@@ -13,7 +13,7 @@ TIMEOUT_S = 75.0  # longer than the longest wait of the API
 
 
 class ControlError(GatepostError):
-    """The gateway said no, in its own words. `kind` is the kind of error that it was there."""
+    """The gateway said no, in its own words. `kind`: an ApiErrorKind, or a word of another version."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)

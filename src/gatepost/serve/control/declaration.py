@@ -5,6 +5,7 @@ A declaration is a struct of arguments in `arguments/<subject>.py`; the function
 """
 
 from collections.abc import Callable
+from enum import StrEnum
 from functools import lru_cache, partial
 from inspect import cleandoc
 from types import UnionType
@@ -119,6 +120,8 @@ class ArgumentField(Struct, frozen=True):
 
     @property
     def choices(self) -> tuple[str, ...]:
+        if isinstance(self.kind, type) and issubclass(self.kind, StrEnum):
+            return tuple(each.value for each in self.kind)
         return get_args(self.kind) if get_origin(self.kind) is Literal else self.spec.choices
 
     @property
@@ -139,6 +142,7 @@ def _read_field(field: structs.FieldInfo) -> ArgumentField:
     if isinstance(kind, UnionType):
         kind = next(each for each in get_args(kind) if each is not type(None))
     default = field.default_factory() if field.default_factory is not NODEFAULT else field.default
+    default = default.value if isinstance(default, StrEnum) else default
     return ArgumentField(
         field.name, kind, field.required, None if field.required else default, meta.description or "", spec
     )

@@ -6,9 +6,9 @@ import msgspec
 
 from gatepost.core.registry import Registry
 from gatepost.serve.control.contract import LEFT_OUT, Operation, is_time
+from gatepost.serve.control.error_kinds import ApiErrorKind
 
 Json = dict[str, Any]
-KINDS = ("error", "internal", "invalid", "not_found", "refused", "setup", "too_large", "unavailable", "unsupported")
 _REFERENCE = "#/components/schemas/{name}"
 _ERROR: Json = {
     "type": "object",
@@ -16,7 +16,10 @@ _ERROR: Json = {
         "ok": {"const": False},
         "error": {
             "type": "object",
-            "properties": {"kind": {"type": "string", "enum": list(KINDS)}, "text": {"type": "string"}},
+            "properties": {
+                "kind": {"type": "string", "enum": [each.value for each in ApiErrorKind]},
+                "text": {"type": "string"},
+            },
             "required": ["kind", "text"],
         },
     },

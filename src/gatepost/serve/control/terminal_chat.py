@@ -79,7 +79,7 @@ def parse_sender(name: str, hub: LocalChannel) -> str:
 class ChatReply(Struct, frozen=True, kw_only=True):
     text: str
     seq: int
-    state: str
+    state: EffectState
 
 
 class ChatOutcome(Struct, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
 from gatepost.core.terminal_text import make_visible
 from gatepost.serve.auth_throttle import AuthThrottle
+from gatepost.serve.control.error_kinds import ApiErrorKind
 from gatepost.serve.web.browser_security import host_allowed, host_of
 
 LISTEN = setting(
@@ -38,6 +39,7 @@ HOSTS = setting("control.hosts", (), help="Further host names under which contro
 
 SHORTEST = 16  # signs of a token
 LONGEST_NAME = 200  # characters of somebody's name that are said back
+_KINDS = {400: ApiErrorKind.INVALID, 403: ApiErrorKind.REFUSED, 429: ApiErrorKind.UNAVAILABLE}
 OPEN = ("/v1/health", "/mcp/self")  # says nothing that a stranger could use; asks for a token of its own
 
 
@@ -143,7 +145,7 @@ def _bytes(text: str) -> bytes:
 
 def _error_response(status: int, text: str) -> Response:
     """Both the API's clients and MCP's find the reason in it."""
-    kind = {400: "invalid", 403: "refused", 429: "unavailable"}.get(status, "unauthorized")
+    kind = _KINDS.get(status, ApiErrorKind.UNAUTHORIZED)
     body = {
         "jsonrpc": "2.0",
         "id": None,

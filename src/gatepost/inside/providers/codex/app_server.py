@@ -16,6 +16,7 @@ from gatepost.inside.provider_errors import ProviderError
 from gatepost.jsonrpc import messages
 from gatepost.jsonrpc.child import JsonRpcChild, spawn
 from gatepost.jsonrpc.errors import METHOD_NOT_FOUND, JsonRpcFailure
+from gatepost.mailbox.runner_frames import TurnErrorClass
 
 LARGEST_LINE = 64 * 1024 * 1024  # a tool's result is one
 PATIENCE = 3.0  # seconds in which it may end by itself
@@ -41,7 +42,7 @@ class AppServerError(ProviderError):
     """It answered a request with an error, or not at all."""
 
     def __init__(self, why: str, what: str = "could not go on") -> None:
-        super().__init__(f"Codex {what}: {why}"[:LONGEST], "retryable")
+        super().__init__(f"Codex {what}: {why}"[:LONGEST], TurnErrorClass.RETRYABLE)
 
 
 NotificationHandler = Callable[[AppServerNotification | Exception], None]  # an error: it has ended

@@ -14,6 +14,7 @@ from gatepost.inside.mcp_json import OURS, McpServerConfig
 from gatepost.inside.provider_errors import ProviderError, parse_provider_error
 from gatepost.inside.providers.codex.app_server import AppServerRequest
 from gatepost.inside.providers.contract import Event, PermissionRequest, StatusLine, Text, ToolResult, ToolUse
+from gatepost.mailbox.runner_frames import TurnErrorClass
 
 TOOL_SECONDS = 3600  # how long one of the group's tools may take
 # What would reach for the vendor, or do what the gateway does. All are Codex's names.
@@ -218,7 +219,9 @@ def read_turn_error(turn: Json, stopped: bool) -> ProviderError | None:
     if code := _status(info):
         return parse_provider_error(code, _DRESSED.sub(r"\1", reason).encode())
     broke_off = isinstance(info, Mapping) or reason.startswith("stream disconnected")
-    return ProviderError(f"Codex could not go on: {reason}"[:500], "retryable" if broke_off else "fatal")
+    return ProviderError(
+        f"Codex could not go on: {reason}"[:500], TurnErrorClass.RETRYABLE if broke_off else TurnErrorClass.FATAL
+    )
 
 
 def _status(info: object) -> int:

@@ -18,6 +18,7 @@ from gatepost.inside.coding_agent import LONGEST_ERROR, LONGEST_RESULT, get_pati
 from gatepost.inside.mcp_json import OURS, McpServerConfig
 from gatepost.inside.provider_errors import ProviderError, parse_provider_error
 from gatepost.inside.providers.contract import Event, PermissionRequest, Text, ToolResult, ToolUse
+from gatepost.mailbox.runner_frames import TurnErrorClass
 
 TOOL_PATIENCE = 3_600_000  # milliseconds; some of the group's tools wait for people
 ASKING = "ask"  # an agent of our own: the usual one, which asks before it acts
@@ -233,11 +234,11 @@ def read_error(error: Mapping[str, Any]) -> ProviderError:
         case "MessageAbortedError":
             return ProviderError("interrupted")
         case "ProviderAuthError":
-            return ProviderError(reason, "auth")
+            return ProviderError(reason, TurnErrorClass.AUTH)
         case "APIError" if isinstance(status := data.get("statusCode"), int):
             return parse_provider_error(status, str(data.get("responseBody") or reason).encode())
         case "APIError":
-            return ProviderError(f"the model cannot answer just now ({reason})", "retryable")
+            return ProviderError(f"the model cannot answer just now ({reason})", TurnErrorClass.RETRYABLE)
     return ProviderError(f"opencode could not go on: {reason}")
 
 
@@ -250,4 +251,6 @@ def read_retry(status: Mapping[str, Any], most: int, patience: float, now: float
     if int(status.get("attempt") or 0) <= most and wait <= patience:
         return None
     reason = " ".join(str(status.get("message") or "it did not say why").split())[:LONGEST_ERROR]
-    return ProviderError(f"the model cannot answer just now ({reason})", "retryable", wait if wait > patience else None)
+    return ProviderError(
+        f"the model cannot answer just now ({reason})", TurnErrorClass.RETRYABLE, wait if wait > patience else None
+    )

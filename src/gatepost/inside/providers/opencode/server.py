@@ -21,6 +21,7 @@ import msgspec
 from gatepost.inside.forwarder import LOOPBACK
 from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers.opencode.protocol import OpencodeEvent
+from gatepost.mailbox.runner_frames import TurnErrorClass
 
 STARTING = 60.0  # seconds until it listens
 ANSWERING = 60.0  # seconds for one answer; none waits for a model
@@ -34,7 +35,7 @@ class OpencodeError(ProviderError):
     """It did not do what it was asked to do. `status` 0: it did not answer."""
 
     def __init__(self, why: str, status: int = 0) -> None:
-        super().__init__(f"opencode could not go on: {why}"[:LONGEST], "retryable")
+        super().__init__(f"opencode could not go on: {why}"[:LONGEST], TurnErrorClass.RETRYABLE)
         self.status = status
 
 
@@ -139,7 +140,7 @@ class OpencodeServer:
         finally:
             link.close()
             why = _last_words(self._log) or why or "it ended"
-            self._post(opened, ProviderError(f"opencode ended: {why}"[:LONGEST], "retryable"))
+            self._post(opened, ProviderError(f"opencode ended: {why}"[:LONGEST], TurnErrorClass.RETRYABLE))
 
     def _post(self, opened: asyncio.Future[None], event: OpencodeEvent | ProviderError) -> None:
         with suppress(RuntimeError):  # our own process ends

@@ -206,7 +206,7 @@ class GatewayExchange:
             await self._deliver_stream(response, message)
             return
         body = await response.read_all()
-        content = read_json(body) if response.kind == "application/json" else None
+        content = read_json(body) if response.media_type == "application/json" else None
         if not message.owed:
             if response.status >= 300:
                 log(f"{message.method or 'an answer'}: {_render_refusal(response.status, self._http.url)}")

@@ -111,7 +111,7 @@ class BridgeResponse:
         self, client: BridgeHttpClient, connection: BridgeConnection, status: int, headers: dict[str, str]
     ) -> None:
         self.status, self.headers = status, headers
-        self.kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        self.media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         self._client, self.connection = client, connection
         self._chunked = "chunked" in headers.get("transfer-encoding", "").lower()
         length = headers.get("content-length", "")
@@ -124,7 +124,7 @@ class BridgeResponse:
 
     @property
     def streams(self) -> bool:
-        return self.status == 200 and self.kind == "text/event-stream"
+        return self.status == 200 and self.media_type == "text/event-stream"
 
     async def read(self) -> bytes:
         """The next piece; nothing when the body is complete. BridgeFailure if it was cut."""

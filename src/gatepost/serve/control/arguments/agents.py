@@ -1,5 +1,6 @@
 """Agents: make one, give it work, wait for it, answer what it asks, end it."""
 
+from enum import StrEnum
 from typing import Annotated
 
 from msgspec import field
@@ -9,6 +10,12 @@ from gatepost.serve.control.declaration import OperationArgs, argument, declares
 READ, WRITE, PROMPT = "agents.read", "agents.write", "agents.prompt"
 LONGEST_WAIT_S = 50.0  # of one request; who wants to wait longer asks again
 AgentId = Annotated[str, argument("An id, the beginning of one, or a title.", "agent")]
+
+
+class PromptPolicy(StrEnum):
+    QUEUE = "queue"  # after what runs
+    STEER = "steer"  # into it
+    INTERRUPT = "interrupt"  # in its place
 
 
 @declares("agent.create", right=WRITE, offline=False)
@@ -79,10 +86,9 @@ class PromptAgentArgs(OperationArgs, frozen=True):
 
     id: AgentId
     text: Annotated[str, argument("What it is to do.", "prompt", secret=True)]
-    policy: Annotated[
-        str,
-        option("After what runs, into it, or in its place and of what waits.", choices=("queue", "steer", "interrupt")),
-    ] = "queue"
+    policy: Annotated[PromptPolicy, option("After what runs, into it, or in its place and of what waits.")] = (
+        PromptPolicy.QUEUE
+    )
     mode: Annotated[str, option("Change when it asks before it acts, first.", hidden=True)] = ""
 
 

@@ -1,8 +1,9 @@
 """Rooms: the chats, and who may speak in each."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.store.rooms import RoomPolicy
 
 
 @declares("room.list", right="rooms.read", reads=True)
@@ -19,5 +20,5 @@ class RoomPolicyArgs(OperationArgs, frozen=True):
     """
 
     address: Annotated[str, argument("The room.", examples=("spool:office",))]
-    policy: Annotated[Literal["strict", "request_approval", "public"], argument("Who may speak there.")]
+    policy: Annotated[RoomPolicy, argument("Who may speak there.")]
     instance: Annotated[str, option("The channel's instance (default: named like the platform).")] = ""

@@ -1,8 +1,9 @@
 """People: make one known, give a role, let into a group."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.store.users import UserRole
 
 READ, WRITE = "users.read", "users.write"
 UserId = Annotated[str, argument("The address of a sender.", "ID", examples=("telegram:user/9",))]
@@ -33,7 +34,7 @@ class GiveRoleArgs(OperationArgs, frozen=True):
     """Give somebody a role. Owners and admins speak in every room of those groups and give commands there."""
 
     id: UserId
-    role: Annotated[Literal["owner", "admin"], argument("The role.")]
+    role: Annotated[UserRole, argument("The role.")]
     folder: Annotated[str, option("For that group and all below it (default: everywhere).", scope=True)] = ""
 
 

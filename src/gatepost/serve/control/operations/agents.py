@@ -33,13 +33,13 @@ from gatepost.serve.control.arguments.agents import (
 )
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.serve.control.declaration import list_fields
-from gatepost.store.timeline import TimelineEntry
+from gatepost.store.sessions import SessionState
+from gatepost.store.timeline import TimelineEntry, TimelineKind
 
 MOST_ENTRIES = 1000
 # What the tools call a thing, as somebody writes it who types.
 WORDS = {
     **{each.spec.tool: f"--{each.spec.name or each.name}" for each in list_fields(AgentSpec)},
-    "policy": "--policy",
     "provider": "--provider",
     "mode": "--mode",
     "prompt": "PROMPT",
@@ -62,7 +62,7 @@ class LogEntry(Struct, frozen=True):
     seq: int
     at: int
     turn: str
-    kind: str
+    kind: TimelineKind
     data: dict[str, Any]
 
 
@@ -70,7 +70,7 @@ class AgentNews(Struct, frozen=True, kw_only=True, rename="camel"):
     agent_id: str
     title: str
     provider: str
-    status: str
+    status: SessionState
     current_mode_id: str
     epoch: str
     next: int

@@ -13,7 +13,7 @@ from gatepost.store.rooms import Room, RoomPolicy
 class RoomPolicyResult(Struct, frozen=True):
     instance: str
     address: str
-    policy: str
+    policy: RoomPolicy
     new: bool  # nothing was said there yet
 
 
@@ -26,13 +26,13 @@ def list_rooms(db: Db, args: ListRoomsArgs, now: int) -> list[Room]:
 async def set_policy(deps: OperationDeps, args: RoomPolicyArgs) -> RoomPolicyResult:
     address = addresses.parse(args.address)
     instance = args.instance or address.platform
-    policy, now = RoomPolicy(args.policy), deps.clock.now()
+    now = deps.clock.now()
 
     def update(db: Db) -> RoomPolicyResult:
         """Whoever is refused leaves no room behind, so the first policy may come before the first word."""
-        known = rooms.set_policy(db, instance, args.address, policy)
+        known = rooms.set_policy(db, instance, args.address, args.policy)
         if not known:
-            rooms.add(db, instance, args.address, "", False, policy, now)
+            rooms.add(db, instance, args.address, "", False, args.policy, now)
         return RoomPolicyResult(instance, args.address, args.policy, not known)
 
     return await deps.write(update, instance=instance)

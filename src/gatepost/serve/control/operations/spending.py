@@ -27,7 +27,7 @@ class BudgetAmounts(Struct, frozen=True, kw_only=True):
 
 
 class BudgetView(Struct, frozen=True):
-    kind: str
+    kind: BudgetScopeKind
     name: str
     daily: BudgetAmounts | None
     monthly: BudgetAmounts | None

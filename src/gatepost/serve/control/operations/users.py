@@ -16,7 +16,7 @@ from gatepost.serve.control.arguments.users import (
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, extend, operation, read_operation
 from gatepost.store import groups, users
 from gatepost.store.port import Db
-from gatepost.store.users import User, UserRole
+from gatepost.store.users import User
 
 
 class UserDetails(User, frozen=True, kw_only=True):
@@ -57,9 +57,7 @@ async def add(deps: OperationDeps, args: AddUserArgs) -> UserDetails:
 @operation
 async def give_role(deps: OperationDeps, args: GiveRoleArgs) -> UserDetails:
     now = deps.clock.now()
-    return await _change(
-        deps, args, lambda db: users.add_role(db, args.id, UserRole(args.role), args.folder, deps.caller, now)
-    )
+    return await _change(deps, args, lambda db: users.add_role(db, args.id, args.role, args.folder, deps.caller, now))
 
 
 @operation
