@@ -24,11 +24,10 @@ from gatepost.serve.agents.questions import parse_questions
 from gatepost.serve.control.arguments.agents import PromptPolicy
 from gatepost.serve.control.client import ControlClient, ControlError
 from gatepost.store.permissions import PermissionKind
-from gatepost.store.sessions import SessionState
+from gatepost.store.sessions import UNFINISHED, SessionState
 from gatepost.store.timeline import TimelineKind
 
 FOLLOW_S = 25.0  # one request of a longer wait
-BUSY = (SessionState.INITIALIZING, SessionState.RUNNING, SessionState.INTERRUPTED)
 HELP = """\
 text              work for it, after what it does now
 /steer text       into what it does now, if its provider can take that
@@ -253,7 +252,7 @@ class AgentConsole:
             for asked in self._asked.values():
                 self._show_request(asked)
             before, self._status = self._status, news["status"]
-            if self._here and not self._json and before != self._status and self._status not in BUSY:
+            if self._here and not self._json and before != self._status and self._status not in UNFINISHED:
                 self._note(f"[{self._status}]")
 
     def _show(self, entry: dict[str, Any]) -> None:

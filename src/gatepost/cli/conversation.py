@@ -15,9 +15,11 @@ from msgspec import Struct
 
 from gatepost.cli import output, reasons
 from gatepost.core.errors import GatepostError
+from gatepost.messages.inbound import Direction
 from gatepost.serve.control.client import ControlClient
+from gatepost.store.inbox import InboxState
 
-ANSWERED = ("answered", "silent", "observed")
+ANSWERED = (InboxState.ANSWERED, InboxState.SILENT, InboxState.OBSERVED)
 PROMPT = "> "
 WAIT_S = 30.0  # one request of a longer wait
 RETRY_S = 1.0  # before a broken stream is taken up again
@@ -48,7 +50,7 @@ def poll_outcome(control: ControlClient, message: int, timeout: float) -> Iterat
 
 def render_event(event: dict[str, Any], thread: str) -> str:
     """One line of the conversation, or nothing: what the person wrote is on the screen already."""
-    if event["type"] != "message" or event["direction"] != "out" or event["thread"] != thread:
+    if event["type"] != "message" or event["direction"] != Direction.OUT or event["thread"] != thread:
         return ""
     if event["verb"] == "react":
         return f"[{event['reaction']}]"
@@ -137,7 +139,7 @@ class TerminalConversation:
             self._screen.print(str(error), error=True)
             return
         self._sent.append(receipt["message_id"])
-        if receipt["state"] == "refused":
+        if receipt["state"] == InboxState.REFUSED:
             self._well = False
             self._screen.print(f"refused: {reasons.render_reason(receipt['reason'])}", error=True)
 

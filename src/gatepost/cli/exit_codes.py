@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from gatepost.store.sessions import SessionState
+
 IDLE, FAILED, ASKS, STILL, CLOSED = 0, 3, 4, 5, 6
 CODES = (
     "Exit status: 0 it has done what it was given; 3 its turn failed; 4 it waits for a permission or an answer; 5 it is"
@@ -16,4 +18,5 @@ def get_exit_code(told: dict[str, Any]) -> int:
         return ASKS
     if told.get("waitedOut"):
         return STILL
-    return {"error": FAILED, "closed": CLOSED}.get(str(told["status"]), IDLE)
+    codes: dict[str, int] = {SessionState.ERROR: FAILED, SessionState.CLOSED: CLOSED}
+    return codes.get(told["status"], IDLE)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from gatepost.store.inbox import InboxState
 from gatepost.store.turns import RESTARTED
 
 _SENTENCES = {
@@ -64,6 +65,6 @@ def render_note_by_id(platform_id: str | None) -> str:
 
 def render_waiting(state: str, reason: str) -> str:
     """How far something is that has not come to its end."""
-    if state != "retry":
+    if state != InboxState.RETRY:
         return f"is {state}"
     return "waits to be tried again" + (f", because {render_reason(reason)}" if reason else "")

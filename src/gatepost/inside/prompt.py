@@ -131,11 +131,11 @@ def _zone(name: str) -> tuple[str, tzinfo]:
 
 def _row(row: InboundRow, scene: PromptContext, zone: tzinfo) -> str:
     kind = kind_of(row)
-    if kind == "task":
+    if kind == ItemKind.TASK:
         return _task(row, scene, zone)
-    if kind == "webhook":
+    if kind == ItemKind.WEBHOOK:
         return _webhook(row, scene, zone)
-    return _chat(row, scene, zone) if kind == "chat" else _system(row, zone)
+    return _chat(row, scene, zone) if kind == ItemKind.CHAT else _system(row, zone)
 
 
 def _time(at: int, zone: tzinfo) -> str:

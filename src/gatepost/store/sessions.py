@@ -25,6 +25,7 @@ class SessionState(StrEnum):
     CLOSED = "closed"
 
 
+UNFINISHED = (SessionState.INITIALIZING, SessionState.RUNNING, SessionState.INTERRUPTED)  # it will go on by itself
 MODES = tuple(mode.value for mode in SessionMode)
 
 

@@ -23,6 +23,14 @@ class TimelineKind(StrEnum):
     WORKTREE_SETUP = "worktree_setup"
 
 
+class ToolCallStatus(StrEnum):
+    """In the data of an entry."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
 class TimelineEntry(Struct, frozen=True):
     seq: int
     at: int

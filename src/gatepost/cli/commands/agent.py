@@ -34,8 +34,8 @@ from gatepost.serve.control.arguments.agents import (
     WaitForAgentArgs,
 )
 from gatepost.serve.control.client import TIMEOUT_S
+from gatepost.store.sessions import UNFINISHED
 
-BUSY = ("initializing", "running", "interrupted")
 WAIT_S = 50.0  # one request of a longer wait
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 _AGENT = click.argument("agent")
@@ -197,7 +197,7 @@ def logs(home: str | None, agent: str, follow: bool, last: int | None, as_json: 
     if last is not None:
         seen |= {"after": None, "limit": last}
     while True:
-        patience = WAIT_S if follow and seen["status"] in BUSY else 0
+        patience = WAIT_S if follow and seen["status"] in UNFINISHED else 0
         told = look("agent.follow", {"id": agent, "timeout_s": patience, **seen})
         waiting = {each["id"]: each for each in told["permissions"]}
         for entry in told["entries"]:
@@ -207,7 +207,7 @@ def logs(home: str | None, agent: str, follow: bool, last: int | None, as_json: 
                 output.print_line(line, flush=follow)
         sys.stdout.flush()
         seen = {"after": told["next"], "status": told["status"], "asked": list(waiting)}
-        if not told["entries"] and not (follow and told["status"] in BUSY):
+        if not told["entries"] and not (follow and told["status"] in UNFINISHED):
             break
 
 

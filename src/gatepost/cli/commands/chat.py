@@ -12,6 +12,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.home import find
 from gatepost.core.listen_address import find_control_path
 from gatepost.serve.control.client import ControlClient
+from gatepost.store.inbox import InboxState
 
 
 @click.command("chat")
@@ -94,7 +95,7 @@ def render(outcome: dict[str, Any], waited: bool) -> str:
 
 def render_failure(outcome: dict[str, Any], timeout: float) -> str:
     number, state, reason = outcome["message"], outcome["state"], outcome["reason"]
-    if state in ("failed", "refused", "cancelled"):
+    if state in (InboxState.FAILED, InboxState.REFUSED, InboxState.CANCELLED):
         return f"message {number} {state}" + (f": {reasons.render_reason(reason)}" if reason else "")
     how = reasons.render_waiting(state, reason)
     if outcome.get("halted"):

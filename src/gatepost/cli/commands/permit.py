@@ -10,8 +10,9 @@ from gatepost.cli.timeline_renderer import LONGEST_TOLD, list_consequences, summ
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.serve.control.arguments.agents import AnswerRequestArgs, ListRequestsArgs
+from gatepost.store.permissions import PermissionKind
 
-_WANTS = {"plan": "a plan approved", "question": "an answer"}
+_WANTS = {PermissionKind.PLAN: "a plan approved", PermissionKind.QUESTION: "an answer"}
 
 
 @click.group()

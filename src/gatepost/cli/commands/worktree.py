@@ -20,6 +20,7 @@ from gatepost.serve.control.arguments.worktrees import (
     ShowWorktreeArgs,
     TrustWorktreeArgs,
 )
+from gatepost.store.worktrees import SetupState, WorktreeState
 
 
 @click.group()
@@ -48,11 +49,11 @@ def _check_new(home: Home, args: dict[str, Any]) -> dict[str, Any]:
 
 
 def _get_setup_code(told: dict[str, Any]) -> int:
-    return 1 if told["setupState"] == "failed" else 0
+    return 1 if told["setupState"] == SetupState.FAILED else 0
 
 
 def print_worktree(run: CommandRun, told: dict[str, Any]) -> None:
-    gone = told["state"] == "archived"
+    gone = told["state"] == WorktreeState.ARCHIVED
     output.print_line(f"{told['name']}  " + (f"put away at {told['archivedAt']}" if gone else told["worktreePath"]))
     began = "" if told["base"] == told["branchName"] else f", from {told['base']}"
     output.print_line(f"branch {told['branchName']}{began} of {told['source']}")
@@ -108,7 +109,7 @@ def trust(run: CommandRun, told: dict[str, Any], yes: bool) -> None:
 @command.command()
 @from_operation(SaveWorktreeArgs, timeout=get_worktree_timeout)
 def save(run: CommandRun, told: dict[str, Any]) -> None:
-    gone = told["state"] == "archived"
+    gone = told["state"] == WorktreeState.ARCHIVED
     if told["bundle"] is None:
         name = told["name"]
         output.print_line(
@@ -159,16 +160,16 @@ def _print_bundle_commands(told: dict[str, Any]) -> None:
 
 def _print_setup(told: dict[str, Any]) -> None:
     state, said = told["setupState"], told["setupOutput"]
-    if state == "unreadable":
+    if state == SetupState.UNREADABLE:
         output.print_line(f"setup: cannot be read: {said}; mend that in the repository and make another worktree")
         return
-    if state in ("none", "untrusted", "trusted") and said:
+    if state in (SetupState.NONE, SetupState.UNTRUSTED, SetupState.TRUSTED) and said:
         output.print_line(f"setup: {said}")
-    if state == "untrusted":
+    if state == SetupState.UNTRUSTED:
         output.print_line("its setup was not run: nobody has trusted it yet; look at it and run it:")
         output.print_line(f"  gatepost worktree trust {told['name']}")
-    elif state == "trusted":
+    elif state == SetupState.TRUSTED:
         output.print_line("its setup was not run yet; run it:")
         output.print_line(f"  gatepost worktree setup {told['name']}")
-    elif state != "none":
+    elif state != SetupState.NONE:
         output.print_line(f"setup: {state}\n{said}".rstrip())

@@ -104,7 +104,7 @@ def parse_permission_request(event: runner_frames.EventFrame) -> NewPermission:
         )
     given, cut = excerpt(data.get("input"))
     kind = _plain(data.get("kind"))
-    is_plan = kind == "plan"
+    is_plan = kind == PermissionKind.PLAN
     follow_up = clean_value(data.get("follow_up") or "") if is_plan else ""
     return NewPermission(
         request=name,

@@ -6,7 +6,7 @@ from typing import Any
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.runner_frames import EventKind
 from gatepost.messages.text import clean
-from gatepost.store.timeline import TimelineKind
+from gatepost.store.timeline import TimelineKind, ToolCallStatus
 
 LONGEST = 20_000  # characters of one text in an entry
 LONGEST_NAME = 200
@@ -39,14 +39,14 @@ def make_timeline_entry(event: runner_frames.EventFrame) -> tuple[TimelineKind, 
         return TimelineKind.TOOL_CALL, {
             "callId": _name(data.get("id")),
             "name": _name(data.get("tool")),
-            "status": "running",
+            "status": ToolCallStatus.RUNNING,
             "input": excerpt(data.get("input"))[0],
         }
     if event.kind == EventKind.TOOL_RESULT:
         failed = bool(data.get("error"))
         return TimelineKind.TOOL_CALL, {
             "callId": _name(data.get("id")),
-            "status": "failed" if failed else "completed",
+            "status": ToolCallStatus.FAILED if failed else ToolCallStatus.COMPLETED,
             "output": clean_value(data.get("text")),
         }
     return None

@@ -58,7 +58,7 @@ from gatepost.store.agents import NewAgent
 from gatepost.store.origins import OriginChain
 from gatepost.store.permissions import Permission, PermissionKind, PermissionState
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session, SessionState
+from gatepost.store.sessions import UNFINISHED, Session
 from gatepost.store.timeline import TimelineKind
 from gatepost.store.worktrees import SetupState, Worktree
 from gatepost.tools.contract import CHAIN_DEPTH
@@ -71,7 +71,6 @@ WAIT_S = setting(
     "agents.wait_s", 45.0, help="How long a call waits for an agent at most; clients give up on calls after a minute."
 )
 LOOK_S, SOON_S = 2.0, 0.05  # behind the bell
-UNFINISHED = (SessionState.INITIALIZING, SessionState.RUNNING, SessionState.INTERRUPTED)
 STILL = "The agent is still running; this is no failure. Wait again to go on waiting. What it did last:\n\n{}"
 
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from gatepost.core.records import replace
 from gatepost.core.terminal_text import one_line
-from gatepost.store.timeline import TimelineEntry, TimelineKind
+from gatepost.store.sessions import SessionState
+from gatepost.store.timeline import TimelineEntry, TimelineKind, ToolCallStatus
 
 LONGEST_SUMMARY = 200
 MOST_READ, MOST_SHOWN = 5000, 200_000  # rows, and characters of what one answer tells
@@ -52,31 +53,28 @@ def render_entry(entry: TimelineEntry) -> str:
     """One entry; '' if nobody would want to read it."""
     data = entry.data
     match entry.kind:
-        case "user_message":
+        case TimelineKind.USER_MESSAGE:
             return f"[User] {data.get('text', '')}"
-        case "assistant_message":
+        case TimelineKind.ASSISTANT_MESSAGE:
             return str(data.get("text", ""))
-        case "tool_call":
-            status = data.get("status")
-            failed = f" ({status})" if status in ("failed", "canceled") else ""
+        case TimelineKind.TOOL_CALL:
+            failed = " (failed)" if data.get("status") == ToolCallStatus.FAILED else ""
             name = one_line(str(data.get("name", "Tool")))
             return f"[{name}] {one_line(summarize_input(data.get('input')))}{failed}".rstrip()
-        case "status":
+        case TimelineKind.STATUS:
             return f"[Status] {data.get('text', '')}"
-        case "permission":
+        case TimelineKind.PERMISSION:
             again = ", as it was answered before" if data.get("again") else ""
             return f"[Permission] {one_line(str(data.get('name', '')))}: {data.get('status', '')}{again}"
-        case "worktree_setup":
+        case TimelineKind.WORKTREE_SETUP:
             return f"[Setup] {data.get('status', '')}: {data.get('text', '')}"
-        case "agent_finished":
+        case TimelineKind.AGENT_FINISHED:
             named = data.get("title") or data.get("agentId", "")
-            ended = "has finished" if data.get("status") == "idle" else "has failed"
+            ended = "has finished" if data.get("status") == SessionState.IDLE else "has failed"
             said = f": {data['text']}" if data.get("text") else ""
             return f"[Agent] {named} {ended}{said}"
-        case "error":
+        case TimelineKind.ERROR:
             return f"[Error] {data.get('message', '')}"
-        case _:
-            return ""
 
 
 def summarize_input(given: object) -> str:
