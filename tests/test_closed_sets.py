@@ -110,6 +110,8 @@ OPEN_FIELDS = {
     "inside/script_format.py ScriptStep.status": "a line of text for people",
     "messages/inbound.py Receipt.state": "InboxState stands above this layer",
     "serve/control/api.py ApiDeps.status": "a function",
+    "serve/control/arguments/ledger.py ListLedgerArgs.state": "of either table",
+    "serve/control/operations/audit.py AuditEntry.verdict": "the audit log's own words",
     "serve/control/arguments/agents.py FollowAgentArgs.status": "what a client knows: '' at first, and only compared",
     "serve/control/operations/grants.py RoleMember.role": "whoever grants names roles",
     "serve/control/terminal_chat.py ChatOutcome.state": "an inbox row's, or `accepted` before there is one",

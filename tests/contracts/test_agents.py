@@ -95,7 +95,7 @@ async def test_a_word_is_remembered_a_tool_is_used_and_no_key_is_inside(
     assert KEY in (first.headers.get("x-api-key"), first.headers.get("authorization", "").removeprefix("Bearer "))
     assert {"set_work", "reply"} <= {name.rpartition("__")[2].removeprefix("gatepost_") for name in first.tools}
     assert b"You like plums." in first.raw and b"How you are reached" in first.raw
-    assert last.said("remember the word plum") == 1
+    assert last.count_text("remember the word plum") == 1
 
 
 @pytest.mark.parametrize("agent", every(shell=True))
@@ -119,7 +119,7 @@ async def test_what_runs_inside_finds_no_key(agent: AgentProfile, tmp_path: Path
 
         assert channel.texts() == ["looked"]
     last = endpoint.calls[-1]
-    assert last.said("_API_KEY=gatepost", "tool") > 0
+    assert last.count_text("_API_KEY=gatepost", "tool") > 0
     assert KEY.encode() not in last.raw
 
 
@@ -141,7 +141,7 @@ async def test_two_turns_with_a_restart_between_them_are_one_conversation(
 
             assert later.texts() == ["The word is plum."]
     last = endpoint.calls[-1]
-    assert last.said("remember the word plum") == 1
+    assert last.count_text("remember the word plum") == 1
     assert b"You like pears now." in last.raw
 
 
@@ -177,7 +177,7 @@ async def test_a_killed_turn_is_continued_without_its_prompt_twice_and_its_tool_
         assert entry.state == "answered" and turn is not None and turn.attempt == 2
         assert account.unaccounted == 0
     last = endpoint.calls[-1]
-    assert last.said("go to it") == 1 and last.said("broke off") == 1
+    assert last.count_text("go to it") == 1 and last.count_text("broke off") == 1
 
 
 @pytest.mark.parametrize("agent", every(pushes=True, later=("claude",)))

@@ -112,7 +112,7 @@ async def test_for_its_own_tools_nobody_is_asked_and_for_anybody_elses_somebody_
         assert (await wait_until_settled(gateway)).unaccounted == 0
     offered = {tool for call in endpoint.calls for tool in call.tools}
     assert [tool for tool in offered if "prod" in tool] and not [tool for tool in offered if "evil" in tool]
-    assert bool(endpoint.calls[-1].said("prodded", "tool")) == allowed
+    assert bool(endpoint.calls[-1].count_text("prodded", "tool")) == allowed
 
 
 PLAN = "<proposed_plan>\n1. sweep the hall\n</proposed_plan>"
@@ -150,7 +150,7 @@ async def test_paseo_26_an_approved_plan_is_carried_out_in_a_turn_of_its_own(
         assert told.count("[User]") == 2 and told.count("swept") == 1
         assert await manager.mode() == after
         assert (await wait_until_settled(gateway)).unaccounted == 0
-    assert endpoint.calls[-1].said("is approved") == 1
+    assert endpoint.calls[-1].count_text("is approved") == 1
     if name == "codex":  # and it knows that it plans no longer
         assert b"Collaboration Mode: Default" in endpoint.calls[-1].raw
 
@@ -186,7 +186,12 @@ async def test_a_plan_whose_sandbox_is_gone_is_not_made_again_and_is_carried_out
         assert (ended.permission, ended.status, ended.last_message) == (None, "idle", "swept")
         assert told.count("[User]") == 2 and told.count("swept") == 1
     assert (
-        sum(call.said("zanzibar") == 1 and not call.said("is approved") for call in endpoint.calls if call.tools) == 1
+        sum(
+            call.count_text("zanzibar") == 1 and not call.count_text("is approved")
+            for call in endpoint.calls
+            if call.tools
+        )
+        == 1
     )
 
 

@@ -132,7 +132,7 @@ async def test_a_conversation_can_be_copied(provider: Provider, endpoint: ModelE
     name = await provider.fork(first.conversation)
     await collect(provider.query(a_batch("two", turn="t-2", first=5), name))
 
-    assert name != first.conversation and endpoint.calls[-1].said("one") == 1
+    assert name != first.conversation and endpoint.calls[-1].count_text("one") == 1
 
 
 async def test_a_push_without_a_turn_is_refused(provider: Provider) -> None:
@@ -219,7 +219,7 @@ async def test_a_message_that_the_conversation_holds_is_not_put_in_again(
     assert isinstance(first, ConversationStarted)
     await collect(provider.query(a_batch("apple", "pear", continued=True), first.conversation))
 
-    assert endpoint.calls[-1].said("apple") == 1 and endpoint.calls[-1].said("pear") == 1
+    assert endpoint.calls[-1].count_text("apple") == 1 and endpoint.calls[-1].count_text("pear") == 1
 
 
 async def test_a_request_that_the_endpoint_does_not_take_does_not_spoil_the_next(
@@ -231,7 +231,7 @@ async def test_a_request_that_the_endpoint_does_not_take_does_not_spoil_the_next
     events = await collect(provider.query(a_batch("good", turn="t-2", first=5), first.conversation))
 
     assert failed.kind == "fatal" and "a picture is broken" in failed.message
-    assert events[-1] == TurnResult("echo: good") and endpoint.calls[-1].said("bad") == 0
+    assert events[-1] == TurnResult("echo: good") and endpoint.calls[-1].count_text("bad") == 0
 
 
 async def test_a_long_pause_that_is_asked_for_ends_the_turn_with_it(

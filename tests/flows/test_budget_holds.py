@@ -147,7 +147,7 @@ async def until_quiet(path: Path) -> None:
 async def held(endpoint: ModelEndpoint, calls: int) -> None:
     """Until so many calls wait for their answer."""
     async with asyncio.timeout(PATIENCE):
-        while sum(call.said("hold") > 0 for call in endpoint.calls) < calls:  # noqa: ASYNC110
+        while sum(call.count_text("hold") > 0 for call in endpoint.calls) < calls:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
 
@@ -184,7 +184,7 @@ async def test_fifty_calls_at_once_keep_within_the_budget_also_across_a_kill(tmp
     assert len(left) >= 10 and after == left
     assert 0.6 < told["total_usd"] <= 1.0 and told["reserved_usd"] == 0
     assert watch.highest <= LIMIT and watch.looks > 10
-    answered = sum(call.said("now") for call in endpoint.calls)
+    answered = sum(call.count_text("now") for call in endpoint.calls)
     assert answered * 3_300 <= told["total_usd"] * LIMIT  # nothing was spent that is not booked
 
 

@@ -94,8 +94,8 @@ async def test_a_shell_command_to_a_host_that_is_not_allowed_is_told_why(tmp_pat
 
         assert len(rows) == 2  # one for each port
     last = endpoint.calls[-1]
-    assert last.said("example.com:443 is not allowed for home", "tool")
-    assert last.said("example.com:80 is not allowed for home", "tool")
+    assert last.count_text("example.com:443 is not allowed for home", "tool")
+    assert last.count_text("example.com:80 is not allowed for home", "tool")
 
 
 @pytest.mark.slow

@@ -63,4 +63,4 @@ async def test_claude_remembers_over_a_restart_in_containers_with_no_key_inside(
             assert account.unaccounted == 0
             for folder in (gateway.home.session(live.session.id), gateway.home.group("home")):
                 assert not [path for path in folder.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
-    assert endpoint.calls[-1].said("remember the word plum") == 1
+    assert endpoint.calls[-1].count_text("remember the word plum") == 1

@@ -151,4 +151,4 @@ async def test_claude_code_manages_claude_code_that_asks_before_it_acts(tmp_path
         assert answers[1]["permission"]["input"]["command"] == "touch made.txt"
         await assert_managed(desk, answers, "Bash", "I made it.")
         assert (gateway.home.group("home") / "made.txt").exists()
-    assert workers.calls[-1].said("zx-work now") == 1
+    assert workers.calls[-1].count_text("zx-work now") == 1

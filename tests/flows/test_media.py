@@ -100,7 +100,7 @@ async def test_pictures_and_documents_are_seen_once_and_also_in_later_turns(
         assert request.raw.count(b64encode(PDF.data)[:24]) == (
             0 if load_spec(gateway.home, agent.provider).media.pdf is MediaHandling.FILE else 1
         )
-        assert [request.said(f"{name}, saved as") for name in ("a.jpg", "b.pdf", "c.txt")] == [1, 1, 1]
+        assert [request.count_text(f"{name}, saved as") for name in ("a.jpg", "b.pdf", "c.txt")] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("agent", every())
@@ -120,8 +120,8 @@ async def test_a_recording_comes_with_its_words_and_its_file(
     assert VOICE.data in asked.raw
     last = endpoint.calls[-1]
     words = "I said &quot;&lt;b&gt;go&lt;/b&gt;&quot; &amp; left"
-    assert last.said(f'<transcript of="d.ogg" by="machine">{words}</transcript>') == 1
-    assert last.said("d.ogg, saved as") == 1
+    assert last.count_text(f'<transcript of="d.ogg" by="machine">{words}</transcript>') == 1
+    assert last.count_text("d.ogg, saved as") == 1
 
 
 @pytest.mark.parametrize("agent", every())
@@ -143,7 +143,7 @@ async def test_a_turn_that_is_continued_has_the_picture_once_and_makes_no_second
 
         assert channel.texts() == ["told", "and the rest"]
     last = endpoint.calls[-1]
-    assert last.raw.count(MARK) == 1 and last.said("go to it") == 1 and last.said("<transcript") == 1
+    assert last.raw.count(MARK) == 1 and last.count_text("go to it") == 1 and last.count_text("<transcript") == 1
     assert len(transcripts(endpoint)) == 1
 
 
@@ -161,7 +161,7 @@ async def test_without_a_transcript_there_is_the_file_and_a_note(
         await wait_until_settled(gateway)
     (call,) = endpoint.calls
     assert transcripts(endpoint) == []
-    assert call.said("d.ogg, saved as") == 1 and call.said("d.ogg: no transcript could be made of it") == 1
+    assert call.count_text("d.ogg, saved as") == 1 and call.count_text("d.ogg: no transcript could be made of it") == 1
 
 
 @pytest.mark.parametrize("agent", every("openai"))
@@ -178,7 +178,7 @@ async def test_a_model_that_hears_gets_the_sound_itself_and_words_of_what_it_can
     (call,) = endpoint.calls
     sounds = [part for message in call.body["messages"] for part in message["content"] if isinstance(part, dict)]
     assert [part["input_audio"]["format"] for part in sounds if part["type"] == "input_audio"] == ["wav"]
-    assert call.said("<transcript") == 1 and len(transcripts(endpoint)) == 1
+    assert call.count_text("<transcript") == 1 and len(transcripts(endpoint)) == 1
 
 
 @pytest.mark.parametrize("agent", every("anthropic", "openai", "claude", "codex", "opencode"))
@@ -207,4 +207,4 @@ async def test_a_file_that_the_endpoint_refuses_does_not_spoil_the_conversation(
         first, sorry, last = channel.texts()
         assert sorry.startswith("Sorry") and (first, last) == ("here", "here")
     assert max(seen) == 1 and endpoint.calls[-1].raw.count(MARK) == 0
-    assert endpoint.calls[-1].said("before that") == 1
+    assert endpoint.calls[-1].count_text("before that") == 1

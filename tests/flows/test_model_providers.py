@@ -76,7 +76,7 @@ async def test_a_word_is_remembered_a_tool_is_used_and_the_answer_comes(
     assert {"set_work", "get_work", "reply"} <= set(first.tools)
     assert b"You like plums." in first.raw and b"How you are reached" in first.raw
     assert first.body["model"] == "small-1"
-    assert last.said("remember the word plum") == 1
+    assert last.count_text("remember the word plum") == 1
     assert "x-api-key" not in first.headers and "authorization" not in first.headers
 
 
@@ -88,7 +88,7 @@ async def test_an_overloaded_model_is_asked_again(tmp_path: Path, channel: FakeC
         await wait_until_settled(gateway)
 
         assert texts(channel) == ["there you are"]
-    assert len(endpoint.calls) == 3 and {request.said("hello") for request in endpoint.calls} == {1}
+    assert len(endpoint.calls) == 3 and {request.count_text("hello") for request in endpoint.calls} == {1}
 
 
 async def test_a_stream_that_is_cut_is_asked_for_again_and_nothing_of_it_is_said(
@@ -162,7 +162,7 @@ async def test_a_killed_turn_is_continued_without_its_prompt_twice_and_its_tool_
         assert entry.state == "answered" and turn is not None and turn.attempt == 2
         assert account.unaccounted == 0
     last = endpoint.calls[-1]
-    assert last.said("go to it") == 1 and last.said("broke off") == 1
+    assert last.count_text("go to it") == 1 and last.count_text("broke off") == 1
     assert [line.role for line in last.lines if line.role != "system"] == ["user", "assistant", "tool", "user"]
 
 
@@ -189,8 +189,10 @@ async def test_a_call_whose_answer_was_lost_is_not_made_again_unless_that_change
 
         assert texts(channel) == ["told", "and the rest"]
     last = endpoint.calls[-1]
-    assert last.said("go to it") == 1
-    assert last.said("its result was lost", "tool") == 1 and last.said("told") == 1  # in the note of what was done
+    assert last.count_text("go to it") == 1
+    assert (
+        last.count_text("its result was lost", "tool") == 1 and last.count_text("told") == 1
+    )  # in the note of what was done
 
 
 async def test_a_follow_up_joins_the_turn_between_two_requests(
@@ -241,7 +243,7 @@ async def test_stop_ends_a_request_that_hangs(tmp_path: Path, channel: FakeChann
         await wait_until_settled(gateway)
 
         assert texts(channel) == ["Stopped.", "here"]
-    assert endpoint.calls[-1].said("was not answered to its end") == 1
+    assert endpoint.calls[-1].count_text("was not answered to its end") == 1
 
 
 async def test_a_picture_is_shown_to_the_model_also_in_later_turns(
@@ -259,7 +261,7 @@ async def test_a_picture_is_shown_to_the_model_also_in_later_turns(
 
     for request in endpoint.calls:
         assert request.raw.count(b"image/png") == 1  # as its bytes say, whatever it is called
-        assert b"iVBORw0KGgo" in request.raw and request.said("a.txt, saved as") == 1
+        assert b"iVBORw0KGgo" in request.raw and request.count_text("a.txt, saved as") == 1
 
 
 async def test_without_a_key_the_sender_is_told_what_is_missing_and_no_vendor_is_asked(

@@ -96,4 +96,4 @@ async def test_claude_in_its_default_mode_hears_why_not_and_answers(tmp_path: Pa
             assert channel.texts() == ["I was not let."]
             assert not (gateway.home.group("home") / "made.txt").exists()
             assert [details["tool"] for _, _, details in await refusals(gateway)] == ["Write"]
-    assert endpoint.calls[-1].said(DENIED[:40], "tool") == 1
+    assert endpoint.calls[-1].count_text(DENIED[:40], "tool") == 1

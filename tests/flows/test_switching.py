@@ -59,7 +59,7 @@ async def test_another_provider_knows_what_was_said_and_what_is_being_done(tmp_p
         assert len(await gateway.store.read(sessions.list_open, "home")) == 1
     first = endpoint.calls[-1]
     assert first.path.endswith("/chat/completions")
-    assert first.said("<history>") == 1 and first.said("I will remember plum.") == 1
+    assert first.count_text("<history>") == 1 and first.count_text("I will remember plum.") == 1
 
 
 async def test_it_is_told_once_and_the_first_provider_hears_only_what_it_missed(tmp_path: Path) -> None:
@@ -74,9 +74,9 @@ async def test_it_is_told_once_and_the_first_provider_hears_only_what_it_missed(
 
         assert await ask(gateway, channel, "which word was it?") == "The word is pear."
     last = endpoint.calls[-1]
-    assert told.said("<history>") == 1
-    assert last.said("<history>") == 1 and last.said("remember the word plum") == 1
-    assert last.said("remember the word pear") == 1
+    assert told.count_text("<history>") == 1
+    assert last.count_text("<history>") == 1 and last.count_text("remember the word plum") == 1
+    assert last.count_text("remember the word pear") == 1
 
 
 async def test_a_fresh_start_is_one_for_every_provider(tmp_path: Path) -> None:
@@ -88,4 +88,4 @@ async def test_a_fresh_start_is_one_for_every_provider(tmp_path: Path) -> None:
         await switch(gateway, "openai", endpoint)
 
         assert await ask(gateway, channel, "which word was it?") == "I know no word."
-    assert endpoint.calls[-1].said("<history>") == 0
+    assert endpoint.calls[-1].count_text("<history>") == 0

@@ -198,7 +198,7 @@ async def test_stranger_09_a_chain_of_injections_ends_at_its_depth(tmp_path: Pat
 
     await end_turn(agent)
     assert (await agent.call("inject_message", content="again", chatJid=ROOM)).failed  # nor behind the turn
-    await agent.hear("go on")
+    await agent.receive("go on")
     await agent.begin()
     assert not (await agent.call("inject_message", content="again", chatJid=ROOM)).failed
 

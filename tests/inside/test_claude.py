@@ -206,7 +206,7 @@ async def test_follow_ups_that_come_with_the_last_word_end_with_one_result(tmp_p
         assert (
             heard[-1] == TurnResult("fruit") and len([event for event in heard if isinstance(event, TurnResult)]) == 1
         )
-        assert endpoint.calls[-1].said("pears") == endpoint.calls[-1].said("plums") == 1
+        assert endpoint.calls[-1].count_text("pears") == endpoint.calls[-1].count_text("plums") == 1
         with pytest.raises(NotImplementedError):
             await claude.push(batch("late", 4))
 
@@ -239,7 +239,7 @@ async def test_an_interrupted_turn_ends_and_the_conversation_goes_on(tmp_path: P
 
         heard = await all_of(claude.query(batch("moin", 2, "t-2"), first.conversation))
         assert heard[0] == first and heard[-1] == TurnResult("here")
-        assert endpoint.calls[-1].said("stall") == 1
+        assert endpoint.calls[-1].count_text("stall") == 1
 
 
 @needs_sdk

@@ -296,9 +296,9 @@ def test_what_was_said_accounts_for_each_step_once() -> None:
         ]
     )
 
-    assert spoken.takes("a", 1) and not spoken.takes("a", 1)
-    assert spoken.takes("long text in two parts", 2)
-    assert spoken.takes("b", 9) and not spoken.takes("b", 9)
+    assert spoken.claim_text("a", 1) and not spoken.claim_text("a", 1)
+    assert spoken.claim_text("long text in two parts", 2)
+    assert spoken.claim_text("b", 9) and not spoken.claim_text("b", 9)
 
 
 @pytest.mark.parametrize(("crash", "deaths"), [("once", 1), (2, 2)])

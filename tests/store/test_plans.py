@@ -73,7 +73,7 @@ ASKED: dict[str, Ask] = {
     "take": lambda db: outbox.claim_head(db, "i", "a", "o", 1, 1),
     "outbox_looked_at": lambda db: outbox.defer_overdue(db, 1, 1),
     "last_of_people": lambda db: inbox.find_last_of_people(db, "t"),
-    "may_be_said": lambda db: outbox.may_be_said(db, "k", "t", "fake", "fake:room/1", "hello"),
+    "has_effect": lambda db: outbox.has_effect(db, "k", "t", "fake", "fake:room/1", "hello"),
     "claimable": lambda db: waiting_rows.find_claimable(db, "s", "scripted", 1, 20),
     "finish": lambda db: turns.finish(db, "t", 1, "{}", 1),
     "by_tools": lambda db: outbox.count_by_tools(db, "s", None),

@@ -88,7 +88,7 @@ async def test_words_and_a_tool_call_come_in_each_shape(shape: str, stream: bool
 
     assert status == 200 and "noting" in text and "set_work" in text
     assert ("event-stream" in headers["content-type"]) == stream
-    assert [request.said("plum") for request in endpoint.calls] == [1]
+    assert [request.count_text("plum") for request in endpoint.calls] == [1]
     if not stream:
         assert json.loads(text)["usage"]
 

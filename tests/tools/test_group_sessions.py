@@ -180,8 +180,8 @@ async def test_stranger_new_reading_a_conversation_stops_at_the_bound_and_goes_o
 ) -> None:
     agent = await GateAgent.create(tmp_path, store, "acme")
     for number in range(8):
-        await agent.hear(f"{number}" + "\\" * 40_000)
-    await agent.hear("8" + "\\" * 400_000)
+        await agent.receive(f"{number}" + "\\" * 40_000)
+    await agent.receive("8" + "\\" * 400_000)
 
     given: dict[str, Any] = {"sessionId": agent.session.id, "limit": 200}
     found: list[str] = []
@@ -208,7 +208,7 @@ async def test_stranger_new_so_many_messages_are_put_into_a_conversation_and_no_
 
     assert answer.failed and "50 such messages wait there" in answer.text and "try again when" in answer.text
     assert len(await store.read(_waiting, agent.session.id)) == before == MOST_INJECTED + 1
-    assert await agent.hear("people are not held up")
+    assert await agent.receive("people are not held up")
 
     await store.write(inbox.cancel_waiting, agent.session.id, "", 1)
     told(await agent.call("inject_message", content="there is room again"))

@@ -263,7 +263,7 @@ async def test_dislike_is_a_thumb_down(agent: GateAgent) -> None:
 
 async def test_pins_are_set_and_taken_off(agent: GateAgent) -> None:
     async with delivering(agent, FakeChannel()) as channel:
-        seq = await agent.hear("second", platform_id="p-2")
+        seq = await agent.receive("second", platform_id="p-2")
         pinned = await done(agent, channel, "pin_message", targetId=1)
         await done(agent, channel, "pin_message", targetId="p-2")
         assert channel.pinned(ROOM) == [pinned.target, "p-2"]
@@ -301,7 +301,7 @@ async def test_arizuko_33_media_that_lead_out_are_refused_and_leave_nothing(path
 
 
 async def test_forward_gives_a_message_of_this_room_to_another(agent: GateAgent) -> None:
-    await agent.hear("second", platform_id="p-2")
+    await agent.receive("second", platform_id="p-2")
     async with delivering(agent, FakeChannel()) as channel:
         asked = await done(agent, channel, "forward", sourceMsgId="p-2", targetJid="ops", comment="fyi")
     assert (asked.op, asked.source, asked.target, asked.text) == (Op.FORWARD, ROOM, "p-2", "fyi")

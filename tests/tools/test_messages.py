@@ -148,7 +148,7 @@ async def test_reply_answers_the_newest_message_of_the_turn(agent: GateAgent, st
 
 
 async def test_reply_names_a_message_by_number_or_platform_id(agent: GateAgent, store: SqliteStore) -> None:
-    seq = await agent.hear("second", platform_id="p-2")
+    seq = await agent.receive("second", platform_id="p-2")
     for named in (seq, str(seq), "p-2"):
         await agent.call("reply", text="to you", replyToId=named)
     effects = await written(agent)
@@ -158,7 +158,7 @@ async def test_reply_names_a_message_by_number_or_platform_id(agent: GateAgent, 
 
 
 async def test_a_number_of_this_session_wins_over_the_same_platform_id(agent: GateAgent, store: SqliteStore) -> None:
-    await agent.hear("named one by the platform", platform_id="1")
+    await agent.receive("named one by the platform", platform_id="1")
     await agent.call("like", targetId="1", reaction="👍")
     (effect,) = await written(agent)
     target = await store.read(messages.get, effect.target_id or 0)
@@ -354,7 +354,7 @@ async def test_what_tools_send_is_bounded_like_what_a_turn_says(tmp_path: Path, 
         assert refused.failed and "3 things at most" in refused.text
     assert len(await written(agent)) == 3
     if not turn:
-        await agent.hear("and now?")
+        await agent.receive("and now?")
         seq_of(await agent.call("send", text="this"))
 
 

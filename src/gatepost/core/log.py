@@ -108,15 +108,15 @@ class _RepeatFilter(logging.Filter):
             )
             over = self._repeats.pop_closed(now)
         record.spared = written
-        self._tell(over)
+        self._log_repeats(over)
         return written
 
     def flush(self) -> None:
         with self._lock:
             over = self._repeats.pop_closed()
-        self._tell(over)
+        self._log_repeats(over)
 
-    def _tell(self, over: list[RepeatSummary[tuple[str, int, str, tuple[str, ...]]]]) -> None:
+    def _log_repeats(self, over: list[RepeatSummary[tuple[str, int, str, tuple[str, ...]]]]) -> None:
         for each in over:
             name, level, event, about = each.key
             facts = {key: value for key, value in zip(_ABOUT, about, strict=True) if value}

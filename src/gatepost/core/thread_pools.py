@@ -23,11 +23,11 @@ class BoundedThreadPool:
         self._places: tuple[asyncio.Semaphore, ...] = (own, *within._places) if within else (own,)
 
     async def run(self, work: Callable[[], T]) -> T:
-        taken = 0  # places
+        claimed = 0  # places
 
         def leave(done: asyncio.Future[T]) -> None:
             done.cancelled() or done.exception()  # nobody may be waiting any more
-            for each in self._places[:taken]:
+            for each in self._places[:claimed]:
                 each.release()
 
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -35,7 +35,7 @@ class BoundedThreadPool:
         try:
             for each in self._places:
                 await each.acquire()
-                taken += 1
+                claimed += 1
             threading.Thread(target=_work, args=(work, done), daemon=True).start()
         except BaseException:
             done.cancel()
@@ -60,7 +60,7 @@ def _work(work: Callable[[], T], done: asyncio.Future[T]) -> None:
 
 
 class FairThreadPool:
-    """A few threads for all sessions. An owner has at most `share` of them, and waiting work is taken from one owner
+    """A few threads for all sessions. An owner has at most `share` of them, and waiting work is claimed from one owner
     after the other: sixty calls of one session do not delay a call of another."""
 
     def __init__(self, workers: int = WORKERS, share: int = SHARE) -> None:
@@ -103,15 +103,15 @@ class FairThreadPool:
             self._changed.notify_all()
 
     def _work(self) -> None:
-        while (taken := self._take()) is not None:
-            owner, work = taken
+        while (claimed := self._claim()) is not None:
+            owner, work = claimed
             try:
                 work()
             finally:
-                del work, taken
+                del work, claimed
                 self._leave(owner)
 
-    def _take(self) -> tuple[str, Callable[[], None]] | None:
+    def _claim(self) -> tuple[str, Callable[[], None]] | None:
         with self._changed:
             while not self._closed:
                 owner = next((each for each in self._waiting if self._running[each] < self._share), None)

@@ -355,7 +355,7 @@ async def _relay_tunnel(
             return False
         return True
 
-    async def said() -> AsyncIterator[bytes]:
+    async def read_pieces() -> AsyncIterator[bytes]:
         first = await read_greeting(inner, target)
         if is_http_request(first):
             async for piece in rewrite_http_request(client, first, target):
@@ -366,7 +366,7 @@ async def _relay_tunnel(
         async for piece in _pieces(inner):
             yield piece
 
-    pumps = {loop.create_task(pump(said(), out)), loop.create_task(pump(_pieces(outer), back))}
+    pumps = {loop.create_task(pump(read_pieces(), out)), loop.create_task(pump(_pieces(outer), back))}
     left, whole = set(pumps), True
     try:
         while left and whole and loop.time() - moved[0] < IDLE_S:

@@ -131,9 +131,9 @@ class ToolHostConnection(asyncio.BufferedProtocol):
         kept = self._kept
         if not self._buffer and not self._skip and int.from_bytes(kept[:4], "big") == nbytes - 4:
             return self._receive(kept[4:nbytes])  # just one message, whole, as nearly always
-        return self._heard(kept[:nbytes])
+        return self._receive_parts(kept[:nbytes])
 
-    def _heard(self, data: bytearray) -> None:
+    def _receive_parts(self, data: bytearray) -> None:
         buffer = self._buffer
         buffer += data
         start, end = 0, len(buffer)

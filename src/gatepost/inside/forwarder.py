@@ -45,18 +45,18 @@ def start(run: Path, port: int = 0) -> int:
     opened = threading.Event()
     found: list[int | OSError] = []
 
-    def told(answer: int | OSError) -> None:
+    def report(answer: int | OSError) -> None:
         found.append(answer)
         opened.set()
 
-    threading.Thread(target=lambda: asyncio.run(_serve(run, port, told)), name="forwarder", daemon=True).start()
+    threading.Thread(target=lambda: asyncio.run(_serve(run, port, report)), name="forwarder", daemon=True).start()
     opened.wait()
     if isinstance(found[0], OSError):
         raise found[0]
     return found[0]
 
 
-async def _serve(run: Path, port: int, told: Callable[[int | OSError], None]) -> None:
+async def _serve(run: Path, port: int, report: Callable[[int | OSError], None]) -> None:
     joined: set[asyncio.Task[None]] = set()  # the loop forgets a task whose connection it no longer listens to
 
     def arrive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -67,9 +67,9 @@ async def _serve(run: Path, port: int, told: Callable[[int | OSError], None]) ->
     try:
         server = await asyncio.start_server(arrive, LOOPBACK, port, limit=CHUNK)
     except OSError as error:
-        told(error)
+        report(error)
         return
-    told(int(server.sockets[0].getsockname()[1]))
+    report(int(server.sockets[0].getsockname()[1]))
     await server.serve_forever()
 
 
@@ -132,11 +132,11 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("usage: forwarder.py RUN PORT | RUN -- COMMAND …\n")
         return 2
 
-    def told(answer: int | OSError) -> None:
+    def report(answer: int | OSError) -> None:
         sys.stdout.write(f"{answer}\n")
         sys.stdout.flush()
 
-    asyncio.run(_serve(Path(arguments[0]), int(arguments[1]), told))
+    asyncio.run(_serve(Path(arguments[0]), int(arguments[1]), report))
     return 1
 
 

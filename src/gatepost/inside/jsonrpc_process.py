@@ -71,7 +71,7 @@ class JsonRpcProcess(JsonRpcChild):
         except TimeoutError:
             raise self._trouble(f"does not answer to {method}{self._last_words()}") from None
 
-    async def tell(self, method: str, params: Json) -> None:
+    async def notify(self, method: str, params: Json) -> None:
         await self.write(messages.render_notification(method, params))
 
     def end(self, why: str) -> None:

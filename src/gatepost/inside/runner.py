@@ -115,7 +115,9 @@ class Runner:
         if self._box.trouble:
             link.send(runner_frames.ErrorFrame(what="outbound", why=self._box.trouble[: runner_frames.LONGEST_TROUBLE]))
         self._mail = InboxReader(setup.workspace / "in" / "inbound.db", self._box, link, welcome)
-        self._hearing = self._make_transcriber() if welcome.options.get("transcribe") not in (None, "", "off") else None
+        self._transcriber = (
+            self._make_transcriber() if welcome.options.get("transcribe") not in (None, "", "off") else None
+        )
         self._bell = WakeEvent()
         self._make = find_provider(self._name, setup.plugins)
         self._provider: Provider | None = None
@@ -132,7 +134,7 @@ class Runner:
         """Until the host hangs up or says Close. Raises what went wrong."""
         self._bell.ring()  # somebody woke us for a reason
         tasks = [
-            asyncio.create_task(self._link.listen(self._hear)),
+            asyncio.create_task(self._link.listen(self._receive)),
             asyncio.create_task(self._work()),
             asyncio.create_task(self._ping()),
         ]
@@ -152,7 +154,7 @@ class Runner:
 
     # What the host says.
 
-    def _hear(self, frame: runner_frames.Frame) -> None:
+    def _receive(self, frame: runner_frames.Frame) -> None:
         match frame:
             case runner_frames.BellFrame():
                 self._bell.ring()
@@ -250,7 +252,7 @@ class Runner:
             box=self._box,
             bell=self._bell,
             provider=self._provider,
-            hearing=self._hearing,
+            transcriber=self._transcriber,
         )
         self._turn = turn
         try:

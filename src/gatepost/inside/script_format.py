@@ -114,7 +114,7 @@ class CompletedEffects:
         self.continued = continued
         self._left = list(done)
 
-    def takes(self, text: str, seq: int) -> bool:
+    def claim_text(self, text: str, seq: int) -> bool:
         """Whether this answer to that message is among it. A long one may have gone out in several parts."""
         for entry in self._left:
             same = entry.text.strip() == text.strip() or (entry.text != "" and text.startswith(entry.text))

@@ -32,12 +32,12 @@ class AttachmentTranscriber:
         self._provider, self._native = provider, media.is_native(options)
         self._model = str(options["transcribe"])
 
-    async def hear(self, rows: Sequence[InboundRow]) -> list[InboundRow]:
+    async def transcribe(self, rows: Sequence[InboundRow]) -> list[InboundRow]:
         """The same with a transcript at each recording; an empty one where nobody could make one."""
         self._tidy()
-        return list(await asyncio.gather(*(self._hear(row) for row in rows)))
+        return list(await asyncio.gather(*(self._transcribe(row) for row in rows)))
 
-    async def _hear(self, row: InboundRow) -> InboundRow:
+    async def _transcribe(self, row: InboundRow) -> InboundRow:
         names = self._recordings(row)
         if not names:
             return row

@@ -87,7 +87,7 @@ class RunnerTurn:
         box: OutboundDb,
         bell: WakeEvent,
         provider: Provider,
-        hearing: "AttachmentTranscriber | None" = None,
+        transcriber: "AttachmentTranscriber | None" = None,
     ) -> None:
         self.id, self.epoch, self.attempt = claimed.turn, claimed.epoch, claimed.attempt
         self.continued, self._begun = claimed.continued, claimed.begun
@@ -96,7 +96,7 @@ class RunnerTurn:
         self._uses = ToolUseTracker()
         self.asked: dict[str, str] = {}  # what a request is called outside: what its provider calls it
         self._link, self._mail, self._box, self._bell, self._provider = link, mail, box, bell, provider
-        self._takes_pushes, self._hearing = provider.takes_pushes, hearing
+        self._takes_pushes, self._transcriber = provider.takes_pushes, transcriber
         self._parts: deque[ProviderInput] = deque()
         self._open = False  # a query runs and may take more
         self._handing = asyncio.Lock()  # from the claim of a follow-up to its push: one thing
@@ -181,7 +181,7 @@ class RunnerTurn:
     # Into the provider.
 
     async def _transcribe(self, rows: Sequence[InboundRow]) -> Sequence[InboundRow]:
-        return rows if self._hearing is None else await self._hearing.hear(rows)
+        return rows if self._transcriber is None else await self._transcriber.transcribe(rows)
 
     def _split_commands(self, rows: Sequence[InboundRow]) -> list[ProviderInput]:
         """A slash command is the first and only input of a query, as it was typed; what stands around it goes apart."""

@@ -343,7 +343,7 @@ def _parse_destination(found: tuple[Any, ...]) -> MailboxDestination:
 def _query(path: Path, sql: str, params: tuple[int, ...], make: Callable[[tuple[Any, ...]], T]) -> list[T]:
     """A fresh read-only connection for every look: a kept one would show old pages on some file shares."""
 
-    def look() -> list[T]:
+    def read() -> list[T]:
         db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         try:
             db.set_busy_timeout(BUSY_MS)
@@ -352,7 +352,7 @@ def _query(path: Path, sql: str, params: tuple[int, ...], make: Callable[[tuple[
         finally:
             db.close()
 
-    return _translate_errors(path, look)
+    return _translate_errors(path, read)
 
 
 def _translate_errors(path: Path, do: Callable[[], T]) -> T:

@@ -91,9 +91,9 @@ class Engine(ABC):
 
     def trouble(self) -> str | None:
         key = (self.program or "", self.name, self.image, self.runtime, *self.flags, str(sandbox_uid(self._config)))
-        return _probes.ask(key, self._find_trouble_or_say)
+        return _probes.ask(key, self._find_trouble_or_error)
 
-    def _find_trouble_or_say(self) -> str | None:
+    def _find_trouble_or_error(self) -> str | None:
         try:
             return self._find_trouble()
         except (GatepostError, OSError) as error:

@@ -131,7 +131,7 @@ def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
         thread=new.thread,
         target_id=new.target_id,
         payload=json.dumps(new.payload),
-        digest=_digest(new.instance, new.address, new.text) if _is_said(new) else "",
+        digest=_digest(new.instance, new.address, new.text) if _may_repeat(new) else "",
         answers=new.payload.get("in_reply_to"),
         state=EffectState.PENDING,
         next_at=now,
@@ -142,7 +142,7 @@ def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
     return made
 
 
-def _is_said(new: NewEffect) -> bool:
+def _may_repeat(new: NewEffect) -> bool:
     """Whether a later result of its turn may be the same again."""
     return new.turn_id is not None and new.op == Op.SEND and new.origin != EffectOrigin.STATUS
 
@@ -345,7 +345,7 @@ def _withdraw(db: Db, which: str, params: tuple[str, ...], state: EffectState, r
     return len(rows)
 
 
-def may_be_said(db: Db, key: str, turn_id: str, instance: str, address: str, text: str) -> bool:
+def has_effect(db: Db, key: str, turn_id: str, instance: str, address: str, text: str) -> bool:
     """Whether there is an effect of that key, or one of this turn that says this text in that room. One look at two
     indexes: mostly there is neither."""
     said = _digest(instance, address, text)

@@ -85,11 +85,11 @@ class GateAgent:
         agent = cls(store, around, dispatch, session, caller)
         around.bells.on_room(lambda instance, address: agent.rung.append((instance, address)))
         if turn:
-            await agent.hear("hello")
+            await agent.receive("hello")
             await agent.begin()
         return agent
 
-    async def hear(self, text: str, platform_id: str = "") -> int:
+    async def receive(self, text: str, platform_id: str = "") -> int:
         """A person writes in the agent's room; the message's seq."""
         chosen = platform_id or ids.new("in")
         return await self.store.write(_receive, self.session, text, chosen, self.around.clock.now())

@@ -3,7 +3,7 @@ completions and OpenAI Responses; streamed or not, with faults. It keeps every r
 
     async with ModelEndpoint({"turns": [{"when": "hello", "do": [{"say": "hi"}]}]}) as endpoint:
         ...                                # ANTHROPIC_BASE_URL=endpoint.anthropic, OPENAI_BASE_URL=endpoint.openai
-        assert endpoint.requests[0].said("hello") == 1
+        assert endpoint.requests[0].count_text("hello") == 1
 
 `python -m gatepost.testing.models script.json` serves one until it is ended. The format: docs/extend/models.md.
 """
@@ -60,7 +60,7 @@ class RecordedRequest(Struct, frozen=True):
     def tools(self) -> list[str]:
         return [tool.name for tool in self.shape.tools(self.body)] if self.shape else []
 
-    def said(self, text: str, role: str = "user") -> int:
+    def count_text(self, text: str, role: str = "user") -> int:
         """How often these words stand in what people (or the model, or tools) said."""
         return sum(line.text.count(text) for line in self.lines if line.role == role)
 

@@ -134,7 +134,7 @@ class OutboxHarness:
 
         return await self.store.write(make, self.clock.now())
 
-    async def told(self, session: Session) -> list[dict[str, Any]]:
+    async def list_context(self, session: Session) -> list[dict[str, Any]]:
         """What the agent will read as context at its next turn."""
         found = await self.store.read(inbox.list_to_project, session.id, ProjectionLimits(50, 10_000, 50, 10_000))
         return [message.content for entry, message in found.pairs if entry.mode == InboxMode.OBSERVE]

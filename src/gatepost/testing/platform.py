@@ -170,12 +170,12 @@ class Platform:
             case "acknowledge":
                 self._acknowledge(asked["id"])
             case "send":
-                return self._take(asked, writer)
+                return self._receive(asked, writer)
             case _:
                 _write(writer, {"id": self._ids.get((asked["room"], asked["key"]))})
         return True
 
-    def _take(self, asked: dict[str, Any], writer: asyncio.StreamWriter) -> bool:
+    def _receive(self, asked: dict[str, Any], writer: asyncio.StreamWriter) -> bool:
         with self._changed:
             if self._random.random() < self._losses.busy:
                 _write(writer, {"busy": True})

@@ -98,7 +98,7 @@ async def test_nanoclaw_24_fails_for_ever_is_failed_and_the_agent_is_told_withou
         row = await post.ended("k")
 
     assert row.state == "failed" and "given up after 2 tries" in row.reason
-    (told,) = await post.told(session)
+    (told,) = await post.list_context(session)
     assert (told["event"], told["seq"], told["reason"]) == ("delivery_failed", effect.seq, row.reason)
     assert await store.read(inbox.list_sessions_with_work, post.clock.now()) == []
 
@@ -126,7 +126,7 @@ async def test_a_failed_notice_tells_nobody(running: OutboxHarness, channel: Fak
     await running.say("k", "sorry", origin="notice", session=session)
 
     assert (await running.ended("k")).state == "failed"
-    assert await running.told(session) == []
+    assert await running.list_context(session) == []
 
 
 async def test_retry_after_is_honoured(running: OutboxHarness, channel: FakeChannel) -> None:
@@ -202,7 +202,7 @@ async def test_nanoclaw_25_where_nobody_can_know_it_ends_as_uncertain_and_later_
     row = await post.row("k")
     assert (row.state, row.reason) == ("uncertain", "the gateway stopped while it was being sent")
     assert channel.texts() == ["once", "two"]
-    assert [told["event"] for told in await post.told(session)] == ["delivery_uncertain"]
+    assert [told["event"] for told in await post.list_context(session)] == ["delivery_uncertain"]
 
 
 async def test_a_send_that_times_out_after_it_happened_is_found(store: SqliteStore, channel: FakeChannel) -> None:
@@ -358,7 +358,7 @@ async def test_after_an_outage_stale_messages_are_left_out_with_one_notice(
     assert {
         ((await post.row(f"old {number}")).state, (await post.row(f"old {number}")).reason) for number in range(3)
     } == {("failed", "stale")}
-    assert [told["count"] for told in await post.told(session)] == [3]
+    assert [told["count"] for told in await post.list_context(session)] == [3]
 
 
 async def test_stranger_20_an_outage_shorter_than_the_oldest_message_may_be_costs_nothing(

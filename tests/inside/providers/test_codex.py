@@ -515,7 +515,7 @@ async def test_one_process_serves_turn_after_turn_and_a_mode_can_be_changed(tmp_
         assert (tmp_path / "agent" / "made").exists()
         with pytest.raises(NotImplementedError, match="yolo"):
             await codex.set_mode("yolo")
-    assert endpoint.calls[-1].said("moin") == 1
+    assert endpoint.calls[-1].count_text("moin") == 1
     assert b"You like pears now." in endpoint.calls[-1].raw
 
 
@@ -541,7 +541,7 @@ async def test_follow_ups_join_a_turn_that_runs_and_it_ends_with_one_result(tmp_
             heard[-1] == TurnResult("fruit") and len([event for event in heard if isinstance(event, TurnResult)]) == 1
         )
     last = endpoint.calls[-1]
-    assert (last.said("pears"), last.said("plums")) == (1, 1)
+    assert (last.count_text("pears"), last.count_text("plums")) == (1, 1)
 
 
 @real
@@ -553,7 +553,7 @@ async def test_a_follow_up_after_the_end_is_not_taken_and_is_not_forgotten(tmp_p
         with pytest.raises(NotImplementedError):
             await codex.push(batch("plumcake", 2))
         await all_of(codex.query(batch("plumcake", 2), first.conversation))
-    assert endpoint.calls[-1].said("plumcake") == 1
+    assert endpoint.calls[-1].count_text("plumcake") == 1
 
 
 @real
@@ -597,7 +597,7 @@ async def test_a_conversation_can_be_copied(tmp_path: Path, store: SqliteStore) 
         started, *_ = await all_of(codex.query(batch("plumcake", 2, "t-2"), twin))
 
         assert twin != first.conversation and started == ConversationStarted(twin)
-    assert endpoint.calls[-1].said("moin") == 1
+    assert endpoint.calls[-1].count_text("moin") == 1
 
 
 @real

@@ -382,4 +382,4 @@ async def test_retries_end_a_copy_goes_on_by_itself_and_a_dead_server_is_started
         await opencode.close()
         seen = await all_of(opencode.query(batch("quokka", 3, "t-3"), copy))
         assert seen[0] == ConversationStarted(copy) and seen[-1] == TurnResult("here")
-    assert endpoint.calls[-1].said("quokka") == 2 and endpoint.calls[-1].said("zanzibar") == 0
+    assert endpoint.calls[-1].count_text("quokka") == 2 and endpoint.calls[-1].count_text("zanzibar") == 0

@@ -42,7 +42,7 @@ async def toolset_tools(
         ready = await combined.for_run_step(context)
         found = await ready.get_tools(context)
         chosen = choose(found, only)
-        if deps is NONE_GIVEN and (needy := [name for name, tool in chosen.items() if _takes_context(name, tool)]):
+        if deps is NONE_GIVEN and (needy := [name for name, tool in chosen.items() if _needs_context(name, tool)]):
             raise exceptions.UserError(f"{', '.join(needy)}: these tools take a run context, so `deps` must be given")
         yield [_tool(name, tool, ready, context) for name, tool in chosen.items()]
 
@@ -57,7 +57,7 @@ def choose(found: dict[str, ToolsetTool[Any]], only: Collection[str] | None) -> 
     return {name: tool for name, tool in found.items() if name in only}
 
 
-def _takes_context(name: str, tool: ToolsetTool[Any]) -> bool:
+def _needs_context(name: str, tool: ToolsetTool[Any]) -> bool:
     """Known of plain functions; others are asked when they are called."""
     source: Any = getattr(tool, "source_tool", tool)
     tools = getattr(getattr(source, "toolset", None), "tools", {})

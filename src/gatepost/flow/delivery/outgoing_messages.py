@@ -89,7 +89,7 @@ def find_or_add(db: Db, reach: ChannelInstances, new: OutgoingMessage, now: int)
     parts = _split_parts(reach, new)
     if new.origin != EffectOrigin.RESULT or new.turn_id is None:
         found = find_parts(db, new.key)
-    elif parts and outbox.may_be_said(db, new.key, new.turn_id, new.instance, new.address, parts[0]):
+    elif parts and outbox.has_effect(db, new.key, new.turn_id, new.instance, new.address, parts[0]):
         found = find_parts(db, new.key) or ([] if new.files else _find_already_sent(db, new, new.turn_id, parts))
     else:
         found = []

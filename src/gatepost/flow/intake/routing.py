@@ -309,7 +309,7 @@ def explain(
     """Every route in order with what became of it; those behind the winner are said to be so."""
     rows = in_order(routes)
     if any(map(maker_of, rows)):
-        return _explain_led(rows, facts, exists)
+        return _explain_with_agent_routes(rows, facts, exists)
     verdicts: list[RouteVerdict] = []
     winner: Route | None = None
     for route in rows:
@@ -325,7 +325,9 @@ def explain(
     return verdicts
 
 
-def _explain_led(rows: list[Route], facts: MatchInput, exists: Callable[[str], bool]) -> list[RouteVerdict]:
+def _explain_with_agent_routes(
+    rows: list[Route], facts: MatchInput, exists: Callable[[str], bool]
+) -> list[RouteVerdict]:
     """The same where agents made routes: those hold for what is given to their group, or below it, alone."""
     decision = decide(rows, facts, exists)
     facts = replace(facts, efforts={})

@@ -248,14 +248,14 @@ class Worktrees:
         noted = f"{found.setup_output}\n" if found.setup_output and found.setup_state in NOT_RUN else ""
         output, now = noted + clean(said)[-LONGEST_OUTPUT:], self._clock.now()
 
-        def tell(db: Db) -> Worktree:
+        def record(db: Db) -> Worktree:
             worktrees.set_setup(db, found.project, found.slug, state, output)
             _record(db, now, by, "worktree.setup", found.name, state=state)
             told = worktrees.get(db, found.project, found.slug)
             assert told is not None
             return told
 
-        return await self._store.write(tell)
+        return await self._store.write(record)
 
     async def _must_be_trusted(self, found: Worktree) -> None:
         digest = SetupCommands(found.setup, found.teardown).digest

@@ -73,7 +73,7 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
             return
         try:
             async with asyncio.timeout(GRACE):
-                await client.tell("session/cancel", {"sessionId": self._conversation})
+                await client.notify("session/cancel", {"sessionId": self._conversation})
                 await asyncio.wait({self._prompting})
         except (TimeoutError, ProviderError):
             client.end("interrupted")

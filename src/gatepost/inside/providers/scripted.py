@@ -223,7 +223,7 @@ class Scripted:
             await self._wait(step.wait)
         if step.say is not None:
             text = _fill(step.say, words)
-            if not self._spoken.takes(text, item.seq):
+            if not self._spoken.claim_text(text, item.seq):
                 yield Text(text, item.seq or None)
             self._said += 1
             if self._said == self._script.crash_after and self._count("after", 1):

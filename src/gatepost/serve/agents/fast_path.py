@@ -56,7 +56,7 @@ class McpHeaders:
         return self.version is None or self.version in _VERSIONS
 
     @property
-    def takes_both(self) -> bool:
+    def accepts_both(self) -> bool:
         accept, kind = self.found.get(b"accept", b""), self.found.get(b"content-type", b"")
         return b"application/json" in accept and b"text/event-stream" in accept and kind.startswith(b"application/json")
 
@@ -155,7 +155,7 @@ class FastPath:
         self, head: McpHeaders, message: JsonRpcMessage, caller: Caller, session: McpHttpSession | None
     ) -> CallParams | McpParams | None:
         """The parameters of a plain call, or of a plain listing; None: it is not plain."""
-        if head.odd or not head.takes_both or message.jsonrpc != "2.0" or not isinstance(message.id, int | str):
+        if head.odd or not head.accepts_both or message.jsonrpc != "2.0" or not isinstance(message.id, int | str):
             return None
         if message.method not in ("tools/call", "tools/list"):
             return None

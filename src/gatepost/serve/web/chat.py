@@ -89,7 +89,7 @@ class Chat:
         return [
             Route("/start", self.start, methods=["GET"]),
             Route("/messages", self.history, methods=["GET"]),
-            Route("/messages", self.say, methods=["POST"]),
+            Route("/messages", self.add_message, methods=["POST"]),
             Route("/events", self.events, methods=["GET"]),
             Route("/files/{message:int}/{number:int}", self.file, methods=["GET"]),
         ]
@@ -120,7 +120,7 @@ class Chat:
         )
         return JSONResponse({"messages": [await self._show(seen) for seen in page.seen], "more": page.more})
 
-    async def say(self, request: Request) -> Response:
+    async def add_message(self, request: Request) -> Response:
         """Accept a message with its files. Sent twice under one id, it is accepted once."""
         form = await _read_form(request, self._megabytes)
         try:
