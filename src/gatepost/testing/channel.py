@@ -19,6 +19,7 @@ from gatepost.channels.contract import Channel, ChannelDeps, ChannelKind, Receiv
 from gatepost.core.errors import GatepostError, Refused, Unavailable, Unsupported
 from gatepost.messages.inbound import Attachment, Inbound, Quote, Receipt, Verb
 from gatepost.messages.outbound import NEEDS, Feature, Op, Outbound
+from gatepost.testing.waiting import PATIENCE_S
 
 EVERYTHING = frozenset(Feature) - {Feature.CARDS, Feature.KEYED}
 
@@ -118,7 +119,7 @@ class FakeChannel:
         times: int = 1,
     ) -> Receipt:
         """Somebody writes; returns when it is durable. `times=2`: the platform delivers it twice."""
-        await asyncio.wait_for(self._listening.wait(), 10)
+        await asyncio.wait_for(self._listening.wait(), PATIENCE_S)
         assert self._receive is not None
         inbound = Inbound(
             address=address or f"{self.platform}:room/1",
@@ -138,7 +139,7 @@ class FakeChannel:
         return got[0]
 
     async def wait_for(
-        self, wanted: int | Callable[[list[SentMessage]], bool], timeout: float = 10.0
+        self, wanted: int | Callable[[list[SentMessage]], bool], timeout: float = PATIENCE_S
     ) -> list[SentMessage]:
         """Everything sent, once there are so many of them or the predicate holds of them."""
 

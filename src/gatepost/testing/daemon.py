@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gatepost.testing import fork_server
+from gatepost.testing.waiting import PATIENCE_S
 
 READY = "gatepost is ready at "
-PATIENCE_S = 30.0
 
 
 class DaemonProcess:
@@ -80,7 +80,7 @@ class DaemonProcess:
 
     def gatepost(self, *args: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command of the command line against this home."""
-        return fork_server.run(args, {**self.env, **(env or {})}, timeout=PATIENCE_S * 2)
+        return fork_server.run(args, {**self.env, **(env or {})}, timeout=PATIENCE_S)
 
     def json(self, *args: str) -> Any:
         """Run a command with --json and read what it prints."""

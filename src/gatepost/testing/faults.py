@@ -86,11 +86,11 @@ def _wrapped(function: Callable[..., Any], fault: FaultPoint) -> Callable[..., A
 
 
 def _trigger(fault: FaultPoint) -> None:
+    parent = os.getppid()  # before the mark: whoever waits for it may kill the daemon at once
     try:
         os.close(os.open(fault.mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
     except FileExistsError:
         return
-    parent = os.getppid()
     while fault.act == "hold" and os.getppid() == parent:
         time.sleep(0.002)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -125,7 +125,7 @@ def _write_plugin(path: Path, home: Path, fault: FaultPoint, text: str) -> Path:
     return mark
 
 
-def wait_for_fault(mark: Path, timeout: float = 30.0) -> bool:
+def wait_for_fault(mark: Path, timeout: float = 60.0) -> bool:
     """Wait until the fault has happened; False if it did not within the bound."""
     until = time.monotonic() + timeout
     while not mark.exists():

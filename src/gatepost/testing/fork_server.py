@@ -25,6 +25,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO
 
 FORKS = sys.platform == "linux"
+_LONGEST_PID = 10  # digits
 
 
 class ForkedProcess:
@@ -38,9 +39,10 @@ class ForkedProcess:
             _template().order(theirs, streams)
         order = {"argv": list(argv), "env": dict(env), "cwd": os.getcwd()}
         self._line.sendall(json.dumps(order).encode() + b"\n")
+        # The handle comes with the number: a command that has ended by now may have left its number to another.
+        pid, (self._handle,), _, _ = socket.recv_fds(self._line, _LONGEST_PID, 1, socket.MSG_CMSG_CLOEXEC)
+        self.pid = int(pid)
         self._told = self._line.makefile("r")
-        self.pid = int(self._told.readline())
-        self._handle = os.pidfd_open(self.pid)
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
@@ -174,8 +176,8 @@ class _ForkServerLoop:
             return True
         for each in streams:
             os.close(each)
-        line.sendall(f"{pid}\n".encode())
         handle = os.pidfd_open(pid)
+        socket.send_fds(line, [f"{pid:{_LONGEST_PID}}".encode()], [handle])
         self._children[handle] = (pid, line)
         self._waiting.register(handle, selectors.EVENT_READ)
         return False

@@ -21,6 +21,7 @@ from gatepost.core.home import Home
 from gatepost.store import ledger, rooms
 from gatepost.store.ledger import LedgerStatus
 from gatepost.store.rooms import RoomPolicy
+from gatepost.testing.waiting import PATIENCE_S
 
 QUICK: Mapping[str, Any] = {
     "sandbox.kind": "process",
@@ -60,7 +61,7 @@ async def open_room(gateway: Gateway, instance: str, address: str) -> None:
     await gateway.store.write(rooms.add, instance, address, address, False, RoomPolicy.PUBLIC, gateway.clock.now())
 
 
-async def wait_until_settled(gateway: Gateway, timeout: float = 20.0) -> LedgerStatus:
+async def wait_until_settled(gateway: Gateway, timeout: float = PATIENCE_S) -> LedgerStatus:
     """Wait until nothing is in flight; the ledger's account of it."""
     async with asyncio.timeout(timeout):
         while True:

@@ -32,9 +32,9 @@ from gatepost.serve.agents.management_endpoint import MANAGER, PATH, make_manage
 from gatepost.serve.http import HttpServer, open_listener
 from gatepost.testing.gateway import running_gateway
 from gatepost.testing.mcp_http_client import BOTH, ENVELOPE, INITIALIZE, make_call_params, make_request, parse_answer
+from gatepost.testing.waiting import PATIENCE_S
 
 TRANSPORTS = ("memory", "http", "http-2026", "bridge", "bridge-2026")
-PATIENCE_S = 60.0
 LARGEST = 4 * 1024 * 1024
 
 # An agent that is busy until a file lies in its group's folder: `hold` waits for it, anything else is answered.
@@ -257,13 +257,12 @@ class _BridgeTransport(_McpTransport):
 
     async def _send(self, message: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
+        waiting: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        if "id" in message:
+            self._waiting[message["id"]] = waiting  # before it is sent: the answer may come while it is written
         self._process.stdin.write(json.dumps(message).encode() + b"\n")
         await self._process.stdin.drain()
-        if "id" not in message:
-            return {}
-        waiting: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._waiting[message["id"]] = waiting
-        return await waiting
+        return await waiting if "id" in message else {}
 
     async def listen(self) -> None:
         assert self._process.stdout is not None

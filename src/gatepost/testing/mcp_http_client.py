@@ -17,6 +17,7 @@ from gatepost.serve.agents.groups import PATH, make_groups_app
 from gatepost.serve.agents.mcp_endpoint import McpEndpoint
 from gatepost.serve.http import HttpServer, bind
 from gatepost.testing.gate_agent import GateAgent
+from gatepost.testing.waiting import PATIENCE_S
 
 META = "io.modelcontextprotocol/"
 ENVELOPE = {META + "protocolVersion": "2026-07-28", META + "clientCapabilities": {}}
@@ -92,7 +93,7 @@ async def serve_mcp(agent: GateAgent, path: Path, largest: int = LARGEST) -> Asy
     running = asyncio.create_task(server.run())
     transport = httpx2.AsyncHTTPTransport(uds=str(path))
     try:
-        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", timeout=20) as client:
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", timeout=PATIENCE_S) as client:
             yield McpHttpClient(agent, endpoint, path, client)
     finally:
         await endpoint.close()

@@ -29,6 +29,7 @@ from gatepost.testing.model_script import (
     load_script,
     make_answer,
 )
+from gatepost.testing.waiting import PATIENCE_S
 
 LARGEST = 64 * 1024 * 1024
 COUNT_TOKENS = "/messages/count_tokens"
@@ -119,7 +120,7 @@ class ModelEndpoint:
         """Let go of what `hold` holds, now and from here on."""
         self._released.set()
 
-    async def wait_for(self, calls: int, timeout: float = 20.0) -> list[RecordedRequest]:
+    async def wait_for(self, calls: int, timeout: float = PATIENCE_S) -> list[RecordedRequest]:
         """Until a model was asked so often."""
         async with asyncio.timeout(timeout), self._changed:
             await self._changed.wait_for(lambda: len(self.calls) >= calls)

@@ -23,6 +23,7 @@ from gatepost.store.outbox import EffectOrigin, NewEffect, OutboxEffect
 from gatepost.store.port import Db, Store
 from gatepost.store.sessions import Session, SessionMode
 from gatepost.testing.clock import FixedClock
+from gatepost.testing.waiting import PATIENCE_S
 
 ROOM = "fake:room/1"
 
@@ -110,7 +111,7 @@ class OutboxHarness:
 
     async def until(self, key: str, holds: Callable[[OutboxEffect], bool]) -> OutboxEffect:
         """The row of that key, once this holds of it."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not holds(effect := await self.row(key)):  # noqa: ASYNC110  nobody rings for a row
                 await asyncio.sleep(0.005)
         return effect

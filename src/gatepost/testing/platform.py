@@ -25,6 +25,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Feature, Outbound
 from gatepost.store.rooms import RoomPolicy
+from gatepost.testing.waiting import PATIENCE_S
 
 LARGEST = 1024 * 1024
 FEATURES = frozenset({Feature.LOOKUP})
@@ -73,13 +74,13 @@ class Platform:
 
     def __enter__(self) -> "Platform":
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(PATIENCE_S)
         return self
 
     def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(PATIENCE_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(PATIENCE_S)
         self._loop.close()
 
     # What people and tests do.
@@ -118,12 +119,12 @@ class Platform:
         with self._changed:
             return len(self._unacknowledged)
 
-    def wait_for(self, holds: Callable[[list[PlatformMessage]], bool], timeout: float = 30.0) -> bool:
+    def wait_for(self, holds: Callable[[list[PlatformMessage]], bool], timeout: float = PATIENCE_S) -> bool:
         """Until this holds of the record; False if it does not within the bound."""
         with self._changed:
             return self._changed.wait_for(lambda: holds(self._record), timeout)
 
-    def wait_until_accepted(self, id: str, timeout: float = 30.0) -> bool:
+    def wait_until_accepted(self, id: str, timeout: float = PATIENCE_S) -> bool:
         """Until the gateway has acknowledged an event."""
         with self._changed:
             return self._changed.wait_for(lambda: id in self._accepted, timeout)

@@ -12,7 +12,8 @@ import termios
 import time
 from collections.abc import Mapping
 
-PATIENCE_S = 30.0
+from gatepost.testing.waiting import PATIENCE_S
+
 CTRL_C, CTRL_D = "\x03", "\x04"
 _OURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours, and what line editing draws with
 
