@@ -12,6 +12,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Outbound
+from gatepost.testing.waiting import PATIENCE_S
 
 ROOM = "terminal:main"
 HELLO = Inbound(address=ROOM, platform_id="1", sender="terminal:owner", text="hello")
@@ -42,8 +43,8 @@ async def test_a_send_rings_the_watchers_of_its_room_and_of_all_rooms(hub: Local
     with hub.watch(ROOM) as here, hub.watch() as everywhere, hub.watch("terminal:other") as elsewhere:
         await hub.send(ROOM, Outbound(key="k"))
 
-        assert await here.wait(5, stopping)
-        assert await everywhere.wait(5, stopping)
+        assert await here.wait(PATIENCE_S, stopping)
+        assert await everywhere.wait(PATIENCE_S, stopping)
         assert not await elsewhere.wait(0, stopping)
 
 
@@ -53,7 +54,7 @@ async def test_many_rings_are_one_and_a_taken_ring_is_gone(hub: LocalChannel) ->
         for _ in range(1000):
             hub.ring(ROOM)
 
-        assert await watch.wait(5, stopping)
+        assert await watch.wait(PATIENCE_S, stopping)
         assert not await watch.wait(0, stopping)
 
 
@@ -63,14 +64,14 @@ async def test_a_stop_wakes_a_watcher_that_nobody_rings(hub: LocalChannel) -> No
         waiting = asyncio.create_task(watch.wait(3600, stopping))
         stopping.set()
 
-        assert await asyncio.wait_for(waiting, 5) is False
+        assert await asyncio.wait_for(waiting, PATIENCE_S) is False
 
 
 async def test_typing_is_kept_by_room_and_thread_and_rings_only_when_it_changes(hub: LocalChannel) -> None:
     stopping = asyncio.Event()
     with hub.watch(ROOM) as watch:
         await hub.typing(ROOM, "t1", True)
-        assert await watch.wait(5, stopping)
+        assert await watch.wait(PATIENCE_S, stopping)
         await hub.typing(ROOM, "t1", True)
         assert not await watch.wait(0, stopping)
 

@@ -15,6 +15,7 @@ from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Outbound
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.outbox_harness import OutboxHarness
+from gatepost.testing.waiting import PATIENCE_S
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "extend" / "examples" / "spool.py"
 KEY = "turn/1/1"
@@ -80,10 +81,10 @@ async def test_a_file_is_a_message_and_is_gone_once_it_is_durable(
     path.write_text("hello")
     path.rename(office / "in" / "ann.7.txt")
 
-    inbound = await asyncio.wait_for(heard.get(), 10)
+    inbound = await asyncio.wait_for(heard.get(), PATIENCE_S)
 
     assert (inbound.address, inbound.platform_id, inbound.sender) == ("spool:office", "ann.7.txt", "spool:user/ann")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while list((office / "in").iterdir()):  # noqa: ASYNC110  nobody rings for a file
             await asyncio.sleep(0.005)
 

@@ -17,6 +17,7 @@ from gatepost.messages import address
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import NEEDS, TARGETED, Feature, Op, Outbound, OutboundFile, PromptButton
 from gatepost.testing.channel import FakeChannel
+from gatepost.testing.waiting import PATIENCE_S
 
 registry.load_package("gatepost.channels")
 KINDS = {
@@ -144,6 +145,6 @@ async def test_it_listens_until_it_is_cancelled_and_then_ends(kind: ChannelKind,
     assert not task.done()
 
     task.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(task, return_exceptions=True)
     assert task.cancelled()

@@ -35,10 +35,10 @@ from gatepost.testing.mcp_http_client import (
     serve_mcp,
 )
 from gatepost.testing.sample_tools import FEW, SlowToolEvents
+from gatepost.testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow  # real clients and processes, again and again
 
-SOON_S = 20
 OLD, NEW = "2025-11-25", "2026-07-28"
 ERAS = (OLD, NEW)
 Message = dict[str, Any]
@@ -55,7 +55,7 @@ class Line:
         self._send(message if isinstance(message, bytes) else json.dumps(message).encode())
 
     async def hear(self) -> Message:
-        return await asyncio.wait_for(self.heard.get(), SOON_S)
+        return await asyncio.wait_for(self.heard.get(), PATIENCE_S)
 
     def begin(self, method: str, params: Message | None = None, request: int | str = 1) -> None:
         given = dict(params or {})
@@ -250,9 +250,9 @@ async def cancelling(line: Line, gate: Gate) -> Any:
     """It ends, has no result, and the next call is answered."""
     await line.open()
     line.begin("tools/call", make_call_params("wait"), 7)
-    await asyncio.wait_for(SlowToolEvents.entered.wait(), SOON_S)
+    await asyncio.wait_for(SlowToolEvents.entered.wait(), PATIENCE_S)
     line.tell({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})
-    await asyncio.wait_for(SlowToolEvents.cancelled.wait(), SOON_S)
+    await asyncio.wait_for(SlowToolEvents.cancelled.wait(), PATIENCE_S)
     line.begin("tools/call", make_call_params("echo", text="next"), 8)
     while (answer := await line.hear())["id"] != 8:
         assert answer["error"]["code"] == -32800  # HTTP of 2025 must end a stream with an answer
@@ -263,7 +263,7 @@ async def at_once(line: Line, gate: Gate) -> Any:
     """A slow call holds nobody up, and everybody gets their own."""
     await line.open()
     line.begin("tools/call", make_call_params("wait"), "slow")
-    await asyncio.wait_for(SlowToolEvents.entered.wait(), SOON_S)
+    await asyncio.wait_for(SlowToolEvents.entered.wait(), PATIENCE_S)
     for number in range(20):
         line.begin("tools/call", make_call_params("echo", text=f"n{number}"), number)
     quick = sorted([await line.hear() for _ in range(20)], key=lambda answer: answer["id"])
@@ -336,7 +336,7 @@ async def test_every_front_end_answers_as_the_socket_does(scenario: Any, era: st
 async def official(gate: Gate, front: str, mode: Any) -> AsyncIterator[Client]:
     if front == "http":
         transport = httpx2.AsyncHTTPTransport(uds=str(gate.web.path))
-        async with httpx2.AsyncClient(transport=transport, timeout=SOON_S) as inner:
+        async with httpx2.AsyncClient(transport=transport, timeout=PATIENCE_S) as inner:
             address = f"http://localhost{gate.web.address}"
             async with Client(streamable_http_client(address, http_client=inner), mode=mode) as client:
                 yield client

@@ -12,6 +12,7 @@ from functools import partial
 import pytest
 
 from gatepost.core.thread_pools import BoundedThreadPool, FairThreadPool
+from gatepost.testing.waiting import PATIENCE_S
 
 
 async def test_the_answer_and_the_error_come_back() -> None:
@@ -52,7 +53,7 @@ async def test_who_gives_up_waiting_does_not_free_the_place() -> None:
 
     def slow() -> None:
         loop.call_soon_threadsafe(begun.set)
-        go_on.wait(10)
+        go_on.wait(PATIENCE_S)
 
     first = asyncio.create_task(mine.run(slow))
     await begun.wait()
@@ -68,7 +69,7 @@ async def test_who_gives_up_waiting_does_not_free_the_place() -> None:
 
 async def test_who_gives_up_before_a_place_was_free_leaves_it_to_the_next() -> None:
     threads, go_on = BoundedThreadPool(1), threading.Event()
-    first = asyncio.create_task(threads.run(lambda: go_on.wait(10)))
+    first = asyncio.create_task(threads.run(lambda: go_on.wait(PATIENCE_S)))
     await asyncio.sleep(0)
     second = asyncio.create_task(threads.run(lambda: True))
     await asyncio.sleep(0)

@@ -30,6 +30,7 @@ from gatepost.store import egress, groups
 from gatepost.store.costs import TokenCounts
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.contract import Caller
 
 KEY = "sk-ant-the-real-key-0123456789"
@@ -198,7 +199,7 @@ class Way:
 
     async def raw(self, data: bytes) -> bytes:
         """Everything that comes back until the gateway closes."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             reader, writer = await asyncio.open_unix_connection(self.path)
             writer.write(data)
             try:
@@ -224,7 +225,8 @@ class Way:
         await self.store.write(put)
 
     async def log(self) -> list[egress.EgressAttempt]:
-        await self.store.write(lambda db: None)  # what was posted before is written before
+        lane = self.socket._caller.lane  # what was posted in it before is written before
+        await self.store.write(lambda db: None, lane=lane)
         return await self.store.read(egress.list_attempts, 100)
 
 

@@ -14,6 +14,7 @@ from gatepost.egress.egress_socket import WeightedSemaphore
 from gatepost.egress.http import HttpRefusal
 from gatepost.store import groups
 from gatepost.store.costs import TokenCounts
+from gatepost.testing.waiting import PATIENCE_S
 
 KEY = "sk-ant-the-real-key-0123456789"
 MESSAGES, CHAT, RESPONSES = "/anthropic/v1/messages", "/openai/v1/chat/completions", "/openai/v1/responses"
@@ -431,7 +432,7 @@ async def test_a_call_in_flight_is_cut_and_booked(way: Any, end: str) -> None:
     body = json.dumps(ASK | {"stream": True}).encode()
     reader, writer = await asyncio.open_unix_connection(way.path)
     writer.write(b"POST /anthropic/v1/messages HTTP/1.1\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await reader.readuntil(b"hello")
         if end == "revoke":
             way.socket.revoke()
@@ -447,7 +448,7 @@ async def test_a_call_that_is_cut_while_the_purse_thinks_leaves_nothing_held_bac
     body = json.dumps(ASK).encode()
     _, writer = await asyncio.open_unix_connection(way.path)
     writer.write(b"POST /anthropic/v1/messages HTTP/1.1\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await way.purse.asked.wait()
         way.socket.revoke()
         way.purse.slow.set()
@@ -482,7 +483,7 @@ async def test_a_session_judges_one_large_body_at_a_time_and_a_neighbour_is_not_
     def slow(raw: bytes) -> dict[str, Any]:
         inside.append(1)
         loop.call_soon_threadsafe(begun.set)
-        go_on.wait(10)
+        go_on.wait(PATIENCE_S)
         return decode(raw)
 
     monkeypatch.setattr(request_bodies, "decode", slow)

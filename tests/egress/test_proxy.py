@@ -19,6 +19,7 @@ from gatepost.egress.model_proxy import BIG
 from gatepost.egress.pace import PacedReader
 from gatepost.egress.rules import EgressTarget
 from gatepost.store import audit
+from gatepost.testing.waiting import PATIENCE_S
 
 
 def connect(target: str, extra: str = "") -> bytes:
@@ -72,7 +73,7 @@ async def test_plain_http_in_a_tunnel_names_the_host_that_it_was_allowed_for(way
     await way.allow("localhost", way.host.port)
     reader, writer = await asyncio.open_unix_connection(way.path)
     writer.write(connect(f"localhost:{way.host.port}") + said)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         answer = (await reader.read()).partition(b"\r\n\r\n")[2]
     writer.close()
     assert way.host.heads == []
@@ -85,7 +86,7 @@ async def test_what_is_neither_tls_nor_http_passes_a_tunnel_to_a_port_of_its_own
     for said in (b"EHLO me\r\n\r\n", b"SSH-2.0-x y\r\n\r\n", b"\x00\x00GET / HTTP/1.1\r\n\r\n"):
         reader, writer = await asyncio.open_unix_connection(way.path)
         writer.write(connect(f"localhost:{way.host.port}") + said)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             assert (await reader.read()).endswith(b"ok")
         writer.close()
         assert way.host.heads.pop().encode() == said
@@ -108,13 +109,13 @@ async def test_slow_names_of_one_session_do_not_hold_up_anothers(monkeypatch: py
 
     def ask(host: str, port: int, **more: Any) -> list[Any]:
         if host == "slow.test":
-            go_on.wait(20)
+            go_on.wait(PATIENCE_S)
         return [(0, 0, 0, "", ("192.0.2.1", port))]
 
     monkeypatch.setattr(socket, "getaddrinfo", ask)
     mine, theirs = BoundedThreadPool(proxy.MOST_LOOKUPS), BoundedThreadPool(proxy.MOST_LOOKUPS)
     waiting = [asyncio.create_task(proxy.resolve("slow.test", 443, mine)) for _ in range(128)]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         assert await proxy.resolve("quick.test", 443, theirs) == ["192.0.2.1"]
     assert not any(each.done() for each in waiting)
     go_on.set()
@@ -290,7 +291,7 @@ async def test_revoking_cuts_a_tunnel_and_refuses_whoever_comes(way: Any) -> Non
     writer.write(connect(f"localhost:{way.host.port}"))
     await reader.readuntil(b"\r\n\r\n")
     way.socket.revoke()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert await reader.read() == b""
         await way.host.left.wait()
     writer.close()

@@ -19,7 +19,9 @@ import pytest
 import uvloop
 
 from gatepost.embed import Image, Progress, Resource, ResourceLink, ToolError, ToolHost, ToolOutput, host_files
+from gatepost.embed import host as host_module
 from gatepost.embed.connection import LIMIT
+from gatepost.testing.waiting import PATIENCE_S
 
 Serving = Callable[..., Any]
 
@@ -212,9 +214,14 @@ async def test_paseo_38_exactly_the_limit_passes_and_one_more_is_an_explicit_err
 # 39: stopping.
 
 
+def test_paseo_39_a_stop_leaves_at_most_a_second_to_what_is_cancelled() -> None:
+    assert 2 * host_module.LEAVE_S <= 1  # once for connections, once for functions
+
+
 async def test_paseo_39_stopping_with_a_connected_bridge_is_quick_and_leaves_nothing(
-    connecting: Serving, folder: Path
+    connecting: Serving, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(host_module, "LEAVE_S", 2 * PATIENCE_S)  # nothing here needs it
     begun, ended = asyncio.Event(), asyncio.Event()
 
     async def wait() -> str:
@@ -231,7 +238,7 @@ async def test_paseo_39_stopping_with_a_connected_bridge_is_quick_and_leaves_not
         assert await client.text("echo", text="a") == "a"
         request = client.begin("wait")
         await asyncio.wait_for(begun.wait(), 20)
-        await asyncio.wait_for(host.stop(), 1)
+        await asyncio.wait_for(host.stop(), PATIENCE_S)
         assert left(folder) == []
         assert ended.is_set()
         pending = (await client.answer(request))["result"]
@@ -253,17 +260,20 @@ async def test_paseo_39_who_connects_at_the_last_moment_is_not_served_either() -
             assert await asyncio.to_thread(late.recv, 1) == b""
 
 
-async def test_paseo_39_a_function_that_will_not_end_does_not_hold_up_the_stop(serving: Serving, folder: Path) -> None:
+async def test_paseo_39_a_function_that_will_not_end_does_not_hold_up_the_stop(
+    serving: Serving, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_module, "LEAVE_S", 2 * PATIENCE_S)
     begun, let_go = threading.Event(), threading.Event()
 
     def stuck() -> None:
         begun.set()
-        let_go.wait(30)
+        let_go.wait(2 * PATIENCE_S)
 
     async with serving(stuck, folder=folder) as served:
         served.client.begin("stuck")
         await asyncio.to_thread(begun.wait, 20)
-        await asyncio.wait_for(served.host.stop(), 1.5)
+        await asyncio.wait_for(served.host.stop(), PATIENCE_S)
         assert left(folder) == []
         let_go.set()
 
@@ -347,7 +357,7 @@ async def test_a_hundred_starts_and_stops_leave_no_file_process_thread_or_descri
         await once(number % 10 == 0)
     for thread in threading.enumerate():
         if thread.name.startswith("tool-"):
-            thread.join(5)
+            thread.join(PATIENCE_S)
     assert counted() == before
     assert not any(thread.name.startswith("tool-") for thread in threading.enumerate())
     assert before[2] == []

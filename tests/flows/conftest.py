@@ -1,16 +1,17 @@
 """What whole-gateway tests share: a channel, routes as an operator writes them, and a provider that looks around."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gatepost.app import Gateway
+from gatepost.core.errors import Unavailable
 from gatepost.flow.groups import make_folder
 from gatepost.flow.intake.route_targets import parse
 from gatepost.store import groups, routes
 from gatepost.testing.channel import FakeChannel
+from gatepost.testing.waiting import PATIENCE_S
 
 ROOM = "fake:room/1"
 
@@ -97,11 +98,12 @@ async def add_route(
     await gateway.store.write(routes.add, route)
 
 
-async def until(holds: Callable[[], bool], what: str, timeout: float = 20.0) -> None:
-    """A bounded wait on a condition that nobody rings for."""
-    try:
-        async with asyncio.timeout(timeout):
-            while not holds():  # noqa: ASYNC110  nobody rings for it
-                await asyncio.sleep(0.01)
-    except TimeoutError:
-        raise AssertionError(f"waited in vain for {what}") from None
+async def make_room(gateway: Gateway) -> None:
+    """On a store whose disk was full. A write that came together with one that does not fit fails, and is repeated."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                await gateway.store.write(lambda db: db.rows("PRAGMA max_page_count = 1000000"))
+            except Unavailable:
+                continue
+            return

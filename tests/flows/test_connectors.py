@@ -2,13 +2,13 @@
 
 import json
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.waiting import block_until
 
 PATIENCE_S = 30.0
 TOKEN = "tok-0123456789-abcdef"
@@ -35,13 +35,6 @@ for line in sys.stdin:
 """
 
 
-def until(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.05)
-
-
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
     running = DaemonProcess(
@@ -56,7 +49,7 @@ def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
         '[connectors.gone]\ncommand = ["/no/such/server"]\n'
     )
     with running:
-        until(lambda: "hub_open-issue" in names(running), "the connector's tools")
+        block_until(lambda: "hub_open-issue" in names(running), "the connector's tools")
         yield running
 
 
@@ -106,8 +99,8 @@ def test_what_it_runs_ends_with_the_gateway(daemon: DaemonProcess, tmp_path: Pat
     play(daemon, "hub_hang")
     done(daemon, "chat", "-m", "go")
     pid = tmp_path / "pid"
-    until(lambda: pid.exists() and pid.read_text() != "", "the call")
+    block_until(lambda: pid.exists() and pid.read_text() != "", "the call")
 
     daemon.stop()
 
-    until(lambda: not Path("/proc", pid.read_text()).exists(), "its end")
+    block_until(lambda: not Path("/proc", pid.read_text()).exists(), "its end")

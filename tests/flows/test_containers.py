@@ -12,8 +12,9 @@ from gatepost.sandboxes.docker import Docker
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint
+from gatepost.testing.waiting import until
 
-from .conftest import ROOM, until
+from .conftest import ROOM
 from .test_claude import KEY, PATIENCE, SCRIPT, a_gateway, texts
 
 pytestmark = pytest.mark.slow

@@ -20,6 +20,9 @@ from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost.testing.waiting import until
+
+from .conftest import make_room
 
 ROOM = "fake:room/1"
 
@@ -123,7 +126,7 @@ async def test_nanoclaw_27_a_follow_up_is_answered_although_the_sandbox_died_bef
         await open_room(gateway, "fake", ROOM)
         script(
             gateway,
-            '{"turns": [{"when": "slow", "do": [{"say": "slowly"}, {"wait": 0.3}, {"crash": "once"},'
+            '{"turns": [{"when": "slow", "do": [{"say": "slowly"}, {"wait_for_message": true}, {"crash": "once"},'
             ' {"say": "done"}]}]}',
         )
         await channel.say("slow")
@@ -155,7 +158,8 @@ async def test_a_full_disk_in_the_middle_of_a_turn_loses_nothing_once_there_is_r
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
         await open_room(gateway, "fake", ROOM)
         long = "x" * 20_000
-        steps = [{"say": "one"}, {"wait": 0.3}, {"say": f"two {long}"}, {"say": "three"}]
+        steps: list[dict[str, object]] = [{"say": "one"}, {"wait_for": "go"}, {"say": f"two {long}"}, {"say": "three"}]
+        steps.append({"write_file": {"path": "said"}})
         script(gateway, json.dumps({"turns": [{"when": "go", "do": steps}]}))
         await channel.say("go")
         await channel.wait_for(1)
@@ -163,9 +167,11 @@ async def test_a_full_disk_in_the_middle_of_a_turn_loses_nothing_once_there_is_r
         with pytest.raises(Unavailable, match="full"):
             for number in range(50):
                 await channel.say(f"{number} {long}", address="fake:room/2")
-        await asyncio.sleep(0.6)  # the turn's answer comes while there is no room for it
-        await gateway.store.write(lambda db: db.rows("PRAGMA max_page_count = 1000000"))
-        await channel.wait_for(lambda sent: any(each.message.text == "three" for each in sent), timeout=30)
+        home = gateway.home.group("home")
+        (home / "go").touch()
+        await until(lambda: (home / "said").exists(), "the turn's answer, for which there is no room")
+        await make_room(gateway)
+        await channel.wait_for(lambda sent: any(each.message.text == "three" for each in sent))
         account = await wait_until_settled(gateway)
 
         said = [text for text in await texts(channel) if not text.startswith("echo")]

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,16 +30,9 @@ from gatepost.store.readonly import read_snapshot
 from gatepost.testing import fork_server
 from gatepost.testing.management_client import TRANSPORTS, open_management_gateway
 from gatepost.testing.provider import ScriptBuilder
+from gatepost.testing.waiting import PATIENCE_S, block_until
 
-PATIENCE_S = 30.0  # generous: other tests run beside this one
 STARTS = 100
-
-
-def until(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.02)
 
 
 class Up:
@@ -209,7 +201,7 @@ def test_paseo_6_of_ten_simultaneous_starts_on_a_stale_lock_exactly_one_serves(
     home.pid_file.write_text(json.dumps({"pid": 1, "hostname": "gone"}))
     ups = [start() for _ in range(10)]
 
-    until(lambda: sum(up.process.poll() is not None for up in ups) >= 9, "nine to give up")
+    block_until(lambda: sum(up.process.poll() is not None for up in ups) >= 9, "nine to give up")
 
     [winner] = [up for up in ups if up.process.poll() is None]
     winner.ready()
@@ -229,7 +221,9 @@ def test_paseo_7_and_nanoclaw_d20_a_signal_ends_it_in_order_with_a_turn_running_
     up.ready()
     asked = command(home, "chat", "-m", "hello")
     assert asked.returncode == 0, asked.stderr
-    until(lambda: [turn.state for turn in read_snapshot(home.store, turns.list_open)] == ["begun"], "the turn to begin")
+    block_until(
+        lambda: [turn.state for turn in read_snapshot(home.store, turns.list_open)] == ["begun"], "the turn to begin"
+    )
     below = up.children()
     assert below, "a sandbox should be awake"
 
@@ -238,7 +232,7 @@ def test_paseo_7_and_nanoclaw_d20_a_signal_ends_it_in_order_with_a_turn_running_
 
     assert code == 0, said
     assert_nothing_left(home)
-    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below), "the sandboxes to be gone")
+    block_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below), "the sandboxes to be gone")
     assert [turn.state for turn in read_snapshot(home.store, turns.list_open)] == ["interrupted"]
     assert json.loads(command(home, "ledger", "check", "--json").stdout)["unaccounted"] == 0
 
@@ -446,7 +440,7 @@ def test_a_hundred_starts_and_stops_leave_no_file_and_no_process_behind(
     before = left()
     for number in range(STARTS):
         once(number % 10 == 9)
-    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below), "the sandboxes to be gone")
+    block_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below), "the sandboxes to be gone")
     assert left() == before and list(tmp_path.iterdir()) == []
     assert_nothing_left(home)
 

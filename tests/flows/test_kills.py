@@ -15,6 +15,7 @@ from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.faults import FaultPoint
 from gatepost.testing.platform import Platform
 from gatepost.testing.provider import ScriptBuilder
+from gatepost.testing.waiting import block_until
 
 ROOM = "room/1"
 TALK = "gatepost.flow.sessions.runner_protocol:RunnerProtocol"
@@ -68,17 +69,13 @@ def unaccounted(daemon: DaemonProcess) -> int:
     return int(account["unaccounted"])
 
 
-def no_more_in_flight(daemon: DaemonProcess, platform: Platform) -> None:
-    for _ in range(40):
-        if daemon.json("ledger", "check")["in_flight"] == 0:
-            return
-        platform.wait_for(lambda record: False, 0.05)
-    raise AssertionError(f"something is in flight for ever: {daemon.stderr()[-3000:]}")
+def no_more_in_flight(daemon: DaemonProcess) -> None:
+    block_until(lambda: daemon.json("ledger", "check")["in_flight"] == 0, "the end of what is in flight")
 
 
 # A follow-up, from the claim to its answer.
 
-FOLLOW_UP = ScriptBuilder().turn("slow").say("slowly").wait(1.5).say("done")
+FOLLOW_UP = ScriptBuilder().turn("slow").say("slowly").wait_for_message().say("done")
 EXPECTED = Counter(["slowly", "done", "echo: and me"])
 AT_THE_DAEMON = [
     FaultPoint(f"{TURNS}:claim_more", "before"),
@@ -149,7 +146,7 @@ def test_stranger_17_a_follow_up_is_answered_once_wherever_the_runner_stood_when
 
 def answered_once(platform: Platform, daemon: DaemonProcess) -> None:
     platform.wait_for(lambda record: EXPECTED.keys() <= {shown.text for shown in record})
-    no_more_in_flight(daemon, platform)
+    no_more_in_flight(daemon)
     assert Counter(platform.texts()) == EXPECTED
     assert unaccounted(daemon) == 0
 
@@ -193,7 +190,7 @@ def test_stranger_18_a_stop_that_was_accepted_is_carried_out_wherever_the_daemon
         platform.say(ROOM, "/stop", sender=OWNER, id=name)  # a redelivery long after
         platform.say(ROOM, "hello", sender=OWNER)
         platform.wait_for(lambda record: len(record) >= 3)
-        no_more_in_flight(daemon, platform)
+        no_more_in_flight(daemon)
         assert platform.texts() == ["working", "Stopped.", "echo: hello"]
         states = {row["text"]: row["state"] for row in daemon.json("ledger", "list") if row["direction"] == "in"}
         assert states == {"work": "cancelled", "/stop": "answered", "hello": "answered"}
@@ -214,7 +211,7 @@ def test_stranger_18_a_clear_that_was_accepted_ends_the_turn_that_would_remember
         assert platform.wait_until_accepted(name)
         platform.say(ROOM, "hello", sender=OWNER)
         platform.wait_for(lambda record: any(shown.text == "echo: hello" for shown in record))
-        no_more_in_flight(daemon, platform)
+        no_more_in_flight(daemon)
         assert platform.texts() == ["working", "Stopped.", CLEARED, "echo: hello"]
         assert unaccounted(daemon) == 0
 
@@ -292,7 +289,7 @@ def test_stranger_21_a_call_that_is_made_again_after_a_kill_has_the_same_key(tmp
         platform.say(ROOM, "pay")
         (over if inside else killed)(daemon, happened, fault)
         platform.wait_for(lambda record: bool(record))
-        no_more_in_flight(daemon, platform)
+        no_more_in_flight(daemon)
         assert platform.texts() == ["paid"]
         assert len(set(outside.read_text().split())) == 1
         assert unaccounted(daemon) == 0
@@ -309,7 +306,7 @@ def test_stranger_21_equal_calls_of_one_turn_are_told_apart(tmp_path: Path, nth:
         platform.say(ROOM, "pay twice")
         killed(daemon, happened, fault)
         platform.wait_for(lambda record: len(record) >= 2)
-        no_more_in_flight(daemon, platform)
+        no_more_in_flight(daemon)
         assert platform.texts() == ["one", "two"]
         keys = outside.read_text().split()
         assert len(keys) == 3 and len(set(keys)) == 2
@@ -341,7 +338,7 @@ def test_a_machine_that_restarts_again_and_again_within_a_turn_fails_no_message(
     with a_place(tmp_path, saying(1, hang=True)) as (platform, daemon):
         kill_in_one_turn(platform, daemon, 2)
         platform.wait_for(lambda record: len(record) >= 3)
-        no_more_in_flight(daemon, platform)
+        no_more_in_flight(daemon)
 
         assert platform.texts() == [f"word {number}" for number in range(3)]
         assert [row["text"] for row in daemon.json("ledger", "list", "--state", "answered") if row["text"]] == ["go"]
@@ -352,7 +349,7 @@ def test_a_turn_that_may_be_what_ends_the_gateway_is_given_up_in_the_end(tmp_pat
     with a_place(tmp_path, saying(1, hang=True)) as (platform, daemon):
         kill_in_one_turn(platform, daemon, MOST_RESTARTS + 2)
         platform.wait_for(lambda record: len(record) >= MOST_RESTARTS + 3)
-        no_more_in_flight(daemon, platform)
+        no_more_in_flight(daemon)
 
         *words, last = platform.texts()
         assert words == [f"word {number}" for number in range(MOST_RESTARTS + 2)]

@@ -1,10 +1,13 @@
 """The end of a turn's time, and what an agent had said by then: nothing of it is lost, unless a person said stop."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from gatepost.app import Gateway
 from gatepost.core.records import replace
 from gatepost.flow.sessions.memory_pressure import HostMemory
 from gatepost.flow.sessions.notices import render_out_of_time
@@ -12,6 +15,7 @@ from gatepost.store import inbox, ledger, turns
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder
+from gatepost.testing.waiting import until
 
 ROOM = "fake:room/1"
 PATIENCE = 30.0
@@ -93,6 +97,15 @@ def add_provider(home: Path, name: str, source: str) -> None:
     (folder / f"{name}.py").write_text(source)
 
 
+@contextmanager
+def time_is_up(gateway: Gateway) -> Iterator[None]:
+    """For the turn that runs, and not before it has come as far as the test wants."""
+    (live,) = gateway.sessions.awake
+    before, live.limits = live.limits, replace(live.limits, turn_s=0.0)
+    yield
+    live.limits = before
+
+
 @pytest.mark.slow
 async def test_an_agent_hears_that_its_time_is_nearly_over_and_can_come_to_a_close(
     tmp_path: Path, channel: FakeChannel
@@ -114,14 +127,15 @@ async def test_an_agent_hears_that_its_time_is_nearly_over_and_can_come_to_a_clo
 async def test_at_the_end_of_its_time_what_was_said_is_delivered_and_people_are_told_once(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
-    given = {"sessions__turn_s": 2.0}
-    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
         ScriptBuilder().turn(when="long").say("so far").wait(100).turn(kind="system").final("").write(
             gateway.home.group("home")
         )
         await open_room(gateway, "fake", ROOM)
         receipt = await channel.say("a long one")
-        await channel.wait_for(2, timeout=PATIENCE)
+        await channel.wait_for(1)
+        with time_is_up(gateway):
+            await channel.wait_for(2)
         account = await wait_until_settled(gateway)
         (entry,) = await gateway.store.read(inbox.list_for_message, receipt.message_id)
         await channel.say("and on")
@@ -135,11 +149,13 @@ async def test_what_an_agent_that_cannot_be_interrupted_had_not_handed_over_is_d
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     add_provider(tmp_path / "h", "speechless", SPEECHLESS)
-    given = {"sessions__provider": "speechless", "sessions__turn_s": 1.0}
+    given = {"sessions__provider": "speechless"}
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         await open_room(gateway, "fake", ROOM)
         receipt = await channel.say("spin")
-        await channel.wait_for(2, timeout=PATIENCE)
+        await until(lambda: (gateway.home.group("home") / "spinning").exists(), "its words")
+        with time_is_up(gateway):
+            await channel.wait_for(2)
         account = await wait_until_settled(gateway)
         (entry,) = await gateway.store.read(inbox.list_for_message, receipt.message_id)
         turn = await gateway.store.read(turns.get, entry.turn_id or "")

@@ -21,8 +21,9 @@ from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint
 from gatepost.testing.provider import ScriptBuilder
+from gatepost.testing.waiting import until
 
-from .conftest import ROOM, add_looker, until
+from .conftest import ROOM, add_looker
 
 ADA, BOB = "fake:user/ada", "fake:user/bob"
 SCRIPT: dict[str, Any] = {

@@ -21,6 +21,9 @@ from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import FixedClock
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder
+from gatepost.testing.waiting import PATIENCE_S
+
+from .conftest import make_room
 
 OWNER, ROOMS = "fake:user/1", ("fake:room/1", "fake:room/2")
 
@@ -59,7 +62,7 @@ async def test_everything_ends_what_comes_is_kept_and_is_worked_on_in_order_afte
     running = await channel.say("hang")
     await channel.wait_for(1)
     on = await OPERATIONS["panic.on"](office_of(gateway), {"reason": "it writes to everybody"})
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while gateway.sessions.awake:  # noqa: ASYNC110  nobody rings for it
             await asyncio.sleep(0.01)
     kept = [await channel.say(f"say {number}", address=room) for room in ROOMS for number in (1, 2)]
@@ -98,7 +101,7 @@ async def test_it_holds_over_a_restart_and_a_long_one_leaves_nothing_unaccounted
     async with running_gateway(tmp_path / "h", {"fake": (later.kind, later)}, clock=clock) as gateway:
         for _ in range(3):
             clock.advance(600)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 while (await gateway.store.read(ledger.check, gateway.clock.now())).unaccounted:  # noqa: ASYNC110
                     await asyncio.sleep(0.02)
         assert gateway.sessions.awake == [] and later.texts() == []
@@ -133,17 +136,6 @@ async def fill(gateway: Gateway, message_id: int) -> None:
                 await gateway.store.write(write, durable=False)
 
 
-async def empty(gateway: Gateway) -> None:
-    """Again, if it came together with a write that did not fit: such a group fails as a whole."""
-    async with asyncio.timeout(20):
-        while True:
-            try:
-                await gateway.store.write(lambda db: db.rows("PRAGMA max_page_count = 1000000"))
-            except Unavailable:
-                continue
-            return
-
-
 async def test_a_full_disk_keeps_nothing_alive_and_the_switch_is_written_once_there_is_room(
     gateway: Gateway, channel: FakeChannel
 ) -> None:
@@ -155,8 +147,8 @@ async def test_a_full_disk_keeps_nothing_alive_and_the_switch_is_written_once_th
     assert (on["on"], on["ended"], on["durable"]) == (True, 1, False) and "full" in on["why"]
     assert "not written down" in gateway.sessions.held_back
     assert gateway.sessions.halted and await gateway.store.read(switches.get, switches.PANIC) is None
-    await empty(gateway)
-    async with asyncio.timeout(20):
+    await make_room(gateway)
+    async with asyncio.timeout(PATIENCE_S):
         while await gateway.store.read(switches.get, switches.PANIC) is None:  # noqa: ASYNC110  nobody rings for it
             await asyncio.sleep(0.05)
     await channel.wait_for(2)
@@ -169,7 +161,7 @@ async def test_a_panic_that_was_not_written_can_be_turned_off(gateway: Gateway, 
     await channel.wait_for(1)
     await fill(gateway, running.message_id)
     assert not (await OPERATIONS["panic.on"](office_of(gateway), {"reason": "now"}))["durable"]
-    await empty(gateway)
+    await make_room(gateway)
     await OPERATIONS["panic.off"](office_of(gateway), {})
 
     assert not gateway.sessions.halted
@@ -186,7 +178,7 @@ async def test_a_turn_that_was_stopped_on_a_full_disk_is_not_continued_by_itself
     (live,) = gateway.sessions.awake
     assert await gateway.sessions.stop(live.session.id, "the operator")
     await live.gone.wait()
-    await empty(gateway)
+    await make_room(gateway)
     await channel.wait_for(2)
     await wait_until_settled(gateway)
 
@@ -223,7 +215,7 @@ async def test_stranger_01_a_panic_ends_everything_while_the_writer_is_stuck(
         on = await OPERATIONS["panic.on"](office_of(gateway), {"reason": "now"})
         assert (on["on"], on["ended"], on["durable"]) == (True, 1, False) and "does not answer" in on["why"]
         assert live.gone.is_set() and gateway.sessions.halted
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while await gateway.store.read(switches.get, switches.PANIC) is None:  # noqa: ASYNC110  nobody rings for it
             await asyncio.sleep(0.05)
     await channel.wait_for(2)

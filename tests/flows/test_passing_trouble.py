@@ -1,6 +1,5 @@
 """Trouble that passes costs nobody an answer: it is waited out by time, however many messages arrive meanwhile."""
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from gatepost.store import inbox
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import FixedClock
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost.testing.waiting import until
 
 
 class Outage:
@@ -42,12 +42,6 @@ def use(gateway: Gateway, kind: SandboxKind) -> None:
     registry: Registry[Callable[[Config], SandboxKind]] = Registry("sandbox")
     registry.add("process", lambda _: kind, "test")
     gateway.sessions.parts = replace(gateway.sessions.parts, sandboxes=registry)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110  nobody rings for it
-            await asyncio.sleep(0.005)
 
 
 async def test_stranger_20_an_outage_of_15_s_with_eleven_arrivals_fails_none(tmp_path: Path) -> None:

@@ -16,8 +16,9 @@ from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import groups, ledger, sessions
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost.testing.waiting import until
 
-from .conftest import ROOM, add_looker, until
+from .conftest import ROOM, add_looker
 
 ROOMS = tuple(f"fake:room/{number}" for number in (1, 2, 3))
 needs_socat = pytest.mark.skipif(shutil.which("socat") is None, reason="socat is not installed: apt install socat")
@@ -62,9 +63,9 @@ async def test_nanoclaw_43_with_one_place_three_rooms_are_all_answered_and_never
             await open_room(gateway, "fake", room)
         counting = asyncio.create_task(count())
         await asyncio.gather(*(channel.say("hello", address=room) for room in ROOMS))
-        await channel.wait_for(3, timeout=15)  # those that rest make way at once: nobody waits to be idle
+        await channel.wait_for(3)  # those that rest make way at once: nobody waits to be idle
         await asyncio.gather(*(channel.say("again", address=room) for room in ROOMS))
-        await channel.wait_for(6, timeout=15)
+        await channel.wait_for(6)
         account = await wait_until_settled(gateway)
         counting.cancel()
 

@@ -21,8 +21,9 @@ from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import groups, ledger
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost.testing.waiting import until
 
-from .conftest import ROOM, add_group, add_looker, add_route, until
+from .conftest import ROOM, add_group, add_looker, add_route
 
 needs_bwrap = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap")
 needs_podman = pytest.mark.skipif(shutil.which("podman") is None, reason="podman is not installed")

@@ -1,14 +1,14 @@
 """A real daemon whose writer one agent tries to stop: panic, stop and down work all the same."""
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gatepost.app import STUCK
 from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.waiting import block_until
 
 HUGE = {"target": "home", "match": "text=/(?:){4000000000}/"}
 HEAVY = [{"target": "home", "match": f"room={n}" + "|".join(["**/?a?*[!b-z]*/**"] * 20)} for n in range(190)]
@@ -64,13 +64,6 @@ def play(daemon: DaemonProcess, *steps: dict[str, object]) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def until(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.05)
-
-
 def test_stranger_01_hostile_routes_from_inside_a_sandbox_hold_nobody_up(daemon: DaemonProcess) -> None:
     fits = 20_000 // len(HEAVY[-1]["match"])
     play(
@@ -95,10 +88,12 @@ def test_stranger_01_a_panic_and_a_stop_end_a_sandbox_whose_call_keeps_the_write
     marker = tmp_path / "begun"
     play(daemon, {"call": "compute_for_ever", "with": {"marker": str(marker)}}, {"say": "{result}"})
     assert daemon.gatepost("chat", "-m", "go").returncode == 0
-    until(marker.exists, "the call")
+    block_until(marker.exists, "the call")
     panic = daemon.json("panic")
     assert (panic["on"], panic["ended"]) == (True, 1)
-    until(lambda: daemon.json("status")["store"]["panic"] is not None, "the switch, once the unit was interrupted")
+    block_until(
+        lambda: daemon.json("status")["store"]["panic"] is not None, "the switch, once the unit was interrupted"
+    )
     assert "a write computes beyond its time" in daemon.stderr() + logs(daemon)
     assert daemon.stop() == 0
 
@@ -110,7 +105,7 @@ def test_stranger_01_a_writer_that_cannot_be_interrupted_does_not_keep_the_daemo
     marker = tmp_path / "begun"
     play(daemon, {"call": "sleep_for_ever", "with": {"marker": str(marker)}}, {"say": "{result}"})
     assert daemon.gatepost("chat", "-m", "go").returncode == 0
-    until(marker.exists, "the call")
+    block_until(marker.exists, "the call")
     stopped = daemon.json("stop", "--all")
     assert [each["stopped"] for each in stopped] == [True]
     assert daemon.json("panic")["durable"] is False

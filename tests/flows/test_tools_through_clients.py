@@ -23,8 +23,9 @@ from gatepost.testing.channel import FakeChannel
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint
+from gatepost.testing.waiting import until
 
-from .conftest import ROOM, until
+from .conftest import ROOM
 
 PATIENCE = 60.0
 SITE = sysconfig.get_paths()["purelib"]
@@ -141,7 +142,7 @@ async def test_the_official_client_lists_calls_and_is_told_when_a_grant_is_withd
         asked = await asyncio.create_subprocess_exec(*chat, env=daemon.env, stdout=subprocess.PIPE)
         try:
             listed = group / "listed"
-            await until(lambda: listed.exists() or asked.returncode is not None, "the first list", PATIENCE)
+            await until(lambda: listed.exists() or asked.returncode is not None, "the first list")
             granted = daemon.gatepost("grant", "add", "home", "!send")
             said, _ = await asyncio.wait_for(asked.communicate(), PATIENCE)
         finally:
@@ -290,7 +291,7 @@ async def test_arizuko_31_submit_turn_twice_brings_one_message_and_no_second_cos
         await channel.say("go")
         await channel.wait_for(1, timeout=PATIENCE)
         said = gateway.home.group("home") / "answers.json"
-        await until(said.exists, "the answers", PATIENCE)
+        await until(said.exists, "the answers")
         account = await wait_until_settled(gateway)
         spent = await gateway.store.read(costs.list_sums, "group")
 

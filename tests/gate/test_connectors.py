@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -37,6 +36,7 @@ from gatepost.gate.secret_scrubber import STRUCK, SecretScrubber
 from gatepost.store import acl, audit, groups, secrets, users
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
+from gatepost.testing.waiting import until
 from gatepost.tools.contract import TOOLS, Tool
 
 SECRET = "ghp_s3cr3t/+value=42"
@@ -419,12 +419,6 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110  the kernel rings for nobody
-            await asyncio.sleep(0.01)
 
 
 async def test_a_group_whose_calls_hang_does_not_keep_the_others_from_theirs(desk: Desk) -> None:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from gatepost.gate.eager_task import run_eagerly
+from gatepost.testing.waiting import PATIENCE_S
 
 
 async def test_work_that_never_waits_is_done_at_once() -> None:
@@ -27,7 +28,7 @@ async def test_work_that_waits_goes_on_as_an_ordinary_task() -> None:
     async def work() -> None:
         seen.append(await first)
         await asyncio.sleep(0)
-        async with asyncio.timeout(10):  # needs a current task: it has one by now
+        async with asyncio.timeout(PATIENCE_S):  # needs a current task: it has one by now
             seen.append(await asyncio.to_thread(lambda: "thread"))
 
     rest = run_eagerly(work())

@@ -25,6 +25,7 @@ from gatepost.jsonrpc.errors import REVOKED, TOO_MANY
 from gatepost.jsonrpc.messages import LONGEST_ID
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
+from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.contract import Tool, ToolCall, tool
 
 SMALL: Registry[Tool] = Registry("tool")
@@ -93,7 +94,7 @@ class Talk:
         self.core.receive(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
     async def hear(self) -> dict[str, Any]:
-        return await asyncio.wait_for(self.said.get(), 10)
+        return await asyncio.wait_for(self.said.get(), PATIENCE_S)
 
     async def ask(self, method: str, params: dict[str, Any] | None = None, request: int | str = 1) -> dict[str, Any]:
         message: dict[str, Any] = {"id": request, "method": method}

@@ -29,6 +29,7 @@ from gatepost.gate.tool_socket import FLOOD, LARGEST_MESSAGE, MOST_CONNECTIONS, 
 from gatepost.jsonrpc.errors import REVOKED
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
+from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.contract import Tool, ToolCall, tool
 
 SMALL: Registry[Tool] = Registry("tool")
@@ -118,7 +119,7 @@ class Raw:
         return cls(*await asyncio.open_unix_connection(served.path, limit=2**25))
 
     async def hear(self) -> dict[str, Any]:
-        line = await asyncio.wait_for(self.reader.readline(), 20)
+        line = await asyncio.wait_for(self.reader.readline(), PATIENCE_S)
         assert line.endswith(b"\n"), "the connection was closed"
         found = json.loads(line)
         assert isinstance(found, dict)
@@ -140,7 +141,7 @@ class Raw:
 
     async def ended(self) -> bytes:
         """Everything that still comes, to the end."""
-        return await asyncio.wait_for(self.reader.read(), 20)
+        return await asyncio.wait_for(self.reader.read(), PATIENCE_S)
 
     def close(self) -> None:
         self.writer.close()
@@ -212,10 +213,10 @@ async def test_the_sdks_client_sees_progress_and_its_cancellation_arrives(mode: 
                 await client.call_tool("wait", {}, progress_callback=progress)
 
             tasks.start_soon(call)
-            with anyio.fail_after(10):
+            with anyio.fail_after(PATIENCE_S):
                 assert await told.get() == (1, 2, "waiting")
             tasks.cancel_scope.cancel()
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE_S):
             await Gates.cancelled.wait()
         assert (await client.call_tool("echo", {"text": "still here"})).content[0].text == "still here"  # type: ignore[union-attr]
     assert told.empty()
@@ -231,7 +232,7 @@ async def test_the_sdks_client_is_told_of_changed_tools_on_the_2025_wire(served:
     async with Client(over(served.path), mode="legacy", message_handler=hear) as client:
         await client.list_tools()
         served.tools.tools_changed()
-        await asyncio.wait_for(told.wait(), 10)
+        await asyncio.wait_for(told.wait(), PATIENCE_S)
 
 
 async def test_the_sdks_client_is_told_of_changed_tools_on_the_2026_wire(served: Served) -> None:
@@ -239,7 +240,7 @@ async def test_the_sdks_client_is_told_of_changed_tools_on_the_2026_wire(served:
         async with client.listen(tools_list_changed=True) as subscription:
             assert subscription.honored.tools_list_changed
             served.tools.tools_changed()
-            with anyio.fail_after(10):
+            with anyio.fail_after(PATIENCE_S):
                 event = await anext(aiter(subscription))
             assert type(event).__name__ == "ToolsListChanged"
 
@@ -268,7 +269,7 @@ async def test_arizuko_32_the_ninth_connection_is_closed_at_once(served: Served)
     for _ in range(200):  # its place is free once the server has seen it leave
         late = await Raw.to(served)
         late.tell("ping")
-        if await asyncio.wait_for(late.reader.readline(), 10):
+        if await asyncio.wait_for(late.reader.readline(), PATIENCE_S):
             break
     else:
         pytest.fail("the place of a client that left was never given to another")
@@ -406,9 +407,9 @@ async def test_a_slow_call_is_overtaken(served: Served) -> None:
 async def test_a_client_that_leaves_takes_its_calls_with_it(served: Served) -> None:
     raw = await (await Raw.to(served)).ready()
     raw.tell("tools/call", called("wait"))
-    await asyncio.wait_for(Gates.entered.wait(), 10)
+    await asyncio.wait_for(Gates.entered.wait(), PATIENCE_S)
     raw.writer.transport.abort()
-    await asyncio.wait_for(Gates.cancelled.wait(), 10)
+    await asyncio.wait_for(Gates.cancelled.wait(), PATIENCE_S)
 
 
 async def test_a_client_that_does_not_read_is_not_read(served: Served) -> None:
@@ -424,7 +425,7 @@ async def test_a_client_that_does_not_read_is_not_read(served: Served) -> None:
     ask = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": {}}).encode() + b"\n"
     sent = 0
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while sent < 200_000:
                 try:
                     async with asyncio.timeout(0.5):
@@ -448,11 +449,11 @@ async def test_a_client_that_does_not_read_is_not_read(served: Served) -> None:
 async def test_revoked_tools_answer_what_was_pending_and_refuse_the_rest(served: Served) -> None:
     raw = await (await Raw.to(served)).ready()
     raw.tell("tools/call", called("wait"), 5)
-    await asyncio.wait_for(Gates.entered.wait(), 10)
+    await asyncio.wait_for(Gates.entered.wait(), PATIENCE_S)
     served.tools.revoke()
     pending = await raw.hear()
     assert (pending["id"], pending["error"]["code"]) == (5, REVOKED)
-    await asyncio.wait_for(Gates.cancelled.wait(), 10)
+    await asyncio.wait_for(Gates.cancelled.wait(), PATIENCE_S)
     assert (await raw.ask("tools/call", called("echo", text="x")))["error"]["code"] == REVOKED
     late = await Raw.to(served)
     assert (await late.ask("initialize", INITIALIZE))["error"]["code"] == REVOKED

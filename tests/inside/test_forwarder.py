@@ -26,6 +26,7 @@ from gatepost.sandboxes.bubblewrap import Bubblewrap
 from gatepost.sandboxes.contract import Sandbox
 from gatepost.store import groups
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.contract import Caller
 
 load_package("gatepost.sandboxes")
@@ -46,7 +47,7 @@ async def echo(tmp_path: Path) -> AsyncIterator[Path]:
 
 
 def ask(port: int, data: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as client:
         client.sendall(data)
         client.shutdown(socket.SHUT_WR)
         return b"".join(iter(lambda: client.recv(65536), b""))
@@ -92,7 +93,7 @@ sys.path.append("/opt/gatepost/lib")
 from gatepost.inside import forwarder
 port = forwarder.start(Path("/run/gatepost"))
 def ask(method, path):
-    link = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    link = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     link.request(method, path)
     answer = link.getresponse()
     return [answer.status, answer.read().decode()]

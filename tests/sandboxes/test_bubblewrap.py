@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import uuid
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ from gatepost.sandboxes.bubblewrap import (
     parse_version,
 )
 from gatepost.sandboxes.contract import Mount, SandboxLimits, SandboxPlan
+from gatepost.testing.waiting import PATIENCE_S, until
 
 needs_bwrap = pytest.mark.skipif(
     bubblewrap.find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap"
@@ -103,9 +105,9 @@ async def test_killing_it_ends_everything_inside_at_once(tmp_path: Path) -> None
     started.kill()
     started.kill()
 
-    assert await asyncio.wait_for(started.wait(), 5) == -9
+    assert await asyncio.wait_for(started.wait(), PATIENCE_S) == -9
     for handle in handles:
-        assert select.select([handle], [], [], 5)[0]
+        assert select.select([handle], [], [], PATIENCE_S)[0]
         os.close(handle)
     started.kill()
 
@@ -115,7 +117,7 @@ async def test_it_can_be_ended_before_it_has_begun() -> None:
     started = await start("sleep 60")
     started.kill()
 
-    assert await asyncio.wait_for(started.wait(), 5) != 0
+    assert await asyncio.wait_for(started.wait(), PATIENCE_S) != 0
 
 
 @needs_bwrap
@@ -131,7 +133,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing_running(tmp_path: Path) 
             break
         with pytest.raises(asyncio.CancelledError):
             await starting
-        assert await gone(given.name)
+        await until(partial(is_gone, given.name), "its cgroup to go")
         assert list(mount.source.iterdir()) == []
 
 
@@ -197,7 +199,7 @@ async def test_a_sweep_ends_what_an_earlier_daemon_left() -> None:
     if swept == 0:
         started.kill()
 
-    assert await asyncio.wait_for(started.wait(), 5) != 0
+    assert await asyncio.wait_for(started.wait(), PATIENCE_S) != 0
     assert kind.sweep(left.name) == 0
 
 
@@ -228,13 +230,9 @@ def test_versions_are_compared_as_numbers() -> None:
     assert parse_version("") < (0, 8)
 
 
-async def gone(name: str) -> bool:
-    """Whether its cgroup goes away by itself: then nothing is in it."""
-    for _ in range(500):
-        if not any(each.startswith(name) for _, names, _ in os.walk("/sys/fs/cgroup") for each in names):
-            return True
-        await asyncio.sleep(0.01)
-    return False
+def is_gone(name: str) -> bool:
+    """Whether its cgroup went away by itself: then nothing is in it."""
+    return not any(each.startswith(name) for _, names, _ in os.walk("/sys/fs/cgroup") for each in names)
 
 
 def children_of(pid: int) -> list[int]:
@@ -271,9 +269,7 @@ async def test_what_a_killed_daemon_left_of_a_start_is_ended_and_what_lives_is_n
         pytest.skip("here orphans have another parent than the first process")
     try:
         end_orphans()
-        async with asyncio.timeout(20):
-            while state_of(orphan) not in ("Z", ""):  # noqa: ASYNC110  the kernel rings no bell
-                await asyncio.sleep(0.01)
+        await until(lambda: state_of(orphan) in ("Z", ""), "its end")
         assert state_of(alive.pid) not in ("Z", ""), "a sandbox that lives is left alone"
     finally:
         alive.kill()

@@ -1,6 +1,5 @@
 """Limits by cgroup: read from what the kernel tells, tried on plain folders, and on real ones where we may."""
 
-import os
 import subprocess
 import uuid
 from pathlib import Path
@@ -8,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from gatepost.sandboxes import cgroups
-from gatepost.sandboxes.cgroups import Cgroup, CgroupBases
+from gatepost.sandboxes.cgroups import CgroupBases
 from gatepost.sandboxes.contract import SandboxLimits
+from gatepost.testing.waiting import PATIENCE_S, block_until
 
 HYBRID_MOUNTS = """\
 proc /proc proc rw,relatime 0 0
@@ -96,10 +96,6 @@ def test_without_a_limit_on_time_none_is_made() -> None:
     assert made.unified or "cpu" not in made.folders
 
 
-def wait_gone(cgroup: Cgroup) -> bool:
-    return any(cgroup.remove() or os.sched_yield() for _ in range(200_000))
-
-
 def test_processes_are_limited_and_killed_together() -> None:
     made = cgroups.make(f"gatepost-test-{uuid.uuid4().hex}", SandboxLimits(processes=5), real())
     assert made is not None
@@ -115,11 +111,11 @@ def test_processes_are_limited_and_killed_together() -> None:
         assert not made.remove()
     finally:
         made.kill()
-        said, _ = shell.communicate(timeout=10)
+        said, _ = shell.communicate(timeout=PATIENCE_S)
 
     assert "fork" in complaint.lower()
     assert said == ""
-    assert wait_gone(made)
+    block_until(made.remove, "its end")
 
 
 def test_a_sweep_ends_what_bears_the_prefix_and_nothing_else() -> None:
@@ -134,11 +130,11 @@ def test_a_sweep_ends_what_bears_the_prefix_and_nothing_else() -> None:
         other.add(bystander.pid)
 
         assert cgroups.sweep(f"gatepost-{mark}-", Path("/proc/self/mounts").read_text()) == 1
-        assert sleeper.wait(timeout=10) == -9
+        assert sleeper.wait(timeout=PATIENCE_S) == -9
         assert bystander.poll() is None
     finally:
         for process in (sleeper, bystander):
             process.kill()
             process.wait()
-        assert wait_gone(left)
-        assert wait_gone(other)
+        block_until(left.remove, "its end")
+        block_until(other.remove, "its end")

@@ -22,6 +22,7 @@ from gatepost.sandboxes.containers import (
     run_options,
 )
 from gatepost.sandboxes.contract import Mount, SandboxLimits, SandboxPlan
+from gatepost.testing.waiting import PATIENCE_S
 
 PLAN = SandboxPlan(
     name="gatepost-test",
@@ -117,7 +118,7 @@ async def test_a_guard_acts_unless_it_is_dismissed(tmp_path: Path, dismissed: bo
         guard.dismiss()
     else:
         guard.act()
-    await asyncio.wait_for(guard.wait(), 10)
+    await asyncio.wait_for(guard.wait(), PATIENCE_S)
 
     assert (tmp_path / "ended").exists() is not dismissed
     assert place.folder.exists() is dismissed

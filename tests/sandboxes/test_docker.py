@@ -11,6 +11,7 @@ from gatepost.flow.sessions.host_uids import sandbox_uid
 from gatepost.sandboxes.containers import ContainerFolder
 from gatepost.sandboxes.contract import SandboxPlan, trouble_of
 from gatepost.sandboxes.docker import Docker
+from gatepost.testing.waiting import PATIENCE_S
 
 CONFIG = Config()
 
@@ -64,7 +65,7 @@ async def test_it_is_started_owned_and_ended(working: Docker) -> None:
     assert started.owns(started.inner_pid)
     assert not started.owns(started.pid)
     started.kill()
-    assert await asyncio.wait_for(started.wait(), 10) == -9
+    assert await asyncio.wait_for(started.wait(), PATIENCE_S) == -9
     assert await (await working.start(plan("exit 7"))).wait() == 7
 
 
@@ -74,4 +75,4 @@ async def test_a_sweep_ends_what_an_earlier_daemon_left(working: Docker) -> None
     started = await working.start(left)
 
     assert await asyncio.to_thread(working.sweep, left.name) == 1
-    assert await asyncio.wait_for(started.wait(), 10) != 0
+    assert await asyncio.wait_for(started.wait(), PATIENCE_S) != 0

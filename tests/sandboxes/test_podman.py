@@ -21,6 +21,7 @@ from gatepost.sandboxes.contract import Mount, SandboxLimits, SandboxPlan, troub
 from gatepost.sandboxes.engine import check_file_owner, check_folder_identity, find_missing_limits
 from gatepost.sandboxes.podman import Podman, choose_runtime
 from gatepost.store.groups import Group
+from gatepost.testing.waiting import PATIENCE_S
 
 CONFIG = Config()
 INSTALLED = shutil.which("podman") is not None
@@ -142,7 +143,7 @@ async def test_killing_it_ends_everything_inside_at_once(tmp_path: Path) -> None
     assert not started.owns(started.pid)
     started.kill()
     started.kill()
-    assert await asyncio.wait_for(started.wait(), 10) == -9
+    assert await asyncio.wait_for(started.wait(), PATIENCE_S) == -9
     assert select.select([inner], [], [], 0)[0]
     assert not started.owns(started.inner_pid)
     os.close(inner)
@@ -182,7 +183,7 @@ async def test_a_sweep_ends_what_an_earlier_daemon_left() -> None:
     started = await kind.start(left)
 
     assert await asyncio.to_thread(kind.sweep, left.name) == 1
-    assert await asyncio.wait_for(started.wait(), 10) != 0
+    assert await asyncio.wait_for(started.wait(), PATIENCE_S) != 0
     assert kind.sweep(left.name) == 0
 
 
@@ -216,6 +217,6 @@ async def test_under_gvisor_whoever_connects_for_the_container_is_its_own(tmp_pa
     assert not started.owns(os.getpid())
     assert not started.owns(started.pid)
     started.kill()
-    assert await asyncio.wait_for(started.wait(), 10) != 0
+    assert await asyncio.wait_for(started.wait(), PATIENCE_S) != 0
     connection.close()
     listener.close()

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -15,6 +15,7 @@ from gatepost.core.listen_address import parse
 from gatepost.serve import connection_limits
 from gatepost.serve.connection_limits import LARGEST_HEAD, MOST_AHEAD, MOST_HEADERS
 from gatepost.serve.http import HttpServer, bind, get_bound_address
+from gatepost.testing.waiting import until
 
 Wire = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -68,12 +69,6 @@ async def serving(per_peer: int = 128) -> AsyncIterator[Served]:
             writer.close()
         served.server.stop()
         await asyncio.wait_for(running, 20)
-
-
-async def until(fact: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not fact():  # noqa: ASYNC110  nobody else would ring a bell for it
-            await asyncio.sleep(0)
 
 
 CLOSE = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n"

@@ -19,6 +19,7 @@ from gatepost.core.errors import SetupError
 from gatepost.core.listen_address import ListenAddress, parse
 from gatepost.core.token_bucket import Rate
 from gatepost.serve.http import ARRIVALS, HttpServer, bind, get_bound_address, open_listener
+from gatepost.testing.waiting import PATIENCE_S
 
 HELLO = Starlette(routes=[Route("/", lambda request: PlainTextResponse("hello"))])
 
@@ -38,7 +39,7 @@ async def serving(app: Starlette, sock: socket.socket, arrivals: Rate = ARRIVALS
         yield server
     finally:
         server.stop()
-        await asyncio.wait_for(running, 10)
+        await asyncio.wait_for(running, PATIENCE_S)
 
 
 async def test_port_zero_takes_a_free_port_and_tells_it() -> None:
@@ -182,5 +183,5 @@ async def test_a_stream_that_never_ends_is_cut_when_the_server_stops() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", get_bound_address(listen, sock).port)
         writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
         await reader.readuntil(b"first")
-    await asyncio.wait_for(ended.wait(), 10)
+    await asyncio.wait_for(ended.wait(), PATIENCE_S)
     writer.close()

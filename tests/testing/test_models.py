@@ -21,6 +21,7 @@ from gatepost.testing.model_script import (
     parse_script,
 )
 from gatepost.testing.models import ModelEndpoint
+from gatepost.testing.waiting import PATIENCE_S
 
 SCRIPT = {
     "turns": [
@@ -37,7 +38,7 @@ PATHS = {"messages": "/v1/messages?beta=true", "chat": "/v1/chat/completions", "
 
 def ask(endpoint: ModelEndpoint, path: str, body: dict[str, Any], **headers: str) -> tuple[int, str, dict[str, str]]:
     """One request, by a client that is not ours."""
-    connection = http.client.HTTPConnection("127.0.0.1", endpoint.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", endpoint.port, timeout=PATIENCE_S)
     connection.request("POST", path, json.dumps(body), headers)
     got = connection.getresponse()
     text = got.read().decode()

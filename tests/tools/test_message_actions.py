@@ -24,6 +24,7 @@ from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
 from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
+from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.contract import TOOLS
 
 load_package("gatepost.tools")
@@ -83,7 +84,7 @@ async def ended(agent: GateAgent, seq: int) -> OutboxEffect:
         assert message is not None
         return outbox.list_for_message(db, message.id)[-1]
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while (effect := await agent.store.read(look)).state not in outbox.END:  # noqa: ASYNC110  nobody rings
             await asyncio.sleep(0.005)
     return effect

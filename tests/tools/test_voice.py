@@ -27,6 +27,7 @@ from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
 from gatepost.testing.gate_agent import PLATFORM, GateAgent
 from gatepost.testing.outbox_harness import OutboxHarness
+from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.contract import TOOLS
 
 load_package("gatepost.tools")
@@ -294,7 +295,7 @@ async def test_a_call_that_is_cancelled_while_words_are_spoken_is_paid_for(
 ) -> None:
     endpoint.hangs = True
     task = asyncio.create_task(agent.call("send_voice", text="hello"))
-    await asyncio.wait_for(endpoint.arrived.wait(), 10)
+    await asyncio.wait_for(endpoint.arrived.wait(), PATIENCE_S)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert task.cancelled()
@@ -315,7 +316,7 @@ async def test_a_call_that_is_cancelled_while_its_money_is_set_aside_leaves_noth
 
     monkeypatch.setattr(StoreBudget, "reserve", slow)
     task = asyncio.create_task(agent.call("send_voice", text="hello"))
-    await asyncio.wait_for(asked.wait(), 10)
+    await asyncio.wait_for(asked.wait(), PATIENCE_S)
     task.cancel()
     go_on.set()
     await asyncio.gather(task, return_exceptions=True)

@@ -43,6 +43,8 @@ class ScriptStep(msgspec.Struct, forbid_unknown_fields=True):
     arguments: dict[str, Any] = msgspec.field(default_factory=dict, name="with")
     status: str = ""
     wait: float = 0.0
+    wait_for: str = ""  # a file in the group's folder
+    wait_for_message: bool = False  # one more, in the same turn
     ask: AskStep | None = None
     final: str | None = None
     usage: dict[str, Any] = {}

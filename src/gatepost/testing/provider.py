@@ -58,6 +58,14 @@ class ScriptBuilder:
     def wait(self, for_s: float) -> "ScriptBuilder":
         return self._do({"wait": for_s})
 
+    def wait_for(self, file: str) -> "ScriptBuilder":
+        """Until a file of that name is in the group's folder: for what has to happen in the middle of a turn."""
+        return self._do({"wait_for": file})
+
+    def wait_for_message(self) -> "ScriptBuilder":
+        """Until one more message is part of the turn; not in a turn that is continued."""
+        return self._do({"wait_for_message": True})
+
     def ask(self, question: str, *options: str) -> "ScriptBuilder":
         return self._do({"ask": {"question": question, "options": list(options)}})
 

@@ -4,7 +4,6 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from gatepost.sandboxes.bubblewrap import (
     parent_of,
 )
 from gatepost.sandboxes.contract import Mount, SandboxPlan
+from gatepost.testing.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap")
 CONFIG = Config()
@@ -69,13 +69,6 @@ def frozen(pid: int) -> bool:
     return False
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    """A process stops when the kernel next lets it run."""
-    async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110  nobody rings for it
-            await asyncio.sleep(0.01)
-
-
 @pytest.mark.parametrize("with_cgroup", [True, False])
 async def test_stranger_06_a_sandbox_is_frozen_whole_and_goes_on(tmp_path: Path, with_cgroup: bool) -> None:
     started = await start(tmp_path, "sleep 60 & sleep 60 & echo up > /shared/ready; wait", with_cgroup=with_cgroup)
@@ -88,7 +81,7 @@ async def test_stranger_06_a_sandbox_is_frozen_whole_and_goes_on(tmp_path: Path,
     await until(lambda: not any(frozen(pid) for pid in inside))
     sandbox_processes.freeze([started])
     started.kill()
-    await asyncio.wait_for(started.wait(), 10)
+    await asyncio.wait_for(started.wait(), PATIENCE_S)
 
 
 async def test_stranger_06_a_deleted_file_that_is_open_is_seen_once(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from gatepost.inside.providers.contract import (
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.testing.sample_tools import FEW
+from gatepost.testing.waiting import until
 
 AGENT = Path(__file__).parent / "acp_agent.py"
 PNG = b"\x89PNG\r\n\x1a\n...."
@@ -86,12 +87,6 @@ async def answer(agent: Acp, given: Batch, resume: str = "") -> tuple[str, Event
     first, *_, last = await all_of(agent.query(given, resume))
     assert isinstance(first, ConversationStarted)
     return first.conversation, last
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not true():  # noqa: ASYNC110  it is another process that brings it about
-            await asyncio.sleep(0.01)
 
 
 def prompts(path: Path, conversation: str) -> list[list[str]]:

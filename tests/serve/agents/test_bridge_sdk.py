@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from gatepost.core.listen_address import ListenAddress
 from gatepost.serve.agents import bridge
 from gatepost.serve.http import HttpServer, bind
+from gatepost.testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow  # real clients and processes, again and again
 
@@ -53,7 +54,7 @@ class Official:
             yield
         finally:
             end.set()
-            await asyncio.wait_for(running, 20)
+            await asyncio.wait_for(running, PATIENCE_S)
 
     async def _serve(self, ready: asyncio.Event, end: asyncio.Event) -> None:
         inner = self._make()
@@ -162,7 +163,7 @@ async def test_paseo_35_a_slow_call_is_overtaken_and_a_cancelled_one_stops_at_th
         await official.started.wait()
         assert text_of(await client.call_tool("echo", {"text": "quick"})) == "quick"
         tasks.cancel_scope.cancel()
-    await asyncio.wait_for(official.stopped.wait(), 10)
+    await asyncio.wait_for(official.stopped.wait(), PATIENCE_S)
 
 
 @BOTH
@@ -200,7 +201,7 @@ async def test_what_the_server_says_by_itself_arrives(official: Official) -> Non
             changed.set()
 
     async with connected(official, "legacy", message_handler=heard) as client:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not changed.is_set():  # it is not kept for a stream that is still being opened
                 assert text_of(await client.call_tool("change", {})) == "changed"
 
@@ -208,7 +209,7 @@ async def test_what_the_server_says_by_itself_arrives(official: Official) -> Non
 async def test_what_the_client_subscribed_to_arrives(official: Official) -> None:
     async with connected(official, "2026-07-28") as client, client.listen(tools_list_changed=True) as changes:
         assert text_of(await client.call_tool("change", {})) == "changed"
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             assert "ToolsListChanged" in repr(await anext(aiter(changes)))
 
 

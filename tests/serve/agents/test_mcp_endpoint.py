@@ -27,8 +27,7 @@ from gatepost.testing.mcp_http_client import (
     serve_mcp,
 )
 from gatepost.testing.sample_tools import SlowToolEvents
-
-SOON_S = 10
+from gatepost.testing.waiting import PATIENCE_S, until
 
 
 @pytest.fixture
@@ -95,7 +94,7 @@ async def test_a_group_that_is_not_there_is_404(web: McpHttpClient) -> None:
 
 
 async def _at_rest(session: fast_path.McpHttpSession) -> None:
-    async with asyncio.timeout(SOON_S):
+    async with asyncio.timeout(PATIENCE_S):
         while session.serving:  # noqa: ASYNC110  nothing rings when the SDK lets go of a request
             await asyncio.sleep(0)
 
@@ -244,12 +243,12 @@ async def test_progress_that_nobody_asked_for_is_not_told(old: McpHttpClient) ->
 
 async def test_a_call_that_takes_long_becomes_a_stream(old: McpHttpClient) -> None:
     asking = asyncio.create_task(old.post(make_request("tools/call", make_call_params("wait"), 7)))
-    await asyncio.wait_for(SlowToolEvents.entered.wait(), SOON_S)
+    await asyncio.wait_for(SlowToolEvents.entered.wait(), PATIENCE_S)
     quick = await old.ask("tools/call", make_call_params("echo", text="meanwhile"), 8)
     assert quick["result"]["content"][0]["text"] == "meanwhile"
-    await asyncio.sleep(2 * fast_path.AT_ONCE_S)
+    await until(lambda: old.endpoint._late, "the call to be handed over")
     SlowToolEvents.opened.set()
-    answer = await asyncio.wait_for(asking, SOON_S)
+    answer = await asyncio.wait_for(asking, PATIENCE_S)
     assert answer.headers["content-type"].startswith("text/event-stream")
     assert parse_answer(answer)["result"]["content"][0]["text"] == "waited"
 
@@ -257,12 +256,15 @@ async def test_a_call_that_takes_long_becomes_a_stream(old: McpHttpClient) -> No
 @pytest.mark.parametrize("later", [0.0, 3 * fast_path.AT_ONCE_S])
 async def test_a_cancelled_call_ends_whoever_has_it(old: McpHttpClient, later: float) -> None:
     asking = asyncio.create_task(old.post(make_request("tools/call", make_call_params("wait"), 7)))
-    await asyncio.wait_for(SlowToolEvents.entered.wait(), SOON_S)
+    await asyncio.wait_for(SlowToolEvents.entered.wait(), PATIENCE_S)
     await asyncio.sleep(later)
     cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
     assert (await old.post(cancelled)).status_code == 202
-    await asyncio.wait_for(SlowToolEvents.cancelled.wait(), SOON_S)
-    assert error_of(parse_answer(await asyncio.wait_for(asking, SOON_S))) == (fast_path.CANCELLED, "Request cancelled")
+    await asyncio.wait_for(SlowToolEvents.cancelled.wait(), PATIENCE_S)
+    assert error_of(parse_answer(await asyncio.wait_for(asking, PATIENCE_S))) == (
+        fast_path.CANCELLED,
+        "Request cancelled",
+    )
 
 
 @pytest.mark.parametrize("second", [7, "7"])  # to the SDK, they are one
@@ -272,16 +274,16 @@ async def test_an_id_in_flight_is_refused_at_once_and_the_first_goes_on(
     old: McpHttpClient, second: int | str, later: float, odd: dict[str, str]
 ) -> None:
     asking = asyncio.create_task(old.post(make_request("tools/call", make_call_params("wait"), 7), odd))
-    await asyncio.wait_for(SlowToolEvents.entered.wait(), SOON_S)
+    await asyncio.wait_for(SlowToolEvents.entered.wait(), PATIENCE_S)
     await asyncio.sleep(later)
     for method, params in (("tools/call", make_call_params("wait")), ("tools/list", {}), ("ping", None)):
-        refused = await asyncio.wait_for(old.post(make_request(method, params, second)), SOON_S)
+        refused = await asyncio.wait_for(old.post(make_request(method, params, second)), PATIENCE_S)
         assert refused.status_code == 200
         code, text = error_of(refused.json())
         assert code == -32600 and f"{second!r} is already in use" in text and refused.json()["id"] == second
     SlowToolEvents.opened.set()
-    assert parse_answer(await asyncio.wait_for(asking, SOON_S))["result"]["content"][0]["text"] == "waited"
-    again = await asyncio.wait_for(old.ask("tools/call", make_call_params("echo", text="free"), 7), SOON_S)
+    assert parse_answer(await asyncio.wait_for(asking, PATIENCE_S))["result"]["content"][0]["text"] == "waited"
+    again = await asyncio.wait_for(old.ask("tools/call", make_call_params("echo", text="free"), 7), PATIENCE_S)
     assert again["result"]["content"][0]["text"] == "free"
     assert not old.endpoint.sessions[old.session["mcp-session-id"]].flying
 
@@ -294,14 +296,14 @@ async def test_the_id_of_a_call_whose_client_hung_up_is_free_when_the_call_ends(
             if line.startswith("id:"):
                 break
     session = old.endpoint.sessions[old.session["mcp-session-id"]]
-    async with asyncio.timeout(SOON_S):
+    async with asyncio.timeout(PATIENCE_S):
         while session.serving:  # noqa: ASYNC110  nothing rings when a client has left
             await asyncio.sleep(0)
     assert (
         "already in use" in (await old.ask("tools/call", make_call_params("echo", text="early"), 7))["error"]["message"]
     )
     SlowToolEvents.opened.set()
-    async with asyncio.timeout(SOON_S):
+    async with asyncio.timeout(PATIENCE_S):
         while session.flying:  # noqa: ASYNC110
             await asyncio.sleep(0)
     assert (await old.ask("tools/call", make_call_params("echo", text="late"), 7))["result"]["content"][0][
@@ -342,7 +344,7 @@ async def test_nobody_continues_a_stream_of_another_session(old: McpHttpClient) 
     old.session = {}
     await old.initialize()
     headers = {"accept": BOTH, **old.session, "last-event-id": first}
-    async with asyncio.timeout(SOON_S), old.client.stream("GET", old.address, headers=headers) as stream:
+    async with asyncio.timeout(PATIENCE_S), old.client.stream("GET", old.address, headers=headers) as stream:
         assert [line async for line in stream.aiter_lines() if line.startswith("data:")] == []
 
 
@@ -369,9 +371,9 @@ async def test_headers_that_contradict_the_body_are_refused(web: McpHttpClient) 
 
 async def test_a_modern_client_that_leaves_cancels_its_call(web: McpHttpClient) -> None:
     asking = asyncio.create_task(web.modern("tools/call", make_call_params("wait")))
-    await asyncio.wait_for(SlowToolEvents.entered.wait(), SOON_S)
+    await asyncio.wait_for(SlowToolEvents.entered.wait(), PATIENCE_S)
     asking.cancel()
-    await asyncio.wait_for(SlowToolEvents.cancelled.wait(), SOON_S)
+    await asyncio.wait_for(SlowToolEvents.cancelled.wait(), PATIENCE_S)
 
 
 @pytest.mark.parametrize("name", ["nothing", "rule"])
@@ -392,7 +394,10 @@ async def test_bad_arguments_name_the_field(old: McpHttpClient) -> None:
 
 
 async def _first_notice(web: McpHttpClient, method: str, headers: dict[str, str], body: bytes | None, ring: Any) -> Any:
-    async with asyncio.timeout(SOON_S), web.client.stream(method, web.address, content=body, headers=headers) as stream:
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        web.client.stream(method, web.address, content=body, headers=headers) as stream,
+    ):
         async for line in _data(stream):
             if line.get("method") == "notifications/subscriptions/acknowledged":
                 ring()
@@ -409,7 +414,7 @@ async def _data(stream: Any) -> Any:
 
 async def test_a_change_of_the_tools_is_told_to_the_group_alone(old: McpHttpClient, agent: GateAgent) -> None:
     headers = {"accept": "text/event-stream", **old.session}
-    async with asyncio.timeout(SOON_S), old.client.stream("GET", old.address, headers=headers) as stream:
+    async with asyncio.timeout(PATIENCE_S), old.client.stream("GET", old.address, headers=headers) as stream:
         agent.around.bells.tools("acme")  # somebody else's
         agent.around.bells.tools("acme/eng")
         notice = await anext(_data(stream))
@@ -448,12 +453,10 @@ async def test_a_call_under_way_is_answered_when_the_gateway_stops(
         call = make_call_params("wait")
         asking = web.modern("tools/call", call) if modern else web.post(make_request("tools/call", call, 7))
         answering = asyncio.create_task(asking)
-        await asyncio.wait_for(SlowToolEvents.entered.wait(), SOON_S)
-        async with asyncio.timeout(SOON_S):
-            while not web.endpoint._late:  # noqa: ASYNC110  nothing rings when a call is handed over
-                await asyncio.sleep(0)
-        await asyncio.wait_for(web.endpoint.close(), SOON_S)
-        answer = parse_answer(await asyncio.wait_for(answering, SOON_S))
+        await asyncio.wait_for(SlowToolEvents.entered.wait(), PATIENCE_S)
+        await until(lambda: web.endpoint._late, "the call to be handed over")
+        await asyncio.wait_for(web.endpoint.close(), PATIENCE_S)
+        answer = parse_answer(await asyncio.wait_for(answering, PATIENCE_S))
     assert answer["id"] == (1 if modern else 7)
     assert answer["result"]["isError"] is True and "is stopping" in answer["result"]["content"][0]["text"]
     assert SlowToolEvents.cancelled.is_set()

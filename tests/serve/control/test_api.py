@@ -25,6 +25,7 @@ from gatepost.serve.control.contract import Operation, OperationDeps
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.serve.http import HttpServer, bind
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.waiting import PATIENCE_S
 
 OPERATIONS: Registry[Operation] = Registry("operation")
 operation = partial(contract.operation, registry=OPERATIONS)
@@ -108,7 +109,7 @@ async def api(store: SqliteStore, home: Home, terminal: Any) -> AsyncIterator[Ru
     yield running
     running.stopping.set()
     server.stop()
-    await asyncio.wait_for(task, 10)
+    await asyncio.wait_for(task, PATIENCE_S)
 
 
 async def test_health_status_login_and_shutdown(api: Running) -> None:
@@ -238,7 +239,7 @@ async def test_an_open_stream_ends_when_the_gateway_stops(api: Running) -> None:
     await api.ask("post", "/v1/chat", {"text": "one"})
     api.stopping.set()
 
-    assert await asyncio.wait_for(reading, 10)
+    assert await asyncio.wait_for(reading, PATIENCE_S)
 
 
 def test_a_gateway_that_is_not_running_is_said_to_be_so(tmp_path: Path) -> None:

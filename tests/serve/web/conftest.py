@@ -17,6 +17,7 @@ from gatepost.serve.http import HttpServer, bind, get_bound_address
 from gatepost.serve.web.login import make_login_url
 from gatepost.serve.web.site import WebDeps, make_site
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.waiting import PATIENCE_S
 
 
 @dataclass
@@ -67,4 +68,4 @@ async def site(store: SqliteStore, home: Home, web: Any) -> AsyncIterator[Site]:
     made = Site(get_bound_address(listen, sock).url, store, home, web, server, running, stopping)
     yield made
     made.stop()
-    await asyncio.wait_for(running, 10)
+    await asyncio.wait_for(running, PATIENCE_S)

@@ -10,6 +10,7 @@ import pytest
 from gatepost.serve.web import markdown
 from gatepost.serve.web.markdown_renderer import LONGEST, MarkdownRenderer
 from gatepost.serve.web.plain_html import render_plain
+from gatepost.testing.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def test_stranger_02_the_daemon_does_not_even_load_the_parser() -> None:
 async def test_stranger_new_a_text_does_not_wait_for_ever_behind_heavy_ones(rendering: MarkdownRenderer) -> None:
     rendering._patience = 0.05
     await rendering._turn.acquire()  # as a room full of heavy texts has it
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert await rendering.html("*mine*") == render_plain("*mine*")
     rendering._turn.release()
     rendering._patience = 60

@@ -11,6 +11,7 @@ from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 from gatepost.messages.outbound import Op
 from gatepost.store import inbox, switches
+from gatepost.testing.waiting import PATIENCE_S
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARTIFACTS = Path(__file__).parents[2] / "artifacts"
@@ -374,7 +375,7 @@ async def test_it_works_on_a_phone(site: Any, browser: Browser) -> None:
 async def test_a_stop_of_the_gateway_is_not_held_up_by_an_open_page(site: Any, context: BrowserContext) -> None:
     page = await enter(context, site)
     site.stop()
-    await asyncio.wait_for(site.running, 10)
+    await asyncio.wait_for(site.running, PATIENCE_S)
     await expect(page.locator("#banner")).to_contain_text("reconnect")
 
 

@@ -37,6 +37,8 @@ from gatepost.inside.providers.contract import (
 )
 from gatepost.inside.script_format import CompletedEffect, CompletedEffects, ScriptStep, ScriptTurn, read_script
 
+LOOK_S = 0.01  # between two looks for a file that is waited for
+
 
 class ScriptedMessage(msgspec.Struct, tag="Took"):
     """A message became part of the conversation."""
@@ -221,6 +223,8 @@ class Scripted:
             self._write(step.write_file.path, _fill(step.write_file.text, words))
         if step.wait:
             await self._wait(step.wait)
+        while self._waits_for(step) and not self._stop.is_set():
+            await self._wait(LOOK_S)
         if step.say is not None:
             text = _fill(step.say, words)
             if not self._spoken.claim_text(text, item.seq):
@@ -289,6 +293,12 @@ class Scripted:
         stopping.cancel()
         words["answer"] = future.result() if future.done() else ""
         del self._answers[key]
+
+    def _waits_for(self, step: ScriptStep) -> bool:
+        """A file, or one more message; a turn that is continued may have had it already, and waits for none."""
+        if step.wait_for and not (self._place.agent / step.wait_for).exists():
+            return True
+        return step.wait_for_message and not self._queue and not self._spoken.continued
 
     async def _wait(self, seconds: float) -> None:
         try:
