@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from gatepost.testing.waiting import PATIENCE_S
+
 ROOT = Path(__file__).parents[1]
 FIGURES = [
     "warm_reply_ms",
@@ -48,7 +50,7 @@ def test_make_run_on_a_clean_clone_prints_an_address_and_the_page_there_answers(
             assert page.status == 200 and b"<html" in page.read()
     finally:
         os.killpg(up.pid, signal.SIGTERM)
-        up.communicate(timeout=30)
+        up.communicate(timeout=PATIENCE_S)
 
 
 def test_the_bench_measures_every_figure_that_was_promised() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.testing import fork_server
+from gatepost.testing.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "extend" / "examples"
@@ -71,11 +72,11 @@ class Home:
         daemon = await asyncio.create_subprocess_exec(*command, env=self.env, stdout=asyncio.subprocess.PIPE)
         try:
             assert daemon.stdout is not None
-            assert b"ready" in await asyncio.wait_for(daemon.stdout.readline(), 30)
+            assert b"ready" in await asyncio.wait_for(daemon.stdout.readline(), PATIENCE_S)
             yield
         finally:
             daemon.terminate()
-            await asyncio.wait_for(daemon.wait(), 30)
+            await asyncio.wait_for(daemon.wait(), PATIENCE_S)
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ async def test_one_file_of_each_kind_makes_a_whole_way(home: Home) -> None:
         home.run("group", "set", "home", "provider=parrot", "sandbox=niced", "options.mark=?!")
         assert home.ask("chat", "-m", "pieces of eight", "--wait")["replies"][0]["text"] == "PIECES OF EIGHT?! (1)"
         (home.spool / "office" / "in" / "ann.1.txt").write_text("hello")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while len(home.ask("ledger", "list")) < 3:  # noqa: ASYNC110  another process records it
                 await asyncio.sleep(0.02)
 

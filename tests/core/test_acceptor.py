@@ -12,6 +12,7 @@ import pytest
 from gatepost.core.acceptor import Acceptor
 from gatepost.core.token_bucket import Rate, TokenBucket
 from gatepost.core.unix_sockets import bind_unix
+from gatepost.testing.waiting import PATIENCE_S
 
 
 class Greeting(asyncio.Protocol):
@@ -79,7 +80,7 @@ async def test_stranger_05_a_shortage_of_descriptors_is_waited_for(path: Path) -
             await asyncio.sleep(0)
             await asyncio.sleep(0)
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             assert await loop.sock_recv(client, 5) == b"hello"
 
 

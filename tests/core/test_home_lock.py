@@ -12,6 +12,7 @@ from gatepost.core import home_lock
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.records import replace
+from gatepost.testing.waiting import PATIENCE_S
 
 HOLD = """
 import sys
@@ -43,12 +44,12 @@ class Holder:
         return self.process.stdout.readline()
 
     def end(self) -> int:
-        self.process.communicate(timeout=20)
+        self.process.communicate(timeout=PATIENCE_S)
         return self.process.returncode
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.communicate(timeout=20)
+        self.process.communicate(timeout=PATIENCE_S)
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def test_what_never_ends_does_not_keep_the_process() -> None:
         "    except TimeoutError: print('out')\n"
         "asyncio.run(main())\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     assert done.stdout == "out\n"
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gatepost.embed import ToolHost
+from gatepost.testing.waiting import PATIENCE_S
 
-PATIENCE_S = 30.0
 META = "io.modelcontextprotocol/"
 ENVELOPE = {META + "protocolVersion": "2026-07-28", META + "clientCapabilities": {}}
 

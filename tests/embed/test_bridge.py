@@ -11,6 +11,7 @@ import pytest
 from gatepost.embed import ToolHost
 from gatepost.jsonrpc import errors
 from gatepost.jsonrpc.bridge_command import bridge_command
+from gatepost.testing.waiting import PATIENCE_S
 
 META = "io.modelcontextprotocol/"
 ENVELOPE = {META + "protocolVersion": "2026-07-28", META + "clientCapabilities": {}}
@@ -105,7 +106,7 @@ async def test_when_stdin_ends_what_was_asked_is_still_answered(connecting: Conn
         request = client.begin("echo", text="last words")
         client.process.stdin.close()
         assert (await client.answer(request))["result"]["content"][0]["text"] == "last words"
-        assert await asyncio.wait_for(client.process.wait(), 20) == 0
+        assert await asyncio.wait_for(client.process.wait(), PATIENCE_S) == 0
 
 
 async def test_it_also_runs_as_a_module(connecting: Connecting) -> None:
@@ -123,6 +124,6 @@ async def test_a_wrong_start_is_told(arguments: list[str], code: int, words: str
     pipe = asyncio.subprocess.PIPE
     command = bridge_command("gatepost.embed.bridge", *given)
     process = await asyncio.create_subprocess_exec(*command, stderr=pipe)
-    _, said = await asyncio.wait_for(process.communicate(), 20)
+    _, said = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     assert process.returncode == code
     assert words in said.decode() and "Traceback" not in said.decode()

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from gatepost.embed import ToolError, ToolHost, bridge
+from gatepost.testing.waiting import PATIENCE_S
 
-PATIENCE_S = 20.0
 Serving = Callable[..., Any]
 
 

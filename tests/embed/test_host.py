@@ -237,7 +237,7 @@ async def test_paseo_39_stopping_with_a_connected_bridge_is_quick_and_leaves_not
     async with connecting(host.command()) as client:
         assert await client.text("echo", text="a") == "a"
         request = client.begin("wait")
-        await asyncio.wait_for(begun.wait(), 20)
+        await asyncio.wait_for(begun.wait(), PATIENCE_S)
         await asyncio.wait_for(host.stop(), PATIENCE_S)
         assert left(folder) == []
         assert ended.is_set()
@@ -255,7 +255,7 @@ async def test_paseo_39_who_connects_at_the_last_moment_is_not_served_either() -
     late.connect(str(host.socket_path))  # waits to be accepted, for the loop has not turned
     await host.stop()
     with late:
-        late.settimeout(20)
+        late.settimeout(PATIENCE_S)
         with suppress(ConnectionResetError):  # or, in other words, nothing
             assert await asyncio.to_thread(late.recv, 1) == b""
 
@@ -380,9 +380,9 @@ async def test_a_call_that_is_cancelled_ends_its_function_and_is_never_answered(
 
     async with serving(wait, echo) as served:
         request = served.client.begin("wait")
-        await asyncio.wait_for(begun.wait(), 20)
+        await asyncio.wait_for(begun.wait(), PATIENCE_S)
         served.client.tell("notifications/cancelled", {"requestId": request})
-        await asyncio.wait_for(cancelled.wait(), 20)
+        await asyncio.wait_for(cancelled.wait(), PATIENCE_S)
         assert await served.client.text("echo", text="after") == "after"
         assert request not in [line.get("id") for line in served.client.lines]
 
@@ -419,7 +419,7 @@ class Raw:
         self.writer.write(struct.pack(">I", len(payload)) + payload)
 
     async def read(self) -> bytes:
-        size = struct.unpack(">I", await asyncio.wait_for(self.reader.readexactly(4), 20))[0]
+        size = struct.unpack(">I", await asyncio.wait_for(self.reader.readexactly(4), PATIENCE_S))[0]
         return await self.reader.readexactly(size)
 
 
@@ -499,9 +499,9 @@ async def test_what_nobody_waits_for_any_more_is_cancelled() -> None:
     async with ToolHost([wait]) as host:
         wire = await raw(host)
         wire.send(b'{"id":1,"method":"call_tool","params":{"name":"wait"}}')
-        await asyncio.wait_for(begun.wait(), 20)
+        await asyncio.wait_for(begun.wait(), PATIENCE_S)
         wire.writer.close()
-        await asyncio.wait_for(ended.wait(), 20)
+        await asyncio.wait_for(ended.wait(), PATIENCE_S)
 
 
 def test_it_serves_on_uvloop_too(connecting: Serving) -> None:

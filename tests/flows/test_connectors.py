@@ -10,7 +10,6 @@ import pytest
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.waiting import block_until
 
-PATIENCE_S = 30.0
 TOKEN = "tok-0123456789-abcdef"
 SERVER = r"""
 import json, os, subprocess, sys, time

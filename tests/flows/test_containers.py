@@ -30,7 +30,7 @@ async def test_a_message_is_answered_from_a_container_and_a_stop_ends_it(
     async with running_gateway(tmp_path / "h", around, sandbox__kind=kind) as gateway:
         await open_room(gateway, "fake", ROOM)
         await channel.say("hello")
-        await channel.wait_for(1, timeout=30)
+        await channel.wait_for(1)
         account = await wait_until_settled(gateway)
 
         assert channel.texts() == ["echo: hello"]

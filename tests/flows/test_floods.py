@@ -15,6 +15,7 @@ from gatepost.gate.tool_socket import ToolSocket
 from gatepost.store import ledger
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost.testing.waiting import PATIENCE_S
 
 from .conftest import ROOM, add_looker
 
@@ -52,6 +53,6 @@ async def test_stranger_04_a_session_that_does_not_stop_flooding_is_ended_with_t
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         await open_room(gateway, "fake", ROOM)
         receipt = await channel.say(flood)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             await wait_until_settled(gateway, 30)
         assert reason in str(await gateway.store.read(ledger.trace_message, receipt.message_id))

@@ -12,9 +12,9 @@ from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost.testing.waiting import PATIENCE_S
 
 ROOM = "fake:room/1"
-PATIENCE = 30.0
 
 # Runs inside: says on the runner's own line what a message tells it to, and echoes everything else.
 LIAR = r"""
@@ -88,7 +88,7 @@ async def liar(tmp_path: Path) -> tuple[Path, FakeChannel]:
 
 async def echoes(channel: FakeChannel, text: str) -> None:
     await channel.say(text)
-    await channel.wait_for(lambda sent: any(each.message.text == f"echo: {text}" for each in sent), timeout=PATIENCE)
+    await channel.wait_for(lambda sent: any(each.message.text == f"echo: {text}" for each in sent))
 
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=[name.replace(" ", "-") for name in LIES])
@@ -99,9 +99,9 @@ async def test_a_lie_harms_its_own_turn_at_most(liar: tuple[Path, FakeChannel], 
         await open_room(gateway, "fake", ROOM)
         await echoes(channel, "before")
         await channel.say(lie)
-        await wait_until_settled(gateway, PATIENCE)
+        await wait_until_settled(gateway)
         await echoes(channel, "after")
-        account = await wait_until_settled(gateway, PATIENCE)
+        account = await wait_until_settled(gateway)
 
         assert account.unaccounted == 0
         assert not await gateway.store.read(turns.list_open)
@@ -123,7 +123,7 @@ async def test_a_session_cannot_speak_in_another_ones_turn(liar: tuple[Path, Fak
         ):
             await channel.say(lie, address="fake:room/2")
         await channel.say("done", address="fake:room/2")
-        await channel.wait_for(lambda sent: any(each.message.text == "echo: done" for each in sent), timeout=PATIENCE)
+        await channel.wait_for(lambda sent: any(each.message.text == "echo: done" for each in sent))
 
         found = await gateway.store.read(turns.get, victim)
         assert found is not None and found.ended_at is None
@@ -164,7 +164,7 @@ async def test_a_turn_that_nobody_works_on_any_more_is_taken_up_again(liar: tupl
         await open_room(gateway, "fake", ROOM)
         left_behind = await _turn_in(gateway)
         await echoes(channel, "next")
-        await wait_until_settled(gateway, PATIENCE)
+        await wait_until_settled(gateway)
 
         found = await gateway.store.read(turns.get, left_behind)
         assert found is not None and found.ended_at is not None
@@ -197,7 +197,7 @@ async def test_stranger_new_a_part_said_again_frees_no_allowance(tmp_path: Path)
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         await open_room(gateway, "fake", ROOM)
         await channel.say("say 100000 1 1")
-        await wait_until_settled(gateway, PATIENCE)
+        await wait_until_settled(gateway)
         assert [len(each.message.files) for each in channel.sent if each.message.files] == [1]
         rows = await gateway.store.read(lambda db: db.rows("SELECT bytes FROM given_files"))
         assert [each[0] for each in rows] == [100_000]
@@ -226,8 +226,10 @@ async def test_stranger_new_a_turn_that_says_too_many_bytes_is_ended_and_people_
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         await open_room(gateway, "fake", ROOM)
         await channel.say("say much")
-        await channel.wait_for(lambda sent: any("20,000 bytes" in each.message.text for each in sent), timeout=PATIENCE)
-        await wait_until_settled(gateway, PATIENCE)
+        await channel.wait_for(
+            lambda sent: any("20,000 bytes" in each.message.text for each in sent), timeout=PATIENCE_S
+        )
+        await wait_until_settled(gateway)
 
         rows = await gateway.store.read(
             lambda db: db.rows("SELECT SUM(LENGTH(m.text)) FROM outbox o JOIN messages m ON m.id = o.message_id")

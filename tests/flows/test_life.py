@@ -15,10 +15,9 @@ from gatepost.store import inbox, ledger, turns
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import until
+from gatepost.testing.waiting import PATIENCE_S, until
 
 ROOM = "fake:room/1"
-PATIENCE = 30.0
 
 # Runs inside: commits a text to outbound.db as the runner does, and then spins, so that it is never handed over.
 SPEECHLESS = r"""
@@ -115,7 +114,7 @@ async def test_an_agent_hears_that_its_time_is_nearly_over_and_can_come_to_a_clo
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         await open_room(gateway, "fake", ROOM)
         receipt = await channel.say("take your time")
-        await channel.wait_for(1, timeout=PATIENCE)
+        await channel.wait_for(1)
         await wait_until_settled(gateway)
 
         (said,) = channel.texts()
@@ -139,7 +138,7 @@ async def test_at_the_end_of_its_time_what_was_said_is_delivered_and_people_are_
         account = await wait_until_settled(gateway)
         (entry,) = await gateway.store.read(inbox.list_for_message, receipt.message_id)
         await channel.say("and on")
-        await channel.wait_for(3, timeout=PATIENCE)
+        await channel.wait_for(3)
 
         assert channel.texts() == ["so far", render_out_of_time(spoke=True), "echo: and on"]
         assert (entry.state, entry.reason, account.unaccounted) == ("failed", "its time ran out", 0)
@@ -173,14 +172,14 @@ async def test_after_a_stop_it_is_dropped_with_its_turn_and_that_is_written_down
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         await open_room(gateway, "fake", ROOM)
         receipt = await channel.say("spin")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             while not (gateway.home.group("home") / "spinning").exists():  # noqa: ASYNC110  nobody rings for it
                 await asyncio.sleep(0.01)
         (live,) = gateway.sessions.awake
         await gateway.sessions.stop(live.session.id, "test")
-        await channel.wait_for(1, timeout=PATIENCE)
+        await channel.wait_for(1)
         await channel.say("hello")
-        await channel.wait_for(2, timeout=PATIENCE)
+        await channel.wait_for(2)
         await wait_until_settled(gateway)
 
         assert channel.texts() == ["Stopped.", "here again"]
@@ -202,17 +201,17 @@ async def test_with_little_memory_the_one_that_rests_makes_way_and_the_next_wait
             await open_room(gateway, "fake", room)
         await channel.say("hello", address=rooms[0])
         await channel.say("long", address=rooms[1])
-        await channel.wait_for(2, timeout=PATIENCE)
-        async with asyncio.timeout(PATIENCE):
+        await channel.wait_for(2)
+        async with asyncio.timeout(PATIENCE_S):
             while not any(live.is_idle for live in gateway.sessions.awake):  # noqa: ASYNC110  nobody rings for it
                 await asyncio.sleep(0.01)
         free = HostMemory(100)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             while len(gateway.sessions.awake) > 1:  # noqa: ASYNC110  nobody rings for it
                 await asyncio.sleep(0.01)
         (working,) = gateway.sessions.awake
         await channel.say("hello", address=rooms[2])
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             while not gateway.sessions.waiting:  # noqa: ASYNC110  nobody rings for it
                 await asyncio.sleep(0.01)
 
@@ -220,6 +219,6 @@ async def test_with_little_memory_the_one_that_rests_makes_way_and_the_next_wait
         assert "100 MB" in gateway.sessions.pressed and gateway.sessions.awake == [working]
         assert (await gateway.store.read(ledger.check, gateway.clock.now())).unaccounted == 0
         free = HostMemory(4096)
-        await channel.wait_for(lambda sent: any(each.address == rooms[2] for each in sent), timeout=PATIENCE)
+        await channel.wait_for(lambda sent: any(each.address == rooms[2] for each in sent))
         assert gateway.sessions.pressed == ""
         assert channel.texts(rooms[2]) == ["echo: hello"]

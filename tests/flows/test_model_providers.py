@@ -14,6 +14,7 @@ from gatepost.store import groups, inbox, turns
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint
+from gatepost.testing.waiting import PATIENCE_S
 
 ROOM = "fake:room/1"
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
@@ -208,7 +209,7 @@ async def test_a_follow_up_joins_the_turn_between_two_requests(
         receipt = await channel.say("first")
         await endpoint.wait_for(1)
         later = await channel.say("and this")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 (entry,) = await gateway.store.read(inbox.list_for_message, later.message_id)
                 if entry.given:

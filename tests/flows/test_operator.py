@@ -17,6 +17,7 @@ from gatepost.store import turns
 from gatepost.store.readonly import read_snapshot
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.provider import ScriptBuilder
+from gatepost.testing.waiting import PATIENCE_S
 
 from .test_walls import ORDINARY, opened_for
 
@@ -171,7 +172,7 @@ def test_the_gateway_of_an_ordinary_user_answers_from_within_bubblewrap() -> Non
         assert Path(f"/proc/{shown['pid']}").stat().st_uid == uid
     finally:
         up.terminate()
-        up.communicate(timeout=30)
+        up.communicate(timeout=PATIENCE_S)
         shutil.rmtree(place)
 
 

@@ -118,7 +118,7 @@ async def test_stranger_19_a_models_words_are_not_overtaken_by_its_tools(
         with slow_down(RESULTS, 0.01):
             for number in range(5):
                 await channel.say(f"go {number}")
-                await channel.wait_for(3 * (number + 1), timeout=30)
+                await channel.wait_for(3 * (number + 1))
         assert (await wait_until_settled(gateway)).unaccounted == 0
     assert channel.texts() == expected(5)
 

@@ -69,7 +69,7 @@ async def test_stranger_09_an_agent_that_injects_itself_a_message_spends_what_it
 ) -> None:
     async with ModelEndpoint(SCRIPT) as endpoint, with_a_model(tmp_path / "h", channel, endpoint) as gateway:
         await channel.say("please", sender=ADA)
-        await channel.wait_for(2, timeout=30)
+        await channel.wait_for(2)
         await wait_until_settled(gateway)
         (spent,) = await gateway.store.read(costs.list_sums, "user")
 
@@ -92,7 +92,7 @@ async def test_stranger_11_each_persons_message_is_sent_with_their_own_key_and_b
     async with ModelEndpoint(SCRIPT) as endpoint, with_a_model(tmp_path / "h", channel, endpoint) as gateway:
         for sender in (ADA, BOB, ADA):
             await channel.say(f"hello from {sender}", sender=sender)
-        await channel.wait_for(3, timeout=30)
+        await channel.wait_for(3)
         await wait_until_settled(gateway)
         sums = {each.key: each.calls for each in await gateway.store.read(costs.list_sums, "user")}
 

@@ -86,7 +86,7 @@ async def test_nanoclaw_28_numbers_of_both_directions_are_unique_and_increase_wh
             gateway.home.group("home")
         )
         await asyncio.gather(*(channel.say(f"m{number}") for number in range(50)))
-        await channel.wait_for(100, timeout=30)
+        await channel.wait_for(100)
         await wait_until_settled(gateway)
 
         heard = await gateway.store.read(numbers, "inbox")

@@ -110,7 +110,7 @@ async def test_stranger_06_no_file_becomes_larger_than_the_limit(
     async with running_gateway(tmp_path / "h", around, **settings(kind, sandbox__disk_mb=8)) as gateway:
         await open_room(gateway, "fake", ROOM)
         await channel.say(LARGE)
-        await channel.wait_for(1, timeout=30)
+        await channel.wait_for(1)
         assert channel.texts() == ["File too large"]
 
 
@@ -141,13 +141,13 @@ async def test_stranger_06_a_childs_folder_is_not_charged_to_its_parent(tmp_path
         await add_route(gateway, f"chat_jid={ROOM}", "acme", seq=1)
         (gateway.home.group("acme/eng") / "large").write_bytes(bytes(20 << 20))
         await channel.say("run answer = 'fine'")
-        await channel.wait_for(1, timeout=30)
+        await channel.wait_for(1)
         await gateway.sessions.host_limits.watch_trees()
         assert [live.ending for live in gateway.sessions.awake] == [None], "the child's files are its own"
 
         large = "run open(place.agent / 'eng' / 'x', 'wb').write(bytes(1 << 20)); answer = 'written'"
         await channel.say(large)
-        await channel.wait_for(2, timeout=30)
+        await channel.wait_for(2)
         await until(
             lambda: all(live.ending is not None and "8 MB" in live.ending.cause for live in gateway.sessions.awake),
             "a parent that fills them to be ended",
@@ -166,7 +166,7 @@ async def test_stranger_06_who_fills_the_disk_is_ended_and_his_neighbour_goes_on
         await add_group(gateway, "other")
         await add_route(gateway, f"chat_jid={OTHER}", "other", seq=1)
         await channel.say("run answer = 'awake'", address=OTHER)
-        await channel.wait_for(1, timeout=30)
+        await channel.wait_for(1)
         (neighbour,) = gateway.sessions.awake
 
         life = await end_of(gateway, channel, FILL)
@@ -174,7 +174,7 @@ async def test_stranger_06_who_fills_the_disk_is_ended_and_his_neighbour_goes_on
         assert "the disk is nearly full" in life and "grew most" in life
         assert neighbour in gateway.sessions.awake and not neighbour.ending
         await channel.say("run answer = 'still'", address=OTHER)
-        await channel.wait_for(lambda sent: any(each.message.text == "still" for each in sent), timeout=30)
+        await channel.wait_for(lambda sent: any(each.message.text == "still" for each in sent))
 
 
 def is_frozen(live: AwakeSession) -> bool:
@@ -198,7 +198,7 @@ async def test_stranger_06_nothing_runs_while_it_is_measured_who_fills_the_disk(
     async with running_gateway(small_disk, {"fake": (channel.kind, channel)}, **settings()) as gateway:
         await open_room(gateway, "fake", ROOM)
         await channel.say("run answer = 'awake'")
-        await channel.wait_for(1, timeout=30)
+        await channel.wait_for(1)
         (live,) = gateway.sessions.awake
         measured = threading.Event()
         measuring = asyncio.create_task(gateway.sessions.parts.usage.run_measurement(measured.wait, 60))
@@ -234,7 +234,7 @@ async def test_stranger_06_without_inodes_nothing_runs_and_messages_wait_for_spa
 
         for path in gateway.home.group("home").glob("n*"):
             path.unlink()
-        await channel.wait_for(lambda sent: any(each.message.text == "late" for each in sent), timeout=30)
+        await channel.wait_for(lambda sent: any(each.message.text == "late" for each in sent))
 
 
 @needs_bwrap
@@ -253,10 +253,10 @@ async def test_stranger_06_who_writes_where_nothing_is_counted_ends_before_the_o
         await add_route(gateway, f"chat_jid={OTHER}", "other", seq=1)
         await gateway.store.write(groups.set_mounts, "home", (f"{outside}:/workspace/extra/project:rw",))
         await channel.say("run answer = 'awake'", address=OTHER)
-        await channel.wait_for(1, timeout=30)
+        await channel.wait_for(1)
         (neighbour,) = gateway.sessions.awake
         await channel.say("run answer = 'awake, too'")
-        await channel.wait_for(2, timeout=30)
+        await channel.wait_for(2)
         (writer,) = [live for live in gateway.sessions.awake if live is not neighbour]
         space = os.statvfs(small_disk)
         with (outside / "large").open("wb") as large:

@@ -50,7 +50,7 @@ def owners(top: Path) -> set[int]:
 async def ask(gateway: Gateway, channel: FakeChannel, text: str, room: str = ROOM) -> str:
     before = len(channel.texts(room))
     await channel.say(text, address=room, platform_id=f"in-{text}-{len(channel.texts())}-{id(channel)}")
-    await channel.wait_for(lambda sent: sum(each.address == room for each in sent) > before, timeout=30)
+    await channel.wait_for(lambda sent: sum(each.address == room for each in sent) > before)
     await wait_until_settled(gateway)
     return channel.texts(room)[-1]
 
@@ -64,7 +64,7 @@ async def test_stranger_14_nobody_else_on_the_machine_reads_a_file_of_the_home(
         await open_room(gateway, "fake", ROOM)
         make_folder(gateway.home, "acme/eng", name="eng")
         await channel.say("hello", attachments=(Attachment(name="secret.txt", data=b"for the agent alone"),))
-        await channel.wait_for(1, timeout=30)
+        await channel.wait_for(1)
 
         found = [path for path in open_to_others(home) if not path.startswith(MEANT_FOR_OTHERS)]
         assert found == []

@@ -16,6 +16,7 @@ from gatepost.core.descriptor_limit import ENOUGH
 from gatepost.core.listen_address import parse
 from gatepost.serve.connection_limits import PER_PEER
 from gatepost.testing.daemon import READY, DaemonProcess
+from gatepost.testing.waiting import PATIENCE_S
 
 UNFINISHED = b"GET / HTTP/1.1\r\nhost: localhost\r\n"
 MEGABYTE = 1_000_000
@@ -41,7 +42,7 @@ def memory(daemon: DaemonProcess) -> int:
 
 
 def is_well(daemon: DaemonProcess, at: tuple[str, int]) -> bool:
-    return httpx2.get(f"http://{at[0]}:{at[1]}/health", timeout=30).json() == {"status": "ok"}
+    return httpx2.get(f"http://{at[0]}:{at[1]}/health", timeout=PATIENCE_S).json() == {"status": "ok"}
 
 
 @contextlib.contextmanager
@@ -52,7 +53,7 @@ def crowd(at: tuple[str, int], size: int) -> Iterator[None]:
     try:
         with contextlib.ExitStack() as stack:
             for _ in range(size):
-                sock = stack.enter_context(socket.create_connection(at, timeout=30))
+                sock = stack.enter_context(socket.create_connection(at, timeout=PATIENCE_S))
                 with contextlib.suppress(OSError):  # it was closed already
                     sock.sendall(UNFINISHED)
             yield
@@ -103,7 +104,7 @@ def test_stranger_05_a_daemon_without_descriptors_goes_on_when_there_are_some_ag
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read in /proc")
 def test_stranger_05_headers_without_an_end_do_not_grow_the_daemon(daemon: DaemonProcess) -> None:
     at, before = where(daemon), memory(daemon)
-    with socket.create_connection(at, timeout=30) as sock:
+    with socket.create_connection(at, timeout=PATIENCE_S) as sock:
         with contextlib.suppress(ConnectionError):
             sock.sendall(UNFINISHED)
             for number in range(100):
@@ -135,7 +136,7 @@ def test_stranger_new_slow_bodies_and_slow_readers_lock_nobody_out(
         for _ in range(PER_PEER):
             sock = stack.enter_context(socket.socket())
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            sock.settimeout(30)
+            sock.settimeout(PATIENCE_S)
             sock.connect(at)
             sock.sendall(request_of(at))
         assert all(is_well(daemon, at) for _ in range(5))

@@ -73,7 +73,7 @@ async def test_a_model_is_reached_with_a_key_that_is_never_inside(tmp_path: Path
     channel = FakeChannel()
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
         await channel.say("please remember the word plum")
-        await channel.wait_for(1, timeout=30)
+        await channel.wait_for(1)
         account = await wait_until_settled(gateway)
         (live,) = gateway.sessions.awake
         sums = await gateway.store.read(costs.list_sums, "group")
@@ -140,7 +140,7 @@ async def test_a_host_that_is_not_allowed_is_refused_with_a_reason_and_one_audit
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         await open_room(gateway, "fake", ROOM)
         await channel.say(SHELL.replace("COMMAND", repr(f"{command}; {command}")))
-        await channel.wait_for(1, timeout=30)
+        await channel.wait_for(1)
         await wait_until_settled(gateway)
         tried = await gateway.store.read(egress.list_attempts, 10)
         rows = [row for row in await gateway.store.read(audit.list_latest, 10) if row[3] == "egress"]
@@ -197,9 +197,9 @@ async def test_stranger_new_no_way_of_asking_on_the_way_out_holds_up_the_loop(tm
         await open_room(gateway, "fake", ROOM)
         await gateway.store.write(allow)
         await channel.say("run answer = 'awake'")
-        await channel.wait_for(1, timeout=30)
+        await channel.wait_for(1)
         async with assert_no_slow_steps(gateway):
             await channel.say(FLOOD.replace("PORT", str(port)))
-            await channel.wait_for(2, timeout=30)
+            await channel.wait_for(2)
     answer = texts(channel)[1]
     assert answer.startswith("['HTTP/1.1 400 Bad Request', 'HTTP/1.1 200 ") and answer.count("200") == 4

@@ -12,6 +12,7 @@ import pytest
 
 from gatepost.mailbox import inbound, runner_frames
 from gatepost.mailbox.inbound import InboundRow, MailboxDestination, SessionRouting
+from gatepost.testing.waiting import PATIENCE_S
 
 NOON = 1_800_000_000_000_000
 
@@ -100,7 +101,7 @@ class Host:
 
     async def until(self, true: Callable[[], Any]) -> None:
         """Bounded wait for something that a frame brings about."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while not true():
                 self._changed.clear()
                 await self._changed.wait()
@@ -108,7 +109,7 @@ class Host:
     async def ended(self) -> tuple[int, str]:
         """The runner's exit code and what it wrote to stderr."""
         assert self.process is not None and self.process.stderr is not None
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             words = (await self.process.stderr.read()).decode()
             code = await self.process.wait()
             while self._connections:

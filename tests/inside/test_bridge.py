@@ -20,6 +20,7 @@ from gatepost.gate.tool_socket import LARGEST_MESSAGE, ToolSocket
 from gatepost.inside import bridge
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
+from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.contract import Tool, ToolCall, tool
 
 SMALL: Registry[Tool] = Registry("tool")
@@ -88,7 +89,7 @@ async def start(command: list[str], path: Path, limit: int = 2**25) -> Process:
 async def through(command: list[str], path: Path, data: bytes) -> tuple[list[dict[str, Any]], bytes, int | None]:
     """(answers, stderr, exit code) of one run, from first byte to last."""
     process = await start(command, path)
-    out, errors = await asyncio.wait_for(process.communicate(data), 30)
+    out, errors = await asyncio.wait_for(process.communicate(data), PATIENCE_S)
     return [json.loads(each) for each in out.splitlines()], errors, process.returncode
 
 
@@ -126,7 +127,7 @@ async def test_a_missing_socket_is_one_line_on_stderr_and_exit_1(tmp_path: Path)
 @pytest.mark.parametrize("arguments", [[], ["a", "b"], ["--help"]])
 async def test_misuse_is_told_in_one_line(arguments: list[str]) -> None:
     process = await asyncio.create_subprocess_exec(*SCRIPT, *arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE)
-    _, errors = await asyncio.wait_for(process.communicate(), 30)
+    _, errors = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     assert process.returncode == 2
     assert errors.startswith(b"usage: ")
 
@@ -135,12 +136,12 @@ async def test_answers_that_come_after_stdin_ended_are_passed_on(served: Served)
     process = await start(SCRIPT, served.path)
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(line("initialize", INITIALIZE, 0) + line("tools/call", called("wait"), 1))
-    await asyncio.wait_for(process.stdout.readline(), 30)
+    await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
     process.stdin.close()
     Gate.opened.set()
-    answer = json.loads(await asyncio.wait_for(process.stdout.readline(), 30))
+    answer = json.loads(await asyncio.wait_for(process.stdout.readline(), PATIENCE_S))
     assert answer["result"]["content"][0]["text"] == "waited"
-    assert await asyncio.wait_for(process.wait(), 30) == 0
+    assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
 
 
 async def test_a_quick_call_overtakes_a_slow_one_and_a_cancelled_one_is_not_answered(served: Served) -> None:
@@ -149,12 +150,12 @@ async def test_a_quick_call_overtakes_a_slow_one_and_a_cancelled_one_is_not_answ
     process.stdin.write(line("initialize", INITIALIZE, 0) + line("tools/call", called("wait"), 1))
     process.stdin.write(line("tools/call", called("echo", text="quick"), 2))
     for expected in (0, 2):
-        assert json.loads(await asyncio.wait_for(process.stdout.readline(), 30))["id"] == expected
+        assert json.loads(await asyncio.wait_for(process.stdout.readline(), PATIENCE_S))["id"] == expected
     process.stdin.write(line("notifications/cancelled", {"requestId": 1}, None) + line("ping", None, 3))
-    assert json.loads(await asyncio.wait_for(process.stdout.readline(), 30))["id"] == 3
+    assert json.loads(await asyncio.wait_for(process.stdout.readline(), PATIENCE_S))["id"] == 3
     process.stdin.close()
-    assert await asyncio.wait_for(process.stdout.read(), 30) == b""
-    assert await asyncio.wait_for(process.wait(), 30) == 0
+    assert await asyncio.wait_for(process.stdout.read(), PATIENCE_S) == b""
+    assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
 
 
 async def test_the_largest_messages_go_through_both_ways_at_once(served: Served) -> None:
@@ -174,9 +175,9 @@ async def test_when_the_gateway_hangs_up_the_bridge_ends_and_says_so(served: Ser
     process = await start(SCRIPT, served.path)
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     process.stdin.write(line("ping"))
-    await asyncio.wait_for(process.stdout.readline(), 30)
+    await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
     await served.tools.close()
-    assert await asyncio.wait_for(process.wait(), 30) == 1
+    assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 1
     assert await process.stderr.read() == b"gatepost bridge: the gateway closed the connection\n"
 
 
@@ -206,7 +207,7 @@ async def test_when_the_client_stops_reading_for_good_the_bridge_ends(served: Se
     assert process.stdin is not None
     os.close(read)
     process.stdin.write(line("ping"))
-    assert await asyncio.wait_for(process.wait(), 30) == 0
+    assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
 
 
 async def test_a_client_that_writes_much_and_reads_late_is_not_stuck(tmp_path: Path) -> None:
@@ -225,10 +226,10 @@ async def test_a_client_that_writes_much_and_reads_late_is_not_stuck(tmp_path: P
     process = await start(SCRIPT, path, limit=1024)
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(b"x" * size)
-    assert await asyncio.wait_for(served, 30) == size
+    assert await asyncio.wait_for(served, PATIENCE_S) == size
     process.stdin.close()
-    assert len(await asyncio.wait_for(process.stdout.read(), 30)) == size
-    assert await asyncio.wait_for(process.wait(), 30) == 0
+    assert len(await asyncio.wait_for(process.stdout.read(), PATIENCE_S)) == size
+    assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
     server.close()
 
 

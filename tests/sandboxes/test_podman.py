@@ -207,7 +207,7 @@ async def test_under_gvisor_whoever_connects_for_the_container_is_its_own(tmp_pa
     listener.bind(str(tmp_path / "s"))
     (tmp_path / "s").chmod(0o777)
     listener.listen()
-    listener.settimeout(20)
+    listener.settimeout(PATIENCE_S)
 
     started = await kind.start(plan("exec socat - UNIX-CONNECT:/run/gatepost/s,retry=5 < /dev/zero", mount))
     connection, _ = await asyncio.to_thread(listener.accept)

@@ -15,7 +15,7 @@ from gatepost.core.listen_address import parse
 from gatepost.serve import connection_limits
 from gatepost.serve.connection_limits import LARGEST_HEAD, MOST_AHEAD, MOST_HEADERS
 from gatepost.serve.http import HttpServer, bind, get_bound_address
-from gatepost.testing.waiting import until
+from gatepost.testing.waiting import PATIENCE_S, until
 
 Wire = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -52,7 +52,7 @@ class Served:
 
     async def ask(self, said: bytes) -> bytes:
         reader, _ = await self.connect(said)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             return await reader.read()
 
 
@@ -68,7 +68,7 @@ async def serving(per_peer: int = 128) -> AsyncIterator[Served]:
         for _, writer in served.wires:
             writer.close()
         served.server.stop()
-        await asyncio.wait_for(running, 20)
+        await asyncio.wait_for(running, PATIENCE_S)
 
 
 CLOSE = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n"

@@ -17,6 +17,7 @@ from gatepost.cli import program
 from gatepost.cli.exit_codes import ASKS, CLOSED, FAILED, IDLE, STILL
 from gatepost.core.home import Home
 from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.waiting import PATIENCE_S
 
 ASK = {"ask": {"permission": "Bash", "input": {"command": "ls"}}}
 SCRIPT = {
@@ -287,7 +288,7 @@ def test_somebody_who_has_enough_of_waiting_leaves_it_at_work_and_knows_its_name
     assert running.stderr is not None
     at_work = running.stderr.readline()
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=30)
+    out, err = running.communicate(timeout=PATIENCE_S)
     name = at_work.split()[0]
     assert at_work == f"{name} is at work\n" and (running.returncode, out) == (130, "")
     assert err.startswith(f"{name} works on") and f"gatepost agent stop {name}" in err
@@ -300,7 +301,7 @@ def test_waiting_has_a_limit_wherever_one_waits(daemon: DaemonProcess) -> None:
     assert agent(daemon, "run", "hang", "--title", "Slow", "--timeout", "0.05").code == STILL
     assert agent(daemon, "send", "Slow", "more", "--timeout", "0").code == STILL
     attached = started(daemon, "agent", "attach", "Slow", "--timeout", "0.05")  # what follows it ends with its process
-    attached.communicate(timeout=25)
+    attached.communicate(timeout=PATIENCE_S)
     assert attached.returncode == STILL
     agent(daemon, "kill", "Slow")
 
@@ -310,7 +311,7 @@ def test_a_log_of_one_that_rests_ends_at_once_and_begins_where_one_likes(daemon:
     agent(daemon, "wait", rests)
     agent(daemon, "send", rests, "mop")
     following = started(daemon, "agent", "logs", rests, "-f", "-n", "2")
-    out, _ = following.communicate(timeout=25)
+    out, _ = following.communicate(timeout=PATIENCE_S)
     assert out.splitlines() == ["[User] mop", "echo: mop"]
 
 

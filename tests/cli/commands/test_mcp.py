@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from gatepost.testing.waiting import PATIENCE_S
+
 
 def gatepost(home: Path, *words: str, given: str = "") -> "subprocess.CompletedProcess[str]":
     env = {**os.environ, "GATEPOST_HOME": str(home)}
     command = [sys.executable, "-m", "gatepost", *words]
-    return subprocess.run(command, env=env, input=given, capture_output=True, text=True, timeout=30)
+    return subprocess.run(command, env=env, input=given, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
 def started_by(client: str, text: str, name: str) -> list[str]:
@@ -43,7 +45,7 @@ def test_what_is_printed_starts_a_bridge_to_this_home(client: str, tmp_path: Pat
     assert command[-2:] == ["--url", f"unix:{tmp_path}/run/control.sock:/mcp/agents"]
 
     asked = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n'
-    bridge = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=30)
+    bridge = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=PATIENCE_S)
     assert json.loads(bridge.stdout)["error"]["message"].startswith("no gateway answers at unix:")
     assert bridge.returncode == 0
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 PROGRAMS = Path(sys.executable).parent.parent / "programs"
@@ -63,7 +64,7 @@ def test_codex_reads_it(daemon: DaemonProcess, tmp_path: Path) -> None:
     command = [found["transport"]["command"], *found["transport"]["args"]]
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "codex", "version": "1"}}
     line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}) + "\n"
-    done = subprocess.run(command, input=line, capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(command, input=line, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     assert "result" in json.loads(done.stdout)
 
 

@@ -16,6 +16,7 @@ import pytest
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.testing import fork_server
 from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap")
 
@@ -131,7 +132,7 @@ def test_a_panic_ends_it_cuts_its_way_out_and_lets_none_start(tmp_path: Path, up
         )
         assert running.stdout is not None and running.stdout.readline() == "here\n"
         gatepost(daemon.home, "panic")
-        _, told = running.communicate(timeout=30)
+        _, told = running.communicate(timeout=PATIENCE_S)
         refused = gatepost(daemon.home, "sandbox", "run", "acme", "--", "true")
         gatepost(daemon.home, "panic", "--off")
         again = gatepost(daemon.home, "sandbox", "run", "acme", "--", "true")

@@ -16,6 +16,7 @@ from gatepost.mailbox import runner_frames
 from gatepost.sandboxes.contract import SandboxKind, SandboxPlan
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway
+from gatepost.testing.waiting import PATIENCE_S
 
 
 class Room:
@@ -75,7 +76,7 @@ async def test_stranger_22_the_host_never_rings_before_its_welcome(tmp_path: Pat
         await room.started.wait()
         reader, writer = await asyncio.open_unix_connection(str(room.place(RUN) / "runner.sock"))
         inbox = room.place(f"{WORKSPACE}/in") / "inbound.db"
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             for number in range(2, 5):  # each rings, and is projected before the bell would be sent
                 await channel.say(f"number {number}")
                 while waiting(inbox) < number:  # noqa: ASYNC110  nobody rings for it

@@ -19,6 +19,7 @@ from gatepost.store import audit, groups, switches, worktrees
 from gatepost.store.worktrees import Worktree
 from gatepost.testing.gateway import running_gateway
 from gatepost.testing.repositories import commit, git, repository
+from gatepost.testing.waiting import PATIENCE_S
 
 BY = "operator"
 
@@ -29,7 +30,7 @@ async def make(gateway: Gateway, source: Path, name: str = "fix", **more: object
 
 
 async def until_under_way(gateway: Gateway) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not gateway.worktrees.errands.running:  # noqa: ASYNC110  it is a set of the product's own
             await asyncio.sleep(0.01)
 
@@ -361,7 +362,7 @@ async def test_a_worktree_is_for_agents_of_its_own_group_alone(gateway: Gateway,
 async def test_whoever_hangs_up_while_a_worktree_ends_does_not_keep_it(gateway: Gateway, shop: Path) -> None:
     made = await make(gateway, shop)
     archiving = asyncio.create_task(gateway.worktrees.archive("fix", BY, discard=True))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while gateway.worktrees.path(made).exists():  # noqa: ASYNC110  a folder rings no bell
             await asyncio.sleep(0)
     archiving.cancel()

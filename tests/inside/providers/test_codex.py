@@ -47,6 +47,7 @@ from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing import programs
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.testing.models import ModelEndpoint
+from gatepost.testing.waiting import PATIENCE_S
 
 CODEX = programs.find("codex")
 DOUBLE = Path(__file__).with_name("codex_double.py")
@@ -271,7 +272,7 @@ def words_of(path: Path) -> list[str]:
 
 async def push(codex: Codex, given: Batch) -> None:
     """As soon as a turn runs."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
                 return await codex.push(given)

@@ -13,6 +13,7 @@ import pytest
 from gatepost.store import agents, inbox, origins, sessions, turns
 from gatepost.testing.gateway import wait_until_settled
 from gatepost.testing.management_client import TRANSPORTS, ManagementClient
+from gatepost.testing.waiting import PATIENCE_S
 
 Opening = Callable[..., AbstractAsyncContextManager[ManagementClient]]
 
@@ -66,7 +67,7 @@ async def ended(desk: ManagementClient, agent: str) -> dict[str, Any]:
 
 async def at_work(desk: ManagementClient, agent: str) -> None:
     """Until its turn has begun: what is cancelled or interrupted is more than a row in a queue."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             turn = await desk.gateway.store.read(turns.find_open, agent)
             if turn is not None and turn.begun_at is not None:

@@ -19,6 +19,7 @@ from gatepost.store import inbox, turns
 from gatepost.testing.management_client import ManagementClient, open_management_gateway
 from gatepost.testing.mcp_http_client import BOTH, INITIALIZE, make_call_params, make_request, parse_answer
 from gatepost.testing.repositories import git, repository
+from gatepost.testing.waiting import PATIENCE_S
 
 Opening = Callable[..., AbstractAsyncContextManager[ManagementClient]]
 TITLES = {
@@ -80,7 +81,7 @@ async def self_id(gateway: Gateway) -> AsyncIterator[httpx2.AsyncClient]:
         server = HttpServer(Starlette(routes=[Route(PATH, endpoint)]), sock)
         running = asyncio.create_task(server.run())
         wire = httpx2.AsyncHTTPTransport(uds=str(gateway.home.control))
-        async with httpx2.AsyncClient(transport=wire, base_url="http://localhost", timeout=30) as client:
+        async with httpx2.AsyncClient(transport=wire, base_url="http://localhost", timeout=PATIENCE_S) as client:
             yield client
         await endpoint.close()
         server.stop()
@@ -232,7 +233,7 @@ async def test_nobody_is_woken_in_a_worktree_that_goes_by_the_end_of_another(tmp
         lead = await desk("create_agent", cwd=str(shop), worktreeName="task", baseBranch="main", title="Lead")
         child = {"cwd": lead["cwd"], "parentAgentId": lead["agentId"], "notifyOnFinish": True, "background": True}
         made = await desk("create_agent", initialPrompt="wait", title="Child", **child)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while await desk.gateway.store.read(turns.find_open, made["agentId"]) is None:  # noqa: ASYNC110  nobody rings
                 await asyncio.sleep(0.01)
         await say(desk, lead["agentId"], "write")

@@ -9,6 +9,7 @@ import pytest
 from gatepost.store import audit, costs, groups, ledger, origins, turns
 from gatepost.testing.gateway import wait_until_settled
 from gatepost.testing.management_client import ManagementClient, open_management_gateway
+from gatepost.testing.waiting import PATIENCE_S
 
 SCRIPT = {
     "turns": [
@@ -43,7 +44,7 @@ async def test_a_parent_hears_of_what_took_the_place_of_an_interrupted_turn_and_
     lead = await desk("create_agent", initialPrompt="lead", agentType="patient")
     child = {"parentAgentId": lead["agentId"], "notifyOnFinish": True, "title": "Child"}
     await desk("create_agent", initialPrompt="hold it", agentType="patient", background=True, **child)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not await desk.gateway.store.read(turns.list_open):  # noqa: ASYNC110  nothing rings for it
             await asyncio.sleep(0.01)
     ended = await desk("send_agent_prompt", agentId="Child", prompt="instead", policy="interrupt")
@@ -62,7 +63,7 @@ async def test_stranger_09_an_agent_that_another_one_makes_works_for_whom_that_o
         desk.gateway.store,
         await desk("create_agent", initialPrompt="hold", agentType="patient", background=True),
     )
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not await store.read(turns.list_open):  # noqa: ASYNC110  nothing rings for it
             await asyncio.sleep(0.01)
     child = await desk("create_agent", initialPrompt="sweep", parentAgentId=lead["agentId"])

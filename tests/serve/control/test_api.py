@@ -157,7 +157,7 @@ async def test_a_refusal_names_its_kind(api: Running, path: str, body: dict[str,
 async def test_who_gives_no_host_does_not_learn_where_the_socket_lies(api: Running, path: str) -> None:
     reader, writer = await asyncio.open_unix_connection(api.path)
     writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
-    answer = (await asyncio.wait_for(reader.read(), 30)).decode()
+    answer = (await asyncio.wait_for(reader.read(), PATIENCE_S)).decode()
     writer.close()
     assert path.rstrip("/") in answer
     assert str(api.path.parent) not in answer
@@ -171,9 +171,9 @@ async def test_a_breakdown_shows_no_inner_detail(api: Running) -> None:
 
 
 def post_raw(path: Path, body: bytes, kind: str = "application/json") -> tuple[int, dict[str, Any]]:
-    connection = http.client.HTTPConnection("localhost", timeout=30)
+    connection = http.client.HTTPConnection("localhost", timeout=PATIENCE_S)
     connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.sock.settimeout(30)
+    connection.sock.settimeout(PATIENCE_S)
     connection.sock.connect(str(path))
     connection.request("POST", "/v1/ops/greet", body, {"content-type": kind})
     response = connection.getresponse()

@@ -12,6 +12,7 @@ from gatepost.core.settings import Config
 from gatepost.messages.inbound import Inbound
 from gatepost.serve.control.terminal_chat import TerminalMessage, parse_message, read_outcome, wait_for_outcome
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.waiting import PATIENCE_S
 
 ROOM = "terminal:main"
 
@@ -72,7 +73,7 @@ async def test_a_wait_that_began_before_the_answer_gets_it(store: SqliteStore, t
 
     await terminal.answer(receipt.message_id)
 
-    assert (await asyncio.wait_for(waiting, 30)).state == "answered"
+    assert (await asyncio.wait_for(waiting, PATIENCE_S)).state == "answered"
 
 
 async def test_a_wait_that_runs_out_tells_how_far_it_is(store: SqliteStore, terminal) -> None:

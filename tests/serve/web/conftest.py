@@ -40,7 +40,9 @@ class Site:
 
     def browser(self) -> httpx2.AsyncClient:
         """Sends what our page sends."""
-        return httpx2.AsyncClient(base_url=self.base, headers={"origin": self.base, "x-gatepost": "1"}, timeout=30)
+        return httpx2.AsyncClient(
+            base_url=self.base, headers={"origin": self.base, "x-gatepost": "1"}, timeout=PATIENCE_S
+        )
 
     @asynccontextmanager
     async def signed_in(self) -> AsyncIterator[httpx2.AsyncClient]:

@@ -13,6 +13,7 @@ from gatepost.messages.outbound import Op, Outbound, OutboundFile
 from gatepost.store import messages as ledger
 from gatepost.store import outbox, routes
 from gatepost.store.outbox import NewEffect
+from gatepost.testing.waiting import PATIENCE_S
 
 HOME = "web:home"
 PIXEL = bytes.fromhex("89504e470d0a1a0a")
@@ -44,7 +45,7 @@ async def until(stream: AsyncIterator[tuple[str, Any, str]], wanted: Any) -> lis
     """Everything up to the first event that `wanted` holds for, and the cursor after it."""
     got: list[tuple[str, Any, str]] = []
     found = False
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         async for event in stream:
             got.append(event)
             found = found or wanted(*event[:2])
