@@ -502,7 +502,7 @@ async def sdk_answers(requests: list[Request]) -> list[dict[str, Any]]:
                 **({} if params is None else {"params": params}),
             }
             await to_server.send(SessionMessage(jsonrpc_message_adapter.validate_python(message)))
-            with anyio.fail_after(10):
+            with anyio.fail_after(PATIENCE_S):
                 answer = await from_server.receive()
             answers.append(answer.message.model_dump(by_alias=True, mode="json", exclude_none=True))
         tasks.cancel_scope.cancel()

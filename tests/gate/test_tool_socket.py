@@ -34,6 +34,7 @@ from gatepost.tools.contract import Tool, ToolCall, tool
 
 SMALL: Registry[Tool] = Registry("tool")
 ANYONE = 0
+STUCK_S = 0.5  # what is not written by then waits for a reader
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 
 
@@ -428,7 +429,7 @@ async def test_a_client_that_does_not_read_is_not_read(served: Served) -> None:
         async with asyncio.timeout(PATIENCE_S):
             while sent < 200_000:
                 try:
-                    async with asyncio.timeout(0.5):
+                    async with asyncio.timeout(STUCK_S):
                         await loop.sock_sendall(client, ask * 100)
                 except TimeoutError:
                     raise  # the kernel's buffers are full: nobody reads us

@@ -1,5 +1,6 @@
 """The scripted provider: what it does with a script, and that a later process goes on where it stopped."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from gatepost.inside.providers.contract import (
     TurnResult,
     UsageReport,
 )
-from gatepost.inside.providers.scripted import Scripted
+from gatepost.inside.providers.scripted import LOOK_S, Scripted
 from gatepost.inside.script_format import CompletedEffect, CompletedEffects, Script, ScriptStep, ScriptTurn, read_script
 
 if TYPE_CHECKING:
@@ -145,6 +146,37 @@ async def test_every_kind_of_step_becomes_its_events(place: ProviderContext, rou
     ]
     assert router.calls[0] == ("send", {"text": "hi Ann", "replyTo": 7})
     assert (place.agent / "sub" / "out.txt").read_text() == "this"
+
+
+async def test_a_turn_waits_for_a_file_and_for_one_more_message(place: ProviderContext) -> None:
+    steps = [{"wait_for": "go"}, {"say": "go"}, {"wait_for_message": True}, {"say": "done"}]
+    agent = scripted(place, {"turns": [{"when": "first", "do": steps}]})
+    events = agent.query(a_batch(an_item(1, "first")), "")
+    assert isinstance(await anext(events), ConversationStarted)
+    waiting = asyncio.ensure_future(anext(events))
+    await asyncio.wait([waiting], timeout=5 * LOOK_S)
+    assert not waiting.done()
+    (place.agent / "go").touch()
+    assert await waiting == Text("go", 1)
+    waiting = asyncio.ensure_future(anext(events))
+    await asyncio.wait([waiting], timeout=5 * LOOK_S)
+    assert not waiting.done()
+    await agent.push(a_batch(an_item(2, "second")))
+    assert [await waiting, *await collect(events)] == [Text("done", 1), Text("echo: second", 2), TurnResult()]
+
+
+async def test_a_stop_ends_a_wait_for_a_file_and_a_continued_turn_waits_for_no_message(place: ProviderContext) -> None:
+    agent = scripted(place, {"default": [{"wait_for": "never"}]})
+    events = agent.query(a_batch(an_item(1, "a")), "")
+    await anext(events)
+    waiting = asyncio.ensure_future(anext(events))
+    await asyncio.sleep(0)
+    await agent.interrupt()
+    assert await waiting == TurnFailed("interrupted")
+
+    agent = scripted(place, {"default": [{"wait_for_message": True}, {"say": "done"}]})
+    batch = a_batch(continued(), an_item(1, "a"), continued=True)
+    assert await texts(agent.query(batch, "c-9")) == [("done", 1)]
 
 
 async def test_a_question_and_a_permission_wait_for_their_answers(place: ProviderContext) -> None:

@@ -11,6 +11,7 @@ from gatepost.messages.outbound import Feature, Op, Outbound
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
 
 ROOM = "fake:room/1"
+A_MOMENT_S = 0.01
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ async def test_waiting_in_vain_says_what_was_sent(channel: FakeChannel) -> None:
     await channel.send(ROOM, hello())
 
     with pytest.raises(AssertionError, match="hello"):
-        await channel.wait_for(2, timeout=0.01)
+        await channel.wait_for(2, timeout=A_MOMENT_S)
 
 
 class Ear:

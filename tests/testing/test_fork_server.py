@@ -1,8 +1,10 @@
 """A forked command is what a started one is: its own words, environment, streams, end."""
 
 import os
+import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.testing import fork_server
+from gatepost.testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(not fork_server.FORKS, reason="commands are not forked on this system")
 
@@ -46,6 +49,22 @@ def test_many_at_once_each_get_their_own_answer(tmp_path: Path) -> None:
         told = list(pool.map(add, range(16)))
 
     assert all(f"group g{number} " in said for number, said in enumerate(told))
+
+
+def test_the_handle_is_its_own_however_late_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a command has ended, and its number is free, before who started it reads the number."""
+    fork_server.run(["--version"], os.environ)  # the template is there
+    receive = socket.recv_fds
+
+    def receive_late(line: socket.socket, *more: int) -> object:
+        select.select([line], [], [], PATIENCE_S)
+        answer = receive(line, *more)
+        select.select([line], [], [], PATIENCE_S)  # its exit code: the template has reaped it
+        return answer
+
+    monkeypatch.setattr(socket, "recv_fds", receive_late)
+
+    assert fork_server.run(["--version"], os.environ).returncode == 0
 
 
 def test_a_signal_ends_it_and_is_told(tmp_path: Path) -> None:

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 
 from gatepost.core.home import Home
 from gatepost.store import audit
 from gatepost.store.readonly import read_snapshot
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.sqlite_store import SqliteDb, SqliteStore, connect
 from gatepost.testing import fork_server
 
 Run = Callable[..., Any]
@@ -36,7 +35,7 @@ def used(once_used: Home, home: Home) -> None:
 
 
 def with_sql(home: Home, sql: str) -> list[Any]:
-    connection = apsw.Connection(str(home.store))
+    connection = connect(home.store)
     try:
         return list(connection.execute(sql))
     finally:
@@ -156,9 +155,7 @@ def test_a_chain_that_was_written_anew_shows_by_a_head_that_was_kept(run: Run, h
     kept = run("audit", "verify", "--json").json["head"]
     rows = with_sql(home, "SELECT at, actor, action, verdict FROM audit ORDER BY seq")
     with_sql(home, "DELETE FROM audit")
-    connection = apsw.Connection(str(home.store))
-    from gatepost.store.sqlite_store import SqliteDb
-
+    connection = connect(home.store)
     audit.append(SqliteDb(connection), *(audit.AuditRecord(*row, {"false": True}) for row in rows))
     connection.close()
 

@@ -14,6 +14,8 @@ from gatepost.store.port import Db
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 
+LONG_ENOUGH_S = 1.0  # nothing is to happen
+
 SILENT = """
 import time
 
@@ -65,7 +67,7 @@ def _queue(db: Db, session: sessions.Session, now: int, text: str = "two") -> in
 async def _replaced(gateway: Gateway, before: object) -> None:
     """Until another session is awake, or long enough to say that none will be."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(LONG_ENOUGH_S):
             while list(gateway.sessions.awake) in ([], [before]):  # noqa: ASYNC110  nobody tells us
                 await asyncio.sleep(0.01)
 
