@@ -20,7 +20,7 @@ from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.waiting import until
+from gatepost.testing.waiting import block_until, until
 
 from .conftest import make_room
 
@@ -323,7 +323,7 @@ def test_nanoclaw_d20_no_sandbox_outlives_a_daemon_that_was_killed(tmp_path: Pat
     daemon.start()
     try:
         assert daemon.gatepost("chat", "-m", "again", "--wait").returncode == 0
-        assert not [child for child in children if is_running(child)]
+        block_until(lambda: not any(map(is_running, children)), "the end of runners whose line is gone")
     finally:
         daemon.stop()
 

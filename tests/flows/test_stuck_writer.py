@@ -94,7 +94,7 @@ def test_stranger_01_a_panic_and_a_stop_end_a_sandbox_whose_call_keeps_the_write
     block_until(
         lambda: daemon.json("status")["store"]["panic"] is not None, "the switch, once the unit was interrupted"
     )
-    assert "a write computes beyond its time" in daemon.stderr() + logs(daemon)
+    block_until(lambda: "a write computes beyond its time" in daemon.stderr() + logs(daemon), "its line in the log")
     assert daemon.stop() == 0
 
 

@@ -15,6 +15,7 @@ from gatepost.store import groups, message_steps, messages
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db, quick
 from gatepost.store.sqlite_store import LARGEST_GROUP, MOST_APPENDED, SLOW_S, SqliteDb, SqliteStore, connect
+from gatepost.testing.waiting import PATIENCE_S
 
 
 def add(db: Db, folder: str) -> bool:
@@ -38,7 +39,7 @@ class Gate:
 
     def hold(self, db: Db) -> None:
         self.entered.set()
-        assert self.open.wait(30)
+        assert self.open.wait(PATIENCE_S)
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ async def test_units_that_wait_together_are_committed_together(patient_store: Sq
     before, gate = commits(store.path), Gate()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(store.write(gate.hold))
-        await asyncio.to_thread(gate.entered.wait, 30)
+        await asyncio.to_thread(gate.entered.wait, PATIENCE_S)
         for number in range(LARGEST_GROUP):
             tasks.create_task(store.write(add, f"g{number}"))
         await asyncio.sleep(0)
@@ -79,7 +80,7 @@ async def test_one_failing_unit_takes_nobody_with_it(store: SqliteStore) -> None
 
     gate = Gate()
     held = asyncio.create_task(store.write(gate.hold))
-    await asyncio.to_thread(gate.entered.wait, 30)
+    await asyncio.to_thread(gate.entered.wait, PATIENCE_S)
     group = asyncio.gather(
         store.write(add, "before"), store.write(fail_halfway), store.write(add, "after"), return_exceptions=True
     )
@@ -100,7 +101,7 @@ async def test_whatever_a_unit_raises_the_others_are_answered(store: SqliteStore
 
     gate = Gate()
     held = asyncio.create_task(store.write(gate.hold))
-    await asyncio.to_thread(gate.entered.wait, 30)
+    await asyncio.to_thread(gate.entered.wait, PATIENCE_S)
     futures = [asyncio.ensure_future(_outcome(store, fail)), asyncio.ensure_future(_outcome(store, add, "after"))]
     await asyncio.sleep(0)
     gate.open.set()
@@ -237,12 +238,12 @@ async def test_reads_see_what_was_committed_and_nothing_else(store: SqliteStore)
     def add_and_hold(db: Db) -> None:
         add(db, "later")
         inside.set()
-        assert gate.wait(30)
+        assert gate.wait(PATIENCE_S)
 
     await store.write(add, "now")
     assert await store.read(folders) == await store.read(folders_at_once) == ["now"]
     writing = asyncio.create_task(store.write(add_and_hold))
-    await asyncio.to_thread(inside.wait, 30)
+    await asyncio.to_thread(inside.wait, PATIENCE_S)
     assert await store.read(folders) == await store.read(folders_at_once) == ["now"]
     gate.set()
     await writing
@@ -255,11 +256,11 @@ async def test_a_read_sees_one_snapshot(store: SqliteStore) -> None:
     def look_twice(db: Db) -> tuple[list[str], list[str]]:
         first = folders(db)
         halfway.set()
-        assert gate.wait(30)
+        assert gate.wait(PATIENCE_S)
         return first, folders(db)
 
     reading = asyncio.create_task(store.read(look_twice))
-    await asyncio.to_thread(halfway.wait, 30)
+    await asyncio.to_thread(halfway.wait, PATIENCE_S)
     await store.write(add, "meanwhile")
     gate.set()
 
@@ -274,7 +275,7 @@ async def test_a_read_cannot_write(store: SqliteStore) -> None:
 async def test_closing_waits_for_what_was_accepted(store_path: Path) -> None:
     store, gate = SqliteStore(store_path), Gate()
     held = asyncio.create_task(store.write(gate.hold))
-    await asyncio.to_thread(gate.entered.wait, 30)
+    await asyncio.to_thread(gate.entered.wait, PATIENCE_S)
     writes = [asyncio.create_task(store.write(add, f"g{number}")) for number in range(50)]
     await asyncio.sleep(0)
     gate.open.set()
@@ -327,7 +328,7 @@ async def test_a_full_disk_does_not_keep_the_store_from_closing(store_path: Path
 async def test_a_cancelled_caller_holds_up_nobody(store: SqliteStore) -> None:
     gate = Gate()
     held = asyncio.create_task(store.write(gate.hold))
-    await asyncio.to_thread(gate.entered.wait, 30)
+    await asyncio.to_thread(gate.entered.wait, PATIENCE_S)
     given_up = asyncio.create_task(store.write(add, "given-up"))
     patient = asyncio.create_task(store.write(add, "patient"))
     await asyncio.sleep(0)
@@ -355,7 +356,7 @@ async def test_a_read_that_takes_too_long_is_given_up_and_the_next_is_not(store:
     endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT MAX(i) FROM n"
     with pytest.raises(Unavailable, match="ask for less"):
         await store.read(lambda db: db.row(endless), within=0.01)
-    assert await store.read(lambda db: db.row("SELECT 1"), within=10.0) == (1,)
+    assert await store.read(lambda db: db.row("SELECT 1"), within=PATIENCE_S) == (1,)
     bounded = endless.replace("FROM n)", "FROM n WHERE i < 20000)")
     assert await store.read(lambda db: db.row(bounded)) == (20000,)
 
@@ -367,7 +368,7 @@ def note(db: Db, seen: list[str], name: str) -> None:
 async def test_stranger_04_a_flood_in_one_lane_lets_the_others_through(store: SqliteStore) -> None:
     gate, seen = Gate(), list[str]()
     held = asyncio.create_task(store.write(gate.hold))
-    await asyncio.to_thread(gate.entered.wait, 30)
+    await asyncio.to_thread(gate.entered.wait, PATIENCE_S)
     for number in range(5 * LARGEST_GROUP):
         store.post(note, seen, f"flood {number}", lane="flood")
     neighbours = [asyncio.create_task(store.write(note, seen, f"quiet {n}", lane=f"quiet {n}")) for n in range(3)]
@@ -385,7 +386,7 @@ async def test_stranger_04_a_group_is_closed_after_some_time_and_the_rest_goes_o
     store = SqliteStore(store_path, group_s=0)  # every unit takes longer than that
     gate, seen = Gate(), list[str]()
     held = asyncio.create_task(store.write(gate.hold))
-    await asyncio.to_thread(gate.entered.wait, 30)
+    await asyncio.to_thread(gate.entered.wait, PATIENCE_S)
     before = commits(store_path)
     writes = [asyncio.create_task(store.write(add, f"g{n}", lane=str(n % 2))) for n in range(4)]
     await asyncio.sleep(0)
@@ -420,7 +421,7 @@ async def test_stranger_01_sql_that_takes_too_long_is_undone_alone(
     store = SqliteStore(store_path, unit_s=0.05, group_s=60)
     gate = Gate()
     held = asyncio.create_task(store.write(gate.hold))
-    await asyncio.to_thread(gate.entered.wait, 30)
+    await asyncio.to_thread(gate.entered.wait, PATIENCE_S)
     group = asyncio.gather(
         store.write(add, "before", lane="a"),
         store.write(endless, lane="b"),
@@ -450,7 +451,7 @@ async def test_stranger_01_a_unit_that_computes_for_ever_is_interrupted_and_noth
                 entered.is_set()
 
     computing = asyncio.create_task(_outcome(store, compute))
-    await asyncio.to_thread(entered.wait, 30)
+    await asyncio.to_thread(entered.wait, PATIENCE_S)
     while not computing.done():
         store.interrupt_overdue()
         await asyncio.sleep(0)
@@ -464,7 +465,7 @@ async def test_stranger_01_a_unit_that_computes_for_ever_is_interrupted_and_noth
 async def test_stranger_01_closing_does_not_wait_for_ever_and_answers_who_waits(store_path: Path) -> None:
     store, gate = SqliteStore(store_path), Gate()
     held = asyncio.create_task(_outcome(store, gate.hold))
-    await asyncio.to_thread(gate.entered.wait, 30)
+    await asyncio.to_thread(gate.entered.wait, PATIENCE_S)
     waiting = asyncio.create_task(_outcome(store, add, "late"))
     await asyncio.sleep(0)
     left = store.close(within=0)
@@ -483,7 +484,7 @@ async def test_stranger_01_a_read_that_does_not_end_is_interrupted_when_the_stor
         db.row(ENDLESS)
 
     reading = asyncio.create_task(store.read(read))
-    await asyncio.to_thread(entered.wait, 30)
+    await asyncio.to_thread(entered.wait, PATIENCE_S)
     assert await asyncio.to_thread(store.close, 0) == ""
     with pytest.raises(apsw.InterruptError):
         await reading
@@ -496,7 +497,7 @@ async def test_a_slow_unit_is_reported_under_its_own_name(store_path: Path) -> N
         if cpu > SLOW_S / 5:  # a unit that computes; on a busy machine any may wait for a processor as long
             found.append(name)
 
-    store = SqliteStore(store_path, slow=report)
+    store = SqliteStore(store_path, unit_s=PATIENCE_S, slow=report)
 
     def count(db: Db) -> None:
         db.row("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 2000000) SELECT COUNT(*) FROM n")
@@ -516,7 +517,7 @@ async def test_stranger_01_what_computes_when_the_store_closes_is_ended(store_pa
             entered.is_set()
 
     computing = asyncio.create_task(_outcome(store, compute))
-    await asyncio.to_thread(entered.wait, 30)
+    await asyncio.to_thread(entered.wait, PATIENCE_S)
     waiting = asyncio.create_task(_outcome(store, add, "late"))
     await asyncio.sleep(0)
     assert store.close(within=0) == ""
@@ -529,7 +530,7 @@ async def test_stranger_new_a_lane_reads_one_thing_at_a_time_and_leaves_a_reader
 
     def slow(db: Db) -> None:
         running.append(1)
-        free.wait(30)
+        free.wait(PATIENCE_S)
 
     reads = [asyncio.create_task(store.read(slow, lane="loud")) for _ in range(5)]
     assert await store.read(lambda db: "quiet") == "quiet"

@@ -20,6 +20,7 @@ if pid:
         pass
     print(pid, flush=True)
     os._exit(0)
+os.close(1)  # whoever reads it waits for its last holder
 opened = os.open
 
 def open_slowly(*words):

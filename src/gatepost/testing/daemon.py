@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gatepost.testing import fork_server
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost.testing.waiting import PATIENCE_S, block_until
 
 READY = "gatepost is ready at "
 
@@ -81,6 +81,17 @@ class DaemonProcess:
     def gatepost(self, *args: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command of the command line against this home."""
         return fork_server.run(args, {**self.env, **(env or {})}, timeout=PATIENCE_S)
+
+    def read_audit(self, action: str, count: int = 1) -> list[dict[str, Any]]:
+        """The rows of actions that begin so, once there are so many: some are written behind the call."""
+        found: list[dict[str, Any]] = []
+
+        def look() -> bool:
+            found[:] = [row for row in self.json("audit", "list") if row["action"].startswith(action)]
+            return len(found) >= count
+
+        block_until(look, f"{count} rows of {action}")
+        return found
 
     def json(self, *args: str) -> Any:
         """Run a command with --json and read what it prints."""

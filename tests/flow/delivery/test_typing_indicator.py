@@ -57,7 +57,7 @@ async def test_it_is_refreshed(shown: TypingIndicator, channel: FakeChannel, mon
     task = asyncio.create_task(sign.run())
     sign.start("fake", ROOM, "")
 
-    assert await typed(channel, 4) == [True] * 4
+    assert set(await typed(channel, 4)) == {True}  # a fifth may have come before we look
 
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
