@@ -16,7 +16,8 @@ from gatepost.store.migrate import migrate
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteDb, SqliteStore, connect
 
-hypothesis.settings.register_profile("patient", deadline=None)  # how long an example takes says nothing
+# How long an example takes to draw or to run says nothing: the machine may be busy.
+hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("patient")
 
 MEMORY = Path("/dev/shm")

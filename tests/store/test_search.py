@@ -185,7 +185,9 @@ def test_many_rooms_are_as_well_guarded_as_few(db: Db) -> None:
     query=st.sampled_from(["tea", "milk OR tea", "NOT x", "茶", "x NOT tea", "t*", ") OR (x", '" OR "x']),
     room=st.sampled_from(["", "fake:room/1", "fake:room/4"]),
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 def test_no_hit_is_ever_of_a_room_that_the_caller_may_not_read(
     db: Db, said: list[tuple[int, str]], held: list[tuple[str, int]], part: Subtree, query: str, room: str
 ) -> None:
