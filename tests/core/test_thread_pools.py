@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 from gatepost.core.thread_pools import BoundedThreadPool, FairThreadPool
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost.testing.waiting import PATIENCE_S, until
 
 
 async def test_the_answer_and_the_error_come_back() -> None:
@@ -38,10 +38,7 @@ async def test_an_error_keeps_nothing_once_it_was_heard() -> None:
         with suppress(ValueError):
             await BoundedThreadPool(1).run(partial(fail, large))
         del large
-        for _ in range(1000):  # the thread has a last step of its own
-            if kept() is not None:
-                await asyncio.sleep(0.001)
-        assert kept() is None
+        await until(lambda: kept() is None, "the thread's last step")
     finally:
         gc.enable()
 

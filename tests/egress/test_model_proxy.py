@@ -14,7 +14,7 @@ from gatepost.egress.egress_socket import WeightedSemaphore
 from gatepost.egress.http import HttpRefusal
 from gatepost.store import groups
 from gatepost.store.costs import TokenCounts
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost.testing.waiting import PATIENCE_S, until
 
 KEY = "sk-ant-the-real-key-0123456789"
 MESSAGES, CHAT, RESPONSES = "/anthropic/v1/messages", "/openai/v1/chat/completions", "/openai/v1/responses"
@@ -532,9 +532,6 @@ async def test_a_refused_body_is_let_go_at_once(way: Any, monkeypatch: pytest.Mo
     try:
         for size in (10, 300_000):
             assert (await way.post(MESSAGES, b"x" * size)).status == 400
-        for _ in range(1000):  # the thread has a last step of its own
-            if any(each() for each in kept):
-                await asyncio.sleep(0.001)
-        assert [each() for each in kept] == [None, None]
+        await until(lambda: [each() for each in kept] == [None, None], "the thread's last step")
     finally:
         gc.enable()

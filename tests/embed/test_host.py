@@ -272,7 +272,7 @@ async def test_paseo_39_a_function_that_will_not_end_does_not_hold_up_the_stop(
 
     async with serving(stuck, folder=folder) as served:
         served.client.begin("stuck")
-        await asyncio.to_thread(begun.wait, 20)
+        await asyncio.to_thread(begun.wait, PATIENCE_S)
         await asyncio.wait_for(served.host.stop(), PATIENCE_S)
         assert left(folder) == []
         let_go.set()

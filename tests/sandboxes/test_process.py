@@ -11,6 +11,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config
 from gatepost.sandboxes.contract import Mount, SandboxPlan
 from gatepost.sandboxes.process import ProcessSandboxKind, to_host_path
+from gatepost.testing.waiting import PATIENCE_S
 
 MOUNTS = (
     Mount(source=Path("/h/sessions/1"), target="/workspace"),
@@ -64,7 +65,7 @@ async def test_killing_it_ends_its_children(tmp_path: Path) -> None:
 
     assert await started.wait() == -9
     if handle is not None:
-        assert select.select([handle], [], [], 5)[0]
+        assert select.select([handle], [], [], PATIENCE_S)[0]
         os.close(handle)
 
 
