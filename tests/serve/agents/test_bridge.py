@@ -232,7 +232,7 @@ class Bridged:
 
 @contextlib.asynccontextmanager
 async def bridged(
-    url: str, token_file: str = "", limit: int = 2**25, patience_s: float = relay.PATIENCE_S
+    url: str, token_file: str = "", limit: int = 2**25, patience_s: float = PATIENCE_S
 ) -> AsyncIterator[Bridged]:
     """`patience_s`: how long it waits for answers when its client has ended."""
     words = bridge.command(url, token_file)
