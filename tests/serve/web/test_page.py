@@ -16,6 +16,7 @@ from gatepost.testing.waiting import PATIENCE_S
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARTIFACTS = Path(__file__).parents[2] / "artifacts"
 HOME = "web:home"
+expect.set_options(timeout=PATIENCE_S * 1000)  # else 5 s, whatever the context has
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -61,7 +62,7 @@ async def browser() -> AsyncIterator[Browser]:
 @pytest.fixture
 async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
     made = await browser.new_context(viewport={"width": 1180, "height": 760}, locale="en-GB")
-    made.set_default_timeout(20_000)
+    made.set_default_timeout(PATIENCE_S * 1000)
     yield made
     await made.close()
 
