@@ -93,7 +93,7 @@ sys.path.append("/opt/gatepost/lib")
 from gatepost.inside import forwarder
 port = forwarder.start(Path("/run/gatepost"))
 def ask(method, path):
-    link = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    link = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     link.request(method, path)
     answer = link.getresponse()
     return [answer.status, answer.read().decode()]
