@@ -77,7 +77,9 @@ def test_a_test_waits_for_the_lock_of_a_file_that_another_process_writes() -> No
     found = []
     for folder in ("flow", "flows", "serve", "cli", "contracts", "tools", "gate"):
         for path in sorted((TESTS / folder).rglob("*.py")):
-            found += [f"{path}:{line}" for line in impatient_connections(ast.parse(path.read_text(encoding="utf-8")))]
+            text = path.read_text(encoding="utf-8")
+            if "apsw.Connection" in text:
+                found += [f"{path}:{line}" for line in impatient_connections(ast.parse(text))]
     assert found == []
 
 
