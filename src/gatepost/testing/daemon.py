@@ -86,11 +86,11 @@ class DaemonProcess:
         """The rows of actions that begin so, once there are so many: some are written behind the call."""
         found: list[dict[str, Any]] = []
 
-        def look() -> bool:
+        def read() -> bool:
             found[:] = [row for row in self.json("audit", "list") if row["action"].startswith(action)]
             return len(found) >= count
 
-        block_until(look, f"{count} rows of {action}")
+        block_until(read, f"{count} rows of {action}")
         return found
 
     def json(self, *args: str) -> Any:
