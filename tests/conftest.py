@@ -17,7 +17,13 @@ from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteDb, SqliteStore, connect
 
 # How long an example takes to draw or to run says nothing: the machine may be busy.
-hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+# The same examples in every run: a change is refused for what it does. `make test-all` draws new ones.
+hypothesis.settings.register_profile(
+    "patient",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    derandomize="NEW_EXAMPLES" not in os.environ,
+)
 hypothesis.settings.load_profile("patient")
 
 MEMORY = Path("/dev/shm")
