@@ -14,7 +14,7 @@ import os, sys, time
 from pathlib import Path
 from gatepost.testing import faults
 
-mark, pid = Path(sys.argv[1]), os.fork()
+mark, parent, pid = Path(sys.argv[1]), os.getpid(), os.fork()
 if pid:
     while not mark.exists():
         pass
@@ -25,7 +25,6 @@ opened = os.open
 
 def open_slowly(*words):
     handle = opened(*words)
-    parent = os.getppid()
     while os.getppid() == parent:  # a busy machine: the parent is gone before this goes on
         time.sleep(0.001)
     return handle
