@@ -80,6 +80,13 @@ CREATE TABLE destinations (
         created_at INTEGER NOT NULL,
         PRIMARY KEY (folder, name)
     ) STRICT;
+CREATE TABLE direct_rooms (
+            user_id TEXT NOT NULL,
+            instance TEXT NOT NULL,
+            address TEXT NOT NULL,
+            seen_at INTEGER NOT NULL,
+            PRIMARY KEY (user_id, instance)
+        ) STRICT;
 CREATE TABLE egress_log (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         at INTEGER NOT NULL,                        -- the first time
@@ -135,6 +142,12 @@ CREATE TABLE groups (
         window_chars INTEGER,
         created_at INTEGER NOT NULL
     , limits TEXT NOT NULL DEFAULT '{}', mounts TEXT NOT NULL DEFAULT '[]') STRICT;
+CREATE TABLE identities (
+            identity TEXT NOT NULL PRIMARY KEY,
+            person TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,  -- the first identity of the same person
+            paired_at INTEGER NOT NULL,
+            paired_by TEXT NOT NULL
+        ) STRICT;
 CREATE TABLE inbox (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         message_id INTEGER NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
@@ -224,26 +237,68 @@ CREATE TABLE outbox (
         created_at INTEGER NOT NULL,
         updated_at INTEGER NOT NULL
     , digest TEXT NOT NULL DEFAULT '', answers INTEGER) STRICT;
-CREATE TABLE permissions (
-            id TEXT NOT NULL PRIMARY KEY,
-            session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
-            turn_id TEXT NOT NULL,
-            request TEXT NOT NULL,                -- as the provider named it
-            digest TEXT NOT NULL DEFAULT '',      -- of everything that was asked
-            kind TEXT NOT NULL,
-            tool TEXT NOT NULL,
-            input TEXT NOT NULL,
-            cut INTEGER NOT NULL DEFAULT 0,           -- 1: `input` is an excerpt, the provider holds the whole
-            answer TEXT NOT NULL DEFAULT '{}',
-            follow_up TEXT NOT NULL DEFAULT '',
-            next_mode TEXT NOT NULL DEFAULT '',
-            state TEXT NOT NULL,
-            reason TEXT NOT NULL DEFAULT '',
-            asked_at INTEGER NOT NULL,
-            answered_at INTEGER,
-            answered_by TEXT NOT NULL DEFAULT '',
-            UNIQUE (session_id, turn_id, request, digest)
+CREATE TABLE pairing_codes (
+            hash TEXT NOT NULL PRIMARY KEY,
+            person TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+            created_by TEXT NOT NULL,
+            expires_at INTEGER NOT NULL,
+            used_at INTEGER,
+            used_by TEXT NOT NULL DEFAULT ''
         ) STRICT;
+CREATE TABLE pairing_guesses (
+            sender TEXT NOT NULL PRIMARY KEY,
+            guesses INTEGER NOT NULL,
+            first_at INTEGER NOT NULL
+        ) STRICT;
+CREATE TABLE request_cards (
+            token TEXT NOT NULL PRIMARY KEY,           -- what the buttons of a card carry, and nothing else
+            request_id TEXT NOT NULL REFERENCES requests (id) ON DELETE CASCADE,
+            person TEXT NOT NULL,
+            instance TEXT NOT NULL,
+            address TEXT NOT NULL,
+            message_id INTEGER NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
+            shown_at INTEGER NOT NULL,
+            open INTEGER NOT NULL DEFAULT 1                -- 0: the card says what was decided
+        ) STRICT;
+CREATE TABLE request_votes (
+            request_id TEXT NOT NULL REFERENCES requests (id) ON DELETE CASCADE,
+            person TEXT NOT NULL,
+            voted_at INTEGER NOT NULL,
+            PRIMARY KEY (request_id, person)
+        ) STRICT;
+CREATE TABLE requests (
+    id TEXT NOT NULL PRIMARY KEY,
+    kind TEXT NOT NULL,
+    folder TEXT NOT NULL DEFAULT '',           -- the group that it is about
+    session_id TEXT REFERENCES sessions (id) ON DELETE CASCADE,
+    turn_id TEXT NOT NULL DEFAULT '',
+    name TEXT NOT NULL,                        -- by which whoever asks knows it again
+    digest TEXT NOT NULL DEFAULT '',           -- of everything that was asked
+    about TEXT NOT NULL DEFAULT '',            -- what an answer that lasts speaks of
+    tool TEXT NOT NULL DEFAULT '',
+    input TEXT NOT NULL DEFAULT '{}',
+    cut INTEGER NOT NULL DEFAULT 0,                -- 1: `input` is an excerpt, the asker holds the whole
+    follow_up TEXT NOT NULL DEFAULT '',
+    next_mode TEXT NOT NULL DEFAULT '',
+    instance TEXT NOT NULL DEFAULT '',         -- the room that it came from
+    address TEXT NOT NULL DEFAULT '',
+    thread TEXT NOT NULL DEFAULT '',
+    rights TEXT NOT NULL DEFAULT '',           -- of the turn that asks
+    why TEXT NOT NULL DEFAULT '',              -- a person must decide
+    rule TEXT NOT NULL DEFAULT '',             -- that "always" writes
+    state TEXT NOT NULL,
+    answer TEXT NOT NULL DEFAULT '{}',
+    lasts TEXT NOT NULL DEFAULT 'once',
+    reason TEXT NOT NULL DEFAULT '',
+    quorum INTEGER NOT NULL DEFAULT 1,
+    asked_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    next_at INTEGER,                               -- when somebody else is asked, or it expires
+    answered_at INTEGER,
+    answered_by TEXT NOT NULL DEFAULT '',
+    settled_at INTEGER,                            -- when what follows from the answer was done
+    notified_at INTEGER                                -- when whoever asked was told
+) STRICT;
 CREATE TABLE reservations (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         at INTEGER NOT NULL,
@@ -459,7 +514,9 @@ CREATE UNIQUE INDEX egress_rules_once ON egress_rules (COALESCE(folder, ''), hos
 CREATE INDEX given_files_group ON given_files (folder, at);
 CREATE INDEX given_files_turn ON given_files (session_id, turn_id);
 CREATE INDEX grants_folder ON grants (folder, id);
+CREATE INDEX identities_person ON identities (person);
 CREATE INDEX inbox_failed ON inbox (folder) WHERE state = 'failed';
+CREATE INDEX inbox_held ON inbox (folder, id) WHERE state = 'held';
 CREATE INDEX inbox_observed ON inbox (session_id, seq) WHERE mode = 'observe' AND given = 0;
 CREATE INDEX inbox_open ON inbox (next_at) WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed');
 CREATE INDEX inbox_open_session ON inbox (session_id, seq) WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed');
@@ -475,8 +532,17 @@ CREATE INDEX outbox_said ON outbox (turn_id, digest, answers) WHERE turn_id IS N
 CREATE INDEX outbox_session ON outbox (session_id, seq) WHERE session_id IS NOT NULL;
 CREATE INDEX outbox_target ON outbox (target_id) WHERE target_id IS NOT NULL;
 CREATE INDEX outbox_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL;
-CREATE INDEX permissions_pending ON permissions (asked_at) WHERE state = 'pending';
-CREATE INDEX permissions_pending_session ON permissions (session_id) WHERE state = 'pending';
+CREATE INDEX request_cards_message ON request_cards (message_id);
+CREATE INDEX request_cards_open ON request_cards (instance, address) WHERE open = 1;
+CREATE INDEX request_cards_request ON request_cards (request_id);
+CREATE INDEX requests_by_name ON requests (name, folder, asked_at) WHERE session_id IS NULL;
+CREATE INDEX requests_due ON requests (next_at) WHERE state = 'pending';
+CREATE INDEX requests_lasting ON requests (session_id, about) WHERE state = 'allowed' AND lasts = 'session';
+CREATE UNIQUE INDEX requests_of_people ON requests (kind, folder, name) WHERE session_id IS NULL AND state = 'pending';
+CREATE UNIQUE INDEX requests_of_session ON requests (session_id, turn_id, name, digest) WHERE session_id IS NOT NULL;
+CREATE INDEX requests_pending ON requests (asked_at) WHERE state = 'pending';
+CREATE INDEX requests_pending_session ON requests (session_id) WHERE state = 'pending';
+CREATE INDEX requests_unnotified ON requests (answered_at) WHERE state <> 'pending' AND notified_at IS NULL;
 CREATE INDEX routes_order ON routes (seq, id);
 CREATE UNIQUE INDEX secret_bindings_once ON secret_bindings (COALESCE(folder, ''), scheme, host, port, header);
 CREATE INDEX sessions_address ON sessions (address);

@@ -2,11 +2,12 @@
 
 import random
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
 from gatepost.core.periods import Period
-from gatepost.store import budgets, costs, inbox, messages, origins, turns
+from gatepost.store import budgets, costs, identities, inbox, messages, origins, turns, users
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.messages import NewMessage
 from gatepost.store.origins import Origin
@@ -147,3 +148,22 @@ def test_stranger_11_a_turn_is_paid_by_exactly_those_whose_messages_it_has(desk:
         if senders & personal:
             assert senders == {costs.find_payer(desk.db, turn.id)}
         assert desk.finish(turn)
+
+
+@pytest.mark.parametrize("give", [limit, give_secret])
+def test_two_identities_of_one_person_share_a_batch_and_nobody_else_does(desk: Desk, give: Any) -> None:
+    phone = "chat:user/ada"
+    users.add(desk.db, ADA, "Ada", desk.now)
+    identities.add(desk.db, phone, ADA, "test", desk.now)
+    give(desk, ADA)
+    first, second, other, last = write(desk, ADA), write(desk, phone), write(desk, BOB), write(desk, phone)
+    assert batches(desk) == [(first, second), (other,), (last,)]
+
+
+def test_a_turn_of_a_paired_identity_is_paid_by_the_person(desk: Desk) -> None:
+    users.add(desk.db, ADA, "Ada", desk.now)
+    identities.add(desk.db, "chat:user/ada", ADA, "test", desk.now)
+    write(desk, "chat:user/ada")
+    claim = desk.claim()
+    assert claim is not None and turns.begin(desk.db, claim.turn.id, claim.turn.epoch, claim.rows, desk.now)
+    assert costs.find_payer(desk.db, claim.turn.id) == ADA

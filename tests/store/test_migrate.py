@@ -9,8 +9,8 @@ import pytest
 
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import SetupError
+from gatepost.store import identities, migrations, users
 from gatepost.store import migrate as module
-from gatepost.store import migrations
 from gatepost.store.migrate import Migration, list_migrations, migrate, render_schema
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteDb, connect
@@ -39,6 +39,8 @@ SHIPPED = {
     "0020_growth": "e99bbc224cec451b",
     "0021_said": "f9c57f282b7089c5",
     "0022_rule_state": "e3ed8d605923f17f",
+    "0023_requests": "1c6bc57555bd2563",
+    "0024_identities": "d3603c050f23688d",
 }
 
 
@@ -127,6 +129,23 @@ def test_requests_are_kept_when_answers_come_to_hold_for_what_was_asked(tmp_path
     assert db.rows("SELECT id, request, digest, input, cut, answer, state, asked_at FROM permissions") == [
         ("p-1", "0", "", '{"command": "ls"}', 0, "{}", "allowed", 7)
     ]
+    connection.close()
+
+
+def test_the_owner_of_an_old_store_becomes_one_person(tmp_path: Path) -> None:
+    connection = connect(tmp_path / "old.db")
+    db = SqliteDb(connection)
+    for each in list_migrations()[:23]:
+        each.apply(db)
+    for user in ("terminal:owner", "web:user/owner"):
+        users.add(db, user, "Owner", 7)
+        db.run("INSERT INTO user_roles VALUES (?, 'owner', '', 'gatepost', 7)", (user,))
+    db.run("INSERT INTO budgets VALUES ('user', 'web:user/owner', 'day', 5, 'operator', 7)")
+    list_migrations()[23].apply(db)
+    assert identities.list_names(db, "web:user/owner") == ("terminal:owner", "web:user/owner")
+    assert db.rows("SELECT user_id FROM user_roles") == [("terminal:owner",)]
+    assert db.rows("SELECT name, micro FROM budgets") == [("terminal:owner", 5)]
+    assert [each.id for each in users.list_all(db)] == ["terminal:owner"]
     connection.close()
 
 

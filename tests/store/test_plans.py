@@ -19,7 +19,7 @@ from gatepost.store import (
     ledger,
     messages,
     outbox,
-    permissions,
+    requests,
     sessions,
     timeline,
     turns,
@@ -29,7 +29,7 @@ from gatepost.store.migrate import migrate
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteDb, connect
 
-GROWING = ("messages", "inbox", "outbox", "turns", "steps", "audit", "timeline", "costs", "permissions", "sessions")
+GROWING = ("messages", "inbox", "outbox", "turns", "steps", "audit", "timeline", "costs", "requests", "sessions")
 # Partial indexes whose rows are few, however old the store: reading one whole is no scan.
 FEW = ("inbox_open", "inbox_open_session", "outbox_open", "turns_open", "permissions_pending")
 # Reads all that a session or a room has.
@@ -88,8 +88,8 @@ ASKED: dict[str, Ask] = {
     "watching": lambda db: sessions.list_open(db, "g", 10),
     "audit_append": lambda db: audit.append(db, audit.AuditRecord(1, "a", "b", "c", {})),
     "timeline_last": lambda db: timeline.list_last(db, "s", 10),
-    "permissions_of_session": lambda db: permissions.list_pending(db, "s"),
-    "permissions_waiting": lambda db: permissions.count_waiting(db, "s"),
+    "permissions_of_session": lambda db: requests.list_pending(db, "s"),
+    "permissions_waiting": lambda db: requests.count_waiting(db, "s"),
     "destination_of_room": lambda db: destinations.find_by_room(db, "g", "i", "a"),
     "payer": lambda db: costs.find_payer(db, "t"),
     "bring_near": lambda db: ledger.reset_due_times(db, 1),

@@ -7,7 +7,7 @@ import pytest
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE, Keyring, UnsealError
-from gatepost.store import groups, secrets, users
+from gatepost.store import groups, identities, secrets, users
 from gatepost.store.port import Db
 from gatepost.store.secrets import SecretOwner, SecretReader, list_scopes
 from gatepost.store.sqlite_store import SqliteStore
@@ -44,9 +44,9 @@ def held(filled: Db, store: SqliteStore, keyring: Keyring) -> SecretReader:
 
 
 def test_the_nearest_place_is_looked_at_first() -> None:
-    assert list_scopes("a/b/c", None) == ("folder:a/b/c", "folder:a/b", "folder:a", "")
+    assert list_scopes("a/b/c") == ("folder:a/b/c", "folder:a/b", "folder:a", "")
     assert list_scopes("a", ANN) == (f"user:{ANN}", "folder:a", "")
-    assert list_scopes("", None) == ("",)
+    assert list_scopes("") == ("",)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,14 @@ async def test_the_deepest_folder_wins_and_a_person_comes_first(
     held: SecretReader, folder: str, user: str | None, expected: str
 ) -> None:
     assert await held.get("TOKEN", folder, user) == expected
+
+
+async def test_a_persons_secret_is_found_by_each_of_her_identities(held: SecretReader, filled: Db) -> None:
+    identities.add(filled, "chat:user/7", ANN, "test", NOON)
+    hers = await held.get("TOKEN", "acme", ANN)
+    assert await held.get("TOKEN", "acme", "chat:user/7") == hers
+    identities.remove(filled, "chat:user/7")
+    assert await held.get("TOKEN", "acme", "chat:user/7") != hers
 
 
 async def test_a_secret_that_nobody_has_is_none(held: SecretReader) -> None:

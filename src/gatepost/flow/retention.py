@@ -148,6 +148,7 @@ class Retention:
                 media=await self._media(),
                 sessions=await self._sessions(),
             )
+            await self._rows(MESSAGES, retention.remove_requests, "")
             await self._shrink(searched=bool(done.messages))
         if done != RetentionCounts():
             _log.info("removed what was over age", **_as_dict(done))

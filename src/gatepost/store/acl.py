@@ -9,6 +9,7 @@ from msgspec.structs import asdict
 from gatepost.store.port import Db, quick
 from gatepost.store.table import Table
 
+ROLE = "role:"  # what the names of roles begin with
 OPERATOR = "role:operator"  # holds everything; owners are members of it
 ANYWHERE = "**"
 
@@ -108,11 +109,13 @@ def remove(db: Db, row_id: int) -> AclRow | None:
 
 @quick
 def list_members(db: Db) -> dict[str, list[str]]:
-    """Child → parents. The owners are operators."""
+    """Child → parents. The owners are operators. The identities of one person are members of each other: what is
+    said about one of them holds for all."""
     found: dict[str, list[str]] = defaultdict(list)
     for child, parent in db.rows(
         "SELECT child, parent FROM memberships"
-        " UNION SELECT user_id, ? FROM user_roles WHERE role = 'owner' AND folder = '' ORDER BY 1, 2",
+        " UNION SELECT user_id, ? FROM user_roles WHERE role = 'owner' AND folder = ''"
+        " UNION SELECT identity, person FROM identities UNION SELECT person, identity FROM identities ORDER BY 1, 2",
         (OPERATOR,),
     ):
         found[child].append(parent)

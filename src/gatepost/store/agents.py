@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from gatepost.core import ids
 from gatepost.core.errors import Invalid
 from gatepost.messages.inbound import Direction
-from gatepost.store import inbox, messages, origins, permissions, sessions, timeline
+from gatepost.store import inbox, messages, origins, sessions, timeline
 from gatepost.store.inbox import InboxMode
 from gatepost.store.messages import NewMessage
 from gatepost.store.origins import OriginChain
@@ -191,11 +191,10 @@ def record_text(db: Db, turn: "Turn", text: str, now: int) -> None:
 
 
 def record_turn_end(db: Db, turn: "Turn", state: str, error: str, now: int) -> None:
-    """Nobody waits for its answers any more; what went wrong is told; and whoever made it hears of its end, once."""
+    """What went wrong is told, and whoever made it hears of its end, once."""
     session = get(db, turn.session_id) if turn.instance == INSTANCE else None
     if session is None:
         return
-    permissions.expire_for_turn(db, turn.id, "the turn has ended", now)
     if state != "done" and error:
         timeline.add(db, session.id, turn.id, TimelineKind.ERROR, {"message": error}, now)
     if session.notify == 1 and session.parent and not count_waiting(db, session.id):

@@ -7,7 +7,7 @@ was it judged.
 from msgspec import Struct
 
 from gatepost.core.clock import DAY, iso
-from gatepost.store import budgets, origins
+from gatepost.store import budgets, identities, origins
 from gatepost.store.port import Db, quick
 
 BY = {"group": "folder", "user": "user_id", "model": "model", "day": f"at / {DAY}"}
@@ -98,7 +98,8 @@ def sum_external(db: Db, folder: str, since: int) -> int:
 def find_payer(db: Db, turn_id: str) -> str:
     """Whose budget a turn is paid from: who wrote the first message of its batch, or asked for it where an agent put
     it in; '' for nobody."""
-    return next((each.person for each in origins.get_for_turn(db, turn_id).origins if each.person), "")
+    found = next((each.person for each in origins.get_for_turn(db, turn_id).origins if each.person), "")
+    return identities.get_person(db, found) if found else ""
 
 
 @quick

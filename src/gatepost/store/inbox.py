@@ -106,6 +106,41 @@ def refuse(
     return _insert(db, message_id, None, folder, InboxMode.TRIGGER, rights, state, reason, None, now)
 
 
+def hold(db: Db, message_id: int, folder: str, rights: str, request_id: str, until: int, now: int) -> int:
+    """A message that waits for somebody to decide about its sender."""
+    state = InboxState.HELD
+    return _insert(db, message_id, None, folder, InboxMode.TRIGGER, rights, state, request_id, until, now)
+
+
+def list_held(db: Db, folder: str, sender: str) -> list[tuple[InboxEntry, Message]]:
+    """What is held of somebody for a group, in the order of its arrival."""
+    rows = db.rows(
+        f"{_PAIRS} WHERE i.{OPEN} AND i.state = 'held' AND i.folder = ? AND m.sender = ? ORDER BY i.id",
+        (folder, sender),
+    )
+    return [_parse_pair(row) for row in rows]
+
+
+def count_held(db: Db, folder: str, sender: str) -> int:
+    row = db.row(
+        "SELECT COUNT(*) FROM inbox i JOIN messages m ON m.id = i.message_id"
+        f" WHERE i.{OPEN} AND i.state = 'held' AND i.folder = ? AND m.sender = ?",
+        (folder, sender),
+    )
+    return int(row[0]) if row else 0
+
+
+def release(db: Db, entry_id: int, session_id: str, rights: str, now: int) -> None:
+    """A held message goes to its session, as if it had just arrived."""
+    rows = db.rows(
+        "UPDATE inbox SET session_id = ?, seq = ?, rights = ?, state = 'queued', reason = '', next_at = ?,"
+        " updated_at = ? WHERE id = ? AND state = 'held' RETURNING message_id",
+        (session_id, sessions.claim_seq(db, session_id, now), rights, now, now, entry_id),
+    )
+    for (message_id,) in rows:
+        message_steps.add(db, message_id, entry_id, now, InboxState.QUEUED, "let in")
+
+
 def _insert(
     db: Db,
     message_id: int,

@@ -34,5 +34,10 @@ def find_browser_user(db: Db, token: str, now: int) -> str | None:
     return str(row[0]) if row and row[1] > now else None
 
 
+def remove_user(db: Db, user_id: str) -> int:
+    """Sign every browser of an identity out, and void its one-time addresses."""
+    return db.run("DELETE FROM logins WHERE user_id = ?", (user_id,))
+
+
 def sign_out(db: Db, token: str) -> None:
     db.run("DELETE FROM logins WHERE hash = ?", (_hash(token),))

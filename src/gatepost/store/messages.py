@@ -201,6 +201,12 @@ def list_in_room(db: Db, instance: str, address: str, after: int, limit: int) ->
     return MESSAGES.list(db, page, instance, address, after, limit)
 
 
+def has_outgoing_after(db: Db, instance: str, address: str, message_id: int) -> bool:
+    """Whether anything was said by us in a room after a message."""
+    later = "SELECT 1 FROM messages WHERE instance = ? AND address = ? AND id > ? AND direction = 'out' LIMIT 1"
+    return db.row(later, (instance, address, message_id)) is not None
+
+
 def ids_in_room(db: Db, instance: str, address: str, after: int, limit: int) -> list[int]:
     """The same without reading any of it."""
     rows = db.rows(

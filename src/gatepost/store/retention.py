@@ -96,6 +96,22 @@ def remove_timeline(db: Db, after: str, before: int, most: int) -> RemovalBatch[
     return RemovalBatch(len(old), after if len(old) == most else session_id, True)
 
 
+def remove_requests(db: Db, after: str, before: int, most: int) -> RemovalBatch[str]:
+    """Requests that were decided and told, with their cards. One that holds for a session stays with it. Their ids
+    begin with their time."""
+    rows = db.rows("SELECT id, asked_at FROM requests WHERE id > ? ORDER BY id LIMIT ?", (after, most))
+    old: list[str] = _list_old(rows, before)
+    removed = sum(
+        db.run(
+            "DELETE FROM requests WHERE id = ? AND state <> 'pending' AND notified_at IS NOT NULL"
+            " AND NOT (state = 'allowed' AND lasts = 'session')",
+            (request_id,),
+        )
+        for request_id in old
+    )
+    return _make_batch(old, removed, after, most)
+
+
 def remove_costs(db: Db, after: int, before: int, most: int) -> RemovalBatch[int]:
     """Single bookings; what a group or person spent in a day or month is kept apart from them."""
     old = [int(row[0]) for row in db.rows("SELECT id FROM costs WHERE at < ? ORDER BY at LIMIT ?", (before, most))]

@@ -1,5 +1,5 @@
-"""Rules change rarely and are read with every message: routes, rooms, people, access, watchers, switches, budgets,
-names of destinations.
+"""Rules change rarely and are read with every message: routes, rooms, people and where to reach them, access, watchers,
+switches, budgets, names of destinations.
 
 One row names the state that they are in. Whoever writes to one of their tables gives it a new name in the same
 transaction (`Db` sees to that, so nobody can forget it), and whoever keeps what it has read compares the name first.
@@ -23,9 +23,12 @@ TABLES = frozenset(
         "acl",
         "budgets",
         "destinations",
+        "direct_rooms",
         "group_members",
         "groups",
+        "identities",
         "memberships",
+        "request_cards",
         "rooms",
         "routes",
         "switches",

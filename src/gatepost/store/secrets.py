@@ -11,6 +11,7 @@ from msgspec import Struct
 from gatepost.core.clock import Clock, SystemClock
 from gatepost.core.errors import SetupError
 from gatepost.core.keyring import Keyring, KeySet, SealedValue, UnsealError
+from gatepost.store import identities
 from gatepost.store.port import Db, Store
 from gatepost.store.table import Table
 
@@ -74,12 +75,11 @@ class SecretUse(Struct, frozen=True):
 USES = Table("secret_uses", SecretUse)
 
 
-def list_scopes(folder: str, user: str | None) -> tuple[str, ...]:
-    """Where to look, the nearest first: the person, the folder, those above it, the gateway."""
+def list_scopes(folder: str, *people: str) -> tuple[str, ...]:
+    """Where to look, the nearest first: the person by each identity, the folder, those above it, the gateway."""
     parts = folder.split("/") if folder else []
     folders = ["/".join(parts[:depth]) for depth in range(len(parts), 0, -1)]
-    person = (SecretOwner(user_id=user).scope,) if user else ()
-    return (*person, *(SecretOwner(each).scope for each in folders), "")
+    return (*(SecretOwner(user_id=each).scope for each in people), *(SecretOwner(each).scope for each in folders), "")
 
 
 def put(db: Db, keyring: Keyring, place: SecretOwner, name: str, value: str, now: int, origin: str = UNBOUND) -> Secret:
@@ -177,7 +177,7 @@ def _read_and_record(
     origins: tuple[str, ...] | None,
 ) -> tuple[str | None, SetupError | None]:
     """The nearest value, and its use on record. A near one that does not open is not passed over for a farther one."""
-    order = list_scopes(folder, user)
+    order = list_scopes(folder, *(identities.list_names(db, user) if user else ()))
     marks = ", ".join("?" * len(order))
     found = db.rows(
         f"SELECT scope, key_id, nonce, sealed, origin FROM secrets WHERE name = ? AND scope IN ({marks})",

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.core.errors import NotFound
+from gatepost.store import requests
 from gatepost.store.port import Db, quick
 from gatepost.store.table import Table, make_row_parser
 
@@ -190,7 +191,8 @@ def set_title(db: Db, session_id: str, title: str) -> None:
 
 
 def close(db: Db, session_id: str, now: int) -> bool:
-    """The next message to the same key starts a new one."""
+    """The next message to the same key starts a new one. What this one asked is withdrawn."""
+    requests.withdraw_for_session(db, session_id, "the conversation has ended", now)
     return bool(
         db.run(
             "UPDATE sessions SET closed_at = ?, state = 'closed' WHERE id = ? AND closed_at IS NULL", (now, session_id)
@@ -218,5 +220,6 @@ def set_conversation(db: Db, session_id: str, provider: str, conversation_id: st
 
 
 def remove_conversations(db: Db, session_id: str) -> None:
-    """Whatever provider comes next starts anew."""
+    """Whatever provider comes next starts anew, and is allowed nothing for the conversation that was."""
+    requests.end_lasting(db, session_id)
     db.run("DELETE FROM conversations WHERE session_id = ?", (session_id,))

@@ -20,6 +20,7 @@ from gatepost.store import (
     messages,
     outbox,
     provider_handover,
+    requests,
     sessions,
     tool_calls,
     waiting_rows,
@@ -73,14 +74,15 @@ TURNS = Table("turns", Turn)
 
 
 # The end of a turn that went well, and what there is still to do: whether it said or did anything, has messages that
-# its provider never had, context that is shown no more, calls.
+# its provider never had, context that is shown no more, calls, requests of its session.
 _FINISH = (
     "UPDATE turns SET state = 'done', error = '', usage = ?, ended_at = ?, next_at = ? WHERE id = ? AND epoch = ?"
     f" AND ended_at IS NULL AND begun_at IS NOT NULL RETURNING {TURNS.columns},"
     f" EXISTS (SELECT 1 FROM outbox o WHERE o.turn_id = turns.id AND {outbox.DONE}),"
     " EXISTS (SELECT 1 FROM inbox i WHERE i.turn_id = turns.id AND i.state = 'working' AND i.given = 0),"
     " EXISTS (SELECT 1 FROM inbox i WHERE i.session_id = turns.session_id AND i.mode = 'observe' AND i.given = 0),"
-    " EXISTS (SELECT 1 FROM calls c WHERE c.turn_id = turns.id)"
+    " EXISTS (SELECT 1 FROM calls c WHERE c.turn_id = turns.id),"
+    " EXISTS (SELECT 1 FROM requests q WHERE q.session_id = turns.session_id AND q.state = 'pending')"
 )
 
 
@@ -355,7 +357,7 @@ def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int) -> bool:
     row = db.row(_FINISH, (usage, now, now, turn_id, epoch))
     if row is None:
         return False
-    *columns, spoke, has_more, has_context, has_calls = row
+    *columns, spoke, has_more, has_context, has_calls, has_requests = row
     turn = TURNS.parse(tuple(columns))
     if has_context:
         inbox.mark_context_shown(db, turn.session_id, turn_id)
@@ -365,7 +367,7 @@ def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int) -> bool:
         for entry, message in inbox.list_for_turn(db, turn_id):
             if entry.state == InboxState.WORKING:
                 requeue(db, turn, entry, message, "the turn ended before it was its turn", now)
-    _record_end(db, turn, TurnState.DONE, "", now, has_calls=bool(has_calls))
+    _record_end(db, turn, TurnState.DONE, "", now, has_calls=bool(has_calls), has_requests=bool(has_requests))
     return True
 
 
@@ -384,6 +386,7 @@ def cancel(db: Db, turn_id: str, reason: str, now: int) -> bool:
     if turn is None or turn.ended_at is not None:
         return False
     outbox.cancel_results(db, turn_id, reason, now)
+    requests.withdraw_calls(db, turn_id, reason, now)
     for entry, _ in inbox.list_for_turn(db, turn_id):
         if entry.state == InboxState.WORKING:
             inbox.set_state(db, entry.id, InboxState.CANCELLED, reason, None, now)
@@ -400,8 +403,19 @@ def end(db: Db, turn: Turn, state: TurnState, error: str, usage: str, now: int) 
     _record_end(db, turn, state, error, now)
 
 
-def _record_end(db: Db, turn: Turn, state: TurnState, error: str, now: int, *, has_calls: bool = True) -> None:
+def _record_end(
+    db: Db,
+    turn: Turn,
+    state: TurnState,
+    error: str,
+    now: int,
+    *,
+    has_calls: bool = True,
+    has_requests: bool = True,
+) -> None:
     if has_calls:
         tool_calls.remove_for_turn(db, turn.id)
+    if has_requests:
+        requests.withdraw_for_turn(db, turn.id, "the turn has ended", now)
     sessions.set_state(db, turn.session_id, SessionState.IDLE if state == TurnState.DONE else SessionState.ERROR, now)
     agents.record_turn_end(db, turn, state, error, now)

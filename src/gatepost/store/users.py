@@ -1,4 +1,4 @@
-"""People, as identities on a platform, with their roles and memberships."""
+"""People, by their first identity on a platform, with their roles and memberships."""
 
 from enum import StrEnum
 
@@ -40,17 +40,21 @@ def get(db: Db, user_id: str) -> User | None:
 
 
 def list_all(db: Db) -> list[User]:
-    return USERS.list(db, "ORDER BY id")
+    """Each person once."""
+    return USERS.list(db, "WHERE NOT EXISTS (SELECT 1 FROM identities i WHERE i.identity = users.id) ORDER BY id")
 
 
 @quick
-def get_roles(db: Db, user_id: str) -> SenderRoles:
-    """In one question, because it is asked with every message that comes in."""
+def get_roles(db: Db, identity: str) -> SenderRoles:
+    """Of the person who has this identity. In one question, because it is asked with every message that comes in."""
     rows = db.rows(
-        "SELECT 'user', '' FROM users WHERE id = ?"
-        " UNION ALL SELECT role, folder FROM user_roles WHERE user_id = ?"
-        " UNION ALL SELECT 'member', folder FROM group_members WHERE user_id = ?",
-        (user_id, user_id, user_id),
+        "WITH own (person) AS (SELECT COALESCE((SELECT person FROM identities WHERE identity = ?), ?)),"
+        " names (id) AS (SELECT person FROM own UNION SELECT i.identity FROM identities i JOIN own o"
+        " ON o.person = i.person)"
+        " SELECT 'user', '' FROM users WHERE id IN (SELECT id FROM names)"
+        " UNION SELECT role, folder FROM user_roles WHERE user_id IN (SELECT id FROM names)"
+        " UNION SELECT 'member', folder FROM group_members WHERE user_id IN (SELECT id FROM names) ORDER BY 1, 2",
+        (identity, identity),
     )
     if not rows:
         return SenderRoles(known=False)
@@ -80,5 +84,15 @@ def add_member(db: Db, user_id: str, folder: str, by: str, now: int) -> bool:
 
 
 def list_owners(db: Db) -> list[str]:
-    rows = db.rows("SELECT user_id FROM user_roles WHERE role = 'owner' AND folder = '' ORDER BY granted_at")
-    return [row[0] for row in rows]
+    """Each person once, the first one first."""
+    held = ((person, role) for person, role, folder in list_role_holders(db) if not folder)
+    return list(dict.fromkeys(person for person, role in held if role is UserRole.OWNER))
+
+
+def list_role_holders(db: Db) -> list[tuple[str, UserRole, str]]:
+    """(person, role, folder) of everybody who has one; '' is everywhere."""
+    rows = db.rows(
+        "SELECT COALESCE(i.person, r.user_id), r.role, r.folder FROM user_roles r"
+        " LEFT JOIN identities i ON i.identity = r.user_id ORDER BY r.granted_at, r.user_id"
+    )
+    return [(row[0], UserRole(row[1]), row[2]) for row in rows]

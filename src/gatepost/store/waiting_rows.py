@@ -1,11 +1,12 @@
 """Waiting rows: what the next turn of a session may claim, and who pays for it."""
 
+from collections.abc import Mapping
 from itertools import takewhile
 
 from msgspec import Struct
 
 from gatepost.messages.inbound import MessageKind
-from gatepost.store import inbox, provider_handover
+from gatepost.store import identities, inbox, provider_handover
 from gatepost.store.inbox import InboxMode, InboxState
 from gatepost.store.port import Db, Row
 from gatepost.store.table import make_row_parser
@@ -56,24 +57,28 @@ _parse_waiting = make_row_parser(WaitingRow)
 def limit_to_one_payer(db: Db, first: WaitingRow, rows: list[WaitingRow]) -> list[WaitingRow]:
     """Up to where the person changes, if either has a secret or a budget of their own: nobody's message is sent with
     another's key or booked on them."""
-    people = {name for row in (first, *rows) for name in row.account if name}
     if not first.personal or all(row.account == first.account for row in rows):
         return rows
-    own = _find_personal(db, people)
+    accounts = {row.account for row in (first, *rows)}
+    names = {each: identities.list_names(db, each) for account in accounts for each in account if each}
+    people = {account: tuple(names[each][0] if each else "" for each in account) for account in accounts}
+    own, payer = _find_personal(db, names), people[first.account]
     return list(
-        takewhile(lambda row: row.account == first.account or own.isdisjoint(first.account + row.account), rows)
+        takewhile(lambda row: people[row.account] == payer or own.isdisjoint(payer + people[row.account]), rows)
     )
 
 
-def _find_personal(db: Db, people: set[str]) -> set[str]:
-    """Those of these people who have a secret or a budget of their own."""
-    marks = ", ".join("?" * len(people))
+def _find_personal(db: Db, names: Mapping[str, tuple[str, ...]]) -> set[str]:
+    """Those of these people who have a secret or a budget of their own, by any of their identities."""
+    everything = tuple({each for names_of_one in names.values() for each in names_of_one})
+    marks = ", ".join("?" * len(everything))
     rows = db.rows(
         f"SELECT user_id FROM secrets WHERE user_id IN ({marks})"
         f" UNION SELECT name FROM budgets WHERE kind = 'user' AND name IN ({marks})",
-        (*people, *people),
+        (*everything, *everything),
     )
-    return {str(row[0]) for row in rows}
+    found = {str(row[0]) for row in rows}
+    return {each[0] for each in names.values() if not found.isdisjoint(each)}
 
 
 class Claimable(Struct, frozen=True):

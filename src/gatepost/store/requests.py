@@ -1,0 +1,367 @@
+"""Requests: what waits for a person's decision, whoever asks: a provider before it acts, a held tool call, a question,
+somebody unknown, an unknown room, a host.
+
+    pending → allowed · denied · expired · withdrawn
+
+An answer holds for what was asked: the same name with anything else behind it is another request. `settled_at` is
+written in the transaction that does what follows from the answer, `notified_at` in the one that tells whoever asked.
+So each happens once, whatever ends in between.
+"""
+
+import json
+from collections.abc import Collection
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from gatepost.core import ids
+from gatepost.store.port import Db, quick
+from gatepost.store.table import Table
+
+PREFIX = "p-"  # how ids begin
+
+
+class RequestKind(StrEnum):
+    """The first five are a provider's own."""
+
+    TOOL = "tool"
+    PLAN = "plan"
+    QUESTION = "question"
+    MODE = "mode"
+    OTHER = "other"
+    CALL = "call"  # of a tool of ours that is held
+    SENDER = "sender"  # somebody unknown wrote
+    ROOM = "room"  # a room that goes nowhere
+    HOST = "host"  # on the network
+
+
+PROVIDERS_OWN = frozenset(tuple(RequestKind)[:5])
+
+
+class RequestState(StrEnum):
+    PENDING = "pending"
+    ALLOWED = "allowed"
+    DENIED = "denied"
+    EXPIRED = "expired"  # nobody decided in time
+    WITHDRAWN = "withdrawn"  # nobody waits for the answer any more
+
+
+class AnswerLasts(StrEnum):
+    """How long an answer holds."""
+
+    ONCE = "once"
+    SESSION = "session"
+    ALWAYS = "always"
+
+
+class NewRequest(Struct, frozen=True, kw_only=True):
+    """An approved plan sets the mode to `next_mode`, and `follow_up` is then the next prompt."""
+
+    kind: RequestKind
+    name: str  # by which whoever asks knows it again
+    folder: str = ""
+    session_id: str | None = None
+    turn_id: str = ""
+    tool: str = ""
+    input: dict[str, Any]
+    digest: str = ""  # of everything that is asked, also of what is not kept here
+    about: str = ""  # what an answer that lasts speaks of: the same tool in the same place
+    cut: bool = False  # `input` is an excerpt
+    follow_up: str = ""
+    next_mode: str = ""
+    instance: str = ""
+    address: str = ""
+    thread: str = ""
+    rights: str = ""
+    why: str = ""  # a person must decide
+    rule: str = ""  # that "always" writes; '' if no rule can
+    quorum: int = 1
+    expires_at: int | None = None
+    next_at: int | None = None
+
+
+class Request(Struct, frozen=True):
+    id: str
+    kind: RequestKind
+    folder: str
+    session_id: str | None
+    turn_id: str
+    name: str
+    digest: str
+    about: str
+    tool: str
+    input: dict[str, Any]
+    cut: bool
+    follow_up: str
+    next_mode: str
+    instance: str
+    address: str
+    thread: str
+    rights: str
+    why: str
+    rule: str
+    state: RequestState
+    answer: dict[str, Any]  # what may be used instead of the input
+    lasts: AnswerLasts
+    reason: str
+    quorum: int
+    asked_at: int
+    expires_at: int | None
+    next_at: int | None
+    answered_at: int | None
+    answered_by: str
+    settled_at: int | None
+    notified_at: int | None
+
+
+REQUESTS = Table("requests", Request)
+
+
+def add(db: Db, new: NewRequest, now: int) -> tuple[Request, bool]:
+    """The request, and whether it is new. What was asked before is one request: in a turn by name and digest, of people
+    while it waits. One that was withdrawn waits again."""
+    values = asdict(new) | {"input": _json(new.input), "cut": int(new.cut)}
+    made = REQUESTS.insert(
+        db,
+        f"ON CONFLICT DO NOTHING RETURNING {REQUESTS.columns}",
+        id=ids.new(PREFIX[:-1]),
+        state=RequestState.PENDING,
+        asked_at=now,
+        **values,
+    )
+    if made is not None:
+        return REQUESTS.parse(made), True
+    found = find_same(db, new)
+    assert found is not None  # a unique index has just found it
+    if found.state is not RequestState.WITHDRAWN:
+        return found, False
+    again = db.row(
+        "UPDATE requests SET state = 'pending', reason = '', answered_at = NULL, settled_at = NULL, notified_at = NULL,"
+        f" expires_at = ?, next_at = ? WHERE id = ? RETURNING {REQUESTS.columns}",
+        (new.expires_at, new.next_at, found.id),
+    )
+    assert again is not None
+    return REQUESTS.parse(again), True
+
+
+def withdraw_replaced(db: Db, new: NewRequest, now: int) -> list[Request]:
+    """What its asker asked under the same name and with other words: nobody waits for that any more."""
+    if new.session_id is None:
+        return []
+    replaced = "session_id = ? AND turn_id = ? AND name = ? AND digest <> ?"
+    params = (new.session_id, new.turn_id, new.name, new.digest)
+    return _withdraw(db, replaced, params, "something else was asked in its place", now)
+
+
+def find_same(db: Db, new: NewRequest) -> Request | None:
+    """What was asked before and is the same request."""
+    if new.session_id is None:
+        waiting = "WHERE session_id IS NULL AND state = 'pending' AND kind = ? AND folder = ? AND name = ?"
+        return REQUESTS.get(db, waiting, new.kind, new.folder, new.name)
+    same = "WHERE session_id = ? AND turn_id = ? AND name = ? AND digest = ?"
+    return REQUESTS.get(db, same, new.session_id, new.turn_id, new.name, new.digest)
+
+
+def find_in_turn(
+    db: Db, session_id: str, turn_id: str, name: str, digest: str, others: Collection[str] = ()
+) -> Request | None:
+    """The same thing asked before in this turn, under the same name; or one that still waits and says the same, left by
+    an attempt that is gone: from now on it has this name. `others`: names that somebody waits for as it is."""
+    same = "WHERE session_id = ? AND turn_id = ? AND name = ? AND digest = ?"
+    if found := REQUESTS.get(db, same, session_id, turn_id, name, digest):
+        return found
+    for request_id, named in db.rows(
+        "SELECT id, name FROM requests WHERE session_id = ? AND turn_id = ? AND digest = ? AND state = 'pending'"
+        " ORDER BY asked_at, id",
+        (session_id, turn_id, digest),
+    ):
+        if named not in others:
+            db.run("UPDATE requests SET name = ? WHERE id = ?", (name, request_id))
+            return get(db, request_id)
+    return None
+
+
+def find_last(db: Db, kind: RequestKind, folder: str, name: str) -> Request | None:
+    """The newest of people by that name."""
+    last = "WHERE kind = ? AND folder = ? AND name = ? AND session_id IS NULL ORDER BY asked_at DESC LIMIT 1"
+    return REQUESTS.get(db, last, kind, folder, name)
+
+
+@quick
+def find_lasting(db: Db, session_id: str, about: str) -> Request | None:
+    """An answer that holds for the rest of this session and speaks of the same."""
+    lasting = "WHERE session_id = ? AND about = ? AND state = 'allowed' AND lasts = 'session' LIMIT 1"
+    return REQUESTS.get(db, lasting, session_id, about)
+
+
+def record_answer(
+    db: Db,
+    request_id: str,
+    state: RequestState,
+    reason: str,
+    given: dict[str, Any],
+    by: str,
+    now: int,
+    lasts: AnswerLasts = AnswerLasts.ONCE,
+) -> Request | None:
+    """None if it does not wait: answered before, or over. `given`: what may be used instead of the input."""
+    row = db.row(
+        "UPDATE requests SET state = ?, reason = ?, answer = ?, lasts = ?, answered_at = ?, answered_by = ?,"
+        f" next_at = NULL WHERE id = ? AND state = 'pending' RETURNING {REQUESTS.columns}",
+        (state, reason, _json(given), lasts, now, by, request_id),
+    )
+    return REQUESTS.parse(row) if row else None
+
+
+def settle(db: Db, request_id: str, now: int) -> bool:
+    """What follows from its answer is done. False if that was so before."""
+    return bool(db.run("UPDATE requests SET settled_at = ? WHERE id = ? AND settled_at IS NULL", (now, request_id)))
+
+
+def record_notified(db: Db, request_id: str, now: int) -> bool:
+    """Whoever asked is told in this transaction. False if they were before."""
+    return bool(db.run("UPDATE requests SET notified_at = ? WHERE id = ? AND notified_at IS NULL", (now, request_id)))
+
+
+def add_vote(db: Db, request_id: str, person: str, now: int) -> int:
+    """Somebody agrees. How many do now."""
+    db.run(
+        "INSERT INTO request_votes (request_id, person, voted_at) VALUES (?, ?, ?)"
+        " ON CONFLICT (request_id, person) DO NOTHING",
+        (request_id, person, now),
+    )
+    row = db.row("SELECT COUNT(*) FROM request_votes WHERE request_id = ?", (request_id,))
+    return int(row[0]) if row else 0
+
+
+def list_voters(db: Db, request_id: str) -> list[str]:
+    rows = db.rows("SELECT person FROM request_votes WHERE request_id = ? ORDER BY voted_at, person", (request_id,))
+    return [row[0] for row in rows]
+
+
+def withdraw_others(db: Db, turn_id: str, others: Collection[str], now: int) -> None:
+    """A new attempt asks for something, so what only the one before it waited for is over. If that is asked again after
+    all, it waits again."""
+    for request_id, named in db.rows(
+        "SELECT id, name FROM requests WHERE turn_id = ? AND state = 'pending' AND kind <> 'call'", (turn_id,)
+    ):
+        if named not in others:
+            _withdraw(db, "id = ?", (request_id,), "who asked it was started anew", now)
+
+
+def withdraw_for_turn(db: Db, turn_id: str, reason: str, now: int) -> list[Request]:
+    """Nobody waits for these answers any more. A held call is not the turn's: its result comes later."""
+    return _withdraw(db, "turn_id = ? AND kind <> 'call'", (turn_id,), reason, now)
+
+
+def withdraw_calls(db: Db, turn_id: str, reason: str, now: int) -> list[Request]:
+    """Its held calls: a person stopped the turn."""
+    return _withdraw(db, "turn_id = ? AND kind = 'call'", (turn_id,), reason, now)
+
+
+def withdraw_for_session(db: Db, session_id: str, reason: str, now: int) -> list[Request]:
+    return _withdraw(db, "session_id = ?", (session_id,), reason, now)
+
+
+def withdraw(db: Db, request_id: str, reason: str, now: int) -> list[Request]:
+    """Empty if it does not wait."""
+    return _withdraw(db, "id = ?", (request_id,), reason, now)
+
+
+def end_lasting(db: Db, session_id: str) -> None:
+    """What was allowed for the rest of a conversation does not hold in the next."""
+    lasting = "session_id = ? AND state = 'allowed' AND lasts = 'session'"
+    db.run(f"UPDATE requests SET lasts = 'once' WHERE {lasting}", (session_id,))
+
+
+def _withdraw(db: Db, which: str, params: tuple[str, ...], reason: str, now: int) -> list[Request]:
+    rows = db.rows(
+        "UPDATE requests SET state = 'withdrawn', reason = ?, answered_at = ?, settled_at = ?, notified_at = ?,"
+        " next_at = NULL"
+        f" WHERE {which} AND state = 'pending' RETURNING {REQUESTS.columns}",
+        (reason, now, now, now, *params),
+    )
+    return [REQUESTS.parse(row) for row in rows]
+
+
+@quick
+def get(db: Db, request_id: str) -> Request | None:
+    return REQUESTS.get(db, "WHERE id = ?", request_id)
+
+
+def count_waiting(db: Db, session_id: str) -> int:
+    """How many of a session's wait."""
+    row = db.row("SELECT COUNT(*) FROM requests WHERE state = 'pending' AND session_id = ?", (session_id,))
+    return int(row[0]) if row else 0
+
+
+def count_asked_since(db: Db, session_id: str, since: int) -> int:
+    row = db.row("SELECT COUNT(*) FROM requests WHERE session_id = ? AND asked_at > ?", (session_id, since))
+    return int(row[0]) if row else 0
+
+
+def list_of_people(db: Db, folder: str) -> list[Request]:
+    """What people ask of a group, and waits."""
+    return REQUESTS.list(db, "WHERE session_id IS NULL AND state = 'pending' AND folder = ? ORDER BY id", folder)
+
+
+def count_of_people(db: Db, folder: str) -> int:
+    row = db.row(
+        "SELECT COUNT(*) FROM requests WHERE session_id IS NULL AND state = 'pending' AND folder = ?", (folder,)
+    )
+    return int(row[0]) if row else 0
+
+
+def is_turn_waiting(db: Db, turn_id: str) -> bool:
+    """Whether a turn waits for somebody."""
+    waits = "SELECT 1 FROM requests WHERE state = 'pending' AND turn_id = ? AND kind <> 'call' LIMIT 1"
+    return db.row(waits, (turn_id,)) is not None
+
+
+def count_pending(db: Db) -> tuple[int, int]:
+    """How many wait for a person, and how many of those were shown to nobody."""
+    row = db.row(
+        "SELECT COUNT(*), COALESCE(SUM(CASE WHEN EXISTS (SELECT 1 FROM request_cards c WHERE c.request_id = r.id)"
+        " THEN 0 ELSE 1 END), 0) FROM requests r WHERE r.state = 'pending' AND r.kind IN ('call', 'sender')"
+    )
+    return (int(row[0]), int(row[1])) if row else (0, 0)
+
+
+def list_ids_by_prefix(db: Db, beginning: str) -> list[str]:
+    """The ids of those that wait, by how they begin."""
+    rows = db.rows("SELECT id FROM requests WHERE state = 'pending' ORDER BY asked_at, id")
+    return [request_id for (request_id,) in rows if request_id.startswith(beginning)]
+
+
+def list_pending(db: Db, session_id: str | None = None) -> list[Request]:
+    """The oldest first; of one session, or all."""
+    if session_id is None:
+        return REQUESTS.list(db, "WHERE state = 'pending' ORDER BY asked_at, id")
+    return REQUESTS.list(db, "WHERE state = 'pending' AND session_id = ? ORDER BY asked_at, id", session_id)
+
+
+def list_due(db: Db, now: int, most: int) -> list[Request]:
+    """Those that wait and need a look: somebody else is to be asked, or they expire."""
+    return REQUESTS.list(db, "WHERE state = 'pending' AND next_at <= ? ORDER BY next_at, id LIMIT ?", now, most)
+
+
+def get_next_due(db: Db) -> int | None:
+    row = db.row("SELECT MIN(next_at) FROM requests WHERE state = 'pending'")
+    return row[0] if row else None
+
+
+def defer(db: Db, request_id: str, next_at: int | None) -> None:
+    db.run("UPDATE requests SET next_at = ? WHERE id = ? AND state = 'pending'", (next_at, request_id))
+
+
+def list_unnotified(db: Db, kinds: Collection[RequestKind], most: int) -> list[Request]:
+    """Answered, and whoever asked was not told yet; the oldest answer first."""
+    marks = ", ".join("?" * len(kinds))
+    untold = f"WHERE state <> 'pending' AND notified_at IS NULL AND kind IN ({marks}) ORDER BY answered_at, id LIMIT ?"
+    return REQUESTS.list(db, untold, *sorted(kinds), most)
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False)
