@@ -208,3 +208,12 @@ def test_nobody_gains_by_a_grant_what_its_giver_could_not_give(
     with_them = GroupPolicy("acme/eng", facts({}, [*of_operator, *handed_on], {}))
     without = GroupPolicy("acme/eng", facts({}, of_operator, {}))
     assert with_them.decide(wanted) is without.decide(wanted)
+
+
+@pytest.mark.parametrize("user", ["fake:user/ann", "chat:user/7"])
+def test_what_one_identity_is_denied_by_a_condition_all_are(user: str) -> None:
+    row = AclRow(id=1, principal="**", action="mcp:send", effect=AclEffect.DENY, predicate="user=chat:user/*")
+    members = {"fake:user/ann": ["chat:user/7", "role:ops"], "chat:user/7": ["fake:user/ann"]}
+    ours = GroupPolicy("acme/eng", AccessRules(rows=(row,), members=members))
+    assert not ours.decide(replace(ask(), claims={"user": user}))
+    assert ours.decide(replace(ask(), claims={"user": "fake:user/bob"}))

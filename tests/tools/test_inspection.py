@@ -9,7 +9,7 @@ import pytest
 from gatepost.access.tiers import Tier
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
-from gatepost.store import groups, inbox, messages, routes, sessions, users
+from gatepost.store import groups, identities, inbox, messages, routes, sessions, users
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
@@ -163,6 +163,19 @@ async def test_people_of_the_own_world_are_known_and_only_as_far_as_it_goes(tmp_
     root = await GateAgent.create(tmp_path / "r", store, "root")
     seen = told(await root.call("inspect_identity", sub="fake:user/foreign"))
     assert seen["identity"]["member_of"] == ["other"] and seen["subs"] == ["fake:user/foreign"]
+
+
+async def test_all_identities_of_a_person_are_shown_by_whichever_is_named(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await GateAgent.create(tmp_path, store, "acme/eng")
+    await store.write(_people)
+    await store.write(identities.add, "mail:member", "fake:user/member", "operator", 2)
+    for sub in ("fake:user/member", "mail:member"):
+        seen = told(await agent.call("inspect_identity", sub=sub))
+        assert seen["identity"]["id"] == "fake:user/member" and seen["identity"]["member_of"] == ["acme/ops"]
+        assert seen["subs"] == ["fake:user/member", "mail:member"]
+    await store.write(identities.add, "mail:foreign", "fake:user/foreign", "operator", 2)
+    foreign = told(await agent.call("inspect_identity", sub="mail:foreign"))
+    assert foreign == {"sub": "mail:foreign", "identity": None, "subs": []}
 
 
 async def test_who_spoke_in_rooms_of_others_is_nobody_here(tmp_path: Path, store: SqliteStore) -> None:

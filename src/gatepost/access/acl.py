@@ -11,7 +11,7 @@ from functools import lru_cache
 from gatepost.access.grants import ParamCondition, check_condition, parse_params
 from gatepost.core.globs import glob_to_regex, is_glob
 from gatepost.core.linear_regex import BadPattern, compile_linear_regex
-from gatepost.store.acl import ANYWHERE, OPERATOR, AclEffect, AclRow
+from gatepost.store.acl import ANYWHERE, OPERATOR, ROLE, AclEffect, AclRow
 
 LONGEST_SCOPE = 512
 
@@ -28,6 +28,17 @@ def expand_roles(principals: Iterable[str], members: RoleMemberships) -> frozens
             found.add(each)
             waiting.extend(members.get(each, ()))
     return frozenset(found)
+
+
+def list_other_names(identity: str, members: RoleMemberships) -> tuple[str, ...]:
+    """Further identities of the same person: these are members of each other."""
+    if not identity or identity not in members:
+        return ()
+    return tuple(sorted(each for each in expand_roles([identity], members) if each != identity and not _is_role(each)))
+
+
+def _is_role(principal: str) -> bool:
+    return principal.startswith(ROLE)
 
 
 def makes_cycle(child: str, parent: str, members: RoleMemberships) -> bool:
@@ -103,6 +114,22 @@ def applies(
     return _check_conditions(row.params, params, row.effect, empty=True) and _check_conditions(
         row.predicate, claims, row.effect, empty=False
     )
+
+
+def denies_by_other_name(
+    row: AclRow,
+    who: frozenset[str],
+    action: str,
+    scope: str,
+    params: Mapping[str, str],
+    claims: Mapping[str, str],
+    members: RoleMemberships,
+) -> bool:
+    """Does this row deny the act to another identity of the user who claims it? What one is denied, all are."""
+    if row.effect is not AclEffect.DENY or not row.predicate:
+        return False
+    others = list_other_names(claims.get("user", ""), members)
+    return any(applies(row, who, action, scope, params, {**claims, "user": each}) for each in others)
 
 
 def authorize(

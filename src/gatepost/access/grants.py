@@ -1,8 +1,9 @@
 """Grants: what a group may call. The default comes from the tool's tier; rules change it.
 
-A rule is `[!]action[(param=glob, !param, param)]`, and `*` in it is anything. Among rules the last that matches wins;
-where none matches, the tier decides. A slip of the pen never widens access: a rule that cannot be read allows nothing,
-and a denial whose conditions cannot be read holds without them.
+A rule is `[!|hold ]action[(param=glob, !param, param)]`, and `*` in it is anything. Among rules the last that matches
+wins; where none matches, the tier decides. `hold` gives nothing and takes nothing: a call that is granted waits for a
+person, unless a later rule of the same group allows it. A slip of the pen never widens access: a rule that cannot be
+read allows nothing, and a denial or a hold whose conditions cannot be read holds without them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from gatepost.core.globs import matches_wildcard
+
+HOLD = "hold "
 
 
 class ParamCondition(Struct, frozen=True):
@@ -24,18 +27,19 @@ class GrantRule(Struct, frozen=True):
     text: str
     action: str  # "" for one that could not be read
     deny: bool = False
+    hold: bool = False
     params: tuple[ParamCondition, ...] = ()
 
 
 def parse(text: str) -> GrantRule:
-    deny = text.startswith("!")
-    action, paren, rest = text[deny:].partition("(")
+    deny, hold = text.startswith("!"), text.startswith(HOLD)
+    action, paren, rest = text.removeprefix("!" if deny else HOLD).strip().partition("(")
     if not paren:
-        return GrantRule(text, action, deny)
+        return GrantRule(text, action, deny, hold)
     params = parse_params(rest[:-1]) if rest.endswith(")") else None
     if params is None:
-        return GrantRule(text, action if deny else "", deny)
-    return GrantRule(text, action, deny, params)
+        return GrantRule(text, action if deny or hold else "", deny, hold)
+    return GrantRule(text, action, deny, hold, params)
 
 
 def parse_params(text: str) -> tuple[ParamCondition, ...] | None:
@@ -75,21 +79,28 @@ def list_matching(rules: Sequence[GrantRule], action: str) -> tuple[GrantRule, .
     return tuple(rule for rule in rules if matches_action(rule, action))
 
 
-def find_deciding(rules: Sequence[GrantRule], action: str, params: Mapping[str, str]) -> GrantRule | None:
-    """The last rule that matches a call; None: none does."""
+def find_deciding(rules: Sequence[GrantRule], action: str, *readings: Mapping[str, str]) -> GrantRule | None:
+    """The last rule that matches a call in one of its readings; None: none does."""
     for rule in reversed(rules):
-        if matches_action(rule, action) and all(
-            check_condition(param, params, deny=rule.deny) for param in rule.params
-        ):
+        if matches_action(rule, action) and any(_check_conditions(rule, params) for params in readings):
             return rule
     return None
 
 
+def _check_conditions(rule: GrantRule, params: Mapping[str, str]) -> bool:
+    return all(check_condition(param, params, deny=rule.deny or rule.hold) for param in rule.params)
+
+
+def find_granting(rules: Sequence[GrantRule], action: str, params: Mapping[str, str]) -> GrantRule | None:
+    """The last rule that matches a call and allows or denies it."""
+    return find_deciding([rule for rule in rules if not rule.hold], action, params)
+
+
 def find_syntax_error(text: str) -> str:
     """What is wrong with a rule that is to be written down; '' if nothing is."""
-    action, paren, rest = text.removeprefix("!").partition("(")
-    if not action or action.strip() != action:
-        return f"{text!r} names no tool; write send, send(jid=telegram:*) or !send"
+    action, paren, rest = text.removeprefix(HOLD if text.startswith(HOLD) else "!").partition("(")
+    if not action or action == HOLD.strip() or "!" in action or action.split() != [action]:
+        return f"{text!r} names no tool; write send, send(jid=telegram:*), !send or hold send"
     if paren and (not rest.endswith(")") or parse_params(rest[:-1]) is None):
         return f"{text!r}: what follows the tool must be (param=glob, !param, param)"
     return ""

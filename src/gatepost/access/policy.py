@@ -35,6 +35,15 @@ class AccessRequest(Struct, frozen=True):
     params: Mapping[str, str] = field(default_factory=dict)
     claims: Mapping[str, str] = field(default_factory=dict)  # who calls: platform, user, provider, room
     also: tuple[str, ...] = ()  # principals besides the group: the room of the turn
+    usual: Mapping[str, str] = field(default_factory=dict)  # what holds for parameters that were left out
+
+
+class GroupHold(Struct, frozen=True):
+    """The rule that holds a call. `binds`: it is of a group above, so no rule of the group itself lifts it."""
+
+    folder: str
+    rule: str
+    binds: bool
 
 
 class _ToolRules(Struct, frozen=True):
@@ -63,7 +72,19 @@ class AccessRules(Struct, frozen=True):
 class GroupPolicy:
     """Everything that has a say about one group, made ready: most calls are one look into a table."""
 
-    __slots__ = ("_facts", "_speaks", "_standings", "_who", "above", "folder", "own", "rows", "subjects", "tier")
+    __slots__ = (
+        "_facts",
+        "_speaks",
+        "_standings",
+        "_who",
+        "above",
+        "folder",
+        "holds",
+        "own",
+        "rows",
+        "subjects",
+        "tier",
+    )
 
     def __init__(self, folder: str, facts: AccessRules) -> None:
         self.folder, self.tier, self._facts = folder, tier_of(folder), facts
@@ -73,6 +94,7 @@ class GroupPolicy:
         self.rows = tuple(row for row in facts.rows if self._may_concern(row))
         self.subjects = facts.subjects.get(folder, facts.every_subject)
         self._speaks = bool(self.own or self.above or self.rows)
+        self.holds = any(rule.hold for rule in self.own) or any(rule.hold for _, rule in self.above)
         self._standings: dict[str, _ToolRules] = {}
 
     @property
@@ -94,6 +116,37 @@ class GroupPolicy:
         verdict = self._evaluate(ask, self._find_rules(ask.tool), steps)
         return verdict, steps
 
+    def list_holds(self, ask: AccessRequest) -> tuple[GroupHold, ...]:
+        """What makes a call wait for a person: rules of groups above, which bind, and the group's own last word."""
+        standing = self._find_rules(ask.tool) if self._speaks else None
+        if not standing:
+            return ()
+        found = [
+            GroupHold(folder, rule.text, binds=True)
+            for folder in (list_ancestors(self.folder) if standing.above else ())
+            if (rule := _find_last([each for at, each in standing.above if at == folder], ask)) is not None
+            and rule.hold
+        ]
+        own = _find_last(standing.own, ask)
+        return (*found, *((GroupHold(self.folder, own.text, binds=False),) if own is not None and own.hold else ()))
+
+    def allows_expressly(self, ask: AccessRequest) -> bool:
+        """Whether the group's own last word about a call allows it."""
+        standing = self._find_rules(ask.tool) if self._speaks else None
+        rule = _find_last(standing.own, ask) if standing else None
+        return rule is not None and not rule.deny and not rule.hold
+
+    def grants_itself(self, ask: AccessRequest) -> bool:
+        """Whether the group's own rules or its tier grant a call, without any row of the access list."""
+        rule = grants.find_granting(self._find_rules(ask.tool).own, ask.tool, ask.params)
+        return self.tier <= ask.tier if rule is None else not rule.deny
+
+    def list_named_params(self, tool: str) -> tuple[str, ...]:
+        """The parameters that rules about a tool look at: calls that agree in these are alike to all of them."""
+        standing = self._find_rules(tool)
+        rules = [*(rule for _, rule in standing.above), *standing.own]
+        return tuple(sorted({param.name for rule in rules for param in rule.params}))
+
     def visible(self, tool: str, tier: Tier) -> bool:
         """Is there any call of this tool that would be granted?"""
         standing = self._find_rules(tool)
@@ -107,7 +160,7 @@ class GroupPolicy:
         for row in standing.rows:
             if row.effect is AclEffect.DENY and _is_unconditional(row) and self._reaches_all(row.scope):
                 return False
-        opened = any(not rule.deny for rule in standing.own) or any(
+        opened = any(not rule.deny and not rule.hold for rule in standing.own) or any(
             row.effect is AclEffect.ALLOW for row in standing.rows
         )
         return opened or self.tier <= tier
@@ -142,15 +195,16 @@ class GroupPolicy:
         denied = False
         for folder in list_ancestors(self.folder) if standing.above else ():
             rules = [rule for each, rule in standing.above if each == folder]
-            rule = grants.find_deciding(rules, ask.tool, ask.params)
+            rule = grants.find_granting(rules, ask.tool, ask.params)
             denied = denied or (rule is not None and rule.deny)
             _explain_rules(steps, folder, rules, rule, binds=True)
-        rule = grants.find_deciding(standing.own, ask.tool, ask.params) if standing.own else None
+        rule = grants.find_granting(standing.own, ask.tool, ask.params) if standing.own else None
         denied, allowed = denied or (rule is not None and rule.deny), rule is not None and not rule.deny
         _explain_rules(steps, self.folder, standing.own, rule, binds=False)
         who = acl.expand_roles([*self._who, *ask.also], self._facts.members) if ask.also else self._who
         for row in standing.rows:
-            hit = acl.applies(row, who, f"mcp:{ask.tool}", ask.scope, ask.params, ask.claims)
+            act = (row, who, f"mcp:{ask.tool}", ask.scope, ask.params, ask.claims)
+            hit = acl.applies(*act) or acl.denies_by_other_name(*act, self._facts.members)
             denied = denied or (hit and row.effect is AclEffect.DENY)
             allowed = allowed or (hit and row.effect is AclEffect.ALLOW)
             if steps is not None:
@@ -172,9 +226,16 @@ def list_ancestors(folder: str) -> list[str]:
     return ["/".join(parts[:depth]) for depth in range(1, len(parts))]
 
 
+def _find_last(rules: Sequence[GrantRule], ask: AccessRequest) -> GrantRule | None:
+    """Among rules of one group. Whatever was left out is read as absent, and as what it stands for."""
+    return grants.find_deciding(rules, ask.tool, ask.params, {**ask.usual, **ask.params})
+
+
 def _denies_all(rules: Sequence[GrantRule]) -> bool:
     """Whether these rules deny every call, whatever it carries."""
     for rule in reversed(rules):
+        if rule.hold:
+            continue
         if not rule.deny:
             return False
         if not rule.params:
@@ -194,4 +255,5 @@ def _explain_rules(
         return
     for rule in rules:
         said = "–" if rule is not decided or (binds and not rule.deny) else ("deny" if rule.deny else "allow")
+        said = "hold" if rule.hold else said
         steps.append(PolicyStep(f"rule of {folder}", rule.text, said))

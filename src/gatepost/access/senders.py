@@ -21,6 +21,7 @@ class SenderVerdict(Struct, frozen=True):
 
 
 ALLOWED = SenderVerdict(True)
+ASKS_FIRST = "unknown_sender_request_approval"
 SHUT_OUT = SenderVerdict(False, "denied_by_the_access_list")
 
 
@@ -58,7 +59,7 @@ def check_sender(policy: RoomPolicy, rights: Rights, folder: str = "") -> Sender
     if rights != "guest" or policy == RoomPolicy.PUBLIC:
         return ALLOWED
     if policy == RoomPolicy.REQUEST_APPROVAL:
-        return SenderVerdict(False, "unknown_sender_request_approval")
+        return SenderVerdict(False, ASKS_FIRST)
     return SenderVerdict(False, "unknown_sender_strict")
 
 

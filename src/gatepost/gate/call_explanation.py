@@ -37,9 +37,11 @@ def explain(tool: Tool, policy: GroupPolicy, arguments: Mapping[str, Any]) -> tu
         allowed = False
         steps.append(PolicyStep("structure", "root stands alone: there is nobody to do this with", "deny"))
     steps += reach
-    if tool.held:
-        allowed = False
-        steps.append(PolicyStep("approval", "a person must agree to every call, and nobody can be asked yet", "deny"))
+    ask = AccessRequest(tool.name, tool.tier, folder, params, usual=render_usual_params(tool, folder))
+    holds = policy.list_holds(ask)
+    steps += [PolicyStep("approval", f"a person must agree: {hold.rule!r} of {hold.folder}", "hold") for hold in holds]
+    if not holds and tool.held and not policy.allows_expressly(ask):
+        steps.append(PolicyStep("approval", "a person must agree to every call of this tool", "hold"))
     return allowed, steps
 
 
@@ -60,6 +62,18 @@ def render_params(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, str]:
         name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
         for name, value in arguments.items()
         if value is not None and (name not in usual or value != usual[name] or name in _required(tool))
+    }
+
+
+def render_usual_params(tool: Tool, folder: str) -> dict[str, str]:
+    """What a call means that leaves everything out: the defaults, and the caller's own group."""
+    usual = {name: each.get("default") for name, each in tool.listed["inputSchema"]["properties"].items()}
+    if tool.scope is ToolScope.GROUP and tool.scoped_by is not None:
+        usual[tool.scoped_by] = folder
+    return {
+        name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        for name, value in usual.items()
+        if value is not None
     }
 
 

@@ -27,18 +27,21 @@ from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.core.repeat_counter import RepeatCounter, RepeatSummary
 from gatepost.gate.aliases import ALIASES
-from gatepost.gate.call_explanation import list_named_groups, render_params
+from gatepost.gate.call_explanation import list_named_groups, render_params, render_usual_params
+from gatepost.gate.held_call import make_held_call
 from gatepost.gate.json_depth import DEEPEST, check_depth
 from gatepost.gate.policies import Policies, visible_tools
 from gatepost.jsonrpc.errors import INVALID_PARAMS
-from gatepost.store import audit, budgets, costs, destinations, inbox, origins, sessions, turns
+from gatepost.store import audit, budgets, costs, destinations, inbox, origins, requests, sessions, turns
 from gatepost.store.destinations import DestinationKind
 from gatepost.store.port import Db, quick
+from gatepost.store.requests import Request
 from gatepost.store.sessions import SessionMode
 from gatepost.store.turns import Turn
 from gatepost.tools.contract import (
     Caller,
     ForwardedResult,
+    HeldCall,
     Progress,
     ReachableRoom,
     Tool,
@@ -61,6 +64,9 @@ LONGEST_ERROR = 8000  # characters of what a caller is told of an error
 LARGEST_PASSED = 2 * 1024 * 1024  # bytes of another server's answer with its images; its text is bounded as any
 LARGEST_MANAGED = 10 * 1024 * 1024  # of an answer to who manages agents and is none itself: whole timelines are read
 OFF_LOOP = 64 * 1024  # bytes of another server's answer; more is encoded in a thread
+
+NO_ROUTE = "it has no route to this group or those below it"
+PENDING = "{} waits for a person's decision (request {}). Go on without it: what becomes of it is told to you later."
 
 _encode = msgspec.json.Encoder().encode
 _read_object = msgspec.json.Decoder(dict[str, Any]).decode
@@ -170,9 +176,16 @@ class Dispatch:
         return tool is not None and tool.read_only and not tool.quick
 
     async def call(
-        self, caller: Caller, name: str, raw: bytes, call_id: str, progress: Progress = ignore_progress
+        self,
+        caller: Caller,
+        name: str,
+        raw: bytes,
+        call_id: str,
+        progress: Progress = ignore_progress,
+        approved: Request | None = None,
     ) -> ToolAnswer:
-        """Let one call through, or not. Never raises but when it is cancelled."""
+        """Let one call through, or not. Never raises but when it is cancelled. `approved`: a person has allowed this
+        call; everything but the hold is judged anew."""
         asked = name
         if len(self._waiting) >= MOST_WAITING:
             try:
@@ -209,6 +222,7 @@ class Dispatch:
             caller=caller,
             turn=turn,
             key=identity.key if identity else f"{turn.id if turn else caller.session_id or caller.folder}/{call_id}",
+            approved=approved,
             identity=identity,
             now=now,
             record=note.allowed,
@@ -256,7 +270,9 @@ class Dispatch:
     ) -> ToolAnswer:
         try:
             if tool.scope is not None or tool.held or tool.spends or policy.has_rules_for(tool.name):
-                await self._admit(tool, call, arguments, policy)
+                held = await self._admit(tool, call, arguments, policy)
+                if held is not None and call.approved is None and not await self._is_allowed(call, held):
+                    return await self._hold(call, held, note)
             answer = await _answer(tool, call, await tool.run(call, **arguments))
         except GatepostError as error:
             self._note(note, _verdict(error), str(error))
@@ -278,8 +294,11 @@ class Dispatch:
             self._note(note, "allowed")
         return answer
 
-    async def _admit(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], policy: GroupPolicy) -> None:
-        """Granted for this scope, and within reach: raise Refused otherwise, in the same words whatever is there."""
+    async def _admit(
+        self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], policy: GroupPolicy
+    ) -> HeldCall | None:
+        """Granted for this scope, and within reach: raise Refused otherwise, in the same words whatever is there. What
+        is to be asked of a person, None if the call may run."""
         caller, params = call.caller, render_params(tool, arguments)
         targets = list_named_groups(tool, arguments) or (caller.folder,)  # none named: it is about the group itself
         if tool.scope is ToolScope.ROOM and tool.scoped_by is not None:
@@ -297,10 +316,31 @@ class Dispatch:
             call.allows = lambda folder: all(policy.decide(replace(ask, scope=folder)) for ask in asks)
             if not all(map(call.allows, targets)):
                 raise Refused(caller.folder, tool.name, params.get("jid", ""), "a rule of this gateway forbids it")
-        if tool.held:
-            raise Refused(caller.folder, tool.name, why="it needs a person's approval, and nobody can be asked yet")
         if tool.spends and await call.read(_is_budget_spent, caller.folder, caller.session_id, call.turn, call.now):
             raise Refused(caller.folder, tool.name, why="the budget is spent")
+        if not tool.held and not policy.holds:
+            return None
+        usual = render_usual_params(tool, caller.folder) if policy.has_rules_for(tool.name) else {}
+        ask = AccessRequest(tool.name, tool.tier, caller.folder, params, usual=usual)
+        holds = policy.list_holds(ask)
+        if not holds and (not tool.held or policy.allows_expressly(ask)):
+            return None
+        return make_held_call(tool, call, arguments, targets, holds, policy, ask)
+
+    async def _is_allowed(self, call: ToolCall, held: HeldCall) -> bool:
+        """Whether somebody has allowed such calls for the rest of this session."""
+        session_id = call.caller.session_id
+        return session_id is not None and await call.read(requests.find_lasting, session_id, held.about) is not None
+
+    async def _hold(self, call: ToolCall, held: HeldCall, note: _AuditEntry) -> ToolAnswer:
+        """The agent is told at once that its call waits. What becomes of it comes later, as a message."""
+        caller, holder = call.caller, self._around.holder
+        if holder is None or caller.session_id is None:
+            raise Refused(caller.folder, call.tool, why="it needs a person's approval, and nobody can be asked here")
+        call.record = lambda: note.record("held", "")
+        request_id = await holder.hold(call, held)
+        told = {"status": "pending", "request": request_id, "why": held.why}
+        return ToolAnswer(PENDING.format(call.tool, request_id), structured=_encode(told))
 
     def _asks(self, tool: Tool, call: ToolCall, params: Mapping[str, str]) -> list[AccessRequest]:
         """The call as it stands, and once more for everybody behind it and where they asked: all must be granted. So
@@ -336,7 +376,11 @@ class Dispatch:
 
     async def _place(self, call: ToolCall, tool: Tool, given: str | None) -> ReachableRoom:
         """The room that is meant, if this group may reach it."""
-        turn, caller = call.turn, call.caller
+        turn, caller, approved = call.turn, call.caller, call.approved
+        if approved is not None and approved.instance and given == approved.address:  # by the bot that was asked there
+            if not await call.read(_reaches, caller.folder, approved.instance, given):
+                raise Refused(caller.folder, tool.name, given, NO_ROUTE)
+            return ReachableRoom(approved.instance, given, approved.thread)
         if turn is not None and (not given or given == turn.address):
             return ReachableRoom(turn.instance, turn.address, turn.thread)
         if not given:
@@ -346,7 +390,7 @@ class Dispatch:
             return ReachableRoom(session.instance, session.address, session.thread)
         place = await call.read(_find_room, caller.folder, given)
         if place is None:
-            raise Refused(caller.folder, tool.name, given, "it has no route to this group or those below it")
+            raise Refused(caller.folder, tool.name, given, NO_ROUTE)
         return place
 
     async def _also(self, call: ToolCall, tool: Tool, given: str | None) -> ReachableRoom:
@@ -446,6 +490,15 @@ def _find_room(db: Db, folder: str, given: str) -> ReachableRoom | None:
         if covers(folder, session.folder):
             return ReachableRoom(session.instance, session.address, folder=session.folder)
     return None
+
+
+@quick
+def _reaches(db: Db, folder: str, instance: str, address: str) -> bool:
+    """The same for a room of one channel instance."""
+    known = destinations.find_by_room(db, folder, instance, address)
+    return known is not None or any(
+        each.instance == instance and covers(folder, each.folder) for each in sessions.list_in_room(db, address)
+    )
 
 
 @quick

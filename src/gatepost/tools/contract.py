@@ -19,7 +19,7 @@ from gatepost.access.tiers import Tier, tier_of
 from gatepost.access.tree_scope import TreeScope
 from gatepost.channels.contract import Channel
 from gatepost.core.clock import Clock
-from gatepost.core.errors import Invalid, SetupError
+from gatepost.core.errors import Invalid, Refused, SetupError
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
@@ -27,9 +27,10 @@ from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
 from gatepost.core.thread_pools import FairThreadPool
 from gatepost.messages.outbound import Feature
-from gatepost.store import audit, origins, tool_calls
+from gatepost.store import audit, origins, requests, tool_calls
 from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db, Store
+from gatepost.store.requests import Request
 from gatepost.store.tool_calls import CallIdentity
 from gatepost.store.turns import Turn
 
@@ -114,6 +115,23 @@ class RoomWriter(Protocol):
     async def __call__(self, instance: str, address: str, fn: Callable[[Db], T], *, lane: str = "") -> T: ...
 
 
+class CallHolder(Protocol):
+    """Holds a call until a person has decided."""
+
+    async def hold(self, call: "ToolCall", held: "HeldCall") -> str:
+        """Ask for a decision; the id of the request. What was asked before is one request."""
+        ...
+
+
+class HeldCall(Struct, frozen=True, kw_only=True):
+    """A call as a person sees it, and as it will run."""
+
+    arguments: Mapping[str, Any]
+    about: str  # the tool and what it is done to: what an answer for the whole session speaks of
+    why: str
+    rule: str  # that lets such calls through from then on, '' if there is none
+
+
 class ToolDeps(Struct, frozen=True, kw_only=True):
     """What tools work with: given once by the app."""
 
@@ -126,6 +144,7 @@ class ToolDeps(Struct, frozen=True, kw_only=True):
     writes_to: RoomWriter | None = None  # None: nothing is delivered in this process; a room is only rung
     channels: Mapping[str, Channel] = msgspec.field(default_factory=dict)  # by instance: those that run in this process
     worktrees: BranchRenamer | None = None  # None: no sandbox runs in this process
+    holder: CallHolder | None = None  # None: nobody can be asked in this process
     threads: FairThreadPool = msgspec.field(
         default_factory=FairThreadPool
     )  # for work on files, shared fairly between sessions
@@ -149,6 +168,7 @@ class ToolCall(msgspec.Struct, kw_only=True):  # made for every call: three time
     to: ReachableRoom | None = None
     also: dict[str, ReachableRoom] = {}  # by parameter: the rooms of `also_scoped_by`
     allows: Callable[[str], bool] = _allow_all  # whether rules let this call be about that group, too
+    approved: Request | None = None  # a person let it through; what it brings about settles that
     identity: CallIdentity | None = None  # in a turn: written with its first row, so that a repeated call is known
     recorded: bool = False
     _row: str = ""  # the chain's head with the call's audit row, once that was appended
@@ -195,6 +215,8 @@ class ToolCall(msgspec.Struct, kw_only=True):  # made for every call: three time
         self._row = audit.append(db, self.record())
         if self.identity is not None:
             tool_calls.record_start(db, self.identity)
+        if self.approved is not None and not requests.settle(db, self.approved.id, self.now):
+            raise Refused(self.caller.folder, self.tool, self.approved.id, "it was done before")
 
     def is_committed(self, db: Db) -> bool:
         """Whether its effect and its row are there, whoever waited for them. To be asked in a transaction: whatever

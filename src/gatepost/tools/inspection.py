@@ -11,7 +11,7 @@ from gatepost.core.bounds import LISTED, fitting
 from gatepost.core.clock import iso
 from gatepost.flow.intake import routing
 from gatepost.messages import address as addresses
-from gatepost.store import groups, room_history, routes, users
+from gatepost.store import groups, identities, room_history, routes, users
 from gatepost.store.port import Db
 from gatepost.store.room_history import RoomFailures
 from gatepost.store.users import UserRole
@@ -134,30 +134,32 @@ class Identity(Struct, frozen=True, kw_only=True):
 async def inspect_identity(
     call: ToolCall, sub: Annotated[str, Meta(description="A sender as messages show it, such as telegram:user/9.")]
 ) -> Identity:
-    """See who somebody is that wrote to you or belongs to your world: their name, roles and memberships in it."""
+    """See who somebody is that wrote to you or belongs to your world: their name and identities, their roles and
+    memberships in it."""
     part, world = get_own_part(call), world_of(call.caller.folder)
 
     def is_near(folder: str) -> bool:
         return part.everything or world_of(folder) == world
 
-    def read(db: Db) -> Person | None:
-        user = users.get(db, sub)
+    def read(db: Db) -> Identity:
+        names, unknown = identities.list_names(db, sub), Identity(sub=sub, identity=None, subs=[])
+        user = users.get(db, names[0])
         if user is None:
-            return None
+            return unknown
         standing = users.get_roles(db, sub)
         member_of = [each for each in standing.member_of if is_near(each)]
         roles = [(role, folder) for role, folder in standing.roles if not folder or is_near(folder)]
         belongs = bool(member_of) or any(folder for _, folder in roles)
-        if not (part.everything or belongs or room_history.has_written(db, part, sub)):
-            return None
-        return Person(
+        if not (part.everything or belongs or any(room_history.has_written(db, part, each) for each in names)):
+            return unknown
+        person = Person(
             id=user.id,
             name=user.name,
             roles=[PersonRole(role, folder) for role, folder in roles],
             member_of=member_of,
             known_since=iso(user.created_at) or "",
         )
+        return Identity(sub=sub, identity=person, subs=list(names))
 
     await update_search_index(call)
-    person = await call.read(read)
-    return Identity(sub=sub, identity=person, subs=[sub] if person else [])
+    return await call.read(read)

@@ -1,0 +1,68 @@
+"""A call that waits for a person: the arguments as it will run, what an answer for the whole session speaks of, and the
+rule that lets such calls through from then on. Pure."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from gatepost.access import grants
+from gatepost.access.grants import ParamCondition
+from gatepost.access.policy import AccessRequest, GroupHold, GroupPolicy
+from gatepost.tools.contract import HeldCall, Tool, ToolCall, ToolScope
+
+LONGEST_RULE = 500  # characters
+
+
+def make_held_call(
+    tool: Tool,
+    call: ToolCall,
+    arguments: Mapping[str, Any],
+    targets: Sequence[str],
+    holds: Sequence[GroupHold],
+    policy: GroupPolicy,
+    ask: AccessRequest,
+) -> HeldCall:
+    """`targets`: the groups that the call is about. The rooms of a turn are named: it runs when the turn is over."""
+    whole = dict(arguments)
+    place = ""
+    if tool.scope is ToolScope.ROOM and tool.scoped_by is not None and call.to is not None:
+        whole[tool.scoped_by] = call.to.address
+        whole |= {name: room.address for name, room in call.also.items()}
+        place = f"{call.to.instance} {call.to.address}"
+    elif tool.scope is ToolScope.GROUP:
+        place = ", ".join(targets)
+    said = [f"{hold.rule!r} of {hold.folder} holds it" for hold in holds]
+    named = policy.list_named_params(tool.name)
+    lifted = policy.grants_itself(ask) and not any(hold.binds for hold in holds)
+    return HeldCall(
+        arguments=whole,
+        about=_make_subject(tool, place, holds, {name: ask.params.get(name) for name in named}),
+        why=", ".join(said) or "every call of this tool needs a person",
+        rule=_make_rule(tool, ask.params, named) if lifted else "",
+    )
+
+
+def _make_subject(tool: Tool, place: str, holds: Sequence[GroupHold], values: Mapping[str, str | None]) -> str:
+    """The same tool in the same place, held by the same rules for the same values."""
+    held = [(hold.folder, hold.rule) for hold in holds]
+    return f"{tool.name} {hashlib.sha256(msgspec.json.encode([place, held, values])).hexdigest()}"
+
+
+def _make_rule(tool: Tool, params: Mapping[str, str], named: Sequence[str]) -> str:
+    """The narrowest rule that lets this through again: the same tool in the same place, with the same values of
+    whatever a rule looks at. So it changes nothing but the hold: no denial and no other hold is lifted by it. '' if no
+    rule says just that."""
+    if tool.scope is not None and tool.scoped_by is None:
+        return ""
+    names = dict.fromkeys([*((tool.scoped_by,) if tool.scoped_by is not None else ()), *named])
+    if tool.scope is ToolScope.ROOM:
+        names.pop("jid", None)  # another name of the room
+    conditions = tuple(
+        ParamCondition(name, params[name]) if name in params else ParamCondition(name, absent=True) for name in names
+    )
+    texts = [f"!{each.name}" if each.absent else f"{each.name}={each.pattern}" for each in conditions]
+    rule = f"{tool.name}({', '.join(texts)})" if texts else tool.name
+    exact = rule.isprintable() and "*" not in rule and len(rule) <= LONGEST_RULE
+    return rule if exact and grants.parse(rule).params == conditions else ""

@@ -1,0 +1,226 @@
+"""Attempts of an agent to get around a hold, and what an answer that lasts does not lift."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gatepost.access.grants import find_syntax_error
+from gatepost.access.tiers import Tier
+from gatepost.core.records import replace
+from gatepost.core.registry import Registry, load_package
+from gatepost.flow import grant_changes
+from gatepost.flow.requests.asking import MOST_AN_HOUR, MOST_WAITING
+from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, ALLOW_SESSION, AnswerChoice
+from gatepost.flow.requests.deciding import decide
+from gatepost.flow.requests.held_calls import HeldCalls, get_arguments, make_caller
+from gatepost.gate.dispatch import Dispatch, ToolAnswer
+from gatepost.store import destinations, requests, sessions, turns
+from gatepost.store.port import Db
+from gatepost.store.requests import Request
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.clock import NOON
+from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
+from gatepost.tools.contract import TOOLS, Body, Tool, ToolCall, tool
+
+load_package("gatepost.tools")
+OTHER = "fake:room/2"
+SMALL: Registry[Tool] = Registry("tool")
+
+
+@tool(tier=Tier.WORKER, group="x", registry=SMALL)
+async def echo(call: ToolCall, text: Body, times: int = 1) -> str:
+    """Say it again."""
+    return text * times
+
+
+@tool(tier=Tier.WORKER, group="x", scoped_by="chatJid", registry=SMALL)
+async def where(call: ToolCall, text: str = "", chatJid: str | None = None) -> str:
+    """Tell the place."""
+    place = call.place
+    return f"{place.instance} {place.address} {place.thread}"
+
+
+@tool(tier=Tier.WORKER, group="x", scoped_by="folder", registry=SMALL)
+async def visit(call: ToolCall, folder: str | None = None) -> str:
+    """Go to a group."""
+    return folder or "here"
+
+
+class HeldAgent:
+    """An agent whose calls can be held, and somebody who decides about them."""
+
+    def __init__(self, agent: GateAgent, tools: Registry[Tool]) -> None:
+        around = agent.around
+        holder = HeldCalls(agent.store, around.clock, around.config, around.bells, around.reach)  # type: ignore[arg-type]
+        self.agent, self.around = agent, replace(around, holder=holder)
+        agent.dispatch = Dispatch(tools, self.around)
+
+    @classmethod
+    async def create(
+        cls, home: Path, store: SqliteStore, *rules: str, tools: Registry[Tool] = SMALL, above: tuple[str, ...] = ()
+    ) -> "HeldAgent":
+        agent = await GateAgent.create(home, store, "acme/eng", tools=tools)
+
+        def add(db: Db) -> None:
+            db.run(
+                "INSERT INTO groups (folder, name, provider, created_at) VALUES ('acme', 'Acme', 'scripted', ?)"
+                " ON CONFLICT DO NOTHING",
+                (NOON,),
+            )
+            for folder, given in (("acme/eng", rules), ("acme", above)):
+                for rule in given:
+                    grant_changes.add_rule(db, folder, rule, "test", NOON)
+
+        await store.write(add)
+        return cls(agent, tools)
+
+    async def call(self, name: str, **arguments: object) -> ToolAnswer:
+        return await self.agent.call(name, **arguments)
+
+    async def is_held(self, name: str, **arguments: object) -> bool:
+        answer = await self.call(name, **arguments)
+        return "waits for a person's decision" in answer.text
+
+    async def last(self) -> Request:
+        return (await self.agent.store.read(requests.list_pending))[-1]
+
+    async def decide(self, choice: AnswerChoice) -> Request:
+        request = await self.last()
+        now = self.around.clock.now()
+        await self.agent.store.write(lambda db: decide(db, self.around.reach, request.id, choice, "operator", now))  # type: ignore[arg-type]
+        self.around.bells.tools()
+        found = await self.agent.store.read(requests.get, request.id)
+        assert found is not None
+        return found
+
+    async def run(self, request: Request) -> ToolAnswer:
+        session = await self.agent.store.read(sessions.get, request.session_id or "")
+        assert session is not None
+        return await self.agent.dispatch.call(
+            make_caller(session, None), request.tool, get_arguments(request), request.id, approved=request
+        )
+
+
+async def test_a_group_that_is_not_named_is_the_callers_own(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold visit(folder=acme/eng)")
+    assert await agent.is_held("visit", folder="acme/eng")
+    assert await agent.is_held("visit")
+
+
+async def test_a_value_that_is_left_out_is_the_usual_one(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold echo(times=1)")
+    assert await agent.is_held("echo", text="a", times=1)
+    assert await agent.is_held("echo", text="a")
+    assert (await agent.call("echo", text="a", times=2)).text == "aa"
+
+
+async def test_always_does_not_lift_what_is_denied(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "!where(text=*secret*)", "hold where")
+    assert await agent.is_held("where", text="hello")
+    await agent.decide(ALLOW_ALWAYS)
+    assert (await agent.call("where", text="hello")).text == f"{PLATFORM} {ROOM} "
+    assert "forbids it" in (await agent.call("where", text="the secret")).text
+
+
+@pytest.mark.parametrize("choice", [ALLOW_ALWAYS, ALLOW_SESSION])
+async def test_an_answer_that_lasts_does_not_lift_another_hold(
+    tmp_path: Path, store: SqliteStore, choice: AnswerChoice
+) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold where(text=*invoice*)", f"hold where(chatJid={ROOM})")
+    assert await agent.is_held("where", text="hello")
+    await agent.decide(choice)
+    assert not await agent.is_held("where", text="hello")
+    assert await agent.is_held("where", text="an invoice")
+
+
+@pytest.mark.parametrize("choice", [ALLOW_ALWAYS, ALLOW_SESSION])
+async def test_an_answer_that_lasts_speaks_of_the_values_that_the_hold_names(
+    tmp_path: Path, store: SqliteStore, choice: AnswerChoice
+) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold echo(text=prod*)")
+    assert await agent.is_held("echo", text="prod1")
+    await agent.decide(choice)
+    assert not await agent.is_held("echo", text="prod1", times=2)
+    assert await agent.is_held("echo", text="prod2")
+
+
+async def test_an_answer_for_the_session_does_not_lift_a_hold_above_that_came_later(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold where")
+    assert await agent.is_held("where", text="hello")
+    await agent.decide(ALLOW_SESSION)
+    await store.write(grant_changes.add_rule, "acme", "hold where", "test", NOON)
+    agent.around.bells.tools()
+    assert await agent.is_held("where", text="hello")
+
+
+async def test_no_rule_is_offered_for_a_value_that_no_rule_can_name(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold echo(text=prod*)")
+    for text in ("prod*", "prod, x", "prod(1)", "prod ", "prod\n1", "prod" + "x" * 2000):
+        assert await agent.is_held("echo", text=text)
+        assert (await agent.last()).rule == ""
+
+
+async def test_a_forward_takes_the_message_that_was_seen(tmp_path: Path, store: SqliteStore) -> None:
+    """Its source is the room of the turn, which is over when it runs."""
+    agent = await HeldAgent.create(tmp_path, store, "hold forward", tools=TOOLS)
+    await store.write(destinations.add_room, "acme/eng", "other", PLATFORM, OTHER, "", NOON)
+    seq = await agent.agent.receive("look", "in-9")
+    assert await agent.is_held("forward", sourceMsgId=seq, targetJid=OTHER)
+    assert (await agent.last()).input["sourceJid"] == ROOM
+
+
+async def test_an_allowed_call_runs_where_it_was_asked(tmp_path: Path, store: SqliteStore) -> None:
+    """Two bots of one platform see the same room, and a room has threads."""
+    agent = await HeldAgent.create(tmp_path, store, "hold where")
+
+    def move(db: Db) -> None:
+        db.run("UPDATE turns SET thread = 'topic' WHERE session_id = ?", (agent.agent.session.id,))
+        destinations.add_room(db, "acme/eng", "twin", "fake2", ROOM, "", NOON)
+
+    await store.write(move)
+    assert await agent.is_held("where")
+    request = await agent.decide(ALLOW_ONCE)
+    turn = await store.read(turns.find_open, agent.agent.session.id)
+    assert turn is not None
+    await store.write(turns.cancel, turn.id, "over", NOON)
+    assert (await agent.run(request)).text == f"{PLATFORM} {ROOM} topic"
+
+
+@pytest.mark.parametrize("rule", ["hold\tsend", "Hold send", "!hold send", "hold !send", "hold hold send", "hold"])
+def test_a_hold_with_a_slip_is_no_rule(rule: str) -> None:
+    assert find_syntax_error(rule) != ""
+
+
+async def test_what_a_person_reads_is_what_runs(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold echo")
+    assert await agent.is_held("echo", text="a")
+    assert json.loads(get_arguments(await agent.last()))["text"] == "a"
+
+
+async def test_a_session_asks_people_so_often_in_an_hour_and_no_more(tmp_path: Path, store: SqliteStore) -> None:
+    """The same call with other arguments replaces the one before it, which then does not wait: that is no way out."""
+    agent = await HeldAgent.create(tmp_path, store, "hold echo")
+    answers = [await agent.agent.call("echo", "same-id", text=str(number)) for number in range(MOST_AN_HOUR + 3)]
+    assert [each.failed for each in answers] == [False] * MOST_AN_HOUR + [True] * 3
+    assert "in an hour" in answers[-1].text
+    assert len(await store.read(requests.list_pending)) == 1
+
+
+async def test_what_was_asked_before_costs_nothing_of_it(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold echo")
+    for number in range(MOST_WAITING):
+        assert await agent.is_held("echo", text=str(number))
+    first = await agent.agent.call("echo", "again", text="x")
+    assert first.failed and "wait for a decision already" in first.text
+    repeated = await agent.agent.call("echo", "call-1", text="0")
+    assert not repeated.failed
+
+
+async def test_the_access_list_calls_a_hold_a_hold(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await GateAgent.create(tmp_path, store, "acme")
+    await store.write(grant_changes.add_rule, "acme", "hold send(chatJid=x)", "test", NOON)
+    rows = json.loads((await agent.call("list_acl", folder="acme")).text)["rows"]
+    assert [(row["action"], row["effect"]) for row in rows] == [("send(chatJid=x)", "hold")]
