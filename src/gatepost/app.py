@@ -46,6 +46,8 @@ from gatepost.flow.delivery.typing_indicator import TypingIndicator
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
 from gatepost.flow.intake.intake import Intake
+from gatepost.flow.requests.held_calls import HeldCalls
+from gatepost.flow.requests.request_loop import RequestLoop
 from gatepost.flow.retention import Retention
 from gatepost.flow.sessions.crash_recovery import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.extra_mounts import read_allowed
@@ -135,6 +137,7 @@ class Gateway:
         egress = EgressDeps(store=self.store, clock=clock, models=self.models, keys=keys)
         self.worktrees = Worktrees(home, config, self.store, clock, egress)
         self.files = FairThreadPool()
+        held_calls = HeldCalls(self.store, clock, config, self.bells, self.reach)
         self.around = ToolDeps(
             store=self.store,
             clock=clock,
@@ -146,6 +149,7 @@ class Gateway:
             channels=self.channels,
             worktrees=self.worktrees,
             threads=self.files,
+            holder=held_calls,
         )
         self.dispatch = Dispatch(tools, self.around)
         self.sessions = SessionSupervisor(
@@ -164,6 +168,9 @@ class Gateway:
                 files=self.files,
                 listening=ListeningTime(clock),
             )
+        )
+        self.requests = RequestLoop(
+            self.store, clock, config, self.bells, self.reach, held_calls, self.dispatch, self.sessions.answer
         )
         self.pump.on_sent(self.typing.delivered)
         self.pump.on_sent(lambda instance, address, thread: self.bells.change(instance, address))
@@ -228,7 +235,15 @@ class Gateway:
 
     async def _flows(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            for flow in (self.dispatch, self.management, self.self_id, self.pump, self.typing, self.sessions):
+            for flow in (
+                self.dispatch,
+                self.management,
+                self.self_id,
+                self.pump,
+                self.typing,
+                self.sessions,
+                self.requests,
+            ):
                 tasks.create_task(flow.run())
             tasks.create_task(self._prepare())
             tasks.create_task(self.connectors.run())
@@ -410,9 +425,9 @@ class Daemon:
             )
         )
 
-    async def new_login(self) -> str:
-        """A one-time address that signs its opener in as the owner."""
-        return await make_login_url(self.gateway.store, self.clock, _hub(self.gateway, "web"), self.listen.url)
+    async def new_login(self, person: str = "") -> str:
+        """A one-time address that signs its opener in as that person; '': as the owner."""
+        return await make_login_url(self.gateway.store, self.clock, _hub(self.gateway, "web"), self.listen.url, person)
 
     async def status(self) -> dict[str, Any]:
         gateway = self.gateway

@@ -7,7 +7,7 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.flow.groups import add_defaults, ensure_defaults, make_folder
-from gatepost.store import groups, rooms, routes, users
+from gatepost.store import groups, identities, rooms, routes, users
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 
@@ -31,7 +31,8 @@ async def test_a_first_start_has_root_home_and_a_way_there(store: SqliteStore, h
 async def test_the_owner_is_known_on_the_terminal_and_on_the_web(store: SqliteStore, home: Home) -> None:
     await ensure_defaults(store, home, SystemClock())
 
-    assert set(await store.read(users.list_owners)) == {"terminal:owner", "web:user/owner"}
+    assert await store.read(users.list_owners) == ["terminal:owner"]
+    assert await store.read(identities.list_names, "web:user/owner") == ("terminal:owner", "web:user/owner")
     assert {room.address for room in await store.read(rooms.list_all)} == {"terminal:main", "web:home"}
 
 

@@ -13,6 +13,7 @@ class EventBus:
         self._changes: list[Callable[[str, str], None]] = []
         self._tools: list[Callable[[str | None], None]] = []
         self._groups: list[Callable[[str], None]] = []
+        self._requests: list[Callable[[], None]] = []
 
     def on_session(self, hear: Callable[[str], None]) -> None:
         self._sessions.append(hear)
@@ -28,6 +29,9 @@ class EventBus:
 
     def on_group(self, hear: Callable[[str], None]) -> None:
         self._groups.append(hear)
+
+    def on_requests(self, hear: Callable[[], None]) -> None:
+        self._requests.append(hear)
 
     def session(self, session_id: str) -> None:
         """A session has something queued."""
@@ -53,3 +57,8 @@ class EventBus:
         """How a group runs has changed: what runs by the old word should make way."""
         for hear in self._groups:
             hear(folder)
+
+    def requests(self) -> None:
+        """Something waits for a person, or was decided."""
+        for hear in self._requests:
+            hear()

@@ -21,7 +21,7 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.sessions.host_uids import group_uid
-from gatepost.store import groups, rooms, routes, users
+from gatepost.store import groups, identities, rooms, routes, users
 from gatepost.store.groups import Group
 from gatepost.store.port import Db, Store
 from gatepost.store.rooms import RoomPolicy
@@ -33,7 +33,8 @@ DEFAULTS = (ROOT, WORLD)
 DEFAULT_SEQ = 1000  # last: everything that an operator adds comes before it
 MOST_FILES, LARGEST_PROTOTYPE, DEEPEST_PROTOTYPE = 1000, 10_000_000, 8
 _NAMES = {ROOT: "Root", WORLD: "Home"}
-_OWNERS = ("terminal:owner", "web:user/owner")  # whoever may open that channel at all
+OWNER = "terminal:owner"  # whoever may open that channel at all; the others are the same person
+OWNERS_IDENTITIES = ("web:user/owner",)
 _OWNERS_ROOMS = (
     ("terminal", "terminal:main", "Terminal", RoomPolicy.PUBLIC),
     ("web", "web:home", "Home", RoomPolicy.STRICT),
@@ -143,9 +144,10 @@ def add_defaults(db: Db, now: int) -> bool:
             db,
             Route(seq=DEFAULT_SEQ, match="", target=WORLD, folder=WORLD, created_by="gatepost", created_at=now),
         )
-    for owner in _OWNERS:
-        users.add(db, owner, "Owner", now)
-        users.add_role(db, owner, UserRole.OWNER, "", "gatepost", now)
+    for identity in (OWNER, *OWNERS_IDENTITIES):
+        users.add(db, identity, "Owner", now)
+        identities.add(db, identity, OWNER, "gatepost", now)
+    users.add_role(db, OWNER, UserRole.OWNER, "", "gatepost", now)
     for instance, address, name, policy in _OWNERS_ROOMS:
         rooms.add(db, instance, address, name, True, policy, now)
     return first

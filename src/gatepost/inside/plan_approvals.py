@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from gatepost.inside.providers.contract import Batch, ItemKind, PermissionRequest, RequestKind
+from gatepost.inside.providers.contract import Batch, ItemKind, PermissionRequest, PermissionRequestKind
 
 APPROVED = "The plan is approved. Carry it out now.\n\n{}"
 LONGEST = 19_000  # characters of a plan that is said again
@@ -53,7 +53,7 @@ class PlanApprovals:
         name = f"plan-{sha256(text.encode(errors='replace')).hexdigest()[:12]}"
         self._waiting = name, asyncio.Event()
         return PermissionRequest(
-            name, "plan", {"plan": text}, RequestKind.PLAN, APPROVED.format(text[:LONGEST]), self._mode
+            name, "plan", {"plan": text}, PermissionRequestKind.PLAN, APPROVED.format(text[:LONGEST]), self._mode
         )
 
     def answer(self, request: str) -> bool:

@@ -5,6 +5,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
+CLICK = "click"  # the event of somebody who pressed a button of a card
+
 
 class MessageKind(StrEnum):
     """What a message is to the agent. There is no second chat kind."""
@@ -72,7 +74,7 @@ class Inbound(Struct, frozen=True, kw_only=True):
     platform_id: str
     sender: str  # an address of a person, `telegram:user/9`
     text: str
-    event: str = "message"  # message | edit:<rev> | reaction:<emoji>:<sender>
+    event: str = "message"  # message | edit:<rev> | reaction:<emoji>:<sender> | click
     kind: MessageKind = MessageKind.CHAT
     verb: Verb = Verb.MESSAGE
     sender_name: str = ""
@@ -81,6 +83,7 @@ class Inbound(Struct, frozen=True, kw_only=True):
     room_name: str = ""
     at: int | None = None  # when the platform says it happened, microseconds UTC
     reply_to: Quote | None = None
+    click: str = ""  # the id of the button of a card that the person pressed
     attachments: tuple[Attachment, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)  # kept in `content`, never read by the core
 

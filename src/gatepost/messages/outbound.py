@@ -5,6 +5,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from gatepost.messages.card import Card
+
 
 class Op(StrEnum):
     """The operation of an outbox row."""
@@ -104,3 +106,4 @@ class Outbound(Struct, frozen=True, kw_only=True):
     reaction: str = ""
     files: tuple[OutboundFile, ...] = ()
     prompts: tuple[PromptButton, ...] = ()
+    card: Card | None = None

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from gatepost.channels.contract import Channel, ChannelDeps, ChannelKind, Receive
 from gatepost.core.errors import GatepostError, Refused, Unavailable, Unsupported
-from gatepost.messages.inbound import Attachment, Inbound, Quote, Receipt, Verb
+from gatepost.messages.inbound import CLICK, Attachment, Inbound, Quote, Receipt, Verb
 from gatepost.messages.outbound import NEEDS, Feature, Op, Outbound
 from gatepost.testing.waiting import PATIENCE_S
 
@@ -137,6 +137,21 @@ class FakeChannel:
         got = [await self._receive(inbound) for _ in range(max(times, 1))]
         self.receipts += got
         return got[0]
+
+    async def click(self, button: str, *, address: str = "", sender: str = "") -> Receipt:
+        """Somebody presses a button of a card."""
+        await asyncio.wait_for(self._listening.wait(), 10)
+        assert self._receive is not None
+        inbound = Inbound(
+            address=address or f"{self.platform}:room/1",
+            platform_id=f"click-{next(self._ids)}",
+            sender=sender or f"{self.platform}:user/1",
+            text="",
+            event=CLICK,
+            click=button,
+            direct=True,
+        )
+        return await self._receive(inbound)
 
     async def wait_for(
         self, wanted: int | Callable[[list[SentMessage]], bool], timeout: float = PATIENCE_S

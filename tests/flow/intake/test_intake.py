@@ -26,6 +26,7 @@ from gatepost.store import (
     budgets,
     costs,
     destinations,
+    direct_rooms,
     groups,
     inbox,
     ledger,
@@ -142,6 +143,23 @@ async def world(store: SqliteStore, tmp_path: Path) -> World:
 async def routed(world: World) -> World:
     await world.route("", "home", seq=1000)
     return world
+
+
+async def test_somebody_is_reached_where_they_last_wrote_alone_also_in_a_room_that_was_known_before(
+    routed: World,
+) -> None:
+    async def reached_at() -> str | None:
+        return await routed.store.read(direct_rooms.find_address, OWNER, "tg")
+
+    await routed.do(lambda db: rooms.add(db, "tg", ROOM, "", True, "public", NOON))
+    await routed.send("in a group")
+    assert await reached_at() is None
+    await routed.send("alone", direct=True)
+    assert await reached_at() == ROOM
+    await routed.send("elsewhere", address="tg:user/1", direct=True)
+    assert await reached_at() == "tg:user/1"
+    await routed.send("in the group again")
+    assert await reached_at() == "tg:user/1"
 
 
 async def test_a_message_of_the_owner_makes_its_room_and_session_and_rings(routed: World) -> None:
@@ -275,12 +293,14 @@ async def test_nanoclaw_9_a_strangers_attachment_does_not_stay_on_the_disk(route
     assert len(await routed.sessions()) == 1
 
 
-async def test_nanoclaw_2_a_room_that_asks_for_approval_refuses_strangers_with_its_own_reason(routed: World) -> None:
+async def test_nanoclaw_2_a_room_that_asks_for_approval_holds_what_strangers_write(routed: World) -> None:
     await routed.send("first")
     await routed.do(lambda db: rooms.set_policy(db, "tg", ROOM, "request_approval"))
 
     receipt = await routed.send("hi", STRANGER, verb=Verb.MENTION)
-    assert (receipt.state, receipt.reason) == ("refused", "unknown_sender_request_approval")
+    assert receipt.state == "held"
+    command = await routed.send("/clear", STRANGER)
+    assert (command.state, command.reason) == ("refused", "unknown_sender_request_approval")
 
 
 async def test_a_public_room_is_open_and_its_guests_stay_guests(routed: World) -> None:

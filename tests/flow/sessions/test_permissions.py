@@ -3,17 +3,22 @@
 import json
 from typing import Any
 
+from gatepost.core.clock import SECOND
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.requests.asking import MOST_AN_HOUR, AskingRules
+from gatepost.flow.requests.deciding import expire
+from gatepost.flow.sessions import permissions
 from gatepost.flow.sessions.permissions import (
     MOST_WAITING,
     NOT_PERMITTED,
+    ChatAsking,
     digest_of,
     make_denial,
     parse_permission_request,
-    record_request,
 )
 from gatepost.flow.sessions.timeline_events import LARGEST
 from gatepost.mailbox import runner_frames
-from gatepost.store import agents, audit, groups, inbox, permissions, timeline, turns
+from gatepost.store import agents, audit, groups, inbox, requests, timeline, turns
 from gatepost.store.agents import NewAgent
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
@@ -21,6 +26,11 @@ from gatepost.store.turns import Turn
 
 NOW = 1_000_000
 ASKED = {"id": "r1", "tool": "Bash", "input": {"command": "ls"}}
+
+
+def record_request(*given: Any) -> runner_frames.PermissionAnswerFrame | None:
+    """The answer that there is at once."""
+    return permissions.record_request(*given).answer
 
 
 def event(**data: Any) -> runner_frames.EventFrame:
@@ -40,7 +50,7 @@ def test_what_is_asked_twice_waits_once(db: Db) -> None:
     session, turn = at_work(db)
     assert record_request(db, session, turn, event(**ASKED), NOW) is None
     assert record_request(db, session, turn, event(**ASKED), NOW) is None
-    assert [each.request for each in permissions.list_pending(db)] == ["r1"]
+    assert [each.name for each in requests.list_pending(db)] == ["r1"]
 
 
 def test_a_question_is_a_request_with_its_words_and_in_a_chat_nobody_can_be_asked(db: Db) -> None:
@@ -49,7 +59,7 @@ def test_a_question_is_a_request_with_its_words_and_in_a_chat_nobody_can_be_aske
         turn="t-1", kind="question", data={"id": "q1", "text": "Which?", "options": ["a", "b"]}
     )
     assert record_request(db, session, turn, asked, NOW) is None
-    (found,) = permissions.list_pending(db)
+    (found,) = requests.list_pending(db)
     assert (found.kind, found.tool, found.input) == (
         "question",
         "question",
@@ -62,19 +72,19 @@ def test_a_question_is_a_request_with_its_words_and_in_a_chat_nobody_can_be_aske
 def test_an_answer_holds_for_whoever_asks_the_same_again_with_the_input_that_was_allowed(db: Db) -> None:
     session, turn = at_work(db)
     record_request(db, session, turn, event(**ASKED), NOW)
-    (asked,) = permissions.list_pending(db)
-    permissions.record_answer(db, asked.id, "allowed", "", {"command": "ls -l"}, "op", NOW)
+    (asked,) = requests.list_pending(db)
+    requests.record_answer(db, asked.id, "allowed", "", {"command": "ls -l"}, "op", NOW)
 
     again = record_request(db, session, turn, event(**ASKED), NOW)
     assert again == runner_frames.PermissionAnswerFrame(request="r1", verdict="allow", input={"command": "ls -l"})
-    assert permissions.list_pending(db) == []
+    assert requests.list_pending(db) == []
 
 
 def test_a_yes_is_for_what_was_asked_and_for_nothing_else_of_that_name(db: Db) -> None:
     session, turn = at_work(db)
     record_request(db, session, turn, event(**ASKED), NOW)
-    (asked,) = permissions.list_pending(db)
-    permissions.record_answer(db, asked.id, "allowed", "", {}, "op", NOW)
+    (asked,) = requests.list_pending(db)
+    requests.record_answer(db, asked.id, "allowed", "", {}, "op", NOW)
 
     long = "x" * 70_000
     others = [
@@ -89,15 +99,15 @@ def test_a_yes_is_for_what_was_asked_and_for_nothing_else_of_that_name(db: Db) -
     ]
     for other in others:
         assert record_request(db, session, turn, event(**{**ASKED, **other}), NOW) is None, other
-        (waiting,) = permissions.list_pending(db)
+        (waiting,) = requests.list_pending(db)
         assert waiting.id != asked.id
 
 
 def test_an_answer_that_is_given_again_is_told_and_written_down(db: Db) -> None:
     session, turn = at_work(db)
     record_request(db, session, turn, event(**ASKED), NOW)
-    (asked,) = permissions.list_pending(db)
-    permissions.record_answer(db, asked.id, "allowed", "", {}, "op", NOW)
+    (asked,) = requests.list_pending(db)
+    requests.record_answer(db, asked.id, "allowed", "", {}, "op", NOW)
     record_request(db, session, turn, event(**ASKED), NOW)
 
     entry = timeline.list_last(db, session.id, 1)[0]
@@ -109,33 +119,33 @@ def test_an_answer_that_is_given_again_is_told_and_written_down(db: Db) -> None:
 def test_what_waits_and_is_asked_again_under_another_name_is_one_request_unless_both_are_awaited(db: Db) -> None:
     session, turn = at_work(db)
     record_request(db, session, turn, event(**ASKED), NOW)
-    (asked,) = permissions.list_pending(db)
+    (asked,) = requests.list_pending(db)
     record_request(db, session, turn, event(**{**ASKED, "id": "of-another-process"}), NOW)
-    assert [(each.id, each.request) for each in permissions.list_pending(db)] == [(asked.id, "of-another-process")]
+    assert [(each.id, each.name) for each in requests.list_pending(db)] == [(asked.id, "of-another-process")]
 
     record_request(db, session, turn, event(**{**ASKED, "id": "beside-it"}), NOW, {"of-another-process"})
-    assert {each.request for each in permissions.list_pending(db)} == {"of-another-process", "beside-it"}
+    assert {each.name for each in requests.list_pending(db)} == {"of-another-process", "beside-it"}
 
 
 def test_what_an_attempt_that_is_gone_had_asked_is_over_once_the_next_asks_something_else(db: Db) -> None:
     session, turn = at_work(db)
     record_request(db, session, turn, event(**ASKED), NOW)
-    (first,) = permissions.list_pending(db)
+    (first,) = requests.list_pending(db)
     other = {**ASKED, "id": "r2", "input": {"command": "rm"}}
     record_request(db, session, turn, event(**other), NOW)
-    assert [each.request for each in permissions.list_pending(db)] == ["r2"]
+    assert [each.name for each in requests.list_pending(db)] == ["r2"]
     record_request(db, session, turn, event(**ASKED), NOW, {"r2"})
-    assert {each.id for each in permissions.list_pending(db)} > {first.id}
+    assert {each.id for each in requests.list_pending(db)} > {first.id}
 
 
 def test_what_has_the_name_of_another_takes_its_place_and_may_be_asked_back(db: Db) -> None:
     session, turn = at_work(db)
     record_request(db, session, turn, event(**ASKED), NOW)
-    (first,) = permissions.list_pending(db)
+    (first,) = requests.list_pending(db)
     record_request(db, session, turn, event(**{**ASKED, "tool": "Write"}), NOW)
-    assert [each.tool for each in permissions.list_pending(db)] == ["Write"]
+    assert [each.tool for each in requests.list_pending(db)] == ["Write"]
     record_request(db, session, turn, event(**ASKED), NOW)
-    assert [each.id for each in permissions.list_pending(db)] == [first.id]
+    assert [each.id for each in requests.list_pending(db)] == [first.id]
 
 
 def test_no_agent_has_more_waiting_than_somebody_could_answer(db: Db) -> None:
@@ -148,7 +158,7 @@ def test_no_agent_has_more_waiting_than_somebody_could_answer(db: Db) -> None:
     refused = record_request(db, session, turn, event(**{**ASKED, "id": "more", "tool": "more"}), NOW, asked)
     assert refused is not None and (refused.request, refused.verdict) == ("more", "deny")
     assert "wait for an answer already" in refused.input["reason"]
-    assert len(permissions.list_pending(db)) == MOST_WAITING
+    assert len(requests.list_pending(db)) == MOST_WAITING
 
 
 def test_of_a_huge_input_an_excerpt_is_kept_that_says_so(db: Db) -> None:
@@ -159,7 +169,7 @@ def test_of_a_huge_input_an_excerpt_is_kept_that_says_so(db: Db) -> None:
         deep = [deep] * 4
     for given in (huge, {"a": deep}, {"command": "x" * 20_001}, {"a": {"b": "\x00"}}):
         record_request(db, session, turn, event(id="r", tool="Bash", input=given), NOW)
-        (asked,) = permissions.list_pending(db)
+        (asked,) = requests.list_pending(db)
         assert asked.cut and asked.input and len(json.dumps(asked.input, ensure_ascii=False).encode()) <= LARGEST
     assert not parse_permission_request(event(**ASKED)).cut and parse_permission_request(event(**ASKED, cut=True)).cut
 
@@ -183,8 +193,8 @@ def test_a_denial_holds_as_well_with_its_reason(db: Db) -> None:
     session, turn = at_work(db)
     for request, reason in (("r1", ""), ("r2", "not today")):
         record_request(db, session, turn, event(**{**ASKED, "id": request}), NOW)
-        (asked,) = permissions.list_pending(db)
-        permissions.record_answer(db, asked.id, "denied", reason, {}, "op", NOW)
+        (asked,) = requests.list_pending(db)
+        requests.record_answer(db, asked.id, "denied", reason, {}, "op", NOW)
         again = record_request(db, session, turn, event(**{**ASKED, "id": request}), NOW)
         assert again == runner_frames.PermissionAnswerFrame(
             request=request, verdict="deny", input={"reason": reason or NOT_PERMITTED}
@@ -201,8 +211,32 @@ def test_a_forged_request_is_cut_cleaned_and_of_a_kind_that_there_is() -> None:
         "next_mode": ["default"],
     }
     wish = parse_permission_request(event(**forged))
-    assert (len(wish.request), wish.kind, wish.input) == (100, "tool", {})
+    assert (len(wish.name), wish.kind, wish.input) == (100, "tool", {})
     assert not {"\x00", "\ud800"} & set(wish.tool) and (wish.follow_up, wish.next_mode) == ("", "")
     assert parse_permission_request(event(**{**forged, "kind": "plan"})).follow_up == ""
     long = parse_permission_request(event(**{**forged, "kind": "plan", "follow_up": "y" * 1_000_000}))
     assert long.kind == "plan" and len(long.follow_up) == 20_000
+
+
+CHAT = ChatAsking(ChannelInstances({}), AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1))
+
+
+def test_what_nobody_decided_in_time_is_denied_when_it_is_asked_again(db: Db) -> None:
+    """Else a turn that was continued waits for an answer that nobody gives."""
+    session, turn = at_work(db)
+    assert record_request(db, session, turn, event(**ASKED), NOW, (), CHAT) is None
+    (request,) = requests.list_pending(db)
+    expire(db, CHAT.reach, request, NOW)
+    again = record_request(db, session, turn, event(**ASKED), NOW, (), CHAT)
+    assert again is not None and again.verdict == "deny"
+
+
+def test_in_a_chat_people_are_asked_so_often_in_an_hour_and_no_more(db: Db) -> None:
+    """Each takes the place of the one before it, so only one waits; each has a card all the same."""
+    session, turn = at_work(db)
+    answers = [
+        record_request(db, session, turn, event(**{**ASKED, "input": {"command": str(number)}}), NOW, (), CHAT)
+        for number in range(MOST_AN_HOUR + 2)
+    ]
+    refused = [each for each in answers if each is not None]
+    assert len(refused) == 2 and all(each.verdict == "deny" for each in refused)

@@ -7,7 +7,7 @@ deduplicates by our key, or where the operation is the same done twice, it is re
 import asyncio
 from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from gatepost.channels.contract import Channel, SupportsLookup
 from gatepost.core import log
@@ -16,6 +16,7 @@ from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.flow.delivery.content_fallback import degrade
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.delivery.retry import DeliveryRetryPolicy, GiveUp, next_try
+from gatepost.messages.card import Card
 from gatepost.messages.outbound import REPEATABLE, TARGETED, Feature, Op, Outbound, OutboundFile, PromptButton
 from gatepost.store.messages import Message
 from gatepost.store.outbox import END, EffectOrigin, EffectState, OutboxEffect
@@ -110,6 +111,7 @@ class ChannelSender:
             reaction=payload.get("reaction", ""),
             files=tuple(OutboundFile(**file) for file in payload.get("files", ())),
             prompts=tuple(PromptButton(**prompt) for prompt in payload.get("prompts", ())),
+            card=convert(payload["card"], Card) if payload.get("card") else None,
         )
         # A result answers what came last, which everybody sees; only a reply that was asked for is worth a quote.
         quote = target.text if target and answers and effect.origin == EffectOrigin.TOOL else ""

@@ -77,15 +77,17 @@ def degrade(
     if 0 < limit < len(text):
         text = text[: limit - 1] + "…"
     thread = message.thread if Feature.THREADS in features else ""
-    if (op, text, files, reply_to, thread) == (
+    card = message.card if Feature.CARDS in features else None  # its text says the same, with numbers
+    if (op, text, files, reply_to, thread, card) == (
         message.op,
         message.text,
         message.files,
         message.reply_to,
         message.thread,
+        message.card,
     ):
         return message
-    return replace(message, op=op, text=text, files=files, reply_to=reply_to, thread=thread)
+    return replace(message, op=op, text=text, files=files, reply_to=reply_to, thread=thread, card=card)
 
 
 def name_files(text: str, files: Sequence[OutboundFile]) -> str:

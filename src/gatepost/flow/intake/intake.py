@@ -21,10 +21,13 @@ from gatepost.core.records import replace
 from gatepost.core.repeat_counter import RepeatCounter
 from gatepost.core.settings import Config, setting
 from gatepost.core.thread_pools import FairThreadPool
+from gatepost.flow import pairing
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake import attachments, slash_commands
 from gatepost.flow.intake.message_acceptance import Arrival, IntakeResult, UnrecordedSender, accept, sessions_to_stop
-from gatepost.flow.intake.slash_commands import CommandAction
+from gatepost.flow.intake.slash_commands import CommandAction, SlashCommand
+from gatepost.flow.requests.asking import read_rules
+from gatepost.flow.requests.deciding import follow_decision
 from gatepost.messages import address as addresses
 from gatepost.messages.inbound import Inbound, MessageKind, Receipt
 from gatepost.messages.text import clean
@@ -105,7 +108,10 @@ class Intake:
 
     async def _accept(self, arrival: Arrival, now: int, spare: bool) -> IntakeResult:
         lane = f"{arrival.instance} {arrival.address}"
-        writing = self._store.write(accept, self._reach, arrival, now, spare, self._rules, durable=True, lane=lane)
+        asking = read_rules(self._config)
+        writing = self._store.write(
+            accept, self._reach, arrival, now, spare, self._rules, asking, durable=True, lane=lane
+        )
         if arrival.command is None or arrival.command.act is not CommandAction.STOP:
             return await writing
         task = asyncio.ensure_future(writing)
@@ -143,6 +149,14 @@ class Intake:
             self._bells.session(session_id)
         if accepted.told:
             self._bells.room(arrival.instance, str(arrival.address))
+        for asked in accepted.asked:
+            self._bells.requests()
+            for room in asked.rooms:
+                self._bells.room(*room)
+        if accepted.paired:
+            self._bells.tools()
+        if accepted.decision is not None:
+            follow_decision(self._bells, accepted.decision)
         by = arrival.inbound.sender
         for session_id in accepted.clear:
             await self._stop(session_id, by)  # a provider that is awake would remember all the same
@@ -169,18 +183,31 @@ def make_arrival(instance: str, inbound: Inbound, config: Config, now: int, olde
     fault, complaint = _find_fault(cleaned, config)
     if fault:
         cleaned = replace(cleaned, text=cleaned.text[:RECORDED], attachments=())
-    spoken = inbound.kind is MessageKind.CHAT and inbound.event == "message" and senders.is_person(inbound.sender)
+    written = inbound.kind is MessageKind.CHAT and senders.is_person(inbound.sender)
+    spoken = written and inbound.event == "message"
+    command = slash_commands.parse_command(cleaned.text) if spoken and not fault else None
+    code = _find_pairing_code(cleaned.text, command) if written and not fault else None
+    if code is not None:
+        cleaned, command = replace(cleaned, text=pairing.MASKED, extra={}, attachments=()), None
     at = min(inbound.at or now, now)
     return Arrival(
         instance=instance,
         address=address,
         inbound=cleaned,
         at=at,
-        command=slash_commands.parse_command(cleaned.text) if spoken and not fault else None,
+        command=command,
+        code=code if spoken else None,
         fault=fault,
         complaint=complaint,
         stale=bool(config[STALE_S]) and at < oldest,
     )
+
+
+def _find_pairing_code(text: str, command: SlashCommand | None) -> str | None:
+    """None: the message is no pairing code."""
+    if command is not None and command.act is CommandAction.PAIR:
+        return pairing.parse_code(command.text.removeprefix(command.head))
+    return pairing.find_code(slash_commands.strip_mention(text)) if len(text) <= pairing.LONGEST_CODE else None
 
 
 _parse = lru_cache(maxsize=4096)(addresses.parse)  # the same rooms and people again and again
@@ -188,7 +215,7 @@ _parse = lru_cache(maxsize=4096)(addresses.parse)  # the same rooms and people a
 
 def _is_plain(inbound: Inbound) -> bool:
     """Whether there is nothing to clean: the usual case, and it should cost nothing."""
-    if inbound.reply_to or inbound.attachments or inbound.extra:
+    if inbound.reply_to or inbound.attachments or inbound.extra or inbound.click:
         return False
     names = inbound.sender_name + inbound.thread + inbound.room_name
     everything = names + inbound.platform_id + inbound.event + inbound.text + inbound.sender
@@ -216,6 +243,7 @@ def _cleaned(inbound: Inbound) -> Inbound:
         thread=clean(inbound.thread)[:LONGEST_ID],
         room_name=clean(inbound.room_name)[:LONGEST_NAME],
         reply_to=quote,
+        click=clean(inbound.click)[:LONGEST_ID],
         attachments=tuple(
             replace(each, mime=clean(each.mime)[:100], kind=clean(each.kind)[:20]) for each in inbound.attachments
         ),

@@ -12,42 +12,46 @@ import msgspec
 from msgspec import Struct
 
 from gatepost.access import budgets, senders
-from gatepost.access.acl import expand_roles, list_valid_rows
-from gatepost.access.senders import Rights
+from gatepost.access.senders import Rights, is_person
 from gatepost.access.tree_scope import may_watch
 from gatepost.core.clock import DAY
 from gatepost.core.errors import GatepostError
 from gatepost.core.records import replace
-from gatepost.flow import panic_notice
+from gatepost.flow import pairing, panic_notice, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake import routing, slash_commands, verbs
 from gatepost.flow.intake.attachments import StoredAttachment
 from gatepost.flow.intake.routing import RouteChoice
 from gatepost.flow.intake.slash_commands import CommandAction, SlashCommand
+from gatepost.flow.requests import unknown_senders
+from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, read_answer
+from gatepost.flow.requests.asking import AskedRequest, AskingRules
+from gatepost.flow.requests.deciding import Decision
 from gatepost.flow.sessions.session_stop import KILL_TIME, stop_session
 from gatepost.messages.address import Address
-from gatepost.messages.inbound import Direction, Inbound, MessageKind, Receipt, Verb
+from gatepost.messages.inbound import CLICK, Direction, Inbound, MessageKind, Receipt, Verb
 from gatepost.store import (
-    acl,
     destinations,
+    direct_rooms,
     groups,
+    identities,
     inbox,
     messages,
+    request_cards,
     reservations,
     room_history,
     rooms,
     routes,
     sessions,
     switches,
-    users,
     watchers,
 )
-from gatepost.store.acl import AclRow
 from gatepost.store.budgets import STOP, BudgetNotice, has_budgets
 from gatepost.store.inbox import InboxState
 from gatepost.store.messages import Message, NewMessage
 from gatepost.store.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Db
+from gatepost.store.request_cards import RequestCard
 from gatepost.store.rooms import Room, RoomPolicy
 from gatepost.store.rule_cache import RuleCache
 from gatepost.store.sessions import Session, SessionMode
@@ -73,6 +77,7 @@ class Arrival(Struct, frozen=True, kw_only=True):
     at: int
     kept: tuple[StoredAttachment, ...] = ()
     command: SlashCommand | None = None
+    code: str | None = None  # it is a pairing code, which is nowhere else in here
     fault: str = ""  # why it cannot be taken, as a reason for the ledger …
     complaint: str = ""  # … and as words for the sender
     stale: bool = False
@@ -88,6 +93,9 @@ class IntakeResult(Struct, frozen=True, kw_only=True):
     clear: tuple[str, ...] = ()
     notices: tuple[OutboxEffect, ...] = ()  # of what was stopped: they wait until nothing of it runs any more
     told: bool = False
+    decision: Decision | None = None  # of a request
+    paired: bool = False  # the sender was bound to a person
+    asked: tuple[AskedRequest, ...] = ()  # whom people are asked about
     stranger: bool = False  # somebody who may not speak here, or whom nobody listens to; nobody answers them
 
 
@@ -139,34 +147,29 @@ class _TargetAccess(Struct, frozen=True):
         return self.chosen.folder
 
 
-class _SenderAccessRows(Struct, frozen=True):
-    """What the access list says about a sender."""
-
-    rows: tuple[AclRow, ...]
-    who: frozenset[str]
-
-    @classmethod
-    def of(cls, db: Db, sender: str) -> "_SenderAccessRows | None":
-        if not acl.has_people_rows(db):
-            return None
-        members = acl.list_members(db)
-        return cls(list_valid_rows(acl.list_rows(db), members), expand_roles([sender], members))
-
-
 def accept(
-    db: Db, reach: ChannelInstances, arrival: Arrival, now: int, spare: bool = False, rules: RuleCache | None = None
+    db: Db,
+    reach: ChannelInstances,
+    arrival: Arrival,
+    now: int,
+    spare: bool = False,
+    rules: RuleCache | None = None,
+    asking: AskingRules | None = None,
 ) -> IntakeResult:
-    """Deduplicate, judge, route and queue one event. `spare`: write nothing down about a stranger (raises Spared)."""
+    """Deduplicate, judge, route and queue one event. `spare`: write nothing down about a stranger (raises Spared).
+    `asking`: how people are asked about strangers; None: nobody is."""
     rules = rules or RuleCache()
     rules.renew(db)
-    accepted = _accept(db, rules, reach, arrival, now)
+    accepted = _accept(db, rules, reach, arrival, now, asking)
     if spare and accepted.stranger:
         raise UnrecordedSender(accepted.receipt.reason)
     return accepted
 
 
-def _accept(db: Db, rules: RuleCache, reach: ChannelInstances, arrival: Arrival, now: int) -> IntakeResult:
-    inbound, address = arrival.inbound, arrival.inbound.address
+def _accept(
+    db: Db, rules: RuleCache, reach: ChannelInstances, arrival: Arrival, now: int, asking: AskingRules | None
+) -> IntakeResult:
+    inbound = arrival.inbound
     parent = _find_parent(db, arrival)
     thread = verbs.thread_of(inbound, parent)
     verb = verbs.promote(verbs.find_verb(inbound), parent)
@@ -175,14 +178,105 @@ def _accept(db: Db, rules: RuleCache, reach: ChannelInstances, arrival: Arrival,
     if message_id is None:
         return _find_duplicate(db, arrival)
     case = _MessageContext(db, rules, reach, arrival, message_id, thread, now)
+    if arrival.code is not None:
+        return _redeem_code(case, arrival.code)
+    answered = _read_answer(case, parent)
+    if answered is not None and not answered.passes:
+        return _end_answer(case, answered)
+    if answered is not None:
+        case.add_notice(answered.said)
+        return replace(_route(case, new, verb, asking), told=True)
+    return _route(case, new, verb, asking)
+
+
+def _route(case: _MessageContext, new: NewMessage, verb: Verb, asking: AskingRules | None) -> IntakeResult:
+    """Who gets it, and whether its sender may speak there."""
+    db, rules, reach, arrival, thread = case.db, case.rules, case.reach, case.arrival, case.thread
+    inbound, address = arrival.inbound, arrival.inbound.address
     room = rules.read(db, rooms.get, arrival.instance, address)
     policy = room.policy if room else reach.policy(arrival.instance)
     decision = _decide(db, rules, arrival, verb, thread)
     if not decision.chosen:
-        rights = senders.rights_of(rules.read(db, users.get_roles, inbound.sender), "")
+        rights = senders.rights_of(rules.read(db, sender_rights.read_standing, inbound.sender).roles, "")
         return _refuse_unrouted(case, decision, rights, senders.check_sender(policy, rights), verb)
     admitted, rejected = _admit(db, rules, inbound.sender, policy, decision)
-    return _apply_admission(case, admitted, rejected, room)
+    held = _hold_strangers(case, new, rejected, asking) if asking is not None else ()
+    if held:
+        rejected = [target for target in rejected if target.folder not in {each.request.folder for each in held}]
+    result = _apply_admission(case, admitted, rejected, room) if admitted or not held else _make_held(case)
+    return replace(result, asked=tuple(each for each in held if each.added)) if held else result
+
+
+def _redeem_code(case: _MessageContext, code: str) -> IntakeResult:
+    """Bind the sender to a person. Who has no valid code counts as a stranger, known or not."""
+    inbound = case.arrival.inbound
+    result = pairing.redeem_code(case.db, code, inbound.sender, case.now)
+    if result.paired and inbound.direct:
+        direct_rooms.add(case.db, inbound.sender, case.arrival.instance, inbound.address, case.now)
+    case.rules.renew(case.db)  # nothing that is read behind this write may be kept
+    if result.said:
+        case.add_notice(result.said)
+    state = InboxState.ANSWERED if result.paired else InboxState.REFUSED
+    ended = case.end(state, result.reason, "guest", told=bool(result.said))
+    return replace(ended, paired=result.paired, stranger=not result.paired)
+
+
+def _hold_strangers(
+    case: _MessageContext, new: NewMessage, rejected: Sequence[_TargetAccess], asking: AskingRules
+) -> tuple[AskedRequest, ...]:
+    """Whoever a room would let in once somebody agrees: what they write waits. A command of theirs does not."""
+    arrival = case.arrival
+    if arrival.fault or arrival.stale or arrival.command is not None or arrival.inbound.kind is not MessageKind.CHAT:
+        return ()
+    asked = [
+        unknown_senders.hold(case.db, case.reach, asking, case.id, new, target.folder, target.rights, case.now)
+        for target in rejected
+        if target.reason == senders.ASKS_FIRST and not target.chosen.observe
+    ]
+    return tuple(each for each in asked if each is not None)
+
+
+def _make_held(case: _MessageContext) -> IntakeResult:
+    """Its files are kept, and it counts among what strangers write."""
+    receipt = Receipt(message_id=case.id, new=True, state=InboxState.HELD)
+    return IntakeResult(receipt=receipt, delivered=True, stranger=True)
+
+
+def _read_answer(case: _MessageContext, parent: Message | None) -> GivenAnswer | None:
+    """What a person answers to a request goes to no agent. Without an open card in the room it costs nothing."""
+    arrival, inbound = case.arrival, case.arrival.inbound
+    cards: tuple[RequestCard, ...] = ()
+    if case.rules.read(case.db, request_cards.has_open):
+        cards = case.rules.read(case.db, request_cards.list_open_in_room, arrival.instance, inbound.address)
+    decides = arrival.command is not None and arrival.command.act is CommandAction.DECIDE
+    if not (cards or inbound.click or decides) or arrival.fault or arrival.stale or not _is_spoken(inbound):
+        return None
+    said = PersonMessage(
+        instance=arrival.instance,
+        address=inbound.address,
+        sender=inbound.sender,
+        text=arrival.command.text if arrival.command is not None else inbound.text,
+        click=inbound.click,
+        answers=parent.id if parent is not None else None,
+        command=arrival.command.head if arrival.command is not None else "",
+    )
+    return read_answer(case.db, case.reach, said, cards, case.now)
+
+
+def _end_answer(case: _MessageContext, given: GivenAnswer) -> IntakeResult:
+    case.rules.renew(case.db)  # cards were closed: nothing that is read behind this write may be kept
+    if given.said:
+        case.add_notice(given.said)
+    ended = case.end(InboxState.ANSWERED, given.reason, "guest", told=bool(given.said))
+    decided = given.decision is not None and given.decision.decided
+    standing = case.rules.read(case.db, sender_rights.read_standing, case.arrival.inbound.sender).roles
+    nobody = not (decided or standing.roles or standing.member_of)  # what they send is counted, and soon not kept
+    return replace(ended, decision=given.decision, stranger=nobody)
+
+
+def _is_spoken(inbound: Inbound) -> bool:
+    """Whether a person wrote it or pressed a button: an edit, a reaction or what a task says decides nothing."""
+    return inbound.kind is MessageKind.CHAT and inbound.event in ("message", CLICK) and is_person(inbound.sender)
 
 
 def sessions_to_stop(db: Db, reach: ChannelInstances, arrival: Arrival) -> tuple[str, ...]:
@@ -221,12 +315,11 @@ def _admit(
     """The targets that the sender may speak to, and the others."""
     admitted: list[_TargetAccess] = []
     rejected: list[_TargetAccess] = []
-    standing, listed = rules.read(db, users.get_roles, sender), rules.read(db, _SenderAccessRows.of, sender)
+    standing = rules.read(db, sender_rights.read_standing, sender)
     for chosen in decision.chosen:
-        rights = senders.rights_of(standing, chosen.folder)
-        changed = senders.rights_by_acl(rights, listed.rows, listed.who, chosen.folder) if listed else rights
-        rights = changed or rights
-        verdict = senders.check_sender(policy, rights, chosen.folder) if changed else senders.SHUT_OUT
+        allowed = standing.judge(chosen.folder)
+        rights = allowed or senders.rights_of(standing.roles, chosen.folder)
+        verdict = senders.check_sender(policy, rights, chosen.folder) if allowed else senders.SHUT_OUT
         (admitted if verdict.allowed else rejected).append(_TargetAccess(chosen, rights, verdict.reason))
     return admitted, rejected
 
@@ -262,9 +355,10 @@ def _check_budget(case: _MessageContext, target: _TargetAccess) -> bool:
     inbound = case.arrival.inbound
     if not case.rules.read(case.db, has_budgets):
         return True
-    denied = reservations.find_spent_budget(
-        case.db, target.folder, inbound.sender if inbound.kind is MessageKind.CHAT else None, case.now
-    )
+    payer = None
+    if inbound.kind is MessageKind.CHAT:
+        payer = case.rules.read(case.db, identities.get_person, inbound.sender)
+    denied = reservations.find_spent_budget(case.db, target.folder, payer, case.now)
     if denied is None:
         return True
     inbox.refuse(case.db, case.id, target.folder, target.rights, BUDGET, case.now)
@@ -406,6 +500,14 @@ def _answer_command(case: _MessageContext, command: SlashCommand, rights: Rights
     return case.end(InboxState.ANSWERED, f"command {command.head}", rights, folder, told=True)
 
 
+def _record_direct_room(case: _MessageContext) -> None:
+    """Where the sender can be reached alone: the room of the channel in which they wrote last."""
+    sender, instance, address = case.arrival.inbound.sender, case.arrival.instance, case.arrival.inbound.address
+    if case.rules.read(case.db, direct_rooms.find_address, sender, instance) != address:
+        direct_rooms.add(case.db, sender, instance, address, case.now)
+        case.rules.renew(case.db)
+
+
 def _find_session(case: _MessageContext, chosen: RouteChoice) -> Session | None:
     """The session that a message here would go to, if there is one. Never made for a command."""
     key = sessions.key_of(chosen.mode, chosen.folder, case.arrival.instance, *_place(case, chosen))
@@ -424,6 +526,8 @@ def _deliver(case: _MessageContext, targets: Sequence[_TargetAccess], room: Room
         policy = case.reach.policy(arrival.instance)
         rooms.add(db, arrival.instance, arrival.inbound.address, name, direct, policy, case.now)
         case.rules.renew(db)  # nothing that is read behind this write may be kept if it is undone
+    if arrival.inbound.direct and is_person(arrival.inbound.sender):
+        _record_direct_room(case)
     queued: dict[str, bool] = {}  # by session: whether it is woken
     keys: set[str] = set()
     for target in sorted(targets, key=lambda each: each.chosen.observe):

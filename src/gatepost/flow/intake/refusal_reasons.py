@@ -10,12 +10,22 @@ SENTENCES = {
     "dropped_by_route": "A route drops what is written here; `gatepost route list` shows it.",
     "unknown_sender_strict": "This agent does not know you, and here it hears only those it knows.",
     "unknown_sender_request_approval": "This agent does not know you, and nobody has let you in yet.",
+    "sender_denied": "Somebody decided that you may not speak to this agent.",
+    "sender_expired": "Nobody has let you in.",
     "denied_by_the_access_list": "You may not speak to this agent.",
     "root_is_for_owners": "This agent hears only owners of the gateway.",
     "budget_spent": "A budget is spent; `gatepost budget show` says which, and when it starts anew, and"
     " `gatepost budget set` raises it.",
     "command_denied": "This command takes an owner or an admin of the agent.",
     "dropped command": "This command is not passed on to an agent; /help lists those that work here.",
+    "pairing_without_code": "It has no code; `gatepost pair` prints one.",
+    "pairing_limited": "Too many wrong codes were sent before it; an hour later another one can be sent.",
+    "pairing_code_used": "This code was used before; `gatepost pair` prints a new one.",
+    "pairing_code_expired": "This code is too old; `gatepost pair` prints a new one.",
+    "pairing_code_unknown": "This code is not known; `gatepost pair` prints one.",
+    "pairing_owner": "An owner's identity cannot become somebody's who is no owner.",
+    "paired_before": "This identity was paired with the same person before.",
+    "paired_elsewhere": "This identity is somebody else's, or has identities of its own.",
     "stopped by": "It was stopped.",
 }
 

@@ -19,6 +19,8 @@ class CommandAction(StrEnum):
     TELL = "tell"  # the gateway answers by itself
     PASS = "pass"  # goes to the agent as it is
     DROP = "drop"
+    DECIDE = "decide"  # answers a request
+    PAIR = "pair"  # binds the sender to a person
 
 
 _ACTS: dict[str, tuple[CommandAction, bool]] = {  # the act, and whether it takes an owner or admin of the group
@@ -27,6 +29,9 @@ _ACTS: dict[str, tuple[CommandAction, bool]] = {  # the act, and whether it take
     "/help": (CommandAction.TELL, False),
     "/ping": (CommandAction.TELL, False),
     "/chatid": (CommandAction.TELL, False),
+    "/approve": (CommandAction.DECIDE, False),  # who may is judged by what it is about
+    "/deny": (CommandAction.DECIDE, False),
+    "/pair": (CommandAction.PAIR, False),  # for everybody: the code is the right
     **dict.fromkeys(("/compact", "/context", "/cost", "/files", "/remote-control"), (CommandAction.PASS, True)),
     **dict.fromkeys(("/login", "/logout", "/doctor", "/config"), (CommandAction.DROP, False)),
 }
@@ -35,6 +40,9 @@ _LISTED = {  # what /help says, in this order
     "/help": "this list",
     "/ping": "whether the gateway is there, and which agent this chat goes to",
     "/chatid": "the address of this chat",
+    "/approve": "allow what an agent asks: /approve ID",
+    "/deny": "do not allow it: /deny ID WORDS",
+    "/pair": "be known here as the person whom a code of `gatepost pair` is for: /pair CODE",
     "/stop": "end what the agent is doing now",
     "/clear": "forget the conversation and start a new one",
 }
@@ -62,6 +70,12 @@ def parse_command(text: str) -> SlashCommand | None:
         return None
     act, for_admins = _ACTS.get(head, (CommandAction.PASS, False))
     return SlashCommand(head, (head + text[found.end() :]).rstrip(), act, for_admins)
+
+
+def strip_mention(text: str) -> str:
+    """Without the mention, or the name in brackets, before what is meant."""
+    lead = _LEAD.match(text)
+    return text[lead.end() :] if lead else text
 
 
 def may_use(command: SlashCommand, rights: Rights) -> bool:

@@ -9,7 +9,7 @@ from gatepost.flow.sessions import turn_settlement
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.trial import remove_leftover_trials
 from gatepost.sandboxes.contract import SandboxKind
-from gatepost.store import ledger, permissions, sessions, turns
+from gatepost.store import ledger, requests, sessions, turns
 from gatepost.store.turn_failures import FailureCause, TurnRetryPolicy
 from gatepost.store.turns import Turn, TurnState
 
@@ -36,7 +36,7 @@ async def continue_turns(parts: SessionDeps) -> None:
     for turn in await parts.store.read(turns.list_open):
         session = await parts.store.read(sessions.get, turn.session_id)
         if session is not None and turn.state != TurnState.INTERRUPTED:
-            waits = await parts.store.read(permissions.is_turn_waiting, turn.id)
+            waits = await parts.store.read(requests.is_turn_waiting, turn.id)
             spare = waits or turn.spared < MOST_RESTARTS
             wait = None if waits else _pause(turn, parts.policy)
             cause = FailureCause(reason=RESTARTED, wait=wait, counts_as_failure=False, keeps_continuation=spare)

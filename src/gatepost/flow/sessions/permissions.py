@@ -1,20 +1,26 @@
 """What a provider asks before it acts, or wants to know. Who manages an agent can be asked, and the request waits for
-them. In a chat nobody can be asked yet, so the answer is no, at once: an agent that waits for a person who is not there
-would wait until its time is over. Every answer is written down."""
+them. In a chat a card asks whoever may decide about the group. A question in a chat has no answer yet, so the answer is
+no, at once. Every answer is written down."""
 
 import hashlib
 import json
 from collections.abc import Collection
 
+from msgspec import Struct
+
 from gatepost.core import ids
+from gatepost.core.clock import HOUR
+from gatepost.core.records import replace
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.requests.asking import MOST_AN_HOUR, AskingRules, ask
 from gatepost.flow.sessions.timeline_events import clean_value, excerpt
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.runner_frames import EventKind
 from gatepost.messages.text import clean, one_line
-from gatepost.store import audit, permissions, timeline
+from gatepost.store import audit, requests, timeline
 from gatepost.store.groups import Group
-from gatepost.store.permissions import NewPermission, PermissionKind, PermissionState
 from gatepost.store.port import Db
+from gatepost.store.requests import PROVIDERS_OWN, NewRequest, Request, RequestKind, RequestState
 from gatepost.store.sessions import Session
 from gatepost.store.timeline import TimelineKind
 from gatepost.store.turns import Turn
@@ -31,7 +37,7 @@ TOO_MANY = (
     "{} requests of this agent wait for an answer already, so this one was not put to anybody. Wait for those, or do"
     " without."
 )
-TOO_OFTEN = "This was asked too often in one turn, so it was not put to anybody. Do without."
+TOO_OFTEN = "This agent has asked too often, so it was not put to anybody. Do without."
 QUESTION = "question"  # the name of a request for an answer, which is no tool
 NOT_PERMITTED = "Whoever manages this agent did not permit it."
 LONGEST = 100  # characters of a name that came from inside
@@ -53,33 +59,76 @@ def make_refusal(event: runner_frames.EventFrame, reason: str) -> runner_frames.
     )
 
 
+class RecordedPermission(Struct, frozen=True):
+    """`answer`: None if it waits. `rooms`: to be rung once it is committed."""
+
+    answer: runner_frames.PermissionAnswerFrame | None
+    rooms: tuple[tuple[str, str], ...] = ()
+
+
+class ChatAsking(Struct, frozen=True):
+    """How people are asked about what a provider wants to do in a chat."""
+
+    reach: ChannelInstances
+    rules: AskingRules
+
+
 def record_request(
-    db: Db, session: Session, turn: Turn, event: runner_frames.EventFrame, now: int, others: Collection[str] = ()
-) -> runner_frames.PermissionAnswerFrame | None:
+    db: Db,
+    session: Session,
+    turn: Turn,
+    event: runner_frames.EventFrame,
+    now: int,
+    others: Collection[str] = (),
+    chat: ChatAsking | None = None,
+) -> RecordedPermission:
     """It waits until somebody answers, or the turn ends. A turn that was continued may ask again what was answered
     before: if that says the very same, the answer still holds, and is given at once and written down. `others`: what
-    this runner waits for already. A refusal whose reason is TOO_MANY's is the caller's to write down."""
-    wish = parse_permission_request(event)
-    asked = permissions.find(db, session.id, turn.id, wish, others)
-    if asked is not None and asked.state in (PermissionState.ALLOWED, PermissionState.DENIED):
-        return _repeat_answer(db, session, turn, asked, now)
-    permissions.expire_others(db, turn.id, {wish.request, *others}, now)
-    waits = asked is not None and asked.state == PermissionState.PENDING
-    if not waits and permissions.count_waiting(db, session.id) >= MOST_WAITING:
-        return make_refusal(event, TOO_MANY.format(MOST_WAITING))
-    if asked is None or asked.state != PermissionState.PENDING:
-        asked = permissions.add(db, session.id, turn.id, wish, now)
-    told = {"requestId": asked.id, "name": asked.tool, "status": asked.state}
-    timeline.add(db, session.id, turn.id, TimelineKind.PERMISSION, told, now)
-    return None
+    this runner waits for already. `chat`: None for an agent that somebody manages. A refusal whose reason is TOO_MANY's
+    is the caller's to write down."""
+    wish = _with_place(parse_permission_request(event), session, turn)
+    asked = requests.find_in_turn(db, session.id, turn.id, wish.name, wish.digest, others)
+    if asked is not None and asked.state in (RequestState.ALLOWED, RequestState.DENIED, RequestState.EXPIRED):
+        return RecordedPermission(_repeat_answer(db, session, turn, asked, now))
+    requests.withdraw_others(db, turn.id, {wish.name, *others}, now)
+    if asked is not None and asked.state is RequestState.PENDING:
+        rooms: tuple[tuple[str, str], ...] = ()
+    elif requests.count_waiting(db, session.id) >= MOST_WAITING:
+        return RecordedPermission(make_refusal(event, TOO_MANY.format(MOST_WAITING)))
+    elif chat is not None and requests.count_asked_since(db, session.id, now - HOUR) >= MOST_AN_HOUR:
+        return RecordedPermission(make_refusal(event, TOO_OFTEN))
+    elif chat is not None:
+        found = ask(db, chat.reach, chat.rules, wish, now)
+        asked, rooms = found.request, found.rooms
+    else:
+        requests.withdraw_replaced(db, wish, now)
+        (asked, _), rooms = requests.add(db, wish, now), ()
+    if session.agent:
+        told = {"requestId": asked.id, "name": asked.tool, "status": asked.state}
+        timeline.add(db, session.id, turn.id, TimelineKind.PERMISSION, told, now)
+    return RecordedPermission(None, rooms)
+
+
+def _with_place(wish: NewRequest, session: Session, turn: Turn) -> NewRequest:
+    return replace(
+        wish,
+        folder=session.folder,
+        session_id=session.id,
+        turn_id=turn.id,
+        instance=turn.instance,
+        address=turn.address,
+        thread=turn.thread,
+        rights=turn.rights,
+    )
 
 
 def _repeat_answer(
-    db: Db, session: Session, turn: Turn, asked: permissions.Permission, now: int
+    db: Db, session: Session, turn: Turn, asked: Request, now: int
 ) -> runner_frames.PermissionAnswerFrame:
     """What somebody answered to the same request before."""
-    told = {"requestId": asked.id, "name": asked.tool, "status": asked.state, "again": True}
-    timeline.add(db, session.id, turn.id, TimelineKind.PERMISSION, told, now)
+    if session.agent:
+        told = {"requestId": asked.id, "name": asked.tool, "status": asked.state, "again": True}
+        timeline.add(db, session.id, turn.id, TimelineKind.PERMISSION, told, now)
     details = {
         "agent": session.id,
         "turn": turn.id,
@@ -88,27 +137,25 @@ def _repeat_answer(
         "answeredBy": asked.answered_by,
     }
     audit.append(db, audit.AuditRecord(now, f"agent:{session.folder}", "permission.again", asked.state, details))
-    given = asked.answer if asked.state == PermissionState.ALLOWED else {"reason": asked.reason or NOT_PERMITTED}
+    given = asked.answer if asked.state == RequestState.ALLOWED else {"reason": asked.reason or NOT_PERMITTED}
     return runner_frames.PermissionAnswerFrame(
-        request=asked.request, verdict=VERDICTS.get(asked.state, "deny"), input=given
+        request=asked.name, verdict=VERDICTS.get(asked.state, "deny"), input=given
     )
 
 
-def parse_permission_request(event: runner_frames.EventFrame) -> NewPermission:
+def parse_permission_request(event: runner_frames.EventFrame) -> NewRequest:
     """What was asked, within bounds: whatever is inside could have made it up. Only a plan has consequences."""
     data, name, digest = event.data, _plain(event.data.get("id")), digest_of(event)
     if event.kind == EventKind.QUESTION:
         about, cut = excerpt({"question": data.get("text"), "options": data.get("options")})
-        return NewPermission(
-            request=name, kind=PermissionKind.QUESTION, tool=QUESTION, input=about, digest=digest, cut=cut
-        )
+        return NewRequest(name=name, kind=RequestKind.QUESTION, tool=QUESTION, input=about, digest=digest, cut=cut)
     given, cut = excerpt(data.get("input"))
     kind = _plain(data.get("kind"))
-    is_plan = kind == PermissionKind.PLAN
+    is_plan = kind == RequestKind.PLAN
     follow_up = clean_value(data.get("follow_up") or "") if is_plan else ""
-    return NewPermission(
-        request=name,
-        kind=PermissionKind(kind) if kind in set(PermissionKind) else PermissionKind.TOOL,
+    return NewRequest(
+        name=name,
+        kind=RequestKind(kind) if kind in PROVIDERS_OWN else RequestKind.TOOL,
         tool=one_line(_plain(data.get("tool"))),
         input=given if isinstance(given, dict) else {},
         follow_up=follow_up.strip() if isinstance(follow_up, str) else "",

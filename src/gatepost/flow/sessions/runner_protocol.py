@@ -18,7 +18,9 @@ from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.records import replace
 from gatepost.flow.delivery import file_limits
 from gatepost.flow.delivery.outgoing_messages import MOST_RESULT_BYTES, MOST_RESULTS
+from gatepost.flow.requests.asking import read_rules
 from gatepost.flow.sessions import permissions, results, sandbox_plan, turn_settlement
+from gatepost.flow.sessions.permissions import ChatAsking
 from gatepost.flow.sessions.provider_specs import find_spec
 from gatepost.flow.sessions.result_files import copy_files, measure_files
 from gatepost.flow.sessions.result_order import ResultOrder
@@ -147,7 +149,8 @@ class RunnerProtocol:
             case runner_frames.FlushReplyFrame():
                 self.order.receive_flush_reply(frame)
             case runner_frames.EventFrame() if frame.kind in (EventKind.PERMISSION, EventKind.QUESTION):
-                await (self._record_request(frame) if self.session.agent else self._refuse_permission(frame))
+                asks = self.session.agent or frame.kind == EventKind.PERMISSION  # a chat has no place for questions yet
+                await (self._record_request(frame) if asks else self._refuse_permission(frame))
             case runner_frames.EventFrame() if self.session.agent:
                 self._note(frame)
             case runner_frames.ErrorFrame() if self._troubles < MOST_TROUBLES:
@@ -162,7 +165,8 @@ class RunnerProtocol:
                 pass  # events of the timeline: information only
 
     async def _record_request(self, event: runner_frames.EventFrame) -> None:
-        """Somebody manages this agent and can be asked: the request waits in the store until they answer."""
+        """The request waits in the store until somebody answers: who manages this agent, or who may decide about its
+        group."""
         turn = self.turn
         if turn is None or event.turn != turn.id:
             return
@@ -172,18 +176,22 @@ class RunnerProtocol:
         wish = permissions.parse_permission_request(event)
         self._told.count(wish.input)
         now, others = self.parts.clock.now(), frozenset(self._requests)
-        lane = self.session.id
-        known = await self.parts.store.write(
-            permissions.record_request, self.session, turn, event, now, others, lane=lane
+        chat = None if self.session.agent else ChatAsking(self.parts.reach, read_rules(self.parts.config))
+        recorded = await self.parts.store.write(
+            permissions.record_request, self.session, turn, event, now, others, chat, lane=self.session.id
         )
+        for room in recorded.rooms:
+            self.parts.bells.room(*room)
+        known = recorded.answer
         if known is not None:
             self._port.send(known)
             self._at_once += 1
             if known.input == {"reason": permissions.TOO_MANY.format(permissions.MOST_WAITING)}:
                 self._write_refusal(event)
         else:
-            self._requests.add(wish.request)
+            self._requests.add(wish.name)
         self.parts.bells.change(turn.instance, turn.address)
+        self.parts.bells.requests()
 
     def answer(self, request: str, verdict: str, given: dict[str, Any]) -> None:
         """What somebody said to a request that waited."""
@@ -507,6 +515,8 @@ class RunnerProtocol:
         if self.turn is not None:
             self.parts.typing.stop(self.turn.instance, self.turn.address, self.turn.thread)
             self.parts.bells.change(self.turn.instance, self.turn.address)
+        if self._requests:
+            self.parts.bells.requests()  # what nobody answered is withdrawn, and its cards say so
         self.turn, self.tool_timeout, self._statuses = None, 0, 0
         self._told, self._at_once = TimelineQuota(), 0
         if self.session.parent:

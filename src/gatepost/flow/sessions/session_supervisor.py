@@ -150,6 +150,7 @@ class SessionSupervisor:
             room = await self._owed.write_or_defer(session_id, stop, self._ring)
         except Unavailable:
             return live is not None  # it is written when the store is back
+        self.parts.bells.requests()  # what the turn asked people is withdrawn
         if live is not None:
             await _until_gone([live])
         if room is None:  # nothing ran, or the order itself has ended it

@@ -35,8 +35,8 @@ from gatepost.inside.providers.contract import (
     Misconfigured,
     Mode,
     PermissionRequest,
+    PermissionRequestKind,
     ProviderContext,
-    RequestKind,
     Text,
     ToolResult,
     ToolUse,
@@ -221,7 +221,7 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
         if tool.startswith(f"mcp__{OURS}__"):  # no other server has a name that begins with ours; it asks if it plans
             return self._sdk.PermissionResultAllow(updated_input=input)
         after = AFTER_PLAN if tool == EXIT_PLAN and self._mode == PLAN else ""
-        kind = RequestKind.PLAN if tool == EXIT_PLAN else RequestKind.TOOL
+        kind = PermissionRequestKind.PLAN if tool == EXIT_PLAN else PermissionRequestKind.TOOL
         key = str(context.tool_use_id or uuid4().hex)
         verdict = await self._ask(PermissionRequest(key, tool, input, kind, next_mode=after))
         if verdict is None:
@@ -264,7 +264,7 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
     def _fill_plan(self, asked: PermissionRequest) -> PermissionRequest:
         """Claude Code tells a plan's text only if it lies in the file that it plans in. Otherwise it is what the model
         wrote into its call, or said last before."""
-        if asked.kind != RequestKind.PLAN or asked.input.get("plan"):
+        if asked.kind != PermissionRequestKind.PLAN or asked.input.get("plan"):
             return asked
         key, written = self._written_plan
         text = (written if key == asked.id else "").strip() or self._last_text.strip()

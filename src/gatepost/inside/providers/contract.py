@@ -29,8 +29,8 @@ class ItemKind(StrEnum):
     SYSTEM = "system"
 
 
-class RequestKind(StrEnum):
-    """What a provider asks for. The host has the same set for its rows (`PermissionKind`)."""
+class PermissionRequestKind(StrEnum):
+    """What a provider asks for. The host has the same set for its rows (`RequestKind`)."""
 
     TOOL = "tool"
     PLAN = "plan"
@@ -104,7 +104,7 @@ class PermissionRequest(Struct, frozen=True):
     id: str
     tool: str
     input: dict[str, Any]
-    kind: RequestKind = RequestKind.TOOL  # a plan's text is `plan` in its input
+    kind: PermissionRequestKind = PermissionRequestKind.TOOL  # a plan's text is `plan` in its input
     follow_up: str = ""
     next_mode: str = ""
 

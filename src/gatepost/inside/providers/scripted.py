@@ -23,9 +23,9 @@ from gatepost.inside.providers.contract import (
     Item,
     ItemKind,
     PermissionRequest,
+    PermissionRequestKind,
     ProviderContext,
     Question,
-    RequestKind,
     StatusLine,
     Text,
     ToolResult,
@@ -283,7 +283,7 @@ class Scripted:
         elif step.ask.plan:
             about, follow_up = {"plan": _fill(step.ask.plan, words)}, _fill(step.ask.follow_up, words)
             yield PermissionRequest(
-                key, step.ask.permission or "plan", about, RequestKind.PLAN, follow_up, step.ask.next_mode
+                key, step.ask.permission or "plan", about, PermissionRequestKind.PLAN, follow_up, step.ask.next_mode
             )
         else:
             yield PermissionRequest(key, step.ask.permission, step.ask.input)

@@ -1,0 +1,89 @@
+"""Asking people: a request becomes a row and a card in the direct room of the first who may decide and can be reached.
+Nobody decides in time: the next one is asked. All in the transaction of the caller."""
+
+from msgspec import Struct
+
+from gatepost.access.approvers import RoleHolder, choose_next, rank_approvers
+from gatepost.core.clock import to_microseconds
+from gatepost.core.records import replace
+from gatepost.core.settings import Config, setting
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.requests.card_delivery import show_card, show_decision
+from gatepost.store import direct_rooms, request_cards, requests, users
+from gatepost.store.direct_rooms import DirectRoom
+from gatepost.store.port import Db
+from gatepost.store.requests import PROVIDERS_OWN, NewRequest, Request
+
+ESCALATE_S = setting("approvals.escalate_s", 900, help="How long one person has to decide before the next is asked.")
+EXPIRE_S = setting("approvals.expire_s", 86400, help="A request that nobody decides for so long is denied.")
+HOLD_SANDBOX_S = setting(
+    "approvals.hold_sandbox_s",
+    600,
+    help="How long a turn waits with its sandbox for somebody to allow what its provider asks; then it is denied.",
+)
+QUORUM = setting("approvals.quorum", 1, help="How many people must allow what an agent asks.")
+MOST_WAITING = 32  # requests of one session, at once
+MOST_AN_HOUR = 100  # the same in an hour, whatever became of them
+
+
+class AskingRules(Struct, frozen=True):
+    escalate: int  # microseconds
+    expire: int
+    quorum: int
+    hold: int = 2**62  # the longest that a turn waits
+
+
+def read_rules(config: Config) -> AskingRules:
+    return AskingRules(
+        escalate=to_microseconds(config[ESCALATE_S]),
+        expire=to_microseconds(config[EXPIRE_S]),
+        quorum=max(int(config[QUORUM]), 1),
+        hold=to_microseconds(config[HOLD_SANDBOX_S]),
+    )
+
+
+class AskedRequest(Struct, frozen=True):
+    """`rooms`: to be rung once it is committed."""
+
+    request: Request
+    added: bool
+    rooms: tuple[tuple[str, str], ...] = ()
+
+
+def ask(db: Db, reach: ChannelInstances, rules: AskingRules, new: NewRequest, now: int) -> AskedRequest:
+    """Asked twice, it is one request with one card. What was asked in its place before is withdrawn."""
+    rung = [room for each in requests.withdraw_replaced(db, new, now) for room in show_decision(db, reach, each, now)]
+    expire = min(rules.expire, rules.hold) if new.kind in PROVIDERS_OWN else rules.expire
+    times = {"expires_at": now + expire, "next_at": now + min(rules.escalate, expire)}
+    request, added = requests.add(db, replace(new, quorum=rules.quorum, **times), now)
+    if added:
+        rung += ask_next(db, rules, request, now)
+    return AskedRequest(request, added, tuple(dict.fromkeys(rung)))
+
+
+def ask_next(db: Db, rules: AskingRules, request: Request, now: int) -> tuple[tuple[str, str], ...]:
+    """Show the request to as many as must agree, and to one more each time that nobody decided. The rooms to ring."""
+    rung: list[tuple[str, str]] = []
+    asked = {card.person for card in request_cards.list_for_request(db, request.id) if card.open}
+    for _ in range(max(request.quorum - len(asked), 1)):
+        found = find_next_approver(db, request, asked)
+        if found is None:
+            break
+        person, room = found
+        show_card(db, request, person, room, now)
+        asked.add(person)
+        rung.append((room.instance, room.address))
+    end = request.expires_at if request.expires_at is not None else now + rules.expire
+    requests.defer(db, request.id, min(now + rules.escalate, end) if rung else end)
+    return tuple(rung)
+
+
+def list_approvers(db: Db, folder: str) -> list[str]:
+    """Everybody who may decide about a group, the nearest first."""
+    return rank_approvers([RoleHolder(*each) for each in users.list_role_holders(db)], folder)
+
+
+def find_next_approver(db: Db, request: Request, asked: set[str]) -> tuple[str, DirectRoom] | None:
+    ranked = list_approvers(db, request.folder)
+    rooms = direct_rooms.list_for_people(db, tuple(ranked))
+    return choose_next(ranked, asked, rooms, request.instance)

@@ -1,0 +1,74 @@
+"""Cards on their way: a request is shown to somebody in their direct room, and every card says in the end what was
+decided."""
+
+from msgspec import to_builtins
+
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.requests.choices import make_card, make_decided_card, render_decision
+from gatepost.messages.card import render_text
+from gatepost.messages.outbound import Feature, Op
+from gatepost.store import groups, outbox, request_cards
+from gatepost.store.direct_rooms import DirectRoom
+from gatepost.store.outbox import EffectOrigin, NewEffect
+from gatepost.store.port import Db
+from gatepost.store.request_cards import RequestCard
+from gatepost.store.requests import Request
+
+
+def show_card(db: Db, request: Request, person: str, room: DirectRoom, now: int) -> None:
+    token = request_cards.make_token()
+    card = make_card(request, token, _find_agent_name(db, request))
+    effect = outbox.add(
+        db,
+        NewEffect(
+            key=f"request:{request.id}:{token}",
+            op=Op.CARD,
+            origin=EffectOrigin.NOTICE,
+            instance=room.instance,
+            address=room.address,
+            text=render_text(card),
+            payload={"text": render_text(card), "card": to_builtins(card)},
+        ),
+        now,
+    )
+    request_cards.add(db, token, request.id, person, room.instance, room.address, effect.message_id, now)
+
+
+def show_decision(db: Db, reach: ChannelInstances, request: Request, now: int) -> tuple[tuple[str, str], ...]:
+    """Every open card of a request says what was decided. The rooms to ring."""
+    closed = request_cards.close(db, request.id)
+    for card in closed:
+        _show_in_card(db, reach, request, card, now)
+    return tuple(dict.fromkeys((card.instance, card.address) for card in closed))
+
+
+def make_decided_key(card: RequestCard) -> str:
+    """The key of the effect by which a card says what was decided."""
+    return f"request:{card.request_id}:{card.token}:decided"
+
+
+def _show_in_card(db: Db, reach: ChannelInstances, request: Request, card: RequestCard, now: int) -> None:
+    """In the card itself where the channel can edit, else in a line of its own."""
+    said = render_decision(request, request.answered_by)
+    edits = Feature.EDIT in reach.features(card.instance)
+    decided = make_decided_card(request, _find_agent_name(db, request), said)
+    text = render_text(decided) if edits else f"{request.id}: {said}"
+    outbox.add(
+        db,
+        NewEffect(
+            key=make_decided_key(card),
+            op=Op.EDIT if edits else Op.SEND,
+            origin=EffectOrigin.NOTICE,
+            instance=card.instance,
+            address=card.address,
+            text=text,
+            payload={"text": text, **({"card": to_builtins(decided)} if edits else {})},
+            target_id=card.message_id,
+        ),
+        now,
+    )
+
+
+def _find_agent_name(db: Db, request: Request) -> str:
+    group = groups.get(db, request.folder)
+    return (group.name or group.folder) if group else request.folder

@@ -1,0 +1,143 @@
+"""Deciding a request: who may, what it then is, and what everybody is told. One transaction; the first decision counts,
+and whoever comes later is told what it was."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from gatepost.access.senders import COMMANDING
+from gatepost.access.tiers import ROOT_FOLDER
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.event_bus import EventBus
+from gatepost.flow import grant_changes, sender_rights
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.requests import unknown_senders
+from gatepost.flow.requests.card_delivery import show_decision
+from gatepost.flow.requests.choices import AnswerChoice, render_decision
+from gatepost.store import audit, groups, identities, inbox, messages, requests, sessions
+from gatepost.store.port import Db
+from gatepost.store.requests import AnswerLasts, Request, RequestKind, RequestState
+
+OPERATOR = "operator"
+GATEWAY = "gatepost:system"  # who decides when nobody did
+EVENT = "approval"
+NOT_YOURS = "Only an admin of this agent's group or an owner may decide this."
+
+
+class Decision(Struct, frozen=True):
+    """`request` as it stands now; `decided`: by this call. `rooms`: to be rung once it is committed."""
+
+    request: Request
+    decided: bool
+    said: str  # for whoever decided, in one line
+    rooms: tuple[tuple[str, str], ...] = ()
+    wake: tuple[str, ...] = ()  # sessions that have something to work on
+
+
+def may_decide(db: Db, request: Request, by: str) -> bool:
+    """Judged when they decide, whoever the card was shown to. What root asks is for owners alone. Who runs the
+    gateway's commands may decide everything."""
+    rights = sender_rights.find_rights(db, by, request.folder) if by != OPERATOR else "owner"
+    return rights == "owner" if request.folder == ROOT_FOLDER else rights in COMMANDING
+
+
+def decide(
+    db: Db,
+    reach: ChannelInstances,
+    request_id: str,
+    choice: AnswerChoice,
+    by: str,
+    now: int,
+    *,
+    words: str = "",
+    given: dict[str, Any] | None = None,
+) -> Decision:
+    """Somebody's word. One who may not decide is told so, and it is recorded. `given`: arguments that take the place of
+    those that were asked for."""
+    request = requests.get(db, request_id)
+    if request is None:
+        raise NotFound("request", request_id[:80], "`gatepost permit ls` shows those that wait")
+    if not may_decide(db, request, by):
+        _record(db, now, by, "refused", request)
+        return Decision(request, False, NOT_YOURS)
+    if request.state is RequestState.PENDING and groups.get(db, request.folder) is None:
+        request = unknown_senders.withdraw(db, request, now)
+    if request.state is not RequestState.PENDING:
+        return Decision(request, False, f"It was decided before. {render_decision(request, request.answered_by)}")
+    clicked, by = by, identities.get_person(db, by)  # one person has one vote, by whichever identity
+    if choice.state is RequestState.ALLOWED and request.quorum > 1:
+        if choice.lasts is not AnswerLasts.ONCE:
+            raise Invalid("lasts", f"{request.quorum} people must agree to {request.id}, so it can be allowed once")
+        requests.add_vote(db, request.id, by, now)
+        agree = [each for each in requests.list_voters(db, request.id) if may_decide(db, request, each)]
+        if len(agree) < request.quorum:
+            _record(db, now, clicked, "vote", request)
+            return Decision(request, False, f"Noted: {len(agree)} of {request.quorum} who must agree.")
+        by = ", ".join(agree)
+    decision = _close(db, reach, request, choice.state, choice.lasts, by, words, given or {}, now)
+    if choice.lasts is AnswerLasts.ALWAYS and request.rule:
+        grant_changes.add_rule(db, request.folder, request.rule, by, now)
+    return decision
+
+
+def expire(db: Db, reach: ChannelInstances, request: Request, now: int) -> Decision:
+    return _close(
+        db, reach, request, RequestState.EXPIRED, AnswerLasts.ONCE, GATEWAY, "nobody decided in time", {}, now
+    )
+
+
+def _close(
+    db: Db,
+    reach: ChannelInstances,
+    request: Request,
+    state: RequestState,
+    lasts: AnswerLasts,
+    by: str,
+    words: str,
+    given: dict[str, Any],
+    now: int,
+) -> Decision:
+    closed = requests.record_answer(db, request.id, state, words, given, by, now, lasts)
+    assert closed is not None  # it was pending in this transaction
+    _record(db, now, by, state, closed)
+    rooms = show_decision(db, reach, closed, now)
+    wake: tuple[str, ...] = ()
+    if closed.kind is RequestKind.SENDER:
+        wake = unknown_senders.follow(db, closed, now)
+    elif closed.kind is RequestKind.CALL and closed.session_id is not None and state is not RequestState.ALLOWED:
+        requests.settle(db, closed.id, now)
+        notify_agent(db, closed, {"error": render_decision(closed, by)}, now)
+        wake = (closed.session_id,)
+    return Decision(closed, True, render_decision(closed, by), rooms, wake)
+
+
+def follow_decision(bells: EventBus, decision: Decision) -> None:
+    """What is due once a decision is committed."""
+    for room in decision.rooms:
+        bells.room(*room)
+    if decision.decided:
+        bells.requests()
+        for session_id in decision.wake:
+            bells.session(session_id)
+        if decision.request.lasts is AnswerLasts.ALWAYS:
+            bells.tools(decision.request.folder)
+
+
+def notify_agent(db: Db, request: Request, outcome: dict[str, Any], now: int) -> bool:
+    """What became of a call that the agent was told is pending, as a message of the gateway's own. Once."""
+    if request.session_id is None or not requests.record_notified(db, request.id, now):
+        return False
+    session = sessions.get(db, request.session_id)
+    if session is None or session.closed_at is not None:
+        return False
+    content = {"event": EVENT, "request": request.id, "tool": request.tool, "state": request.state, **outcome}
+    message_id = messages.add_system(db, session, f"{EVENT}:{request.id}", content, now)
+    if message_id is None:
+        return False
+    inbox.enqueue(db, message_id, session.id, session.folder, request.rights or "guest", now)
+    return True
+
+
+def _record(db: Db, now: int, by: str, verdict: str, request: Request) -> None:
+    details = {"request": request.id, "kind": request.kind, "tool": request.tool, "folder": request.folder}
+    audit.append(db, audit.AuditRecord(now, by, "request.decide", verdict, details))

@@ -1,0 +1,130 @@
+"""What happens to requests by themselves: the next person is asked, they expire, and allowed calls run. One timer at
+the earliest moment, and a bell."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from gatepost.core import log
+from gatepost.core.clock import SECOND, Clock
+from gatepost.core.errors import Unavailable
+from gatepost.core.event_bus import EventBus
+from gatepost.core.settings import Config
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.requests.asking import AskingRules, ask_next, read_rules
+from gatepost.flow.requests.card_delivery import show_decision
+from gatepost.flow.requests.deciding import expire
+from gatepost.flow.requests.held_calls import CallGate, HeldCalls
+from gatepost.store import request_cards, requests
+from gatepost.store.port import Db, Store
+from gatepost.store.requests import PROVIDERS_OWN, Request, RequestState
+
+AT_ONCE = 50  # requests that one transaction moves on
+NOT_PERMITTED = "Whoever may decide about this did not permit it."
+LONGEST_WAIT_S = 60.0  # between two looks, whatever the bell says
+AGAIN_S = 1.0
+
+AnswerProvider = Callable[[str, str, str, dict[str, Any]], object]  # session, request, verdict, what it may use
+
+_log = log.get("requests")
+
+
+class MovedRequests:
+    """What is to be rung once it is committed."""
+
+    def __init__(self) -> None:
+        self.rooms: set[tuple[str, str]] = set()
+        self.sessions: set[str] = set()
+        self.more = False  # there may be others that are due
+
+
+class RequestLoop:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        config: Config,
+        bells: EventBus,
+        reach: ChannelInstances,
+        calls: HeldCalls,
+        gate: CallGate,
+        answer_provider: AnswerProvider,
+    ) -> None:
+        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
+        self._calls, self._gate, self._answer_provider = calls, gate, answer_provider
+        self._rung = asyncio.Event()
+        bells.on_requests(self._rung.set)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            await self._run(tasks)
+
+    async def _run(self, tasks: asyncio.TaskGroup) -> None:
+        while True:
+            self._rung.clear()
+            try:
+                while await self.move_due():
+                    pass
+                await self._answer_providers()
+                await self._calls.start_allowed(self._gate, tasks)
+                wait = await self._seconds_to_next()
+            except Unavailable as error:
+                _log.warning("requests wait for the store", why=str(error))
+                wait = AGAIN_S
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._rung.wait()
+
+    async def _answer_providers(self) -> None:
+        """What was decided about a provider's request goes to its session. One that is not awake asks again when it is
+        continued, and then has its answer from the store."""
+        for request in await self._store.read(requests.list_unnotified, PROVIDERS_OWN, AT_ONCE):
+            allowed = request.state is RequestState.ALLOWED
+            given = request.answer if allowed else {"reason": request.reason or NOT_PERMITTED}
+            self._answer_provider(request.session_id or "", request.name, "allow" if allowed else "deny", given)
+            await self._store.write(_record_answered, request.id, self._clock.now(), durable=False)
+
+    async def move_due(self) -> bool:
+        """Ask the next person, or end what nobody decided. True if there may be more."""
+        moved = await self._store.write(move_due, read_rules(self._config), self._reach, self._clock.now())
+        for room in moved.rooms:
+            self._bells.room(*room)
+        for session_id in moved.sessions:
+            self._bells.session(session_id)
+        return moved.more
+
+    async def _seconds_to_next(self) -> float:
+        due = await self._store.read(requests.get_next_due)
+        if due is None:
+            return LONGEST_WAIT_S
+        return min(max((due - self._clock.now()) / SECOND, 0.0), LONGEST_WAIT_S)
+
+
+def _record_answered(db: Db, request_id: str, now: int) -> None:
+    requests.settle(db, request_id, now)
+    requests.record_notified(db, request_id, now)
+
+
+def move_due(db: Db, rules: AskingRules, reach: ChannelInstances, now: int) -> MovedRequests:
+    moved = MovedRequests()
+    due = requests.list_due(db, now, AT_ONCE)
+    moved.more = len(due) == AT_ONCE
+    for request in due:
+        _move(db, rules, reach, request, now, moved)
+    for request_id in request_cards.list_outdated(db, AT_ONCE):
+        ended = requests.get(db, request_id)
+        if ended is not None:
+            moved.rooms.update(show_decision(db, reach, ended, now))
+    return moved
+
+
+def _move(
+    db: Db, rules: AskingRules, reach: ChannelInstances, request: Request, now: int, moved: MovedRequests
+) -> None:
+    if request.expires_at is not None and request.expires_at <= now:
+        decision = expire(db, reach, request, now)
+        moved.rooms.update(decision.rooms)
+        moved.sessions.update(decision.wake)
+    else:
+        moved.rooms.update(ask_next(db, rules, request, now))

@@ -1,0 +1,150 @@
+"""Somebody unknown writes to a room that asks before it lets people in: what they write is held, one card asks about
+them, and the answer delivers or refuses all of it, once, in order."""
+
+import json
+from typing import Any
+
+from gatepost.core.clock import DAY
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.intake import routing
+from gatepost.flow.requests.asking import AskedRequest, AskingRules, ask
+from gatepost.messages import address as addresses
+from gatepost.messages.text import one_line
+from gatepost.store import acl, groups, identities, inbox, requests, routes, sessions, users
+from gatepost.store.acl import AclEffect, AclRow
+from gatepost.store.inbox import InboxEntry, InboxState
+from gatepost.store.messages import Message, NewMessage
+from gatepost.store.port import Db
+from gatepost.store.requests import AnswerLasts, NewRequest, Request, RequestKind, RequestState
+
+LONGEST_EXCERPT = 500  # characters of what they wrote that a card shows
+MOST_HELD = 50  # messages of one sender to one group
+MOST_HELD_BYTES = 20 * 1024 * 1024  # of files that came with these
+MOST_ASKED = 32  # senders to one group about whom people are asked at once
+PAUSE = DAY  # after a no, nobody is asked about the same person again
+
+
+def hold(
+    db: Db,
+    reach: ChannelInstances,
+    rules: AskingRules,
+    message_id: int,
+    new: NewMessage,
+    folder: str,
+    rights: str,
+    now: int,
+) -> AskedRequest | None:
+    """Hold a message until somebody decides about its sender. None: nobody is asked, and it is refused."""
+    if "*" in new.sender:  # a row of the access list that blocks it would be a pattern
+        return None
+    last = requests.find_last(db, RequestKind.SENDER, folder, new.sender)
+    if _was_refused(last, now) or inbox.count_held(db, folder, new.sender) >= MOST_HELD:
+        return None
+    if size := _sum_files(json.loads(new.content)):
+        held = sum(_sum_files(message.content) for _, message in inbox.list_held(db, folder, new.sender))
+        if held + size > MOST_HELD_BYTES:
+            return None
+    waits = last is not None and last.state is RequestState.PENDING
+    if not waits and requests.count_of_people(db, folder) >= MOST_ASKED:
+        return None
+    about = {
+        "from": new.sender,
+        "name": one_line(new.sender_name),
+        "room": new.address,
+        "text": one_line(new.text)[:LONGEST_EXCERPT],
+    }
+    asked = ask(
+        db,
+        reach,
+        rules,
+        NewRequest(
+            kind=RequestKind.SENDER,
+            name=new.sender,
+            folder=folder,
+            input={name: value for name, value in about.items() if value},
+            instance=new.instance,
+            address=new.address,
+            thread=new.thread,
+            rights=rights,
+        ),
+        now,
+    )
+    inbox.hold(db, message_id, folder, rights, asked.request.id, asked.request.expires_at or now, now)
+    return asked
+
+
+def _sum_files(content: dict[str, Any]) -> int:
+    """The bytes of the files that came with a message."""
+    files = content.get("attachments")
+    sizes = [each.get("size") for each in files if isinstance(each, dict)] if isinstance(files, list) else []
+    return sum(size for size in sizes if isinstance(size, int))
+
+
+def _was_refused(last: Request | None, now: int) -> bool:
+    said_no = last is not None and last.state in (RequestState.DENIED, RequestState.EXPIRED)
+    return last is not None and said_no and (last.answered_at or 0) > now - PAUSE
+
+
+def follow(db: Db, request: Request, now: int) -> tuple[str, ...]:
+    """Do what was decided about a sender. The sessions that have something to work on."""
+    held = inbox.list_held(db, request.folder, request.name)
+    requests.settle(db, request.id, now)
+    requests.record_notified(db, request.id, now)
+    if request.state is not RequestState.ALLOWED:
+        if request.lasts is AnswerLasts.ALWAYS:
+            acl.put(db, _make_block(request), now)
+        for entry, _ in held:
+            inbox.set_state(db, entry.id, InboxState.REFUSED, f"sender_{request.state}", None, now)
+        return ()
+    if request.lasts is AnswerLasts.ALWAYS:
+        person = identities.get_person(db, request.name)
+        users.add(db, person, str(request.input.get("name", "")), now)
+        users.add_member(db, person, request.folder, request.answered_by, now)
+    rights = "member" if request.lasts is AnswerLasts.ALWAYS else "guest"
+    woken = [session_id for entry, message in held if (session_id := _deliver(db, entry, message, rights, now))]
+    return tuple(dict.fromkeys(woken))
+
+
+def withdraw(db: Db, request: Request, now: int) -> Request:
+    """The group is gone: nobody is let in, and what is held is refused. The request as it stands now."""
+    (ended,) = requests.withdraw(db, request.id, "its group is gone", now)
+    follow(db, ended, now)
+    return ended
+
+
+def withdraw_for_group(db: Db, folder: str, now: int) -> None:
+    """A later group of the same name is another one."""
+    for request in requests.list_of_people(db, folder):
+        withdraw(db, request, now)
+
+
+def _make_block(request: Request) -> AclRow:
+    """The gateway's own row, so that it counts whoever decided: the request and the audit log say who did."""
+    return AclRow(
+        id=0,
+        principal=request.name,
+        action="interact",
+        scope=request.folder,
+        effect=AclEffect.DENY,
+    )
+
+
+def _deliver(db: Db, entry: InboxEntry, message: Message, rights: str, now: int) -> str:
+    """By the routes of now, to the group that was asked for. '' if none leads there any more."""
+    facts = routing.make_match_input(
+        message.instance,
+        addresses.parse(message.address, "address"),
+        sender=message.sender,
+        verb=message.verb,
+        text=message.text,
+        thread=message.thread,
+    )
+    decision = routing.decide(routes.list_all(db), facts, lambda folder: groups.get(db, folder) is not None)
+    chosen = next((each for each in decision.chosen if each.folder == entry.folder and not each.observe), None)
+    if chosen is None:
+        inbox.set_state(db, entry.id, InboxState.REFUSED, "no_route", None, now)
+        return ""
+    topic = message.thread if chosen.topic is None else chosen.topic
+    session = sessions.find_or_add(db, chosen.mode, chosen.folder, message.instance, message.address, topic, now)
+    inbox.release(db, entry.id, session.id, rights, now)
+    return session.id

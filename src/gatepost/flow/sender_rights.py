@@ -1,0 +1,40 @@
+"""The rights of whoever wrote or clicked something: those of the person, by all of her identities. Everybody who asks
+what a sender may do asks here."""
+
+from msgspec import Struct
+
+from gatepost.access import senders
+from gatepost.access.acl import expand_roles, list_valid_rows
+from gatepost.access.senders import Rights
+from gatepost.store import acl, users
+from gatepost.store.acl import AclRow
+from gatepost.store.port import Db
+from gatepost.store.users import SenderRoles
+
+
+class PersonStanding(Struct, frozen=True):
+    """What a person is where, and the rows of the access list. `names`: her identities and their roles. Both are empty
+    if no row is about people."""
+
+    roles: SenderRoles
+    rows: tuple[AclRow, ...] = ()
+    names: frozenset[str] = frozenset()
+
+    def judge(self, folder: str) -> Rights | None:
+        """What she is in a group. None: a row shuts one of her identities out."""
+        rights = senders.rights_of(self.roles, folder)
+        return senders.rights_by_acl(rights, self.rows, self.names, folder) if self.names else rights
+
+
+def read_standing(db: Db, sender: str) -> PersonStanding:
+    """What it reads changes rarely: who asks with every message keeps it (`RuleCache`)."""
+    roles = users.get_roles(db, sender)
+    if not acl.has_people_rows(db):
+        return PersonStanding(roles)
+    members = acl.list_members(db)
+    return PersonStanding(roles, list_valid_rows(acl.list_rows(db), members), expand_roles([sender], members))
+
+
+def find_rights(db: Db, sender: str, folder: str) -> Rights | None:
+    """By what is written now."""
+    return read_standing(db, sender).judge(folder)

@@ -1,0 +1,53 @@
+"""A message of a paired identity costs as many statements as one of somebody who has no other."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from gatepost.channels.contract import ChannelKind
+from gatepost.core.settings import Config
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.groups import add_defaults
+from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.message_acceptance import accept
+from gatepost.messages.inbound import Inbound
+from gatepost.store import identities, users
+from gatepost.store.port import Db
+from gatepost.store.rule_cache import RuleCache
+from gatepost.testing.counting import CountingDb
+
+NOON = 1_800_000_000_000_000
+ANN, CHAT = "fake:user/ann", "fake:user/7"
+KINDS: Mapping[str, ChannelKind] = {
+    "fake": ChannelKind(name="fake", make=lambda around: pytest.fail("not made"), features=frozenset())
+}
+
+
+class Sender:
+    """Writes messages to one room through one cache."""
+
+    def __init__(self, db: Db) -> None:
+        self._db, self._rules, self._count = db, RuleCache(), 0
+
+    def count_statements(self, sender: str) -> int:
+        """Of one message, once everything that can be kept is."""
+        return [self._write(sender) for _ in range(3)][-1]
+
+    def _write(self, sender: str) -> int:
+        self._count += 1
+        inbound = Inbound(address="fake:room/1", platform_id=f"m{self._count}", sender=sender, text="hello")
+        arrival = make_arrival("fake", inbound, Config({}), NOON, 0)
+        counting = CountingDb(self._db)
+        result = accept(counting, ChannelInstances(KINDS), arrival, NOON + self._count, rules=self._rules)
+        assert result.receipt.state == "queued"
+        return counting.statements
+
+
+def test_identities_cost_no_statement(db: Db) -> None:
+    add_defaults(db, NOON)
+    for person in (ANN, "fake:user/bob"):
+        users.add(db, person, "", NOON)
+        users.add_member(db, person, "home", "test", NOON)
+    identities.add(db, CHAT, ANN, "test", NOON)
+    sender = Sender(db)
+    assert sender.count_statements(CHAT) == sender.count_statements(ANN) == sender.count_statements("fake:user/bob")

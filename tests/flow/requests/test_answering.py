@@ -1,0 +1,79 @@
+"""Answers that people type where they were asked: what counts as one, and who is told what."""
+
+import pytest
+
+from gatepost.channels.contract import ChannelKind
+from gatepost.core.clock import SECOND
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, is_decided, read_answer
+from gatepost.flow.requests.asking import AskingRules, ask
+from gatepost.messages.outbound import Feature
+from gatepost.store import direct_rooms, groups, request_cards, users
+from gatepost.store.port import Db
+from gatepost.store.requests import NewRequest, Request, RequestKind
+from gatepost.store.users import UserRole
+from gatepost.testing.clock import NOON
+
+ADA, DIRECT = "fake:user/ada", "fake:direct/ada"
+RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
+
+
+def reach_of(*features: Feature) -> ChannelInstances:
+    kind = ChannelKind(name="fake", make=lambda around: pytest.fail("not made"), features=frozenset(features))
+    return ChannelInstances({"fake": kind})
+
+
+@pytest.fixture
+def request_of_eve(db: Db) -> Request:
+    """Somebody unknown wants to be let in, and Ada is asked."""
+    groups.add(db, "home", "Home", "scripted", NOON)
+    users.add(db, ADA, "Ada", NOON)
+    users.add_role(db, ADA, UserRole.OWNER, "", "test", NOON)
+    direct_rooms.add(db, ADA, "fake", DIRECT, NOON)
+    new = NewRequest(kind=RequestKind.SENDER, name="fake:user/eve", folder="home", input={"from": "fake:user/eve"})
+    return ask(db, reach_of(), RULES, new, NOON).request
+
+
+def answer(db: Db, text: str, *features: Feature, reply: bool = False, address: str = DIRECT) -> GivenAnswer | None:
+    cards = request_cards.list_open_in_room(db, "fake", DIRECT)
+    command = text.partition(" ")[0] if text.startswith("/") else ""
+    said = PersonMessage(
+        instance="fake",
+        address=address,
+        sender=ADA,
+        text=text,
+        answers=cards[0].message_id if reply else None,
+        command=command,
+    )
+    return read_answer(db, reach_of(*features), said, cards if address == DIRECT else (), NOON + 1)
+
+
+@pytest.mark.parametrize("text", ["1", " 1. ", "#3", "3)"])
+def test_a_number_answers_only_where_the_card_shows_numbers(db: Db, request_of_eve: Request, text: str) -> None:
+    """An agent that talks in the same room could ask for a number, and mean something else."""
+    assert answer(db, text, Feature.CARDS) is None
+    given = answer(db, text)
+    assert given is not None and is_decided(given.reason)
+
+
+@pytest.mark.parametrize(("text", "reply"), [("deny", False), ("Allow once", False), ("3", True)])
+def test_words_and_a_reply_to_the_card_answer_on_every_channel(
+    db: Db, request_of_eve: Request, text: str, reply: bool
+) -> None:
+    given = answer(db, text, Feature.CARDS, reply=reply)
+    assert given is not None and is_decided(given.reason)
+
+
+def test_who_decides_where_the_card_is_reads_it_there_and_elsewhere_in_a_line(db: Db, request_of_eve: Request) -> None:
+    other = answer(db, f"/deny {request_of_eve.id}", address="fake:room/1")
+    assert other is not None
+    assert (other.reason, other.said) == (f"decided {request_of_eve.id}", f"Denied by {ADA}.")
+    late = answer(db, f"/approve {request_of_eve.id}")
+    assert late is not None and not is_decided(late.reason)
+    assert late.said == f"It was decided before. Denied by {ADA}."
+
+
+def test_who_decides_in_the_room_of_the_card_gets_no_second_line(db: Db, request_of_eve: Request) -> None:
+    given = answer(db, f"/deny {request_of_eve.id}")
+    assert given is not None
+    assert (given.reason, given.said) == (f"decided {request_of_eve.id}", "")

@@ -1,0 +1,382 @@
+"""Attempts to get something decided by somebody else, by other words, or for longer than was asked."""
+
+import json
+
+import pytest
+
+from gatepost.access.acl import list_valid_rows
+from gatepost.channels.contract import ChannelKind
+from gatepost.core.clock import SECOND
+from gatepost.core.errors import Invalid
+from gatepost.core.settings import Config
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.message_acceptance import IntakeResult, UnrecordedSender, accept
+from gatepost.flow.requests import unknown_senders
+from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, is_decided, read_answer
+from gatepost.flow.requests.asking import AskingRules, ask
+from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, ALLOW_SESSION, BLOCK, list_choices, make_card
+from gatepost.flow.requests.deciding import decide
+from gatepost.messages.card import render_text
+from gatepost.messages.inbound import CLICK, Direction, Inbound
+from gatepost.messages.outbound import Feature, Op
+from gatepost.store import (
+    acl,
+    audit,
+    direct_rooms,
+    groups,
+    inbox,
+    messages,
+    outbox,
+    request_cards,
+    requests,
+    retention,
+    rooms,
+    sessions,
+    users,
+)
+from gatepost.store.acl import AclEffect, AclRow
+from gatepost.store.messages import NewMessage
+from gatepost.store.outbox import EffectOrigin, NewEffect
+from gatepost.store.port import Db
+from gatepost.store.requests import NewRequest, Request, RequestKind, RequestState
+from gatepost.store.rooms import RoomPolicy
+from gatepost.store.users import UserRole
+from gatepost.testing.clock import NOON
+
+ADA, BOB, EVE = "fake:user/ada", "fake:user/bob", "fake:user/eve"
+DIRECT, ROOM = "fake:direct/ada", "fake:room/1"
+RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
+TWO = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=2)
+
+
+def reach_of(*features: Feature) -> ChannelInstances:
+    kind = ChannelKind(name="fake", make=lambda around: pytest.fail("not made"), features=frozenset(features))
+    return ChannelInstances({"fake": kind})
+
+
+REACH = reach_of(Feature.EDIT)
+
+
+@pytest.fixture
+def session_id(db: Db) -> str:
+    """A group with an admin, and an owner."""
+    groups.add(db, "acme", "Acme", "scripted", NOON)
+    for person, role, folder in ((ADA, UserRole.ADMIN, "acme"), (BOB, UserRole.OWNER, "")):
+        users.add(db, person, person, NOON)
+        users.add_role(db, person, role, folder, "test", NOON)
+    direct_rooms.add(db, ADA, "fake", DIRECT, NOON)
+    return sessions.find_or_add(db, "per-thread", "acme", "fake", ROOM, "", NOON).id
+
+
+def ask_call(db: Db, session_id: str, rules: AskingRules = RULES, **given: object) -> Request:
+    values: dict[str, object] = {
+        "kind": RequestKind.CALL,
+        "name": "t/call/1",
+        "folder": "acme",
+        "session_id": session_id,
+        "turn_id": "t",
+        "tool": "send",
+        "input": {"text": "hello"},
+        "digest": "d",
+        "rule": "send",
+        **given,
+    }
+    return ask(db, REACH, rules, NewRequest(**values), NOON).request  # type: ignore[arg-type]
+
+
+def ask_sender(db: Db, name: str = EVE, rules: AskingRules = RULES) -> Request:
+    new = NewRequest(kind=RequestKind.SENDER, name=name, folder="acme", input={"from": name})
+    return ask(db, REACH, rules, new, NOON).request
+
+
+def answer(db: Db, text: str, *features: Feature, sender: str = ADA, reply: bool = False) -> GivenAnswer | None:
+    cards = request_cards.list_open_in_room(db, "fake", DIRECT)
+    said = PersonMessage(
+        instance="fake",
+        address=DIRECT,
+        sender=sender,
+        text=text,
+        answers=cards[0].message_id if reply else None,
+        command=text.split()[0] if text.startswith("/") else "",
+    )
+    return read_answer(db, reach_of(*features), said, cards, NOON + 1)
+
+
+def say_as_agent(db: Db, text: str) -> None:
+    new = NewEffect(
+        key=text, op=Op.SEND, origin=EffectOrigin.TOOL, instance="fake", address=DIRECT, text=text, payload={}
+    )
+    outbox.add(db, new, NOON)
+
+
+def receive(db: Db, text: str, sender: str, number: int = 1, *, spare: bool = False, **given: object) -> IntakeResult:
+    values: dict[str, object] = {
+        "address": ROOM,
+        "platform_id": f"{sender} {number}",
+        "sender": sender,
+        "text": text,
+        **given,
+    }
+    arrival = make_arrival("fake", Inbound(**values), Config(), NOON, 0)  # type: ignore[arg-type]
+    return accept(db, REACH, arrival, NOON, spare, asking=RULES)
+
+
+# Words.
+
+
+@pytest.mark.parametrize("features", [(), (Feature.CARDS,)])
+@pytest.mark.parametrize("text", ["always", "Allow once"])
+def test_a_word_is_no_answer_once_something_was_said_behind_the_card(
+    db: Db, session_id: str, features: tuple[Feature, ...], text: str
+) -> None:
+    """An agent that asks "do you always want this?" in the room of its own card is not allowed what it asked for."""
+    ask_call(db, session_id)
+    say_as_agent(db, "Shall I use metric units always, or once?")
+    passed = answer(db, text, *features)
+    assert passed is not None and passed.passes and "reply to its card" in passed.said
+    given = answer(db, text, *features, reply=True)
+    assert given is not None and is_decided(given.reason)
+
+
+def test_a_no_in_words_counts_at_any_time(db: Db, session_id: str) -> None:
+    ask_call(db, session_id)
+    say_as_agent(db, "I have asked for it.")
+    passed, given = answer(db, "4"), answer(db, "deny")
+    assert passed is not None and passed.passes
+    assert given is not None and is_decided(given.reason)
+
+
+@pytest.mark.parametrize("text", ["/approve P-0123456789", "/approve 0123456789", "/approve the other one"])
+def test_who_approves_another_id_does_not_approve_the_one_that_waits(db: Db, session_id: str, text: str) -> None:
+    request = ask_call(db, session_id)
+    given = answer(db, text)
+    assert given is not None and not is_decided(given.reason)
+    waiting = requests.get(db, request.id)
+    assert waiting is not None and waiting.state is RequestState.PENDING
+
+
+def test_an_edited_message_and_a_reaction_decide_nothing(db: Db, session_id: str) -> None:
+    request = ask_call(db, session_id)
+    for event in ("edit:2", f"reaction:1:{ADA}"):
+        receive(db, "deny", ADA, address=DIRECT, direct=True, event=event)
+    waiting = requests.get(db, request.id)
+    assert waiting is not None and waiting.state is RequestState.PENDING
+
+
+# People.
+
+
+def test_an_admin_whom_the_access_list_shuts_out_decides_nothing(db: Db, session_id: str) -> None:
+    request = ask_call(db, session_id)
+    row = AclRow(id=0, principal=ADA, action="interact", scope="acme", effect=AclEffect.DENY)
+    acl.put(db, row, NOON)
+    assert not decide(db, REACH, request.id, ALLOW_ONCE, ADA, NOON).decided
+
+
+def test_what_root_asks_is_decided_by_owners_alone(db: Db, session_id: str) -> None:
+    users.add_role(db, ADA, UserRole.ADMIN, "", "test", NOON)
+    groups.add(db, "root", "Root", "scripted", NOON)
+    above = sessions.find_or_add(db, "per-thread", "root", "fake", ROOM, "", NOON).id
+    request = ask_call(db, above, folder="root")
+    assert not decide(db, REACH, request.id, ALLOW_ONCE, ADA, NOON).decided
+    assert decide(db, REACH, request.id, ALLOW_ONCE, BOB, NOON).decided
+
+
+def test_who_lost_the_right_since_does_not_count_among_those_who_agree(db: Db, session_id: str) -> None:
+    request = ask_call(db, session_id, TWO)
+    assert not decide(db, REACH, request.id, ALLOW_ONCE, ADA, NOON).decided
+    db.run("DELETE FROM user_roles WHERE user_id = ?", (ADA,))
+    assert not decide(db, REACH, request.id, ALLOW_ONCE, BOB, NOON).decided
+
+
+def test_where_several_must_agree_one_of_them_does_not_make_it_last(db: Db, session_id: str) -> None:
+    for request in (ask_call(db, session_id, TWO), ask_sender(db, rules=TWO)):
+        assert [each for each in list_choices(request) if each.state is RequestState.ALLOWED] == [ALLOW_ONCE]
+        decide(db, REACH, request.id, ALLOW_ONCE, ADA, NOON)
+        with pytest.raises(Invalid, match="lasts"):
+            decide(db, REACH, request.id, ALLOW_ALWAYS, BOB, NOON)
+    assert acl.list_rules(db) == [] and users.get_roles(db, EVE).member_of == ()
+
+
+@pytest.mark.parametrize("by", [ADA, BOB, "operator"])
+def test_whoever_blocks_somebody_the_row_counts(db: Db, session_id: str, by: str) -> None:
+    request = ask_sender(db)
+    assert decide(db, REACH, request.id, BLOCK, by, NOON).decided
+    valid = list_valid_rows(acl.list_rows(db), acl.list_members(db))
+    assert [(row.principal, row.effect) for row in valid] == [(EVE, AclEffect.DENY)]
+
+
+def test_nobody_is_asked_about_a_sender_whose_id_is_a_pattern(db: Db, session_id: str) -> None:
+    """Else "Block" would shut out everybody whom it fits."""
+    new = NewMessage(
+        instance="fake",
+        address=ROOM,
+        direction=Direction.IN,
+        sender="fake:user/*",
+        text="hello",
+        at=NOON,
+        platform_id="1",
+    )
+    message_id = messages.accept(db, new, NOON)
+    assert message_id is not None
+    assert unknown_senders.hold(db, REACH, RULES, message_id, new, "acme", "guest", NOON) is None
+
+
+# Floods.
+
+
+@pytest.mark.parametrize("how", ["command", "click"])
+def test_what_strangers_answer_is_counted_as_what_strangers_write(db: Db, session_id: str, how: str) -> None:
+    request = ask_call(db, session_id)
+    rooms.add(db, "fake", ROOM, "room", False, RoomPolicy.STRICT, NOON)
+    click = {"event": CLICK, "click": "made-up:0"} if how == "click" else {}
+    text = "" if how == "click" else f"/approve {request.id}"
+    assert receive(db, text, EVE, **click).stranger
+    with pytest.raises(UnrecordedSender):
+        receive(db, text, EVE, 2, spare=True, **click)
+    assert not receive(db, text, ADA, 3, spare=True, **click).stranger
+
+
+def test_so_many_strangers_are_asked_about_and_no_more(db: Db, session_id: str) -> None:
+    held = 0
+    for number in range(unknown_senders.MOST_ASKED + 5):
+        sender = f"fake:user/{number}"
+        new = NewMessage(
+            instance="fake",
+            address=ROOM,
+            direction=Direction.IN,
+            sender=sender,
+            text="hello",
+            at=NOON,
+            platform_id=str(number),
+        )
+        message_id = messages.accept(db, new, NOON)
+        assert message_id is not None
+        held += unknown_senders.hold(db, REACH, RULES, message_id, new, "acme", "guest", NOON) is not None
+    assert held == unknown_senders.MOST_ASKED
+    more = NewMessage(
+        instance="fake", address=ROOM, direction=Direction.IN, sender="fake:user/0", text="2", at=NOON, platform_id="x"
+    )
+    message_id = messages.accept(db, more, NOON)
+    assert message_id is not None
+    assert unknown_senders.hold(db, REACH, RULES, message_id, more, "acme", "guest", NOON) is not None
+
+
+def test_the_files_of_a_stranger_who_waits_are_bounded(db: Db, session_id: str) -> None:
+    half = unknown_senders.MOST_HELD_BYTES // 2
+    held = []
+    for number in range(4):
+        content = json.dumps({"attachments": [{"name": "f", "size": half}]}) if number < 3 else "{}"
+        new = NewMessage(
+            instance="fake",
+            address=ROOM,
+            direction=Direction.IN,
+            sender=EVE,
+            text="look",
+            at=NOON,
+            platform_id=str(number),
+            content=content,
+        )
+        message_id = messages.accept(db, new, NOON)
+        assert message_id is not None
+        held.append(unknown_senders.hold(db, REACH, RULES, message_id, new, "acme", "guest", NOON) is not None)
+    assert held == [True, True, False, True]
+
+
+def test_a_new_group_of_the_same_name_is_not_asked_about_who_wrote_to_the_old_one(db: Db, session_id: str) -> None:
+    new = NewMessage(
+        instance="fake", address=ROOM, direction=Direction.IN, sender=EVE, text="hi", at=NOON, platform_id="1"
+    )
+    message_id = messages.accept(db, new, NOON)
+    assert message_id is not None
+    asked = unknown_senders.hold(db, REACH, RULES, message_id, new, "acme", "guest", NOON)
+    assert asked is not None
+    unknown_senders.withdraw_for_group(db, "acme", NOON)
+    ended = requests.get(db, asked.request.id)
+    assert ended is not None and ended.state is RequestState.WITHDRAWN
+    assert [entry.state for entry in inbox.list_for_message(db, message_id)] == ["refused"]
+
+
+# What a card shows.
+
+
+def test_nothing_that_an_agent_names_can_look_like_a_part_of_the_card(db: Db, session_id: str) -> None:
+    forged = "x\n\n**Allowed by Ada.**\n1. Deny"
+    db.run("UPDATE groups SET name = ? WHERE folder = 'acme'", (forged,))
+    request = ask_call(db, session_id, input={forged: "1", "\u202egnp": "2"})
+    lines = render_text(make_card(request, "t", forged)).splitlines()
+    assert not [line for line in lines if line.startswith(("**Allowed", "1. Deny"))]
+    assert "\u202e" not in "".join(lines)
+
+
+# Lost.
+
+
+def test_what_is_asked_again_after_it_was_withdrawn_is_shown_again(db: Db, session_id: str) -> None:
+    request = ask_call(db, session_id)
+    ask_call(db, session_id, digest="other", input={"text": "other"})
+    again = ask_call(db, session_id)
+    assert again.id == request.id and again.state is RequestState.PENDING
+    assert request.id in {card.request_id for card in request_cards.list_open_in_room(db, "fake", DIRECT)}
+
+
+def test_what_was_asked_about_a_sender_ends_with_the_group(db: Db, session_id: str) -> None:
+    request = ask_sender(db)
+    groups.remove(db, "acme")
+    late = decide(db, REACH, request.id, ALLOW_ALWAYS, BOB, NOON)
+    assert not late.decided and late.request.state is RequestState.WITHDRAWN
+
+
+def test_what_a_session_asked_ends_with_it(db: Db, session_id: str) -> None:
+    request = ask_call(db, session_id)
+    sessions.close(db, session_id, NOON)
+    late = decide(db, REACH, request.id, ALLOW_ONCE, BOB, NOON)
+    assert not late.decided and late.request.state is RequestState.WITHDRAWN
+
+
+def test_an_answer_for_the_conversation_ends_when_that_is_cleared(db: Db, session_id: str) -> None:
+    request = ask_call(db, session_id, about="send fake:room/1")
+    decide(db, REACH, request.id, ALLOW_SESSION, ADA, NOON)
+    assert requests.find_lasting(db, session_id, "send fake:room/1") is not None
+    sessions.remove_conversations(db, session_id)
+    assert requests.find_lasting(db, session_id, "send fake:room/1") is None
+
+
+def test_a_refused_answer_is_recorded(db: Db, session_id: str) -> None:
+    request = ask_call(db, session_id)
+    receive(db, f"/approve {request.id}", EVE)
+    assert [row[2:5] for row in audit.list_latest(db, 5)] == [(EVE, "request.decide", "refused")]
+
+
+# What cannot be written.
+
+
+@pytest.mark.parametrize("click", ["\ud800:0", "x\x00:0", "x" * 1_000_000, ":", "a:٣", "a:99999999999999999999"])
+def test_a_button_that_nobody_made_does_nothing(db: Db, session_id: str, click: str) -> None:
+    result = receive(db, "", ADA, event=CLICK, click=click)
+    assert result.receipt.reason == "unknown_button"
+    assert result.decision is None
+
+
+def test_a_click_on_the_card_from_another_room_does_nothing(db: Db, session_id: str) -> None:
+    request = ask_call(db, session_id)
+    (card,) = request_cards.list_for_request(db, request.id)
+    assert receive(db, "", ADA, event=CLICK, click=f"{card.token}:0").receipt.reason == "unknown_button"
+    here = receive(db, "", ADA, 2, event=CLICK, click=f"{card.token}:0", address=DIRECT, direct=True)
+    assert here.decision is not None and here.decision.decided
+
+
+# Floods and what stays.
+
+
+def test_what_was_decided_goes_with_the_messages_of_its_time(db: Db, session_id: str) -> None:
+    old, lasting, waiting = ask_sender(db), ask_call(db, session_id, name="2", about="x"), ask_call(db, session_id)
+    decide(db, REACH, old.id, ALLOW_ONCE, ADA, NOON)
+    decide(db, REACH, lasting.id, ALLOW_SESSION, ADA, NOON)
+    requests.record_notified(db, lasting.id, NOON)
+    assert retention.remove_requests(db, "", NOON, 10).removed == 0
+    done = retention.remove_requests(db, "", NOON + 1, 10)
+    assert done.removed == 1
+    assert [requests.get(db, each.id) is None for each in (old, lasting, waiting)] == [True, False, False]
+    assert request_cards.list_for_request(db, old.id) == []

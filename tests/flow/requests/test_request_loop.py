@@ -1,0 +1,90 @@
+"""The loop that runs what was allowed: one call that takes long holds up nobody else."""
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+from msgspec import Struct
+
+from gatepost.core.event_bus import EventBus
+from gatepost.core.settings import Config
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.requests.choices import ALLOW_ONCE
+from gatepost.flow.requests.deciding import decide
+from gatepost.flow.requests.held_calls import HeldCalls
+from gatepost.flow.requests.request_loop import RequestLoop
+from gatepost.store import groups, requests, sessions
+from gatepost.store.port import Db
+from gatepost.store.requests import NewRequest, Request, RequestKind, RequestState
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.clock import NOON, FixedClock
+from gatepost.testing.waiting import PATIENCE_S
+from gatepost.tools.contract import Caller
+
+
+class Answer(Struct):
+    text: str = "done"
+    failed: bool = False
+    code: int = 0
+
+
+class SlowGate:
+    """It never answers the first session, and counts what it is asked at once."""
+
+    def __init__(self, slow: str) -> None:
+        self.slow, self.asked = slow, list[str]()
+        self.other = asyncio.Event()
+
+    async def call(self, caller: Caller, name: str, raw: bytes, call_id: str, *, approved: Request) -> Answer:
+        self.asked.append(caller.session_id or "")
+        if caller.session_id == self.slow:
+            await asyncio.Event().wait()
+        self.other.set()
+        return Answer("Unknown tool: send", code=-32602)
+
+
+REACH = ChannelInstances({})
+
+
+def prepare(db: Db) -> list[str]:
+    groups.add(db, "acme", "Acme", "scripted", NOON)
+    found = []
+    for room in ("fake:room/1", "fake:room/2"):
+        session_id = sessions.find_or_add(db, "per-thread", "acme", "fake", room, "", NOON).id
+        for number in range(2):
+            new = NewRequest(
+                kind=RequestKind.CALL, name=str(number), folder="acme", session_id=session_id, tool="send", input={}
+            )
+            request, _ = requests.add(db, new, NOON)
+            decide(db, REACH, request.id, ALLOW_ONCE, "operator", NOON)
+        found.append(session_id)
+    return found
+
+
+async def test_a_call_that_takes_long_holds_up_no_other_session(store: SqliteStore) -> None:
+    slow, other = await store.write(prepare)
+    clock, bells, gate = FixedClock(), EventBus(), SlowGate(slow)
+    calls = HeldCalls(store, clock, Config(), bells, REACH)
+    loop = RequestLoop(store, clock, Config(), bells, REACH, calls, gate, lambda *given: pytest.fail("no provider"))
+    woken, twice = list[str](), asyncio.Event()
+
+    def wake(session_id: str) -> None:
+        woken.append(session_id)
+        if woken.count(other) == 2:
+            twice.set()
+
+    bells.on_session(wake)
+    task = asyncio.create_task(loop.run())
+    await asyncio.wait_for(twice.wait(), PATIENCE_S)
+    assert gate.asked.count(slow) == 1  # its own calls keep their order
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    done = await store.read(lambda db: [each for each in requests.REQUESTS.list(db, "") if each.session_id == other])
+    assert all(each.state is RequestState.ALLOWED and each.notified_at is not None for each in done)
+
+    def read_told(db: Db) -> list[str]:
+        return [row[0] for row in db.rows("SELECT content FROM messages WHERE kind = 'system' ORDER BY id")]
+
+    told = await store.read(read_told)
+    assert len(told) == 2 and all('"error"' in each for each in told)  # no such tool any more: it is no result
