@@ -1,6 +1,7 @@
 """What every channel keeps to. Runs over every registered kind that needs no account, and over the double."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,15 +15,18 @@ from gatepost.core.settings import Config
 from gatepost.flow.delivery.channel_sender import SOURCED
 from gatepost.flow.delivery.content_fallback import degrade
 from gatepost.messages import address
+from gatepost.messages.card import Card, CardButton, render_text
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import NEEDS, TARGETED, Feature, Op, Outbound, OutboundFile, PromptButton
-from gatepost.testing.channel import FakeChannel
+from gatepost.testing.channel import EVERYTHING, FakeChannel
 from gatepost.testing.waiting import PATIENCE_S
 
 registry.load_package("gatepost.channels")
+WITH_CARDS = EVERYTHING | {Feature.CARDS}
 KINDS = {
     **{kind.name: kind for _, kind in CHANNELS.items() if kind.always},
     "fake": ChannelKind(name="fake", make=FakeChannel, features=FakeChannel().features),
+    "fake-with-cards": ChannelKind(name="fake", make=partial(FakeChannel, features=WITH_CARDS), features=WITH_CARDS),
 }
 
 
@@ -62,7 +66,7 @@ def test_the_page_tells_what_each_channel_can_do() -> None:
         if place > 1
     }
 
-    assert told == {name: set(kind.features) for name, kind in KINDS.items() if name != "fake"}
+    assert told == {name: set(kind.features) for name, kind in KINDS.items() if kind.name != "fake"}
     assert {row[0].strip("`").lower() for row in rows if row[0].strip("`").isupper()} == set(Feature)
 
 
@@ -127,6 +131,29 @@ async def test_spoken_words_are_taken_as_the_channel_can_show_them(
     else:
         with pytest.raises(Unsupported, match="use send"):
             degrade(said, kind.features, kind.name)
+
+
+async def test_a_channel_that_declares_cards_gets_one_and_another_gets_numbered_text(
+    kind: ChannelKind, channel: Channel
+) -> None:
+    asked = Card(title="Home asks", buttons=(CardButton("t:0", "Allow once"), CardButton("t:1", "Deny")))
+    shown = degrade(Outbound(key="k", op=Op.CARD, text=render_text(asked), card=asked), kind.features, kind.name)
+    assert shown is not None
+    if Feature.CARDS in kind.features:
+        assert (shown.op, shown.card) == (Op.CARD, asked)
+    else:
+        assert (shown.op, shown.card) == (Op.SEND, None)
+    assert "1. Allow once" in shown.text and "2. Deny" in shown.text
+
+    target = await channel.send(room(kind), shown)
+    assert target
+    if Feature.EDIT in kind.features:
+        done = Card(title="Home asks", done="Allowed by Ada.")
+        said = Outbound(key="k2", op=Op.EDIT, text=render_text(done), card=done, target=target)
+        decided = degrade(said, kind.features, kind.name)
+        assert decided is not None and "Allowed by Ada." in decided.text
+        assert decided.card == (done if Feature.CARDS in kind.features else None)
+        assert await channel.send(room(kind), decided)
 
 
 async def test_typing_in_a_room_that_nobody_watches_is_harmless(kind: ChannelKind, channel: Channel) -> None:

@@ -115,6 +115,11 @@ class LocalChannel:
             if watched is None or watched == address:
                 watch.ring()
 
+    def ring_all(self) -> None:
+        """Wake everybody who watches any room."""
+        for watch in self._watches:
+            watch.ring()
+
     @contextmanager
     def watch(self, address: str | None = None) -> Iterator[RoomWatch]:
         """Be woken when something changes in a room (None: in any)."""

@@ -14,6 +14,7 @@ FEATURES = frozenset(
         Feature.THREADS,
         Feature.MARKDOWN,
         Feature.TYPING,
+        Feature.CARDS,
         Feature.KEYED,
     }
 )

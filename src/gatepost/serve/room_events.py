@@ -12,11 +12,13 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.records import replace
-from gatepost.messages.inbound import Direction, MessageKind
+from gatepost.messages.card import MOST_BUTTONS, Card, CardField
+from gatepost.messages.inbound import CLICK, Direction, MessageKind
 from gatepost.store import groups, inbox, messages, outbox, rooms
 from gatepost.store.inbox import InboxState
 from gatepost.store.messages import Message
@@ -28,6 +30,8 @@ SCANNED = 2000  # messages of a room that are gone through for one page of a thr
 QUICKEST_S, SLOWEST_S = 0.1, 2.0  # between looks while something is under way and no bell is heard
 BEAT_S = 15.0  # between looks when nothing is: also how soon a dead reader is noticed
 SHOWN = ("sending", "sent", "uncertain")
+MOST_FIELDS = 40  # of a card
+LONGEST_NAME, LONGEST_VALUE, LONGEST_CARD_TEXT = 300, 4000, 20_000  # characters of what a card shows
 _NOTHING: Mapping[int, "RoomEvent | None"] = MappingProxyType({})
 
 
@@ -60,6 +64,7 @@ class RoomEvent(Struct, frozen=True, kw_only=True):
     target_id: int | None = None
     reaction: str = ""
     files: tuple[RoomEventFile, ...] = ()
+    card: Card | None = None  # shown in place of the text, which says the same
 
 
 class RoomEventPage(Struct, frozen=True):
@@ -140,7 +145,8 @@ def read_event(db: Db, message: Message) -> tuple[RoomEvent | None, bool]:
         state, reason = combine_states(entries)
         settled = bool(entries) and all(entry.state in inbox.END for entry in entries)
         seq = entries[0].seq if entries else 0
-        return (None if message.kind == MessageKind.SYSTEM else _make_event(db, message, state, reason, seq)), settled
+        hidden = message.kind == MessageKind.SYSTEM or message.event == CLICK
+        return (None if hidden else _make_event(db, message, state, reason, seq)), settled
     effects = outbox.list_for_message(db, message.id)
     if not effects:
         return None, True
@@ -190,6 +196,26 @@ def _make_event(db: Db, message: Message, state: str, reason: str, seq: int) -> 
         target_id=target if isinstance(target, int) else None,
         reaction=str(content.get("reaction") or ""),
         files=parse_files(content),
+        card=parse_card(content) if message.direction == Direction.OUT else None,
+    )
+
+
+def parse_card(content: dict[str, Any]) -> Card | None:
+    """The card of a message that is one, cut to what a page shows. Something else in its place is no card."""
+    if not content.get("card"):
+        return None
+    try:
+        card = msgspec.convert(content["card"], Card)
+    except msgspec.ValidationError:
+        return None
+    fields = [CardField(each.name[:LONGEST_NAME], each.value[:LONGEST_VALUE]) for each in card.fields[:MOST_FIELDS]]
+    return replace(
+        card,
+        title=card.title[:LONGEST_NAME],
+        text=card.text[:LONGEST_CARD_TEXT],
+        fields=tuple(fields),
+        buttons=card.buttons[:MOST_BUTTONS],
+        done=card.done[:LONGEST_VALUE],
     )
 
 

@@ -14,9 +14,9 @@ from gatepost.flow.sessions.permissions import MOST_WAITING
 from gatepost.flow.sessions.runner_protocol import UNTOLD
 from gatepost.flow.sessions.timeline_events import MOST_BYTES
 from gatepost.serve.agents.timeline import MOST_SHOWN
-from gatepost.store import agents, audit, permissions, sessions, timeline, turns
-from gatepost.store.permissions import NewPermission
+from gatepost.store import agents, audit, requests, sessions, timeline, turns
 from gatepost.store.port import Db
+from gatepost.store.requests import NewRequest, RequestKind
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.gateway import wait_until_settled
 from gatepost.testing.management_client import ManagementClient, open_management_gateway
@@ -156,15 +156,24 @@ async def test_an_excerpt_is_never_the_input(desk: ManagementClient) -> None:
     store, service = desk.gateway.store, desk.gateway.agents
 
     def ask(db: Db, name: str) -> str:
-        wish = NewPermission(request=name, tool="Bash", input={"command": "x"}, digest=name, cut=True)
-        return permissions.add(db, made["agentId"], "t", wish, 1).id
+        wish = NewRequest(
+            kind=RequestKind.TOOL,
+            name=name,
+            session_id=made["agentId"],
+            turn_id="t",
+            tool="Bash",
+            input={"command": "x"},
+            digest=name,
+            cut=True,
+        )
+        return requests.add(db, wish, 1)[0].id
 
     first, second = await store.write(ask, "a"), await store.write(ask, "b")
     with pytest.raises(Invalid, match="excerpt"):
         await service.respond(first, "op", allow=True, updated={"command": "y"})
     for request, updated in ((first, {"command": "x"}), (second, None)):
         await service.respond(request, "op", allow=True, updated=updated)
-        answered = await store.read(permissions.get, request)
+        answered = await store.read(requests.get, request)
         assert answered is not None and (answered.state, answered.answer) == ("allowed", {})
 
 

@@ -88,8 +88,8 @@ class Running:
 async def api(store: SqliteStore, home: Home, terminal: Any) -> AsyncIterator[Running]:
     running = Running(home.control, terminal)
 
-    async def new_login() -> str:
-        return "http://127.0.0.1:1/#token=x"
+    async def new_login(person: str) -> str:
+        return f"http://127.0.0.1:1/#token=x{person}"
 
     async def status() -> dict[str, str]:
         return {"state": "up"}
@@ -116,6 +116,7 @@ async def test_health_status_login_and_shutdown(api: Running) -> None:
     assert (await api.ask("get", "/v1/health"))["status"] == "ok"
     assert (await api.ask("get", "/v1/status"))["result"] == {"state": "up"}
     assert (await api.ask("post", "/v1/login"))["result"]["url"].startswith("http://")
+    assert (await api.ask("post", "/v1/login?user=fake%3Auser%2F1"))["result"]["url"].endswith("xfake:user/1")
     await api.ask("post", "/v1/shutdown")
     assert api.was_told_to_stop
 

@@ -60,7 +60,7 @@ async def test_of_many_who_redeem_at_once_one_gets_in(site: Any) -> None:
 
 def test_a_one_time_address_is_good_for_ten_minutes_and_its_opener_is_the_owner(db: Db) -> None:
     now = SystemClock().now()
-    early, late = (login._issue_one_time_token(db, WebChannel.owner, now) for _ in range(2))
+    early, late = (login._issue_for_owner(db, WebChannel.owner, now) for _ in range(2))
 
     assert login.redeem(db, early, now + 10 * MINUTE - 1, 30) is not None
     assert login.redeem(db, late, now + 10 * MINUTE, 30) is None
@@ -69,7 +69,7 @@ def test_a_one_time_address_is_good_for_ten_minutes_and_its_opener_is_the_owner(
 
 def test_a_browser_stays_signed_in_for_its_days_and_no_token_is_stored(db: Db) -> None:
     now = SystemClock().now()
-    browser = login.redeem(db, login._issue_one_time_token(db, WebChannel.owner, now), now, 30)
+    browser = login.redeem(db, login._issue_for_owner(db, WebChannel.owner, now), now, 30)
 
     assert browser is not None
     assert logins.find_browser_user(db, browser, now + 30 * DAY - 1) == WebChannel.owner

@@ -80,8 +80,8 @@ class AgentActivityResult(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class AgentPendingRequest(Struct, frozen=True, rename="camel", kw_only=True):
-    agent_id: str
-    status: SessionState
+    agent_id: str  # '': a person asks
+    status: SessionState | None
     request: PendingRequest
 
 

@@ -1,12 +1,12 @@
-"""What agents ask, over all of them: as a list to read, and one of them by what somebody calls it."""
+"""What agents and people ask, over all of them: as a list to read, and one of them by what somebody calls it."""
 
 from msgspec import Struct
 
 from gatepost.core.errors import Invalid
 from gatepost.serve.agents.views import PendingRequest, ViewContext, make_pending_request, read_state
-from gatepost.store import permissions, sessions
-from gatepost.store.permissions import Permission
+from gatepost.store import requests, sessions
 from gatepost.store.port import Db
+from gatepost.store.requests import Request
 from gatepost.store.sessions import SessionState
 
 SHORTEST = 4  # beginning of an id
@@ -19,41 +19,47 @@ class RequestingAgent(Struct, frozen=True, rename="camel", kw_only=True):
     title: str
     type: str
     folder: str
-    status: SessionState
+    status: SessionState | None  # None: it is a person who asks
 
 
 def list_pending(db: Db, eyes: ViewContext) -> list[tuple[RequestingAgent, PendingRequest]]:
     """Everything that waits for an answer, the oldest first."""
     known: dict[str, RequestingAgent] = {}
     found = []
-    for each in permissions.list_pending(db):
-        if each.session_id not in known and (session := sessions.get(db, each.session_id)) is not None:
-            known[each.session_id] = RequestingAgent(
-                agent_id=session.id,
-                title=session.title,
-                type=session.provider,
-                folder=session.folder,
-                status=read_state(db, session, eyes),
-            )
-        if each.session_id in known:
-            found.append((known[each.session_id], make_pending_request(each)))
+    for each in requests.list_pending(db):
+        who = each.session_id or each.folder
+        if who not in known:
+            known[who] = _make_agent(db, each, eyes)
+        found.append((known[who], make_pending_request(each)))
     return found
 
 
-def find_request(db: Db, named: str) -> Permission | None:
+def _make_agent(db: Db, request: Request, eyes: ViewContext) -> RequestingAgent:
+    """Of what a person asks, it is the group that is asked for."""
+    session = sessions.get(db, request.session_id) if request.session_id is not None else None
+    return RequestingAgent(
+        agent_id=session.id if session is not None else "",
+        title=session.title if session is not None else request.folder,
+        type=session.provider if session is not None else "",
+        folder=request.folder,
+        status=read_state(db, session, eyes) if session is not None else None,
+    )
+
+
+def find_request(db: Db, named: str) -> Request | None:
     """By its id, waiting or not, or the beginning of one that waits."""
-    found = permissions.get(db, named)
+    found = requests.get(db, named)
     if found is not None or len(named) < SHORTEST:
         return found
-    near = permissions.list_ids_by_prefix(db, named)
+    near = requests.list_ids_by_prefix(db, named)
     if len(near) > 1:
         raise _ambiguous_error(named, near)
-    return permissions.get(db, near[0]) if near else None
+    return requests.get(db, near[0]) if near else None
 
 
-def get_only_request(db: Db, session_id: str, named: str) -> Permission | None:
+def get_only_request(db: Db, session_id: str, named: str) -> Request | None:
     """What an agent asks, if it is one thing."""
-    found = permissions.list_pending(db, session_id)
+    found = requests.list_pending(db, session_id)
     if len(found) > 1:
         raise _ambiguous_error(named, [each.id for each in found])
     return found[0] if found else None

@@ -5,15 +5,15 @@ from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.serve.agents.modes import check_mode
 from gatepost.store import agents, inbox, origins, sessions
-from gatepost.store.permissions import Permission, PermissionKind
 from gatepost.store.port import Db
+from gatepost.store.requests import Request, RequestKind
 
 
-def apply_approved_plan(db: Db, home: Home, asked: Permission, by: str, name: str, now: int) -> bool:
+def apply_approved_plan(db: Db, home: Home, asked: Request, by: str, name: str, now: int) -> bool:
     """Whether the agent is told something else from here on. What was asked came from inside: its words are no more
     than a prompt of that agent's own, its mode must be one that there is."""
-    session = sessions.get(db, asked.session_id)
-    if asked.kind != PermissionKind.PLAN or session is None:
+    session = sessions.get(db, asked.session_id) if asked.session_id is not None else None
+    if asked.kind != RequestKind.PLAN or session is None:
         return False
     if asked.next_mode:
         try:

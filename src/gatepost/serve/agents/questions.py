@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gatepost.core.errors import Invalid
 from gatepost.serve.agents.views import PendingRequest
-from gatepost.store.permissions import PermissionKind
+from gatepost.store.requests import RequestKind
 
 
 class AgentQuestion(Struct, frozen=True):
@@ -41,7 +41,7 @@ def _label(option: object) -> str:
 
 def make_answers(asked: PendingRequest, texts: list[str]) -> dict[str, Any]:
     """What a question is allowed with; nothing for what is none."""
-    if asked.kind != PermissionKind.QUESTION:
+    if asked.kind != RequestKind.QUESTION:
         if texts:
             raise Invalid("--answer", f"{asked.id} is no question; allow it or deny it")
         return {}

@@ -19,6 +19,9 @@ from gatepost.core.errors import Invalid, NotFound, SetupError
 from gatepost.core.records import replace
 from gatepost.core.settings import setting
 from gatepost.flow.groups import make_folder
+from gatepost.flow.requests import deciding
+from gatepost.flow.requests.choices import AnswerChoice
+from gatepost.flow.requests.deciding import Decision
 from gatepost.flow.sessions import effective_group, turn_settlement
 from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.flow.sessions.permissions import NOT_PERMITTED
@@ -48,7 +51,7 @@ from gatepost.store import (
     groups,
     inbox,
     origins,
-    permissions,
+    requests,
     session_tokens,
     sessions,
     timeline,
@@ -56,8 +59,8 @@ from gatepost.store import (
 )
 from gatepost.store.agents import NewAgent
 from gatepost.store.origins import OriginChain
-from gatepost.store.permissions import Permission, PermissionKind, PermissionState
 from gatepost.store.port import Db
+from gatepost.store.requests import PROVIDERS_OWN, AnswerLasts, Request, RequestKind, RequestState
 from gatepost.store.sessions import UNFINISHED, Session
 from gatepost.store.timeline import TimelineKind
 from gatepost.store.worktrees import SetupState, Worktree
@@ -381,45 +384,85 @@ class AgentService:
         updated: Mapping[str, Any] | None = None,
         message: str = "",
         interrupt: bool = False,
+        lasts: AnswerLasts = AnswerLasts.ONCE,
     ) -> None:
         """Answer a request, once. What was answered is durable before the provider hears it."""
-        wish = await self._parts.store.read(permissions.get, request_id)
+        wish = await self._parts.store.read(requests.get, request_id)
         session = await self.find(agent_id) if agent_id else None
         if wish is None or (session is not None and wish.session_id != session.id):
-            raise NotFound("permission request", request_id[:80], "`gatepost permit ls` shows those that wait")
-        if allow and wish.kind == PermissionKind.QUESTION and not isinstance((updated or {}).get("answers"), dict):
-            raise Invalid("updatedInput", 'a question is answered by {"answers": {"the question": "your answer"}}')
-        if allow and updated and wish.cut and wish.kind != PermissionKind.QUESTION:
-            if dict(updated) != wish.input:
-                raise Invalid(
-                    "updatedInput", f"of {request_id} only an excerpt is shown; allow it as it is, or deny it"
-                )
-            updated = None  # as it was asked: an excerpt is no input
-        now = self._parts.clock.now()
-        verdict, state = ("allow", PermissionState.ALLOWED) if allow else ("deny", PermissionState.DENIED)
+            raise NotFound("request", request_id[:80], "`gatepost permit ls` shows those that wait")
+        asking = await self._parts.store.read(sessions.get, wish.session_id) if wish.session_id is not None else None
+        if wish.kind not in PROVIDERS_OWN or asking is None or not asking.agent:
+            await self._decide(wish, by, message, dict(updated or {}), allow=allow, lasts=lasts)
+            return
+        if lasts is not AnswerLasts.ONCE:
+            raise Invalid("lasts", f"{request_id} is asked by a provider, which takes an answer once")
+        await self._answer_provider(
+            wish,
+            asking.id,
+            by,
+            _check_updated(wish, updated, allow=allow),
+            message,
+            allow=allow,
+            interrupt=interrupt,
+        )
 
-        def answer(db: Db) -> tuple[Permission, bool]:
-            answered = permissions.record_answer(db, request_id, state, message, dict(updated or {}), by, now)
+    async def _decide(
+        self, wish: Request, by: str, words: str, given: dict[str, Any], *, allow: bool, lasts: AnswerLasts
+    ) -> None:
+        """What people are asked in chats, too: whoever decides first decides."""
+        choice = AnswerChoice("", RequestState.ALLOWED if allow else RequestState.DENIED, lasts)
+        if allow and lasts is AnswerLasts.ALWAYS and wish.kind is RequestKind.CALL and not wish.rule:
+            raise Invalid("lasts", f"no rule says just what {wish.id} asks; allow it once or for the session")
+
+        def decide(db: Db) -> Decision:
+            return deciding.decide(
+                db, self._parts.reach, wish.id, choice, by, self._parts.clock.now(), words=words, given=given
+            )
+
+        decision = await self._parts.store.write(decide)
+        deciding.follow_decision(self._parts.bells, decision)
+        if not decision.decided:
+            raise Invalid("requestId", decision.said)
+
+    async def _answer_provider(
+        self,
+        wish: Request,
+        session_id: str,
+        by: str,
+        updated: dict[str, Any],
+        message: str,
+        *,
+        allow: bool,
+        interrupt: bool,
+    ) -> None:
+        now = self._parts.clock.now()
+        verdict, state = ("allow", RequestState.ALLOWED) if allow else ("deny", RequestState.DENIED)
+
+        def answer(db: Db) -> tuple[Request, bool]:
+            answered = requests.record_answer(db, wish.id, state, message, updated, by, now)
             if answered is None:
-                raise Invalid("requestId", f"{request_id} does not wait any more: it is {wish.state}")
+                raise Invalid("requestId", f"{wish.id} does not wait any more: it is {wish.state}")
+            requests.settle(db, wish.id, now)
+            requests.record_notified(db, wish.id, now)  # not awake: it is told when it asks
             told = {"requestId": answered.id, "name": answered.tool, "status": state}
-            timeline.add(db, answered.session_id, answered.turn_id, TimelineKind.PERMISSION, told, now)
-            _record(db, now, by, f"permission.{verdict}", answered.session_id, tool=answered.tool)
+            timeline.add(db, session_id, answered.turn_id, TimelineKind.PERMISSION, told, now)
+            _record(db, now, by, f"permission.{verdict}", session_id, tool=answered.tool)
             changed = allow and apply_approved_plan(db, self._parts.home, answered, by, _name(by), now)
             if interrupt and not allow:  # with the answer: a denial that ends the turn is one order
-                turn_settlement.stop_turn(db, self._parts, answered.session_id, by)
+                turn_settlement.stop_turn(db, self._parts, session_id, by)
             return answered, changed
 
         answered, changed = await self._parts.store.write(answer)
-        given = dict(updated or {}) if allow else {"reason": message or NOT_PERMITTED}
-        self._flow.answer(answered.session_id, answered.request, verdict, given)  # not awake: it is told when it asks
+        given = updated if allow else {"reason": message or NOT_PERMITTED}
+        self._flow.answer(session_id, answered.name, verdict, given)
         if changed:
-            self._flow.renew(answered.session_id)
-        self._parts.bells.session(answered.session_id)
-        self._hub.ring(agents.address_of(answered.session_id))
+            self._flow.renew(session_id)
+        self._parts.bells.session(session_id)
+        self._hub.ring(agents.address_of(session_id))
         if interrupt and not allow:
-            await self._flow.stop(answered.session_id, by)
-            self._parts.bells.room(agents.INSTANCE, agents.address_of(answered.session_id))
+            await self._flow.stop(session_id, by)
+            self._parts.bells.room(agents.INSTANCE, agents.address_of(session_id))
 
     async def providers(self) -> list[ProviderInfo]:
         return await providers.list_providers(self._parts)
@@ -427,6 +470,17 @@ class AgentService:
     def models(self, provider: str) -> list[ModelInfo]:
         """What an agent of this provider can be made with, and what it costs."""
         return providers.list_models(self._parts.home, provider)
+
+
+def _check_updated(wish: Request, updated: Mapping[str, Any] | None, *, allow: bool) -> dict[str, Any]:
+    """What a provider may use instead of its input; nothing: as it was asked."""
+    if allow and wish.kind == RequestKind.QUESTION and not isinstance((updated or {}).get("answers"), dict):
+        raise Invalid("updatedInput", 'a question is answered by {"answers": {"the question": "your answer"}}')
+    if allow and updated and wish.cut and wish.kind != RequestKind.QUESTION:
+        if dict(updated) != wish.input:
+            raise Invalid("updatedInput", f"of {wish.id} only an excerpt is shown; allow it as it is, or deny it")
+        return {}  # as it was asked: an excerpt is no input
+    return dict(updated or {})
 
 
 def _record(db: Db, now: int, by: str, action: str, session_id: str, **more: str) -> None:

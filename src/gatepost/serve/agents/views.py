@@ -12,9 +12,9 @@ from gatepost.core.home import Home
 from gatepost.flow.sessions.start_folder import parse_worktree_path
 from gatepost.inside.provider_spec import Mode
 from gatepost.serve.agents.modes import modes_of
-from gatepost.store import agents, permissions, sessions, timeline, turns, worktrees
-from gatepost.store.permissions import Permission, PermissionKind
+from gatepost.store import agents, requests, sessions, timeline, turns, worktrees
 from gatepost.store.port import Db
+from gatepost.store.requests import Request, RequestKind
 from gatepost.store.sessions import Session, SessionState
 from gatepost.store.turns import TurnState
 from gatepost.store.worktrees import SetupState
@@ -42,7 +42,7 @@ class PendingRequest(Struct, frozen=True, rename="camel", kw_only=True):
     """What an agent's provider asks before it acts."""
 
     id: str
-    kind: PermissionKind
+    kind: RequestKind
     name: str
     input: dict[str, Any]
     asked_at: str
@@ -121,7 +121,7 @@ def read_snapshot(db: Db, session: Session, eyes: ViewContext) -> AgentSnapshot:
         archived_at=iso(session.archived_at),
         last_error=_read_error(db, session.id, status),
         last_message=agents.get_last_text(db, session.id) or None,
-        pending_permissions=[make_pending_request(each) for each in permissions.list_pending(db, session.id)],
+        pending_permissions=[make_pending_request(each) for each in requests.list_pending(db, session.id)],
     )
 
 
@@ -159,14 +159,14 @@ def read_update(db: Db, session_id: str, after: int | None, limit: int, eyes: Vi
         entries=timeline.list_last(db, session_id, limit)
         if after is None
         else timeline.list_after(db, session_id, after, limit),
-        permissions=[make_pending_request(each) for each in permissions.list_pending(db, session_id)],
+        permissions=[make_pending_request(each) for each in requests.list_pending(db, session_id)],
     )
 
 
 def read_outcome(db: Db, session_id: str, eyes: ViewContext) -> WaitOutcome:
     session = _get_session(db, session_id)
     status = read_state(db, session, eyes)
-    asked = permissions.list_pending(db, session_id)
+    asked = requests.list_pending(db, session_id)
     return WaitOutcome(
         agent_id=session_id,
         title=session.title,
@@ -184,7 +184,7 @@ def _get_session(db: Db, session_id: str) -> Session:
     return session
 
 
-def make_pending_request(asked: Permission) -> PendingRequest:
+def make_pending_request(asked: Request) -> PendingRequest:
     return PendingRequest(
         id=asked.id,
         kind=asked.kind,

@@ -60,7 +60,7 @@ class ApiDeps(Struct, frozen=True, kw_only=True):
     terminal: LocalChannel
     status: Callable[[], Awaitable[Mapping[str, Any]]]
     shutdown: Callable[[], None]
-    new_login: Callable[[], Awaitable[str]]
+    new_login: Callable[[str], Awaitable[str]]  # of a person; '': the owner
     stopping: asyncio.Event
     operations: Registry[Operation] = OPERATIONS
     mcp: Mapping[str, ASGIApp] = field(default_factory=dict)  # by path
@@ -130,7 +130,7 @@ class ControlApi:
         return _result_response({"stopping": True})
 
     async def login(self, request: Request) -> Response:
-        return _result_response({"url": await self._parts.new_login()})
+        return _result_response({"url": await self._parts.new_login(request.query_params.get("user", ""))})
 
     async def chat(self, request: Request) -> Response:
         try:

@@ -26,4 +26,6 @@ def has_right(db: Db, caller: str, action: str, scope: str, args: OperationArgs)
     }
     rows = acl.list_valid_rows(acl_rows.list_rows(db), members)
     claims = {"user": caller, "platform": space}
+    if any(acl.denies_by_other_name(row, who, action, scope, params, claims, members) for row in rows):
+        return False
     return is_path(scope) and acl.authorize(rows, who, action, scope, params, claims) is True

@@ -10,11 +10,13 @@ from gatepost.channels.local_channel import LocalChannel
 from gatepost.core import ids
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow import panic_notice
+from gatepost.flow.requests.answering import get_decided_request
+from gatepost.flow.requests.card_delivery import make_decided_key
 from gatepost.messages.address import LONGEST, parse
 from gatepost.messages.inbound import Direction, Inbound, MessageKind
 from gatepost.messages.text import clean
-from gatepost.serve.room_events import QUICKEST_S, combine_states
-from gatepost.store import inbox, messages, outbox, switches
+from gatepost.serve.room_events import QUICKEST_S, combine_states, parse_card
+from gatepost.store import inbox, messages, outbox, request_cards, switches
 from gatepost.store.messages import Message
 from gatepost.store.outbox import EffectState
 from gatepost.store.port import Db, Store
@@ -105,16 +107,16 @@ def read_outcome(db: Db, message_id: int) -> ChatOutcome:
             if not _is_reply(effect, entry, message.instance, message.address):
                 continue
             under_way = under_way or effect.state not in outbox.END
-            replies.append(ChatReply(text=str(effect.payload.get("text", "")), seq=effect.seq, state=effect.state))
+            replies.append(_make_reply(effect))
     for effect in _list_gateway_replies(db, message, entries):
         under_way = under_way or effect.state not in outbox.END
-        replies.append(ChatReply(text=str(effect.payload.get("text", "")), seq=effect.seq, state=effect.state))
+        replies.append(_make_reply(effect))
     state, reason = combine_states(entries)
     done = bool(entries) and not under_way and all(entry.state in inbox.END for entry in entries)
     halted = None if done else switches.get(db, switches.PANIC)
     notice = outbox.find_by_key(db, panic_notice.key_of(halted, message.instance, message.address)) if halted else None
     if notice is not None:
-        replies.append(ChatReply(text=str(notice.payload.get("text", "")), seq=notice.seq, state=notice.state))
+        replies.append(_make_reply(notice))
     return ChatOutcome(
         message=message_id,
         state=state,
@@ -125,12 +127,29 @@ def read_outcome(db: Db, message_id: int) -> ChatOutcome:
     )
 
 
+def _make_reply(effect: outbox.OutboxEffect) -> ChatReply:
+    """Of a decided card, what was decided: whoever decided has seen the rest."""
+    card = parse_card(effect.payload)
+    text = card.done if card is not None and card.done else str(effect.payload.get("text", ""))
+    return ChatReply(text=text, seq=effect.seq, state=effect.state)
+
+
+def _list_decisions(db: Db, message: Message, entries: list[inbox.InboxEntry]) -> Iterator[outbox.OutboxEffect]:
+    """What the card in the message's room says since the message decided it."""
+    for request_id in filter(None, (get_decided_request(entry.reason) for entry in entries)):
+        for card in request_cards.list_for_request(db, request_id):
+            effect = outbox.find_by_key(db, make_decided_key(card))
+            if effect is not None and (card.instance, card.address) == (message.instance, message.address):
+                yield effect
+
+
 def _list_gateway_replies(db: Db, message: Message, entries: list[inbox.InboxEntry]) -> Iterator[outbox.OutboxEffect]:
     """What the gateway itself said to a message: why it was not taken, or what a command came to."""
     key, part = f"{NOTICE}{message.id}", 1
     while (effect := outbox.find_by_key(db, key if part == 1 else f"{key}/{part}")) is not None:
         yield effect
         part += 1
+    yield from _list_decisions(db, message, entries)
     if part == 1 and any(entry.reason == STOPPED for entry in entries):
         # It is the stopped session that speaks then, and it does not know whose word stopped it.
         for later in messages.list_in_room(db, message.instance, message.address, message.id, 20):

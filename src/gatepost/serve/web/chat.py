@@ -15,6 +15,7 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from gatepost.channels.local_channel import LocalChannel
+from gatepost.core.clock import Clock
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
@@ -27,6 +28,8 @@ from gatepost.messages.inbound import Attachment, AttachmentKind, Direction, Inb
 from gatepost.messages.text import clean
 from gatepost.serve import room_events
 from gatepost.serve.room_events import RoomEvent, RoomEventFile
+from gatepost.serve.web.cards import CardClicks, render_card
+from gatepost.serve.web.login import WebVisitor, find_visitor
 from gatepost.serve.web.markdown_renderer import MarkdownRenderer
 from gatepost.store import messages, outbox, rooms, routes, sessions, switches
 from gatepost.store.messages import Message
@@ -61,7 +64,7 @@ class BrowserStreams:
     def claim(self, browser: str) -> object:
         mine = object()
         self._current[browser] = mine
-        self._hub.ring(self._hub.main_room)  # wakes the one before, which then sees that it is over
+        self._wake()  # the one before, which then sees that it is over
         return mine
 
     def is_current(self, browser: str, mine: object) -> bool:
@@ -74,32 +77,40 @@ class BrowserStreams:
     def end(self, browser: str) -> None:
         """The browser has signed out: it hears nothing more."""
         if self._current.pop(browser, None):
-            self._hub.ring(self._hub.main_room)
+            self._wake()
+
+    def _wake(self) -> None:
+        self._hub.ring_all()
 
 
 class Chat:
-    def __init__(self, store: Store, config: Config, home: Home, hub: LocalChannel, stopping: asyncio.Event) -> None:
-        self._store, self._home, self._hub, self._stopping = store, home, hub, stopping
+    def __init__(
+        self, store: Store, clock: Clock, config: Config, home: Home, hub: LocalChannel, stopping: asyncio.Event
+    ) -> None:
+        self._store, self._clock, self._home, self._hub, self._stopping = store, clock, home, hub, stopping
         self._megabytes = config[MAX_UPLOAD_MB]
         self._max_text = min(config[MAX_TEXT], LONGEST_TEXT)
         self.streams = BrowserStreams(hub)
         self.rendering = MarkdownRenderer()
+        self._clicks = CardClicks(store, hub)
 
     def routes(self) -> list[Route]:
         return [
             Route("/start", self.start, methods=["GET"]),
             Route("/messages", self.history, methods=["GET"]),
             Route("/messages", self.add_message, methods=["POST"]),
+            Route("/clicks", self._clicks.click, methods=["POST"]),
             Route("/events", self.events, methods=["GET"]),
             Route("/files/{message:int}/{number:int}", self.file, methods=["GET"]),
         ]
 
     async def start(self, request: Request) -> Response:
         """What a page needs first. Its cursor was taken in the same snapshot: nothing falls between."""
-        places, cursor = await self._store.read(_read_start, self._hub)
+        visitor: WebVisitor = request.state.visitor
+        places, cursor = await self._store.read(_read_start, self._hub, visitor.room)
         return JSONResponse(
             {
-                "room": self._hub.main_room,
+                "room": visitor.room or self._hub.main_room,
                 "rooms": [{"room": at.room, "name": at.name, "threads": at.threads} for at in places],
                 "cursor": cursor,
                 "maxBytes": self._megabytes * 1024 * 1024,
@@ -108,7 +119,7 @@ class Chat:
         )
 
     async def history(self, request: Request) -> Response:
-        room = self._read_room(request.query_params.get("room", ""))
+        room = self._read_room(request.query_params.get("room", ""), request.state.visitor)
         before = request.query_params.get("before", "")
         page = await self._store.read(
             room_events.read_history,
@@ -124,7 +135,7 @@ class Chat:
         """Accept a message with its files. Sent twice under one id, it is accepted once."""
         form = await _read_form(request, self._megabytes)
         try:
-            inbound = await self._read_message(form, request.state.user)
+            inbound = await self._read_message(form, request.state.visitor)
         finally:
             await form.close()
         receipt = await self._hub.submit(inbound)
@@ -133,7 +144,7 @@ class Chat:
             {"ok": True, "id": receipt.message_id, "new": receipt.new, "state": receipt.state, "reason": reason}
         )
 
-    async def _read_message(self, form: FormData, user: str) -> Inbound:
+    async def _read_message(self, form: FormData, visitor: WebVisitor) -> Inbound:
         text, key = clean(_field(form, "text")), _field(form, "id")
         uploads = [part for part in form.getlist("file") if isinstance(part, UploadFile)]
         if not text.strip() and not uploads:
@@ -144,10 +155,10 @@ class Chat:
         if len(thread) > LONGEST or len(text) > LONGEST_TEXT:
             raise Invalid("text", f"longer than {LONGEST_TEXT} characters")
         return Inbound(
-            address=self._read_room(_field(form, "room")),
+            address=self._read_room(_field(form, "room"), visitor),
             platform_id=key,
-            sender=user,
-            sender_name=user.rpartition("/")[2],
+            sender=visitor.user,
+            sender_name=visitor.user.rpartition("/")[2],
             text=text,
             verb=Verb.REPLY if answered else Verb.MESSAGE,
             thread=thread,
@@ -156,45 +167,57 @@ class Chat:
             attachments=tuple([await _read_upload(upload) for upload in uploads]),
         )
 
-    def _read_room(self, text: str) -> str:
-        address = parse(text or self._hub.main_room, "room")
-        if address.platform != self._hub.platform:
+    def _read_room(self, text: str, visitor: WebVisitor) -> str:
+        address = parse(text or visitor.room or self._hub.main_room, "room")
+        if address.platform != self._hub.platform or visitor.room not in ("", str(address)):
             raise Invalid("room", f"{text!r} is not a room of this page")
         return str(address)
 
     async def events(self, request: Request) -> Response:
-        """Everything that happens in every room, from a cursor on (the browser sends its last one by itself)."""
+        """Everything that happens in the visitor's rooms, from a cursor on (the browser sends its last one by
+        itself)."""
         given = request.headers.get("last-event-id") or request.query_params.get("after", "")
         after = _parse_cursor(given)
         if after is None:
-            after = await self._store.read(room_events.get_start_cursor, self._hub, None)
-        stream = self._stream(request.state.browser, after)
+            room = request.state.visitor.room or None
+            after = await self._store.read(room_events.get_start_cursor, self._hub, room)
+        stream = self._stream(request.state.browser, request.state.visitor, after)
         return StreamingResponse(stream, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
-    async def _stream(self, browser: str, after: int) -> AsyncIterator[bytes]:
+    async def _stream(self, browser: str, visitor: WebVisitor, after: int) -> AsyncIterator[bytes]:
         mine = self.streams.claim(browser)
         try:
             yield b"retry: 1000\n\n"
-            async for news in room_events.follow_room(self._store, self._hub, None, after, self._stopping):
+            room = visitor.room or None
+            async for news in room_events.follow_room(self._store, self._hub, room, after, self._stopping):
                 if not self.streams.is_current(browser, mine):
                     yield _render_sse("replaced", {})
+                    return
+                current, halted = await self._store.read(_read_stream_state, browser, self._clock.now())
+                if current != visitor:  # signed out, or with other rights: the browser must ask again
                     return
                 for seen in news.seen:
                     yield _render_sse("message", await self._show(seen))
                 for typing in news.typing:
                     yield _render_sse("typing", {"room": typing.address, "thread": typing.thread, "on": typing.on})
                 # Only now may the browser resume behind all of this.
-                halted = await self._store.read(switches.get, switches.PANIC) is not None
                 yield _render_sse("cursor", {"cursor": news.cursor, "halted": halted}, news.cursor)
         finally:
             self.streams.leave(browser, mine)
 
     async def _show(self, seen: RoomEvent) -> dict[str, Any]:
-        return render_event(seen, await self.rendering.html(seen.text))
+        if seen.card is None:
+            return render_event(seen, await self.rendering.html(seen.text))
+        card = render_card(seen.card, await self.rendering.html(seen.card.text) if seen.card.text else "")
+        return {**render_event(seen, ""), "card": card}
 
     async def file(self, request: Request) -> Response:
         found = await self._store.read(
-            _find_file, self._hub, request.path_params["message"], request.path_params["number"]
+            _find_file,
+            self._hub,
+            request.path_params["message"],
+            request.path_params["number"],
+            request.state.visitor.room,
         )
         if found is None:
             raise NotFound("file", request.url.path)
@@ -220,11 +243,18 @@ class RoomThreads(Struct, frozen=True):
     threads: list[dict[str, str]]
 
 
-def _read_start(db: Db, hub: LocalChannel) -> tuple[list[RoomThreads], int]:
+def _read_stream_state(db: Db, browser: str, now: int) -> tuple[WebVisitor | None, bool]:
+    """Who uses the browser now, and whether everything is stopped."""
+    return find_visitor(db, browser, now), switches.get(db, switches.PANIC) is not None
+
+
+def _read_start(db: Db, hub: LocalChannel, only: str) -> tuple[list[RoomThreads], int]:
+    """`only`: of this room; '': of all."""
     named = {room.address: room.name for room in rooms.list_all(db) if room.instance == hub.instance}
-    known = dict.fromkeys((hub.main_room, *named, *_list_routed_rooms(db, hub.platform)))
+    every = (hub.main_room, *named, *_list_routed_rooms(db, hub.platform))
+    known = dict.fromkeys((only,) if only else every)
     places = [RoomThreads(room, named.get(room) or room.partition(":")[2], _threads(db, hub, room)) for room in known]
-    return places, room_events.get_start_cursor(db, hub, None)
+    return places, room_events.get_start_cursor(db, hub, only or None)
 
 
 def _threads(db: Db, hub: LocalChannel, room: str) -> list[dict[str, str]]:
@@ -262,10 +292,13 @@ def _list_routed_rooms(db: Db, platform: str) -> list[str]:
     return found
 
 
-def _find_file(db: Db, hub: LocalChannel, message_id: int, number: int) -> tuple[RoomEventFile, Path | None] | None:
-    """A file of one of this channel's messages; for one that was sent, where the channel keeps it."""
+def _find_file(
+    db: Db, hub: LocalChannel, message_id: int, number: int, only: str
+) -> tuple[RoomEventFile, Path | None] | None:
+    """A file of one of this channel's messages; for one that was sent, where the channel keeps it. `only`: of this
+    room; '': of any."""
     message = messages.get(db, message_id) if message_id < LARGEST_ID else None
-    if message is None or message.instance != hub.instance:
+    if message is None or message.instance != hub.instance or only not in ("", message.address):
         return None
     files = room_events.parse_files(message.content)
     if number >= len(files):

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import json
 import os
 from pathlib import Path
 
@@ -26,6 +25,8 @@ from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware
 from gatepost.serve.web import login
 from gatepost.serve.web.browser_security import BrowserSecurityMiddleware, port_of
 from gatepost.serve.web.chat import BrowserStreams, Chat, UploadTooLarge
+from gatepost.serve.web.json_body import read_text_field
+from gatepost.serve.web.login import WebVisitor
 from gatepost.store import logins
 from gatepost.store.port import Store
 
@@ -48,7 +49,7 @@ class WebDeps(Struct, frozen=True, kw_only=True):
 
 def make_site(parts: WebDeps) -> Starlette:
     parts.channel.set_file_folder(parts.home.media / parts.channel.platform)
-    chat = Chat(parts.store, parts.config, parts.home, parts.channel, parts.stopping)
+    chat = Chat(parts.store, parts.clock, parts.config, parts.home, parts.channel, parts.stopping)
     door, pace = LoginHandlers(parts, chat.streams), PeerRateLimiter()
     return Starlette(
         routes=[
@@ -79,12 +80,12 @@ class LoginHandlers:
         self._home_id = hashlib.sha256(os.fsencode(parts.home.path)).hexdigest()[:8]
         self._strikes = AuthThrottle(make_audit_recorder(parts.store, parts.clock, "the web page"))
 
-    async def user(self, request: Request) -> str | None:
+    async def find_visitor(self, request: Request) -> WebVisitor | None:
         token = self.token(request)
-        return await self._parts.store.read(logins.find_browser_user, token, self._parts.clock.now()) if token else None
+        return await self._parts.store.read(login.find_visitor, token, self._parts.clock.now()) if token else None
 
     async def page(self, request: Request) -> Response:
-        return FileResponse(STATIC / ("chat.html" if await self.user(request) else "login.html"))
+        return FileResponse(STATIC / ("chat.html" if await self.find_visitor(request) else "login.html"))
 
     async def health(self, request: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -92,8 +93,8 @@ class LoginHandlers:
     async def sign_in(self, request: Request) -> Response:
         """Redeem a one-time token for a cookie. Unknown, used and too old look alike."""
         days = self._parts.config[login.BROWSER_DAYS]
-        given, now = await _read_token(request), self._parts.clock.now()
-        if await self.user(request):
+        given, now = await read_text_field(request, "token", LARGEST_LOGIN), self._parts.clock.now()
+        if await self.find_visitor(request):
             await self._parts.store.write(logins.redeem, given, now)  # used up all the same, so that nobody else can
             return JSONResponse({"ok": True})
         token = await self._parts.store.write(login.redeem, given, now, days)
@@ -145,15 +146,16 @@ class LoginRequiredMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
-        user = await self._door.user(request)
-        if user is None:
+        visitor = await self._door.find_visitor(request)
+        if visitor is None:
             await self._pace.hold(scope)
             answer = _error_response(
                 "signed_out", "You are not signed in. `gatepost login` prints an address that does it.", 401
             )
             await answer(scope, receive, send)
             return
-        request.state.user, request.state.browser = user, self._door.token(request)
+        request.state.visitor, request.state.user = visitor, visitor.user
+        request.state.browser = self._door.token(request)
         await self._app(scope, receive, send)
 
 
@@ -164,22 +166,6 @@ class _Assets(StaticFiles):
         answer = await super().get_response(path, scope)
         answer.headers["cache-control"] = "no-cache"
         return answer
-
-
-async def _read_token(request: Request) -> str:
-    raw = bytearray()
-    async for chunk in request.stream():
-        raw += chunk
-        if len(raw) > LARGEST_LOGIN:
-            raise Invalid("body", "too large")
-    try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError):
-        raise Invalid("body", "it is not JSON") from None
-    token = value.get("token") if isinstance(value, dict) else None
-    if not isinstance(token, str):
-        raise Invalid("token", "it is missing")
-    return token
 
 
 def _error_response(kind: str, text: str, status: int) -> Response:

@@ -6,6 +6,7 @@ from typing import Annotated
 from msgspec import field
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.store.requests import AnswerLasts
 
 READ, WRITE, PROMPT = "agents.read", "agents.write", "agents.prompt"
 LONGEST_WAIT_S = 50.0  # of one request; who wants to wait longer asks again
@@ -163,12 +164,21 @@ class ListRequestsArgs(OperationArgs, frozen=True):
 
 @declares("permit.answer", right="agents.permit", offline=False)
 class AnswerRequestArgs(OperationArgs, frozen=True):
-    """Answer what an agent asks before it acts. REQUEST is an id, the beginning of one, or the agent that asks."""
+    """Answer what an agent asks before it acts, or what is asked about a person. REQUEST is an id, the beginning of
+    one, or the agent that asks."""
 
     id: Annotated[str, argument("The request.", "request")]
     allow: Annotated[bool, option("Allow it.")]
     message: Annotated[str, option("Of a denial: why.")] = ""
     interrupt: Annotated[bool, option("Of a denial: end its turn as well.", "stop")] = False
+    lasts: Annotated[
+        AnswerLasts,
+        option(
+            "How long the answer holds: once, for the agent's session, or always, which writes a rule or a membership,"
+            " or blocks a person.",
+            "for",
+        ),
+    ] = AnswerLasts.ONCE
     answers: Annotated[list[str], option("To a question; again for each that it has.", "answer", metavar="TEXT")] = (
         field(default_factory=list)
     )

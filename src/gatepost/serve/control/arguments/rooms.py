@@ -15,8 +15,8 @@ class ListRoomsArgs(OperationArgs, frozen=True):
 class RoomPolicyArgs(OperationArgs, frozen=True):
     """Say who may speak in the room ADDRESS, like spool:office. It may be one where nothing was said yet.
 
-    strict: nobody but owners, admins and members. public: everybody. request_approval: as strict, until there are
-    approvals.
+    strict: nobody but owners, admins and members. public: everybody. request_approval: what others
+    write is held, and an admin or owner is asked about them once.
     """
 
     address: Annotated[str, argument("The room.", examples=("spool:office",))]

@@ -1,4 +1,4 @@
-"""People: make one known, give a role, let into a group."""
+"""People: make one known, give a role, let into a group, bind further identities."""
 
 from typing import Annotated
 
@@ -44,3 +44,22 @@ class AddMemberArgs(OperationArgs, frozen=True):
 
     id: UserId
     folder: Annotated[str, argument("The group.", scope=True)]
+
+
+@declares("user.pair", right=WRITE)
+class PairUserArgs(OperationArgs, frozen=True):
+    """Print a code that binds the chat identity which sends it to a person. It works once, within ten minutes.
+
+    Send it alone or as `/pair CODE`, in any chat that the gateway is in.
+    """
+
+    id: Annotated[
+        str, argument("One of the person's identities (default: the owner).", "ID", examples=("telegram:user/9",))
+    ] = ""
+
+
+@declares("user.unpair", right=WRITE)
+class UnpairUserArgs(OperationArgs, frozen=True):
+    """Take an identity from the person whom a code bound it to. Her roles and memberships stay with her."""
+
+    identity: Annotated[str, argument("The identity.", "IDENTITY", examples=("telegram:user/9",))]

@@ -45,6 +45,7 @@ WORDS = {
     "prompt": "PROMPT",
     "agentId": "AGENT",
     "requestId": "REQUEST",
+    "lasts": "--for",
 }
 
 
@@ -219,7 +220,13 @@ async def answer_request(deps: OperationDeps, args: AnswerRequestArgs) -> Answer
         name = request.id if request is not None else args.id  # what does not wait, the service answers
         given = make_answers(request, args.answers) if args.allow and request is not None else {}
         await service.respond(
-            name, deps.caller, allow=args.allow, updated=given, message=args.message, interrupt=args.interrupt
+            name,
+            deps.caller,
+            allow=args.allow,
+            updated=given,
+            message=args.message,
+            interrupt=args.interrupt,
+            lasts=args.lasts,
         )
     if not args.allow or request is None:
         return AnswerResult(id=name, allowed=args.allow)

@@ -125,6 +125,10 @@ async def remove_member(deps: OperationDeps, args: RemoveRoleMemberArgs) -> Role
     return RoleMember(args.child, args.role)
 
 
+def _is_role(principal: str) -> bool:
+    return principal.startswith(acl.ROLE)
+
+
 @read_operation
 def list_grants(db: Db, args: ListGrantsArgs, now: int) -> AllGrants:
     """Rules in their order, rows with whether they count, and memberships."""
@@ -133,5 +137,5 @@ def list_grants(db: Db, args: ListGrantsArgs, now: int) -> AllGrants:
     return AllGrants(
         rules=acl.list_rules(db, args.folder or None),
         rows=[extend(AclListItem, row, counts=row.id in counting) for row in rows],
-        members=[RoleMember(child, role) for child, roles in members.items() for role in roles],
+        members=[RoleMember(child, each) for child, above in members.items() for each in above if _is_role(each)],
     )

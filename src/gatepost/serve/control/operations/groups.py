@@ -17,6 +17,7 @@ from gatepost.egress.endpoints import OPTIONS as ENDPOINT_OPTIONS
 from gatepost.egress.endpoints import read_own_base
 from gatepost.flow.group_removal import archived_worktrees, find_leftovers, remove_leftovers
 from gatepost.flow.groups import DEFAULTS, make_group
+from gatepost.flow.requests import unknown_senders
 from gatepost.flow.sessions.extra_mounts import (
     find_key_file,
     grant_mounts,
@@ -274,6 +275,7 @@ async def remove(deps: OperationDeps, args: RemoveGroupArgs) -> GroupRemoval:
             end_session(db, session.id, "its group was removed", now)
         for project, slug in archived_worktrees(db, folder):
             worktrees.remove(db, project, slug)
+        unknown_senders.withdraw_for_group(db, folder, now)
         if not groups.remove(db, folder):
             raise NotFound("group", folder, "`gatepost group list` shows them")
         return len(left), every

@@ -24,7 +24,7 @@ from gatepost.serve.control.arguments.secrets import (
     UnbindSecretArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
-from gatepost.store import bindings, egress, groups, secrets, users
+from gatepost.store import bindings, egress, groups, identities, secrets, users
 from gatepost.store.bindings import Binding
 from gatepost.store.port import Db
 from gatepost.store.secrets import Secret, SecretOwner, SecretUse
@@ -100,6 +100,8 @@ def _check_owner_exists(db: Db, place: SecretOwner) -> None:
     if place.folder and groups.get(db, place.folder) is None:
         raise NotFound("group", place.folder, f"`gatepost group add {place.folder}` makes it")
     if place.user_id and users.get(db, place.user_id) is None:
+        if (person := identities.get_person(db, place.user_id)) != place.user_id:
+            raise NotFound("user", place.user_id, f"it is an identity of {person}: set the secret for that")
         raise NotFound("user", place.user_id, f"`gatepost user add {place.user_id}` makes them known")
 
 

@@ -8,10 +8,10 @@ from gatepost.access.budgets import parse_usd, to_usd_number
 from gatepost.core.clock import DAY, iso
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.periods import Period, start_of
-from gatepost.core.records import asdict
+from gatepost.core.records import asdict, replace
 from gatepost.serve.control.arguments.spending import SetBudgetArgs, ShowBudgetsArgs, ShowCostArgs
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
-from gatepost.store import budgets, costs, groups, reservations, users
+from gatepost.store import budgets, costs, groups, identities, reservations, users
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind, BudgetStatus
 from gatepost.store.port import Db
 
@@ -66,6 +66,11 @@ def _limits(args: SetBudgetArgs) -> dict[Period, int | None]:
     return limits
 
 
+def _resolve_person(db: Db, scope: BudgetScope) -> BudgetScope:
+    """A budget is the person's, whichever of her identities is named."""
+    return replace(scope, name=identities.get_person(db, scope.name)) if scope.kind is BudgetScopeKind.USER else scope
+
+
 def _check_scope_exists(db: Db, scope: BudgetScope) -> None:
     if scope.kind is BudgetScopeKind.GROUP and groups.get(db, scope.name) is None:
         raise NotFound("group", scope.name, "`gatepost group list` shows them")
@@ -75,9 +80,10 @@ def _check_scope_exists(db: Db, scope: BudgetScope) -> None:
 
 @operation
 async def set_budget(deps: OperationDeps, args: SetBudgetArgs) -> BudgetView:
-    scope, limits, now = _scope(args), _limits(args), deps.clock.now()
+    named, limits, now = _scope(args), _limits(args), deps.clock.now()
 
     def change(db: Db) -> BudgetView:
+        scope = _resolve_person(db, named)
         if any(limit is not None for limit in limits.values()):  # one of a group that is gone can be taken away
             _check_scope_exists(db, scope)
         for period, micro in limits.items():

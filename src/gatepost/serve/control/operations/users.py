@@ -1,9 +1,13 @@
-"""People: make one known, give a role, let into a group, list, show."""
+"""People: make one known, give a role, let into a group, bind further identities, list, show."""
 
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from gatepost.core.errors import NotFound
 from gatepost.core.records import asdict, replace
+from gatepost.flow import pairing
+from gatepost.flow.groups import OWNER
 from gatepost.messages import address as addresses
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments.users import (
@@ -11,10 +15,13 @@ from gatepost.serve.control.arguments.users import (
     AddUserArgs,
     GiveRoleArgs,
     ListUsersArgs,
+    PairUserArgs,
     ShowUserArgs,
+    UnpairUserArgs,
 )
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, extend, operation, read_operation
-from gatepost.store import groups, users
+from gatepost.store import direct_rooms, groups, identities, users
+from gatepost.store.pairing_codes import LASTS
 from gatepost.store.port import Db
 from gatepost.store.users import User
 
@@ -23,13 +30,30 @@ class UserDetails(User, frozen=True, kw_only=True):
     known: bool
     roles: tuple[tuple[str, str], ...]  # (role, folder); '' is everywhere
     member_of: tuple[str, ...]
+    identities: tuple[str, ...]  # the id first
+    direct_rooms: tuple[str, ...]  # where she can be reached alone, the newest first
 
 
-def _read_user(db: Db, user_id: str) -> UserDetails:
-    user = users.get(db, user_id)
+class PairingCode(Struct, frozen=True, kw_only=True):
+    """It is shown once: only its hash is kept."""
+
+    code: str
+    person: str
+    expires_at: int
+
+
+class UnpairedIdentity(Struct, frozen=True):
+    identity: str
+    person: str
+
+
+def _read_user(db: Db, identity: str) -> UserDetails:
+    names = identities.list_names(db, identity)
+    user = users.get(db, names[0])
     if user is None:
-        raise NotFound("user", user_id, "`gatepost user list` shows them")
-    return extend(UserDetails, user, **asdict(users.get_roles(db, user_id)))
+        raise NotFound("user", identity, "`gatepost user list` shows them")
+    rooms = tuple(room.address for room in direct_rooms.list_for_people(db, names[:1]))
+    return extend(UserDetails, user, **asdict(users.get_roles(db, user.id)), identities=names, direct_rooms=rooms)
 
 
 @read_operation
@@ -48,7 +72,7 @@ async def add(deps: OperationDeps, args: AddUserArgs) -> UserDetails:
     now = deps.clock.now()
 
     def insert(db: Db) -> UserDetails:
-        users.add(db, args.id, clean(args.name), now)
+        users.add(db, identities.get_person(db, args.id), clean(args.name), now)
         return _read_user(db, args.id)
 
     return await deps.write(insert)
@@ -57,29 +81,56 @@ async def add(deps: OperationDeps, args: AddUserArgs) -> UserDetails:
 @operation
 async def give_role(deps: OperationDeps, args: GiveRoleArgs) -> UserDetails:
     now = deps.clock.now()
-    return await _change(deps, args, lambda db: users.add_role(db, args.id, args.role, args.folder, deps.caller, now))
+    return await _change(
+        deps, args, lambda db, person: users.add_role(db, person, args.role, args.folder, deps.caller, now)
+    )
 
 
 @operation
 async def add_group_member(deps: OperationDeps, args: AddMemberArgs) -> UserDetails:
     now = deps.clock.now()
-    return await _change(deps, args, lambda db: users.add_member(db, args.id, args.folder, deps.caller, now))
+    return await _change(deps, args, lambda db, person: users.add_member(db, person, args.folder, deps.caller, now))
+
+
+@operation
+async def pair(deps: OperationDeps, args: PairUserArgs) -> PairingCode:
+    now = deps.clock.now()
+
+    def issue(db: Db) -> PairingCode:
+        person = identities.get_person(db, args.id or OWNER)
+        code = pairing.issue_code(db, person, deps.caller, now)
+        return PairingCode(code=code, person=person, expires_at=now + LASTS)
+
+    return await deps.write(issue, id=args.id or OWNER)
+
+
+@operation
+async def unpair(deps: OperationDeps, args: UnpairUserArgs) -> UnpairedIdentity:
+    removed = await deps.write(lambda db: pairing.unpair(db, args.identity))
+    deps.bells.tools()
+    return UnpairedIdentity(removed.identity, removed.person)
 
 
 async def _change(
-    deps: OperationDeps, args: GiveRoleArgs | AddMemberArgs, change: Callable[[Db], object]
+    deps: OperationDeps, args: GiveRoleArgs | AddMemberArgs, change: Callable[[Db, str], object]
 ) -> UserDetails:
     def insert(db: Db) -> UserDetails:
-        if users.get(db, args.id) is None:
+        person = identities.get_person(db, args.id)
+        if users.get(db, person) is None:
             raise NotFound("user", args.id, f"`gatepost user add {args.id}` makes them known")
         if args.folder and groups.get(db, args.folder) is None:
             raise NotFound("group", args.folder, "`gatepost group list` shows them")
-        change(db)
+        change(db, person)
         return _read_user(db, args.id)
 
     answer = await deps.write(insert)
     if deps.caller == OPERATOR or not args.folder:
         return answer
     # The right is for this group alone.
-    roles = tuple(each for each in answer.roles if each[1] == args.folder)
-    return replace(answer, roles=roles, member_of=tuple(each for each in answer.member_of if each == args.folder))
+    return replace(
+        answer,
+        roles=tuple(each for each in answer.roles if each[1] == args.folder),
+        member_of=tuple(each for each in answer.member_of if each == args.folder),
+        identities=(args.id,),
+        direct_rooms=(),
+    )

@@ -1,12 +1,13 @@
 // The chat page: one conversation on the screen, all of them on one stream.
 import { ask, Refusal, Stream } from "/static/wire.js";
+import { make } from "/static/dom.js";
 import { briefly, Talk, titleOf } from "/static/talk.js";
-import { drawRooms, List, make, size } from "/static/view.js";
+import { drawRooms, List, size } from "/static/view.js";
 
 const $ = (id) => document.getElementById(id);
 const coarse = matchMedia("(pointer: coarse)");
 const talk = new Talk();
-const list = new List($("message-list"), { retry: deliver, discard, answer });
+const list = new List($("message-list"), { retry: deliver, discard, answer, press });
 let current = null;
 let chosen = []; // files to send
 let answered = null; // the message that is being answered
@@ -211,6 +212,24 @@ async function retryLost() {
   } finally {
     retrying = false;
   }
+}
+
+// A button of a card. Decided, the card itself changes with what comes; else it can be pressed again.
+async function press(line, button) {
+  const conversation = talk.at(line.room, line.thread);
+  if (conversation.pressed.has(line.id)) return;
+  conversation.pressed.set(line.id, button);
+  conversation.troubles.delete(line.id);
+  draw();
+  try {
+    const headers = { "content-type": "application/json" };
+    const { decided } = await ask("/api/clicks", { method: "POST", headers, body: JSON.stringify({ button }) });
+    if (!decided) conversation.pressed.delete(line.id);
+  } catch (error) {
+    conversation.pressed.delete(line.id);
+    conversation.troubles.set(line.id, `Not decided: ${error.message}`);
+  }
+  if (conversation === current) draw();
 }
 
 function discard(line) {

@@ -23,6 +23,8 @@ class Conversation {
     this.said = new Map(); // id → message
     this.changes = new Map(); // id of the changed message → Map of id → change
     this.sending = new Map(); // key → what the gateway has not shown yet
+    this.pressed = new Map(); // id of a card → the button that was pressed, while the gateway decides
+    this.troubles = new Map(); // id of a card → why a click came to nothing
   }
 
   // True if it was not known before.
@@ -51,10 +53,13 @@ class Conversation {
   }
 
   changed(message) {
-    const line = { ...message, reactions: [] };
+    const line = { ...message, reactions: [], pressed: this.pressed.get(message.id), trouble: this.troubles.get(message.id) };
     const changes = [...(this.changes.get(message.id)?.values() ?? [])].sort((a, b) => a.id - b.id);
     for (const change of changes) {
-      if (change.verb === "edit") Object.assign(line, { html: change.html, text: change.text, edited: true });
+      if (change.verb === "edit") {
+        const { html, text, card } = change;
+        Object.assign(line, { html, text, card, edited: !card }); // a decided card says itself what changed
+      }
       if (change.verb === "delete") line.deleted = true;
       if (change.verb === "react" && change.reaction) line.reactions.push(change.reaction);
     }

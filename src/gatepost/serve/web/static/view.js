@@ -1,16 +1,11 @@
 // How a conversation looks. Texts are set as text; only the gateway's own rendering of markdown is set as HTML.
+import { drawCard } from "/static/card.js";
+import { make } from "/static/dom.js";
 import { briefly } from "/static/talk.js";
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "numeric", minute: "2-digit" });
 const day = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
 const JOINED_MS = 5 * 60_000;
-
-export function make(tag, className = "", text = "") {
-  const element = document.createElement(tag);
-  if (className) element.className = className;
-  if (text) element.textContent = text;
-  return element;
-}
 
 export function size(bytes) {
   if (bytes < 1024) return `${bytes} B`;
@@ -122,7 +117,9 @@ export function drawMessage(line, answered, act) {
   if (line.deleted) {
     item.append(make("div", "body gone", "This message was deleted."));
   } else {
-    if (line.text) {
+    if (line.card) {
+      item.append(drawCard(line, act));
+    } else if (line.text) {
       const body = make("div", "body");
       if (line.html) body.innerHTML = line.html;
       else body.append(make("p", "plain", line.text));
@@ -159,8 +156,10 @@ export class List {
       if (!known || known.look !== look) {
         const item = build();
         if (known) {
+          const focused = known.item.contains(document.activeElement);
           if (place === known.item) place = item;
           known.item.replaceWith(item);
+          if (focused) item.querySelector(".card")?.focus({ preventScroll: true });
         }
         known = { item, look };
       }

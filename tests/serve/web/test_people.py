@@ -1,0 +1,121 @@
+"""Several people sign in to the page, each as herself: with her rights, and with her own room alone."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+
+from gatepost.core.clock import SystemClock
+from gatepost.core.errors import NotFound
+from gatepost.flow import pairing
+from gatepost.serve.web.login import make_login_url
+from gatepost.store import identities, messages, users
+from gatepost.store.port import Db
+from gatepost.store.users import UserRole
+from gatepost.testing.waiting import PATIENCE_S
+
+ANN, HERS, HOME = "fake:user/ann", "web:people/ann", "web:home"
+
+
+def add_ann(db: Db) -> None:
+    users.add(db, ANN, "Ann", 1)
+
+
+async def make_token(site: Any, person: str) -> str:
+    url = await make_login_url(site.store, SystemClock(), site.answerer.hub, site.base, person)
+    return url.partition("#token=")[2]
+
+
+@asynccontextmanager
+async def signed_in_as(site: Any, person: str) -> AsyncIterator[httpx2.AsyncClient]:
+    async with site.browser() as browser:
+        answer = await browser.post("/login", json={"token": await make_token(site, person)})
+        assert answer.status_code == 200, answer.text
+        yield browser
+
+
+async def write(browser: httpx2.AsyncClient, text: str, room: str = "", file: bytes = b"") -> httpx2.Response:
+    files = [("file", ("note.txt", file))] if file else [("none", ("", b""))]
+    return await browser.post("/api/messages", data={"text": text, "id": "key-" + text, "room": room}, files=files)
+
+
+async def test_she_writes_as_herself_in_a_room_of_her_own(site: Any) -> None:
+    await site.store.write(add_ann)
+    async with signed_in_as(site, ANN) as browser:
+        start = (await browser.get("/api/start")).json()
+        assert start["room"] == HERS and [each["room"] for each in start["rooms"]] == [HERS]
+        assert (await write(browser, "hello-from-ann")).json()["ok"]
+    (message, *_) = await site.store.read(messages.list_in_room, "web", HERS, 0, 10)
+    assert (message.sender, message.text) == ("web:user/ann", "hello-from-ann")
+    assert await site.store.read(identities.get_person, "web:user/ann") == ANN
+    assert (await site.store.read(users.get_roles, "web:user/ann")).roles == ()
+
+
+async def test_she_sees_nothing_of_the_owners_rooms(site: Any) -> None:
+    await site.store.write(add_ann)
+    async with site.signed_in() as owner, signed_in_as(site, ANN) as browser:
+        sent = (await write(owner, "the-owners-secret", HOME, b"secret file")).json()
+        assert (await owner.get(f"/api/files/{sent['id']}/0")).status_code == 200
+        assert (await browser.get(f"/api/files/{sent['id']}/0")).status_code == 404
+        assert (await browser.get("/api/messages", params={"room": HOME})).status_code == 400
+        assert (await write(browser, "into-the-owners-room", HOME)).status_code == 400
+        async with browser.stream("GET", "/api/events", params={"after": "0"}) as stream:
+            await write(browser, "her-own-words")
+            got = ""
+            async with asyncio.timeout(PATIENCE_S):
+                async for line in stream.aiter_lines():
+                    got += line
+                    if "her-own-words" in line and '"mine":true' in line:
+                        break
+        assert "the-owners-secret" not in got and HOME not in got
+        assert HERS in [each["room"] for each in (await owner.get("/api/start")).json()["rooms"]]
+
+
+async def test_a_second_address_is_for_the_same_identity(site: Any) -> None:
+    await site.store.write(add_ann)
+    for _ in range(2):
+        await make_token(site, ANN)
+    assert await site.store.read(identities.list_names, ANN) == (ANN, "web:user/ann")
+
+
+async def test_two_people_of_one_name_have_rooms_of_their_own(site: Any) -> None:
+    await site.store.write(add_ann)
+    await site.store.write(users.add, "fake:user/other", "Ann", 1)
+    for person, room in ((ANN, HERS), ("fake:user/other", "web:people/ann-2")):
+        async with signed_in_as(site, person) as browser:
+            assert (await browser.get("/api/start")).json()["room"] == room
+
+
+async def test_nobody_becomes_the_owner_by_her_name(site: Any) -> None:
+    await site.new_token()  # the owner has used the page
+    await site.store.write(users.add, "fake:user/owner", "owner", 1)
+    async with signed_in_as(site, "fake:user/owner") as browser:
+        assert (await browser.get("/api/start")).json()["room"] == "web:people/owner-2"
+
+
+async def test_an_owner_sees_every_room_by_whichever_identity(site: Any) -> None:
+    await site.store.write(add_ann)
+    await site.store.write(users.add_role, ANN, UserRole.OWNER, "", "test", 1)
+    async with signed_in_as(site, ANN) as browser:
+        assert (await browser.get("/api/start")).json()["room"] == HOME
+
+
+async def test_unpaired_she_is_signed_out_and_her_stream_ends(site: Any) -> None:
+    await site.store.write(add_ann)
+    async with signed_in_as(site, ANN) as browser, browser.stream("GET", "/api/events") as stream:
+        lines = stream.aiter_lines()
+        async with asyncio.timeout(PATIENCE_S):
+            await anext(lines)
+            await site.store.write(pairing.unpair, "web:user/ann")
+            site.answerer.hub.ring_all()
+            async for _ in lines:
+                pass
+        assert (await browser.get("/api/start")).status_code == 401
+
+
+async def test_somebody_unknown_gets_no_address(site: Any) -> None:
+    with pytest.raises(NotFound, match="gatepost user add fake:user/nobody"):
+        await make_token(site, "fake:user/nobody")
