@@ -217,9 +217,9 @@ def test_what_is_not_answered_in_time_is_named_with_the_way_to_look() -> None:
 def test_only_what_others_say_in_this_thread_is_printed() -> None:
     said = {"type": "message", "direction": "out", "thread": "", "verb": "send", "text": "hi", "reaction": ""}
 
-    assert render_event(said, "") == "hi"
-    assert render_event({**said, "verb": "edit"}, "") == "[edited] hi"
-    assert render_event({**said, "verb": "react", "reaction": "👍"}, "") == "[👍]"
-    assert render_event({**said, "direction": "in"}, "") == ""
-    assert render_event(said, "another") == ""
-    assert render_event({"type": "typing", "on": True}, "") == ""
+    assert render_event(said, "") == ("hi",)
+    assert render_event({**said, "verb": "edit"}, "") == ("[edited] hi",)
+    assert render_event({**said, "verb": "react", "reaction": "👍"}, "") == ("[👍]",)
+    assert render_event({**said, "direction": "in"}, "") == ()
+    assert render_event(said, "another") == ()
+    assert render_event({"type": "typing", "on": True}, "") == ()

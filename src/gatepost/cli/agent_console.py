@@ -23,7 +23,7 @@ from gatepost.messages.text import clean
 from gatepost.serve.agents.questions import parse_questions
 from gatepost.serve.control.arguments.agents import PromptPolicy
 from gatepost.serve.control.client import ControlClient, ControlError
-from gatepost.store.permissions import PermissionKind
+from gatepost.store.requests import RequestKind
 from gatepost.store.sessions import UNFINISHED, SessionState
 from gatepost.store.timeline import TimelineKind
 
@@ -68,7 +68,7 @@ def parse_answer(verb: str, text: str, asked: dict[str, Any]) -> dict[str, Any]:
     told = {"id": asked["id"], "allow": verb != "deny"}
     if verb == "deny":
         return {**told, "message": text}
-    if asked["kind"] == PermissionKind.QUESTION and verb == "allow":
+    if asked["kind"] == RequestKind.QUESTION and verb == "allow":
         raise Invalid("/allow", "it asks a question: /answer text")
     if verb == "allow" and text:
         raise Invalid("/allow", "takes a number and no reason")
@@ -181,13 +181,13 @@ class AgentConsole:
                 self._typed.clear()  # better shown twice than not at all
             raise
         with self._lock:
-            questions = [each for each in self._asked.values() if each["kind"] == PermissionKind.QUESTION]
+            questions = [each for each in self._asked.values() if each["kind"] == RequestKind.QUESTION]
         if self._here and questions and policy == PromptPolicy.QUEUE:
             self._note("that is work for later; it waits for an answer first: /answer text")
 
     def _asks_yes_or_no(self) -> bool:
         with self._lock:
-            return [each["kind"] == PermissionKind.QUESTION for each in self._asked.values()] == [False]
+            return [each["kind"] == RequestKind.QUESTION for each in self._asked.values()] == [False]
 
     def _answer(self, verb: str, text: str) -> None:
         number, said = parse_number(text)

@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 from msgspec import Struct
 
 from gatepost.cli import output, reasons
+from gatepost.cli.card_renderer import render_card
 from gatepost.core.errors import GatepostError
 from gatepost.messages.inbound import Direction
 from gatepost.serve.control.client import ControlClient
@@ -48,14 +49,20 @@ def poll_outcome(control: ControlClient, message: int, timeout: float) -> Iterat
             return
 
 
-def render_event(event: dict[str, Any], thread: str) -> str:
-    """One line of the conversation, or nothing: what the person wrote is on the screen already."""
-    if event["type"] != "message" or event["direction"] != Direction.OUT or event["thread"] != thread:
-        return ""
+def render_event(event: dict[str, Any], thread: str) -> output.Line:
+    """What is printed of an event, or nothing: what the person wrote is on the screen already."""
+    if event["type"] != "message" or event["direction"] != Direction.OUT:
+        return ()
+    card = event.get("card")
+    if card and (event["thread"] == thread or card["buttons"] or card["done"]):  # what is to decide is for every thread
+        return render_card(card)
+    if event["thread"] != thread:
+        return ()
     if event["verb"] == "react":
-        return f"[{event['reaction']}]"
+        return (f"[{event['reaction']}]",)
     mark = "[edited] " if event["verb"] == "edit" else ""
-    return mark + str(event["text"]) if event["verb"] not in ("delete", "pin", "unpin") else ""
+    text = mark + str(event["text"]) if event["verb"] not in ("delete", "pin", "unpin") else ""
+    return (text,) if text else ()
 
 
 class Screen:
@@ -94,13 +101,13 @@ class Screen:
         with self._lock:
             self._asking = True
 
-    def print(self, text: output.Piece, *, error: bool = False) -> None:
+    def print(self, *pieces: output.Piece, error: bool = False) -> None:
         with self._lock:
             if self._asking:
                 begun = self._readline.get_line_buffer() if self._readline is not None else ""
-                output.print_above(text, PROMPT + begun)
+                output.print_above(pieces, PROMPT + begun)
             else:
-                output.print_line(text, error=error, flush=True)
+                output.print_line(*pieces, error=error, flush=True)
 
 
 class TerminalConversation:
@@ -174,9 +181,9 @@ class TerminalConversation:
             elif line := render_event(event, self._place.thread):
                 self._print(event["id"], line)
 
-    def _print(self, message: int, line: str) -> None:
+    def _print(self, message: int, line: output.Line) -> None:
         """Both threads may have seen it."""
         with self._lock:
             if message not in self._shown:
                 self._shown.add(message)
-                self._screen.print(line)
+                self._screen.print(*line)

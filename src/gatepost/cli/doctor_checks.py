@@ -31,7 +31,7 @@ from gatepost.gate import connectors
 from gatepost.sandboxes.contract import SANDBOXES, trouble_of
 from gatepost.sandboxes.enforcement import LimitEnforcement, list_limits, read_machine
 from gatepost.serve.control.client import ControlClient
-from gatepost.store import groups, ledger, routes, switches
+from gatepost.store import groups, ledger, requests, routes, switches
 from gatepost.store.port import Db
 from gatepost.store.readonly import (
     count_expired_leases,
@@ -293,6 +293,11 @@ def _check_store(db: Db, instances: set[str], running: bool) -> list[Finding]:
         why = f": {halted.reason}" if halted.reason else ""
         text = f"is on since {iso(halted.since)}{why}; nothing starts, messages are kept"
         found.append(Finding("warn", "panic", text, "`gatepost panic --off` goes on"))
+    waiting, unreached = requests.count_pending(db)
+    if unreached:
+        text = f"{unreached} of {waiting} that wait for a person reached nobody"
+        cure = "`gatepost permit ls`; an admin who once wrote to the gateway directly is asked there"
+        found.append(Finding("warn", "requests", text, cure))
     stuck = count_expired_leases(db, now)
     if stuck:
         found.append(

@@ -45,9 +45,9 @@ def _render_piece(piece: Piece) -> str:
     return f"\x1b[{_COLORS[piece.color]}m{text}\x1b[0m" if sys.stdout.isatty() else text
 
 
-def print_above(text: Piece, below: str) -> None:
+def print_above(line: Line, below: str) -> None:
     """Print above the line that is being typed, and draw that line (`below`) anew."""
-    print(f"\r\x1b[K{_render_piece(text)}\n{make_visible(below)}", end="", flush=True)
+    print(f"\r\x1b[K{''.join(map(_render_piece, line))}\n{make_visible(below)}", end="", flush=True)
 
 
 def colored(text: str, color: str) -> Colored:

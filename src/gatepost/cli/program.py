@@ -26,6 +26,9 @@ from gatepost.core.terminal_text import make_visible
 INTERRUPTED = 130
 
 
+OTHER_NAMES = {"approvals": "permit"}  # which help does not list
+
+
 class CommandFolderGroup(click.Group):
     """A group whose commands are the files of a folder."""
 
@@ -33,6 +36,7 @@ class CommandFolderGroup(click.Group):
         return sorted(info.name.replace("_", "-") for info in pkgutil.iter_modules(commands.__path__))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = OTHER_NAMES.get(cmd_name, cmd_name)
         if cmd_name not in self.list_commands(ctx):
             return None
         module = importlib.import_module(f"{commands.__name__}.{cmd_name.replace('-', '_')}")
@@ -44,7 +48,7 @@ class CommandFolderGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        if not name.startswith("-") and name not in self.list_commands(ctx):
+        if not name.startswith("-") and OTHER_NAMES.get(name, name) not in self.list_commands(ctx):
             hint = did_you_mean(name, self.list_commands(ctx))
             raise click.UsageError(f"there is no command {name!r}{hint}", ctx)
         return super().resolve_command(ctx, args)

@@ -9,7 +9,7 @@ from gatepost.cli.output import Colored, Piece, cut
 from gatepost.core.terminal_text import one_line
 from gatepost.serve.agents.questions import AgentQuestion, parse_questions
 from gatepost.serve.agents.timeline import render_entry, summarize_input
-from gatepost.store.permissions import PermissionKind, PermissionState
+from gatepost.store.requests import RequestKind, RequestState
 from gatepost.store.timeline import TimelineEntry, TimelineKind, ToolCallStatus
 
 _COLORS = {
@@ -39,7 +39,7 @@ class TimelineRenderer:
             return None
         if kind == TimelineKind.TOOL_CALL:
             data = {**self._calls.get(str(data.get("callId")), {}), **data}
-        if kind == TimelineKind.PERMISSION and data.get("status") == PermissionState.PENDING:
+        if kind == TimelineKind.PERMISSION and data.get("status") == RequestState.PENDING:
             asked = waiting.get(str(data.get("requestId")))  # None: it is history
             return self.render_request(asked) if asked is not None else None
         told = render_entry(TimelineEntry(int(entry["seq"]), 0, str(entry["turn"]), kind, data))
@@ -62,19 +62,19 @@ class TimelineRenderer:
             return None
         number = self.numbers[asked["id"]] = len(self.numbers) + 1
         rows = [f"[Permission {number}] {_heading(asked)}:"]
-        questions = parse_questions(asked["input"]) if asked.get("kind") == PermissionKind.QUESTION else ()
+        questions = parse_questions(asked["input"]) if asked.get("kind") == RequestKind.QUESTION else ()
         for name, value in [_question_row(each) for each in questions] or asked["input"].items():
             first, *more = str(value).splitlines() or [""]
             shown = one_line(name)
             rows += [f"  | {shown}: {first}" if name else f"  | {first}", *(f"  |   {each}" for each in more)]
         rows += [f"  {each}" for each in list_consequences(asked)]
-        allow = f"/answer {number} text" if asked.get("kind") == PermissionKind.QUESTION else f"/allow {number}"
+        allow = f"/answer {number} text" if asked.get("kind") == RequestKind.QUESTION else f"/allow {number}"
         typed = f"{allow} or /deny {number} [reason]"
         return Colored("\n".join([*rows, f"  {typed if self._typed else render_answer_commands(asked)}"]), "warn")
 
 
 def _heading(asked: dict[str, Any]) -> str:
-    whole = {PermissionKind.QUESTION: "It asks a question", PermissionKind.PLAN: "It has a plan to approve"}
+    whole = {RequestKind.QUESTION: "It asks a question", RequestKind.PLAN: "It has a plan to approve"}
     return whole.get(asked.get("kind", ""), f"It asks to use {one_line(asked['name'])}")
 
 
@@ -85,7 +85,7 @@ def _question_row(question: AgentQuestion) -> tuple[str, str]:
 
 def render_answer_commands(asked: dict[str, Any]) -> str:
     """How it is answered from a command line."""
-    how = " --answer TEXT" if asked.get("kind") == PermissionKind.QUESTION else ""
+    how = " --answer TEXT" if asked.get("kind") == RequestKind.QUESTION else ""
     return f"gatepost permit allow {asked['id']}{how}, or gatepost permit deny {asked['id']} [REASON]"
 
 
@@ -109,13 +109,13 @@ def list_consequences(asked: dict[str, Any], longest: int | None = None) -> list
 
 def summarize_request(asked: dict[str, Any]) -> str:
     """What a request is about, on one line."""
-    if asked.get("kind") == PermissionKind.QUESTION:
+    if asked.get("kind") == RequestKind.QUESTION:
         told = "; ".join(
             each.text + (f" ({', '.join(each.options)})" if each.options else "")
             for each in parse_questions(asked["input"])
         )
         return cut(one_line(told), LONGEST_LINE)
-    plan = asked["input"].get("plan") if asked.get("kind") == PermissionKind.PLAN else None
+    plan = asked["input"].get("plan") if asked.get("kind") == RequestKind.PLAN else None
     return cut(one_line(plan if isinstance(plan, str) else summarize_input(asked["input"])), LONGEST_LINE)
 
 
@@ -123,7 +123,7 @@ def render_waiting_agent(told: dict[str, Any]) -> str:
     """Of an agent that waits for an answer: who asks what, and how it is answered."""
     asked = told["permission"]
     who = f"{told['title']} ({told['agentId']})" if told.get("title") else str(told["agentId"])
-    kinds = {PermissionKind.QUESTION: "asks", PermissionKind.PLAN: "has a plan to approve"}
+    kinds = {RequestKind.QUESTION: "asks", RequestKind.PLAN: "has a plan to approve"}
     verb = kinds.get(asked["kind"], f"asks to use {one_line(asked['name'])}")
     about, more = summarize_request(asked), "".join(f"\n{each}" for each in list_consequences(asked, LONGEST_TOLD))
     return f"{who} {verb}{f': {about}' if about else ''}{more}\n→ {render_answer_commands(asked)}"
@@ -132,12 +132,12 @@ def render_waiting_agent(told: dict[str, Any]) -> str:
 def with_input(entry: dict[str, Any], waiting: dict[str, Any]) -> dict[str, Any]:
     """For programs: a request's entry says what it wants, as long as it waits."""
     asked = waiting.get(str(entry["data"].get("requestId"))) if entry["kind"] == TimelineKind.PERMISSION else None
-    if asked is None or entry["data"].get("status") != PermissionState.PENDING:
+    if asked is None or entry["data"].get("status") != RequestState.PENDING:
         return entry
     return {**entry, "data": {**entry["data"], "input": asked["input"]}}
 
 
 def as_entry(asked: dict[str, Any]) -> dict[str, Any]:
     """A request whose own entry lies further back than what is shown."""
-    data = {"requestId": asked["id"], "name": asked["name"], "status": PermissionState.PENDING, "input": asked["input"]}
+    data = {"requestId": asked["id"], "name": asked["name"], "status": RequestState.PENDING, "input": asked["input"]}
     return {"seq": None, "at": asked["askedAt"], "turn": "", "kind": TimelineKind.PERMISSION, "data": data}

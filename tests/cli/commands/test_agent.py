@@ -217,7 +217,7 @@ def test_a_request_is_meant_by_its_id_the_beginning_of_it_or_its_agent(daemon: D
         agent(daemon, "kill", guarded)
     for named in ("", "p", "p-nothing"):
         unknown = ran(daemon, "permit", "allow", named)
-        assert unknown.code == 1 and "no permission request named" in unknown.err
+        assert unknown.code == 1 and "no request named" in unknown.err
 
 
 def test_the_providers_are_listed_with_what_they_lack_and_their_models_with_prices(daemon: DaemonProcess) -> None:

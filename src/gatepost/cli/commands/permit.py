@@ -1,4 +1,4 @@
-"""`gatepost permit`: what agents ask before they act."""
+"""`gatepost permit`: what waits for a person's decision."""
 
 from typing import Any
 
@@ -10,14 +10,15 @@ from gatepost.cli.timeline_renderer import LONGEST_TOLD, list_consequences, summ
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.serve.control.arguments.agents import AnswerRequestArgs, ListRequestsArgs
-from gatepost.store.permissions import PermissionKind
+from gatepost.store.requests import RequestKind
 
-_WANTS = {PermissionKind.PLAN: "a plan approved", PermissionKind.QUESTION: "an answer"}
+_WANTS = {RequestKind.PLAN: "a plan approved", RequestKind.QUESTION: "an answer", RequestKind.SENDER: "to be let in"}
 
 
 @click.group()
 def command() -> None:
-    """What agents ask before they act, and your answers. Needs a running gateway."""
+    """What agents and people ask, and your answers: calls that a rule holds, questions, plans, somebody unknown who
+    writes. Needs a running gateway."""
 
 
 @command.command("ls")

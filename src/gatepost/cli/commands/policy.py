@@ -35,7 +35,8 @@ def explain(home: Home, args: dict[str, Any], as_json: bool) -> None:
     output.print_table(
         ("who speaks", "what it is", "says"), [(step.source, step.text, step.says) for step in found.steps]
     )
-    output.print_line(f"\n{found.folder} {'may' if found.allowed else 'may not'} call {found.tool}")
+    asks = ", once a person agrees" if found.allowed and any(step.says == "hold" for step in found.steps[-1:]) else ""
+    output.print_line(f"\n{found.folder} {'may' if found.allowed else 'may not'} call {found.tool}{asks}")
 
 
 def _explain(home: Home, args: ExplainCallArgs) -> "CallExplanation":

@@ -10,7 +10,7 @@ from gatepost.serve.control.arguments.rooms import ListRoomsArgs, RoomPolicyArgs
 
 _MEANING = {
     "strict": "guests are refused",
-    "request_approval": "guests are refused until somebody can be asked",
+    "request_approval": "what guests write is held until somebody decides about them",
     "public": "everybody may speak",
 }
 

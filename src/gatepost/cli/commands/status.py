@@ -12,7 +12,7 @@ from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.records import asdict
-from gatepost.store import audit, groups, ledger, sessions, switches
+from gatepost.store import audit, groups, ledger, requests, sessions, switches
 from gatepost.store.port import Db
 
 _OF_DAEMON = ("channels", "pressed", "slow_steps", "slowest", "slowest_ms", "busiest", "busiest_ms")
@@ -94,6 +94,7 @@ def _numbers(db: Db, running: bool) -> dict[str, Any]:
         "sessions": len(sessions.list_open(db)),
         "ledger": asdict(ledger.check(db, SystemClock().now(), running=running)),
         "panic": _panic(db),
+        "requests": dict(zip(("waiting", "unreached"), requests.count_pending(db), strict=True)),
         "audit_head": audit.get_head(db),
     }
 
@@ -165,8 +166,18 @@ def _store_lines(store: dict[str, Any] | None) -> list[output.Line]:
             f"  {'ledger':<10} {account['unaccounted']} unaccounted, {account['in_flight']} in flight,"
             f" {account['overdue']} overdue",
         ),
+        *_request_lines(store["requests"]),
         (f"  {'audit':<10} {_audit(store['audit_head'])}",),
     ]
+
+
+def _request_lines(found: dict[str, int]) -> list[output.Line]:
+    if not found["waiting"]:
+        return []
+    text = f"{found['waiting']} wait for a person, `gatepost permit ls` shows them"
+    if found["unreached"]:
+        text += f"; {found['unreached']} reached nobody: an admin or owner must have written to the gateway once"
+    return [(f"  {'requests':<10} ", output.colored(text, "warn" if found["unreached"] else "dim"))]
 
 
 def _audit(head: str) -> str:

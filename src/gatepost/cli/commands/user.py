@@ -11,13 +11,15 @@ from gatepost.serve.control.arguments.users import (
     AddUserArgs,
     GiveRoleArgs,
     ListUsersArgs,
+    PairUserArgs,
     ShowUserArgs,
+    UnpairUserArgs,
 )
 
 
 @click.group()
 def command() -> None:
-    """The people, and what each may do: add, list, show, role, member. Works with the gateway up or down.
+    """The people, and what each may do: add, list, show, role, member, pair, unpair. Works with the gateway up or down.
 
     ID is how a platform calls somebody, like telegram:user/9; `gatepost ledger list --json` shows it as `sender`.
     """
@@ -29,8 +31,29 @@ def print_user(run: CommandRun, user: dict[str, Any]) -> None:
     output.print_line(f"{user['id']}{called}: {', '.join(may) or 'known, a guest everywhere'}")
 
 
+def print_details(run: CommandRun, user: dict[str, Any]) -> None:
+    print_user(run, user)
+    for each in user["identities"][1:]:
+        output.print_line(f"  also {each}")
+    for each in user["direct_rooms"]:
+        output.print_line(f"  can be reached in {each}")
+
+
+def print_code(run: CommandRun, issued: dict[str, Any]) -> None:
+    code, person = issued["code"], issued["person"]
+    output.print_line(code)
+    output.print_line(f"Send it from the chat identity that is to be {person}: alone, or as `/pair {code}`.")
+    output.print_line("It works once, within ten minutes.")
+
+
+def print_unpaired(run: CommandRun, done: dict[str, Any]) -> None:
+    output.print_line(f"{done['identity']} is no identity of {done['person']} any more")
+
+
 command.command("add")(from_operation(AddUserArgs)(print_user))
-command.command("show")(from_operation(ShowUserArgs)(print_user))
+command.command("show")(from_operation(ShowUserArgs)(print_details))
+command.command("pair")(from_operation(PairUserArgs)(print_code))
+command.command("unpair")(from_operation(UnpairUserArgs)(print_unpaired))
 command.command("role")(from_operation(GiveRoleArgs)(print_user))
 command.command("member")(from_operation(AddMemberArgs)(print_user))
 
@@ -39,9 +62,15 @@ command.command("member")(from_operation(AddMemberArgs)(print_user))
 @from_operation(ListUsersArgs)
 def list_users(run: CommandRun, found: list[dict[str, Any]]) -> None:
     output.print_table(
-        ("id", "name", "roles", "member of"),
+        ("id", "name", "roles", "member of", "also"),
         [
-            (each["id"], each["name"], ", ".join(map(_role, each["roles"])), ", ".join(each["member_of"]))
+            (
+                each["id"],
+                each["name"],
+                ", ".join(map(_role, each["roles"])),
+                ", ".join(each["member_of"]),
+                ", ".join(each["identities"][1:]),
+            )
             for each in found
         ],
     )

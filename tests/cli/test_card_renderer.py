@@ -1,0 +1,56 @@
+"""A card on a terminal: readable, with numbers, and short once it is decided."""
+
+from msgspec import to_builtins
+
+from gatepost.cli import output
+from gatepost.cli.card_renderer import render_card
+from gatepost.cli.conversation import render_event
+from gatepost.messages.card import Card, CardButton, CardField
+
+ASKED = Card(
+    title="Home asks to use send (q-1)",
+    text="a rule holds it",
+    fields=(CardField("text", "two\nlines"), CardField("chatJid", "terminal:main")),
+    buttons=(CardButton("t:0", "Allow once"), CardButton("t:1", "Deny")),
+)
+DECIDED = Card(title=ASKED.title, fields=ASKED.fields, done="Allowed by terminal:owner.")
+
+
+def shown(line: output.Line) -> list[str]:
+    return "".join(piece if isinstance(piece, str) else piece.text for piece in line).split("\n")
+
+
+def event(card: Card, **given: object) -> dict[str, object]:
+    made = {"type": "message", "direction": "out", "verb": "card", "thread": "", "text": "x", "card": to_builtins(card)}
+    return {**made, **given}
+
+
+def test_a_card_shows_its_fields_and_numbered_answers() -> None:
+    assert shown(render_card(to_builtins(ASKED))) == [
+        "Home asks to use send (q-1)",
+        "  a rule holds it",
+        "  text:    two",
+        "  lines",
+        "  chatJid: terminal:main",
+        "  1. Allow once",
+        "  2. Deny",
+        "  Answer with one of these or its number. Once something was said after this: /approve or /deny.",
+    ]
+
+
+def test_its_title_and_numbers_are_bold_and_nothing_of_an_agents_text_is() -> None:
+    bold = [
+        piece.text for piece in render_card(to_builtins(ASKED)) if not isinstance(piece, str) and piece.color == "bold"
+    ]
+    assert bold == [ASKED.title, "1.", "2."]
+
+
+def test_a_decided_card_is_its_title_and_the_decision() -> None:
+    assert shown(render_event(event(DECIDED, verb="edit"), "")) == [ASKED.title, "  Allowed by terminal:owner."]
+
+
+def test_a_card_that_asks_is_shown_in_every_thread_and_another_only_in_its_own() -> None:
+    assert shown(render_event(event(ASKED), "another"))[0] == ASKED.title
+    assert shown(render_event(event(DECIDED, verb="edit"), "another"))[0] == ASKED.title
+    assert render_event(event(Card(title="for reading")), "another") == ()
+    assert shown(render_event(event(Card(title="for reading")), "")) == ["for reading"]
