@@ -1,4 +1,5 @@
-"""An agent asks before it acts, and nobody can be asked: it hears no at once, and goes on."""
+"""An agent's provider asks before it acts in a chat: whoever may decide about the group gets a card, and the answer
+reaches the provider."""
 
 import importlib.util
 import json
@@ -9,14 +10,16 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
-from gatepost.flow.sessions.permissions import DENIED
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import audit, groups, secrets
+from gatepost.store import audit, direct_rooms, groups, requests, secrets, users
+from gatepost.store.port import Db
+from gatepost.store.users import UserRole
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint
+from gatepost.testing.waiting import PATIENCE_S
 
-ROOM = "fake:room/1"
+ROOM, BOSS, DIRECT = "fake:room/1", "fake:user/boss", "fake:direct/boss"
 PATIENCE = 60.0
 
 
@@ -31,23 +34,69 @@ async def refusals(gateway: Gateway) -> list[tuple[str, str, dict[str, Any]]]:
     return [(row[2], row[4], json.loads(row[5])) for row in rows if row[3] == "permission"]
 
 
-async def test_a_request_is_refused_at_once_written_down_without_its_input_and_the_turn_goes_on(
-    tmp_path: Path, channel: FakeChannel
+def settle_people(db: Db, now: int) -> None:
+    users.add(db, BOSS, "Ada", now)
+    users.add_role(db, BOSS, UserRole.OWNER, "", "test", now)
+    direct_rooms.add(db, BOSS, "fake", DIRECT, now)
+
+
+async def wait_for_card(channel: FakeChannel) -> str:
+    """The card's text."""
+    sent = await channel.wait_for(lambda sent: any("asks to use" in each.message.text for each in sent), PATIENCE_S)
+    return next(each.message.text for each in sent if "asks to use" in each.message.text)
+
+
+@pytest.mark.parametrize(("answer", "heard"), [("allow once", "allow"), ("deny", "deny")])
+async def test_whoever_may_decide_gets_a_card_and_the_provider_their_answer(
+    tmp_path: Path, channel: FakeChannel, answer: str, heard: str
 ) -> None:
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
-        ask = {"ask": {"permission": "Bash", "input": {"command": "echo sk-secret-1"}}}
+        ask = {"ask": {"permission": "Bash", "input": {"command": "make cake"}}}
+        script = {"turns": [{"when": "may I", "do": [ask, {"say": "they said {answer}"}]}]}
+        (gateway.home.group("home") / "script.json").write_text(json.dumps(script))
+        await gateway.store.write(groups.update, "home", {"mode": "default"})
+        await gateway.store.write(settle_people, gateway.clock.now())
+        await open_room(gateway, "fake", ROOM)
+        await channel.say("may I")
+        card = await wait_for_card(channel)
+        assert "make cake" in card and "home" in card.lower()
+        assert channel.texts(ROOM) == []
+
+        await channel.say(answer, address=DIRECT, sender=BOSS, direct=True)
+        await channel.wait_for(lambda sent: any(each.address == ROOM for each in sent), PATIENCE_S)
+        await wait_until_settled(gateway)
+        assert channel.texts(ROOM) == [f"they said {heard}"]
+        assert await gateway.store.read(requests.list_pending) == []
+
+
+async def test_nobody_decides_and_the_provider_is_told_so(tmp_path: Path, channel: FakeChannel) -> None:
+    given = {"approvals__hold_sandbox_s": 1}
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
+        ask = {"ask": {"permission": "Bash", "input": {"command": "make cake"}}}
         script = {"turns": [{"when": "may I", "do": [ask, {"say": "they said {answer}"}]}]}
         (gateway.home.group("home") / "script.json").write_text(json.dumps(script))
         await gateway.store.write(groups.update, "home", {"mode": "default"})
         await open_room(gateway, "fake", ROOM)
         await channel.say("may I")
-        await channel.wait_for(1, timeout=PATIENCE)
-        await wait_until_settled(gateway)
+        await channel.wait_for(1, PATIENCE_S)
+        assert channel.texts(ROOM) == ["they said deny"]
 
-        ((folder, verdict, details),) = await refusals(gateway)
-        assert channel.texts() == ["they said deny"]
-        assert (folder, verdict, details["tool"], details["mode"]) == ("agent:home", "refused", "Bash", "default")
-        assert "sk-secret-1" not in str(details)
+
+async def test_a_turn_that_ends_withdraws_what_it_asked_and_its_card_says_so(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        ask = {"ask": {"permission": "Bash", "input": {"command": "make cake"}}}
+        script = {"turns": [{"when": "may I", "do": [ask]}]}
+        (gateway.home.group("home") / "script.json").write_text(json.dumps(script))
+        await gateway.store.write(groups.update, "home", {"mode": "default"})
+        await gateway.store.write(settle_people, gateway.clock.now())
+        await open_room(gateway, "fake", ROOM)
+        await channel.say("may I")
+        await wait_for_card(channel)
+        await channel.say("/stop", sender=BOSS)
+        await channel.wait_for(lambda sent: any("Withdrawn" in each.message.text for each in sent), PATIENCE_S)
+        assert await gateway.store.read(requests.list_pending) == []
 
 
 async def test_a_question_in_a_chat_is_answered_at_once_that_nobody_can_be_asked(
@@ -72,9 +121,12 @@ async def test_a_question_in_a_chat_is_answered_at_once_that_nobody_can_be_asked
     importlib.util.find_spec("claude_agent_sdk") is None,
     reason="claude-agent-sdk is not installed: pip install '.[claude]'",
 )
-async def test_claude_in_its_default_mode_hears_why_not_and_answers(tmp_path: Path, channel: FakeChannel) -> None:
+@pytest.mark.parametrize(("answer", "made"), [("1", True), ("2", False)])
+async def test_claude_in_its_default_mode_asks_and_does_as_it_is_answered(
+    tmp_path: Path, channel: FakeChannel, answer: str, made: bool
+) -> None:
     write = {"call": "Write", "with": {"file_path": "/workspace/agent/made.txt", "content": "x"}}
-    script = {"tools": True, "turns": [{"when": "make", "do": [write, {"say": "I was not let."}]}]}
+    script = {"tools": True, "turns": [{"when": "make", "do": [write, {"say": "That is all."}]}]}
     tmp_path.chmod(0o711)
     async with ModelEndpoint(script) as endpoint:
         given = {
@@ -88,12 +140,13 @@ async def test_claude_in_its_default_mode_hears_why_not_and_answers(tmp_path: Pa
             await gateway.store.write(
                 secrets.put, keyring, secrets.SecretOwner(), secrets.ANTHROPIC_API_KEY, "sk-x", now
             )
+            await gateway.store.write(settle_people, now)
             await open_room(gateway, "fake", ROOM)
             await channel.say("make a file")
-            await channel.wait_for(1, timeout=PATIENCE)
+            assert "made.txt" in await wait_for_card(channel)
+            await channel.say(answer, address=DIRECT, sender=BOSS, direct=True)
+            await channel.wait_for(lambda sent: any(each.address == ROOM for each in sent), PATIENCE_S)
             await wait_until_settled(gateway)
 
-            assert channel.texts() == ["I was not let."]
-            assert not (gateway.home.group("home") / "made.txt").exists()
-            assert [details["tool"] for _, _, details in await refusals(gateway)] == ["Write"]
-    assert endpoint.calls[-1].count_text(DENIED[:40], "tool") == 1
+            assert channel.texts(ROOM) == ["That is all."]
+            assert (gateway.home.group("home") / "made.txt").exists() is made

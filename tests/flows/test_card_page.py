@@ -1,0 +1,185 @@
+"""A card on the chat page in a real browser: an agent's call is held, the owner is asked there and decides there."""
+
+import re
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Locator, Page, Route, async_playwright, expect
+
+from gatepost.core.home import Home
+from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.provider import ScriptBuilder
+from gatepost.testing.waiting import PATIENCE_S
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+ARTIFACTS = Path(__file__).parents[1] / "artifacts"
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+expect.set_options(timeout=PATIENCE_S * 1000)  # else 5 s, whatever the context has
+PLAN = "The release goes out on Friday at noon. Please check the notes before then."
+HOSTILE = "<img src=x onerror=alert(1)>"
+REPORT = {
+    "title": f"Build {HOSTILE}",
+    "text": f"It **passed**. {HOSTILE}",
+    "fields": [{"name": "tests", "value": "2000"}, {"name": HOSTILE, "value": HOSTILE}],
+    "buttons": [{"label": "Log", "url": "https://ci.example/7"}],
+}
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the page is not looked at")
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
+    """The agent may send only what somebody allows."""
+    running = DaemonProcess(tmp_path / "home", sandbox_kind="process", sessions_provider="scripted")
+    script = ScriptBuilder().turn("go").call("send", text=PLAN).say("asked").turn("hello").say("hi")
+    script = script.turn("report").call("send_card", **REPORT).say("done")
+    with running:
+        script.write(Home(running.home).group("home")).chmod(0o644)
+        assert running.gatepost("grant", "add", "home", "hold send").returncode == 0
+        yield running
+
+
+@pytest.fixture
+async def page() -> AsyncIterator[Page]:
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        context = await browser.new_context(viewport={"width": 1180, "height": 760}, locale="en-GB")
+        context.set_default_timeout(PATIENCE_S * 1000)
+        page = await context.new_page()
+        await page.add_init_script(
+            "for (const kind of ['error', 'securitypolicyviolation', 'unhandledrejection'])"
+            " addEventListener(kind, () => { window.troubles = (window.troubles ?? 0) + 1; });"
+        )
+        yield page
+        await browser.close()
+
+
+async def write(page: Page, text: str) -> None:
+    await page.get_by_label("Message", exact=True).fill(text)
+    await page.keyboard.press("Enter")
+
+
+def said(page: Page, text: str) -> Locator:
+    return page.locator(".message:not(.mine) > .body", has_text=text)
+
+
+async def ask(daemon: DaemonProcess, page: Page) -> Locator:
+    """The owner writes, so that she can be reached; the agent asks. Her card."""
+    await page.goto(daemon.address)
+    await expect(page.locator(".live.on")).to_be_visible()
+    await write(page, "hello")
+    await expect(said(page, "hi")).to_be_visible()
+    await write(page, "go")
+    card = page.get_by_role("region", name=re.compile("asks to use send"))
+    await expect(card).to_be_visible()
+    await expect(said(page, "asked")).to_be_visible()
+    return card
+
+
+async def take_pictures(page: Page, name: str) -> None:
+    """Light, dark, and as a phone shows it."""
+    ARTIFACTS.mkdir(exist_ok=True)
+    await page.emulate_media(reduced_motion="reduce")
+    await page.screenshot(path=ARTIFACTS / f"{name}-light.png")
+    await page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    await page.screenshot(path=ARTIFACTS / f"{name}-dark.png")
+    await page.set_viewport_size({"width": 390, "height": 800})
+    await page.screenshot(path=ARTIFACTS / f"{name}-phone.png")
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    await page.set_viewport_size({"width": 1180, "height": 760})
+    await page.emulate_media(color_scheme="light")
+
+
+async def test_the_owner_allows_a_held_call_by_its_button_and_the_card_says_who_decided(
+    daemon: DaemonProcess, page: Page
+) -> None:
+    card = await ask(daemon, page)
+    await expect(card.locator("dd", has_text=PLAN)).to_be_visible()
+    await expect(card.get_by_role("button")).to_have_text(
+        ["Allow once", "Allow in this conversation", "Always allow", "Deny"]
+    )
+    assert await said(page, PLAN).count() == 0
+    await take_pictures(page, "web-card")
+
+    await card.get_by_role("button", name="Allow once").click()
+
+    await expect(said(page, PLAN)).to_be_visible()
+    await expect(card.locator(".card-done")).to_have_text("Allowed by terminal:owner.")
+    await expect(card.get_by_role("button")).to_have_count(0)
+    await expect(page.locator("#typing")).to_be_hidden()
+    await expect(page.locator(".message.mine")).to_have_count(2)  # a click is no message
+    await take_pictures(page, "web-card-decided")
+    await page.reload()
+    await expect(card.locator(".card-done")).to_have_text("Allowed by terminal:owner.")
+    await expect(card.get_by_role("button")).to_have_count(0)
+    await expect(said(page, PLAN)).to_have_count(1)
+    assert not await page.evaluate("window.troubles")
+    assert daemon.json("ledger", "check")["unaccounted"] == 0
+
+
+async def test_a_card_is_decided_from_the_keyboard_and_its_buttons_rest_while_that_is_sent(
+    daemon: DaemonProcess, page: Page
+) -> None:
+    card = await ask(daemon, page)
+    deny = card.get_by_role("button", name="Deny")
+    await card.get_by_role("button", name="Always allow").focus()
+    await page.keyboard.press("Tab")
+    await expect(deny).to_be_focused()
+    disabled: list[int] = []
+
+    async def look(route: Route) -> None:
+        disabled.append(await card.locator("button:disabled").count())
+        await route.continue_()
+
+    await page.route("**/api/clicks", look)
+    await page.keyboard.press("Enter")
+
+    await expect(card.locator(".card-done")).to_have_text("Denied by terminal:owner.")
+    assert disabled == [4]
+    await expect(card).to_be_focused()
+    assert await said(page, PLAN).count() == 0
+
+
+async def test_a_click_that_the_gateway_cannot_place_is_said_on_the_card(daemon: DaemonProcess, page: Page) -> None:
+    card = await ask(daemon, page)
+    await page.route("**/api/clicks", lambda route: route.continue_(post_data='{"button": "made-up:0"}'))
+
+    await card.get_by_role("button", name="Allow once").click()
+
+    await expect(card.locator(".bad")).to_have_text("Not decided: This button is not known any more.")
+    await expect(card.locator("button:enabled")).to_have_count(4)
+    assert await said(page, PLAN).count() == 0
+
+
+async def test_a_card_that_is_decided_elsewhere_says_so_without_a_reload(daemon: DaemonProcess, page: Page) -> None:
+    card = await ask(daemon, page)
+    title = await card.get_by_role("heading").text_content()
+    assert title is not None
+    request_id = title.rpartition("(")[2].rstrip(")")
+
+    said = daemon.gatepost("chat", "-m", f"/deny {request_id} not now", "--wait")
+
+    assert said.stdout == "Denied by terminal:owner: not now.\n"
+    await expect(card.locator(".card-done")).to_have_text("Denied by terminal:owner: not now.")
+    await expect(card.get_by_role("button")).to_have_count(0)
+
+
+async def test_an_agents_card_is_for_reading_and_its_words_are_text(daemon: DaemonProcess, page: Page) -> None:
+    await page.goto(daemon.address)
+    await expect(page.locator(".live.on")).to_be_visible()
+    await write(page, "report")
+
+    card = page.get_by_role("region", name=f"Build {HOSTILE}")
+    await expect(card).to_be_visible()
+    await expect(card.locator("strong")).to_have_text("passed")
+    await expect(card.locator("dt")).to_have_text(["tests", HOSTILE])
+    await expect(card.locator("dd")).to_have_text(["2000", HOSTILE])
+    await expect(card.get_by_role("link", name="Log")).to_have_attribute("href", "https://ci.example/7")
+    await expect(card.get_by_role("button")).to_have_count(0)
+    await expect(page.locator(".message", has=card).locator(".who b")).to_have_text("Home")
+    assert await card.locator("img").count() == 0
+    assert not await page.evaluate("window.troubles")
+    ARTIFACTS.mkdir(exist_ok=True)
+    await page.screenshot(path=ARTIFACTS / "web-card-agent.png")

@@ -1,0 +1,67 @@
+"""A card in the terminal: an agent's call is held, the owner is asked where she types, and a number decides."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gatepost.core.home import Home
+from gatepost.testing import fork_server
+from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.provider import ScriptBuilder
+from gatepost.testing.waiting import PATIENCE_S
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
+    """The agent may send only what somebody allows."""
+    running = DaemonProcess(tmp_path / "home", sandbox_kind="process", sessions_provider="scripted")
+    script = ScriptBuilder().turn("go").call("send", text="the plan").say("asked").turn("hello").say("hi")
+    with running:
+        script.write(Home(running.home).group("home")).chmod(0o644)
+        assert running.gatepost("grant", "add", "home", "hold send").returncode == 0
+        assert running.gatepost("chat", "-m", "hello", "--wait").stdout == "hi\n"
+        yield running
+
+
+def chat(daemon: DaemonProcess, text: str, *args: str) -> list[str]:
+    """What a conversation prints until everything that is typed was answered."""
+    done = fork_server.run(["chat", *args], daemon.env, said=f"{text}\n", timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def find_title(lines: list[str]) -> int:
+    return next(at for at, line in enumerate(lines) if "asks to use send" in line)
+
+
+def test_the_card_is_numbered_text_and_a_word_decides_it(daemon: DaemonProcess) -> None:
+    asked = chat(daemon, "go")
+    card = asked[find_title(asked) :]
+    assert "  text:    the plan" in card
+    assert card[card.index("  1. Allow once") :][:5] == [
+        "  1. Allow once",
+        "  2. Allow in this conversation",
+        "  3. Always allow",
+        "  4. Deny",
+        "  Answer with one of these or its number. Once something was said after this: /approve or /deny.",
+    ]
+
+    decided = chat(daemon, "deny", "--thread", "aside")
+    at = find_title(decided)
+    assert decided[at + 1] == "  Denied by terminal:owner."
+
+
+def test_with_wait_the_decision_is_what_is_printed(daemon: DaemonProcess) -> None:
+    chat(daemon, "go")
+    done = daemon.gatepost("chat", "-m", "/approve", "--wait")
+    assert (done.returncode, done.stdout) == (0, "Allowed by terminal:owner.\n")
+
+
+def test_who_decides_from_another_room_is_told_there(daemon: DaemonProcess) -> None:
+    asked = chat(daemon, "go")
+    request_id = asked[find_title(asked)].rpartition("(")[2].rstrip(")")
+    done = daemon.gatepost("chat", "-m", "/deny", "--wait", "--room", "other")
+    assert "Nothing waits for a decision here" in done.stdout
+    done = daemon.gatepost("chat", "-m", f"/deny {request_id}", "--wait", "--room", "other")
+    assert done.stdout == "Denied by terminal:owner.\n"

@@ -1,0 +1,111 @@
+"""Somebody unknown in a room that asks first: one card, and the answer delivers all that they wrote, once, in order."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from gatepost.app import Gateway
+from gatepost.store import acl, inbox, messages, requests, rooms, users
+from gatepost.store.acl import AclEffect
+from gatepost.store.port import Db
+from gatepost.store.rooms import RoomPolicy
+from gatepost.store.users import UserRole
+from gatepost.testing.channel import FakeChannel
+from gatepost.testing.gateway import running_gateway, wait_until_settled
+from gatepost.testing.provider import ScriptBuilder
+
+ROOM, BOSS, DIRECT, EVE = "fake:room/1", "fake:user/boss", "fake:direct/boss", "fake:user/eve"
+
+
+def settle_people(db: Db, now: int) -> None:
+    users.add(db, BOSS, "Ada", now)
+    users.add_role(db, BOSS, UserRole.OWNER, "", "test", now)
+    rooms.add(db, "fake", ROOM, "the room", False, RoomPolicy.REQUEST_APPROVAL, now)
+
+
+@asynccontextmanager
+async def asking_gateway(home: Path, channel: FakeChannel) -> AsyncIterator[Gateway]:
+    async with running_gateway(home, {"fake": (channel.kind, channel)}) as gateway:
+        await gateway.store.write(settle_people, gateway.clock.now())
+        script = ScriptBuilder().turn("number (.*)").say("got {1}").turn("hello").say("hi")
+        script.write(gateway.home.group("home")).chmod(0o644)
+        await channel.say("hello", address=DIRECT, sender=BOSS, direct=True)
+        await channel.wait_for(lambda sent: any(each.address == DIRECT for each in sent))
+        yield gateway
+
+
+def cards(channel: FakeChannel) -> list[str]:
+    return [text for text in channel.texts(DIRECT) if "Somebody unknown writes" in text and "1. " in text]
+
+
+def states(db: Db) -> list[tuple[str, str]]:
+    rows = db.rows(
+        "SELECT m.text, i.state FROM inbox i JOIN messages m ON m.id = i.message_id WHERE m.sender = ? ORDER BY i.id",
+        (EVE,),
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
+async def write_three(gateway: Gateway, channel: FakeChannel) -> None:
+    for number in range(1, 4):
+        receipt = await channel.say(f"number {number}", sender=EVE)
+        assert receipt.state == "held"
+    await channel.wait_for(lambda sent: bool(cards(channel)))
+    assert len(await gateway.store.read(requests.list_pending)) == 1
+    assert channel.texts(ROOM) == []
+
+
+@pytest.mark.parametrize("answer", ["1", "2"])
+async def test_nanoclaw_10_allowed_they_are_delivered_once_in_order(
+    tmp_path: Path, channel: FakeChannel, answer: str
+) -> None:
+    async with asking_gateway(tmp_path / "h", channel) as gateway:
+        await write_three(gateway, channel)
+        await channel.say(answer, address=DIRECT, sender=BOSS, direct=True)
+        await channel.wait_for(lambda sent: sum(each.address == ROOM for each in sent) >= 1)
+        await wait_until_settled(gateway)
+        assert await gateway.store.read(states) == [(f"number {number}", "answered") for number in range(1, 4)]
+        assert len(cards(channel)) == 1
+
+        after = await channel.say("number 4", sender=EVE)
+        assert after.state == ("held" if answer == "1" else "queued")
+        await wait_until_settled(gateway) if answer == "2" else None
+
+
+async def test_denied_they_are_refused_and_nobody_is_asked_again(tmp_path: Path, channel: FakeChannel) -> None:
+    async with asking_gateway(tmp_path / "h", channel) as gateway:
+        await write_three(gateway, channel)
+        await channel.say("deny", address=DIRECT, sender=BOSS, direct=True)
+        again = await channel.say("number 4", sender=EVE)
+        assert again.state == "refused"
+        assert await gateway.store.read(states) == [(f"number {number}", "refused") for number in range(1, 5)]
+        assert len(cards(channel)) == 1 and channel.texts(ROOM) == []
+
+
+async def test_blocked_they_are_shut_out_by_a_row_that_can_be_seen(tmp_path: Path, channel: FakeChannel) -> None:
+    async with asking_gateway(tmp_path / "h", channel) as gateway:
+        await write_three(gateway, channel)
+        await channel.say("block", address=DIRECT, sender=BOSS, direct=True)
+        assert (await channel.say("number 4", sender=EVE)).reason == "denied_by_the_access_list"
+        rows = [row for row in await gateway.store.read(acl.list_rows) if row.principal == EVE]
+        assert [(row.action, row.effect) for row in rows] == [("interact", AclEffect.DENY)]
+
+
+async def test_a_held_message_survives_a_restart_and_its_answer_counts(tmp_path: Path, channel: FakeChannel) -> None:
+    async with asking_gateway(tmp_path / "h", channel) as gateway:
+        await write_three(gateway, channel)
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        await channel.say("2", address=DIRECT, sender=BOSS, direct=True)
+        await wait_until_settled(gateway)
+        assert await gateway.store.read(states) == [(f"number {number}", "answered") for number in range(1, 4)]
+
+
+async def test_a_flood_of_strangers_is_held_within_bounds(tmp_path: Path, channel: FakeChannel) -> None:
+    async with asking_gateway(tmp_path / "h", channel) as gateway:
+        receipts = [await channel.say(f"number {number}", sender=EVE) for number in range(60)]
+        kept = [each for each in receipts if each.state == "held"]
+        assert len(kept) <= 50 and receipts[-1].state == "refused"
+        assert len(await gateway.store.read(inbox.list_held, "home", EVE)) == len(kept)
+        assert await gateway.store.read(messages.get, kept[0].message_id) is not None
