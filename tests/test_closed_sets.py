@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from gatepost.inside.providers.contract import RequestKind
-from gatepost.store.permissions import PermissionKind
+from gatepost.inside.providers.contract import PermissionRequestKind
+from gatepost.store.requests import RequestKind
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "gatepost"
 NAMES = ("state", "status", "mode", "kind", "origin", "op", "direction", "verdict", "policy", "role", "error_class")
@@ -76,8 +76,8 @@ OPEN_FIELDS = {
             "serve/control/arguments/agents.py PromptAgentArgs.mode",
             "serve/control/arguments/agents.py SetAgentModeArgs.mode",
             "store/agents.py NewAgent.permission_mode",
-            "store/permissions.py NewPermission.next_mode",
-            "store/permissions.py Permission.next_mode",
+            "store/requests.py NewRequest.next_mode",
+            "store/requests.py Request.next_mode",
             "store/sessions.py Session.permission_mode",
         ),
         "each provider has its own modes",
@@ -164,4 +164,4 @@ def test_a_plain_field_and_a_comparison_with_a_string_are_found() -> None:
 
 
 def test_a_provider_asks_for_what_a_row_can_hold() -> None:
-    assert set(RequestKind) == set(PermissionKind)
+    assert set(PermissionRequestKind) <= set(RequestKind)

@@ -127,6 +127,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "id": addresses.parse,
     "user": addresses.parse,
     "sender": addresses.parse,
+    "identity": addresses.parse,
     "address": addresses.parse,
     "principal": addresses.parse,
     "role": addresses.parse,
