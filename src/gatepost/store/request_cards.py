@@ -45,10 +45,6 @@ def get(db: Db, token: str) -> RequestCard | None:
     return CARDS.get(db, "WHERE token = ?", token)
 
 
-def find_by_message(db: Db, message_id: int) -> RequestCard | None:
-    return CARDS.get(db, "WHERE message_id = ?", message_id)
-
-
 def list_for_request(db: Db, request_id: str) -> list[RequestCard]:
     return CARDS.list(db, "WHERE request_id = ? ORDER BY message_id", request_id)
 
