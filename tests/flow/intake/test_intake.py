@@ -18,8 +18,8 @@ from gatepost.core.settings import Config
 from gatepost.flow import grant_changes
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake import routing
+from gatepost.flow.intake.command_effects import CLEARED
 from gatepost.flow.intake.intake import FIRST_OF_A_STRANGER, Intake
-from gatepost.flow.intake.message_acceptance import CLEARED
 from gatepost.messages.inbound import Attachment, Inbound, Quote, Receipt, Verb
 from gatepost.store import (
     audit,

@@ -10,8 +10,9 @@ from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.intake.accepted_message import IntakeResult, UnrecordedSender
 from gatepost.flow.intake.intake import make_arrival
-from gatepost.flow.intake.message_acceptance import IntakeResult, UnrecordedSender, accept
+from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, is_decided, read_answer
 from gatepost.flow.requests.asking import AskingRules, ask

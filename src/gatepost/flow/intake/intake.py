@@ -24,7 +24,8 @@ from gatepost.core.thread_pools import FairThreadPool
 from gatepost.flow import pairing
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake import attachments, slash_commands
-from gatepost.flow.intake.message_acceptance import Arrival, IntakeResult, UnrecordedSender, accept, sessions_to_stop
+from gatepost.flow.intake.accepted_message import Arrival, IntakeResult, UnrecordedSender
+from gatepost.flow.intake.message_acceptance import accept, sessions_to_stop
 from gatepost.flow.intake.slash_commands import CommandAction, SlashCommand
 from gatepost.flow.requests.asking import read_rules
 from gatepost.flow.requests.deciding import follow_decision

@@ -4,34 +4,34 @@ Invariants: an accepted message has at least one inbox row, whatever became of i
 its record (no user, no room, no session); told before means nothing done.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from gatepost.access import budgets, senders
 from gatepost.access.senders import Rights, is_person
-from gatepost.access.tree_scope import may_watch
 from gatepost.core.clock import DAY
-from gatepost.core.errors import GatepostError
 from gatepost.core.records import replace
-from gatepost.flow import pairing, panic_notice, sender_rights
-from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
+from gatepost.flow import pairing, sender_rights
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake import routing, slash_commands, verbs
-from gatepost.flow.intake.attachments import StoredAttachment
-from gatepost.flow.intake.routing import RouteChoice
-from gatepost.flow.intake.slash_commands import CommandAction, SlashCommand
+from gatepost.flow.intake.accepted_message import (
+    Arrival,
+    IntakeResult,
+    MessageContext,
+    TargetAccess,
+    UnrecordedSender,
+    find_session,
+)
+from gatepost.flow.intake.command_effects import answer_command, run_command
+from gatepost.flow.intake.session_queueing import deliver
+from gatepost.flow.intake.slash_commands import CommandAction
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, read_answer
 from gatepost.flow.requests.asking import AskedRequest, AskingRules
-from gatepost.flow.requests.deciding import Decision
-from gatepost.flow.sessions.session_stop import KILL_TIME, stop_session
-from gatepost.messages.address import Address
 from gatepost.messages.inbound import CLICK, Direction, Inbound, MessageKind, Receipt, Verb
 from gatepost.store import (
-    destinations,
     direct_rooms,
     groups,
     identities,
@@ -42,109 +42,21 @@ from gatepost.store import (
     room_history,
     rooms,
     routes,
-    sessions,
-    switches,
-    watchers,
 )
 from gatepost.store.budgets import STOP, BudgetNotice, has_budgets
 from gatepost.store.inbox import InboxState
 from gatepost.store.messages import Message, NewMessage
-from gatepost.store.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.request_cards import RequestCard
 from gatepost.store.rooms import Room, RoomPolicy
 from gatepost.store.rule_cache import RuleCache
-from gatepost.store.sessions import Session, SessionMode
 
 NO_ROUTE = "No agent is set up for this chat. Whoever runs this gateway can add one with `gatepost route add`."
-CLEARED = "Cleared. The next message starts a new conversation."
-NOT_RUNNING = "Nothing is running here."
 BUDGET = "budget_spent"
-MOST_ALIKE = 10  # rooms of one name that are numbered one by one
-MOST_WATCHING = 5  # conversations of one group that are shown what it watches: the busiest
 STALE = (
     "Some messages from here reached me only long after they were written, so I left them unanswered."
     " Please send again what still matters."
 )
-
-
-class Arrival(Struct, frozen=True, kw_only=True):
-    """A cleaned event, with what was found out about it before the transaction."""
-
-    instance: str
-    address: Address
-    inbound: Inbound
-    at: int
-    kept: tuple[StoredAttachment, ...] = ()
-    command: SlashCommand | None = None
-    code: str | None = None  # it is a pairing code, which is nowhere else in here
-    fault: str = ""  # why it cannot be taken, as a reason for the ledger …
-    complaint: str = ""  # … and as words for the sender
-    stale: bool = False
-
-
-class IntakeResult(Struct, frozen=True, kw_only=True):
-    """What became of it, and what is to be done once it is committed."""
-
-    receipt: Receipt
-    delivered: bool = False  # some session has it
-    wake: tuple[str, ...] = ()
-    stop: tuple[str, ...] = ()  # sessions whose turn was ended in this transaction, and whose sandbox is to follow
-    clear: tuple[str, ...] = ()
-    notices: tuple[OutboxEffect, ...] = ()  # of what was stopped: they wait until nothing of it runs any more
-    told: bool = False
-    decision: Decision | None = None  # of a request
-    paired: bool = False  # the sender was bound to a person
-    asked: tuple[AskedRequest, ...] = ()  # whom people are asked about
-    stranger: bool = False  # somebody who may not speak here, or whom nobody listens to; nobody answers them
-
-
-class UnrecordedSender(GatepostError):
-    """A stranger whose messages are only counted by now. Raised within the transaction: nothing of it stays."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"a message is not written down: {reason}")
-        self.reason = reason
-
-
-class _MessageContext(Struct, frozen=True):
-    """One accepted message on its way to its targets."""
-
-    db: Db
-    rules: RuleCache
-    reach: ChannelInstances
-    arrival: Arrival
-    id: int
-    thread: str
-    now: int
-
-    def end(
-        self, state: InboxState, reason: str, rights: Rights, folder: str = "", *, told: bool = False
-    ) -> IntakeResult:
-        inbox.refuse(self.db, self.id, folder, rights, reason, self.now, state)
-        return IntakeResult(receipt=Receipt(message_id=self.id, new=True, state=state, reason=reason), told=told)
-
-    def add_notice(self, text: str, key: str = "") -> None:
-        told = OutgoingMessage(
-            key=key or f"notice:{self.id}",
-            origin=EffectOrigin.NOTICE,
-            instance=self.arrival.instance,
-            address=self.arrival.inbound.address,
-            thread=self.thread,
-            text=text,
-            reply_to_id=None if key else self.id,
-        )
-        add_outgoing_message(self.db, self.reach, told, self.now)
-
-
-class _TargetAccess(Struct, frozen=True):
-    chosen: RouteChoice
-    rights: Rights
-    reason: str = ""  # '' if the sender may speak there
-
-    @property
-    def folder(self) -> str:
-        return self.chosen.folder
 
 
 def accept(
@@ -177,7 +89,7 @@ def _accept(
     message_id = messages.accept(db, new, now) or room_history.replace_fetched(db, new)
     if message_id is None:
         return _find_duplicate(db, arrival)
-    case = _MessageContext(db, rules, reach, arrival, message_id, thread, now)
+    case = MessageContext(db, rules, reach, arrival, message_id, thread, now)
     if arrival.code is not None:
         return _redeem_code(case, arrival.code)
     answered = _read_answer(case, parent)
@@ -189,7 +101,7 @@ def _accept(
     return _route(case, new, verb, asking)
 
 
-def _route(case: _MessageContext, new: NewMessage, verb: Verb, asking: AskingRules | None) -> IntakeResult:
+def _route(case: MessageContext, new: NewMessage, verb: Verb, asking: AskingRules | None) -> IntakeResult:
     """Who gets it, and whether its sender may speak there."""
     db, rules, reach, arrival, thread = case.db, case.rules, case.reach, case.arrival, case.thread
     inbound, address = arrival.inbound, arrival.inbound.address
@@ -207,7 +119,7 @@ def _route(case: _MessageContext, new: NewMessage, verb: Verb, asking: AskingRul
     return replace(result, asked=tuple(each for each in held if each.added)) if held else result
 
 
-def _redeem_code(case: _MessageContext, code: str) -> IntakeResult:
+def _redeem_code(case: MessageContext, code: str) -> IntakeResult:
     """Bind the sender to a person. Who has no valid code counts as a stranger, known or not."""
     inbound = case.arrival.inbound
     result = pairing.redeem_code(case.db, code, inbound.sender, case.now)
@@ -222,7 +134,7 @@ def _redeem_code(case: _MessageContext, code: str) -> IntakeResult:
 
 
 def _hold_strangers(
-    case: _MessageContext, new: NewMessage, rejected: Sequence[_TargetAccess], asking: AskingRules
+    case: MessageContext, new: NewMessage, rejected: Sequence[TargetAccess], asking: AskingRules
 ) -> tuple[AskedRequest, ...]:
     """Whoever a room would let in once somebody agrees: what they write waits. A command of theirs does not."""
     arrival = case.arrival
@@ -236,13 +148,13 @@ def _hold_strangers(
     return tuple(each for each in asked if each is not None)
 
 
-def _make_held(case: _MessageContext) -> IntakeResult:
+def _make_held(case: MessageContext) -> IntakeResult:
     """Its files are kept, and it counts among what strangers write."""
     receipt = Receipt(message_id=case.id, new=True, state=InboxState.HELD)
     return IntakeResult(receipt=receipt, delivered=True, stranger=True)
 
 
-def _read_answer(case: _MessageContext, parent: Message | None) -> GivenAnswer | None:
+def _read_answer(case: MessageContext, parent: Message | None) -> GivenAnswer | None:
     """What a person answers to a request goes to no agent. Without an open card in the room it costs nothing."""
     arrival, inbound = case.arrival, case.arrival.inbound
     cards: tuple[RequestCard, ...] = ()
@@ -263,7 +175,7 @@ def _read_answer(case: _MessageContext, parent: Message | None) -> GivenAnswer |
     return read_answer(case.db, case.reach, said, cards, case.now)
 
 
-def _end_answer(case: _MessageContext, given: GivenAnswer) -> IntakeResult:
+def _end_answer(case: MessageContext, given: GivenAnswer) -> IntakeResult:
     case.rules.renew(case.db)  # cards were closed: nothing that is read behind this write may be kept
     if given.said:
         case.add_notice(given.said)
@@ -296,8 +208,8 @@ def sessions_to_stop(db: Db, reach: ChannelInstances, arrival: Arrival) -> tuple
     policy = room.policy if room else reach.policy(arrival.instance)
     admitted, _ = _admit(db, rules, inbound.sender, policy, _decide(db, rules, arrival, verb, thread))
     allowed = [each for each in admitted if not each.chosen.observe and slash_commands.may_use(command, each.rights)]
-    case = _MessageContext(db, rules, reach, arrival, 0, thread, arrival.at)
-    return tuple(session.id for each in allowed if (session := _find_session(case, each.chosen)) is not None)
+    case = MessageContext(db, rules, reach, arrival, 0, thread, arrival.at)
+    return tuple(session.id for each in allowed if (session := find_session(case, each.chosen)) is not None)
 
 
 def _decide(db: Db, rules: RuleCache, arrival: Arrival, verb: Verb, thread: str) -> routing.RouteDecision:
@@ -311,21 +223,21 @@ def _decide(db: Db, rules: RuleCache, arrival: Arrival, verb: Verb, thread: str)
 
 def _admit(
     db: Db, rules: RuleCache, sender: str, policy: RoomPolicy, decision: routing.RouteDecision
-) -> tuple[list[_TargetAccess], list[_TargetAccess]]:
+) -> tuple[list[TargetAccess], list[TargetAccess]]:
     """The targets that the sender may speak to, and the others."""
-    admitted: list[_TargetAccess] = []
-    rejected: list[_TargetAccess] = []
+    admitted: list[TargetAccess] = []
+    rejected: list[TargetAccess] = []
     standing = rules.read(db, sender_rights.read_standing, sender)
     for chosen in decision.chosen:
         allowed = standing.judge(chosen.folder)
         rights = allowed or senders.rights_of(standing.roles, chosen.folder)
         verdict = senders.check_sender(policy, rights, chosen.folder) if allowed else senders.SHUT_OUT
-        (admitted if verdict.allowed else rejected).append(_TargetAccess(chosen, rights, verdict.reason))
+        (admitted if verdict.allowed else rejected).append(TargetAccess(chosen, rights, verdict.reason))
     return admitted, rejected
 
 
 def _apply_admission(
-    case: _MessageContext, admitted: list[_TargetAccess], rejected: list[_TargetAccess], room: Room | None
+    case: MessageContext, admitted: list[TargetAccess], rejected: list[TargetAccess], room: Room | None
 ) -> IntakeResult:
     for target in rejected:
         inbox.refuse(case.db, case.id, target.folder, target.rights, target.reason, case.now)
@@ -341,16 +253,16 @@ def _apply_admission(
         return case.end(InboxState.FAILED, "stale", first.rights, first.folder, told=True)
     if arrival.command is not None:
         spoken_to = [target for target in admitted if not target.chosen.observe]
-        done = _run_command(case, arrival.command, spoken_to) if spoken_to else None
+        done = run_command(case, arrival.command, spoken_to) if spoken_to else None
         if done is not None:
             return done
     able = [target for target in admitted if target.chosen.observe or _check_budget(case, target)]
     if not able:
         return IntakeResult(receipt=Receipt(message_id=case.id, new=True, state="refused", reason=BUDGET), told=True)
-    return replace(_deliver(case, able, room), told=len(able) < len(admitted))
+    return replace(deliver(case, able, room), told=len(able) < len(admitted))
 
 
-def _check_budget(case: _MessageContext, target: _TargetAccess) -> bool:
+def _check_budget(case: MessageContext, target: TargetAccess) -> bool:
     """Nobody is woken who could not ask a model anything; the room hears so once in the budget's period."""
     inbound = case.arrival.inbound
     if not case.rules.read(case.db, has_budgets):
@@ -434,7 +346,7 @@ def _find_duplicate(db: Db, arrival: Arrival) -> IntakeResult:
 
 
 def _refuse_unrouted(
-    case: _MessageContext, decision: routing.RouteDecision, rights: Rights, verdict: senders.SenderVerdict, verb: Verb
+    case: MessageContext, decision: routing.RouteDecision, rights: Rights, verdict: senders.SenderVerdict, verb: Verb
 ) -> IntakeResult:
     """Nobody gets it. Those who belong here are told, if they spoke to us."""
     if decision.dropped_by is not None:
@@ -445,162 +357,8 @@ def _refuse_unrouted(
         return replace(case.end(InboxState.REFUSED, verdict.reason, rights), stranger=True)
     command = case.arrival.command
     if command is not None and command.act is CommandAction.TELL:
-        return _answer_command(case, command, rights, "")
+        return answer_command(case, command, rights, "")
     if rights != "guest" and (case.arrival.inbound.direct or verb is Verb.MENTION):
         case.add_notice(NO_ROUTE)
         return case.end(InboxState.REFUSED, "no_route", rights, told=True)
     return replace(case.end(InboxState.REFUSED, "no_route", rights), stranger=True)
-
-
-def _run_command(case: _MessageContext, command: SlashCommand, targets: Sequence[_TargetAccess]) -> IntakeResult | None:
-    """Carry out what the gateway does by itself; None if the message goes to the agent."""
-    first = targets[0]
-    if command.act is CommandAction.DROP:
-        return case.end(InboxState.CANCELLED, "dropped command", first.rights, first.folder)
-    allowed = [target for target in targets if slash_commands.may_use(command, target.rights)]
-    if not allowed:
-        case.add_notice(f"Only an owner or an admin of this agent may use {command.head}.")
-        return case.end(InboxState.REFUSED, "command_denied", first.rights, first.folder, told=True)
-    first = allowed[0]
-    if command.act is CommandAction.TELL:
-        return _answer_command(case, command, first.rights, first.folder)
-    if command.act is CommandAction.PASS:
-        return None
-    concerned = tuple(session.id for target in allowed if (session := _find_session(case, target.chosen)) is not None)
-    done = f"command {command.head}"
-    notices = _stop_sessions(case, concerned)
-    if command.act is CommandAction.CLEAR:
-        for session_id in concerned:
-            sessions.remove_conversations(case.db, session_id)
-        case.add_notice(CLEARED)
-        ended = case.end(InboxState.ANSWERED, done, first.rights, first.folder, told=True)
-        return replace(ended, clear=concerned, notices=notices)
-    if not notices:
-        case.add_notice(NOT_RUNNING)
-    ended = case.end(InboxState.ANSWERED, done, first.rights, first.folder, told=not notices)
-    return replace(ended, stop=concerned, notices=notices)
-
-
-def _stop_sessions(case: _MessageContext, concerned: Sequence[str]) -> tuple[OutboxEffect, ...]:
-    """Here and not afterwards: a stop that was accepted is carried out, whatever happens to this process."""
-    by = case.arrival.inbound.sender
-    stopped = (stop_session(case.db, case.reach, session_id, by, case.now, hold=KILL_TIME) for session_id in concerned)
-    return tuple(notice for notice in stopped if notice is not None)
-
-
-def _answer_command(case: _MessageContext, command: SlashCommand, rights: Rights, folder: str) -> IntakeResult:
-    group = groups.get(case.db, folder) if folder else None
-    agent = (group.name or folder) if group else ""
-    if command.head == "/help":
-        case.add_notice(slash_commands.render_help(rights, agent))
-    elif command.head == "/chatid":
-        case.add_notice(f"{case.arrival.address} (channel {case.arrival.instance})")
-    else:
-        case.add_notice(f"pong: this chat goes to {agent}" if agent else "pong: no agent is set up for this chat")
-    return case.end(InboxState.ANSWERED, f"command {command.head}", rights, folder, told=True)
-
-
-def _record_direct_room(case: _MessageContext) -> None:
-    """Where the sender can be reached alone: the room of the channel in which they wrote last."""
-    sender, instance, address = case.arrival.inbound.sender, case.arrival.instance, case.arrival.inbound.address
-    if case.rules.read(case.db, direct_rooms.find_address, sender, instance) != address:
-        direct_rooms.add(case.db, sender, instance, address, case.now)
-        case.rules.renew(case.db)
-
-
-def _find_session(case: _MessageContext, chosen: RouteChoice) -> Session | None:
-    """The session that a message here would go to, if there is one. Never made for a command."""
-    key = sessions.key_of(chosen.mode, chosen.folder, case.arrival.instance, *_place(case, chosen))
-    return sessions.find_by_key(case.db, key)
-
-
-def _place(case: _MessageContext, chosen: RouteChoice) -> tuple[str, str]:
-    return case.arrival.inbound.address, case.thread if chosen.topic is None else chosen.topic
-
-
-def _deliver(case: _MessageContext, targets: Sequence[_TargetAccess], room: Room | None) -> IntakeResult:
-    """One inbox row per session; of two routes to the same one, that which wakes it counts."""
-    arrival, db = case.arrival, case.db
-    if room is None:
-        name, direct = arrival.inbound.room_name, arrival.inbound.direct
-        policy = case.reach.policy(arrival.instance)
-        rooms.add(db, arrival.instance, arrival.inbound.address, name, direct, policy, case.now)
-        case.rules.renew(db)  # nothing that is read behind this write may be kept if it is undone
-    if arrival.inbound.direct and is_person(arrival.inbound.sender):
-        _record_direct_room(case)
-    queued: dict[str, bool] = {}  # by session: whether it is woken
-    keys: set[str] = set()
-    for target in sorted(targets, key=lambda each: each.chosen.observe):
-        chosen = target.chosen
-        place = (chosen.mode, chosen.folder, arrival.instance, *_place(case, chosen))
-        if (key := sessions.key_of(*place)) in keys:
-            continue
-        keys.add(key)
-        claimed = sessions.claim_seq_by_key(db, key, case.now)
-        session, seq = claimed or (sessions.find_or_add(db, *place, case.now), None)
-        queued[session.id] = not chosen.observe
-        if session.created_at == case.now or chosen.mode == SessionMode.AGENT_SHARED:
-            _add_destination(case, chosen)
-        window = chosen.route.window_messages, chosen.route.window_chars
-        speaks_of_it = chosen.observe or window != (None, None)
-        if speaks_of_it and window != (session.window_messages, session.window_chars):
-            sessions.set_window(db, session.id, *window)
-        record = inbox.observe if chosen.observe else inbox.enqueue
-        record(db, case.id, session.id, chosen.folder, target.rights, case.now, seq=seq)
-    for session, rights in _find_watchers(case, targets):
-        if session.id not in queued:
-            queued[session.id] = False
-            inbox.observe(db, case.id, session.id, session.folder, rights, case.now)
-    wake = tuple(session_id for session_id, triggers in queued.items() if triggers)
-    state = InboxState.QUEUED if wake else InboxState.OBSERVED
-    halted = case.rules.read(db, switches.get, switches.PANIC) if wake else None
-    if halted is not None:
-        address = arrival.inbound.address
-        panic_notice.add_panic_notice(db, case.reach, halted, arrival.instance, address, case.thread, case.now)
-    receipt = Receipt(message_id=case.id, new=True, state=state)
-    return IntakeResult(receipt=receipt, delivered=True, wake=wake, told=halted is not None)
-
-
-def _find_watchers(case: _MessageContext, targets: Sequence[_TargetAccess]) -> list[tuple[Session, Rights]]:
-    """The conversations of groups that watch one of these: it is context for each that is going on. A group that was
-    sealed since is watched no more."""
-    found = []
-    for target in targets:
-        if target.chosen.observe:
-            continue
-        for observer in case.rules.read(case.db, watchers.list_observers, target.folder):
-            source = case.rules.read(case.db, groups.get, target.folder)
-            if source is not None and may_watch(observer, target.folder, open=source.open):
-                found += [(each, target.rights) for each in sessions.list_open(case.db, observer, MOST_WATCHING)]
-    return found
-
-
-def _add_destination(case: _MessageContext, chosen: RouteChoice) -> None:
-    """Give the room a name that the group can send to. A session that spans rooms answers in a room's last thread."""
-    arrival, thread = case.arrival, case.thread if chosen.mode == SessionMode.AGENT_SHARED else ""
-    address = arrival.inbound.address
-    known = destinations.find_by_room(case.db, chosen.folder, arrival.instance, address)
-    if known is None:
-        name = _free_name(case.db, chosen.folder, room_name(arrival.inbound.room_name, arrival.address))
-        destinations.add_room(case.db, chosen.folder, name, arrival.instance, address, thread, case.now)
-    elif known.thread != thread and chosen.mode == SessionMode.AGENT_SHARED:
-        destinations.add_room(case.db, chosen.folder, known.name, arrival.instance, address, thread, case.now)
-
-
-def room_name(given: str, address: Address) -> str:
-    """A readable name for a room: its own, else the end of its address."""
-    for source in (given, address.segments[-1], address.platform):
-        slug = re.sub(r"[^a-z0-9]+", "-", source.lower()).strip("-")[:40].strip("-")
-        if slug:
-            break
-    return slug
-
-
-def _free_name(db: Db, folder: str, wanted: str) -> str:
-    """The name, with a number if it is taken. Among many rooms of one name, one that cannot be taken yet is tried soon:
-    nobody looks through a thousand."""
-    name, number = wanted, 2
-    while destinations.get(db, folder, name) is not None:
-        name = f"{wanted}-{number}"
-        number = number + 1 if number != MOST_ALIKE else destinations.count(db, folder) + 1
-    return name

@@ -1,0 +1,109 @@
+"""One message on its way through intake: as it arrived, in its transaction, and what became of it."""
+
+from msgspec import Struct
+
+from gatepost.access.senders import Rights
+from gatepost.core.errors import GatepostError
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
+from gatepost.flow.intake.attachments import StoredAttachment
+from gatepost.flow.intake.routing import RouteChoice
+from gatepost.flow.intake.slash_commands import SlashCommand
+from gatepost.flow.requests.asking import AskedRequest
+from gatepost.flow.requests.deciding import Decision
+from gatepost.messages.address import Address
+from gatepost.messages.inbound import Inbound, Receipt
+from gatepost.store import inbox, sessions
+from gatepost.store.inbox import InboxState
+from gatepost.store.outbox import EffectOrigin, OutboxEffect
+from gatepost.store.port import Db
+from gatepost.store.rule_cache import RuleCache
+from gatepost.store.sessions import Session
+
+
+class Arrival(Struct, frozen=True, kw_only=True):
+    """A cleaned event, with what was found out about it before the transaction."""
+
+    instance: str
+    address: Address
+    inbound: Inbound
+    at: int
+    kept: tuple[StoredAttachment, ...] = ()
+    command: SlashCommand | None = None
+    code: str | None = None  # it is a pairing code, which is nowhere else in here
+    fault: str = ""  # why it cannot be taken, as a reason for the ledger …
+    complaint: str = ""  # … and as words for the sender
+    stale: bool = False
+
+
+class IntakeResult(Struct, frozen=True, kw_only=True):
+    """What became of it, and what is to be done once it is committed."""
+
+    receipt: Receipt
+    delivered: bool = False  # some session has it
+    wake: tuple[str, ...] = ()
+    stop: tuple[str, ...] = ()  # sessions whose turn was ended in this transaction, and whose sandbox is to follow
+    clear: tuple[str, ...] = ()
+    notices: tuple[OutboxEffect, ...] = ()  # of what was stopped: they wait until nothing of it runs any more
+    told: bool = False
+    decision: Decision | None = None  # of a request
+    paired: bool = False  # the sender was bound to a person
+    asked: tuple[AskedRequest, ...] = ()  # whom people are asked about
+    stranger: bool = False  # somebody who may not speak here, or whom nobody listens to; nobody answers them
+
+
+class UnrecordedSender(GatepostError):
+    """A stranger whose messages are only counted by now. Raised within the transaction: nothing of it stays."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"a message is not written down: {reason}")
+        self.reason = reason
+
+
+class MessageContext(Struct, frozen=True):
+    """One accepted message on its way to its targets."""
+
+    db: Db
+    rules: RuleCache
+    reach: ChannelInstances
+    arrival: Arrival
+    id: int
+    thread: str
+    now: int
+
+    def end(
+        self, state: InboxState, reason: str, rights: Rights, folder: str = "", *, told: bool = False
+    ) -> IntakeResult:
+        inbox.refuse(self.db, self.id, folder, rights, reason, self.now, state)
+        return IntakeResult(receipt=Receipt(message_id=self.id, new=True, state=state, reason=reason), told=told)
+
+    def add_notice(self, text: str, key: str = "") -> None:
+        told = OutgoingMessage(
+            key=key or f"notice:{self.id}",
+            origin=EffectOrigin.NOTICE,
+            instance=self.arrival.instance,
+            address=self.arrival.inbound.address,
+            thread=self.thread,
+            text=text,
+            reply_to_id=None if key else self.id,
+        )
+        add_outgoing_message(self.db, self.reach, told, self.now)
+
+
+class TargetAccess(Struct, frozen=True):
+    chosen: RouteChoice
+    rights: Rights
+    reason: str = ""  # '' if the sender may speak there
+
+    @property
+    def folder(self) -> str:
+        return self.chosen.folder
+
+
+def find_session(case: MessageContext, chosen: RouteChoice) -> Session | None:
+    """The session that a message here would go to, if there is one. Never made for a command."""
+    key = sessions.key_of(chosen.mode, chosen.folder, case.arrival.instance, *place_of(case, chosen))
+    return sessions.find_by_key(case.db, key)
+
+
+def place_of(case: MessageContext, chosen: RouteChoice) -> tuple[str, str]:
+    return case.arrival.inbound.address, case.thread if chosen.topic is None else chosen.topic

@@ -1,0 +1,116 @@
+"""Where an accepted message goes: an inbox row for each session that it is for, and what these need to answer it."""
+
+import re
+from collections.abc import Sequence
+
+from gatepost.access.senders import Rights, is_person
+from gatepost.access.tree_scope import may_watch
+from gatepost.flow import panic_notice
+from gatepost.flow.intake.accepted_message import IntakeResult, MessageContext, TargetAccess, place_of
+from gatepost.flow.intake.routing import RouteChoice
+from gatepost.messages.address import Address
+from gatepost.messages.inbound import Receipt
+from gatepost.store import destinations, direct_rooms, groups, inbox, rooms, sessions, switches, watchers
+from gatepost.store.inbox import InboxState
+from gatepost.store.port import Db
+from gatepost.store.rooms import Room
+from gatepost.store.sessions import Session, SessionMode
+
+MOST_ALIKE = 10  # rooms of one name that are numbered one by one
+MOST_WATCHING = 5  # conversations of one group that are shown what it watches: the busiest
+
+
+def deliver(case: MessageContext, targets: Sequence[TargetAccess], room: Room | None) -> IntakeResult:
+    """One inbox row per session; of two routes to the same one, that which wakes it counts."""
+    arrival, db = case.arrival, case.db
+    if room is None:
+        name, direct = arrival.inbound.room_name, arrival.inbound.direct
+        policy = case.reach.policy(arrival.instance)
+        rooms.add(db, arrival.instance, arrival.inbound.address, name, direct, policy, case.now)
+        case.rules.renew(db)  # nothing that is read behind this write may be kept if it is undone
+    if arrival.inbound.direct and is_person(arrival.inbound.sender):
+        _record_direct_room(case)
+    queued: dict[str, bool] = {}  # by session: whether it is woken
+    keys: set[str] = set()
+    for target in sorted(targets, key=lambda each: each.chosen.observe):
+        chosen = target.chosen
+        place = (chosen.mode, chosen.folder, arrival.instance, *place_of(case, chosen))
+        if (key := sessions.key_of(*place)) in keys:
+            continue
+        keys.add(key)
+        claimed = sessions.claim_seq_by_key(db, key, case.now)
+        session, seq = claimed or (sessions.find_or_add(db, *place, case.now), None)
+        queued[session.id] = not chosen.observe
+        if session.created_at == case.now or chosen.mode == SessionMode.AGENT_SHARED:
+            _add_destination(case, chosen)
+        window = chosen.route.window_messages, chosen.route.window_chars
+        speaks_of_it = chosen.observe or window != (None, None)
+        if speaks_of_it and window != (session.window_messages, session.window_chars):
+            sessions.set_window(db, session.id, *window)
+        record = inbox.observe if chosen.observe else inbox.enqueue
+        record(db, case.id, session.id, chosen.folder, target.rights, case.now, seq=seq)
+    for session, rights in _find_watchers(case, targets):
+        if session.id not in queued:
+            queued[session.id] = False
+            inbox.observe(db, case.id, session.id, session.folder, rights, case.now)
+    wake = tuple(session_id for session_id, triggers in queued.items() if triggers)
+    state = InboxState.QUEUED if wake else InboxState.OBSERVED
+    halted = case.rules.read(db, switches.get, switches.PANIC) if wake else None
+    if halted is not None:
+        address = arrival.inbound.address
+        panic_notice.add_panic_notice(db, case.reach, halted, arrival.instance, address, case.thread, case.now)
+    receipt = Receipt(message_id=case.id, new=True, state=state)
+    return IntakeResult(receipt=receipt, delivered=True, wake=wake, told=halted is not None)
+
+
+def _find_watchers(case: MessageContext, targets: Sequence[TargetAccess]) -> list[tuple[Session, Rights]]:
+    """The conversations of groups that watch one of these: it is context for each that is going on. A group that was
+    sealed since is watched no more."""
+    found = []
+    for target in targets:
+        if target.chosen.observe:
+            continue
+        for observer in case.rules.read(case.db, watchers.list_observers, target.folder):
+            source = case.rules.read(case.db, groups.get, target.folder)
+            if source is not None and may_watch(observer, target.folder, open=source.open):
+                found += [(each, target.rights) for each in sessions.list_open(case.db, observer, MOST_WATCHING)]
+    return found
+
+
+def _add_destination(case: MessageContext, chosen: RouteChoice) -> None:
+    """Give the room a name that the group can send to. A session that spans rooms answers in a room's last thread."""
+    arrival, thread = case.arrival, case.thread if chosen.mode == SessionMode.AGENT_SHARED else ""
+    address = arrival.inbound.address
+    known = destinations.find_by_room(case.db, chosen.folder, arrival.instance, address)
+    if known is None:
+        name = _free_name(case.db, chosen.folder, room_name(arrival.inbound.room_name, arrival.address))
+        destinations.add_room(case.db, chosen.folder, name, arrival.instance, address, thread, case.now)
+    elif known.thread != thread and chosen.mode == SessionMode.AGENT_SHARED:
+        destinations.add_room(case.db, chosen.folder, known.name, arrival.instance, address, thread, case.now)
+
+
+def room_name(given: str, address: Address) -> str:
+    """A readable name for a room: its own, else the end of its address."""
+    for source in (given, address.segments[-1], address.platform):
+        slug = re.sub(r"[^a-z0-9]+", "-", source.lower()).strip("-")[:40].strip("-")
+        if slug:
+            break
+    return slug
+
+
+def _free_name(db: Db, folder: str, wanted: str) -> str:
+    """The name, with a number if it is taken. Among many rooms of one name, one that cannot be taken yet is tried soon:
+    nobody looks through a thousand."""
+    name, number = wanted, 2
+    while destinations.get(db, folder, name) is not None:
+        name = f"{wanted}-{number}"
+        number = number + 1 if number != MOST_ALIKE else destinations.count(db, folder) + 1
+    return name
+
+
+def _record_direct_room(case: MessageContext) -> None:
+    """Where the sender can be reached alone: the room of the channel in which they wrote last."""
+    sender, instance, address = case.arrival.inbound.sender, case.arrival.instance, case.arrival.inbound.address
+    if case.rules.read(case.db, direct_rooms.find_address, sender, instance) != address:
+        direct_rooms.add(case.db, sender, instance, address, case.now)
+        case.rules.renew(case.db)
