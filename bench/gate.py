@@ -112,7 +112,7 @@ async def call_us(agent: GateAgent, count: int = 4000) -> tuple[float, float]:
         msgspec.json.encode(answer).decode()
         bare.append(time.perf_counter() - start)
         if number % 500 == 0:
-            await agent.dispatch._flush()
+            await agent.dispatch.audit.flush()
             await asyncio.sleep(0)
     return statistics.median(gated) * 1e6, statistics.median(bare) * 1e6
 

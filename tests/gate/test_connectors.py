@@ -386,7 +386,7 @@ async def test_a_secret_never_comes_back(desk: Desk, tool: str, capsys: pytest.C
 
     answer = await agent.call(f"hub_{tool}")
 
-    await agent.dispatch._flush()
+    await agent.dispatch.audit.flush()
     rows = await desk.store.read(audit.list_latest, 100)
     said = f"{answer} {rows} {capsys.readouterr()}"
     for form in (SECRET, SECRET.encode().hex(), base64.b64encode(SECRET.encode()).decode().rstrip("=")[:-1]):
@@ -401,7 +401,7 @@ async def test_calls_are_audited_like_our_own(desk: Desk) -> None:
     await agent.call("hub_create-issue", title="plum", body="y" * 300)
     await agent.call("hub_fail")
     await agent.call("hub_picture")
-    await agent.dispatch._flush()
+    await agent.dispatch.audit.flush()
 
     assert await agent.audited() == [
         ("hub_create-issue", "allowed"),
@@ -566,7 +566,7 @@ async def test_arguments_that_are_nested_too_deep_are_no_call(levels: int, desk:
     answer = await agent.dispatch.call(agent.caller, "hub_look", raw, "c1")
     assert answer.code == INVALID_PARAMS
     assert f"nested deeper than {DEEPEST} levels" in answer.text or "depth" in answer.text
-    await agent.dispatch._flush()
+    await agent.dispatch.audit.flush()
     assert (await agent.audited())[-1] == ("hub_look", "invalid")
 
 

@@ -15,16 +15,10 @@ from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid
 from gatepost.core.registry import Registry, load_package
+from gatepost.gate.call_audit import FIRST_ALLOWED, FIRST_REFUSED, MOST_WAITING, WINDOW
 from gatepost.gate.caller import Caller
-from gatepost.gate.dispatch import (
-    FIRST_ALLOWED,
-    FIRST_REFUSED,
-    INVALID_PARAMS,
-    LARGEST_PASSED,
-    MOST_WAITING,
-    WINDOW,
-    Dispatch,
-)
+from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
+from gatepost.gate.tool_answers import LARGEST_PASSED
 from gatepost.store import audit, destinations, sessions, turns
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
@@ -288,7 +282,7 @@ async def test_stranger_07_refused_calls_are_few_rows_and_one_with_their_number(
     await flood(agent, 1000)
     clock.advance(WINDOW / SECOND)
     await agent.dispatch.call(agent.caller, "rule", b"{}", "later")
-    await agent.dispatch._flush()
+    await agent.dispatch.audit.flush()
 
     found = await agent.audited()
     assert len(found) == 3 * FIRST_REFUSED + 3 + 1
@@ -313,7 +307,7 @@ async def test_stranger_07_calls_that_only_read_are_counted_too_and_effects_neve
     for _ in range(FIRST_ALLOWED + 50):
         assert not (await agent.call("get_work")).failed
         assert not (await agent.call("set_work", content="x")).failed
-    await agent.dispatch._flush(last=True)
+    await agent.dispatch.audit.flush(last=True)
     found = await agent.audited()
     assert found.count(("get_work", "allowed")) == FIRST_ALLOWED + 1
     assert found.count(("set_work", "allowed")) == FIRST_ALLOWED + 50
@@ -326,7 +320,7 @@ async def test_sessions_and_minutes_are_counted_apart(tmp_path: Path, store: Sql
         for _ in range(FIRST_REFUSED):
             await agent.dispatch.call(Caller("acme/eng", session), "nothing", b"{}", "1")
         clock.advance(WINDOW / SECOND)
-    await agent.dispatch._flush()
+    await agent.dispatch.audit.flush()
     assert len(await agent.audited()) == 3 * FIRST_REFUSED
 
 
@@ -348,7 +342,7 @@ async def test_a_cancelled_call_has_one_row_that_says_whether_it_happened(
         await asyncio.sleep(0)
     calling.cancel()
     await asyncio.wait((calling,))
-    await agent.dispatch._flush()
+    await agent.dispatch.audit.flush()
     sent = await store.read(lambda db: db.rows("SELECT 1 FROM outbox"))
     happened = sent or (agent.around.home.group(agent.caller.folder) / "work.md").exists()
     rows = [verdict for action, verdict in await agent.audited() if action == name]
@@ -365,7 +359,7 @@ async def test_what_was_cancelled_while_its_commit_failed_is_said_to_be_cancelle
     await asyncio.sleep(0)
     calling.cancel()
     await asyncio.wait((calling,))
-    await agent.dispatch._flush()
+    await agent.dispatch.audit.flush()
     assert [each for each in await agent.audited() if each[0] == "send"] == [("send", "cancelled")]
 
 

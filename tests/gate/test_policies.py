@@ -50,7 +50,7 @@ async def test_a_rule_about_rooms_refuses_that_room_alone_and_stands_in_the_desc
     told = {each["name"]: each["description"] for each in json.loads(agent.dispatch.listed_for(agent.caller))}
     assert f"!send(jid={ROOM})" in told["send"]
     assert (await agent.audited())[-1:] == []  # a denial is written behind …
-    await agent.dispatch._flush()
+    await agent.dispatch.audit.flush()
     assert (await agent.audited())[-1] == ("send", "refused")  # … and it is written
 
 

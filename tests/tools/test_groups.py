@@ -226,7 +226,7 @@ async def test_a_skill_needs_a_person_who_cannot_be_asked_yet(tmp_path: Path, st
     answer = await agent.call("write_skill", name="greet", content="Say hello.")
     assert answer.failed and "it needs a person's approval" in answer.text
     assert not (agent.around.home.group("acme") / "skills").exists()
-    await agent.dispatch._flush()
+    await agent.dispatch.audit.flush()
     assert (await agent.audited())[-1] == ("write_skill", "refused")
 
 
@@ -304,7 +304,7 @@ async def test_a_child_is_made_whole_or_not_at_all_whenever_its_call_is_cancelle
         await asyncio.sleep(0)
     calling.cancel()
     await asyncio.wait((calling,))
-    await agent.dispatch._flush()
+    await agent.dispatch.audit.flush()
     rows = [verdict for action, verdict in await agent.audited() if action == "register_group"]
     if await untouched(agent, store):
         assert rows in (["cancelled"], [])  # none: it had not begun

@@ -1,16 +1,11 @@
 """The one gate. For every call, in this order: visible → granted for its scope → structural → held? → budget → run →
 audit.
 
-Unknown and forbidden tools look alike to the caller; the audit knows the difference. A call that writes has its audit
-row in its own transaction; reads and denials are written behind, at most 10 ms later. Of the same verdict on the same
-tool in one session, the first of a minute have rows of their own; the rest is one row with their number, written when
-the minute is over (a crash loses that number, and nothing else).
+Unknown and forbidden tools look alike to the caller; the audit knows the difference (`call_audit.py`).
 """
 
 import asyncio
-import hashlib
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -20,19 +15,18 @@ from gatepost.access.policy import AccessRequest, GroupPolicy
 from gatepost.access.tiers import covers
 from gatepost.access.tree_scope import may_act_on
 from gatepost.core import log
-from gatepost.core.bounds import LARGEST_ANSWER, weight
-from gatepost.core.clock import MINUTE, SECOND, iso
 from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
-from gatepost.core.repeat_counter import RepeatCounter, RepeatSummary
 from gatepost.gate.aliases import ALIASES
+from gatepost.gate.call_audit import LONGEST_ARGUMENT, AuditedCall, CallAudit
 from gatepost.gate.call_explanation import list_named_groups, render_params, render_usual_params
 from gatepost.gate.held_call import make_held_call
 from gatepost.gate.json_depth import DEEPEST, check_depth
 from gatepost.gate.policies import Policies, visible_tools
+from gatepost.gate.tool_answers import ToolAnswer, make_answer, shorten
 from gatepost.jsonrpc.errors import INVALID_PARAMS
-from gatepost.store import audit, budgets, costs, destinations, inbox, origins, requests, sessions, turns
+from gatepost.store import budgets, costs, destinations, inbox, origins, requests, sessions, turns
 from gatepost.store.destinations import DestinationKind
 from gatepost.store.port import Db, quick
 from gatepost.store.requests import Request
@@ -40,7 +34,6 @@ from gatepost.store.sessions import SessionMode
 from gatepost.store.turns import Turn
 from gatepost.tools.contract import (
     Caller,
-    ForwardedResult,
     HeldCall,
     Progress,
     ReachableRoom,
@@ -52,18 +45,6 @@ from gatepost.tools.contract import (
 
 __all__ = ["INVALID_PARAMS", "Dispatch", "ToolAnswer", "ToolDeps"]
 
-BATCH_S = 0.01  # how long an audit row of a read may wait for others
-AGAIN_S = 1.0  # until the next try, when the store cannot be written
-AUDIT_LANE, AT_ONCE = "audit", 100  # of the writer, and how many rows of it one unit writes
-WINDOW = MINUTE
-FIRST_REFUSED = 10  # calls of one session, tool and verdict in a window that have a row each
-FIRST_ALLOWED = 200  # the same for calls that only read
-MOST_WAITING = 2000  # audit rows; who makes more than can be written behind waits for them
-LONGEST_ARGUMENT = 200  # characters of an argument that the audit keeps as it is
-LONGEST_ERROR = 8000  # characters of what a caller is told of an error
-LARGEST_PASSED = 2 * 1024 * 1024  # bytes of another server's answer with its images; its text is bounded as any
-LARGEST_MANAGED = 10 * 1024 * 1024  # of an answer to who manages agents and is none itself: whole timelines are read
-OFF_LOOP = 64 * 1024  # bytes of another server's answer; more is encoded in a thread
 
 NO_ROUTE = "it has no route to this group or those below it"
 PENDING = "{} waits for a person's decision (request {}). Go on without it: what becomes of it is told to you later."
@@ -77,68 +58,12 @@ def ignore_progress(done: float, total: float | None, text: str) -> None:
     """Nobody asked for progress."""
 
 
-class ToolAnswer(msgspec.Struct, frozen=True):
-    """What a call came to. `code`: it is no call at all, a JSON-RPC error with this number."""
-
-    text: str
-    structured: bytes | None = None  # JSON
-    failed: bool = False
-    code: int = 0
-    content: bytes | None = None  # JSON: the content blocks, where they are more than the text
-
-
 class _VisibleTools(Struct, frozen=True):
     """What a group sees, and the policy that it was made by."""
 
     tools: dict[str, Tool]
     listed: bytes  # the JSON array of tools/list
     policy: GroupPolicy
-
-
-class _AuditEntry(msgspec.Struct):
-    """A call to be written down: one for its whole life. What of it is kept is worked out in the writer's thread."""
-
-    at: int
-    caller: Caller
-    action: str
-    call_id: str
-    turn_id: str | None = None
-    tool: Tool | None = None
-    arguments: Mapping[str, Any] | None = None
-    verdict: str = "allowed"
-    error: str = ""
-    unless: Callable[[Db], bool] | None = None  # what makes it untrue, seen where it is written
-
-    def allowed(self) -> audit.AuditRecord:
-        """What goes with its effect, whatever becomes of the call meanwhile."""
-        return self.record("allowed", "")
-
-    def record(self, verdict: str | None = None, error: str | None = None) -> audit.AuditRecord:
-        verdict, error = verdict or self.verdict, self.error if error is None else error
-        details: dict[str, Any] = {"turn": self.turn_id, "session": self.caller.session_id, "call": self.call_id}
-        if self.tool is not None and self.arguments is not None:
-            details |= _render_audit_arguments(self.tool, self.arguments)
-        if error:
-            details["error"] = error[:LONGEST_ARGUMENT]
-        return audit.AuditRecord(self.at, f"agent:{self.caller.folder}", self.action, verdict, details)
-
-
-class _RepeatKey(msgspec.Struct, frozen=True):
-    """What makes calls the same to the audit. A tool that there is not has no name: the caller chose it."""
-
-    folder: str
-    session_id: str | None
-    action: str
-    verdict: str
-
-    def record(self, repeated: RepeatSummary["_RepeatKey"], now: int) -> audit.AuditRecord:
-        details = {
-            "repeated": repeated.count,
-            "session": self.session_id,
-            "since": iso(repeated.since),
-            "until": iso(repeated.until),
-        }
-        return audit.AuditRecord(now, f"agent:{self.folder}", self.action, self.verdict, details)
 
 
 class Dispatch:
@@ -151,10 +76,7 @@ class Dispatch:
         self._policies = policies or Policies(around.store, around.bells, around.config)
         self._visible: dict[str, _VisibleTools] = {}  # by folder
         self._plain: dict[int, _VisibleTools] = {}  # by tier: of groups that nothing is said about
-        self._waiting: list[_AuditEntry] = []
-        self._repeats = RepeatCounter[_RepeatKey](WINDOW)
-        self._sums: list[audit.AuditRecord] = []  # of windows that are over
-        self._wanted = asyncio.Event()
+        self.audit = CallAudit(around.store, around.clock)
         around.bells.on_tools(self._forget)
         around.bells.on_group(self._forget)
 
@@ -187,9 +109,9 @@ class Dispatch:
         """Let one call through, or not. Never raises but when it is cancelled. `approved`: a person has allowed this
         call; everything but the hold is judged anew."""
         asked = name
-        if len(self._waiting) >= MOST_WAITING:
+        if self.audit.is_full:
             try:
-                await self._flush()
+                await self.audit.flush()
             except Unavailable as error:  # what cannot be written down does not happen
                 return ToolAnswer(str(error), failed=True)
         now = self._around.clock.now()
@@ -201,19 +123,19 @@ class Dispatch:
             tool = seen.tools.get(name)
         if tool is None:
             named, known = name[:LONGEST_ARGUMENT], name in self._tools
-            self._note(_AuditEntry(now, caller, named, call_id), "refused" if known else "unknown")
+            self.audit.add(AuditedCall(now, caller, named, call_id), "refused" if known else "unknown")
             return ToolAnswer(f"Unknown tool: {asked[:LONGEST_ARGUMENT]}", code=INVALID_PARAMS)
         try:
             arguments = tool.read(raw)
             if raw.count(b"[") + raw.count(b"{") > DEEPEST:  # less cannot nest deeper
                 check_depth(arguments)
         except (ValueError, RecursionError) as error:  # msgspec's own errors are ValueErrors, as is bad UTF-8
-            self._note(_AuditEntry(now, caller, name, call_id), "invalid", str(error))
-            return ToolAnswer(_short(f"Invalid arguments for {name}: {error}"), code=INVALID_PARAMS)
+            self.audit.add(AuditedCall(now, caller, name, call_id), "invalid", str(error))
+            return ToolAnswer(shorten(f"Invalid arguments for {name}: {error}"), code=INVALID_PARAMS)
         if caller.before_call is not None and not tool.read_only:
             await caller.before_call(asked, call_id)  # one order for what an agent says and what it does
         turn = caller.running() if caller.running is not None else await self._turn_of(caller)
-        note = _AuditEntry(now, caller, name, call_id, turn.id if turn else None, tool, arguments)
+        note = AuditedCall(now, caller, name, call_id, turn.id if turn else None, tool, arguments)
         keys = caller.keys if caller.keys is not None and not tool.read_only else None
         identity = keys.identify(turn, name, arguments) if keys is not None and turn is not None else None
         call = ToolCall(
@@ -243,55 +165,36 @@ class Dispatch:
         return await self._around.store.read(turns.find_open, caller.session_id)
 
     async def run(self) -> None:
-        """Write behind what was noted, until cancelled; then what is left."""
-        try:
-            while True:
-                await self._something_to_write()
-                await asyncio.sleep(BATCH_S)
-                try:
-                    await self._flush()
-                except Unavailable as error:
-                    _log.error("the audit cannot be written", why=str(error), waiting=len(self._waiting))
-                    await asyncio.sleep(AGAIN_S)
-        finally:
-            with suppress(Unavailable):
-                await self._flush(last=True)
-
-    async def _something_to_write(self) -> None:
-        """A note, or the end of a window in which calls were counted."""
-        due = self._repeats.due_at()
-        within = None if due is None else max(due - self._around.clock.now(), 0) / SECOND
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within):
-                await self._wanted.wait()
+        """Write behind what calls came to, until cancelled; then what is left."""
+        await self.audit.run()
 
     async def _run(
-        self, tool: Tool, call: ToolCall, arguments: dict[str, Any], policy: GroupPolicy, note: _AuditEntry
+        self, tool: Tool, call: ToolCall, arguments: dict[str, Any], policy: GroupPolicy, note: AuditedCall
     ) -> ToolAnswer:
         try:
             if tool.scope is not None or tool.held or tool.spends or policy.has_rules_for(tool.name):
                 held = await self._admit(tool, call, arguments, policy)
                 if held is not None and call.approved is None and not await self._is_allowed(call, held):
                     return await self._hold(call, held, note)
-            answer = await _answer(tool, call, await tool.run(call, **arguments))
+            answer = await make_answer(tool, call, await tool.run(call, **arguments))
         except GatepostError as error:
-            self._note(note, _verdict(error), str(error))
-            return ToolAnswer(_short(str(error)), failed=True)
+            self.audit.add(note, _verdict(error), str(error))
+            return ToolAnswer(shorten(str(error)), failed=True)
         except Exception as error:  # noqa: BLE001  the dispatching loop: one broken tool must not end a connection
             _log.exception("a tool broke", tool=tool.name, folder=call.caller.folder)
-            self._note(note, "broken", type(error).__name__)
+            self.audit.add(note, "broken", type(error).__name__)
             return ToolAnswer(f"{tool.name}: internal error; the operator's log has it", failed=True)
         except asyncio.CancelledError as error:
             if isinstance(error.__cause__, GatepostError):
-                self._note(note, _verdict(error.__cause__), str(error.__cause__))
+                self.audit.add(note, _verdict(error.__cause__), str(error.__cause__))
             elif not call.recorded:  # as far as we heard: its transaction may be under way
                 note.unless = call.is_committed
-                self._note(note, "cancelled")
+                self.audit.add(note, "cancelled")
             raise
         if answer.failed:
-            self._note(note, "failed", answer.text)
+            self.audit.add(note, "failed", answer.text)
         elif not call.recorded:
-            self._note(note, "allowed")
+            self.audit.add(note, "allowed")
         return answer
 
     async def _admit(
@@ -332,7 +235,7 @@ class Dispatch:
         session_id = call.caller.session_id
         return session_id is not None and await call.read(requests.find_lasting, session_id, held.about) is not None
 
-    async def _hold(self, call: ToolCall, held: HeldCall, note: _AuditEntry) -> ToolAnswer:
+    async def _hold(self, call: ToolCall, held: HeldCall, note: AuditedCall) -> ToolAnswer:
         """The agent is told at once that its call waits. What becomes of it comes later, as a message."""
         caller, holder = call.caller, self._around.holder
         if holder is None or caller.session_id is None:
@@ -415,52 +318,6 @@ class Dispatch:
         self._visible.clear()
         self._plain.clear()
 
-    def _note(self, note: _AuditEntry, verdict: str, error: str = "") -> None:
-        note.verdict, note.error = verdict, error
-        action = "*" if verdict == "unknown" else note.action
-        kind = _RepeatKey(note.caller.folder, note.caller.session_id, action, verdict)
-        counted = self._repeats.add(kind, note.at, FIRST_ALLOWED if verdict == "allowed" else FIRST_REFUSED)
-        if not counted:
-            self._waiting.append(note)
-        if counted == 1 or (not counted and len(self._waiting) == 1):
-            self._wanted.set()
-
-    async def _flush(self, *, last: bool = False) -> None:
-        now = self._around.clock.now()
-        self._sums += [each.key.record(each, now) for each in self._repeats.pop_closed(None if last else now)]
-        notes, self._waiting = self._waiting, []
-        sums, self._sums = self._sums, []
-        self._wanted.clear()
-        if not notes and not sums:
-            return
-        lanes: dict[str, list[_AuditEntry | audit.AuditRecord]] = {AUDIT_LANE: []}
-        for note in notes:  # a call that was cancelled is judged behind what it had under way
-            lanes.setdefault(AUDIT_LANE if note.unless is None else note.caller.lane, []).append(note)
-        lanes[AUDIT_LANE] += sums
-        units = [(lane, some[at : at + AT_ONCE]) for lane, some in lanes.items() for at in range(0, len(some), AT_ONCE)]
-        for count, (lane, some) in enumerate(units, 1):
-            try:
-                await self._around.store.write(_append, some, durable=False, lane=lane)
-            except (Unavailable, asyncio.CancelledError) as error:
-                left = [
-                    *(some if isinstance(error, Unavailable) else ()),
-                    *(each for _, rest in units[count:] for each in rest),
-                ]
-                self._waiting = [*(each for each in left if isinstance(each, _AuditEntry)), *self._waiting]
-                self._sums = [*(each for each in left if isinstance(each, audit.AuditRecord)), *self._sums]
-                self._wanted.set()
-                raise
-
-
-def _append(db: Db, some: list[_AuditEntry | audit.AuditRecord]) -> None:
-    """Notes, and the numbers of what was only counted."""
-    records = (each if isinstance(each, audit.AuditRecord) else _record(db, each) for each in some)
-    audit.append(db, *(each for each in records if each is not None))
-
-
-def _record(db: Db, note: _AuditEntry) -> audit.AuditRecord | None:
-    return note.record() if note.unless is None or not note.unless(db) else None
-
 
 def render_listed_tool(tool: Tool, policy: GroupPolicy) -> dict[str, Any]:
     """As in tools/list."""
@@ -505,53 +362,6 @@ def _reaches(db: Db, folder: str, instance: str, address: str) -> bool:
 def _is_budget_spent(db: Db, folder: str, session_id: str | None, turn: Turn | None, now: int) -> bool:
     payer = costs.find_payer(db, turn.id) if turn else costs.find_last_payer(db, session_id or "")
     return any(each.spent >= each.limit for each in budgets.list_applicable(db, folder, payer, now))
-
-
-def _render_audit_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments as the audit keeps them: a hash of all, and each one unless people's words are in it."""
-    kept: dict[str, Any] = {}
-    for name, value in arguments.items():
-        if value is None:
-            continue
-        text = value if isinstance(value, str) else _encode(value).decode()
-        if name in tool.bodies or len(text) > LONGEST_ARGUMENT:
-            kept[name] = {"sha256": hashlib.sha256(text.encode()).hexdigest(), "length": len(text)}
-        else:
-            kept[name] = value
-    return {"args_hash": hashlib.sha256(_encode(arguments)).hexdigest(), "args": kept}
-
-
-async def _answer(tool: Tool, call: ToolCall, result: object) -> ToolAnswer:
-    """As it goes to the caller, if it is not too large. What is large beyond doubt is not even encoded."""
-    most = LARGEST_ANSWER if call.caller.session_id is not None else LARGEST_MANAGED
-    if isinstance(result, ForwardedResult):
-        size = weight(result, LARGEST_PASSED)
-        if size > LARGEST_PASSED or weight(result.text, most) > most or weight(result.structured, most) > most:
-            return _too_large(tool, LARGEST_PASSED if size > LARGEST_PASSED else most)
-        answer = await call.in_thread(_passed, result) if size > OFF_LOOP else _passed(result)
-        return answer if len(answer.content or b"") <= LARGEST_PASSED else _too_large(tool, LARGEST_PASSED)
-    if not tool.structured:
-        text = str(result)
-        return ToolAnswer(text) if len(text) <= most and len(text.encode()) <= most else _too_large(tool, most)
-    if weight(result, most) > most:
-        return _too_large(tool, most)
-    structured = _encode(result)
-    return ToolAnswer(structured.decode(), structured) if len(structured) <= most else _too_large(tool, most)
-
-
-def _passed(result: ForwardedResult) -> ToolAnswer:
-    structured = None if result.structured is None else _encode(result.structured)
-    return ToolAnswer(result.text, structured, result.failed, content=_encode(result.content))
-
-
-def _too_large(tool: Tool, most: int) -> ToolAnswer:
-    done = "" if tool.read_only else " The call itself was made."
-    why = f"{tool.name}: the answer has more than {most} bytes, which is the most that one may have.{done}"
-    return ToolAnswer(f"{why} Ask for less: a lower limit, a shorter time, one thing at a time.", failed=True)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]} […]"
 
 
 def _verdict(error: GatepostError) -> str:

@@ -43,6 +43,7 @@ CHAIN_DEPTH = setting(
     help="How many steps from agent to agent may lie behind a message that an agent puts in; then a person must ask.",
 )
 BODY = "gatepost:body"
+SCALARS = frozenset(("string", "integer", "number", "boolean", "null"))  # types of JSON schema
 READ_S = 2.0  # a tool that looks something up in the store
 Body = Annotated[str, msgspec.Meta(extra={BODY: True})]  # what people wrote: the audit keeps its hash and length only
 
@@ -313,6 +314,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     read: Callable[[bytes], dict[str, Any]]  # arguments from JSON; a ValueError says what does not fit
     bodies: frozenset[str]
     structured: bool  # False: the result is a text
+    flat: bool = False  # the result holds words and numbers alone: encoding it costs no more than measuring it
     listed: dict[str, Any]  # as in tools/list
     scoped_by: str | None = None
     scope: ToolScope | None = None
@@ -415,6 +417,7 @@ def _make(
         read=_reader(arguments),
         bodies=frozenset(each.name for each in parameters if _is_body(each.annotation)),
         structured=structured,
+        flat=structured and _is_flat(listed["outputSchema"]),
         listed=listed,
         scoped_by=scoped_by,
         scope=_scope(scoped_by),
@@ -454,6 +457,13 @@ def _arguments(name: str, parameters: list[inspect.Parameter]) -> type[msgspec.S
 
 def _is_structure(kind: Any) -> bool:
     return isinstance(kind, type) and (is_dataclass(kind) or issubclass(kind, msgspec.Struct))
+
+
+def _is_flat(schema: Mapping[str, Any]) -> bool:
+    """Whether an object of this schema has no list and no object in it."""
+    fields = [*schema.get("properties", {}).values()]
+    kinds = [kind for field in fields for kind in field.get("anyOf", [field])]
+    return all(kind.get("type") in SCALARS for kind in kinds)
 
 
 def _is_body(annotation: Any) -> bool:

@@ -1,0 +1,56 @@
+"""The answer to a call: as it goes to the caller, if it is not too large."""
+
+import msgspec
+
+from gatepost.core.bounds import LARGEST_ANSWER, weight
+from gatepost.tools.contract import ForwardedResult, Tool, ToolCall
+
+LONGEST_ERROR = 8000  # characters of what a caller is told of an error
+LARGEST_PASSED = 2 * 1024 * 1024  # bytes of another server's answer with its images; its text is bounded as any
+LARGEST_MANAGED = 10 * 1024 * 1024  # of an answer to who manages agents and is none itself: whole timelines are read
+OFF_LOOP = 64 * 1024  # bytes of another server's answer; more is encoded in a thread
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ToolAnswer(msgspec.Struct, frozen=True):
+    """What a call came to. `code`: it is no call at all, a JSON-RPC error with this number."""
+
+    text: str
+    structured: bytes | None = None  # JSON
+    failed: bool = False
+    code: int = 0
+    content: bytes | None = None  # JSON: the content blocks, where they are more than the text
+
+
+async def make_answer(tool: Tool, call: ToolCall, result: object) -> ToolAnswer:
+    """As it goes to the caller, if it is not too large. What is large beyond doubt is not even encoded."""
+    most = LARGEST_ANSWER if call.caller.session_id is not None else LARGEST_MANAGED
+    if isinstance(result, ForwardedResult):
+        size = weight(result, LARGEST_PASSED)
+        if size > LARGEST_PASSED or weight(result.text, most) > most or weight(result.structured, most) > most:
+            return _too_large(tool, LARGEST_PASSED if size > LARGEST_PASSED else most)
+        answer = await call.in_thread(_passed, result) if size > OFF_LOOP else _passed(result)
+        return answer if len(answer.content or b"") <= LARGEST_PASSED else _too_large(tool, LARGEST_PASSED)
+    if not tool.structured:
+        text = str(result)
+        return ToolAnswer(text) if len(text) <= most and len(text.encode()) <= most else _too_large(tool, most)
+    if not tool.flat and weight(result, most) > most:
+        return _too_large(tool, most)
+    structured = _encode(result)
+    return ToolAnswer(structured.decode(), structured) if len(structured) <= most else _too_large(tool, most)
+
+
+def _passed(result: ForwardedResult) -> ToolAnswer:
+    structured = None if result.structured is None else _encode(result.structured)
+    return ToolAnswer(result.text, structured, result.failed, content=_encode(result.content))
+
+
+def _too_large(tool: Tool, most: int) -> ToolAnswer:
+    done = "" if tool.read_only else " The call itself was made."
+    why = f"{tool.name}: the answer has more than {most} bytes, which is the most that one may have.{done}"
+    return ToolAnswer(f"{why} Ask for less: a lower limit, a shorter time, one thing at a time.", failed=True)
+
+
+def shorten(text: str) -> str:
+    return text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]} […]"
