@@ -358,6 +358,19 @@ async def test_what_tools_send_is_bounded_like_what_a_turn_says(tmp_path: Path, 
         seq_of(await agent.call("send", text="this"))
 
 
+async def test_what_people_write_meanwhile_does_not_count_among_what_tools_send(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await GateAgent.create(tmp_path, store)
+    agent.around = replace(agent.around, config=Config({"sessions.most_results": 3}))
+    agent.dispatch = Dispatch(TOOLS, agent.around)
+    for number in range(5):
+        await agent.receive(f"and {number}?")
+    for number in range(3):
+        seq_of(await agent.call("send", text=f"answer {number}"))
+    assert (await agent.call("send", text="more")).failed
+
+
 async def in_worktree(agent: GateAgent) -> Path:
     """The session works in one."""
     place = agent.around.home.worktrees / "shop-1" / "fix"

@@ -167,20 +167,26 @@ def list_for_turn(db: Db, turn_id: str) -> list[OutboxEffect]:
 
 
 class TurnToolEffects(Struct, frozen=True):
-    """How many effects tools have had in a turn, and whether it has failed."""
+    """How many effects tools have had in a turn at most, and whether it has failed."""
 
     effects: int
     failed: bool
 
 
-def count_by_tools(db: Db, session_id: str, turn_id: str | None) -> TurnToolEffects:
-    """None: outside of a turn, since the session last got something."""
+def count_by_tools(db: Db, session_id: str, turn_id: str | None, most: int = 0) -> TurnToolEffects:
+    """None: outside of a turn, since the session last got something. `most`: a number up to this need not be exact.
+    Each effect has a number in its session, so a turn has had no more of them than numbers since its first message.
+    """
     if turn_id is not None:
         row = db.row(
-            "SELECT COUNT(*), COALESCE((SELECT state = 'failed' FROM turns WHERE id = ?), FALSE)"
-            " FROM outbox WHERE turn_id = ? AND origin = 'tool'",
-            (turn_id, turn_id),
+            "SELECT (SELECT next_seq FROM sessions WHERE id = ?) - (SELECT MIN(seq) FROM inbox WHERE turn_id = ?),"
+            " COALESCE((SELECT state = 'failed' FROM turns WHERE id = ?), FALSE)",
+            (session_id, turn_id, turn_id),
         )
+        assert row is not None
+        if row[0] is None or row[0] > most:
+            own = "SELECT COUNT(*) FROM outbox WHERE turn_id = ? AND origin = 'tool'"
+            row = (*(db.row(own, (turn_id,)) or (0,)), row[1])
     else:
         row = db.row(
             "SELECT COUNT(*), FALSE FROM outbox WHERE session_id = ? AND origin = 'tool' AND turn_id IS NULL"

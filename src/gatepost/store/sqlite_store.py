@@ -180,7 +180,7 @@ class SqliteStore:
             loop = asyncio.get_running_loop()
             future: asyncio.Future[object] = loop.create_future()
             future.add_done_callback(_log_lost_error)
-            self._lanes.put(WriteUnit(fn, args, False, lane, loop, future))
+            self._lanes.put(WriteUnit(fn, args, False, lane, loop, future, patient=True))
 
     async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None, lane: str = "") -> T:
         if fn.__dict__.get("quick"):

@@ -1,20 +1,24 @@
 """Units that wait for the writer, in lanes: order is kept within a lane, and lanes take turns, one unit each.
 
-A lane is whatever must not hold up others: a session's id, or a room. Units without a lane share one. `put` is for any
+Units that nobody waits for are patient: alone they wait a moment, so that the next commit takes them along. A lane is
+whatever must not hold up others: a session's id, or a room. Units without a lane share one. `put` is for any
 thread; everything else is the writer thread's own, so nothing here is locked.
 """
 
 import asyncio
 import queue
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
+
+LINGER_S = 0.005  # for which a unit that nobody waits for lets the writer rest
 
 
 class WriteUnit:
     """A function to be run in a transaction, and who waits for its answer."""
 
-    __slots__ = ("answer", "args", "durable", "error", "fn", "future", "lane", "loop")
+    __slots__ = ("answer", "args", "durable", "error", "fn", "future", "lane", "loop", "patient")
 
     def __init__(
         self,
@@ -24,8 +28,12 @@ class WriteUnit:
         lane: str,
         loop: asyncio.AbstractEventLoop,
         future: asyncio.Future[Any],
+        *,
+        patient: bool = False,
     ) -> None:
+        """`patient`: nobody waits for it, so it can wait for others and be committed with them."""
         self.fn, self.args, self.durable, self.lane, self.loop, self.future = fn, args, durable, lane, loop, future
+        self.patient = patient
         self.answer: Any = None
         self.error: BaseException | None = None
 
@@ -42,6 +50,7 @@ class WriteQueue:
     def __init__(self) -> None:
         self._arrived: queue.SimpleQueue[WriteUnit | None] = queue.SimpleQueue()
         self._waiting: OrderedDict[str, deque[WriteUnit]] = OrderedDict()  # the first lane is next
+        self._pressing = 0  # units among them that are not patient
         self.closed = False  # nothing arrives any more
 
     def put(self, unit: WriteUnit) -> None:
@@ -54,24 +63,42 @@ class WriteQueue:
         """The next units, in fair order; waits until there is one. Empty: closed, and nothing is left."""
         if not self._waiting and not self.closed:
             self._enqueue(self._arrived.get())
-        while True:
-            try:
-                self._enqueue(self._arrived.get_nowait())
-            except queue.Empty:
-                break
+        self._enqueue_arrived()
+        if not self._pressing and not self.closed:
+            self._wait_for_others()
         taken: list[WriteUnit] = []
         waiting = self._waiting
         while waiting and len(taken) < most:
             lane, units = waiting.popitem(last=False)
-            taken.append(units.popleft())
+            unit = units.popleft()
+            taken.append(unit)
+            self._pressing -= not unit.patient
             if units:
                 waiting[lane] = units
         return taken
+
+    def _wait_for_others(self) -> None:
+        """Only patient units are here: the next one that is not takes them along, and saves them a commit."""
+        until = time.monotonic() + LINGER_S
+        while not self._pressing and not self.closed and (left := until - time.monotonic()) > 0:
+            try:
+                self._enqueue(self._arrived.get(timeout=left))
+            except queue.Empty:
+                return
+            self._enqueue_arrived()
+
+    def _enqueue_arrived(self) -> None:
+        while True:
+            try:
+                self._enqueue(self._arrived.get_nowait())
+            except queue.Empty:
+                return
 
     def put_back(self, units: list[WriteUnit]) -> None:
         """What was taken last and not run: it is next, in the same order."""
         for unit in reversed(units):
             self._waiting.setdefault(unit.lane, deque()).appendleft(unit)
+            self._pressing += not unit.patient
             self._waiting.move_to_end(unit.lane, last=False)
 
     def rest(self) -> list[WriteUnit]:
@@ -93,3 +120,4 @@ class WriteQueue:
         if units is None:
             units = self._waiting[unit.lane] = deque()
         units.append(unit)
+        self._pressing += not unit.patient

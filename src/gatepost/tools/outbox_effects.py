@@ -55,10 +55,10 @@ def _check_room(db: Db, call: ToolCall) -> None:
     session_id, turn = call.caller.session_id, call.turn
     if session_id is None:
         return
-    use = outbox.count_by_tools(db, session_id, turn.id if turn else None)
+    most = call.around.config[MOST_RESULTS]
+    use = outbox.count_by_tools(db, session_id, turn.id if turn else None, most - 1)
     if use.failed:
         raise Refused(call.caller.folder, call.tool, call.place.address, "the turn was ended before this call")
-    most = call.around.config[MOST_RESULTS]
     if use.effects >= most:
         why = f"a turn may send and do {most} things at most ({MOST_RESULTS.name}); come to a close"
         raise Refused(call.caller.folder, call.tool, call.place.address, why)

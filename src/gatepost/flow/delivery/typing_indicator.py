@@ -22,6 +22,7 @@ TypingPlace = tuple[str, str, str]  # instance, address, thread
 class TypingIndicator:
     def __init__(self, channels: Mapping[str, Channel], reach: ChannelInstances) -> None:
         self._channels, self._reach = channels, reach
+        self._able: dict[str, tuple[object, SupportsTyping | None]] = {}  # by instance: asked once of each channel
         self._shown: dict[TypingPlace, bool] = {}  # False: paused
         self._changed: set[TypingPlace] = set()
         self._calling: set[TypingPlace] = set()  # one call at a time for a place, so that the last word is the last
@@ -79,11 +80,18 @@ class TypingIndicator:
 
     async def _call(self, place: TypingPlace, on: bool) -> None:
         instance, address, thread = place
-        channel: object = self._channels.get(instance)
-        if not isinstance(channel, SupportsTyping):
+        channel = self._find_channel(instance)
+        if channel is None:
             return
         try:
             async with asyncio.timeout(LONGEST_CALL_S):
                 await channel.typing(address, thread, on)
         except Exception as error:  # noqa: BLE001  part of delivering; a sign that fails must not end the others
             LOG.debug("typing could not be shown", instance=instance, error=repr(error))
+
+    def _find_channel(self, instance: str) -> SupportsTyping | None:
+        channel: object = self._channels.get(instance)
+        known = self._able.get(instance)
+        if known is None or known[0] is not channel:
+            known = self._able[instance] = (channel, channel if isinstance(channel, SupportsTyping) else None)
+        return known[1]
