@@ -9,7 +9,7 @@ ARGS   ?=
 export GATEPOST_VENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := run
-.PHONY: help python setup setup-test run test test-all bare conformance check format bench docs lock release clean
+.PHONY: help python setup setup-test run test test-all bare conformance check format bench bench-against docs lock release clean
 
 help:  ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /make \1	/p' $(MAKEFILE_LIST) | expand -t 18
@@ -59,6 +59,9 @@ format: setup-test  ## bring the source into shape
 
 bench: setup-test  ## measure, each figure beside its limit
 	@$(BIN)/python bench/run.py $(ARGS)
+
+bench-against: setup-test  ## measure the hot paths of commit REF and of this tree, in turn
+	@$(BIN)/python bench/compare.py $(REF)
 
 docs: setup-test  ## print the pages that come from code
 	@$(BIN)/python scripts/print_docs.py
