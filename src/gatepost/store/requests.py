@@ -314,6 +314,13 @@ def count_of_people(db: Db, folder: str) -> int:
     return int(row[0]) if row else 0
 
 
+def count_of_kind_since(db: Db, kind: RequestKind, folder: str, since: int) -> int:
+    """How many of a group were asked, whatever became of them."""
+    counted = "SELECT COUNT(*) FROM requests WHERE kind = ? AND folder = ? AND asked_at > ?"
+    row = db.row(counted, (kind, folder, since))
+    return int(row[0]) if row else 0
+
+
 def is_turn_waiting(db: Db, turn_id: str) -> bool:
     """Whether a turn waits for somebody."""
     waits = "SELECT 1 FROM requests WHERE state = 'pending' AND turn_id = ? AND kind <> 'call' LIMIT 1"
@@ -324,7 +331,8 @@ def count_pending(db: Db) -> tuple[int, int]:
     """How many wait for a person, and how many of those were shown to nobody."""
     row = db.row(
         "SELECT COUNT(*), COALESCE(SUM(CASE WHEN EXISTS (SELECT 1 FROM request_cards c WHERE c.request_id = r.id)"
-        " THEN 0 ELSE 1 END), 0) FROM requests r WHERE r.state = 'pending' AND r.kind IN ('call', 'sender')"
+        " THEN 0 ELSE 1 END), 0) FROM requests r WHERE r.state = 'pending'"
+        " AND r.kind IN ('call', 'sender', 'room', 'host')"
     )
     return (int(row[0]), int(row[1])) if row else (0, 0)
 

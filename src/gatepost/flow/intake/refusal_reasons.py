@@ -12,6 +12,8 @@ SENTENCES = {
     "unknown_sender_request_approval": "This agent does not know you, and nobody has let you in yet.",
     "sender_denied": "Somebody decided that you may not speak to this agent.",
     "sender_expired": "Nobody has let you in.",
+    "room_denied": "Somebody decided that no agent answers here.",
+    "room_expired": "Nobody has decided which agent answers here.",
     "denied_by_the_access_list": "You may not speak to this agent.",
     "root_is_for_owners": "This agent hears only owners of the gateway.",
     "budget_spent": "A budget is spent; `gatepost budget show` says which, and when it starts anew, and"
