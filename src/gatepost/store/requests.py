@@ -189,6 +189,12 @@ def find_last(db: Db, kind: RequestKind, folder: str, name: str) -> Request | No
     return REQUESTS.get(db, last, kind, folder, name)
 
 
+def find_last_of_group(db: Db, kind: RequestKind, folder: str, name: str) -> Request | None:
+    """The newest by that name, whichever session asked. What was withdrawn says nothing."""
+    last = "WHERE kind = ? AND folder = ? AND name = ? AND state <> 'withdrawn' ORDER BY asked_at DESC, id DESC LIMIT 1"
+    return REQUESTS.get(db, last, kind, folder, name)
+
+
 @quick
 def find_lasting(db: Db, session_id: str, about: str) -> Request | None:
     """An answer that holds for the rest of this session and speaks of the same."""
@@ -311,6 +317,12 @@ def count_of_people(db: Db, folder: str) -> int:
     row = db.row(
         "SELECT COUNT(*) FROM requests WHERE session_id IS NULL AND state = 'pending' AND folder = ?", (folder,)
     )
+    return int(row[0]) if row else 0
+
+
+def count_pending_of_kind(db: Db, kind: RequestKind, folder: str) -> int:
+    waiting = "SELECT COUNT(*) FROM requests WHERE state = 'pending' AND kind = ? AND folder = ?"
+    row = db.row(waiting, (kind, folder))
     return int(row[0]) if row else 0
 
 

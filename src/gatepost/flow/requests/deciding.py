@@ -11,7 +11,7 @@ from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.event_bus import EventBus
 from gatepost.flow import grant_changes, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests import unknown_rooms, unknown_senders
+from gatepost.flow.requests import refused_hosts, unknown_rooms, unknown_senders
 from gatepost.flow.requests.card_delivery import show_decision
 from gatepost.flow.requests.choices import GROUP, AnswerChoice, list_groups, make_group_choice, render_decision
 from gatepost.store import audit, groups, identities, inbox, messages, requests, sessions
@@ -111,6 +111,8 @@ def _close(
     given: dict[str, Any],
     now: int,
 ) -> Decision:
+    if request.kind is RequestKind.HOST:
+        lasts = refused_hosts.make_lasting(state, lasts)
     closed = requests.record_answer(db, request.id, state, words, given, by, now, lasts)
     assert closed is not None  # it was pending in this transaction
     _record(db, now, by, state, closed)
@@ -120,6 +122,10 @@ def _close(
         wake = unknown_senders.follow(db, closed, now)
     elif closed.kind is RequestKind.ROOM:
         wake = unknown_rooms.follow(db, closed, now)
+    elif closed.kind is RequestKind.HOST and closed.session_id is not None:
+        refused_hosts.follow(db, closed, now)
+        outcome = {"host": closed.name, "result": render_decision(closed, by)}
+        wake = (closed.session_id,) if notify_agent(db, closed, outcome, now) else ()
     elif closed.kind is RequestKind.CALL and closed.session_id is not None and state is not RequestState.ALLOWED:
         requests.settle(db, closed.id, now)
         notify_agent(db, closed, {"error": render_decision(closed, by)}, now)
