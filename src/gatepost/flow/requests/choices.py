@@ -4,7 +4,7 @@ button is known by its number."""
 from msgspec import Struct
 
 from gatepost.messages.card import Card, CardButton, CardField
-from gatepost.messages.text import one_line
+from gatepost.messages.visible_text import shorten_visibly
 from gatepost.store.requests import AnswerLasts, Request, RequestKind, RequestState
 
 LONGEST_VALUE = 1000  # characters of one argument that a card shows
@@ -71,21 +71,21 @@ def make_decided_card(request: Request, agent: str, done: str) -> Card:
 
 
 def render_title(request: Request, agent: str) -> str:
-    named = one_line(agent)[:LONGEST_NAME]
+    named = shorten_visibly(agent, LONGEST_NAME)
     if request.kind is RequestKind.SENDER:
         return f"Somebody unknown writes to {named} ({request.id})"
     if request.kind is RequestKind.ROOM:
         return f"Who shall answer in a chat that nobody answers yet? ({request.id})"
     if request.kind is RequestKind.HOST:
         return f"{named} asks to reach a host on the network ({request.id})"
-    return f"{named} asks to use {one_line(request.tool)[:LONGEST_NAME]} ({request.id})"
+    return f"{named} asks to use {shorten_visibly(request.tool, LONGEST_NAME)} ({request.id})"
 
 
 def list_fields(request: Request) -> tuple[CardField, ...]:
     """The arguments, each cut to what somebody reads. `cut` says that there is more than is kept here."""
     given = [each for each in request.input.items() if each[0] != GROUPS or request.kind is not RequestKind.ROOM]
     given = given[:MOST_FIELDS]
-    shown = [CardField(one_line(name)[:LONGEST_NAME], _shorten(value)) for name, value in given]
+    shown = [CardField(shorten_visibly(name, LONGEST_NAME), _shorten(value)) for name, value in given]
     if len(request.input) > MOST_FIELDS or request.cut:
         shown.append(CardField("…", "there is more than is shown"))
     return tuple(shown)
@@ -93,8 +93,7 @@ def list_fields(request: Request) -> tuple[CardField, ...]:
 
 def _shorten(value: object) -> str:
     """In one line: nothing that an agent says may look like a part of the card."""
-    text = one_line(value if isinstance(value, str) else str(value))
-    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}… ({len(text)} characters)"
+    return shorten_visibly(value if isinstance(value, str) else str(value), LONGEST_VALUE)
 
 
 def render_decision(request: Request, by: str) -> str:
