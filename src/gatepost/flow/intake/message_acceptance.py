@@ -221,10 +221,16 @@ def sessions_to_stop(db: Db, reach: ChannelInstances, arrival: Arrival) -> tuple
 
 def _decide(db: Db, rules: RuleCache, arrival: Arrival, verb: Verb, thread: str) -> routing.RouteDecision:
     inbound = arrival.inbound
-    facts = routing.make_match_input(
-        arrival.instance, arrival.address, sender=inbound.sender, verb=verb, text=inbound.text, thread=thread
-    )
     known = rules.read(db, routes.list_all)
+    facts = routing.make_match_input(
+        arrival.instance,
+        arrival.address,
+        sender=inbound.sender,
+        verb=verb,
+        text=inbound.text,
+        thread=thread,
+        names=rules.read(db, identities.list_names, inbound.sender) if routing.asks_sender(known) else (),
+    )
     return routing.decide(known, facts, lambda folder: rules.read(db, groups.get, folder) is not None)
 
 

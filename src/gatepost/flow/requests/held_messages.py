@@ -5,7 +5,7 @@ from typing import Any
 from gatepost.flow.intake import room_records, routing
 from gatepost.flow.intake.room_records import SeenRoom
 from gatepost.messages import address as addresses
-from gatepost.store import groups, inbox, routes, sessions
+from gatepost.store import groups, identities, inbox, routes, sessions
 from gatepost.store.inbox import InboxEntry, InboxState
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
@@ -37,6 +37,7 @@ def deliver_held(
     db: Db, entry: InboxEntry, message: Message, room: SeenRoom, folder: str, rights: str, now: int
 ) -> str:
     """By the routes of now, to the group that was asked for. The session; '' if no route leads there any more."""
+    rows = routes.list_all(db)
     facts = routing.make_match_input(
         message.instance,
         addresses.parse(message.address, "address"),
@@ -44,8 +45,9 @@ def deliver_held(
         verb=message.verb,
         text=message.text,
         thread=message.thread,
+        names=identities.list_names(db, message.sender) if routing.asks_sender(rows) else (),
     )
-    decision = routing.decide(routes.list_all(db), facts, lambda each: groups.get(db, each) is not None)
+    decision = routing.decide(rows, facts, lambda each: groups.get(db, each) is not None)
     chosen = next((each for each in decision.chosen if each.folder == folder and not each.observe), None)
     if chosen is None:
         inbox.set_state(db, entry.id, InboxState.REFUSED, "no_route", None, now)
