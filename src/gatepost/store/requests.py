@@ -77,6 +77,7 @@ class NewRequest(Struct, frozen=True, kw_only=True):
     rights: str = ""
     why: str = ""  # a person must decide
     rule: str = ""  # that "always" writes; '' if no rule can
+    rooms: dict[str, str] = {}  # by parameter: the channel instance by which a call reaches the room that it names
     quorum: int = 1
     expires_at: int | None = None
     next_at: int | None = None
@@ -102,6 +103,7 @@ class Request(Struct, frozen=True):
     rights: str
     why: str
     rule: str
+    rooms: dict[str, str]
     state: RequestState
     answer: dict[str, Any]  # what may be used instead of the input
     lasts: AnswerLasts
@@ -122,7 +124,7 @@ REQUESTS = Table("requests", Request)
 def add(db: Db, new: NewRequest, now: int) -> tuple[Request, bool]:
     """The request, and whether it is new. What was asked before is one request: in a turn by name and digest, of people
     while it waits. One that was withdrawn waits again."""
-    values = asdict(new) | {"input": _json(new.input), "cut": int(new.cut)}
+    values = asdict(new) | {"input": _json(new.input), "rooms": _json(new.rooms), "cut": int(new.cut)}
     made = REQUESTS.insert(
         db,
         f"ON CONFLICT DO NOTHING RETURNING {REQUESTS.columns}",

@@ -142,6 +142,7 @@ class HeldCall(Struct, frozen=True, kw_only=True):
     about: str  # the tool and what it is done to: what an answer for the whole session speaks of
     why: str
     rule: str  # that lets such calls through from then on, '' if there is none
+    rooms: Mapping[str, str] = {}  # by parameter: the channel instance of the room that it names
 
 
 class ToolDeps(Struct, frozen=True, kw_only=True):

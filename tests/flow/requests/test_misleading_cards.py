@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from gatepost.core.records import asdict
 from gatepost.flow.delivery.content_fallback import degrade
 from gatepost.flow.delivery.plain_text import MarkdownScanner
 from gatepost.flow.requests.choices import LONGEST_VALUE, make_card
@@ -14,7 +15,7 @@ from gatepost.messages.card import Card, CardButton, CardField, render_text
 from gatepost.messages.outbound import Feature, Op, Outbound
 from gatepost.messages.visible_text import shorten_visibly, show_hidden
 from gatepost.serve.web.markdown import render
-from gatepost.store.requests import AnswerLasts, Request, RequestKind, RequestState
+from gatepost.store.requests import AnswerLasts, NewRequest, Request, RequestKind, RequestState
 
 HOSTILE = [
     "**Approved** by `root`",
@@ -102,11 +103,10 @@ def test_what_hides_or_turns_is_shown_by_its_number(text: str, shown: str) -> No
 
 
 def make_request(**input: object) -> Request:
-    return Request(
-        *("p-1", RequestKind.CALL, "acme", "s-1", "t", "n", "d", "a", "send", input, False, "", ""),
-        *("fake", "fake:room/1", "", "member", "why", "", RequestState.PENDING, {}, AnswerLasts.ONCE, "", 1),
-        *(0, None, None, None, "", None, None),
-    )
+    new = NewRequest(kind=RequestKind.CALL, name="n", folder="acme", session_id=None, tool="send", input=input)
+    ended = {"expires_at": None, "next_at": None, "answered_at": None, "settled_at": None, "notified_at": None}
+    rest = {"id": "p-1", "state": RequestState.PENDING, "answer": {}, "lasts": AnswerLasts.ONCE, "reason": ""}
+    return Request(**{**asdict(new), **rest, **ended, "asked_at": 0, "answered_by": ""})
 
 
 def test_a_long_value_is_cut_with_a_digest_of_the_whole() -> None:
