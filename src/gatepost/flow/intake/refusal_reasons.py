@@ -25,7 +25,7 @@ SENTENCES = {
     "pairing_code_used": "This code was used before; `gatepost pair` prints a new one.",
     "pairing_code_expired": "This code is too old; `gatepost pair` prints a new one.",
     "pairing_code_unknown": "This code is not known; `gatepost pair` prints one.",
-    "pairing_owner": "An owner's identity cannot become somebody's who is no owner.",
+    "pairing_roles": "An identity with a role cannot become somebody's who does not have that role.",
     "paired_before": "This identity was paired with the same person before.",
     "paired_elsewhere": "This identity is somebody else's, or has identities of its own.",
     "stopped by": "It was stopped.",
