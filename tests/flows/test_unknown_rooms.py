@@ -1,5 +1,6 @@
 """A chat that goes nowhere, where rooms ask first: one card, and the answer is a route that delivers what was held."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from gatepost.core.clock import DAY, SECOND, SystemClock
 from gatepost.core.errors import Invalid
 from gatepost.messages.inbound import Attachment, Receipt, Verb
 from gatepost.serve.agents.questions import make_answers
-from gatepost.store import acl, destinations, direct_rooms, groups, inbox, requests, rooms, routes, users
+from gatepost.store import acl, destinations, direct_rooms, groups, inbox, messages, requests, rooms, routes, users
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.port import Db
 from gatepost.store.requests import RequestKind
@@ -20,6 +21,7 @@ from gatepost.store.users import UserRole
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder
+from gatepost.testing.waiting import PATIENCE_S
 
 ROOM, BOSS, DIRECT, EVE, ADA = "fake:room/7", "fake:user/boss", "fake:direct/boss", "fake:user/eve", "fake:user/ada"
 EVES = "fake:direct/eve"
@@ -257,3 +259,38 @@ async def test_permit_lists_a_room_and_gives_it_to_a_group(tmp_path: Path, chann
         await gateway.agents.respond(asked.id, "operator", allow=True, updated=given)
         await wait_until_settled(gateway)
         assert {each.folder for each in await gateway.store.read(routes.list_all)} == {"acme"}
+
+
+def list_media(gateway: Gateway) -> list[str]:
+    return [each.name for each in gateway.home.media.rglob("*") if each.is_file()]
+
+
+@pytest.mark.parametrize(("said", "left"), [("deny", []), ("never", []), ("2", ["note.txt"])])
+async def test_files_of_a_refused_room_are_removed_with_the_answer(
+    tmp_path: Path, channel: FakeChannel, said: str, left: list[str]
+) -> None:
+    async with asking_gateway(tmp_path / "h", channel) as gateway:
+        note = Attachment(name="note.txt", mime="text/plain", data=b"hello")
+        held = await channel.say("number 1", address=ROOM, sender=EVE, verb=Verb.MENTION, attachments=(note,))
+        assert held.state == "held" and list_media(gateway) == ["note.txt"]
+        await channel.wait_for(lambda sent: bool(cards(channel)))
+        await answer(channel, said)
+        await wait_until_settled(gateway)
+        assert list_media(gateway) == left
+        message = await gateway.store.read(messages.get, held.message_id)
+        assert message is not None and ("attachments" in message.content) is bool(left)
+
+
+async def test_files_of_a_room_that_nobody_decided_about_are_removed(
+    tmp_path: Path, channel: FakeChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SystemClock()
+    async with asking_gateway(tmp_path / "h", channel, clock=clock) as gateway:
+        note = Attachment(name="note.txt", mime="text/plain", data=b"hello")
+        await channel.say("number 1", address=ROOM, sender=EVE, verb=Verb.MENTION, attachments=(note,))
+        now = clock.now
+        monkeypatch.setattr(clock, "now", lambda: now() + DAY + SECOND)
+        await gateway.requests.move_due()
+        async with asyncio.timeout(PATIENCE_S):  # the gateway's own loop may have been quicker, and be at it
+            while list_media(gateway):
+                await asyncio.sleep(0.01)

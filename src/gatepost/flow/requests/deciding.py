@@ -32,6 +32,7 @@ class Decision(Struct, frozen=True):
     said: str  # for whoever decided, in one line
     rooms: tuple[tuple[str, str], ...] = ()
     wake: tuple[str, ...] = ()  # sessions that have something to work on
+    files: tuple[str, ...] = ()  # below the media folder, of what nobody gets
 
 
 def may_decide(db: Db, request: Request, by: str, group: str = "") -> bool:
@@ -118,10 +119,11 @@ def _close(
     _record(db, now, by, state, closed)
     rooms = show_decision(db, reach, closed, now)
     wake: tuple[str, ...] = ()
-    if closed.kind is RequestKind.SENDER:
-        wake = unknown_senders.follow(db, closed, now)
-    elif closed.kind is RequestKind.ROOM:
-        wake = unknown_rooms.follow(db, closed, now)
+    files: tuple[str, ...] = ()
+    if closed.kind in (RequestKind.SENDER, RequestKind.ROOM):
+        about = unknown_senders if closed.kind is RequestKind.SENDER else unknown_rooms
+        released = about.follow(db, closed, now)
+        wake, files = released.wake, released.files
     elif closed.kind is RequestKind.HOST and closed.session_id is not None:
         refused_hosts.follow(db, closed, now)
         outcome = {"host": closed.name, "result": render_decision(closed, by)}
@@ -130,7 +132,7 @@ def _close(
         requests.settle(db, closed.id, now)
         notify_agent(db, closed, {"error": render_decision(closed, by)}, now)
         wake = (closed.session_id,)
-    return Decision(closed, True, render_decision(closed, by), rooms, wake)
+    return Decision(closed, True, render_decision(closed, by), rooms, wake, files)
 
 
 def follow_decision(bells: EventBus, decision: Decision) -> None:

@@ -2,15 +2,25 @@
 
 from typing import Any
 
+from msgspec import Struct
+
 from gatepost.flow.intake import room_records, routing
 from gatepost.flow.intake.room_records import SeenRoom
 from gatepost.messages import address as addresses
-from gatepost.store import groups, identities, inbox, routes, sessions
+from gatepost.store import groups, identities, inbox, messages, routes, sessions
 from gatepost.store.inbox import InboxEntry, InboxState
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
 from gatepost.store.requests import Request
 from gatepost.store.rooms import RoomPolicy
+
+
+class ReleasedMessages(Struct, frozen=True):
+    """What became of what was held. `files`: of those that were refused, to be removed once it is committed."""
+
+    wake: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
 
 CHAT, DIRECT = "chat", "direct"  # what a request says of its room besides the address
 
@@ -31,6 +41,14 @@ def sum_files(content: dict[str, Any]) -> int:
     files = content.get("attachments")
     sizes = [each.get("size") for each in files if isinstance(each, dict)] if isinstance(files, list) else []
     return sum(size for size in sizes if isinstance(size, int))
+
+
+def refuse_held(db: Db, held: list[tuple[InboxEntry, Message]], reason: str, now: int) -> ReleasedMessages:
+    """Nobody gets them, so nobody needs their files: a stranger's are not kept as long as others."""
+    for entry, _ in held:
+        inbox.set_state(db, entry.id, InboxState.REFUSED, reason, None, now)
+    alone = [message for _, message in held if len(inbox.list_for_message(db, message.id)) == 1]
+    return ReleasedMessages(files=tuple(path for each in alone for path in messages.remove_files(db, each)))
 
 
 def deliver_held(

@@ -14,13 +14,19 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake.room_records import SeenRoom
 from gatepost.flow.requests.asking import AskedRequest, AskingRules, ask
 from gatepost.flow.requests.choices import GROUP, GROUPS, LONGEST_GROUP, MOST_GROUPS, AnswerChoice
-from gatepost.flow.requests.held_messages import deliver_held, describe_room, read_room, sum_files
+from gatepost.flow.requests.held_messages import (
+    ReleasedMessages,
+    deliver_held,
+    describe_room,
+    read_room,
+    refuse_held,
+    sum_files,
+)
 from gatepost.flow.requests.unknown_senders import LONGEST_EXCERPT, was_refused
 from gatepost.messages.inbound import Verb
 from gatepost.messages.text import one_line
 from gatepost.store import groups, identities, inbox, requests, routes, users
 from gatepost.store.groups import Group
-from gatepost.store.inbox import InboxState
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.requests import AnswerLasts, NewRequest, Request, RequestKind, RequestState
@@ -139,27 +145,26 @@ def find_fault(db: Db, request: Request, choice: AnswerChoice) -> str:
     return "" if groups.get(db, choice.group) is not None else NO_GROUP.format(choice.group[:LONGEST_GROUP])
 
 
-def follow(db: Db, request: Request, now: int) -> tuple[str, ...]:
-    """Do what was decided about a room. The sessions that have something to work on."""
+def follow(db: Db, request: Request, now: int) -> ReleasedMessages:
+    """Do what was decided about a room."""
     held = inbox.list_held_for_request(db, NOBODYS, request.id)
     requests.settle(db, request.id, now)
     requests.record_notified(db, request.id, now)
     if request.state is not RequestState.ALLOWED:
         if request.state is RequestState.DENIED and request.lasts is AnswerLasts.ALWAYS:
             _add_route(db, request, "", "drop", None, now)
-        for entry, _ in held:
-            inbox.set_state(db, entry.id, InboxState.REFUSED, f"room_{request.state}", None, now)
-        return ()
+        return refuse_held(db, held, f"room_{request.state}", now)
     folder, room = str(request.answer[GROUP]), read_room(request)
     _connect(db, request, room, folder, now)
-    woken = []
+    woken, shut_out = [], []
     for entry, message in held:
         rights = sender_rights.find_rights(db, message.sender, folder)
         if rights is None or (folder == ROOT_FOLDER and rights != "owner"):
-            inbox.set_state(db, entry.id, InboxState.REFUSED, senders.SHUT_OUT.reason, None, now)
+            shut_out.append((entry, message))
         else:
             woken.append(deliver_held(db, entry, message, room, folder, rights, now))
-    return tuple(dict.fromkeys(filter(None, woken)))
+    refused = refuse_held(db, shut_out, senders.SHUT_OUT.reason, now)
+    return replace(refused, wake=tuple(dict.fromkeys(filter(None, woken))))
 
 
 def _connect(db: Db, request: Request, room: SeenRoom, folder: str, now: int) -> None:

@@ -7,11 +7,17 @@ from gatepost.core.clock import DAY
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake.room_records import SeenRoom
 from gatepost.flow.requests.asking import AskedRequest, AskingRules, ask
-from gatepost.flow.requests.held_messages import deliver_held, describe_room, read_room, sum_files
+from gatepost.flow.requests.held_messages import (
+    ReleasedMessages,
+    deliver_held,
+    describe_room,
+    read_room,
+    refuse_held,
+    sum_files,
+)
 from gatepost.messages.text import one_line
 from gatepost.store import acl, identities, inbox, requests, users
 from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.inbox import InboxState
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.requests import AnswerLasts, NewRequest, Request, RequestKind, RequestState
@@ -81,17 +87,15 @@ def was_refused(last: Request | None, now: int) -> bool:
     return last is not None and said_no and (last.answered_at or 0) > now - PAUSE
 
 
-def follow(db: Db, request: Request, now: int) -> tuple[str, ...]:
-    """Do what was decided about a sender. The sessions that have something to work on."""
+def follow(db: Db, request: Request, now: int) -> ReleasedMessages:
+    """Do what was decided about a sender."""
     held = inbox.list_held(db, request.folder, request.name)
     requests.settle(db, request.id, now)
     requests.record_notified(db, request.id, now)
     if request.state is not RequestState.ALLOWED:
         if request.lasts is AnswerLasts.ALWAYS:
             acl.put(db, _make_block(request), now)
-        for entry, _ in held:
-            inbox.set_state(db, entry.id, InboxState.REFUSED, f"sender_{request.state}", None, now)
-        return ()
+        return refuse_held(db, held, f"sender_{request.state}", now)
     if request.lasts is AnswerLasts.ALWAYS:
         person = identities.get_person(db, request.name)
         users.add(db, person, one_line(str(request.input.get("name", ""))), now)
@@ -99,7 +103,7 @@ def follow(db: Db, request: Request, now: int) -> tuple[str, ...]:
     rights = "member" if request.lasts is AnswerLasts.ALWAYS else "guest"
     room = read_room(request)
     woken = [deliver_held(db, entry, message, room, request.folder, rights, now) for entry, message in held]
-    return tuple(dict.fromkeys(filter(None, woken)))
+    return ReleasedMessages(wake=tuple(dict.fromkeys(filter(None, woken))))
 
 
 def withdraw(db: Db, request: Request, now: int) -> Request:
