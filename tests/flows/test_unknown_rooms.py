@@ -292,5 +292,5 @@ async def test_files_of_a_room_that_nobody_decided_about_are_removed(
         monkeypatch.setattr(clock, "now", lambda: now() + DAY + SECOND)
         await gateway.requests.move_due()
         async with asyncio.timeout(PATIENCE_S):  # the gateway's own loop may have been quicker, and be at it
-            while list_media(gateway):
+            while list_media(gateway):  # noqa: ASYNC110  nothing tells of it
                 await asyncio.sleep(0.01)
