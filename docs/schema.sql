@@ -298,7 +298,7 @@ CREATE TABLE requests (
     answered_by TEXT NOT NULL DEFAULT '',
     settled_at INTEGER,                            -- when what follows from the answer was done
     notified_at INTEGER                                -- when whoever asked was told
-) STRICT;
+, rooms TEXT NOT NULL DEFAULT '{}') STRICT;
 CREATE TABLE reservations (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         at INTEGER NOT NULL,
@@ -535,6 +535,8 @@ CREATE INDEX outbox_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL;
 CREATE INDEX request_cards_message ON request_cards (message_id);
 CREATE INDEX request_cards_open ON request_cards (instance, address) WHERE open = 1;
 CREATE INDEX request_cards_request ON request_cards (request_id);
+CREATE INDEX requests_by_kind ON requests (kind, folder, asked_at);
+CREATE INDEX requests_by_kind_and_name ON requests (kind, folder, name, asked_at);
 CREATE INDEX requests_by_name ON requests (name, folder, asked_at) WHERE session_id IS NULL;
 CREATE INDEX requests_due ON requests (next_at) WHERE state = 'pending';
 CREATE INDEX requests_lasting ON requests (session_id, about) WHERE state = 'allowed' AND lasts = 'session';

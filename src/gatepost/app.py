@@ -47,6 +47,7 @@ from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
 from gatepost.flow.intake.intake import Intake
 from gatepost.flow.requests.held_calls import HeldCalls
+from gatepost.flow.requests.refused_hosts import RefusedHosts
 from gatepost.flow.requests.request_loop import RequestLoop
 from gatepost.flow.retention import Retention
 from gatepost.flow.sessions.crash_recovery import continue_turns, sweep_leftovers
@@ -134,7 +135,8 @@ class Gateway:
         keys = SpenderSecrets(self.store, opened)
         self.prices = PriceList(home, config)
         self.models = ModelProxy(config, purse, keys, self.prices, self.prices.tool)
-        egress = EgressDeps(store=self.store, clock=clock, models=self.models, keys=keys)
+        hosts = RefusedHosts(self.store, clock, config, self.bells, self.reach)
+        egress = EgressDeps(store=self.store, clock=clock, models=self.models, keys=keys, asker=hosts)
         self.worktrees = Worktrees(home, config, self.store, clock, egress)
         self.files = FairThreadPool()
         held_calls = HeldCalls(self.store, clock, config, self.bells, self.reach)
@@ -150,6 +152,7 @@ class Gateway:
             worktrees=self.worktrees,
             threads=self.files,
             holder=held_calls,
+            host_asker=hosts,
         )
         self.dispatch = Dispatch(tools, self.around)
         self.sessions = SessionSupervisor(
@@ -170,7 +173,15 @@ class Gateway:
             )
         )
         self.requests = RequestLoop(
-            self.store, clock, config, self.bells, self.reach, held_calls, self.dispatch, self.sessions.answer
+            self.store,
+            clock,
+            config,
+            self.bells,
+            self.reach,
+            held_calls,
+            self.dispatch,
+            self.sessions.answer,
+            home.media,
         )
         self.pump.on_sent(self.typing.delivered)
         self.pump.on_sent(lambda instance, address, thread: self.bells.change(instance, address))

@@ -5,9 +5,15 @@ import pytest
 from gatepost.core.clock import HOUR, MINUTE
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow import pairing
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups import OWNER, add_defaults
-from gatepost.store import audit, direct_rooms, identities, pairing_codes, users
+from gatepost.flow.requests.asking import AskingRules, ask
+from gatepost.flow.requests.choices import ALLOW_ONCE
+from gatepost.flow.requests.deciding import decide
+from gatepost.flow.requests.request_loop import move_due
+from gatepost.store import audit, direct_rooms, groups, identities, pairing_codes, request_cards, users
 from gatepost.store.port import Db
+from gatepost.store.requests import NewRequest, RequestKind
 from gatepost.store.users import UserRole
 
 NOON = 1_800_000_000_000_000
@@ -48,6 +54,14 @@ def test_a_code_may_be_written_in_several_ways(db: Db, form: str) -> None:
     written = shown.lower().removeprefix("gp") if form.startswith("gp") else shown.lower()
     assert pairing.find_code(form.format(written)) == pairing.parse_code(shown)
     assert pairing.parse_code(shown.removeprefix("GP-").replace("-", "")) == pairing.parse_code(shown)
+
+
+@pytest.mark.parametrize("form", ["`{}`", "**{}**", "“{}”", "{}.", "'{}'"])
+def test_a_code_may_be_quoted_and_have_the_dashes_of_a_keyboard(db: Db, form: str) -> None:
+    """It must not pass for a message, which an agent would get."""
+    shown = pairing.issue_code(db, ANN, "operator", NOON)
+    for dash in "-‐‑–—−":
+        assert pairing.find_code(form.format(shown.replace("-", dash))) == pairing.parse_code(shown)
 
 
 @pytest.mark.parametrize("text", ["", "hello", "GP-1234", "my code is GP-AAAA-BBBB-CCCC", "GP-AAAA-BBBB-CCCC-DDDD"])
@@ -110,7 +124,7 @@ def test_an_owners_identity_does_not_become_somebody_elses(db: Db) -> None:
     users.add(db, CHAT, "Boss", NOON)
     users.add_role(db, CHAT, UserRole.OWNER, "", "test", NOON)
     refused = send(db, pairing.issue_code(db, ANN, "operator", NOON))
-    assert not refused.paired and "an owner's" in refused.said
+    assert not refused.paired and "has a role" in refused.said
     assert users.get_roles(db, ANN).roles == ()
     assert send(db, pairing.issue_code(db, OWNER, "operator", NOON)).paired
     assert users.list_owners(db) == [OWNER]
@@ -137,3 +151,48 @@ def test_the_person_herself_and_the_owners_own_identities_are_not_unpaired(db: D
 def test_the_records_are_part_of_the_chain(db: Db) -> None:
     send(db, "GP-2222-3333-4444", EVE)
     assert audit.get_head(db)
+
+
+@pytest.mark.parametrize(
+    ("of_sender", "of_person", "paired"),
+    [
+        ((UserRole.ADMIN, "acme"), None, False),
+        ((UserRole.ADMIN, "acme"), (UserRole.ADMIN, "acme/eng"), False),
+        ((UserRole.ADMIN, ""), (UserRole.ADMIN, "acme"), False),
+        ((UserRole.OWNER, "acme"), (UserRole.ADMIN, "acme"), False),
+        ((UserRole.ADMIN, "acme"), (UserRole.ADMIN, "acme"), True),
+        ((UserRole.ADMIN, "acme/eng"), (UserRole.ADMIN, "acme"), True),
+        ((UserRole.ADMIN, "acme"), (UserRole.OWNER, ""), True),
+    ],
+)
+def test_who_is_talked_into_sending_somebodys_code_makes_no_admin_of_them(
+    db: Db, of_sender: tuple[UserRole, str], of_person: tuple[UserRole, str] | None, paired: bool
+) -> None:
+    users.add(db, CHAT, "Ada", NOON)
+    users.add_role(db, CHAT, *of_sender, "test", NOON)
+    if of_person is not None:
+        users.add_role(db, ANN, *of_person, "test", NOON)
+    before = users.get_roles(db, ANN).roles
+    assert send(db, pairing.issue_code(db, ANN, "operator", NOON)).paired is paired
+    assert paired or (users.get_roles(db, ANN).roles, users.get_roles(db, CHAT).roles) == (before, (of_sender,))
+
+
+def test_what_was_asked_in_the_room_of_an_unpaired_identity_is_asked_elsewhere(db: Db) -> None:
+    """Its card is nobody's there: the person would wait for a question that she cannot see."""
+    send(db, pairing.issue_code(db, OWNER, "operator", NOON))
+    direct_rooms.add(db, CHAT, "chat", "chat:dm/7", NOON + 1)
+    groups.add(db, "acme", "Acme", "scripted", NOON)
+    new = NewRequest(kind=RequestKind.SENDER, name=EVE, folder="acme", input={}, instance="chat")
+    reach, limits = ChannelInstances({}), AskingRules(escalate=HOUR, expire=10 * HOUR, quorum=1)
+    request = ask(db, reach, limits, new, NOON).request
+    assert [card.address for card in request_cards.list_for_request(db, request.id)] == ["chat:dm/7"]
+    direct_rooms.add(db, OWNER, "terminal", "terminal:main", NOON)
+
+    pairing.unpair(db, CHAT)
+    assert move_due(db, limits, reach, NOON + 2).rooms == {("terminal", "terminal:main")}
+    cards = request_cards.list_for_request(db, request.id)
+    assert [(card.address, card.open) for card in cards] == [("chat:dm/7", False), ("terminal:main", True)]
+    late = decide(db, reach, request.id, ALLOW_ONCE, CHAT, NOON + 3)
+    assert not late.decided
+    decided = decide(db, reach, request.id, ALLOW_ONCE, OWNER, NOON + 4)
+    assert decided.decided and ("chat", "chat:dm/7") not in decided.rooms

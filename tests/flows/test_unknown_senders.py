@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.store import acl, inbox, messages, requests, rooms, users
+from gatepost.core.records import replace
+from gatepost.store import acl, destinations, direct_rooms, inbox, messages, requests, rooms, users
 from gatepost.store.acl import AclEffect
 from gatepost.store.port import Db
 from gatepost.store.rooms import RoomPolicy
@@ -109,3 +110,25 @@ async def test_a_flood_of_strangers_is_held_within_bounds(tmp_path: Path, channe
         assert len(kept) <= 50 and receipts[-1].state == "refused"
         assert len(await gateway.store.read(inbox.list_held, "home", EVE)) == len(kept)
         assert await gateway.store.read(messages.get, kept[0].message_id) is not None
+
+
+async def test_where_somebody_was_let_in_the_room_and_its_name_are_known(tmp_path: Path, channel: FakeChannel) -> None:
+    async with asking_gateway(tmp_path / "h", channel) as gateway:
+        await gateway.store.write(forget_room)
+        kind = replace(channel.kind, policy=RoomPolicy.REQUEST_APPROVAL)
+        gateway.reach._kinds = {**gateway.reach._kinds, "fake": kind}  # as if its channel had been declared so
+        direct = "fake:direct/eve"
+        assert (await channel.say("number 1", address=direct, sender=EVE, direct=True)).state == "held"
+        assert await gateway.store.read(rooms.get, "fake", direct) is None
+        await channel.wait_for(lambda sent: bool(cards(channel)))
+        await channel.say("2", address=DIRECT, sender=BOSS, direct=True)
+        await wait_until_settled(gateway)
+        room = await gateway.store.read(rooms.get, "fake", direct)
+        assert room is not None and room.direct and room.policy is RoomPolicy.REQUEST_APPROVAL
+        assert await gateway.store.read(direct_rooms.find_address, EVE, "fake") == direct
+        known = await gateway.store.read(destinations.list_for_group, "home")
+        assert direct in [each.address for each in known]
+
+
+def forget_room(db: Db) -> None:
+    db.run("DELETE FROM rooms WHERE address = ?", (ROOM,))

@@ -189,6 +189,27 @@ async def test_an_allowed_call_runs_where_it_was_asked(tmp_path: Path, store: Sq
     assert (await agent.run(request)).text == f"{PLATFORM} {ROOM} topic"
 
 
+@pytest.mark.parametrize("address", [ROOM, OTHER])
+async def test_an_allowed_call_goes_by_the_bot_that_was_meant(tmp_path: Path, store: SqliteStore, address: str) -> None:
+    """Of two that share an address, also where one of these is the room of the turn."""
+    agent = await HeldAgent.create(tmp_path, store, "hold where")
+    for name, bot in (("a-first", PLATFORM), ("twin", "fake2")):
+        await store.write(destinations.add_room, "acme/eng", name, bot, address, "", NOON)
+    assert await agent.is_held("where", chatJid="twin")
+    request = await agent.decide(ALLOW_ONCE)
+    assert (request.input["chatJid"], request.rooms) == (address, {"chatJid": "fake2"})
+    assert (await agent.run(request)).text.strip() == f"fake2 {address}"
+
+
+async def test_a_room_that_a_person_put_in_its_place_is_looked_for_anew(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold where")
+    await store.write(destinations.add_room, "acme/eng", "twin", "fake2", ROOM, "", NOON)
+    await store.write(destinations.add_room, "acme/eng", "other", PLATFORM, OTHER, "", NOON)
+    assert await agent.is_held("where", chatJid="twin")
+    request = replace(await agent.decide(ALLOW_ONCE), answer={"chatJid": OTHER})
+    assert (await agent.run(request)).text.strip() == f"{PLATFORM} {OTHER}"
+
+
 @pytest.mark.parametrize("rule", ["hold\tsend", "Hold send", "!hold send", "hold !send", "hold hold send", "hold"])
 def test_a_hold_with_a_slip_is_no_rule(rule: str) -> None:
     assert find_syntax_error(rule) != ""

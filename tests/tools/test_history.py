@@ -14,7 +14,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
-from gatepost.messages.inbound import Inbound
+from gatepost.messages.inbound import CLICK, Direction, Inbound
 from gatepost.store import groups, inbox, ledger, messages, room_history, routes, sessions
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
@@ -363,3 +363,25 @@ async def test_stranger_new_no_more_is_read_than_an_answer_can_hold(tmp_path: Pa
     counted = await store.read(look)
     assert counted.read_chars < 100_000
     assert counted.read_rows == messages.PAGE + 3  # lengths, and then what is shown
+
+
+async def test_a_pressed_button_is_no_message(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await GateAgent.create(tmp_path, store)
+
+    def press(db: Db) -> None:
+        new = NewMessage(
+            instance=PLATFORM,
+            address=ROOM,
+            direction=Direction.IN,
+            sender="fake:user/1",
+            text="",
+            at=agent.around.clock.now(),
+            platform_id="click-1",
+            event=CLICK,
+        )
+        message_id = messages.accept(db, new, new.at)
+        assert message_id is not None
+        inbox.refuse(db, message_id, agent.session.folder, "guest", "decided p-1", new.at, inbox.InboxState.ANSWERED)
+
+    await store.write(press)
+    assert texts(await agent.call("inspect_messages")) == ["hello"]

@@ -6,8 +6,13 @@ from pathlib import Path
 import pytest
 
 from gatepost.access.tiers import Tier
+from gatepost.core.clock import SystemClock
+from gatepost.core.event_bus import EventBus
 from gatepost.core.registry import load_package
-from gatepost.store import egress, groups
+from gatepost.core.settings import Config
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.requests.refused_hosts import RefusedHosts
+from gatepost.store import egress, groups, requests
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.tools.contract import TOOLS
@@ -56,3 +61,22 @@ async def test_an_agent_opens_no_local_address_and_no_ghosts_network(tmp_path: P
     assert ghost.failed or ghost.code
     assert literal.failed or literal.code
     assert [rule.local for rule in await store.read(egress.list_rules)] == [False]
+
+
+async def test_an_agent_asks_for_a_host_where_its_group_asks_people(tmp_path: Path, store: SqliteStore) -> None:
+    hosts = RefusedHosts(store, SystemClock(), Config({}), EventBus(), ChannelInstances({}))
+    agent = await GateAgent.create(tmp_path, store, "acme/eng", host_asker=hosts)
+    refused = await agent.call("network_request", host="example.com", why="to read the manual")
+    assert refused.failed and "nobody is asked" in refused.text
+    await store.write(groups.update, "acme/eng", {"egress": "ask"})
+    asked = await agent.call("network_request", host="example.com", why="to read the manual")
+    (request,) = await store.read(requests.list_pending)
+    assert request.id in asked.text and not json.loads(asked.text)["allowed"]
+    assert (request.name, request.input["why"], request.input["asked by"]) == (
+        "example.com:443",
+        "to read the manual",
+        "network_request",
+    )
+    for bad in ("10.0.0.1", "localhost:80", "exa mple.com", "api.openai.com"):
+        answer = await agent.call("network_request", host=bad, why="because")
+        assert answer.failed or answer.code

@@ -22,6 +22,7 @@ from gatepost.core import log
 from gatepost.core.acceptor import Acceptor
 from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError
+from gatepost.core.records import replace
 from gatepost.core.token_bucket import Rate, TokenBucket
 from gatepost.core.unix_sockets import bind_unix, peer_pid, remove_at_exit
 from gatepost.egress import proxy, rules, secret_bindings
@@ -37,7 +38,7 @@ from gatepost.messages.text import clean
 from gatepost.store import audit, bindings, egress, groups
 from gatepost.store.egress import EgressOutcome
 from gatepost.store.port import Db, Store
-from gatepost.tools.contract import Caller
+from gatepost.tools.contract import Caller, HostAsker
 
 MOST_CONNECTIONS = 64  # of one session; a tunnel takes two descriptors
 FEW = 8  # a session has always so many, however many the others have
@@ -49,6 +50,7 @@ MOST_HELD = 64  # megabytes of such calls' bodies at once
 REFUSED = "/refused"
 MOST_REFUSALS = 20  # that /refused tells
 MOST_WRITTEN = 2000  # different denials of one session that are written down one by one
+MOST_ASKED = 20  # different hosts about which people may be asked while a session is awake
 MOST_AUDITED = 100  # of these, those that have a row in the audit; the rest is counted there when the session ends
 REVOKED = "this session was stopped"
 
@@ -73,6 +75,7 @@ class EgressDeps(Struct, frozen=True, kw_only=True):
     resolve: proxy.Resolve = proxy.resolve
     tls: Callable[[], ssl.SSLContext] = proxy.load_tls_context
     open: OpenConnections = msgspec.field(default_factory=OpenConnections)
+    asker: HostAsker | None = None  # None: nobody can be asked in this process
 
 
 class WeightedSemaphore:
@@ -123,6 +126,7 @@ class EgressSocket:
         self._written: set[tuple[str, str]] = set()
         self._unaudited = 0  # different denials that are only counted in the audit
         self._refusals: OrderedDict[str, None] = OrderedDict()  # the latest last, each sentence once
+        self._asked: dict[EgressTarget, str] = {}  # what the agent was told of each
         self._revoked = False
 
     async def open(self, path: Path, uid: int | None = None) -> None:
@@ -227,7 +231,29 @@ class EgressSocket:
         """Rules are read anew for every request: what is denied now is denied now."""
         known = await self._around.store.read(egress.list_rules)
         models = self._around.models.targets | {base.target for base in self._own.values() if base.target is not None}
-        return rules.check_target(known, self._caller.folder, target, models)
+        verdict = rules.check_target(known, self._caller.folder, target, models)
+        asker = self._around.asker
+        if not verdict.unsaid or asker is None or not rules.may_be_offered(target):
+            return verdict
+        if await asker.is_allowed(self._caller, str(target)):
+            return EgressVerdict(True, "", way_in=verdict.way_in)
+        said = await self._ask(asker, target)
+        return (
+            replace(verdict, reason=f"{target} is not allowed for {self._caller.folder}; {said}") if said else verdict
+        )
+
+    async def _ask(self, asker: HostAsker, target: EgressTarget) -> str:
+        """Once for each host: who tries it again costs nothing but reads."""
+        if target not in self._asked and len(self._asked) < MOST_ASKED:
+            try:
+                said = await asker.ask(self._caller, str(target))
+            except GatepostError as error:
+                _log.warning("nobody could be asked about a host", folder=self._caller.folder, why=str(error))
+                return ""
+            if not said:
+                return ""
+            self._asked[target] = said
+        return self._asked.get(target, "")
 
     async def _bound(self, scheme: str, target: EgressTarget) -> list[SecretHeader]:
         """What goes into a request to this host, read anew for every one."""

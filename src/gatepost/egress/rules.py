@@ -20,6 +20,11 @@ WEB_PORTS = (80, 443)
 MODEL_HOSTS = frozenset({"api.anthropic.com", "api.openai.com"})  # reached through their endpoints here, with our keys
 PRIVATE = "it has an address of this machine or a private network"
 EVERY = "*"
+LONGEST_OFFERED = 100  # characters of a name that people are asked about
+_INNER = (  # names that public resolvers do not know, or that mean this machine, its network or its cloud
+    *("localhost", "localdomain", "local", "internal", "intranet", "lan", "home", "corp", "private", "arpa"),
+    *("test", "invalid", "example", "onion", "alt"),
+)
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\Z")
 _NUMBER = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)\Z")
 _PORT = re.compile(r"[1-9][0-9]{0,4}\Z")
@@ -53,6 +58,7 @@ class EgressVerdict(Struct, frozen=True):
     reason: str
     local: bool = False  # it may have an address of this machine or network
     way_in: str = ""  # what an operator types to let this group there, wherever it is
+    unsaid: bool = False  # no rule speaks of it, so a person may be asked
 
 
 def read_host(text: str) -> str:
@@ -146,9 +152,16 @@ def check_target(
         return EgressVerdict(False, f"{target} is denied to {denied.folder or 'everybody'} by a rule for {denied.host}")
     way_in = f"gatepost egress allow {target} --folder {folder}"  # for this group, and no other
     if not found:
-        return EgressVerdict(False, f"{target} is not allowed for {folder}; the operator can: {way_in}")
+        return EgressVerdict(False, f"{target} is not allowed for {folder}; the operator can: {way_in}", unsaid=True)
     exact = any(rule.local and rule.host == target.host and rule.port == target.port for rule in found)
     return EgressVerdict(True, "", local=exact, way_in=way_in)
+
+
+def may_be_offered(target: EgressTarget) -> bool:
+    """Whether people may be asked about it: not about a name of this machine or of a private network, nor about one
+    that nobody reads to its end. It is not looked up for that: the look-up of a name is a way out by itself."""
+    inner = any(f".{target.host}".endswith(f".{each}") for each in _INNER)
+    return "." in target.host and not inner and len(target.host) <= LONGEST_OFFERED
 
 
 def check_address(text: str, *, local: bool) -> str:

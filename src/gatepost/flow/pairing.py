@@ -6,22 +6,32 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from gatepost.access.senders import rights_of
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow.groups import OWNERS_IDENTITIES
-from gatepost.store import audit, direct_rooms, identities, logins, pairing_codes, users
+from gatepost.store import (
+    audit,
+    direct_rooms,
+    identities,
+    logins,
+    pairing_codes,
+    request_cards,
+    requests,
+    users,
+)
 from gatepost.store.identities import PairedIdentity
 from gatepost.store.pairing_codes import LENGTH, MOST_GUESSES, CodeState
 from gatepost.store.port import Db
-from gatepost.store.users import UserRole
 
 PREFIX = "GP"
 MASKED = f"{PREFIX}-****-****-****"
 ACTION = "user.pair"
+AT_ONCE = 0  # a moment that is past
 
 NO_CODE = "Write /pair and the code that `gatepost pair` prints."
 LIMITED = "These were too many wrong codes. Wait an hour before you try another one."
 TAKEN = "This identity belongs to somebody else already, so nothing has changed. `gatepost unpair` releases it."
-OWNERS = "This identity is an owner's and the code is for somebody who is none, so nothing has changed."
+ROLES = "This identity has a role that the person whom the code is for has not, so nothing has changed."
 ALREADY = "This identity is paired with {} already."
 PAIRED = "Paired: you are {} here from now on. `gatepost unpair {}` takes it back."
 WRONG = {
@@ -30,8 +40,12 @@ WRONG = {
     CodeState.UNKNOWN: "This code is not known. `gatepost pair` prints one.",
 }
 
-_CODE = re.compile(rf"\s*{PREFIX}(?:[-\s]?[A-Z0-9]{{4}}){{{LENGTH // 4}}}\s*", re.IGNORECASE)
+# As people copy it: with what quotes or emphasizes it, and with the dashes that keyboards make of a hyphen.
+_AROUND = r"[\s\"'`*_“”„‘’.]*"
+_GAP = r"[-\s\u2010-\u2015\u2212]?"
+_CODE = re.compile(rf"{_AROUND}{PREFIX}(?:{_GAP}[A-Z0-9]{{4}}){{{LENGTH // 4}}}{_AROUND}", re.IGNORECASE)
 _SEPARATORS = re.compile(r"[^A-Z0-9]")
+_STRENGTH = {"guest": 0, "member": 1, "admin": 2, "owner": 3}
 LONGEST_CODE = 100  # characters of what is sent as one
 
 
@@ -88,15 +102,21 @@ def _bind(db: Db, sender: str, person: str, now: int) -> PairingResult | None:
     """None: it is done. A code is used up also where nothing can be bound: others may have read it."""
     if identities.get_person(db, sender) == person:
         return PairingResult(False, "paired_before", ALREADY.format(_name(db, person)))
-    if _is_owner(db, sender) and not _is_owner(db, person):
-        return PairingResult(False, "pairing_owner", OWNERS)
+    if _brings_roles(db, sender, person):
+        return PairingResult(False, "pairing_roles", ROLES)
     if not identities.add(db, sender, person, sender, now):
         return PairingResult(False, "paired_elsewhere", TAKEN)
     return None
 
 
-def _is_owner(db: Db, identity: str) -> bool:
-    return (UserRole.OWNER, "") in users.get_roles(db, identity).roles
+def _brings_roles(db: Db, sender: str, person: str) -> bool:
+    """Whether the sender holds a role that the person does not. It would move to her: who is talked into sending
+    somebody's code must not make an admin of them."""
+    theirs = users.get_roles(db, person)
+    return any(
+        _STRENGTH[rights_of(theirs, folder)] < _STRENGTH[role.value]
+        for role, folder in users.get_roles(db, sender).roles
+    )
 
 
 def _count_guess(db: Db, sender: str, state: CodeState, now: int) -> PairingResult:
@@ -126,6 +146,14 @@ def unpair(db: Db, identity: str) -> PairedIdentity:
     removed = identities.remove(db, identity)
     if removed is None:
         raise NotFound("paired identity", identity, "`gatepost user list` shows them")
+    _withdraw_cards(db, identity, removed.person)
     direct_rooms.remove(db, identity)
     logins.remove_user(db, identity)
     return removed
+
+
+def _withdraw_cards(db: Db, identity: str, person: str) -> None:
+    """What the person was asked in the rooms of this identity she is asked elsewhere. Nothing more is told there."""
+    for room in direct_rooms.list_for_identity(db, identity):
+        for request_id in request_cards.close_in_room(db, person, room.instance, room.address):
+            requests.defer(db, request_id, AT_ONCE)

@@ -205,11 +205,11 @@ class Dispatch:
         caller, params = call.caller, render_params(tool, arguments)
         targets = list_named_groups(tool, arguments) or (caller.folder,)  # none named: it is about the group itself
         if tool.scope is ToolScope.ROOM and tool.scoped_by is not None:
-            call.to = await self._place(call, tool, arguments.get(tool.scoped_by))
+            call.to = await self._place(call, tool, arguments.get(tool.scoped_by), tool.scoped_by)
             params["jid"] = params[tool.scoped_by] = call.to.address
             targets = (call.to.folder or caller.folder,)
             for name in tool.also_scoped_by:
-                call.also[name] = await self._also(call, tool, arguments.get(name))
+                call.also[name] = await self._also(call, tool, arguments.get(name), name)
                 params[name] = call.also[name].address
         for target in list_named_groups(tool, arguments):
             if not may_act_on(tool.within, caller.folder, target):
@@ -277,13 +277,11 @@ class Dispatch:
     def _where(self, instance: str, address: str, thread: str, user: str) -> dict[str, str]:
         return {"platform": self._around.reach.platform(instance), "room": address, "topic": thread, "user": user}
 
-    async def _place(self, call: ToolCall, tool: Tool, given: str | None) -> ReachableRoom:
-        """The room that is meant, if this group may reach it."""
-        turn, caller, approved = call.turn, call.caller, call.approved
-        if approved is not None and approved.instance and given == approved.address:  # by the bot that was asked there
-            if not await call.read(_reaches, caller.folder, approved.instance, given):
-                raise Refused(caller.folder, tool.name, given, NO_ROUTE)
-            return ReachableRoom(approved.instance, given, approved.thread)
+    async def _place(self, call: ToolCall, tool: Tool, given: str | None, name: str) -> ReachableRoom:
+        """The room that is meant by the parameter of that name, if this group may reach it."""
+        turn, caller = call.turn, call.caller
+        if call.approved is not None and given and (bot := _get_bot(call.approved, given, name)):
+            return await self._place_approved(call, tool, given, call.approved, bot)
         if turn is not None and (not given or given == turn.address):
             return ReachableRoom(turn.instance, turn.address, turn.thread)
         if not given:
@@ -296,9 +294,24 @@ class Dispatch:
             raise Refused(caller.folder, tool.name, given, NO_ROUTE)
         return place
 
-    async def _also(self, call: ToolCall, tool: Tool, given: str | None) -> ReachableRoom:
+    async def _place_approved(
+        self, call: ToolCall, tool: Tool, given: str, approved: Request, bot: str
+    ) -> ReachableRoom:
+        """The room that a person saw, by the bot that was meant there: two may share an address."""
+        folder = call.caller.folder
+        if (bot, given) != (approved.instance, approved.address):
+            place = await call.read(_find_room, folder, given, bot)
+        elif await call.read(_reaches, folder, bot, given):
+            place = ReachableRoom(bot, given, approved.thread)
+        else:
+            place = None
+        if place is None:
+            raise Refused(folder, tool.name, given, NO_ROUTE)
+        return place
+
+    async def _also(self, call: ToolCall, tool: Tool, given: str | None, name: str) -> ReachableRoom:
         """A further room, under the same rule. Nothing tells which: the one that the call is about."""
-        return call.place if not given and call.turn is None else await self._place(call, tool, given)
+        return call.place if not given and call.turn is None else await self._place(call, tool, given, name)
 
     def _seen_by(self, caller: Caller) -> _VisibleTools:
         found = self._visible.get(caller.folder)
@@ -337,14 +350,22 @@ def _resolve_alias(name: str, raw: bytes) -> tuple[str, bytes]:
         return alias.tool, raw
 
 
+def _get_bot(approved: Request, given: str, name: str) -> str:
+    """The channel instance by which an approved call reaches the room of a parameter; '' if nothing tells. Not if a
+    person put another room in its place."""
+    meant = approved.rooms.get(name, "") if approved.input.get(name) == given else ""
+    return meant or (approved.instance if given == approved.address else "")
+
+
 @quick
-def _find_room(db: Db, folder: str, given: str) -> ReachableRoom | None:
-    """A destination of this group, by name or address, or a room where it or a group below it has a live session."""
+def _find_room(db: Db, folder: str, given: str, instance: str = "") -> ReachableRoom | None:
+    """A destination of this group, by name or address, or a room where it or a group below it has a live session.
+    `instance`: only there, because two bots may share an address."""
     for each in destinations.list_for_group(db, folder):
-        if each.kind == DestinationKind.ROOM and given in (each.name, each.address):
+        if each.kind == DestinationKind.ROOM and given in (each.name, each.address) and instance in ("", each.instance):
             return ReachableRoom(each.instance, each.address, each.thread)
     for session in sessions.list_in_room(db, given):
-        if covers(folder, session.folder):
+        if covers(folder, session.folder) and instance in ("", session.instance):
             return ReachableRoom(session.instance, session.address, folder=session.folder)
     return None
 

@@ -26,10 +26,11 @@ def make_held_call(
 ) -> HeldCall:
     """`targets`: the groups that the call is about. The rooms of a turn are named: it runs when the turn is over."""
     whole = dict(arguments)
-    place = ""
+    place, rooms = "", dict[str, str]()
     if tool.scope is ToolScope.ROOM and tool.scoped_by is not None and call.to is not None:
         whole[tool.scoped_by] = call.to.address
         whole |= {name: room.address for name, room in call.also.items()}
+        rooms = {tool.scoped_by: call.to.instance} | {name: room.instance for name, room in call.also.items()}
         place = f"{call.to.instance} {call.to.address}"
     elif tool.scope is ToolScope.GROUP:
         place = ", ".join(targets)
@@ -41,6 +42,7 @@ def make_held_call(
         about=_make_subject(tool, place, holds, {name: ask.params.get(name) for name in named}),
         why=", ".join(said) or "every call of this tool needs a person",
         rule=_make_rule(tool, ask.params, named) if lifted else "",
+        rooms=rooms,
     )
 
 

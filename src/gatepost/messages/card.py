@@ -1,12 +1,19 @@
 """A card: something to read, and to decide by a button, a number or a word. A channel with buttons shows them; another
-gets the same as numbered text (`render_text`), and `parse_choice` reads both answers."""
+gets the same as numbered text (`render_text`), and `parse_choice` reads both answers.
 
+The text is markdown. Everything else is plain: a channel that has cards shows it as it is, whatever marks are in it,
+and `render_text` escapes it. So what an agent or a stranger says becomes no link, no heading and no part of the card.
+"""
+
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
 
 MOST_BUTTONS = 10
 LONGEST_LABEL = 60
+_MARKS = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_[]<>&~|#"})
+_STARTS = re.compile(r"\A(\s*[0-9]*)([-+=.)])")  # of lists and underlined headings
 SHORTEST_WORD = 3  # characters that stand for a longer label
 
 
@@ -36,18 +43,28 @@ class Card(Struct, frozen=True, kw_only=True):
 
 def render_text(card: Card) -> str:
     """The whole card for a channel without buttons, as markdown."""
-    lines = [f"**{card.title}**"]
+    lines = [f"**{escape_markdown(card.title)}**"]
     if card.text:
         lines += ["", card.text]
     if card.fields:
-        lines += ["", *(f"- {each.name}: {each.value}" for each in card.fields)]
+        lines += ["", *(f"- {_escape_start(each.name)}: {escape_markdown(each.value)}" for each in card.fields)]
     if card.done:
-        return "\n".join([*lines, "", card.done])
+        return "\n".join([*lines, "", _escape_start(card.done)])
     if card.buttons:
-        lines += ["", *(f"{number}. {each.label}" for number, each in enumerate(card.buttons, start=1))]
+        lines += ["", *(f"{number}. {_escape_start(each.label)}" for number, each in enumerate(card.buttons, start=1))]
     if hint := render_hint(card):
         lines += ["", hint]
     return "\n".join(lines)
+
+
+def escape_markdown(text: str) -> str:
+    """Plain words as markdown that shows them. Entities, too: `&#x202E;` would turn the rest of its line around."""
+    return text.translate(_MARKS).replace("\\](", "\\]\\(")
+
+
+def _escape_start(text: str) -> str:
+    """The same where a line or an item begins with it."""
+    return _STARTS.sub(lambda found: f"{found[1]}\\{found[2]}", escape_markdown(text))
 
 
 def render_hint(card: Card) -> str:

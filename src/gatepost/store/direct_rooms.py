@@ -33,6 +33,11 @@ def find_address(db: Db, user_id: str, instance: str) -> str | None:
     return str(row[0]) if row else None
 
 
+def list_for_identity(db: Db, identity: str) -> list[DirectRoom]:
+    """Of this identity alone."""
+    return DIRECT_ROOMS.list(db, "WHERE user_id = ? ORDER BY instance", identity)
+
+
 def list_for_people(db: Db, people: tuple[str, ...]) -> list[DirectRoom]:
     """Of all identities of these people, by the person; the newest first."""
     marks = ", ".join("?" * len(people)) or "NULL"

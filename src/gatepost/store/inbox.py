@@ -130,12 +130,21 @@ def count_held(db: Db, folder: str, sender: str) -> int:
     return int(row[0]) if row else 0
 
 
-def release(db: Db, entry_id: int, session_id: str, rights: str, now: int) -> None:
+def list_held_for_request(db: Db, folder: str, request_id: str) -> list[tuple[InboxEntry, Message]]:
+    """What is held until this request is decided, in the order of its arrival."""
+    rows = db.rows(
+        f"{_PAIRS} WHERE i.{OPEN} AND i.state = 'held' AND i.folder = ? AND i.reason = ? ORDER BY i.id",
+        (folder, request_id),
+    )
+    return [_parse_pair(row) for row in rows]
+
+
+def release(db: Db, entry_id: int, session_id: str, folder: str, rights: str, now: int) -> None:
     """A held message goes to its session, as if it had just arrived."""
     rows = db.rows(
-        "UPDATE inbox SET session_id = ?, seq = ?, rights = ?, state = 'queued', reason = '', next_at = ?,"
+        "UPDATE inbox SET session_id = ?, folder = ?, seq = ?, rights = ?, state = 'queued', reason = '', next_at = ?,"
         " updated_at = ? WHERE id = ? AND state = 'held' RETURNING message_id",
-        (session_id, sessions.claim_seq(db, session_id, now), rights, now, now, entry_id),
+        (session_id, folder, sessions.claim_seq(db, session_id, now), rights, now, now, entry_id),
     )
     for (message_id,) in rows:
         message_steps.add(db, message_id, entry_id, now, InboxState.QUEUED, "let in")

@@ -222,6 +222,16 @@ def list_latest_in_room(db: Db, instance: str, address: str, before: int | None,
     return MESSAGES.list(db, page, instance, address, before if before is not None else 2**62, limit)[::-1]
 
 
+def remove_files(db: Db, message: Message) -> tuple[str, ...]:
+    """Files that came with a message are not a part of it any more. Where they lie, below the media folder."""
+    files = message.content.get("attachments")
+    if not isinstance(files, list) or not files:
+        return ()
+    left = {name: value for name, value in message.content.items() if name != "attachments"}
+    db.run("UPDATE messages SET content = ? WHERE id = ?", (json.dumps(left, ensure_ascii=False), message.id))
+    return tuple(str(each["path"]) for each in files if isinstance(each, dict) and each.get("path"))
+
+
 def list_contents(db: Db, after: int, limit: int) -> list[tuple[int, str]]:
     """(id, content as it is stored) of what came in, a page by id."""
     rows = db.rows(

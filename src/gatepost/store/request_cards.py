@@ -70,6 +70,16 @@ def list_outdated(db: Db, most: int) -> list[str]:
     return [row[0] for row in rows]
 
 
+def close_in_room(db: Db, person: str, instance: str, address: str) -> list[str]:
+    """Somebody's open cards there say nothing any more, whatever is decided. Their requests."""
+    rows = db.rows(
+        "UPDATE request_cards SET open = 0 WHERE instance = ? AND address = ? AND open = 1 AND person = ?"
+        " RETURNING request_id",
+        (instance, address, person),
+    )
+    return sorted({str(row[0]) for row in rows})
+
+
 def close(db: Db, request_id: str) -> list[RequestCard]:
     """They were decided. Those that were open."""
     rows = db.rows(

@@ -77,6 +77,7 @@ class NewRequest(Struct, frozen=True, kw_only=True):
     rights: str = ""
     why: str = ""  # a person must decide
     rule: str = ""  # that "always" writes; '' if no rule can
+    rooms: dict[str, str] = {}  # by parameter: the channel instance by which a call reaches the room that it names
     quorum: int = 1
     expires_at: int | None = None
     next_at: int | None = None
@@ -102,6 +103,7 @@ class Request(Struct, frozen=True):
     rights: str
     why: str
     rule: str
+    rooms: dict[str, str]
     state: RequestState
     answer: dict[str, Any]  # what may be used instead of the input
     lasts: AnswerLasts
@@ -122,7 +124,7 @@ REQUESTS = Table("requests", Request)
 def add(db: Db, new: NewRequest, now: int) -> tuple[Request, bool]:
     """The request, and whether it is new. What was asked before is one request: in a turn by name and digest, of people
     while it waits. One that was withdrawn waits again."""
-    values = asdict(new) | {"input": _json(new.input), "cut": int(new.cut)}
+    values = asdict(new) | {"input": _json(new.input), "rooms": _json(new.rooms), "cut": int(new.cut)}
     made = REQUESTS.insert(
         db,
         f"ON CONFLICT DO NOTHING RETURNING {REQUESTS.columns}",
@@ -186,6 +188,12 @@ def find_in_turn(
 def find_last(db: Db, kind: RequestKind, folder: str, name: str) -> Request | None:
     """The newest of people by that name."""
     last = "WHERE kind = ? AND folder = ? AND name = ? AND session_id IS NULL ORDER BY asked_at DESC LIMIT 1"
+    return REQUESTS.get(db, last, kind, folder, name)
+
+
+def find_last_of_group(db: Db, kind: RequestKind, folder: str, name: str) -> Request | None:
+    """The newest by that name, whichever session asked. What was withdrawn says nothing."""
+    last = "WHERE kind = ? AND folder = ? AND name = ? AND state <> 'withdrawn' ORDER BY asked_at DESC, id DESC LIMIT 1"
     return REQUESTS.get(db, last, kind, folder, name)
 
 
@@ -314,6 +322,19 @@ def count_of_people(db: Db, folder: str) -> int:
     return int(row[0]) if row else 0
 
 
+def count_pending_of_kind(db: Db, kind: RequestKind, folder: str) -> int:
+    waiting = "SELECT COUNT(*) FROM requests WHERE state = 'pending' AND kind = ? AND folder = ?"
+    row = db.row(waiting, (kind, folder))
+    return int(row[0]) if row else 0
+
+
+def count_of_kind_since(db: Db, kind: RequestKind, folder: str, since: int) -> int:
+    """How many of a group were asked, whatever became of them."""
+    counted = "SELECT COUNT(*) FROM requests WHERE kind = ? AND folder = ? AND asked_at > ?"
+    row = db.row(counted, (kind, folder, since))
+    return int(row[0]) if row else 0
+
+
 def is_turn_waiting(db: Db, turn_id: str) -> bool:
     """Whether a turn waits for somebody."""
     waits = "SELECT 1 FROM requests WHERE state = 'pending' AND turn_id = ? AND kind <> 'call' LIMIT 1"
@@ -324,7 +345,8 @@ def count_pending(db: Db) -> tuple[int, int]:
     """How many wait for a person, and how many of those were shown to nobody."""
     row = db.row(
         "SELECT COUNT(*), COALESCE(SUM(CASE WHEN EXISTS (SELECT 1 FROM request_cards c WHERE c.request_id = r.id)"
-        " THEN 0 ELSE 1 END), 0) FROM requests r WHERE r.state = 'pending' AND r.kind IN ('call', 'sender')"
+        " THEN 0 ELSE 1 END), 0) FROM requests r WHERE r.state = 'pending'"
+        " AND r.kind IN ('call', 'sender', 'room', 'host')"
     )
     return (int(row[0]), int(row[1])) if row else (0, 0)
 

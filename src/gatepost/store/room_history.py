@@ -5,7 +5,7 @@ A row that was fetched from a platform is in an end state from its first moment:
 
 from msgspec import Struct
 
-from gatepost.messages.inbound import Direction
+from gatepost.messages.inbound import CLICK, Direction
 from gatepost.messages.outbound import Op
 from gatepost.store import inbox, message_steps, messages, search
 from gatepost.store.inbox import InboxState
@@ -56,11 +56,12 @@ def list_in_room(
     chars: int = 2**31,
 ) -> tuple[list[RoomHistoryEntry], bool]:
     """The newest before the cursor, newest first, with at most so many characters of text together, and whether there
-    are older ones. `thread`: only its messages. The first is there in any case, with so much of its text."""
+    are older ones. Pressed buttons are no messages. `thread`: only its messages. The first is there in any case, with
+    so much of its text."""
     only, params = ("AND m.thread = ?", [thread]) if thread is not None else ("", [])
     sql = (
         "SELECT m.id, LENGTH(m.text), m.at FROM messages m WHERE m.instance = ? AND m.address = ?"
-        f" AND (m.at, m.id) < (?, ?) {only} AND ({SEEN}) ORDER BY m.at DESC, m.id DESC LIMIT ?"
+        f" AND (m.at, m.id) < (?, ?) AND m.event <> '{CLICK}' {only} AND ({SEEN}) ORDER BY m.at DESC, m.id DESC LIMIT ?"
     )
 
     def page(last: Row | None, most: int) -> list[Row]:

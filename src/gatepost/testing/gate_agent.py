@@ -30,7 +30,7 @@ from gatepost.store.rooms import RoomPolicy
 from gatepost.store.sessions import Session, SessionMode
 from gatepost.store.turns import Turn
 from gatepost.testing.channel import FakeChannel
-from gatepost.tools.contract import TOOLS, Tool
+from gatepost.tools.contract import TOOLS, HostAsker, Tool
 
 PLATFORM = "fake"
 ROOM = "fake:room/1"
@@ -61,6 +61,7 @@ class GateAgent:
         rules: tuple[GrantRule, ...] = (),
         clock: Clock | None = None,
         turn: bool = True,
+        host_asker: HostAsker | None = None,
     ) -> "GateAgent":
         """Into a group, with one message heard and a turn begun on it."""
         place = Home(home)
@@ -76,6 +77,7 @@ class GateAgent:
             home=place,
             bells=EventBus(),
             reach=ChannelInstances({PLATFORM: kind}),
+            host_asker=host_asker,
         )
         session = await store.write(_make_session, folder, mode, around.clock.now())
         place.session(session.id).mkdir(parents=True, exist_ok=True)

@@ -124,6 +124,18 @@ class CallHolder(Protocol):
         ...
 
 
+class HostAsker(Protocol):
+    """Asks people about hosts that no rule speaks of, where a group's options say so. A target is `host:port`."""
+
+    async def is_allowed(self, caller: "Caller", target: str) -> bool:
+        """Whether somebody allowed it for this session."""
+        ...
+
+    async def ask(self, caller: "Caller", target: str, *, tool: str = "", why: str = "") -> str:
+        """What the agent is told; '' if nobody is asked."""
+        ...
+
+
 class HeldCall(Struct, frozen=True, kw_only=True):
     """A call as a person sees it, and as it will run."""
 
@@ -131,6 +143,7 @@ class HeldCall(Struct, frozen=True, kw_only=True):
     about: str  # the tool and what it is done to: what an answer for the whole session speaks of
     why: str
     rule: str  # that lets such calls through from then on, '' if there is none
+    rooms: Mapping[str, str] = {}  # by parameter: the channel instance of the room that it names
 
 
 class ToolDeps(Struct, frozen=True, kw_only=True):
@@ -146,6 +159,7 @@ class ToolDeps(Struct, frozen=True, kw_only=True):
     channels: Mapping[str, Channel] = msgspec.field(default_factory=dict)  # by instance: those that run in this process
     worktrees: BranchRenamer | None = None  # None: no sandbox runs in this process
     holder: CallHolder | None = None  # None: nobody can be asked in this process
+    host_asker: HostAsker | None = None  # the same for hosts
     threads: FairThreadPool = msgspec.field(
         default_factory=FairThreadPool
     )  # for work on files, shared fairly between sessions

@@ -25,7 +25,7 @@ from gatepost.messages import address as addresses
 from gatepost.messages.address import Address
 from gatepost.messages.inbound import Direction, Inbound
 from gatepost.messages.text import clean
-from gatepost.store import groups, messages, room_history, routes
+from gatepost.store import groups, identities, messages, room_history, routes
 from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import EffectState
 from gatepost.store.port import Db
@@ -311,7 +311,13 @@ def _is_for(db: Db, folder: str, rows: list[Route], where: Address, new: NewMess
     if folder == ROOT_FOLDER or new.direction == Direction.OUT:
         return True
     facts = routing.make_match_input(
-        new.instance, where, sender=new.sender, verb=new.verb, text=new.text, thread=new.thread
+        new.instance,
+        where,
+        sender=new.sender,
+        verb=new.verb,
+        text=new.text,
+        thread=new.thread,
+        names=identities.list_names(db, new.sender) if routing.asks_sender(rows) else (),
     )
     chosen = routing.decide(rows, facts, lambda each: groups.get(db, each) is not None).chosen
     return not chosen or any(may_act_on(TreeScope.SUBTREE, folder, each.folder) for each in chosen)

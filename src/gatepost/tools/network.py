@@ -1,4 +1,5 @@
-"""The network: which hosts an agent may reach. Only root changes that; an agent may look at what holds for it."""
+"""The network: which hosts an agent may reach. Only root changes that; an agent may look at what holds for it, and
+ask people for more where its group's options say so."""
 
 from typing import Annotated
 
@@ -6,7 +7,7 @@ from msgspec import Meta, Struct
 
 from gatepost.access.tiers import Tier
 from gatepost.core.bounds import fitting
-from gatepost.core.errors import NotFound
+from gatepost.core.errors import NotFound, Refused
 from gatepost.egress import rules
 from gatepost.store import egress, groups
 from gatepost.store.port import Db
@@ -68,7 +69,39 @@ async def network_deny(call: ToolCall, host: Host, folder: Folder = "") -> Netwo
 async def network_list(call: ToolCall) -> NetworkRules:
     """Look which hosts you may reach, when a request was refused or before you rely on one. Nothing else is reachable.
 
-    Ask the operator for what is missing.
+    Use network_request for what is missing.
     """
     found = await call.read(egress.list_rules)
     return NetworkRules(*fitting(_render_rule(rule) for rule in rules.list_folder_rules(found, call.caller.folder)))
+
+
+class HostAnswer(Struct, frozen=True):
+    """`allowed`: it can be reached now. Else `note` says what happens next."""
+
+    host: str
+    allowed: bool
+    note: str
+
+
+@tool(tier=Tier.AGENT, group="network", idempotent=True)
+async def network_request(
+    call: ToolCall,
+    host: Annotated[str, Meta(description="A host's name, with its port if that is not 443: example.com:8443.")],
+    why: Annotated[str, Meta(description="What you need it for, in a sentence that a person can judge.")],
+) -> HostAnswer:
+    """Ask a person to let you reach a host that is not allowed. You are told later what they decided; go on meanwhile.
+
+    To look what is allowed already use network_list.
+    """
+    target = rules.read_target(host.strip(), 443)
+    caller, asker = call.caller, call.around.host_asker
+    verdict = rules.check_target(await call.read(egress.list_rules), caller.folder, target)
+    if verdict.allowed:
+        return HostAnswer(str(target), True, "a rule allows it")
+    if asker is not None and verdict.unsaid and rules.may_be_offered(target):
+        if await asker.is_allowed(caller, str(target)):
+            return HostAnswer(str(target), True, "a person allowed it for this conversation")
+        await call.note()
+        if said := await asker.ask(caller, str(target), tool=call.tool, why=why):
+            return HostAnswer(str(target), False, said)
+    raise Refused(caller.folder, call.tool, str(target), f"nobody is asked about it: {verdict.reason}")

@@ -309,3 +309,15 @@ def test_the_agents_of_one_world_make_so_many_routes_and_another_world_as_many()
     routing.check_route_count(many, "beta")
     with pytest.raises(Invalid, match="agents of acme made 200 routes already"):
         routing.check_route_count(many, "acme/eng")
+
+
+def test_what_a_route_says_of_one_identity_holds_for_the_person() -> None:
+    names = ("fake:user/ann", "web:user/ann", "other:user/7")
+    facts = routing.make_match_input("web", address.parse("web:people/ann"), sender="web:user/ann", names=names)
+    assert facts.others == ("fake:user/ann", "other:user/7")
+    assert (
+        holds("sender=fake:user/ann", facts) and holds("sender=other:**", facts) and holds("sender=web:user/ann", facts)
+    )
+    assert not holds("sender!=fake:user/ann", facts) and holds("sender!=fake:user/bob", facts)
+    assert not holds("sender=fake:user/bob", facts) and not holds("sender=", facts)
+    assert not holds("chat_jid=fake:user/ann", facts)

@@ -119,3 +119,15 @@ async def test_unpaired_she_is_signed_out_and_her_stream_ends(site: Any) -> None
 async def test_somebody_unknown_gets_no_address(site: Any) -> None:
     with pytest.raises(NotFound, match="gatepost user add fake:user/nobody"):
         await make_token(site, "fake:user/nobody")
+
+
+async def test_what_another_person_wrote_is_not_mine(site: Any) -> None:
+    await site.store.write(add_ann)
+    await site.store.write(users.add_role, ANN, UserRole.OWNER, "", "test", 1)
+    async with site.signed_in() as owner, signed_in_as(site, ANN) as ann:
+        assert (await write(ann, "from-ann", HOME)).json()["ok"]
+        assert (await write(owner, "from-the-owner", HOME)).json()["ok"]
+        for browser, own in ((ann, "from-ann"), (owner, "from-the-owner")):
+            page = (await browser.get("/api/messages", params={"room": HOME})).json()["messages"]
+            assert [one["text"] for one in page if one["mine"]] == [own]
+            assert sorted(one["text"] for one in page if one["incoming"]) == ["from-ann", "from-the-owner"]

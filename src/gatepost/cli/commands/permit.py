@@ -12,13 +12,19 @@ from gatepost.core.home import Home
 from gatepost.serve.control.arguments.agents import AnswerRequestArgs, ListRequestsArgs
 from gatepost.store.requests import RequestKind
 
-_WANTS = {RequestKind.PLAN: "a plan approved", RequestKind.QUESTION: "an answer", RequestKind.SENDER: "to be let in"}
+_WANTS = {
+    RequestKind.PLAN: "a plan approved",
+    RequestKind.QUESTION: "an answer",
+    RequestKind.SENDER: "to be let in",
+    RequestKind.ROOM: "a group that answers in its room (--answer FOLDER)",
+    RequestKind.HOST: "to reach a host",
+}
 
 
 @click.group()
 def command() -> None:
     """What agents and people ask, and your answers: calls that a rule holds, questions, plans, somebody unknown who
-    writes. Needs a running gateway."""
+    writes, a chat that nobody answers, a host that is not allowed. Needs a running gateway."""
 
 
 @command.command("ls")

@@ -12,7 +12,7 @@ LONGEST = 20_000  # characters; a longer text keeps its marks
 LONGEST_FENCE = 8
 DEEPEST_INDENT = 3
 
-_ESCAPABLE = frozenset("\\`*_{}[]()#+-.!~>|")
+_ESCAPABLE = frozenset("\\`*_{}[]()#+-.!~>|<&=")
 
 _Judge = Callable[[str, int], bool]  # may the mark at this place open (or close) a span?
 
@@ -94,7 +94,7 @@ class MarkdownScanner:
         place = 0
         while place < len(runs):
             start, size = runs[place]
-            if place in closes:
+            if place in closes and not _is_escaped(line, start):
                 place = closes[place]
                 yield start, runs[place][0] + size, size
             place += 1
@@ -245,6 +245,14 @@ _ENDS: dict[str, Callable[[str], bool]] = {
 
 def _shown(words: str, address: str) -> str:
     return address if words in ("", address) else f"{words} ({address})"
+
+
+def _is_escaped(text: str, at: int) -> bool:
+    """By a backslash that is not escaped itself."""
+    first = at
+    while first and text[first - 1] == "\\":
+        first -= 1
+    return (at - first) % 2 == 1
 
 
 def _is_word(sign: str) -> bool:

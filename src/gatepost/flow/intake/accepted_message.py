@@ -6,6 +6,7 @@ from gatepost.access.senders import Rights
 from gatepost.core.errors import GatepostError
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake.attachments import StoredAttachment
+from gatepost.flow.intake.room_records import SeenRoom
 from gatepost.flow.intake.routing import RouteChoice
 from gatepost.flow.intake.slash_commands import SlashCommand
 from gatepost.flow.requests.asking import AskedRequest
@@ -33,6 +34,11 @@ class Arrival(Struct, frozen=True, kw_only=True):
     fault: str = ""  # why it cannot be taken, as a reason for the ledger …
     complaint: str = ""  # … and as words for the sender
     stale: bool = False
+
+
+def make_seen_room(arrival: Arrival) -> SeenRoom:
+    inbound = arrival.inbound
+    return SeenRoom(arrival.instance, inbound.address, inbound.room_name, inbound.direct)
 
 
 class IntakeResult(Struct, frozen=True, kw_only=True):

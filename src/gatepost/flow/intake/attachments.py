@@ -90,6 +90,13 @@ def remove_attachments(media: Path, kept: Sequence[StoredAttachment]) -> None:
         shutil.rmtree(media / folder, ignore_errors=True)
 
 
+def remove_refused(media: Path, paths: Sequence[str]) -> None:
+    """The files of messages that nobody gets, by where they lie. What a crash leaves of them is an orphan."""
+    for path in paths:
+        if found := _FOLDER.match(path):
+            shutil.rmtree(media / "in" / found[1], ignore_errors=True)
+
+
 async def remove_orphans(store: Store, media: Path) -> int:
     """Remove the folders that no message names: a crash between the disk and the commit leaves one. How many."""
     left = await asyncio.to_thread(_old_folders, media / "in")

@@ -158,6 +158,8 @@ class Intake:
             self._bells.tools()
         if accepted.decision is not None:
             follow_decision(self._bells, accepted.decision)
+            if files := accepted.decision.files:
+                await self._threads.run(arrival.inbound.address, attachments.remove_refused, self._home.media, files)
         by = arrival.inbound.sender
         for session_id in accepted.clear:
             await self._stop(session_id, by)  # a provider that is awake would remember all the same

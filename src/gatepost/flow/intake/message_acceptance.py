@@ -23,10 +23,12 @@ from gatepost.flow.intake.accepted_message import (
     TargetAccess,
     UnrecordedSender,
     find_session,
+    make_seen_room,
 )
 from gatepost.flow.intake.command_effects import answer_command, run_command
 from gatepost.flow.intake.session_queueing import deliver
 from gatepost.flow.intake.slash_commands import CommandAction
+from gatepost.flow.intake.unrouted_rooms import hold_unknown_room
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, read_answer
 from gatepost.flow.requests.asking import AskedRequest, AskingRules
@@ -110,6 +112,10 @@ def _route(case: MessageContext, new: NewMessage, verb: Verb, asking: AskingRule
     decision = _decide(db, rules, arrival, verb, thread)
     if not decision.chosen:
         rights = senders.rights_of(rules.read(db, sender_rights.read_standing, inbound.sender).roles, "")
+        if policy is RoomPolicy.REQUEST_APPROVAL and decision.dropped_by is None and asking is not None:
+            held_room = hold_unknown_room(case, new, rights, verb, asking)
+            if held_room is not None:
+                return held_room
         return _refuse_unrouted(case, decision, rights, senders.check_sender(policy, rights), verb)
     admitted, rejected = _admit(db, rules, inbound.sender, policy, decision)
     held = _hold_strangers(case, new, rejected, asking) if asking is not None else ()
@@ -140,8 +146,9 @@ def _hold_strangers(
     arrival = case.arrival
     if arrival.fault or arrival.stale or arrival.command is not None or arrival.inbound.kind is not MessageKind.CHAT:
         return ()
+    room = make_seen_room(arrival)
     asked = [
-        unknown_senders.hold(case.db, case.reach, asking, case.id, new, target.folder, target.rights, case.now)
+        unknown_senders.hold(case.db, case.reach, asking, case.id, new, target.folder, target.rights, case.now, room)
         for target in rejected
         if target.reason == senders.ASKS_FIRST and not target.chosen.observe
     ]
@@ -214,10 +221,16 @@ def sessions_to_stop(db: Db, reach: ChannelInstances, arrival: Arrival) -> tuple
 
 def _decide(db: Db, rules: RuleCache, arrival: Arrival, verb: Verb, thread: str) -> routing.RouteDecision:
     inbound = arrival.inbound
-    facts = routing.make_match_input(
-        arrival.instance, arrival.address, sender=inbound.sender, verb=verb, text=inbound.text, thread=thread
-    )
     known = rules.read(db, routes.list_all)
+    facts = routing.make_match_input(
+        arrival.instance,
+        arrival.address,
+        sender=inbound.sender,
+        verb=verb,
+        text=inbound.text,
+        thread=thread,
+        names=rules.read(db, identities.list_names, inbound.sender) if routing.asks_sender(known) else (),
+    )
     return routing.decide(known, facts, lambda folder: rules.read(db, groups.get, folder) is not None)
 
 

@@ -12,6 +12,8 @@ SENTENCES = {
     "unknown_sender_request_approval": "This agent does not know you, and nobody has let you in yet.",
     "sender_denied": "Somebody decided that you may not speak to this agent.",
     "sender_expired": "Nobody has let you in.",
+    "room_denied": "Somebody decided that no agent answers here.",
+    "room_expired": "Nobody has decided which agent answers here.",
     "denied_by_the_access_list": "You may not speak to this agent.",
     "root_is_for_owners": "This agent hears only owners of the gateway.",
     "budget_spent": "A budget is spent; `gatepost budget show` says which, and when it starts anew, and"
@@ -23,7 +25,7 @@ SENTENCES = {
     "pairing_code_used": "This code was used before; `gatepost pair` prints a new one.",
     "pairing_code_expired": "This code is too old; `gatepost pair` prints a new one.",
     "pairing_code_unknown": "This code is not known; `gatepost pair` prints one.",
-    "pairing_owner": "An owner's identity cannot become somebody's who is no owner.",
+    "pairing_roles": "An identity with a role cannot become somebody's who does not have that role.",
     "paired_before": "This identity was paired with the same person before.",
     "paired_elsewhere": "This identity is somebody else's, or has identities of its own.",
     "stopped by": "It was stopped.",

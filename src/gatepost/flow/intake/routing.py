@@ -32,6 +32,7 @@ LONGEST_MATCH = 2000
 MOST_CONDITIONS = 16  # of one match …
 MOST_EXPRESSIONS = 4  # … and of these, regular expressions
 LOOKED_AT = 4000  # characters of a text
+MOST_OTHERS = 16  # further identities of a sender
 MOST_BY_AGENTS = 200  # routes that the agents of one world made …
 MOST_CHARACTERS = 20_000  # … and what their matches have together
 EFFORT = 20_000  # for one message, of the routes that the agents of one world made
@@ -54,12 +55,26 @@ class MatchInput:
     verb: str = "message"
     text: str = ""
     thread: str = ""
+    others: tuple[str, ...] = ()  # further identities of the sender
     efforts: dict[str, MatchLimit] = field(default_factory=dict, compare=False, repr=False)  # by world
 
 
+def asks_sender(routes: Iterable[Route]) -> bool:
+    """Whether any of them may depend on who the sender is."""
+    return any("sender" in route.match for route in routes)
+
+
 def make_match_input(
-    instance: str, address: Address, *, sender: str = "", verb: str = "message", text: str = "", thread: str = ""
+    instance: str,
+    address: Address,
+    *,
+    sender: str = "",
+    verb: str = "message",
+    text: str = "",
+    thread: str = "",
+    names: Collection[str] = (),
 ) -> MatchInput:
+    """`names`: all identities of the sender. What a route says of one of them holds for the person."""
     return MatchInput(
         platform=address.platform,
         channel=instance,
@@ -69,6 +84,7 @@ def make_match_input(
         verb=verb,
         text=text[:LOOKED_AT],
         thread=thread,
+        others=tuple(name for name in names if name != sender)[:MOST_OTHERS],
     )
 
 
@@ -169,13 +185,19 @@ def _find_mismatch(route: Route, facts: MatchInput) -> str | MatchCondition | No
     effort = facts.efforts.setdefault(world, MatchLimit(EFFORT if maker else None))
     for token in tokens:
         try:
-            if token.fits(getattr(facts, token.key), effort) is token.negated:
+            if _holds(token, facts, effort) is token.negated:
                 return token
         except MatchLimitExceeded:
             return (
                 f"not asked: the routes that agents of {world} made take too long for this message; make them simpler"
             )
     return None
+
+
+def _holds(token: MatchCondition, facts: MatchInput, effort: MatchLimit) -> bool:
+    if token.fits(getattr(facts, token.key), effort):
+        return True
+    return token.key == "sender" and any(token.fits(name, effort) for name in facts.others)
 
 
 def check_route_count(routes: Iterable[Route], folder: str, more: Collection[str] = ("",)) -> None:

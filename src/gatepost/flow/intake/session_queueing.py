@@ -1,22 +1,19 @@
 """Where an accepted message goes: an inbox row for each session that it is for, and what these need to answer it."""
 
-import re
 from collections.abc import Sequence
 
 from gatepost.access.senders import Rights, is_person
 from gatepost.access.tree_scope import may_watch
 from gatepost.flow import panic_notice
-from gatepost.flow.intake.accepted_message import IntakeResult, MessageContext, TargetAccess, place_of
+from gatepost.flow.intake.accepted_message import IntakeResult, MessageContext, TargetAccess, make_seen_room, place_of
+from gatepost.flow.intake.room_records import add_destination
 from gatepost.flow.intake.routing import RouteChoice
-from gatepost.messages.address import Address
 from gatepost.messages.inbound import Receipt
-from gatepost.store import destinations, direct_rooms, groups, inbox, rooms, sessions, switches, watchers
+from gatepost.store import direct_rooms, groups, inbox, rooms, sessions, switches, watchers
 from gatepost.store.inbox import InboxState
-from gatepost.store.port import Db
 from gatepost.store.rooms import Room
 from gatepost.store.sessions import Session, SessionMode
 
-MOST_ALIKE = 10  # rooms of one name that are numbered one by one
 MOST_WATCHING = 5  # conversations of one group that are shown what it watches: the busiest
 
 
@@ -78,34 +75,7 @@ def _find_watchers(case: MessageContext, targets: Sequence[TargetAccess]) -> lis
 
 
 def _add_destination(case: MessageContext, chosen: RouteChoice) -> None:
-    """Give the room a name that the group can send to. A session that spans rooms answers in a room's last thread."""
-    arrival, thread = case.arrival, case.thread if chosen.mode == SessionMode.AGENT_SHARED else ""
-    address = arrival.inbound.address
-    known = destinations.find_by_room(case.db, chosen.folder, arrival.instance, address)
-    if known is None:
-        name = _free_name(case.db, chosen.folder, room_name(arrival.inbound.room_name, arrival.address))
-        destinations.add_room(case.db, chosen.folder, name, arrival.instance, address, thread, case.now)
-    elif known.thread != thread and chosen.mode == SessionMode.AGENT_SHARED:
-        destinations.add_room(case.db, chosen.folder, known.name, arrival.instance, address, thread, case.now)
-
-
-def room_name(given: str, address: Address) -> str:
-    """A readable name for a room: its own, else the end of its address."""
-    for source in (given, address.segments[-1], address.platform):
-        slug = re.sub(r"[^a-z0-9]+", "-", source.lower()).strip("-")[:40].strip("-")
-        if slug:
-            break
-    return slug
-
-
-def _free_name(db: Db, folder: str, wanted: str) -> str:
-    """The name, with a number if it is taken. Among many rooms of one name, one that cannot be taken yet is tried soon:
-    nobody looks through a thousand."""
-    name, number = wanted, 2
-    while destinations.get(db, folder, name) is not None:
-        name = f"{wanted}-{number}"
-        number = number + 1 if number != MOST_ALIKE else destinations.count(db, folder) + 1
-    return name
+    add_destination(case.db, chosen.folder, chosen.mode, make_seen_room(case.arrival), case.thread, case.now)
 
 
 def _record_direct_room(case: MessageContext) -> None:

@@ -4,14 +4,14 @@
 from msgspec import Struct
 
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.choices import ALLOW_ONCE, DENY, AnswerChoice, list_choices
+from gatepost.flow.requests.choices import ALLOW_ONCE, DENY, GROUP, AnswerChoice, list_choices
 from gatepost.flow.requests.deciding import Decision, decide
 from gatepost.messages.card import is_number, parse_choice
 from gatepost.messages.outbound import Feature
 from gatepost.store import identities, messages, request_cards, requests
 from gatepost.store.port import Db
 from gatepost.store.request_cards import RequestCard
-from gatepost.store.requests import Request, RequestState
+from gatepost.store.requests import Request, RequestKind, RequestState
 
 APPROVE, REFUSE = "/approve", "/deny"
 UNKNOWN_BUTTON = "This button is not known any more."
@@ -139,7 +139,8 @@ def _decide(
     now: int,
     words: str = "",
 ) -> GivenAnswer:
-    decision = decide(db, reach, request.id, choice, said.sender, now, words=words)
+    given = {GROUP: words} if request.kind is RequestKind.ROOM and words else None  # /approve ID FOLDER
+    decision = decide(db, reach, request.id, choice, said.sender, now, words=words, given=given)
     if not decision.decided:
         return GivenAnswer(f"not decided {request.id}", decision.said, decision)
     shown = (said.instance, said.address) in decision.rooms  # the card there says it

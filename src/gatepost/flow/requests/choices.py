@@ -4,12 +4,16 @@ button is known by its number."""
 from msgspec import Struct
 
 from gatepost.messages.card import Card, CardButton, CardField
-from gatepost.messages.text import one_line
+from gatepost.messages.visible_text import shorten_visibly
 from gatepost.store.requests import AnswerLasts, Request, RequestKind, RequestState
 
 LONGEST_VALUE = 1000  # characters of one argument that a card shows
 LONGEST_NAME = 100  # of a parameter, a tool or a group
 MOST_FIELDS = 12
+GROUPS = "groups"  # of a room: those that may be chosen, in its input …
+GROUP = "group"  # … and the one that was, in its answer
+MOST_GROUPS = 5
+LONGEST_GROUP = 48  # characters of a folder that fits a button
 
 
 class AnswerChoice(Struct, frozen=True):
@@ -17,6 +21,7 @@ class AnswerChoice(Struct, frozen=True):
     state: RequestState
     lasts: AnswerLasts = AnswerLasts.ONCE
     style: str = ""
+    group: str = ""  # of a room: who answers there
 
 
 ALLOW_ONCE = AnswerChoice("Allow once", RequestState.ALLOWED, style="primary")
@@ -24,6 +29,7 @@ ALLOW_SESSION = AnswerChoice("Allow in this conversation", RequestState.ALLOWED,
 ALLOW_ALWAYS = AnswerChoice("Always allow", RequestState.ALLOWED, AnswerLasts.ALWAYS)
 DENY = AnswerChoice("Deny", RequestState.DENIED, style="danger")
 BLOCK = AnswerChoice("Block", RequestState.DENIED, AnswerLasts.ALWAYS, style="danger")
+NEVER = AnswerChoice("Never", RequestState.DENIED, AnswerLasts.ALWAYS, style="danger")
 
 
 def list_choices(request: Request) -> tuple[AnswerChoice, ...]:
@@ -34,7 +40,22 @@ def list_choices(request: Request) -> tuple[AnswerChoice, ...]:
         return (ALLOW_ONCE, *(lasting if alone else ()), DENY)
     if request.kind is RequestKind.SENDER:
         return (ALLOW_ONCE, *((ALLOW_ALWAYS,) if alone else ()), DENY, BLOCK)
+    if request.kind is RequestKind.ROOM:
+        return (*map(make_group_choice, list_groups(request)), DENY, NEVER)
+    if request.kind is RequestKind.HOST:
+        return (*((ALLOW_SESSION, ALLOW_ALWAYS) if alone else (ALLOW_ONCE,)), DENY, BLOCK)
     return (ALLOW_ONCE, DENY)
+
+
+def list_groups(request: Request) -> tuple[str, ...]:
+    """Those that are offered for a room."""
+    offered = request.input.get(GROUPS)
+    return tuple(map(str, offered)) if isinstance(offered, list) else ()
+
+
+def make_group_choice(folder: str) -> AnswerChoice:
+    """A route is what lasts."""
+    return AnswerChoice(f"Let {folder} answer", RequestState.ALLOWED, AnswerLasts.ALWAYS, group=folder)
 
 
 def make_card(request: Request, token: str, agent: str) -> Card:
@@ -50,16 +71,21 @@ def make_decided_card(request: Request, agent: str, done: str) -> Card:
 
 
 def render_title(request: Request, agent: str) -> str:
-    named = one_line(agent)[:LONGEST_NAME]
+    named = shorten_visibly(agent, LONGEST_NAME)
     if request.kind is RequestKind.SENDER:
         return f"Somebody unknown writes to {named} ({request.id})"
-    return f"{named} asks to use {one_line(request.tool)[:LONGEST_NAME]} ({request.id})"
+    if request.kind is RequestKind.ROOM:
+        return f"Who shall answer in a chat that nobody answers yet? ({request.id})"
+    if request.kind is RequestKind.HOST:
+        return f"{named} asks to reach a host on the network ({request.id})"
+    return f"{named} asks to use {shorten_visibly(request.tool, LONGEST_NAME)} ({request.id})"
 
 
 def list_fields(request: Request) -> tuple[CardField, ...]:
     """The arguments, each cut to what somebody reads. `cut` says that there is more than is kept here."""
-    given = list(request.input.items())[:MOST_FIELDS]
-    shown = [CardField(one_line(name)[:LONGEST_NAME], _shorten(value)) for name, value in given]
+    given = [each for each in request.input.items() if each[0] != GROUPS or request.kind is not RequestKind.ROOM]
+    given = given[:MOST_FIELDS]
+    shown = [CardField(shorten_visibly(name, LONGEST_NAME), _shorten(value)) for name, value in given]
     if len(request.input) > MOST_FIELDS or request.cut:
         shown.append(CardField("…", "there is more than is shown"))
     return tuple(shown)
@@ -67,16 +93,16 @@ def list_fields(request: Request) -> tuple[CardField, ...]:
 
 def _shorten(value: object) -> str:
     """In one line: nothing that an agent says may look like a part of the card."""
-    text = one_line(value if isinstance(value, str) else str(value))
-    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}… ({len(text)} characters)"
+    return shorten_visibly(value if isinstance(value, str) else str(value), LONGEST_VALUE)
 
 
 def render_decision(request: Request, by: str) -> str:
     """What a decided card says, in one line."""
     words = f": {request.reason}" if request.reason and request.state is RequestState.DENIED else ""
     lasts = {AnswerLasts.SESSION: " in this conversation", AnswerLasts.ALWAYS: " always", AnswerLasts.ONCE: ""}
+    group = request.answer.get(GROUP) if request.kind is RequestKind.ROOM else None
     said = {
-        RequestState.ALLOWED: f"Allowed{lasts[request.lasts]} by {by}",
+        RequestState.ALLOWED: f"Allowed{lasts[request.lasts]} by {by}" + (f": {group} answers there" if group else ""),
         RequestState.DENIED: f"Denied{lasts[request.lasts]} by {by}{words}",
         RequestState.EXPIRED: "Nobody decided in time, so it was not done",
         RequestState.WITHDRAWN: f"Withdrawn{words}",

@@ -11,9 +11,9 @@ from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.event_bus import EventBus
 from gatepost.flow import grant_changes, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests import unknown_senders
+from gatepost.flow.requests import refused_hosts, unknown_rooms, unknown_senders
 from gatepost.flow.requests.card_delivery import show_decision
-from gatepost.flow.requests.choices import AnswerChoice, render_decision
+from gatepost.flow.requests.choices import GROUP, AnswerChoice, list_groups, make_group_choice, render_decision
 from gatepost.store import audit, groups, identities, inbox, messages, requests, sessions
 from gatepost.store.port import Db
 from gatepost.store.requests import AnswerLasts, Request, RequestKind, RequestState
@@ -32,13 +32,15 @@ class Decision(Struct, frozen=True):
     said: str  # for whoever decided, in one line
     rooms: tuple[tuple[str, str], ...] = ()
     wake: tuple[str, ...] = ()  # sessions that have something to work on
+    files: tuple[str, ...] = ()  # below the media folder, of what nobody gets
 
 
-def may_decide(db: Db, request: Request, by: str) -> bool:
+def may_decide(db: Db, request: Request, by: str, group: str = "") -> bool:
     """Judged when they decide, whoever the card was shown to. What root asks is for owners alone. Who runs the
-    gateway's commands may decide everything."""
-    rights = sender_rights.find_rights(db, by, request.folder) if by != OPERATOR else "owner"
-    return rights == "owner" if request.folder == ROOT_FOLDER else rights in COMMANDING
+    gateway's commands may decide everything. `group`: the one that is chosen for a room; its admins may."""
+    folder = group or request.folder
+    rights = sender_rights.find_rights(db, by, folder) if by != OPERATOR else "owner"
+    return rights == "owner" if folder == ROOT_FOLDER else rights in COMMANDING
 
 
 def decide(
@@ -57,13 +59,17 @@ def decide(
     request = requests.get(db, request_id)
     if request is None:
         raise NotFound("request", request_id[:80], "`gatepost permit ls` shows those that wait")
-    if not may_decide(db, request, by):
+    if request.kind is RequestKind.ROOM:
+        choice, given = _choose_group(request, choice, given or {})
+    if not may_decide(db, request, by, choice.group):
         _record(db, now, by, "refused", request)
         return Decision(request, False, NOT_YOURS)
-    if request.state is RequestState.PENDING and groups.get(db, request.folder) is None:
+    if request.state is RequestState.PENDING and request.folder and groups.get(db, request.folder) is None:
         request = unknown_senders.withdraw(db, request, now)
     if request.state is not RequestState.PENDING:
         return Decision(request, False, f"It was decided before. {render_decision(request, request.answered_by)}")
+    if fault := unknown_rooms.find_fault(db, request, choice):
+        return Decision(request, False, fault)
     clicked, by = by, identities.get_person(db, by)  # one person has one vote, by whichever identity
     if choice.state is RequestState.ALLOWED and request.quorum > 1:
         if choice.lasts is not AnswerLasts.ONCE:
@@ -78,6 +84,15 @@ def decide(
     if choice.lasts is AnswerLasts.ALWAYS and request.rule:
         grant_changes.add_rule(db, request.folder, request.rule, by, now)
     return decision
+
+
+def _choose_group(request: Request, choice: AnswerChoice, given: dict[str, Any]) -> tuple[AnswerChoice, dict[str, Any]]:
+    """Who allows a room says who answers there: by a button, by a folder, or by nothing where one group is offered."""
+    if choice.state is not RequestState.ALLOWED:
+        return choice, {}
+    offered = list_groups(request)
+    named = choice.group or str(given.get(GROUP) or "").strip() or (offered[0] if len(offered) == 1 else "")
+    return (make_group_choice(named), {GROUP: named}) if named else (choice, {})
 
 
 def expire(db: Db, reach: ChannelInstances, request: Request, now: int) -> Decision:
@@ -97,18 +112,27 @@ def _close(
     given: dict[str, Any],
     now: int,
 ) -> Decision:
+    if request.kind is RequestKind.HOST:
+        lasts = refused_hosts.make_lasting(state, lasts)
     closed = requests.record_answer(db, request.id, state, words, given, by, now, lasts)
     assert closed is not None  # it was pending in this transaction
     _record(db, now, by, state, closed)
     rooms = show_decision(db, reach, closed, now)
     wake: tuple[str, ...] = ()
-    if closed.kind is RequestKind.SENDER:
-        wake = unknown_senders.follow(db, closed, now)
+    files: tuple[str, ...] = ()
+    if closed.kind in (RequestKind.SENDER, RequestKind.ROOM):
+        about = unknown_senders if closed.kind is RequestKind.SENDER else unknown_rooms
+        released = about.follow(db, closed, now)
+        wake, files = released.wake, released.files
+    elif closed.kind is RequestKind.HOST and closed.session_id is not None:
+        refused_hosts.follow(db, closed, now)
+        outcome = {"host": closed.name, "result": render_decision(closed, by)}
+        wake = (closed.session_id,) if notify_agent(db, closed, outcome, now) else ()
     elif closed.kind is RequestKind.CALL and closed.session_id is not None and state is not RequestState.ALLOWED:
         requests.settle(db, closed.id, now)
         notify_agent(db, closed, {"error": render_decision(closed, by)}, now)
         wake = (closed.session_id,)
-    return Decision(closed, True, render_decision(closed, by), rooms, wake)
+    return Decision(closed, True, render_decision(closed, by), rooms, wake, files)
 
 
 def follow_decision(bells: EventBus, decision: Decision) -> None:
@@ -119,7 +143,7 @@ def follow_decision(bells: EventBus, decision: Decision) -> None:
         bells.requests()
         for session_id in decision.wake:
             bells.session(session_id)
-        if decision.request.lasts is AnswerLasts.ALWAYS:
+        if decision.request.lasts is AnswerLasts.ALWAYS and decision.request.folder:
             bells.tools(decision.request.folder)
 
 

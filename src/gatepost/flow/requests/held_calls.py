@@ -146,6 +146,7 @@ def make_request(call: ToolCall, held: HeldCall) -> NewRequest:
         about=held.about,
         why=held.why,
         rule=held.rule,
+        rooms=dict(held.rooms),
         instance=turn.instance if turn else "",
         address=turn.address if turn else "",
         thread=turn.thread if turn else "",

@@ -4,6 +4,7 @@ the earliest moment, and a bell."""
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from gatepost.core import log
@@ -12,6 +13,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.intake.attachments import remove_refused
 from gatepost.flow.requests.asking import AskingRules, ask_next, read_rules
 from gatepost.flow.requests.card_delivery import show_decision
 from gatepost.flow.requests.deciding import expire
@@ -36,6 +38,7 @@ class MovedRequests:
     def __init__(self) -> None:
         self.rooms: set[tuple[str, str]] = set()
         self.sessions: set[str] = set()
+        self.files: list[str] = []  # below the media folder, of what nobody gets
         self.more = False  # there may be others that are due
 
 
@@ -50,9 +53,11 @@ class RequestLoop:
         calls: HeldCalls,
         gate: CallGate,
         answer_provider: AnswerProvider,
+        media: Path | None = None,
     ) -> None:
         self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
         self._calls, self._gate, self._answer_provider = calls, gate, answer_provider
+        self._media = media
         self._rung = asyncio.Event()
         bells.on_requests(self._rung.set)
 
@@ -92,6 +97,8 @@ class RequestLoop:
             self._bells.room(*room)
         for session_id in moved.sessions:
             self._bells.session(session_id)
+        if moved.files and self._media is not None:
+            await asyncio.to_thread(remove_refused, self._media, moved.files)
         return moved.more
 
     async def _seconds_to_next(self) -> float:
@@ -126,5 +133,6 @@ def _move(
         decision = expire(db, reach, request, now)
         moved.rooms.update(decision.rooms)
         moved.sessions.update(decision.wake)
+        moved.files += decision.files
     else:
         moved.rooms.update(ask_next(db, rules, request, now))

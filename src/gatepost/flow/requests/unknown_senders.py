@@ -2,18 +2,23 @@
 them, and the answer delivers or refuses all of it, once, in order."""
 
 import json
-from typing import Any
 
 from gatepost.core.clock import DAY
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.intake import routing
+from gatepost.flow.intake.room_records import SeenRoom
 from gatepost.flow.requests.asking import AskedRequest, AskingRules, ask
-from gatepost.messages import address as addresses
+from gatepost.flow.requests.held_messages import (
+    ReleasedMessages,
+    deliver_held,
+    describe_room,
+    read_room,
+    refuse_held,
+    sum_files,
+)
 from gatepost.messages.text import one_line
-from gatepost.store import acl, groups, identities, inbox, requests, routes, sessions, users
+from gatepost.store import acl, identities, inbox, requests, users
 from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.inbox import InboxEntry, InboxState
-from gatepost.store.messages import Message, NewMessage
+from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.requests import AnswerLasts, NewRequest, Request, RequestKind, RequestState
 
@@ -33,15 +38,17 @@ def hold(
     folder: str,
     rights: str,
     now: int,
+    room: SeenRoom | None = None,
 ) -> AskedRequest | None:
-    """Hold a message until somebody decides about its sender. None: nobody is asked, and it is refused."""
+    """Hold a message until somebody decides about its sender. None: nobody is asked, and it is refused. `room`: what
+    its channel tells of where it was said."""
     if "*" in new.sender:  # a row of the access list that blocks it would be a pattern
         return None
     last = requests.find_last(db, RequestKind.SENDER, folder, new.sender)
-    if _was_refused(last, now) or inbox.count_held(db, folder, new.sender) >= MOST_HELD:
+    if was_refused(last, now) or inbox.count_held(db, folder, new.sender) >= MOST_HELD:
         return None
-    if size := _sum_files(json.loads(new.content)):
-        held = sum(_sum_files(message.content) for _, message in inbox.list_held(db, folder, new.sender))
+    if size := sum_files(json.loads(new.content)):
+        held = sum(sum_files(message.content) for _, message in inbox.list_held(db, folder, new.sender))
         if held + size > MOST_HELD_BYTES:
             return None
     waits = last is not None and last.state is RequestState.PENDING
@@ -49,9 +56,10 @@ def hold(
         return None
     about = {
         "from": new.sender,
-        "name": one_line(new.sender_name),
+        "name": new.sender_name,
         "room": new.address,
-        "text": one_line(new.text)[:LONGEST_EXCERPT],
+        **describe_room(room or SeenRoom(new.instance, new.address)),
+        "text": new.text[:LONGEST_EXCERPT],
     }
     asked = ask(
         db,
@@ -73,36 +81,29 @@ def hold(
     return asked
 
 
-def _sum_files(content: dict[str, Any]) -> int:
-    """The bytes of the files that came with a message."""
-    files = content.get("attachments")
-    sizes = [each.get("size") for each in files if isinstance(each, dict)] if isinstance(files, list) else []
-    return sum(size for size in sizes if isinstance(size, int))
-
-
-def _was_refused(last: Request | None, now: int) -> bool:
+def was_refused(last: Request | None, now: int) -> bool:
+    """Whether somebody said no lately, or nobody said anything."""
     said_no = last is not None and last.state in (RequestState.DENIED, RequestState.EXPIRED)
     return last is not None and said_no and (last.answered_at or 0) > now - PAUSE
 
 
-def follow(db: Db, request: Request, now: int) -> tuple[str, ...]:
-    """Do what was decided about a sender. The sessions that have something to work on."""
+def follow(db: Db, request: Request, now: int) -> ReleasedMessages:
+    """Do what was decided about a sender."""
     held = inbox.list_held(db, request.folder, request.name)
     requests.settle(db, request.id, now)
     requests.record_notified(db, request.id, now)
     if request.state is not RequestState.ALLOWED:
         if request.lasts is AnswerLasts.ALWAYS:
             acl.put(db, _make_block(request), now)
-        for entry, _ in held:
-            inbox.set_state(db, entry.id, InboxState.REFUSED, f"sender_{request.state}", None, now)
-        return ()
+        return refuse_held(db, held, f"sender_{request.state}", now)
     if request.lasts is AnswerLasts.ALWAYS:
         person = identities.get_person(db, request.name)
-        users.add(db, person, str(request.input.get("name", "")), now)
+        users.add(db, person, one_line(str(request.input.get("name", ""))), now)
         users.add_member(db, person, request.folder, request.answered_by, now)
     rights = "member" if request.lasts is AnswerLasts.ALWAYS else "guest"
-    woken = [session_id for entry, message in held if (session_id := _deliver(db, entry, message, rights, now))]
-    return tuple(dict.fromkeys(woken))
+    room = read_room(request)
+    woken = [deliver_held(db, entry, message, room, request.folder, rights, now) for entry, message in held]
+    return ReleasedMessages(wake=tuple(dict.fromkeys(filter(None, woken))))
 
 
 def withdraw(db: Db, request: Request, now: int) -> Request:
@@ -127,24 +128,3 @@ def _make_block(request: Request) -> AclRow:
         scope=request.folder,
         effect=AclEffect.DENY,
     )
-
-
-def _deliver(db: Db, entry: InboxEntry, message: Message, rights: str, now: int) -> str:
-    """By the routes of now, to the group that was asked for. '' if none leads there any more."""
-    facts = routing.make_match_input(
-        message.instance,
-        addresses.parse(message.address, "address"),
-        sender=message.sender,
-        verb=message.verb,
-        text=message.text,
-        thread=message.thread,
-    )
-    decision = routing.decide(routes.list_all(db), facts, lambda folder: groups.get(db, folder) is not None)
-    chosen = next((each for each in decision.chosen if each.folder == entry.folder and not each.observe), None)
-    if chosen is None:
-        inbox.set_state(db, entry.id, InboxState.REFUSED, "no_route", None, now)
-        return ""
-    topic = message.thread if chosen.topic is None else chosen.topic
-    session = sessions.find_or_add(db, chosen.mode, chosen.folder, message.instance, message.address, topic, now)
-    inbox.release(db, entry.id, session.id, rights, now)
-    return session.id

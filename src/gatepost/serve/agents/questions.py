@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from gatepost.core.errors import Invalid
+from gatepost.flow.requests.choices import GROUP
 from gatepost.serve.agents.views import PendingRequest
 from gatepost.store.requests import RequestKind
 
@@ -40,7 +41,9 @@ def _label(option: object) -> str:
 
 
 def make_answers(asked: PendingRequest, texts: list[str]) -> dict[str, Any]:
-    """What a question is allowed with; nothing for what is none."""
+    """What a question is allowed with, or the group that is chosen for a room; nothing for what is neither."""
+    if asked.kind == RequestKind.ROOM and len(texts) == 1:
+        return {GROUP: texts[0]}
     if asked.kind != RequestKind.QUESTION:
         if texts:
             raise Invalid("--answer", f"{asked.id} is no question; allow it or deny it")

@@ -19,6 +19,7 @@ from gatepost.core.errors import Invalid, NotFound, SetupError
 from gatepost.core.records import replace
 from gatepost.core.settings import setting
 from gatepost.flow.groups import make_folder
+from gatepost.flow.intake.attachments import remove_refused
 from gatepost.flow.requests import deciding
 from gatepost.flow.requests.choices import AnswerChoice
 from gatepost.flow.requests.deciding import Decision
@@ -422,6 +423,8 @@ class AgentService:
 
         decision = await self._parts.store.write(decide)
         deciding.follow_decision(self._parts.bells, decision)
+        if decision.files:
+            await asyncio.to_thread(remove_refused, self._parts.home.media, decision.files)
         if not decision.decided:
             raise Invalid("requestId", decision.said)
 

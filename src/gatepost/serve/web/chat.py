@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +129,9 @@ class Chat:
             _parse_cursor(before),
             PAGE,
         )
-        return JSONResponse({"messages": [await self._show(seen) for seen in page.seen], "more": page.more})
+        return JSONResponse(
+            {"messages": [await self._show(seen, request.state.visitor) for seen in page.seen], "more": page.more}
+        )
 
     async def add_message(self, request: Request) -> Response:
         """Accept a message with its files. Sent twice under one id, it is accepted once."""
@@ -197,7 +199,7 @@ class Chat:
                 if current != visitor:  # signed out, or with other rights: the browser must ask again
                     return
                 for seen in news.seen:
-                    yield _render_sse("message", await self._show(seen))
+                    yield _render_sse("message", await self._show(seen, visitor))
                 for typing in news.typing:
                     yield _render_sse("typing", {"room": typing.address, "thread": typing.thread, "on": typing.on})
                 # Only now may the browser resume behind all of this.
@@ -205,11 +207,11 @@ class Chat:
         finally:
             self.streams.leave(browser, mine)
 
-    async def _show(self, seen: RoomEvent) -> dict[str, Any]:
+    async def _show(self, seen: RoomEvent, visitor: WebVisitor) -> dict[str, Any]:
         if seen.card is None:
-            return render_event(seen, await self.rendering.html(seen.text))
+            return render_event(seen, await self.rendering.html(seen.text), visitor.names)
         card = render_card(seen.card, await self.rendering.html(seen.card.text) if seen.card.text else "")
-        return {**render_event(seen, ""), "card": card}
+        return {**render_event(seen, "", visitor.names), "card": card}
 
     async def file(self, request: Request) -> Response:
         found = await self._store.read(
@@ -315,15 +317,17 @@ def _is_media_file(path: Path, media: Path) -> bool:
     return real.is_relative_to(media.resolve()) and real.is_file()
 
 
-def render_event(seen: RoomEvent, html: str) -> dict[str, Any]:
-    """One event as the page gets it. `html`: its text, rendered."""
+def render_event(seen: RoomEvent, html: str, names: Collection[str]) -> dict[str, Any]:
+    """One event as the page gets it. `html`: its text, rendered. `names`: the identities of who looks."""
+    incoming = seen.direction == Direction.IN
     ours = not seen.folder and seen.sender.startswith("gatepost:")  # what the gateway says by itself
     said_by = seen.agent or seen.folder or seen.sender_name or seen.sender.rpartition(":")[2]
     return {
         "id": seen.id,
         "room": seen.address,
         "thread": seen.thread,
-        "mine": seen.direction == Direction.IN,
+        "mine": incoming and seen.sender in names,
+        "incoming": incoming,  # somebody's, who may be another
         "verb": seen.verb,
         "name": "Gatepost" if ours else said_by,
         "notice": ours,

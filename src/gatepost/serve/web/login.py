@@ -29,6 +29,7 @@ class WebVisitor(Struct, frozen=True):
 
     user: str
     room: str
+    names: tuple[str, ...] = ()  # all of her identities
 
 
 @quick
@@ -38,7 +39,8 @@ def find_visitor(db: Db, token: str, now: int) -> WebVisitor | None:
     if user is None:
         return None
     owner = (UserRole.OWNER, "") in users.get_roles(db, user).roles
-    return WebVisitor(user, "" if owner else OWN_ROOM + user.removeprefix(IDENTITY))
+    room = "" if owner else OWN_ROOM + user.removeprefix(IDENTITY)
+    return WebVisitor(user, room, identities.list_names(db, user))
 
 
 def _issue_for_owner(db: Db, user: str, now: int) -> str:

@@ -164,8 +164,8 @@ class ListRequestsArgs(OperationArgs, frozen=True):
 
 @declares("permit.answer", right="agents.permit", offline=False)
 class AnswerRequestArgs(OperationArgs, frozen=True):
-    """Answer what an agent asks before it acts, or what is asked about a person. REQUEST is an id, the beginning of
-    one, or the agent that asks."""
+    """Answer what an agent asks before it acts, or what is asked about a person, a room or a host. REQUEST is
+    an id, the beginning of one, or the agent that asks."""
 
     id: Annotated[str, argument("The request.", "request")]
     allow: Annotated[bool, option("Allow it.")]
@@ -179,6 +179,9 @@ class AnswerRequestArgs(OperationArgs, frozen=True):
             "for",
         ),
     ] = AnswerLasts.ONCE
-    answers: Annotated[list[str], option("To a question; again for each that it has.", "answer", metavar="TEXT")] = (
-        field(default_factory=list)
-    )
+    answers: Annotated[
+        list[str],
+        option(
+            "To a question, again for each that it has; the group that answers in a room.", "answer", metavar="TEXT"
+        ),
+    ] = field(default_factory=list)

@@ -8,7 +8,7 @@ from gatepost.messages import address as addresses
 from gatepost.messages.inbound import Verb
 from gatepost.serve.control.arguments.routes import AddRouteArgs, ListRoutesArgs, RemoveRouteArgs, RouteTestArgs
 from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
-from gatepost.store import groups, routes
+from gatepost.store import groups, identities, routes
 from gatepost.store.port import Db
 from gatepost.store.routes import Route
 from gatepost.store.sessions import SessionMode
@@ -103,6 +103,7 @@ def explain_routing(db: Db, args: RouteTestArgs, now: int) -> RouteTestResult:
         verb=args.verb,
         text=args.text,
         thread=args.thread,
+        names=identities.list_names(db, args.sender) if args.sender else (),
     )
     known = {group.folder for group in groups.list_all(db)}
     rows = routes.list_all(db)

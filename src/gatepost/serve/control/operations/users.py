@@ -108,6 +108,7 @@ async def pair(deps: OperationDeps, args: PairUserArgs) -> PairingCode:
 async def unpair(deps: OperationDeps, args: UnpairUserArgs) -> UnpairedIdentity:
     removed = await deps.write(lambda db: pairing.unpair(db, args.identity))
     deps.bells.tools()
+    deps.bells.requests()
     return UnpairedIdentity(removed.identity, removed.person)
 
 

@@ -31,7 +31,7 @@ function draw() {
   });
   $("empty").hidden = lines.length > 0 || !current.loaded;
   $("older").hidden = !current.more;
-  const works = current.typing || lines.some((line) => line.mine && line.state === "working");
+  const works = current.typing || lines.some((line) => (line.mine || line.incoming) && line.state === "working");
   $("typing").hidden = !works;
   $("typing-text").textContent = works ? "Working on it…" : "";
   if (pinned) toEnd();

@@ -1,0 +1,81 @@
+"""Messages that wait for a decision about their sender or their room, and how they go on once somebody agreed."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from gatepost.flow.intake import room_records, routing
+from gatepost.flow.intake.room_records import SeenRoom
+from gatepost.messages import address as addresses
+from gatepost.store import groups, identities, inbox, messages, routes, sessions
+from gatepost.store.inbox import InboxEntry, InboxState
+from gatepost.store.messages import Message
+from gatepost.store.port import Db
+from gatepost.store.requests import Request
+from gatepost.store.rooms import RoomPolicy
+
+
+class ReleasedMessages(Struct, frozen=True):
+    """What became of what was held. `files`: of those that were refused, to be removed once it is committed."""
+
+    wake: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+CHAT, DIRECT = "chat", "direct"  # what a request says of its room besides the address
+
+
+def describe_room(room: SeenRoom) -> dict[str, str]:
+    """What a request keeps of the room that it is about."""
+    about = {CHAT: room.name, DIRECT: "yes" if room.direct else ""}
+    return {name: value for name, value in about.items() if value}
+
+
+def read_room(request: Request) -> SeenRoom:
+    name = str(request.input.get(CHAT, ""))
+    return SeenRoom(request.instance, request.address, name, DIRECT in request.input)
+
+
+def sum_files(content: dict[str, Any]) -> int:
+    """The bytes of the files that came with a message."""
+    files = content.get("attachments")
+    sizes = [each.get("size") for each in files if isinstance(each, dict)] if isinstance(files, list) else []
+    return sum(size for size in sizes if isinstance(size, int))
+
+
+def refuse_held(db: Db, held: list[tuple[InboxEntry, Message]], reason: str, now: int) -> ReleasedMessages:
+    """Nobody gets them, so nobody needs their files: a stranger's are not kept as long as others."""
+    for entry, _ in held:
+        inbox.set_state(db, entry.id, InboxState.REFUSED, reason, None, now)
+    alone = [message for _, message in held if len(inbox.list_for_message(db, message.id)) == 1]
+    return ReleasedMessages(files=tuple(path for each in alone for path in messages.remove_files(db, each)))
+
+
+def deliver_held(
+    db: Db, entry: InboxEntry, message: Message, room: SeenRoom, folder: str, rights: str, now: int
+) -> str:
+    """By the routes of now, to the group that was asked for. The session; '' if no route leads there any more."""
+    rows = routes.list_all(db)
+    facts = routing.make_match_input(
+        message.instance,
+        addresses.parse(message.address, "address"),
+        sender=message.sender,
+        verb=message.verb,
+        text=message.text,
+        thread=message.thread,
+        names=identities.list_names(db, message.sender) if routing.asks_sender(rows) else (),
+    )
+    decision = routing.decide(rows, facts, lambda each: groups.get(db, each) is not None)
+    chosen = next((each for each in decision.chosen if each.folder == folder and not each.observe), None)
+    if chosen is None:
+        inbox.set_state(db, entry.id, InboxState.REFUSED, "no_route", None, now)
+        return ""
+    # What one room's request was held for may have come from another room of the same sender.
+    seen = room if (message.instance, message.address) == (room.instance, room.address) else None
+    seen = seen or SeenRoom(message.instance, message.address)
+    room_records.record_let_in(db, seen, RoomPolicy.REQUEST_APPROVAL, message.sender, now)
+    topic = message.thread if chosen.topic is None else chosen.topic
+    session = sessions.find_or_add(db, chosen.mode, chosen.folder, message.instance, message.address, topic, now)
+    room_records.add_destination(db, chosen.folder, chosen.mode, seen, message.thread, now)
+    inbox.release(db, entry.id, session.id, chosen.folder, rights, now)
+    return session.id
