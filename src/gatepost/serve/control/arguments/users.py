@@ -63,3 +63,24 @@ class UnpairUserArgs(OperationArgs, frozen=True):
     """Take an identity from the person whom a code bound it to. Her roles and memberships stay with her."""
 
     identity: Annotated[str, argument("The identity.", "IDENTITY", examples=("telegram:user/9",))]
+
+
+@declares("user.forget", right="users.erase")
+class ForgetUserArgs(OperationArgs, frozen=True):
+    """Say what is known of a person by all of her identities, and erase it. Without `erase` nothing is changed.
+
+    Erased are her messages and the answers to them, files, direct rooms, requests, rights, secrets and logins, her
+    words in the search index, mailboxes and logs. Conversations that she took part in start anew. The audit keeps its
+    rows without her. It is refused while an agent is at work in one of these conversations.
+    """
+
+    id: Annotated[
+        str,
+        argument(
+            "One of the person's identities, whether she is known or not.",
+            "ID",
+            secret=True,  # the record of it must not name her
+            examples=("telegram:user/9",),
+        ),
+    ]
+    erase: Annotated[bool, option("Erase it. It cannot be undone.", hidden=True)] = False

@@ -8,11 +8,13 @@ from gatepost.core.errors import NotFound
 from gatepost.core.records import asdict, replace
 from gatepost.flow import pairing
 from gatepost.flow.groups import OWNER
+from gatepost.flow.person_erasure import ErasureReport, PersonErasure
 from gatepost.messages import address as addresses
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments.users import (
     AddMemberArgs,
     AddUserArgs,
+    ForgetUserArgs,
     GiveRoleArgs,
     ListUsersArgs,
     PairUserArgs,
@@ -109,6 +111,18 @@ async def unpair(deps: OperationDeps, args: UnpairUserArgs) -> UnpairedIdentity:
     removed = await deps.write(lambda db: pairing.unpair(db, args.identity))
     deps.bells.tools()
     return UnpairedIdentity(removed.identity, removed.person)
+
+
+@operation
+async def forget(deps: OperationDeps, args: ForgetUserArgs) -> ErasureReport:
+    addresses.parse(args.id, "id")
+    running = deps.extra.get("erasure")
+    erasure = running if isinstance(running, PersonErasure) else PersonErasure(deps.home, deps.store, deps.clock)
+    if not args.erase:
+        return await erasure.describe(args.id)
+    done = await erasure.erase(args.id, deps.caller)
+    deps.bells.tools()
+    return done
 
 
 async def _change(

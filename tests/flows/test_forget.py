@@ -1,0 +1,164 @@
+"""`gatepost user forget` of a real daemon: whatever was seeded, no file of the home has a trace of it."""
+
+import json
+import socket
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gatepost.store import search
+from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.provider import ScriptBuilder
+from gatepost.testing.waiting import PATIENCE_S, block_until
+
+MARK = "zebramarker"
+HER, PHONE, BOB = f"stub:user/{MARK}", f"stub:user/{MARK}-phone", "stub:user/bob"
+ROOM, DIRECT = "stub:room/1", f"stub:direct/{MARK}"
+
+# A channel of the test's own: each line of its socket is an event, and the answer says what became of it.
+CHANNEL = """
+import asyncio, json
+from gatepost.channels.contract import channel
+from gatepost.messages.inbound import Attachment, Inbound, Quote
+from gatepost.store.rooms import RoomPolicy
+
+
+@channel("stub", always=True, policy=RoomPolicy.PUBLIC)
+class Stub:
+    def __init__(self, around):
+        self.sent = 0
+
+    async def listen(self, receive):
+        async def serve(reader, writer):
+            while line := await reader.readline():
+                given = json.loads(line)
+                files = tuple(Attachment(name=n, data=d.encode()) for n, d in given.pop("files", {}).items())
+                quote = Quote(**given.pop("quote")) if "quote" in given else None
+                got = await receive(Inbound(attachments=files, reply_to=quote, **given))
+                writer.write(json.dumps([got.state, got.reason]).encode() + b"\\n")
+
+        async with await asyncio.start_unix_server(serve, SOCKET) as server:
+            await server.serve_forever()
+
+    async def send(self, address, message):
+        self.sent += 1
+        return f"out-{self.sent}"
+"""
+
+
+class Stub:
+    """People on that channel."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._count = path, 0
+
+    def say(self, text: str, sender: str, address: str, **more: Any) -> list[str]:
+        self._count += 1
+        event = {"address": address, "platform_id": f"in-{self._count}", "sender": sender, "text": text, **more}
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+            line.settimeout(PATIENCE_S)
+            line.connect(str(self._path))
+            line.sendall(json.dumps(event).encode() + b"\n")
+            found: list[str] = json.loads(line.makefile().readline())
+            return found
+
+
+@contextmanager
+def started(tmp_path: Path) -> Iterator[tuple[DaemonProcess, Stub]]:
+    home = tmp_path / "home"
+    (home / "plugins" / "channels").mkdir(parents=True)
+    path = tmp_path / "stub.sock"
+    (home / "plugins" / "channels" / "stub.py").write_text(CHANNEL.replace("SOCKET", repr(str(path))))
+    with DaemonProcess(home, sandbox_kind="process", sessions_provider="scripted", sandbox_least_free_mb="0") as daemon:
+        block_until(path.exists, "the channel listens")
+        script = ScriptBuilder().turn("ask (.*)").call("send", text="{1}").say("asked for {1}").turn("(.*)").say("{1}!")
+        script.write(home / "groups" / "home").chmod(0o644)
+        yield daemon, Stub(path)
+
+
+def settle(daemon: DaemonProcess) -> None:
+    block_until(lambda: daemon.json("ledger", "check")["in_flight"] == 0, "nothing is in flight")
+
+
+def seed(daemon: DaemonProcess, stub: Stub) -> None:
+    """The marker in every place that the gateway has for what people say."""
+    done = daemon.gatepost("user", "add", HER, "--name", MARK)
+    assert done.returncode == 0, done.stderr
+    for command in (
+        ("user", "member", HER, "home"),
+        ("user", "role", HER, "admin", "--folder", "home"),
+        ("grant", "allow", HER, "interact", "--scope", "home"),
+        ("budget", "set", "--user", HER, "--daily", "5"),
+        ("grant", "add", "home", "hold send"),
+    ):
+        done = daemon.gatepost(*command)
+        assert done.returncode == 0, (command, done.stdout, done.stderr)
+    code = daemon.json("pair", HER)["code"]
+    assert stub.say(code, PHONE, DIRECT, sender_name=MARK, direct=True)[0] == "answered"
+    stub.say(f"my {MARK}", HER, DIRECT, sender_name=MARK, direct=True, files={f"{MARK}.txt": MARK}, room_name=MARK)
+    stub.say(f"hello {MARK}", HER, ROOM, sender_name=MARK)
+    quote = {"platform_id": "in-3", "sender": MARK, "text": f"hello {MARK}"}
+    stub.say("I agree", BOB, ROOM, sender_name="bob", quote=quote)
+    settle(daemon)
+    stub.say(f"ask {MARK}", HER, ROOM, sender_name=MARK)
+    settle(daemon)
+    (daemon.home / "logs" / "gatepost.log").open("a").write(json.dumps({"event": "seen", "sender": HER}) + "\n")
+    (waits,) = daemon.json("permit", "ls")
+    assert MARK in json.dumps(waits), waits
+    waits = waits.get("request", waits)
+    assert (
+        stub.say(f"/deny {waits['id']} because {MARK}", PHONE, DIRECT, sender_name=MARK, direct=True)[0] == "answered"
+    )
+    settle(daemon)
+
+
+def index(home: Path) -> None:
+    connection = connect(home / "gatepost.db")
+    with connection:
+        search.index(SqliteDb(connection))
+    connection.execute("PRAGMA wal_checkpoint")  # in the file and in its log
+    connection.close()
+
+
+def find_traces(home: Path, word: bytes = MARK.encode()) -> list[str]:
+    """Every file of the home that has the word, byte for byte, or whose name has it."""
+    found = []
+    for path in sorted(home.rglob("*")):
+        named = word.decode() in str(path.relative_to(home)).lower()
+        if named or (path.is_file() and word in path.read_bytes().lower()):
+            found.append(str(path.relative_to(home)))
+    return found
+
+
+def test_nothing_of_a_person_is_left_in_any_file_of_the_home(tmp_path: Path) -> None:
+    with started(tmp_path) as (daemon, stub):
+        seed(daemon, stub)
+        index(daemon.home)
+        before = find_traces(daemon.home)
+        assert {"gatepost.db", "gatepost.db-wal"} <= {*before} and "logs/gatepost.log" in before
+        assert any(each.startswith("media/") for each in before)
+        assert any(each.startswith("sessions/") for each in before)
+
+        listed = daemon.json("user", "forget", PHONE)
+        assert listed["identities"] == [HER, PHONE] and not listed["erased"]
+        assert listed["counts"]["messages"] >= 4 and listed["counts"]["files"] == 1
+        assert find_traces(daemon.home) == before
+
+        done = daemon.json("user", "forget", HER, "--yes", "--export", str(tmp_path / "her.zip"))
+        assert done["erased"] and done["counts"]["messages"] >= 4, done
+        assert find_traces(daemon.home) == []
+
+        checked = daemon.json("audit", "verify")
+        assert checked["whole"], checked
+        assert daemon.json("ledger", "check")["unaccounted"] == 0
+        assert MARK not in json.dumps(daemon.json("audit", "list")) + json.dumps(daemon.json("ledger", "list"))
+        assert stub.say("still there", BOB, ROOM, sender_name="bob")[0] == "queued"
+        settle(daemon)
+        assert "still there!" in json.dumps(daemon.json("ledger", "list"))
+    assert find_traces(daemon.home) == []
+    with zipfile.ZipFile(tmp_path / "her.zip") as archive:
+        assert MARK in archive.read("messages.jsonl").decode() and MARK in archive.read("person.json").decode()
+        assert [archive.read(each) for each in archive.namelist() if each.endswith(f"{MARK}.txt")] == [MARK.encode()]
