@@ -36,6 +36,16 @@ def add_row(db: Db, new: AclRow, now: int) -> AclRow:
     return acl.put(db, new, now)
 
 
+def replace_opposite(db: Db, new: AclRow, now: int) -> AclRow:
+    """Add a row, and remove those that say the opposite of the same principal anywhere that the new one covers."""
+    row = add_row(db, new, now)
+    for each in acl.list_rows(db):
+        same = (each.principal, each.action) == (new.principal, new.action) and not (each.params or each.predicate)
+        if same and each.effect is not new.effect and judged.covers_scope(new.scope, each.scope):
+            acl.remove(db, each.id)
+    return row
+
+
 def add_member(db: Db, child: str, parent: str, by: str, now: int) -> bool:
     """False if it was one already."""
     if not parent.startswith("role:") or parent == "role:" or not child or "*" in child + parent:

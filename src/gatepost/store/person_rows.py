@@ -14,7 +14,7 @@ from msgspec import Struct
 from gatepost.store import inbox
 from gatepost.store.messages import SYSTEM
 from gatepost.store.port import Db
-from gatepost.store.retention import RemovalBatch
+from gatepost.store.retention import RemovalBatch, remove_cards, remove_message
 from gatepost.store.sqlite_store import SqliteDb
 from gatepost.store.timeline import TimelineKind
 
@@ -190,10 +190,10 @@ def remove_messages(db: Db, message_ids: Sequence[int], most: int) -> RemovedMes
         remove_request(db, request_id)
     answers = list_answers(db, message_ids, most)
     for each in answers:
-        _remove_message(db, each)
+        remove_message(db, each)
     if len(answers) == most or len(asked) == most:
         return RemovedMessages(answers=len(answers), requests=len(asked), more=True)
-    removed = sum(_remove_message(db, each) for each in message_ids)
+    removed = sum(remove_message(db, each) for each in message_ids)
     return RemovedMessages(removed, len(answers), len(asked))
 
 
@@ -206,25 +206,9 @@ def _list_turn_requests(db: Db, turns: Sequence[str], most: int) -> list[str]:
     return [str(row[0]) for row in rows]
 
 
-def _remove_message(db: Db, message_id: int) -> int:
-    db.run("UPDATE outbox SET target_id = NULL WHERE target_id = ?", (message_id,))
-    return db.run("DELETE FROM messages WHERE id = ?", (message_id,))
-
-
 def remove_request(db: Db, request_id: str) -> None:
     remove_cards(db, request_id)
     db.run("DELETE FROM requests WHERE id = ?", (request_id,))
-
-
-def remove_cards(db: Db, request_id: str) -> None:
-    """The cards of a request, and what these said in the ledger."""
-    shown = [row[0] for row in db.rows("SELECT message_id FROM request_cards WHERE request_id = ?", (request_id,))]
-    said = db.rows(
-        "SELECT message_id FROM outbox WHERE key >= ? AND key < ?", (f"request:{request_id}:", f"request:{request_id};")
-    )
-    db.run("DELETE FROM request_cards WHERE request_id = ?", (request_id,))
-    for message_id in {*shown, *(row[0] for row in said)}:
-        _remove_message(db, message_id)
 
 
 class PersonRequest(Struct, frozen=True):
@@ -268,7 +252,7 @@ def list_system_messages(db: Db, session_id: str, after: int, most: int) -> tupl
 
 
 def remove_system_messages(db: Db, message_ids: Sequence[int]) -> int:
-    return sum(_remove_message(db, each) for each in message_ids)
+    return sum(remove_message(db, each) for each in message_ids)
 
 
 def cancel_waiting(db: Db, message_ids: Sequence[int], now: int) -> int:

@@ -12,6 +12,8 @@ from gatepost.core.home import Home
 from gatepost.serve.control.arguments.users import (
     AddMemberArgs,
     AddUserArgs,
+    AllowUserArgs,
+    BlockUserArgs,
     ForgetUserArgs,
     GiveRoleArgs,
     ListUsersArgs,
@@ -19,6 +21,7 @@ from gatepost.serve.control.arguments.users import (
     ShowUserArgs,
     UnpairUserArgs,
 )
+from gatepost.store.acl import ANYWHERE, AclEffect
 
 PATIENCE_S = 6 * 3600.0  # much is erased in small portions, so that nobody waits for it
 WHAT = {  # how people call what is counted
@@ -36,8 +39,9 @@ WHAT = {  # how people call what is counted
 
 @click.group()
 def command() -> None:
-    """The people, and what each may do: add, list, show, role, member, pair, unpair, forget. Works with the gateway
-    up or down.
+    """The people, and what each may do: add, list, show, role, member, pair, unpair, block, allow, forget.
+
+    Works with the gateway up or down.
 
     ID is how a platform calls somebody, like telegram:user/9; `gatepost ledger list --json` shows it as `sender`.
     """
@@ -68,6 +72,14 @@ def print_unpaired(run: CommandRun, done: dict[str, Any]) -> None:
     output.print_line(f"{done['identity']} is no identity of {done['person']} any more")
 
 
+def print_row(run: CommandRun, row: dict[str, Any]) -> None:
+    says = "is shut out" if row["effect"] == AclEffect.DENY else "may speak"
+    where = "everywhere" if row["scope"] == ANYWHERE else f"in {row['scope'].removesuffix('/**')} and below"
+    output.print_line(f"{row['principal']} {says} {where} (row {row['id']} of the access list)")
+
+
+command.command("block")(from_operation(BlockUserArgs)(print_row))
+command.command("allow")(from_operation(AllowUserArgs)(print_row))
 command.command("add")(from_operation(AddUserArgs)(print_user))
 command.command("show")(from_operation(ShowUserArgs)(print_details))
 command.command("pair")(from_operation(PairUserArgs)(print_code))

@@ -6,6 +6,7 @@ from gatepost.serve.control.declaration import OperationArgs, argument, declares
 from gatepost.store.users import UserRole
 
 READ, WRITE = "users.read", "users.write"
+GRANT = "grants.write"  # it writes rows of the access list
 UserId = Annotated[str, argument("The address of a sender.", "ID", examples=("telegram:user/9",))]
 
 
@@ -63,6 +64,27 @@ class UnpairUserArgs(OperationArgs, frozen=True):
     """Take an identity from the person whom a code bound it to. Her roles and memberships stay with her."""
 
     identity: Annotated[str, argument("The identity.", "IDENTITY", examples=("telegram:user/9",))]
+
+
+class SpeakArgs(OperationArgs, frozen=True):
+    who: Annotated[
+        str,
+        argument("An identity, or a platform with a star.", "WHO", examples=("telegram:user/9", "telegram:*")),
+    ]
+    folder: Annotated[str, option("For that group and all below it (default: everywhere).", scope=True)] = ""
+
+
+@declares("user.block", right=GRANT)
+class BlockUserArgs(SpeakArgs, frozen=True):
+    """Shut somebody out, or a whole platform: nobody there is heard, whatever else lets them in. Owners stay.
+
+    It is a row of the access list, which `gatepost grant list` shows. `gatepost user allow` takes it back.
+    """
+
+
+@declares("user.allow", right=GRANT)
+class AllowUserArgs(SpeakArgs, frozen=True):
+    """Let somebody speak, or a whole platform: they count as members. A block of the same is taken back."""
 
 
 @declares("user.forget", right="users.erase")
