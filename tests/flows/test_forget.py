@@ -1,16 +1,26 @@
 """`gatepost user forget` of a real daemon: whatever was seeded, no file of the home has a trace of it."""
 
+import asyncio
 import json
 import socket
 import zipfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from gatepost.store import search
+import pytest
+
+from gatepost.app import Gateway
+from gatepost.core.errors import Invalid
+from gatepost.flow.person_erasure import PersonErasure
+from gatepost.store import audit, ledger, search, users
+from gatepost.store.port import Db, Store
 from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.testing.channel import FakeChannel
+from gatepost.testing.clock import FixedClock
 from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.waiting import PATIENCE_S, block_until
 
@@ -162,3 +172,129 @@ def test_nothing_of_a_person_is_left_in_any_file_of_the_home(tmp_path: Path) -> 
     with zipfile.ZipFile(tmp_path / "her.zip") as archive:
         assert MARK in archive.read("messages.jsonl").decode() and MARK in archive.read("person.json").decode()
         assert [archive.read(each) for each in archive.namelist() if each.endswith(f"{MARK}.txt")] == [MARK.encode()]
+
+
+class Cut(Exception):
+    """The process ends here."""
+
+
+class EndingStore:
+    """A store that takes so many writes and no more."""
+
+    def __init__(self, store: Store, after: int) -> None:
+        self._store, self._left = store, after
+        self.read = store.read
+
+    async def write(self, *args: Any, **options: Any) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise Cut
+        return await self._store.write(*args, **options)
+
+
+class Chat:
+    """A gateway in this process, with two people in a room; she is a member."""
+
+    def __init__(self, gateway: Gateway, channel: FakeChannel) -> None:
+        self.gateway, self.channel = gateway, channel
+
+    async def say(self, text: str, sender: str = "fake:user/9", **more: Any) -> None:
+        await self.channel.say(text, sender=sender, **more)
+
+    @property
+    def hooks(self) -> tuple[Any, ...]:
+        return self.gateway.sessions.keep_asleep, self.gateway.sessions.end
+
+    async def list_senders(self) -> list[str]:
+        def read(db: Db) -> list[str]:
+            return [row[0] for row in db.rows("SELECT sender FROM messages WHERE direction = 'in' ORDER BY id")]
+
+        return await self.gateway.store.read(read)
+
+
+@pytest.fixture
+async def chat(tmp_path: Path, channel: FakeChannel) -> AsyncIterator[Chat]:
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        await open_room(gateway, "fake", "fake:room/1")
+        script = ScriptBuilder().turn("wait").wait_for("go").say("done").turn("(.*)").say("{1}!")
+        script.write(gateway.home.group("home")).chmod(0o644)
+        yield Chat(gateway, channel)
+
+
+def has_open_turn(db: Db) -> bool:
+    return db.row("SELECT 1 FROM turns WHERE ended_at IS NULL") is not None
+
+
+async def test_what_nobody_has_begun_to_answer_is_withdrawn(chat: Chat) -> None:
+    chat.gateway.sessions.halted = True
+    await chat.say("number 1")
+    assert (await chat.gateway.erasure.erase("fake:user/9", "operator")).counts["messages"] == 1
+    chat.gateway.sessions.halted = False
+    await wait_until_settled(chat.gateway)
+    assert chat.channel.texts() == []
+
+
+async def test_while_an_agent_answers_her_she_is_not_forgotten_and_the_way_out_is_named(chat: Chat) -> None:
+    await chat.say("wait")
+    async with asyncio.timeout(PATIENCE_S):
+        while not await chat.gateway.store.read(has_open_turn):  # noqa: ASYNC110  another process begins it
+            await asyncio.sleep(0.02)
+    with pytest.raises(Invalid, match="gatepost stop s-"):
+        await chat.gateway.erasure.erase("fake:user/9", "operator")
+    (chat.gateway.home.group("home") / "go").write_text("")
+    await wait_until_settled(chat.gateway)
+    assert (await chat.gateway.erasure.erase("fake:user/9", "operator")).counts["messages"] == 1
+
+
+async def test_somebody_whose_name_begins_like_hers_keeps_everything(chat: Chat) -> None:
+    await chat.say("from her")
+    await chat.say("from him", sender="fake:user/91")
+    await wait_until_settled(chat.gateway)
+    await chat.gateway.store.write(users.add, "fake:user/91", "Bob", chat.gateway.clock.now())
+
+    await chat.gateway.erasure.erase("fake:user/9", "operator")
+
+    assert await chat.list_senders() == ["fake:user/91"]
+    assert await chat.gateway.store.read(users.get, "fake:user/91") is not None
+    assert (await chat.gateway.store.read(ledger.check, chat.gateway.clock.now())).unaccounted == 0
+
+
+async def test_a_run_that_was_cut_short_anywhere_is_continued_by_the_next(chat: Chat) -> None:
+    store = chat.gateway.store
+    await store.write(users.add, "fake:user/9", "Ann", chat.gateway.clock.now())
+    for number in range(3):
+        await chat.say(f"number {number}")
+    await wait_until_settled(chat.gateway)
+    runs = 0
+    while True:
+        ending = EndingStore(store, after=runs)
+        erasure = PersonErasure(chat.gateway.home, cast(Store, ending), chat.gateway.clock, *chat.hooks)
+        runs += 1
+        try:
+            await erasure.erase("fake:user/9", "operator")
+        except Cut:
+            continue
+        break
+    assert runs > 10, "it has as many units"
+    assert await chat.list_senders() == []
+    assert await store.read(users.get, "fake:user/9") is None
+    assert (await store.read(audit.verify))[1] is None
+
+
+async def test_she_cannot_have_herself_forgotten(chat: Chat) -> None:
+    with pytest.raises(Invalid, match="another owner"):
+        await chat.gateway.erasure.erase("fake:user/9", "fake:user/9")
+
+
+async def test_a_flood_of_hers_that_was_only_counted_is_not_written_down_later(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    clock = FixedClock()
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, clock=clock) as gateway:
+        for _ in range(30):
+            assert (await channel.say("psst", sender="fake:user/9")).state == "refused"
+        await gateway.erasure.erase("fake:user/9", "operator")
+        clock.advance(7200)
+        await channel.say("hi", sender="fake:user/8")
+        rows = await gateway.store.write(audit.list_latest, 100)
+        assert "fake:user/9" not in json.dumps(rows)

@@ -91,15 +91,20 @@ class PersonErasure:
         """Everything, once nothing of it is under way. `by`: who wants it, and is not her."""
         async with self._erasing:
             found = await find_traces(self._store, identity)
-            await self._check(found, by)
+            self._check(found.scope.names, by)
+            await self._check_idle(found)
+            async for numbers in self._list_numbers(found):
+                await self._write(person_rows.cancel_waiting, numbers, self._clock.now())
+            await self._check_idle(found)  # from here on nobody begins to answer what she wrote
             return await self._erase(found, by)
 
-    async def _check(self, found: PersonTraces, by: str) -> None:
-        names = found.scope.names
+    def _check(self, names: tuple[str, ...], by: str) -> None:
         if {OWNER, *OWNERS_IDENTITIES} & {*names}:
             raise Invalid("id", f"{names[0]} is whoever runs this gateway, who is forgotten with the whole home")
         if by in names:
             raise Invalid("id", f"{by} asks for it herself; another owner or the command line must do it")
+
+    async def _check_idle(self, found: PersonTraces) -> None:
         sessions = (*found.sessions, *found.room_sessions)
         busy = await self._store.read(person_rows.find_busy, sessions, found.scope.rooms)
         if busy.sessions:
@@ -192,7 +197,6 @@ class PersonErasure:
     async def _remove_messages(self, found: PersonTraces, counts: Counter[str]) -> None:
         counts["requests"] += await self._remove_requests(found.scope)
         async for numbers in self._list_numbers(found):
-            await self._write(person_rows.cancel_waiting, numbers, self._clock.now())
             more = True
             while more:
                 done = await self._write(person_rows.remove_messages, numbers, ANSWERS)
