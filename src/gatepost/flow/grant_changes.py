@@ -20,7 +20,8 @@ def add_rule(db: Db, folder: str, text: str, by: str, now: int) -> int:
 
 def add_row(db: Db, new: AclRow, now: int) -> AclRow:
     """The row as it stands now. Said twice, it is there once."""
-    if not new.principal or new.principal.split() != [new.principal]:
+    space, _, rest = new.principal.partition(":")
+    if new.principal.split() != [new.principal] or not ((space and rest) or new.principal == acl.ANYWHERE):
         raise Invalid("principal", f"{new.principal!r}; write folder:acme/eng, role:ops, telegram:user/9 or a pattern")
     kind, _, name = new.action.partition(":")
     named = kind in ("mcp", "op") and name and (name == "*" or "*" not in name)

@@ -85,18 +85,18 @@ def list_direct_rooms(db: Db, names: tuple[str, ...]) -> list[tuple[str, str]]:
     return [(row[0], row[1]) for row in rows]
 
 
-class PersonMessage(Struct, frozen=True):
+class WrittenMessage(Struct, frozen=True):
     id: int
     content: str
 
 
-def list_messages(db: Db, scope: PersonScope, after: int, through: int) -> list[PersonMessage]:
+def list_messages(db: Db, scope: PersonScope, after: int, through: int) -> list[WrittenMessage]:
     hers, params = scope.condition
     rows = db.rows(
         f"SELECT m.id, m.content FROM messages m WHERE m.id > ? AND m.id <= ? AND {hers} ORDER BY m.id",
         (after, through, *params),
     )
-    return [PersonMessage(*row) for row in rows]
+    return [WrittenMessage(*row) for row in rows]
 
 
 def list_answers(db: Db, message_ids: Sequence[int], most: int) -> list[int]:

@@ -130,7 +130,7 @@ async def allow(deps: OperationDeps, args: AllowUserArgs) -> AclRow:
 async def _write_row(deps: OperationDeps, args: SpeakArgs, effect: AclEffect) -> AclRow:
     giver = acl.OPERATOR if deps.caller == OPERATOR else deps.caller
     scope = f"{args.folder}/**" if args.folder else acl.ANYWHERE
-    new = AclRow(0, _parse_who(args.who), "interact", scope, effect, granted_by=giver)
+    new = AclRow(0, parse_who(args.who), "interact", scope, effect, granted_by=giver)
     now = deps.clock.now()
 
     def write(db: Db) -> AclRow:
@@ -145,7 +145,7 @@ async def _write_row(deps: OperationDeps, args: SpeakArgs, effect: AclEffect) ->
     return row
 
 
-def _parse_who(who: str) -> str:
+def parse_who(who: str) -> str:
     """`telegram:*` is everybody there, also those with slashes in their names."""
     addresses.parse(who, "who")
     if who.endswith(":*"):
@@ -163,6 +163,7 @@ async def forget(deps: OperationDeps, args: ForgetUserArgs) -> ErasureReport:
     if not args.erase:
         return await erasure.describe(args.id)
     done = await erasure.erase(args.id, deps.caller)
+    deps.refusals.discard(lambda counted: counted[0] in done.identities)
     deps.bells.tools()
     return done
 
