@@ -11,12 +11,18 @@ from typing import Any, cast
 
 import pytest
 
+from gatepost.access.acl import list_valid_rows
 from gatepost.app import Gateway
 from gatepost.core.errors import Invalid
+from gatepost.flow import grant_changes
 from gatepost.flow.person_erasure import PersonErasure
-from gatepost.store import audit, ledger, search, users
+from gatepost.messages.inbound import Direction
+from gatepost.store import acl, audit, inbox, ledger, messages, search, users
+from gatepost.store.acl import AclEffect, AclRow
+from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db, Store
 from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.users import UserRole
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import FixedClock
 from gatepost.testing.daemon import DaemonProcess
@@ -298,3 +304,60 @@ async def test_a_flood_of_hers_that_was_only_counted_is_not_written_down_later(
         await channel.say("hi", sender="fake:user/8")
         rows = await gateway.store.write(audit.list_latest, 100)
         assert "fake:user/9" not in json.dumps(rows)
+
+
+async def test_whom_she_blocked_stays_blocked_and_whom_she_let_in_does_not(chat: Chat) -> None:
+    store, now = chat.gateway.store, chat.gateway.clock.now()
+
+    def give(db: Db) -> None:
+        users.add(db, "fake:user/9", "Ann", now)
+        users.add_role(db, "fake:user/9", UserRole.OWNER, "", "test", now)
+        for who, effect in (("fake:user/eve", AclEffect.DENY), ("fake:user/bob", AclEffect.ALLOW)):
+            grant_changes.add_row(db, AclRow(0, who, "interact", effect=effect, granted_by="fake:user/9"), now)
+
+    await store.write(give)
+    await chat.gateway.erasure.erase("fake:user/9", "operator")
+
+    assert (await chat.channel.say("hi", sender="fake:user/eve")).reason == "denied_by_the_access_list"
+    rows = {row.principal: row.granted_by for row in await store.read(acl.list_rows)}
+    assert rows == {"fake:user/eve": acl.OPERATOR, "fake:user/bob": "forgotten"}
+    valid = list_valid_rows(await store.read(acl.list_rows), await store.read(acl.list_members))
+    assert [row.principal for row in valid] == ["fake:user/eve"]
+
+
+async def test_no_unit_of_the_writer_is_large_however_much_she_wrote(chat: Chat) -> None:
+    store, now = chat.gateway.store, chat.gateway.clock.now()
+
+    def add(db: Db) -> None:
+        for number in range(600):
+            new = NewMessage(
+                instance="fake",
+                address="fake:room/1",
+                direction=Direction.IN,
+                sender="fake:user/9",
+                text=f"a text of {number} words",
+                at=now,
+                platform_id=f"p{number}",
+            )
+            message_id = messages.accept(db, new, now)
+            assert message_id is not None
+            inbox.refuse(db, message_id, "home", "guest", "no_route", now)
+
+    await store.write(add)
+    changes: list[int] = []
+
+    class CountingStore(EndingStore):
+        async def write(self, fn: Any, *args: Any, **options: Any) -> Any:
+            def count(db: SqliteDb, *given: Any) -> Any:
+                before = db.connection.total_changes()
+                answer = fn(db, *given)
+                changes.append(db.connection.total_changes() - before)
+                return answer
+
+            return await self._store.write(count, *args, **options)
+
+    counting = cast(Store, CountingStore(store, 0))
+    done = await PersonErasure(chat.gateway.home, counting, chat.gateway.clock, *chat.hooks).erase("fake:user/9", "me")
+
+    assert done.counts["messages"] == 600
+    assert len(changes) > 600 / 25 and max(changes) < 500, max(changes)

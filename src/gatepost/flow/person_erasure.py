@@ -14,14 +14,17 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from msgspec import Struct
 
+from gatepost.access.acl import list_valid_rows
 from gatepost.core import ids, log
 from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.groups import OWNER, OWNERS_IDENTITIES
 from gatepost.flow.person_traces import ROWS, WINDOW, PersonTraces, find_traces, list_messages, list_requests
-from gatepost.store import audit, erased_space, person_audit, person_removal, person_rows, retention
+from gatepost.store import acl, audit, erased_space, person_audit, person_removal, person_rows, retention
+from gatepost.store.acl import AclEffect
 from gatepost.store.audit import AuditRecord
 from gatepost.store.person_rows import PersonScope
 from gatepost.store.port import Db, Store
@@ -274,7 +277,12 @@ def _merge(db: Db, pages: int, first: bool) -> bool:
 
 
 def _remove_person(db: Db, scope: PersonScope, record: AuditRecord) -> None:
-    """The last unit: from here on nobody knows who it was."""
+    """The last unit: from here on nobody knows who it was. A denial that she gave goes on in the operator's name, or
+    somebody whom she blocked would be let in. What she allowed ends with her."""
+    rows = list_valid_rows(acl.list_rows(db), acl.list_members(db))
+    for row in rows:
+        if row.granted_by in scope.names and row.effect is AclEffect.DENY and row.principal not in scope.names:
+            acl.put(db, replace(row, granted_by=acl.OPERATOR), row.granted_at)
     person_removal.remove(db, scope)
     person_rows.remove_statistics(db)
     audit.append(db, record)

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from gatepost.channels.contract import get_file_folder_name
+from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
 from gatepost.store import audit, identities, person_audit, person_removal, person_rows
 from gatepost.store.person_rows import PersonRequest, PersonScope
 from gatepost.store.port import Db
@@ -85,8 +86,18 @@ async def find_traces(store: StoreReader, identity: str) -> PersonTraces:
             called.add(place.sender_name)
             if place.direct:
                 rooms.add((place.instance, place.address))
-    scope = PersonScope(names, tuple(sorted(rooms)))
+    own = {(instance, address) for instance, address in rooms if address in _list_own_rooms(names)}
+    for room in sorted(rooms - own):
+        if not await store.read(person_rows.has_others, names, *room):
+            own.add(room)
+    scope = PersonScope(names, tuple(sorted(own)))
     return await _count(store, scope, frozenset(called - {""}), through)
+
+
+def _list_own_rooms(names: Iterable[str]) -> set[str]:
+    """The rooms of the web page that are named after her, whoever else wrote there."""
+    pages = (each.removeprefix(WEB_PERSON) for each in names if each.startswith(WEB_PERSON))
+    return {f"{WEB_ROOM}{each}" for each in pages}
 
 
 async def _count(store: StoreReader, scope: PersonScope, called: frozenset[str], through: int) -> PersonTraces:

@@ -1,6 +1,7 @@
 """What the store says of a person herself: her identities, rights, rooms, secrets and logins. Small tables: they
 are removed in one transaction, after everything that is found by her identities."""
 
+import re
 from typing import Any
 
 from gatepost.store import users
@@ -25,7 +26,7 @@ _OWN = (
     ("identities", "users", "id"),
 )
 # Columns that say who did something, in rows that stay.
-_NAMED = (
+NAMED = (
     ("acl", "granted_by"),
     ("budgets", "set_by"),
     ("egress_rules", "created_by"),
@@ -73,13 +74,10 @@ def list_called(db: Db, names: tuple[str, ...]) -> list[str]:
 
 def list_named_routes(db: Db, scope: PersonScope) -> list[int]:
     """Routes that name her or a room of hers: rules of the operator, who decides about them."""
-    wanted = (*scope.names, *(address for _, address in scope.rooms))
+    words = [re.escape(each) for each in (*scope.names, *(address for _, address in scope.rooms))]
+    named = re.compile(rf"(?<![\w/:])(?:{'|'.join(words)})(?![\w/])")
     rows = db.rows("SELECT id, match, target FROM routes ORDER BY seq, id")
-    return [
-        int(row[0])
-        for row in rows
-        if any(each in f"{row[1]} {row[2]}".split() or f"={each}" in row[1] for each in wanted)
-    ]
+    return [int(row[0]) for row in rows if named.search(f"{row[1]} {row[2]}")]
 
 
 # What an export has of each table: (table, columns, by which column it is hers). No hashes, and nothing that is sealed.
@@ -112,7 +110,7 @@ def list_rows(db: Db, scope: PersonScope) -> dict[str, list[dict[str, Any]]]:
 
 def remove(db: Db, scope: PersonScope) -> None:
     marks = make_marks(scope.names)
-    for table, column in _NAMED:
+    for table, column in NAMED:
         db.run(f"UPDATE {table} SET {column} = ? WHERE {column} IN ({marks})", (FORGOTTEN, *scope.names))
     db.run(f"UPDATE reservations SET user_id = '' WHERE user_id IN ({marks})", scope.names)
     for table in _BY_NAME:

@@ -57,32 +57,33 @@ class WrittenPlace(Struct, frozen=True):
     instance: str
     address: str
     sender_name: str
-    direct: bool  # nobody else is in it
+    direct: bool  # a private chat, as its channel says
 
 
 def list_places(db: Db, names: tuple[str, ...], after: int, through: int) -> list[WrittenPlace]:
-    marks = make_marks(names)
     rows = db.rows(
         "SELECT DISTINCT m.instance, m.address, m.sender_name, COALESCE(r.direct, 0) FROM messages m"
-        " LEFT JOIN rooms r ON r.instance = m.instance AND r.address = m.address AND NOT EXISTS"
-        " (SELECT 1 FROM direct_rooms d WHERE d.instance = m.instance AND d.address = m.address"
-        f" AND d.user_id NOT IN ({marks}))"
-        f" WHERE m.id > ? AND m.id <= ? AND m.direction = 'in' AND m.sender IN ({marks})",
-        (*names, after, through, *names),
+        " LEFT JOIN rooms r ON r.instance = m.instance AND r.address = m.address"
+        f" WHERE m.id > ? AND m.id <= ? AND m.direction = 'in' AND m.sender IN ({make_marks(names)})",
+        (after, through, *names),
     )
     return [WrittenPlace(row[0], row[1], row[2], bool(row[3])) for row in rows]
 
 
 def list_direct_rooms(db: Db, names: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Those that are nobody else's, too."""
+    sql = f"SELECT DISTINCT instance, address FROM direct_rooms WHERE user_id IN ({make_marks(names)})"
+    return [(row[0], row[1]) for row in db.rows(sql, names)]
+
+
+def has_others(db: Db, names: tuple[str, ...], instance: str, address: str) -> bool:
+    """Whether another person wrote in a room, or can be reached there."""
     marks = make_marks(names)
-    rows = db.rows(
-        f"SELECT DISTINCT instance, address FROM direct_rooms d WHERE user_id IN ({marks}) AND NOT EXISTS"
-        " (SELECT 1 FROM direct_rooms o WHERE o.instance = d.instance AND o.address = d.address"
-        f" AND o.user_id NOT IN ({marks}))",
-        (*names, *names),
+    wrote = (
+        "SELECT 1 FROM messages WHERE instance = ? AND address = ? AND direction = 'in' AND kind = 'chat'"
+        f" AND sender NOT IN ({marks}) LIMIT 1"
     )
-    return [(row[0], row[1]) for row in rows]
+    reached = f"SELECT 1 FROM direct_rooms WHERE instance = ? AND address = ? AND user_id NOT IN ({marks}) LIMIT 1"
+    return any(db.row(sql, (instance, address, *names)) is not None for sql in (wrote, reached))
 
 
 class WrittenMessage(Struct, frozen=True):
