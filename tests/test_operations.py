@@ -22,8 +22,10 @@ from gatepost.serve.control import contract
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
 from gatepost.serve.control.declaration import OperationArgs, declares, list_declarations, list_fields, option
 from gatepost.serve.control.openapi import make_openapi
+from gatepost.serve.control.operations.dropped import parse_since
 from gatepost.serve.control.operations.routes import parse_window
 from gatepost.serve.control.operations.secrets import check_name
+from gatepost.serve.control.operations.users import parse_who
 from gatepost.store.acl import AclRow
 from gatepost.store.sessions import MODES
 
@@ -150,6 +152,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "predicate": lambda text: check_row(predicate=text),
     "arguments": json.loads,
     "message": int,
+    "since": lambda text: parse_since(text, 0),
+    "who": parse_who,
 }
 
 

@@ -46,6 +46,7 @@ from gatepost.flow.delivery.typing_indicator import TypingIndicator
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
 from gatepost.flow.intake.intake import Intake
+from gatepost.flow.person_erasure import PersonErasure
 from gatepost.flow.requests.held_calls import HeldCalls
 from gatepost.flow.requests.refused_hosts import RefusedHosts
 from gatepost.flow.requests.request_loop import RequestLoop
@@ -190,6 +191,8 @@ class Gateway:
             self.store, clock, config, self.bells, self.reach, home, self.sessions.stop, self.sessions.kill
         )
         self.retention = Retention(home, self.store, clock, config, self.sessions.keep_asleep)
+        asleep, end = self.sessions.keep_asleep, self.sessions.end
+        self.erasure = PersonErasure(home, self.store, clock, asleep, end, self.intake.discard_counts)
         self.stopping = asyncio.Event()
         self.sessions.on_end_all(self.worktrees.errands.end_all)
         self.agents = AgentService(self.sessions, self.worktrees, _hub(self, "agents"), self.stopping)
@@ -408,7 +411,12 @@ class Daemon:
             halt=gateway.halt,
             try_out=partial(run_trial, gateway.sessions),
             move_models=gateway.move_models,
-            extra={"agents": gateway.agents, "retention": gateway.retention, "tools": gateway.tools},
+            extra={
+                "agents": gateway.agents,
+                "retention": gateway.retention,
+                "erasure": gateway.erasure,
+                "tools": gateway.tools,
+            },
         )
         return make_api(
             ApiDeps(

@@ -11,10 +11,11 @@ from gatepost.core.clock import DAY, SECOND
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.retention import Retention, RetentionCounts
-from gatepost.store import groups, inbox, ledger, messages, sessions
+from gatepost.store import dropped, groups, inbox, ledger, messages, requests, sessions
 from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import NewEffect, add
 from gatepost.store.port import Db
+from gatepost.store.requests import NewRequest, RequestKind
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.clock import NOON, FixedClock
 
@@ -216,3 +217,71 @@ async def test_bookings_of_a_running_month_stay_whatever_is_set(home: Home, stor
     from gatepost.flow.retention import COSTS, LEAST_COSTS
 
     assert sweeper(home, store, costs=1).before(COSTS) == NOON - LEAST_COSTS * DAY
+
+
+def refuse(db: Db, number: int, rights: str, reason: str, now: int) -> None:
+    new = NewMessage(
+        instance="fake",
+        address="fake:room/1",
+        direction="in",
+        sender=f"fake:user/{number}",
+        sender_name="Eve",
+        text=f"text {number}",
+        at=now,
+        platform_id=f"p{number}",
+        content=f'{{"text": "text {number}"}}',
+    )
+    message_id = messages.accept(db, new, now)
+    assert message_id is not None
+    inbox.refuse(db, message_id, "acme", rights, reason, now)
+
+
+def list_texts(db: Db) -> list[tuple[str, str, str]]:
+    return [(row[0], row[1], row[2]) for row in db.rows("SELECT text, sender_name, sender FROM messages ORDER BY id")]
+
+
+async def test_texts_of_refused_strangers_go_after_their_days_and_the_refusals_stay(
+    home: Home, store: SqliteStore
+) -> None:
+    old, young = NOON - 31 * DAY, NOON - 29 * DAY
+    await store.write(refuse, 1, "guest", "unknown_sender_strict", old)
+    await store.write(refuse, 2, "member", "budget_spent", old)
+    await store.write(refuse, 3, "member", "denied_by_the_access_list", old)
+    await store.write(refuse, 4, "guest", "no_route", young)
+    await store.write(settled, NOON - 31 * DAY)
+    keeper = Retention(home, store, FixedClock(), Config(NEVER))
+
+    assert await keeper.sweep() == RetentionCounts(refused=2)
+
+    assert await store.read(list_texts) == [
+        ("", "", "fake:user/1"),
+        ("text 2", "Eve", "fake:user/2"),
+        ("", "", "fake:user/3"),
+        ("text 4", "Eve", "fake:user/4"),
+        ("look", "", "fake:user/1"),
+    ]
+    assert (await store.read(dropped.count_all, 0)) == 4
+    assert await keeper.sweep() == RetentionCounts()
+    given = {**NEVER, "people.keep_refused_days": 0}
+    assert await Retention(home, store, FixedClock(), Config(given)).sweep() == RetentionCounts()
+
+
+async def test_what_a_request_repeats_of_a_refused_stranger_goes_with_it(home: Home, store: SqliteStore) -> None:
+    def ask(db: Db, number: int, state: str) -> str:
+        asked, _ = requests.add(
+            db,
+            NewRequest(
+                kind=RequestKind.SENDER,
+                name=f"fake:user/{number}",
+                folder="acme",
+                input={"text": f"let me in {number}"},
+            ),
+            NOON - 31 * DAY,
+        )
+        db.run("UPDATE requests SET state = ?, notified_at = asked_at WHERE id = ?", (state, asked.id))
+        return asked.id
+
+    denied, allowed = await store.write(ask, 1, "denied"), await store.write(ask, 2, "allowed")
+    assert (await Retention(home, store, FixedClock(), Config(NEVER)).sweep()).refused == 1
+    found = [await store.read(requests.get, each) for each in (denied, allowed)]
+    assert [each.input for each in found if each is not None] == [{}, {"text": "let me in 2"}]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gatepost.store import audit
+from gatepost.store import audit, retention
 from gatepost.store.audit import AuditRecord
 from gatepost.store.port import Db
 
@@ -44,6 +44,36 @@ def test_erased_details_keep_the_chain(chain: Db) -> None:
     assert audit.list_latest(chain, 3)[-1][5] is None
     audit.append(chain, AuditRecord(NOON + 9, "acme", "send", "allowed", {}))
     assert audit.verify(chain) == (6, None)
+
+
+def test_an_erased_actor_keeps_the_chain(chain: Db) -> None:
+    assert audit.erase_actors(chain, [2, 3], "forgotten:1", "operator", NOON + 9) == 2
+    assert audit.verify(chain) == (6, None)
+    rows = {row[0]: row for row in audit.list_latest(chain, 10)}
+    assert (rows[2][2], rows[2][5], rows[4][2]) == ("forgotten:1", None, "acme")
+    assert audit.erase_actors(chain, [2, 3], "forgotten:2", "operator", NOON + 9) == 0
+
+
+@pytest.mark.parametrize("column", ["at", "actor", "action", "verdict", "details_hash", "previous", "hash"])
+def test_a_change_of_what_an_erased_row_still_says_shows(chain: Db, column: str) -> None:
+    audit.erase_actors(chain, [2, 3], "forgotten:1", "operator", NOON + 9)
+    value = "at + 1" if column == "at" else f"{column} || '~'"
+    chain.run(f"UPDATE audit SET {column} = {value} WHERE seq = 3")
+    assert audit.verify(chain)[1] in (3, 4)
+
+
+def test_a_row_that_only_looks_erased_shows(chain: Db) -> None:
+    chain.run("UPDATE audit SET actor = 'forgotten:1', details = NULL WHERE seq = 3")
+    assert audit.verify(chain)[1] == 3
+    audit.erase_actors(chain, [4], "forgotten:1", "operator", NOON + 9)
+    assert audit.verify(chain)[1] == 3
+
+
+def test_an_erased_actor_holds_after_the_oldest_rows_were_removed(chain: Db) -> None:
+    audit.erase_actors(chain, [1, 2, 3], "forgotten:1", "operator", NOON + 9)
+    assert retention.truncate_audit(chain, NOON + 3, NOON + 10) == 2
+    retention.remove_truncated(chain, 0, 10)
+    assert audit.verify(chain) == (5, None)
 
 
 def test_the_calls_of_a_turn_are_found_by_their_details(db: Db) -> None:

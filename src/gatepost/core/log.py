@@ -13,7 +13,9 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import nullcontext
+from pathlib import Path
 from typing import IO, Any
 
 from gatepost.core.clock import MINUTE, SECOND, iso
@@ -32,6 +34,7 @@ FORMAT = setting(
 )
 
 HIDDEN = "[redacted]"
+REWRITTEN = ".new"  # how the name of a file ends that is to take the place of another
 FILE_BYTES, FILES_KEPT = 10 * 1024 * 1024, 3
 LONGEST_FACT = 2000  # characters of one fact, however it is built
 LONGEST_TRACEBACK = 20_000
@@ -242,6 +245,55 @@ def close() -> None:
         each.close()
     root.setLevel(logging.WARNING)
     logging.captureWarnings(False)
+
+
+def remove_lines(home: Home, is_removed: Callable[[str], bool]) -> int:
+    """Write the log's files anew without some lines; how many there were. For a thread: what is logged meanwhile waits
+    only while the last lines are looked at."""
+    removed = 0
+    for path in sorted(home.logs.glob("gatepost.log*")):
+        if not path.name.endswith(REWRITTEN):
+            removed += _rewrite(path, is_removed)
+    return removed
+
+
+def _rewrite(path: Path, is_removed: Callable[[str], bool]) -> int:
+    draft = path.with_name(path.name + REWRITTEN)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    open_one = _find_handler(path)
+    with path.open("rb") as file, os.fdopen(os.open(draft, flags, 0o600), "wb") as kept:
+        removed = _copy_lines(file, kept, is_removed, whole=True)
+        with open_one.lock if open_one is not None and open_one.lock is not None else nullcontext():
+            if os.fstat(file.fileno()).st_ino != path.stat().st_ino:  # it was rotated, and is looked at by its new name
+                draft.unlink()
+                return _rewrite(path, is_removed)
+            removed += _copy_lines(file, kept, is_removed)
+            kept.flush()
+            os.replace(draft, path)
+            if open_one is not None and open_one.stream is not None:
+                open_one.stream.close()
+                open_one.stream = open_one._open()
+    return removed
+
+
+def _copy_lines(file: IO[bytes], kept: IO[bytes], is_removed: Callable[[str], bool], *, whole: bool = False) -> int:
+    """`whole`: the last line only if it is complete."""
+    removed = 0
+    while line := file.readline():
+        if whole and not line.endswith(b"\n"):
+            file.seek(-len(line), os.SEEK_CUR)
+            break
+        if is_removed(line.decode(errors="replace")):
+            removed += 1
+        else:
+            kept.write(line)
+    return removed
+
+
+def _find_handler(path: Path) -> logging.FileHandler | None:
+    """Of this process, if it has that file open."""
+    files = (each for each in logging.getLogger().handlers if isinstance(each, logging.FileHandler))
+    return next((each for each in files if Path(each.baseFilename) == path), None)
 
 
 def _formatter(renderer: Any, clean: Any) -> logging.Formatter:

@@ -5,7 +5,7 @@ windows, not with the number of attempts. Pure: `now` is given. Counts are in me
 windows.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Generic, TypeVar
@@ -66,6 +66,13 @@ class RepeatCounter(Generic[K]):
             self._end(key)
         over, self._over = self._over, []
         return over
+
+    def discard(self, is_gone: Callable[[K], bool]) -> None:
+        """Forget what was counted of some."""
+        for key in [each for each in self._open if is_gone(each)]:
+            del self._open[key]
+            self._counting.discard(key)
+        self._over = [each for each in self._over if not is_gone(each.key)]
 
     def due_at(self) -> int | None:
         """When the first window ends in which something was counted; None: there is none."""

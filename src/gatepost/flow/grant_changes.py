@@ -20,7 +20,8 @@ def add_rule(db: Db, folder: str, text: str, by: str, now: int) -> int:
 
 def add_row(db: Db, new: AclRow, now: int) -> AclRow:
     """The row as it stands now. Said twice, it is there once."""
-    if not new.principal or new.principal.split() != [new.principal]:
+    space, _, rest = new.principal.partition(":")
+    if new.principal.split() != [new.principal] or not ((space and rest) or new.principal == acl.ANYWHERE):
         raise Invalid("principal", f"{new.principal!r}; write folder:acme/eng, role:ops, telegram:user/9 or a pattern")
     kind, _, name = new.action.partition(":")
     named = kind in ("mcp", "op") and name and (name == "*" or "*" not in name)
@@ -34,6 +35,16 @@ def add_row(db: Db, new: AclRow, now: int) -> AclRow:
     ):
         raise Refused(new.granted_by, "grant", str(new), why)
     return acl.put(db, new, now)
+
+
+def replace_opposite(db: Db, new: AclRow, now: int) -> AclRow:
+    """Add a row, and remove those that say the opposite of the same principal anywhere that the new one covers."""
+    row = add_row(db, new, now)
+    for each in acl.list_rows(db):
+        same = (each.principal, each.action) == (new.principal, new.action) and not (each.params or each.predicate)
+        if same and each.effect is not new.effect and judged.covers_scope(new.scope, each.scope):
+            acl.remove(db, each.id)
+    return row
 
 
 def add_member(db: Db, child: str, parent: str, by: str, now: int) -> bool:

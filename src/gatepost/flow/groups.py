@@ -35,6 +35,7 @@ MOST_FILES, LARGEST_PROTOTYPE, DEEPEST_PROTOTYPE = 1000, 10_000_000, 8
 _NAMES = {ROOT: "Root", WORLD: "Home"}
 OWNER = "terminal:owner"  # whoever may open that channel at all; the others are the same person
 OWNERS_IDENTITIES = ("web:user/owner",)
+WEB_PERSON, WEB_ROOM = "web:user/", "web:people/"  # what identities and people's own rooms of the page begin with
 _OWNERS_ROOMS = (
     ("terminal", "terminal:main", "Terminal", RoomPolicy.PUBLIC),
     ("web", "web:home", "Home", RoomPolicy.STRICT),

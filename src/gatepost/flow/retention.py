@@ -65,6 +65,11 @@ SESSIONS = setting(
     30,
     help="Remove the folder of a closed session, and the mailbox of an unused one, after this many days; 0: never.",
 )
+REFUSED = setting(
+    "people.keep_refused_days",
+    30,
+    help="Remove what somebody wrote who may not speak here after this many days, not that they did; 0: never.",
+)
 
 ROWS: dict[str, Setting[int]] = {
     "messages": MESSAGES,
@@ -73,11 +78,13 @@ ROWS: dict[str, Setting[int]] = {
     "timeline": TIMELINE,
     "costs": COSTS,
     "audit": AUDIT,
+    "refused": REFUSED,
 }
 LANE = "retention"  # of the writer: it takes turns with everybody else
 FIRST_S, EVERY_S = 300.0, 6 * 3600.0  # after the start, and between two sweeps
 PAUSE_S = 0.02  # between two portions: others' writes go first
 PORTION, TURNS_PORTION, MESSAGES_PORTION = 200, 50, 25  # rows; a message takes its rows, steps and words with it
+WINDOW = 2000  # messages that one read looks through
 PAGES = 50  # of the file, given back at once; of the search index, merged at once
 MERGES = 20  # in one sweep
 FILES = 50  # removed in one go, off the loop
@@ -114,6 +121,7 @@ class RetentionCounts(Struct, frozen=True):
     timeline: int = 0
     costs: int = 0
     audit: int = 0
+    refused: int = 0  # texts of messages that were refused
     media: int = 0
     sessions: int = 0
 
@@ -124,6 +132,7 @@ class Retention:
     ) -> None:
         self._home, self._store, self._clock, self._config, self._asleep = home, store, clock, config, asleep
         self._sweeping = asyncio.Lock()
+        self._seen = 0  # the message up to which texts of refused strangers were removed since the start
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -145,11 +154,12 @@ class Retention:
                 timeline=await self._rows(TIMELINE, retention.remove_timeline, ""),
                 costs=await self._rows(COSTS, retention.remove_costs, 0),
                 audit=await self._audit(),
+                refused=await self._refused(),
                 media=await self._media(),
                 sessions=await self._sessions(),
             )
             await self._rows(MESSAGES, retention.remove_requests, "")
-            await self._shrink(searched=bool(done.messages))
+            await self._shrink(searched=bool(done.messages or done.refused))
         if done != RetentionCounts():
             _log.info("removed what was over age", **_as_dict(done))
         return done
@@ -172,6 +182,18 @@ class Retention:
                 break
             await asyncio.sleep(PAUSE_S)
         return removed
+
+    async def _refused(self) -> int:
+        """Found by reading: most of what is old was somebody's who may speak, and stays."""
+        before, removed, more = self.before(REFUSED), 0, True
+        while before is not None and more:
+            found = await self._store.read(retention.find_refused_texts, self._seen, before, WINDOW)
+            for start in range(0, len(found.messages), MESSAGES_PORTION):
+                some = found.messages[start : start + MESSAGES_PORTION]
+                removed += await self._store.write(retention.remove_refused_texts, some, durable=False, lane=LANE)
+                await asyncio.sleep(PAUSE_S)
+            self._seen, more = found.after, found.more
+        return removed + await self._rows(REFUSED, retention.remove_refused_requests, "", TURNS_PORTION)
 
     async def _audit(self) -> int:
         before, removed = self.before(AUDIT), 0

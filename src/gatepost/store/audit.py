@@ -1,7 +1,12 @@
-"""Audit: a hash chain over who did what with which verdict. Details can be erased; the chain holds."""
+"""Audit: a hash chain over who did what with which verdict. Details and the actor can be erased; the chain holds.
+
+Details are chained by their hash, so they can simply go. The actor is chained as it is. A row whose actor was erased
+cannot be hashed again: a later row (`ERASED`) vouches for all that is left of it, so no further change goes unseen.
+"""
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from typing import Any
 
@@ -14,6 +19,8 @@ from gatepost.store.port import Db
 
 START = "0" * 64
 CUT = "audit.cut"  # the action of the row that vouches for an anchor
+ERASED = "audit.erased"  # the action of a row that vouches for those whose actor was erased
+FORGOTTEN = "forgotten:"  # what stands for such an actor begins so
 _ROWS = 64  # in one statement: calls that are written behind come in heaps, and each statement costs the loop its turn
 _TEXTS = ("actor", "action", "verdict", "details", "details_hash", "previous", "hash")
 _COLUMNS = ", ".join(("seq", "at", *_TEXTS))
@@ -32,8 +39,13 @@ class _RepeatedDetails(msgspec.Struct):
     repeated: int
 
 
+class _ErasureVoucher(msgspec.Struct):
+    rows: dict[str, str]  # by seq: the digest of what is left
+
+
 _COUNTS = '{"repeated":'  # what such details begin with: names are sorted
 _read_turn = msgspec.json.Decoder(_TurnDetails).decode
+_read_voucher = msgspec.json.Decoder(_ErasureVoucher).decode
 
 
 class AuditRecord(Struct, frozen=True):
@@ -74,23 +86,41 @@ def erase_details(db: Db, seq: int) -> bool:
     return bool(db.run("UPDATE audit SET details = NULL WHERE seq = ?", (seq,)))
 
 
+def erase_actors(db: Db, seqs: Sequence[int], stand_in: str, by: str, now: int) -> int:
+    """Put `stand_in` in the place of these rows' actors, and erase their details. A row that vouches for them is
+    written with it. How many there were."""
+    assert not seqs or stand_in.startswith(FORGOTTEN)
+    left: dict[str, str] = {}
+    for seq in seqs:
+        row = db.row(f"SELECT {_COLUMNS} FROM audit WHERE seq = ?", (seq,))
+        if row is None or str(row[2]).startswith(FORGOTTEN):
+            continue
+        _, at, _, action, verdict, _, details_hash, previous, chained = row
+        left[str(seq)] = _hash(seq, at, stand_in, action, verdict, details_hash, previous, chained)
+        db.run("UPDATE audit SET actor = ?, details = NULL WHERE seq = ?", (stand_in, seq))
+    if left:
+        append(db, AuditRecord(now, by, ERASED, "done", {"rows": left}))
+    return len(left)
+
+
 def verify(db: Db) -> tuple[int, int | None]:
     """(rows checked, the first row that does not hold or None). Whatever the file holds, it answers. A chain whose old
     rows were removed begins at its anchor, which holds only if a row of the chain vouches for it."""
     start, begins = get_anchor(db)
     previous, checked, vouched = begins, start, start == 0
+    unvouched: dict[str, str] = {}  # rows whose actor was erased, until one vouches for them
     wanted = hashlib.sha256(_encode(make_voucher(start, begins))).hexdigest()
     while rows := _read_next(db, checked):
         for row in rows:
             checked += 1
-            chained = _check_row(row, checked, previous)
+            chained = _check_row(row, checked, previous, unvouched)
             if chained is None:
                 return checked - start, checked  # where it should be: what it calls itself may be what was changed
             previous = chained
             vouched = vouched or (row[4], row[-3]) == (CUT.encode(), wanted.encode())
     if rows is None or not vouched:
         return checked - start + 1, checked + 1 if rows is None else start + 1
-    return checked - start, None
+    return checked - start, min(map(int, unvouched), default=None)
 
 
 def get_anchor(db: Db) -> tuple[int, str]:
@@ -117,8 +147,9 @@ def _read_next(db: Db, after: int) -> list[tuple[Any, ...]] | None:
     return None
 
 
-def _check_row(row: tuple[Any, ...], expected: int, previous: str) -> str | None:
-    """The row's hash, if it holds."""
+def _check_row(row: tuple[Any, ...], expected: int, previous: str, unvouched: dict[str, str]) -> str | None:
+    """The row's hash, if it holds. `unvouched` gets a row whose actor was erased, and loses those that this one vouches
+    for."""
     seq, at, kinds, *kept = row
     if kinds not in (_WHOLE, _ERASED):
         return None
@@ -130,7 +161,19 @@ def _check_row(row: tuple[Any, ...], expected: int, previous: str) -> str | None
         return None
     if seq != expected or before != previous:
         return None
+    if actor.startswith(FORGOTTEN) and details is None:
+        unvouched[str(seq)] = _hash(seq, at, actor, action, verdict, details_hash, previous, chained)
+        return str(chained)
+    if action == ERASED and details is not None:
+        _vouch(details, unvouched)
     return chained if _hash(seq, at, actor, action, verdict, details_hash, previous) == chained else None
+
+
+def _vouch(details: str, unvouched: dict[str, str]) -> None:
+    with suppress(msgspec.MsgspecError):
+        for seq, digest in _read_voucher(details).rows.items():
+            if unvouched.get(seq) == digest:
+                del unvouched[seq]
 
 
 def count_repeated(db: Db) -> int:
@@ -164,6 +207,13 @@ def continues_from(db: Db, seq: int, chained: str) -> bool:
         return True
     row = db.row("SELECT hash FROM audit WHERE seq = ?", (seq,))
     return row is not None and row[0] == chained
+
+
+def get(db: Db, seq: int) -> dict[str, Any] | None:
+    """A row without its hashes."""
+    columns = ("seq", "at", "actor", "action", "verdict", "details")
+    row = db.row(f"SELECT {', '.join(columns)} FROM audit WHERE seq = ?", (seq,))
+    return dict(zip(columns, row, strict=True)) if row else None
 
 
 def list_latest(db: Db, limit: int) -> list[tuple[Any, ...]]:

@@ -5,7 +5,7 @@ they were written. What an open row needs stays, whatever its age: a message wit
 of such a row, the newest turn of a session, the last timeline entry of one (its number goes on from there).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Generic, TypeVar
 
@@ -48,9 +48,77 @@ def remove_messages(db: Db, after: int, before: int, most: int) -> RemovalBatch[
         flying = _IN_FLIGHT.format(id="messages.id")
         if db.row(f"SELECT 1 FROM messages WHERE id = ? AND {flying}", (message_id,)) is not None:
             continue
-        db.run("UPDATE outbox SET target_id = NULL WHERE target_id = ?", (message_id,))
-        removed += db.run("DELETE FROM messages WHERE id = ?", (message_id,))
+        removed += remove_message(db, message_id)
     return _make_batch(old, removed, after, most)
+
+
+# A message of somebody who may not speak: all that became of it is that it was refused. `{m}` is its row.
+_REFUSED = (
+    "{m}.direction = 'in' AND {m}.content <> '{{}}' AND EXISTS (SELECT 1 FROM inbox i WHERE i.message_id = {m}.id)"
+    " AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.message_id = {m}.id AND NOT (i.state = 'refused'"
+    " AND (i.rights = 'guest' OR i.reason = 'denied_by_the_access_list')))"
+)
+
+
+class RefusedTexts(Struct, frozen=True):
+    messages: tuple[int, ...]
+    after: int  # where the next look begins: everything before it was looked at
+    more: bool
+
+
+def find_refused_texts(db: Db, after: int, before: int, most: int) -> RefusedTexts:
+    """Among the next `most` messages, those of refused strangers that were accepted before a moment and have a text."""
+    rows = db.rows("SELECT id, accepted_at FROM messages WHERE id > ? ORDER BY id LIMIT ?", (after, most))
+    old: list[int] = _list_old(rows, before)
+    if not old:
+        return RefusedTexts((), after, False)
+    found = db.rows(
+        f"SELECT m.id FROM messages m WHERE m.id > ? AND m.id <= ? AND {_REFUSED.format(m='m')} ORDER BY m.id",
+        (after, old[-1]),
+    )
+    return RefusedTexts(tuple(row[0] for row in found), old[-1], len(old) == most)
+
+
+def remove_refused_texts(db: Db, message_ids: Sequence[int]) -> int:
+    """That they came, from whom and why they were refused, stays."""
+    return sum(
+        db.run("UPDATE messages SET text = '', content = '{}', sender_name = '' WHERE id = ?", (each,))
+        for each in message_ids
+    )
+
+
+def remove_refused_requests(db: Db, after: str, before: int, most: int) -> RemovalBatch[str]:
+    """What the requests about such senders, and the cards of these, repeat of their words."""
+    rows = db.rows("SELECT id, asked_at FROM requests WHERE id > ? ORDER BY id LIMIT ?", (after, most))
+    old: list[str] = _list_old(rows, before)
+    removed = 0
+    for request_id in old:
+        blanked = db.run(
+            "UPDATE requests SET input = '{}' WHERE id = ? AND kind = 'sender' AND input <> '{}'"
+            " AND state IN ('denied', 'expired', 'withdrawn') AND notified_at IS NOT NULL",
+            (request_id,),
+        )
+        if blanked:
+            remove_cards(db, request_id)
+        removed += blanked
+    return _make_batch(old, removed, after, most)
+
+
+def remove_cards(db: Db, request_id: str) -> None:
+    """The cards of a request, and what these said in the ledger."""
+    shown = [row[0] for row in db.rows("SELECT message_id FROM request_cards WHERE request_id = ?", (request_id,))]
+    said = db.rows(
+        "SELECT message_id FROM outbox WHERE key >= ? AND key < ?", (f"request:{request_id}:", f"request:{request_id};")
+    )
+    db.run("DELETE FROM request_cards WHERE request_id = ?", (request_id,))
+    for message_id in {*shown, *(row[0] for row in said)}:
+        remove_message(db, message_id)
+
+
+def remove_message(db: Db, message_id: int) -> int:
+    """With all that tells of it; whatever replied to it stays."""
+    db.run("UPDATE outbox SET target_id = NULL WHERE target_id = ?", (message_id,))
+    return db.run("DELETE FROM messages WHERE id = ?", (message_id,))
 
 
 def remove_steps(db: Db, after: int, before: int, most: int) -> RemovalBatch[int]:
@@ -246,6 +314,7 @@ TABLES = {
     "timeline": ("timeline", "at"),
     "costs": ("costs", "at"),
     "audit": ("audit", "at"),
+    "refused": (f"(SELECT m.accepted_at FROM messages m WHERE {_REFUSED.format(m='m')}) r", "accepted_at"),
 }
 
 

@@ -1,12 +1,15 @@
 """`gatepost user`, `pair` and `unpair` on a home whose gateway is down."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.flow import pairing
-from gatepost.store import direct_rooms
+from gatepost.store import audit, direct_rooms, inbox, messages, search
+from gatepost.store.audit import AuditRecord
+from gatepost.store.messages import NewMessage
 from gatepost.store.sqlite_store import SqliteDb, connect
 
 Run = Callable[..., Any]
@@ -57,3 +60,106 @@ def test_somebody_unknown_is_not_paired(run: Run) -> None:
 def test_too_many_codes_are_refused(run: Run) -> None:
     ran = [run("pair") for _ in range(6)]
     assert [each.code for each in ran] == [0, 0, 0, 0, 0, 1] and "5 codes are open" in ran[5].err
+
+
+def list_rows(run: Run) -> list[tuple[str, str, str]]:
+    rows = run("grant", "list", "--json").json["rows"]
+    return [(row["principal"], row["effect"], row["scope"]) for row in rows if row["action"] == "interact"]
+
+
+def test_somebody_is_blocked_and_allowed_again(run: Run) -> None:
+    assert run("user", "block", CHAT).out.startswith(f"{CHAT} is shut out everywhere (row ")
+    assert list_rows(run) == [(CHAT, "deny", "**")]
+    assert "may speak everywhere" in run("user", "allow", CHAT).out
+    assert list_rows(run) == [(CHAT, "allow", "**")]
+
+
+def test_a_whole_platform_is_blocked_for_one_group(run: Run) -> None:
+    assert run("user", "block", "telegram:*", "--folder", "home").code == 0
+    assert list_rows(run) == [("telegram:**", "deny", "home/**")]
+    assert run("user", "allow", "telegram:*").code == 0, "everywhere covers the group"
+    assert list_rows(run) == [("telegram:**", "allow", "**")]
+
+
+def test_a_block_of_everywhere_is_not_taken_back_for_one_group(run: Run) -> None:
+    run("user", "block", CHAT)
+    run("user", "allow", CHAT, "--folder", "home")
+    assert (CHAT, "deny", "**") in list_rows(run)
+
+
+def test_who_cannot_be_blocked_is_named(run: Run) -> None:
+    owner = run("user", "block", "terminal:owner")
+    assert owner.code == 1 and "is an owner" in owner.err
+    for wrong in ("nobody", "telegram:user/*"):
+        assert run("user", "block", wrong).code == 1
+    assert "no group named" in run("user", "block", CHAT, "--folder", "nowhere").err
+    assert list_rows(run) == []
+
+
+MARK = "zebramarker"
+HER = f"fake:user/{MARK}"
+
+
+def write_something(home: Home, count: int = 3) -> None:
+    """Messages of hers, in a store that does not overwrite what is deleted, as those of older versions; and somebody's
+    whose name begins like hers."""
+    connection, now = connect(home.store), SystemClock().now()
+    connection.execute("PRAGMA secure_delete=OFF")
+    db = SqliteDb(connection)
+    with connection:
+        for number, sender in enumerate([HER] * count + [f"{HER}1"]):
+            new = NewMessage(
+                instance="fake",
+                address="fake:room/1",
+                direction="in",
+                sender=sender,
+                sender_name="Ann",
+                text=f"message {MARK if sender == HER else 'of another'} {number}",
+                at=now,
+                platform_id=str(number),
+            )
+            message_id = messages.accept(db, new, now)
+            assert message_id is not None
+            inbox.refuse(db, message_id, "home", "guest", "unknown_sender_strict", now)
+        search.index(db)
+        audit.append(db, AuditRecord(now, HER, "user.pair", "refused", {"why": "code_unknown"}))
+        audit.append(db, AuditRecord(now, "operator", "user.add", "done", {"id": f"{HER}1"}))
+    with connection:  # leaves pages and parts of pages that are free and full of it
+        db.run("UPDATE messages SET text = text || ' ' || text || ? WHERE sender = ?", ("x" * 3000, HER))
+        db.run("UPDATE messages SET text = 'short ' || ? WHERE sender = ?", (MARK, HER))
+    connection.close()
+
+
+def test_with_the_gateway_down_a_forgotten_persons_remains_go_with_the_file(run: Run, home: Home) -> None:
+    assert run("user", "add", HER, "--name", MARK).code == 0
+    write_something(home)
+    listed = run("user", "forget", HER)
+    assert listed.code == 0 and "3 messages" in listed.out and "Nothing was changed; --yes" in listed.err
+    assert MARK.encode() in home.store.read_bytes()
+
+    done = run("user", "forget", HER, "--yes")
+    assert done.code == 0 and "3 messages" in done.out and "run this again" not in done.out, done.out
+    found = home.store.read_bytes().lower()
+    assert found.count(MARK.encode()) == found.count(f"{MARK}1".encode()) > 0, "only the other is left"
+    assert run("audit", "verify").code == 0 and run("ledger", "check").code == 0
+    assert f"{HER}1" in run("audit", "list").out
+    assert run("user", "show", HER).code == 1
+
+    again = run("user", "forget", HER, "--yes")
+    assert again.code == 0 and f"Nothing is known of {HER}." in again.out
+
+
+def test_the_owner_of_the_home_is_not_forgotten(run: Run, home: Home) -> None:
+    for identity in ("terminal:owner", "web:user/owner"):
+        failed = run("user", "forget", identity, "--yes")
+        assert failed.code == 1 and "forgotten with the whole home" in failed.err
+    assert run("user", "forget", "nonsense").code == 1
+
+
+def test_an_export_is_never_written_over_a_file(run: Run, home: Home, tmp_path: Path) -> None:
+    assert run("user", "add", HER).code == 0
+    there = tmp_path / "there.zip"
+    there.write_text("mine")
+    failed = run("user", "forget", HER, "--export", str(there), "--yes")
+    assert failed.code == 1 and "is there already" in failed.err and there.read_text() == "mine"
+    assert run("user", "show", HER).code == 0, "nothing was erased without its export"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.core.errors import Refused
+from gatepost.core.errors import Invalid, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
@@ -62,6 +62,45 @@ async def test_without_a_row_an_operation_is_refused_and_the_refusal_is_audited(
 
     assert await recorded(deps) == [(ADA, "budget.set", "refused", {"right": "op:budgets.write", "scope": "acme/eng"})]
     assert await run(replace(deps, caller="operator"), "budget.show") == []
+
+
+async def test_a_flood_of_refused_operations_is_counted_and_not_written_down(deps: OperationDeps) -> None:
+    for _ in range(60):
+        with pytest.raises(Refused):
+            await run(deps, "budget.set", **DAILY)
+    assert len(await deps.store.read(audit.list_latest, 100)) == 20
+    deps.clock.advance(3601)  # type: ignore[attr-defined]
+    with pytest.raises(Refused):
+        await run(deps, "budget.set", **DAILY)
+    counted, last = (await recorded(deps))[-2:]
+    assert counted[:3] == last[:3] == (ADA, "budget.set", "refused")
+    assert counted[3]["repeated"] == 40 and last[3]["right"] == "op:budgets.write"
+
+
+@pytest.mark.parametrize(
+    ("principal", "action"),
+    [
+        ("nobody", "interact"),
+        (":user/9", "interact"),
+        ("telegram:", "interact"),
+        (ADA, "op:nothing.such"),
+        (ADA, "op:"),
+    ],
+)
+async def test_a_row_that_could_match_nothing_is_refused(deps: OperationDeps, principal: str, action: str) -> None:
+    with pytest.raises(Invalid):
+        await run(replace(deps, caller="operator"), "acl.add", principal=principal, action=action)
+    assert await deps.store.read(acl.list_rows) == []
+
+
+async def test_only_who_may_erase_forgets_a_person(deps: OperationDeps) -> None:
+    await give(deps, "op:users.write")
+    with pytest.raises(Refused, match=r"op:users\.erase"):
+        await run(deps, "user.forget", id="telegram:user/77", erase=True)
+    await give(deps, "op:users.erase")
+    assert (await run(deps, "user.forget", id="telegram:user/77"))["erased"] is False
+    with pytest.raises(Invalid, match="another owner"):
+        await run(deps, "user.forget", id=ADA, erase=True)
 
 
 @pytest.mark.parametrize("action", ["op:budgets.write", "op:*"])

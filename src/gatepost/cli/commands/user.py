@@ -1,25 +1,47 @@
 """`gatepost user`: the people, and what each may do."""
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
 from gatepost.cli import output
-from gatepost.cli.operation_command import CommandRun, from_operation
+from gatepost.cli.operation_command import CommandRun, call_operation, from_operation, with_arguments
+from gatepost.core.home import Home
 from gatepost.serve.control.arguments.users import (
     AddMemberArgs,
     AddUserArgs,
+    AllowUserArgs,
+    BlockUserArgs,
+    ForgetUserArgs,
     GiveRoleArgs,
     ListUsersArgs,
     PairUserArgs,
     ShowUserArgs,
     UnpairUserArgs,
 )
+from gatepost.store.acl import ANYWHERE, AclEffect
+
+PATIENCE_S = 6 * 3600.0  # much is erased in small portions, so that nobody waits for it
+WHAT = {  # how people call what is counted
+    "answers": "answers to her",
+    "access_rows": "rows of the access list",
+    "audit": "rows of the audit log, which stay without her",
+    "conversations": "conversations, which start anew",
+    "direct_rooms": "direct rooms",
+    "log_lines": "lines of the log",
+    "named": "rows of others that named her",
+    "pairing_codes": "pairing codes",
+    "timeline": "entries of timelines",
+}
 
 
 @click.group()
 def command() -> None:
-    """The people, and what each may do: add, list, show, role, member, pair, unpair. Works with the gateway up or down.
+    """The people, and what each may do: add, list, show, role, member, pair, unpair, block, allow, forget.
+
+    Works with the gateway up or down.
 
     ID is how a platform calls somebody, like telegram:user/9; `gatepost ledger list --json` shows it as `sender`.
     """
@@ -50,6 +72,14 @@ def print_unpaired(run: CommandRun, done: dict[str, Any]) -> None:
     output.print_line(f"{done['identity']} is no identity of {done['person']} any more")
 
 
+def print_row(run: CommandRun, row: dict[str, Any]) -> None:
+    says = "is shut out" if row["effect"] == AclEffect.DENY else "may speak"
+    where = "everywhere" if row["scope"] == ANYWHERE else f"in {row['scope'].removesuffix('/**')} and below"
+    output.print_line(f"{row['principal']} {says} {where} (row {row['id']} of the access list)")
+
+
+command.command("block")(from_operation(BlockUserArgs)(print_row))
+command.command("allow")(from_operation(AllowUserArgs)(print_row))
 command.command("add")(from_operation(AddUserArgs)(print_user))
 command.command("show")(from_operation(ShowUserArgs)(print_details))
 command.command("pair")(from_operation(PairUserArgs)(print_code))
@@ -74,6 +104,75 @@ def list_users(run: CommandRun, found: list[dict[str, Any]]) -> None:
             for each in found
         ],
     )
+
+
+@command.command("forget")
+@with_arguments(ForgetUserArgs)
+@click.option(
+    "--export", "target", type=click.Path(path_type=Path, dir_okay=False), help="First write what is known to this zip."
+)
+@click.option("--yes", is_flag=True, help="Erase it without asking.")
+def forget(home: Home, args: dict[str, Any], as_json: bool, target: Path | None, yes: bool) -> int:
+    known = call_operation(home, ForgetUserArgs, {"id": args["id"]}, PATIENCE_S)
+    if not as_json:
+        _print_known(known)
+    if target is not None:
+        from gatepost.cli.person_export import write_export
+
+        files = write_export(home, args["id"], target.expanduser().absolute())
+        output.print_line(f"exported to {target}: {files} files beside the messages", error=as_json)
+    if not yes and not _confirm_erasure(args["id"], bool(known["counts"])):
+        if as_json:
+            output.print_json(known)
+        return 0
+    done = call_operation(home, ForgetUserArgs, {"id": args["id"], "erase": True}, PATIENCE_S)
+    if as_json:
+        output.print_json(done)
+    else:
+        _print_erased(done)
+    return 0
+
+
+def _confirm_erasure(identity: str, anything: bool) -> bool:
+    if not anything:
+        return False
+    if sys.stdin is None or not sys.stdin.isatty():
+        output.print_line("Nothing was changed; --yes erases all of it.", error=True)
+        return False
+    typed = click.prompt(f"This cannot be undone. Write {identity} to erase all of it", default="", show_default=False)
+    if typed != identity:
+        output.print_line("Nothing was changed.")
+    return bool(typed == identity)
+
+
+def _print_known(known: dict[str, Any]) -> None:
+    names = ", ".join(known["identities"])
+    if not known["counts"]:
+        output.print_line(f"Nothing is known of {names}.")
+        return
+    output.print_line(f"Known of {names}:")
+    _print_counts(known["counts"])
+    for each in known["left"]:
+        output.print_line(each)
+
+
+def _print_erased(done: dict[str, Any]) -> None:
+    output.print_line("Erased:" if done["counts"] else "There was nothing to erase.")
+    _print_counts(done["counts"])
+    if done["counts"]:
+        output.print_line(f"The audit log calls her {done['stand_in']}.")
+    if not done["rewritten"]:
+        output.print_line(
+            "A store that was used before this version may hold remains of rows that were deleted then:"
+            " run this again with the gateway down, which writes its file anew."
+        )
+    for each in done["left"]:
+        output.print_line(each)
+
+
+def _print_counts(counts: dict[str, int]) -> None:
+    for what, number in counts.items():
+        output.print_line(f"  {number:,} {WHAT.get(what, what)}")
 
 
 def _role(held: list[str] | tuple[str, str]) -> str:

@@ -138,6 +138,10 @@ class Intake:
             }
             self._store.post(audit.append, audit.AuditRecord(now, f"channel:{instance}", "intake", "refused", details))
 
+    def discard_counts(self, senders: tuple[str, ...]) -> None:
+        """Of people who are forgotten: no later row of the audit names them."""
+        self._strangers.discard(lambda who: who[1] in senders)
+
     async def _forget_files(self, arrival: Arrival) -> None:
         if arrival.kept:
             await self._threads.run(

@@ -14,12 +14,13 @@ import msgspec
 from msgspec import Struct, field
 
 from gatepost.core import log
-from gatepost.core.clock import Clock, iso
+from gatepost.core.clock import HOUR, Clock, iso
 from gatepost.core.errors import Invalid, Refused, SetupError
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
+from gatepost.core.repeat_counter import RepeatCounter
 from gatepost.core.settings import Config
 from gatepost.serve.control.declaration import OperationArgs, OperationInfo, get_help, summarize
 from gatepost.store import audit
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 LEFT_OUT = "LEFT_OUT"  # a class names with it the fields of a row that its JSON does not have
 _MOMENTS = ("_at", "_until")  # how the names of times end
 LONGEST_SHOWN = 200  # characters of a scope that is refused
+FIRST_REFUSED = 20  # refusals of one caller and operation in an hour that are written down one by one
 SOON_S = 0.4  # what must not wait for its record waits so long at most
 OPERATOR = "operator"  # whoever may open the control socket, or the home itself
 
@@ -60,6 +62,8 @@ class OperationDeps(Struct, frozen=True, kw_only=True):
     try_out: "Callable[[TrialRequest], Awaitable[TrialOutcome]] | None" = None
     move_models: Callable[[Config], None] | None = None  # the settings of models or their prices have changed
     extra: dict[str, Any] = field(default_factory=dict)
+    # (caller, operation): what nobody had the right to; one for all calls
+    refusals: RepeatCounter[tuple[str, str]] = field(default_factory=lambda: RepeatCounter[tuple[str, str]](HOUR))
 
     @property
     def caller_name(self) -> str:
@@ -136,10 +140,24 @@ class Operation(Struct, frozen=True):
         action, scope = f"op:{self.info.right}", args.get_scope() or ROOT_FOLDER
         if not await deps.store.read(has_right, deps.caller, action, scope, args):
             shown = scope[:LONGEST_SHOWN]  # nobody without the right writes much
-            details = {"right": action, "scope": shown}
-            record = audit.AuditRecord(deps.clock.now(), deps.caller, self.info.name, "refused", details)
-            await deps.store.write(audit.append, record)
+            records = self._list_refusals(deps, {"right": action, "scope": shown})
+            if records:
+                await deps.store.write(audit.append, *records)
             raise Refused(deps.caller, self.info.name, shown, f"it needs {action} there (`gatepost grant allow`)")
+
+    def _list_refusals(self, deps: OperationDeps, details: dict[str, str]) -> list[audit.AuditRecord]:
+        """The first few of an hour are written down. How many more there were is, when the hour is over."""
+        now = deps.clock.now()
+        counted = deps.refusals.add((deps.caller, self.info.name), now, FIRST_REFUSED)
+        over = deps.refusals.pop_closed(now)
+        records = [
+            audit.AuditRecord(
+                now, *each.key, "refused", {"repeated": each.count, "since": iso(each.since), "until": iso(each.until)}
+            )
+            for each in over
+        ]
+        new = audit.AuditRecord(now, deps.caller, self.info.name, "refused", details)
+        return records if counted else [*records, new]
 
 
 def _is_writable(value: Any) -> bool:

@@ -13,13 +13,14 @@ from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.clock import DAY, MINUTE, Clock
 from gatepost.core.errors import NotFound
 from gatepost.core.settings import setting
+from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
 from gatepost.store import audit, identities, logins, users
 from gatepost.store.port import Db, Store, quick
 from gatepost.store.users import UserRole
 
 ONCE = 10 * MINUTE  # how long a one-time address may be redeemed
 BROWSER_DAYS = setting("web.login_days", 30, help="How long a browser stays signed in to the web page, in days.")
-IDENTITY, OWN_ROOM = "web:user/", "web:people/"  # what the identities of the page, and the rooms of people, begin with
+IDENTITY, OWN_ROOM = WEB_PERSON, WEB_ROOM
 LONGEST_NAME = 30
 _NO_NAME = re.compile(r"[^a-z0-9]+")
 

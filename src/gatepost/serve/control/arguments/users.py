@@ -6,6 +6,7 @@ from gatepost.serve.control.declaration import OperationArgs, argument, declares
 from gatepost.store.users import UserRole
 
 READ, WRITE = "users.read", "users.write"
+GRANT = "grants.write"  # it writes rows of the access list
 UserId = Annotated[str, argument("The address of a sender.", "ID", examples=("telegram:user/9",))]
 
 
@@ -63,3 +64,45 @@ class UnpairUserArgs(OperationArgs, frozen=True):
     """Take an identity from the person whom a code bound it to. Her roles and memberships stay with her."""
 
     identity: Annotated[str, argument("The identity.", "IDENTITY", examples=("telegram:user/9",))]
+
+
+class SpeakArgs(OperationArgs, frozen=True):
+    who: Annotated[
+        str,
+        argument("An identity, or a platform with a star.", "WHO", examples=("telegram:user/9", "telegram:*")),
+    ]
+    folder: Annotated[str, option("For that group and all below it (default: everywhere).", scope=True)] = ""
+
+
+@declares("user.block", right=GRANT)
+class BlockUserArgs(SpeakArgs, frozen=True):
+    """Shut somebody out, or a whole platform: nobody there is heard, whatever else lets them in. Owners stay.
+
+    It is a row of the access list, which `gatepost grant list` shows. `gatepost user allow` takes it back.
+    """
+
+
+@declares("user.allow", right=GRANT)
+class AllowUserArgs(SpeakArgs, frozen=True):
+    """Let somebody speak, or a whole platform: they count as members. A block of the same is taken back."""
+
+
+@declares("user.forget", right="users.erase")
+class ForgetUserArgs(OperationArgs, frozen=True):
+    """Say what is known of a person by all of her identities, and erase it. Without `erase` nothing is changed.
+
+    Erased are her messages and the answers to them, files, direct rooms, requests, rights, secrets and logins, her
+    words in the search index, mailboxes and logs. Conversations that she took part in start anew. The audit keeps its
+    rows without her. It is refused while an agent is at work in one of these conversations.
+    """
+
+    id: Annotated[
+        str,
+        argument(
+            "One of the person's identities, whether she is known or not.",
+            "ID",
+            secret=True,  # the record of it must not name her
+            examples=("telegram:user/9",),
+        ),
+    ]
+    erase: Annotated[bool, option("Erase it. It cannot be undone.", hidden=True)] = False

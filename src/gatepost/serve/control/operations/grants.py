@@ -6,7 +6,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from gatepost.access.acl import list_valid_rows
-from gatepost.core.errors import NotFound
+from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow import grant_changes
 from gatepost.serve.control.arguments.grants import (
     AddAclRowArgs,
@@ -18,6 +18,7 @@ from gatepost.serve.control.arguments.grants import (
     RemoveRoleMemberArgs,
 )
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, extend, operation, read_operation
+from gatepost.serve.control.declaration import list_declarations
 from gatepost.store import acl
 from gatepost.store.acl import AclEffect, AclRow, GrantRow
 from gatepost.store.port import Db
@@ -83,6 +84,7 @@ async def remove_rule(deps: OperationDeps, args: RemoveGrantRuleArgs) -> GrantRu
 @operation
 async def add_row(deps: OperationDeps, args: AddAclRowArgs) -> AclRow:
     now = deps.clock.now()
+    _check_right_exists(args.action)
     new = AclRow(
         id=0,
         principal=args.principal,
@@ -95,6 +97,13 @@ async def add_row(deps: OperationDeps, args: AddAclRowArgs) -> AclRow:
         granted_by=args.by if deps.caller == OPERATOR else deps.caller,  # nobody else gives in another's name
     )
     return await _write(deps, lambda db: grant_changes.add_row(db, new, now), row=str(new), by=new.granted_by)
+
+
+def _check_right_exists(action: str) -> None:
+    """A row about a right that no operation needs would say nothing."""
+    rights = sorted({each.info.right for each in list_declarations()})
+    if action.startswith("op:") and action not in ("op:*", *(f"op:{each}" for each in rights)):
+        raise Invalid("action", f"{action!r}; rights are: op:*, {', '.join(f'op:{each}' for each in rights)}")
 
 
 @operation

@@ -4,26 +4,32 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from gatepost.core.errors import NotFound
+from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.records import asdict, replace
-from gatepost.flow import pairing
+from gatepost.flow import grant_changes, pairing
 from gatepost.flow.groups import OWNER
+from gatepost.flow.person_erasure import ErasureReport, PersonErasure
 from gatepost.messages import address as addresses
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments.users import (
     AddMemberArgs,
     AddUserArgs,
+    AllowUserArgs,
+    BlockUserArgs,
+    ForgetUserArgs,
     GiveRoleArgs,
     ListUsersArgs,
     PairUserArgs,
     ShowUserArgs,
+    SpeakArgs,
     UnpairUserArgs,
 )
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, extend, operation, read_operation
-from gatepost.store import direct_rooms, groups, identities, users
+from gatepost.store import acl, direct_rooms, groups, identities, users
+from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.pairing_codes import LASTS
 from gatepost.store.port import Db
-from gatepost.store.users import User
+from gatepost.store.users import User, UserRole
 
 
 class UserDetails(User, frozen=True, kw_only=True):
@@ -110,6 +116,57 @@ async def unpair(deps: OperationDeps, args: UnpairUserArgs) -> UnpairedIdentity:
     deps.bells.tools()
     deps.bells.requests()
     return UnpairedIdentity(removed.identity, removed.person)
+
+
+@operation
+async def block(deps: OperationDeps, args: BlockUserArgs) -> AclRow:
+    return await _write_row(deps, args, AclEffect.DENY)
+
+
+@operation
+async def allow(deps: OperationDeps, args: AllowUserArgs) -> AclRow:
+    return await _write_row(deps, args, AclEffect.ALLOW)
+
+
+async def _write_row(deps: OperationDeps, args: SpeakArgs, effect: AclEffect) -> AclRow:
+    giver = acl.OPERATOR if deps.caller == OPERATOR else deps.caller
+    scope = f"{args.folder}/**" if args.folder else acl.ANYWHERE
+    new = AclRow(0, parse_who(args.who), "interact", scope, effect, granted_by=giver)
+    now = deps.clock.now()
+
+    def write(db: Db) -> AclRow:
+        if args.folder and groups.get(db, args.folder) is None:
+            raise NotFound("group", args.folder, "`gatepost group list` shows them")
+        if effect is AclEffect.DENY and (UserRole.OWNER, "") in users.get_roles(db, new.principal).roles:
+            raise Invalid("who", f"{args.who} is an owner, whom no row shuts out")
+        return grant_changes.replace_opposite(db, new, now)
+
+    row = await deps.write(write)
+    deps.bells.tools(None)
+    return row
+
+
+def parse_who(who: str) -> str:
+    """`telegram:*` is everybody there, also those with slashes in their names."""
+    addresses.parse(who, "who")
+    if who.endswith(":*"):
+        return f"{who}*"
+    if "*" in who:
+        raise Invalid("who", f"{who!r}: a star stands for a whole platform, as in telegram:*")
+    return who
+
+
+@operation
+async def forget(deps: OperationDeps, args: ForgetUserArgs) -> ErasureReport:
+    addresses.parse(args.id, "id")
+    running = deps.extra.get("erasure")
+    erasure = running if isinstance(running, PersonErasure) else PersonErasure(deps.home, deps.store, deps.clock)
+    if not args.erase:
+        return await erasure.describe(args.id)
+    done = await erasure.erase(args.id, deps.caller)
+    deps.refusals.discard(lambda counted: counted[0] in done.identities)
+    deps.bells.tools()
+    return done
 
 
 async def _change(

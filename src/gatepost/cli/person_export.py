@@ -1,0 +1,108 @@
+"""What is known of a person, as a zip of JSON and files: read from one snapshot, with the gateway up or down."""
+
+import asyncio
+import os
+import zipfile
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, TypeVar, TypeVarTuple
+
+import msgspec
+
+from gatepost.core.errors import Invalid, SetupError
+from gatepost.core.home import Home
+from gatepost.flow.person_traces import MANY, ROWS, PersonTraces, find_traces, list_messages, list_requests
+from gatepost.store import audit, messages, person_audit, person_removal, person_rows, requests
+from gatepost.store.port import Db
+from gatepost.store.readonly import read_snapshot
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+class _Snapshot:
+    def __init__(self, db: Db) -> None:
+        self._db = db
+
+    async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+        return fn(self._db, *args)
+
+
+def write_export(home: Home, identity: str, target: Path) -> int:
+    """To a new file of the owner's alone; how many files of hers are in it."""
+    try:
+        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        raise Invalid("--export", f"{target} is there already; name another") from None
+    except OSError as error:
+        raise SetupError(f"{target} cannot be written: {error.strerror}") from None
+    try:
+        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            count = read_snapshot(home.store, _write, home, identity, archive)
+        _sync(target)
+    except BaseException:
+        target.unlink()
+        raise
+    return count
+
+
+def _sync(target: Path) -> None:
+    handle = os.open(target, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _write(db: Db, home: Home, identity: str, archive: zipfile.ZipFile) -> int:
+    return asyncio.run(_write_all(db, home, identity, archive))
+
+
+async def _write_all(db: Db, home: Home, identity: str, archive: zipfile.ZipFile) -> int:
+    snapshot = _Snapshot(db)
+    found = await find_traces(snapshot, identity)
+    about = {"identities": found.scope.names, "names": sorted(found.called), "rooms": found.scope.rooms}
+    archive.writestr("person.json", _encode({**about, **person_removal.list_rows(db, found.scope)}))
+    await _write_lines(archive, "messages.jsonl", _list_messages(db, snapshot, found, answers=False))
+    await _write_lines(archive, "answers.jsonl", _list_messages(db, snapshot, found, answers=True))
+    await _write_lines(archive, "requests.jsonl", _list_requests(db, snapshot, found))
+    await _write_lines(archive, "audit.jsonl", _list_audit(db, found))
+    return sum(_write_folder(archive, home.media / each, f"files/{each}") for each in sorted(found.media))
+
+
+def _encode(value: Any) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value, enc_hook=str))
+
+
+async def _write_lines(archive: zipfile.ZipFile, name: str, rows: AsyncIterator[Any]) -> None:
+    with archive.open(name, "w", force_zip64=True) as file:
+        async for row in rows:
+            file.write(msgspec.json.encode(row, enc_hook=str) + b"\n")
+
+
+async def _list_messages(db: Db, snapshot: _Snapshot, found: PersonTraces, *, answers: bool) -> AsyncIterator[Any]:
+    async for numbers, _ in list_messages(snapshot, found.scope, found.through):
+        for each in person_rows.list_answers(db, numbers, MANY) if answers else numbers:
+            yield messages.get(db, each)
+
+
+async def _list_requests(db: Db, snapshot: _Snapshot, found: PersonTraces) -> AsyncIterator[Any]:
+    async for each in list_requests(snapshot, found.scope):
+        yield requests.get(db, each.id)
+
+
+async def _list_audit(db: Db, found: PersonTraces) -> AsyncIterator[Any]:
+    newest, after, more, words = int(audit.get_head(db).partition(":")[0]), 0, True, found.words
+    while more:
+        portion = person_audit.find_rows(db, found.scope, words, after, newest, ROWS)
+        after, more = portion.after, portion.more
+        for seq in sorted({*portion.own, *portion.others}):
+            yield audit.get(db, seq)
+
+
+def _write_folder(archive: zipfile.ZipFile, folder: Path, name: str) -> int:
+    """The media folder is the daemon's own: no sandbox can put a link there."""
+    files = [each for each in sorted(folder.rglob("*")) if each.is_file() and not each.is_symlink()]
+    for each in files:
+        archive.write(each, f"{name}/{each.relative_to(folder)}")
+    return len(files)

@@ -1,0 +1,170 @@
+"""Where a person left traces: found by reading alone, a window of the ledger at a time. What is erased later, and what
+`gatepost user forget` lists before, comes from here."""
+
+import re
+from collections.abc import AsyncIterator, Callable, Iterable
+from pathlib import PurePosixPath
+from typing import Protocol, TypeVar, TypeVarTuple
+
+import msgspec
+from msgspec import Struct
+
+from gatepost.channels.contract import get_file_folder_name
+from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
+from gatepost.store import audit, identities, person_audit, person_removal, person_rows
+from gatepost.store.person_rows import PersonRequest, PersonScope
+from gatepost.store.port import Db
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+WINDOW = 4000  # ids of messages that one read looks through
+ROWS = 1000  # of other tables
+CHUNK = 200  # ids in one statement
+SHORTEST_NAME = 3  # characters of a name that is looked for: a shorter one is in everything
+MANY = 1_000_000
+_FOLDER = re.compile(r"f-[0-9a-z]+")
+_SESSION = re.compile(r"\bs-[0-9a-z]{18}\b")
+
+
+class StoreReader(Protocol):
+    """A store, or one snapshot of it."""
+
+    async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T: ...
+
+
+class _StoredFile(msgspec.Struct):
+    path: str = ""
+
+
+class _Content(msgspec.Struct):
+    attachments: list[_StoredFile] = []
+
+
+_read_content = msgspec.json.Decoder(_Content).decode
+
+
+class PersonTraces(Struct, frozen=True, kw_only=True):
+    scope: PersonScope
+    called: frozenset[str]  # her names, as platforms and people say them
+    through: int  # the newest message then: what she writes later is not looked at
+    sessions: tuple[str, ...]  # that were given something of hers
+    room_sessions: tuple[str, ...]  # conversations in direct rooms of hers
+    media: frozenset[str]  # folders below `media/`
+    counts: dict[str, int]
+
+    @property
+    def words(self) -> re.Pattern[str]:
+        """What a text that tells of her holds: an identity, a direct room, a name."""
+        return make_pattern((*self.scope.names, *(address for _, address in self.scope.rooms)), self.called)
+
+    def is_in_line(self, line: str) -> bool:
+        """Whether a line of the log tells of her, or of a conversation that she was in."""
+        mine = {*self.sessions, *self.room_sessions}
+        return bool(self.words.search(line)) or any(each in mine for each in _SESSION.findall(line))
+
+
+def make_pattern(words: Iterable[str], called: Iterable[str]) -> re.Pattern[str]:
+    """Words wherever they stand by themselves in JSON; names only where they are a whole value."""
+    plain = [re.escape(_escape(each)) for each in words]
+    names = [re.escape(f'"{_escape(each)}"') for each in called if len(each) >= SHORTEST_NAME]
+    either = [rf"(?<!\w)(?:{'|'.join(plain)})(?!\w)"] if plain else []
+    return re.compile("|".join([*either, *names]) or r"(?!)")
+
+
+def _escape(text: str) -> str:
+    return msgspec.json.encode(text).decode()[1:-1]
+
+
+async def find_traces(store: StoreReader, identity: str) -> PersonTraces:
+    names = await store.read(identities.list_names, identity)
+    through = await store.read(person_rows.get_newest_message)
+    called = set(await store.read(person_removal.list_called, names))
+    rooms = set(await store.read(person_rows.list_direct_rooms, names))
+    for after in range(0, through, WINDOW):
+        for place in await store.read(person_rows.list_places, names, after, after + WINDOW):
+            called.add(place.sender_name)
+            if place.direct:
+                rooms.add((place.instance, place.address))
+    own = {(instance, address) for instance, address in rooms if address in _list_own_rooms(names)}
+    for room in sorted(rooms - own):
+        if not await store.read(person_rows.has_others, names, *room):
+            own.add(room)
+    scope = PersonScope(names, tuple(sorted(own)))
+    return await _count(store, scope, frozenset(called - {""}), through)
+
+
+def _list_own_rooms(names: Iterable[str]) -> set[str]:
+    """The rooms of the web page that are named after her, whoever else wrote there."""
+    pages = (each.removeprefix(WEB_PERSON) for each in names if each.startswith(WEB_PERSON))
+    return {f"{WEB_ROOM}{each}" for each in pages}
+
+
+async def _count(store: StoreReader, scope: PersonScope, called: frozenset[str], through: int) -> PersonTraces:
+    sessions: set[str] = set()
+    media: set[str] = set()
+    messages, answers = 0, 0
+    async for ids, contents in list_messages(store, scope, through):
+        said = await store.read(person_rows.list_answers, ids, MANY)
+        sent = await store.read(person_rows.list_sent_files, [*ids, *said])
+        sessions.update(await store.read(person_rows.list_sessions, ids))
+        media.update(f"{instance}/{get_file_folder_name(key)}" for instance, key in sent)
+        media.update(folder for each in contents for folder in list_attachment_folders(each))
+        messages, answers = messages + len(ids), answers + len(said)
+    requests = [each async for each in list_requests(store, scope)]
+    sessions.update(each.session_id for each in requests if each.session_id is not None)
+    room_sessions = await store.read(person_rows.list_room_sessions, scope.rooms)
+    found = PersonTraces(
+        scope=scope,
+        called=called,
+        through=through,
+        sessions=tuple(sorted(sessions - {*room_sessions})),
+        room_sessions=tuple(room_sessions),
+        media=frozenset(media),
+        counts={},
+    )
+    found.counts.update(messages=messages, answers=answers, files=len(media))
+    found.counts["conversations"] = len(found.sessions) + len(room_sessions)
+    found.counts["requests"] = len(requests)
+    found.counts["audit"] = await _count_audit(store, found)
+    found.counts.update(await store.read(person_removal.count, scope))
+    return found
+
+
+async def list_messages(
+    store: StoreReader, scope: PersonScope, through: int
+) -> AsyncIterator[tuple[list[int], list[str]]]:
+    """(ids, contents) of her messages, some at a time."""
+    for after in range(0, through, WINDOW):
+        found = await store.read(person_rows.list_messages, scope, after, min(after + WINDOW, through))
+        for start in range(0, len(found), CHUNK):
+            some = found[start : start + CHUNK]
+            yield [each.id for each in some], [each.content for each in some]
+
+
+def list_attachment_folders(content: str) -> list[str]:
+    """Below `media/`, of the files that came with a message. Only what intake itself names so."""
+    try:
+        paths = [PurePosixPath(each.path).parts for each in _read_content(content).attachments]
+    except msgspec.MsgspecError:
+        return []
+    return [f"in/{parts[1]}" for parts in paths if len(parts) == 3 and parts[0] == "in" and _FOLDER.fullmatch(parts[1])]
+
+
+async def list_requests(store: StoreReader, scope: PersonScope) -> AsyncIterator[PersonRequest]:
+    after, more = "", True
+    while more:
+        found, after = await store.read(person_rows.list_requests, scope, after, ROWS)
+        for each in found:
+            yield each
+        more = bool(after)
+
+
+async def _count_audit(store: StoreReader, traces: PersonTraces) -> int:
+    found, after, words = 0, 0, traces.words
+    newest = int((await store.read(audit.get_head)).partition(":")[0])
+    while True:
+        portion = await store.read(person_audit.find_rows, traces.scope, words, after, newest, ROWS)
+        found, after = found + len(portion.own) + len(portion.others), portion.after
+        if not portion.more:
+            return found

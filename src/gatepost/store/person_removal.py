@@ -1,0 +1,124 @@
+"""What the store says of a person herself: her identities, rights, rooms, secrets and logins. Small tables: they
+are removed in one transaction, after everything that is found by her identities."""
+
+import re
+from typing import Any
+
+from gatepost.store import users
+from gatepost.store.person_rows import FORGOTTEN, PersonScope, make_marks
+from gatepost.store.port import Db
+
+# (what, table, column): rows that are hers
+_OWN = (
+    ("roles", "user_roles", "user_id"),
+    ("memberships", "group_members", "user_id"),
+    ("memberships", "memberships", "child"),
+    ("access_rows", "acl", "principal"),
+    ("logins", "logins", "user_id"),
+    ("pairing_codes", "pairing_codes", "person"),
+    ("pairing_codes", "pairing_guesses", "sender"),
+    ("secrets", "secrets", "user_id"),
+    ("votes", "request_votes", "person"),
+    ("cards", "request_cards", "person"),
+    ("direct_rooms", "direct_rooms", "user_id"),
+    ("identities", "identities", "person"),
+    ("identities", "identities", "identity"),
+    ("identities", "users", "id"),
+)
+# Columns that say who did something, in rows that stay.
+NAMED = (
+    ("acl", "granted_by"),
+    ("budgets", "set_by"),
+    ("egress_rules", "created_by"),
+    ("grants", "added_by"),
+    ("group_members", "added_by"),
+    ("identities", "paired_by"),
+    ("memberships", "added_by"),
+    ("pairing_codes", "created_by"),
+    ("pairing_codes", "used_by"),
+    ("routes", "created_by"),
+    ("secret_bindings", "created_by"),
+    ("switches", "turned_by"),
+    ("trusted_setups", "trusted_by"),
+    ("user_roles", "granted_by"),
+    ("watchers", "added_by"),
+)
+_BY_NAME = ("budgets", "spending")  # their `name` is a person where `kind` is user
+_BY_ROOM = (("rooms", "rooms"), ("destinations", "destinations"))
+
+
+def count(db: Db, scope: PersonScope) -> dict[str, int]:
+    """How many rows of each kind."""
+    found: dict[str, int] = {}
+    marks = make_marks(scope.names)
+    for what, table, column in _OWN:
+        _add(found, what, db.row(f"SELECT COUNT(*) FROM {table} WHERE {column} IN ({marks})", scope.names))
+    for table in _BY_NAME:
+        sql = f"SELECT COUNT(*) FROM {table} WHERE kind = 'user' AND name IN ({marks})"
+        _add(found, "budgets", db.row(sql, scope.names))
+    for what, table in _BY_ROOM:
+        for room in scope.rooms:
+            _add(found, what, db.row(f"SELECT COUNT(*) FROM {table} WHERE instance = ? AND address = ?", room))
+    return found
+
+
+def _add(found: dict[str, int], what: str, row: tuple[int, ...] | None) -> None:
+    found[what] = found.get(what, 0) + (int(row[0]) if row else 0)
+
+
+def list_called(db: Db, names: tuple[str, ...]) -> list[str]:
+    """How people call her."""
+    known = (users.get(db, each) for each in names)
+    return [user.name for user in known if user is not None and user.name]
+
+
+def list_named_routes(db: Db, scope: PersonScope) -> list[int]:
+    """Routes that name her or a room of hers: rules of the operator, who decides about them."""
+    words = [re.escape(each) for each in (*scope.names, *(address for _, address in scope.rooms))]
+    named = re.compile(rf"(?<![\w/:])(?:{'|'.join(words)})(?![\w/])")
+    rows = db.rows("SELECT id, match, target FROM routes ORDER BY seq, id")
+    return [int(row[0]) for row in rows if named.search(f"{row[1]} {row[2]}")]
+
+
+# What an export has of each table: (table, columns, by which column it is hers). No hashes, and nothing that is sealed.
+_EXPORTED = (
+    ("users", "id, name, created_at", "id"),
+    ("identities", "identity, person, paired_at, paired_by", "person"),
+    ("user_roles", "user_id, role, folder, granted_by, granted_at", "user_id"),
+    ("group_members", "user_id, folder, added_by, added_at", "user_id"),
+    ("memberships", "child, parent, added_by, added_at", "child"),
+    ("acl", "principal, action, scope, effect, params, predicate, granted_by, granted_at", "principal"),
+    ("budgets", "kind, name, period, micro, set_by, set_at", "name"),
+    ("spending", "kind, name, period, starts_at, spent", "name"),
+    ("costs", "id, at, folder, user_id, session_id, turn_id, model, input, output, micro", "user_id"),
+    ("secrets", "user_id, name, origin, created_at, updated_at, used_at", "user_id"),
+    ("direct_rooms", "user_id, instance, address, seen_at", "user_id"),
+    ("logins", "user_id, kind, created_at, expires_at", "user_id"),
+    ("request_votes", "request_id, person, voted_at", "person"),
+)
+
+
+def list_rows(db: Db, scope: PersonScope) -> dict[str, list[dict[str, Any]]]:
+    """For an export: the rows of each table, by the names of their columns. Times are microseconds, UTC."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for table, columns, column in _EXPORTED:
+        names = columns.split(", ")
+        rows = db.rows(f"SELECT {columns} FROM {table} WHERE {column} IN ({make_marks(scope.names)})", scope.names)
+        found[table] = [dict(zip(names, row, strict=True)) for row in rows]
+    return found
+
+
+def remove(db: Db, scope: PersonScope) -> None:
+    marks = make_marks(scope.names)
+    for table, column in NAMED:
+        db.run(f"UPDATE {table} SET {column} = ? WHERE {column} IN ({marks})", (FORGOTTEN, *scope.names))
+    db.run(f"UPDATE reservations SET user_id = '' WHERE user_id IN ({marks})", scope.names)
+    for table in _BY_NAME:
+        db.run(f"DELETE FROM {table} WHERE kind = 'user' AND name IN ({marks})", scope.names)
+    scopes = [f"user:{each}" for each in scope.names]
+    db.run(f"DELETE FROM secrets WHERE scope IN ({make_marks(scopes)})", scopes)
+    for _, table, column in _OWN:
+        db.run(f"DELETE FROM {table} WHERE {column} IN ({marks})", scope.names)
+    for _, table in _BY_ROOM:
+        for room in scope.rooms:
+            db.run(f"DELETE FROM {table} WHERE instance = ? AND address = ?", room)
