@@ -46,6 +46,7 @@ from gatepost.flow.delivery.typing_indicator import TypingIndicator
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
 from gatepost.flow.intake.intake import Intake
+from gatepost.flow.newcomer_groups import NewcomerGroups
 from gatepost.flow.requests.held_calls import HeldCalls
 from gatepost.flow.requests.request_loop import RequestLoop
 from gatepost.flow.retention import Retention
@@ -172,6 +173,7 @@ class Gateway:
         self.requests = RequestLoop(
             self.store, clock, config, self.bells, self.reach, held_calls, self.dispatch, self.sessions.answer
         )
+        self.newcomers = NewcomerGroups(self.store, clock, config, home, self.bells, self.reach)
         self.pump.on_sent(self.typing.delivered)
         self.pump.on_sent(lambda instance, address, thread: self.bells.change(instance, address))
         self.bells.on_change(self._changed)
@@ -243,6 +245,7 @@ class Gateway:
                 self.typing,
                 self.sessions,
                 self.requests,
+                self.newcomers,
             ):
                 tasks.create_task(flow.run())
             tasks.create_task(self._prepare())
@@ -422,6 +425,7 @@ class Daemon:
                 channel=_hub(gateway, "web"),
                 stopping=self.stopping,
                 listens=self.listen.host if self.listen.kind == "tcp" else None,
+                bells=gateway.bells,
             )
         )
 
