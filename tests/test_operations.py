@@ -17,6 +17,7 @@ from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.registry import Registry
 from gatepost.egress import price_list, rules, secret_bindings
 from gatepost.flow.intake import routing
+from gatepost.flow.intake.glob import compile_glob
 from gatepost.messages import address as addresses
 from gatepost.serve.control import contract
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
@@ -150,6 +151,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "predicate": lambda text: check_row(predicate=text),
     "arguments": json.loads,
     "message": int,
+    "senders": compile_glob,
 }
 
 

@@ -137,13 +137,15 @@ def settle(db: Db, reach: ChannelInstances, newcomer: Newcomer, folder: str, nam
     person, by = identities.get_person(db, newcomer.sender), newcomer.decided_by or f"entrance:{newcomer.entrance_id}"
     users.add(db, person, newcomer.name, now)
     users.add_member(db, person, folder, by, now)
-    led = _leads_to(db, newcomer, folder) or (_add_route(db, newcomer, folder, now) and _leads_to(db, newcomer, folder))
+    led = _is_routed(db, newcomer, folder) or (
+        _add_route(db, newcomer, folder, now) and _is_routed(db, newcomer, folder)
+    )
     _add_notice(db, reach, newcomer, READY if led else READY_ELSEWHERE, now)
     details = {"newcomer": newcomer.id, "folder": folder, "person": person, "by": by}
     audit.append(db, audit.AuditRecord(now, newcomer.sender, ACTION, "done", details))
 
 
-def _leads_to(db: Db, newcomer: Newcomer, folder: str) -> bool:
+def _is_routed(db: Db, newcomer: Newcomer, folder: str) -> bool:
     """Whether what she writes there reaches her group."""
     room = addresses.parse(newcomer.address)
     facts = routing.make_match_input(newcomer.instance, room, sender=newcomer.sender)
@@ -157,6 +159,8 @@ def _add_route(db: Db, newcomer: Newcomer, folder: str, now: int) -> Route:
     match = f'channel="{newcomer.instance}" chat_jid="{newcomer.address}" sender="{newcomer.sender}"'
     operators = newcomer.entrance_id is not None or newcomer.invited_by == OPERATOR
     by = "gatepost" if operators else f"{routing.MADE_BY}{newcomer.parent}"
+    if not operators:
+        routing.check_route_count(routes.list_all(db), newcomer.parent, [match])
     return routes.add(db, Route(seq=SEQ, match=match, target=folder, folder=folder, created_by=by, created_at=now))
 
 

@@ -125,9 +125,7 @@ def get_page_url(config: Config, listens: str = "") -> str:
     """Where the web page is, for a link; '' if that is not known. `listens`: what a running gateway is bound to."""
     if config[PAGE_URL]:
         return str(config[PAGE_URL]).rstrip("/")
-    address = parse(listens or config[LISTEN])
-    reached = address.kind == "tcp" and address.port and address.host not in ("0.0.0.0", "::")
-    return address.url if reached else ""
+    return parse(listens or config[LISTEN]).browser_url
 
 
 def issue_link(db: Db, identity: str, by: str, base: str, now: int, room: tuple[str, str] = ("", "")) -> str:

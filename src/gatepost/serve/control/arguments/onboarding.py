@@ -19,7 +19,7 @@ class OpenEntranceArgs(OperationArgs, frozen=True):
     queue.
     """
 
-    instance: Annotated[str, argument("The channel's instance.", examples=("telegram",))]
+    instance: Annotated[str, argument("The channel's instance, like telegram.")]
     folder: Annotated[str, argument("The group below which theirs are made.", examples=("acme/eng",))]
     senders: Annotated[
         str,
