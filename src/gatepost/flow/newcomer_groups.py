@@ -88,7 +88,7 @@ class NewcomerGroups:
         folder = newcomer.folder or await self._choose_folder(newcomer)
         prototype = await asyncio.to_thread(_find_prototype, self._home, newcomer.parent)
         uid = await group_uid(self._store, self._config, self._clock, folder)
-        name = newcomer.name or folder.rpartition("/")[2]
+        name = folder.rpartition("/")[2]  # not what a stranger calls herself: agents read the names of groups
         commit = partial(self._store.write, settle, self._reach, newcomer, folder, name, self._clock.now())
         await make_group(self._home, folder, uid, commit, name=name, prototype=prototype)
         self._bells.tools()

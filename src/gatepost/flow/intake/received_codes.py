@@ -26,9 +26,9 @@ def find_code(text: str, command: SlashCommand | None, config: Config, *, direct
         return ReceivedCode(CodeKind.PAIR, pairing.parse_code(rest))
     if command is not None and command.act is CommandAction.JOIN:
         return ReceivedCode(CodeKind.INVITE, invitations.parse_code(rest)) if rest else ReceivedCode(CodeKind.JOIN)
-    alone = rest if command is not None and command.head == START else slash_commands.strip_mention(text)
     if len(text) > pairing.LONGEST_CODE:
         return None
+    alone = rest if command is not None and command.head == START else slash_commands.strip_mention(text)
     if (code := pairing.find_code(alone)) is not None:
         return ReceivedCode(CodeKind.PAIR, code)
     code = invitations.find_code(alone)
