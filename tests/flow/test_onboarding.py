@@ -15,12 +15,13 @@ from gatepost.flow.intake.intake import make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.onboarding import Applicant, JoinResult
 from gatepost.messages.inbound import Inbound
-from gatepost.store import acl, groups, newcomers, rooms, users
+from gatepost.store import acl, direct_rooms, groups, newcomers, rooms, users
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.newcomers import NewcomerState
 from gatepost.store.port import Db
 from gatepost.store.rooms import RoomPolicy
 from gatepost.store.rule_cache import RuleCache
+from gatepost.store.users import UserRole
 from gatepost.testing.counting import CountingDb
 
 NOON = 1_800_000_000_000_000
@@ -219,3 +220,17 @@ def test_a_removed_group_frees_its_newcomer_and_a_removed_parent_all(db: Db) -> 
     assert join(db).joined
     groups.remove(db, "acme")
     assert newcomers.list_all(db) == [] and newcomers.list_entrances(db) == ()
+
+
+def test_who_may_let_them_in_is_told_once_a_day_that_somebody_waits(db: Db) -> None:
+    open_entrance(db, per_day=0)
+    users.add(db, "fake:user/boss", "Boss", NOON)
+    users.add_role(db, "fake:user/boss", UserRole.ADMIN, "acme", "test", NOON)
+    platform = Platform(db)
+    assert platform.write("/join", "fake:user/1").rung == ()  # nobody can be reached
+    direct_rooms.add(db, "fake:user/boss", "fake", "fake:direct/boss", NOON)
+    for number in range(2, 4):
+        assert platform.write("/join", f"fake:user/{number}").rung == (("fake", "fake:direct/boss"),)
+    told = [text for text in platform.notices() if text != onboarding.QUEUED]
+    assert told == [onboarding.WAITS.format("acme")]
+    assert newcomers.count_waiting(db) == 3

@@ -107,7 +107,10 @@ async def test_a_webhook_is_for_one_source_and_is_no_chat_link(tmp_path: Path, s
         ("invite_create", {"target_glob": "acme/../other"}, "may not invite_create"),
         ("invite_create", {"target_glob": "root"}, "may not invite_create on root"),
         ("invite_create", {"target_glob": "acme/**"}, "is a pattern"),
-        ("invite_create", {"target_glob": "acme/"}, "gatepost invite add --own-group"),
+        ("invite_create", {"target_glob": "acme/", "max_uses": 11}, "10 are allowed"),
+        ("invite_create", {"target_glob": "acme//"}, "may not invite_create"),
+        ("invite_create", {"target_glob": "/"}, "may not invite_create"),
+        ("invite_create", {"target_glob": "other/"}, "may not invite_create on other"),
         ("invite_create", {"target_glob": "acme/none"}, "no group named 'acme/none'"),
         ("invite_create", {"target_glob": "acme", "expires_at": "tomorrow"}, "expires_at"),
         ("invite_create", {"target_glob": "acme", "expires_at": "2001-01-01T00:00:00Z"}, "in the past"),
@@ -127,6 +130,23 @@ async def test_what_is_out_of_reach_or_malformed_is_refused(
     answer = await agent.call(tool, **given)
     assert (answer.failed or answer.code) and words in answer.text, answer.text
     assert await store.read(tokens.list_all) == []
+
+
+async def test_invitations_to_new_groups_count_as_the_groups_that_they_may_make(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await acme(tmp_path, store)  # it has one child
+    await store.write(groups.update, "acme", {"max_children": 4})
+    made = told(await agent.call("invite_create", target_glob="acme/", max_uses=3))
+    assert made["target_glob"] == "acme/"
+    full = await agent.call("register_group", jid="fake:room/1", folder="acme/new")
+    assert full.failed and "it has 4 children, and 4 are allowed" in full.text
+    code = invitations.find_code(made["token"])
+    who = Applicant(sender="fake:user/1", name="", instance="fake", address="fake:direct/1", direct=True)
+    assert code is not None and (await store.write(invitations.accept, code, who, SystemClock().now())).joined
+    assert (await agent.call("invite_create", target_glob="acme/")).failed  # two uses, and one that is being made
+    told(await agent.call("revoke_token", id=made["id"]))
+    told(await agent.call("invite_create", target_glob="acme/", max_uses=2))
 
 
 @pytest.mark.parametrize("uses", [0, -1, 1001])

@@ -8,17 +8,21 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from gatepost.access.approvers import choose_next
 from gatepost.core.clock import DAY
 from gatepost.core.periods import Period, start_of
 from gatepost.core.records import replace
 from gatepost.flow import sender_rights
+from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake.accepted_message import IntakeResult, MessageContext
 from gatepost.flow.intake.glob import compile_glob
+from gatepost.flow.requests.asking import list_approvers
 from gatepost.messages.inbound import MessageKind
 from gatepost.messages.text import one_line
-from gatepost.store import newcomers
+from gatepost.store import direct_rooms, newcomers
 from gatepost.store.inbox import InboxState
 from gatepost.store.newcomers import Entrance, Newcomer, NewcomerState, NewNewcomer
+from gatepost.store.outbox import EffectOrigin
 from gatepost.store.port import Db
 
 MOST_QUEUED = 100  # newcomers of one entrance
@@ -35,6 +39,10 @@ NO_CODE = "Write /join and the code of your invitation."
 ADMITTED = "Welcome! Your agent is being set up. You are told here when it is ready."
 QUEUED = "You are on the list. You are told here when it is your turn."
 FULL = "Nobody else can be put on the list at the moment. Try again another day."
+WAITS = (
+    "Newcomers wait for a group of their own below {}. `gatepost onboarding list` shows them, and"
+    " `gatepost onboarding allow` lets one in."
+)
 KNOWN = {
     NewcomerState.QUEUED: "You are on the list already. You are told here when it is your turn.",
     NewcomerState.ADMITTED: "Your agent is being set up. You are told here when it is ready.",
@@ -66,6 +74,7 @@ class JoinResult(Struct, frozen=True):
     reason: str
     said: str = ""
     joined: bool = False
+    waits_for: str = ""  # the group whose admins may let her in
 
 
 def make_applicant(case: MessageContext) -> Applicant:
@@ -115,7 +124,26 @@ def ask(db: Db, entrances: Iterable[Entrance], who: Applicant, now: int) -> Join
     if queued >= MOST_QUEUED:
         return JoinResult(False, "join_queue_full", FULL)
     add(db, who, entrance.folder, NewcomerState.QUEUED, now, entrance_id=entrance.id)
-    return JoinResult(True, "join_queued", QUEUED)
+    return JoinResult(True, "join_queued", QUEUED, waits_for=entrance.folder)
+
+
+def notify_approver(case: MessageContext, folder: str) -> tuple[tuple[str, str], ...]:
+    """Say to the first who may let people in, and can be reached, that somebody waits: once a day. Rooms to ring."""
+    ranked = list_approvers(case.db, folder)
+    rooms = direct_rooms.list_for_people(case.db, tuple(ranked))
+    found = choose_next(ranked, (), rooms, case.arrival.instance)
+    if found is None:
+        return ()
+    room = found[1]
+    told = OutgoingMessage(
+        key=f"notice:newcomers:{folder}:{case.now // DAY}",
+        origin=EffectOrigin.NOTICE,
+        instance=room.instance,
+        address=room.address,
+        text=WAITS.format(folder),
+    )
+    add_outgoing_message(case.db, case.reach, told, case.now)
+    return ((room.instance, room.address),)
 
 
 def add(

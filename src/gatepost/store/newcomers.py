@@ -145,6 +145,18 @@ def count_below(db: Db, parent: str) -> int:
     return int(row[0]) if row else 0
 
 
+def count_admitted_below(db: Db, parent: str) -> int:
+    """Of those, how many groups are still to be made."""
+    row = db.row("SELECT COUNT(*) FROM newcomers WHERE parent = ? AND state = 'admitted'", (parent,))
+    return int(row[0]) if row else 0
+
+
+def count_waiting(db: Db) -> int:
+    """Everybody for whom somebody may have to do something."""
+    row = db.row("SELECT COUNT(*) FROM newcomers WHERE state IN ('queued', 'failed')")
+    return int(row[0]) if row else 0
+
+
 def admit(db: Db, newcomer_id: str, by: str, now: int) -> Newcomer | None:
     """`by` '': the entrance itself. None if she is in already."""
     row = db.row(

@@ -113,6 +113,14 @@ def list_at(db: Db, address: str) -> list[Token]:
     return TOKENS.list(db, "WHERE address = ? AND folder IS NOT NULL AND revoked_at IS NULL ORDER BY id", address)
 
 
+def count_group_uses(db: Db, folder: str, now: int) -> int:
+    """How many groups below one its valid invitations may still make."""
+    row = db.row(
+        f"SELECT COALESCE(SUM(uses_left), 0) FROM tokens WHERE folder = ? AND own_group = 1 AND {_VALID}", (folder, now)
+    )
+    return int(row[0]) if row else 0
+
+
 def revoke(db: Db, token_id: str, now: int) -> bool:
     """False if it was so before, or there is none."""
     return bool(db.run("UPDATE tokens SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL", (now, token_id)))

@@ -92,6 +92,7 @@ def test_newcomers_are_listed_denied_and_allowed(run: Run, home: Home) -> None:
     assert join(home) == "join_queued"
     listed = run("onboarding", "ls")
     assert "entrance 1" in listed.out and WHO.sender in listed.out and "queued" in listed.out
+    assert "1 wait; `gatepost onboarding list` shows them" in run("status").out
     [newcomer] = run("onboarding", "list", "--json").json["newcomers"]
     assert run("onboarding", "deny", newcomer["id"], "--reason", "not now").code == 0
     again = run("onboarding", "deny", newcomer["id"])

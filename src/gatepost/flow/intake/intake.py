@@ -158,6 +158,8 @@ class Intake:
             self._bells.tools()
         if accepted.joined:
             self._bells.newcomers()
+        for place in accepted.rung:
+            self._bells.room(*place)
         if accepted.decision is not None:
             follow_decision(self._bells, accepted.decision)
         by = arrival.inbound.sender

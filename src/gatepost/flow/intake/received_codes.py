@@ -38,15 +38,16 @@ def find_code(text: str, command: SlashCommand | None, config: Config, *, direct
 def redeem(case: MessageContext, code: ReceivedCode) -> IntakeResult:
     """Do what a code is for. Who has no valid one counts as a stranger, known or not."""
     result = _redeem(case, code)
-    paired = isinstance(result, PairingResult) and result.paired
-    joined = isinstance(result, JoinResult) and result.joined
-    accepted = paired or (isinstance(result, JoinResult) and result.accepted)
     case.rules.renew(case.db)  # nothing that is read behind this write may be kept
     if result.said:
         case.add_notice(result.said)
+    accepted = result.paired if isinstance(result, PairingResult) else result.accepted
     state = InboxState.ANSWERED if accepted or result.reason == pairing.LINK_GIVEN else InboxState.REFUSED
     ended = case.end(state, result.reason, "guest", told=bool(result.said))
-    return replace(ended, paired=paired, joined=joined, stranger=not accepted)
+    if isinstance(result, PairingResult):
+        return replace(ended, paired=accepted, stranger=not accepted)
+    rung = onboarding.notify_approver(case, result.waits_for) if result.waits_for else ()
+    return replace(ended, joined=result.joined, rung=rung, stranger=not accepted)
 
 
 def _redeem(case: MessageContext, code: ReceivedCode) -> PairingResult | JoinResult:
