@@ -108,6 +108,16 @@ CREATE TABLE egress_rules (
         created_by TEXT NOT NULL,
         created_at INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE entrances (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            instance TEXT NOT NULL,
+            senders TEXT NOT NULL,  -- a glob: who may come in here
+            folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,  -- their groups are made below it
+            per_day INTEGER NOT NULL,  -- how many come in without anybody's word
+            created_by TEXT NOT NULL,
+            created_at INTEGER NOT NULL,
+            UNIQUE (instance, senders)
+        ) STRICT;
 CREATE TABLE given_files (
             key TEXT NOT NULL PRIMARY KEY,        -- of the effect that they belong to
             folder TEXT NOT NULL,
@@ -202,6 +212,23 @@ CREATE TABLE messages (
         at INTEGER NOT NULL,                        -- when the platform says that it happened
         accepted_at INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE newcomers (
+            id TEXT NOT NULL PRIMARY KEY,
+            sender TEXT NOT NULL,
+            name TEXT NOT NULL,
+            instance TEXT NOT NULL,
+            address TEXT NOT NULL,
+            parent TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
+            entrance_id INTEGER,  -- NULL: by an invitation
+            invited_by TEXT NOT NULL DEFAULT '',  -- who made the invitation
+            state TEXT NOT NULL,  -- queued, admitted, settled, denied, failed
+            folder TEXT NOT NULL DEFAULT '',  -- her group, as soon as its name is chosen
+            reason TEXT NOT NULL DEFAULT '',
+            asked_at INTEGER NOT NULL,
+            admitted_at INTEGER,
+            decided_by TEXT NOT NULL DEFAULT '',
+            UNIQUE (sender, parent)
+        ) STRICT;
 CREATE TABLE origins (
             message_id INTEGER NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
             ordinal INTEGER NOT NULL,                     -- 0: who pays
@@ -432,6 +459,23 @@ CREATE TABLE timeline (
             data TEXT NOT NULL,
             PRIMARY KEY (session_id, seq)
         ) STRICT;
+CREATE TABLE tokens (
+            id TEXT NOT NULL PRIMARY KEY,
+            hash TEXT NOT NULL UNIQUE,
+            kind TEXT NOT NULL,  -- invite, chat_link, webhook, pairing_link
+            folder TEXT REFERENCES groups (folder) ON DELETE CASCADE,  -- whom it is for; NULL: no group
+            own_group INTEGER NOT NULL DEFAULT 0,  -- of an invitation: a group below `folder` for each who accepts
+            instance TEXT NOT NULL DEFAULT '',  -- of a pairing link: where it was asked for
+            address TEXT NOT NULL DEFAULT '',  -- the room that it leads to, or was asked for in
+            identity TEXT NOT NULL DEFAULT '',  -- of a pairing link: what is bound to whoever confirms
+            label TEXT NOT NULL DEFAULT '',
+            uses_left INTEGER,  -- NULL: any number
+            expires_at INTEGER,  -- NULL: never
+            created_by TEXT NOT NULL,
+            created_at INTEGER NOT NULL,
+            revoked_at INTEGER,
+            last_used_at INTEGER
+        ) STRICT;
 CREATE TABLE trusted_setups (
             project TEXT NOT NULL,
             digest TEXT NOT NULL,
@@ -526,6 +570,8 @@ CREATE INDEX inbox_turn ON inbox (turn_id) WHERE turn_id IS NOT NULL;
 CREATE UNIQUE INDEX messages_identity ON messages (instance, address, direction, platform_id, event);
 CREATE INDEX messages_room ON messages (instance, address, id);
 CREATE INDEX messages_said ON messages (instance, address, at, id);
+CREATE INDEX newcomers_admitted ON newcomers (entrance_id, admitted_at);
+CREATE INDEX newcomers_state ON newcomers (state, asked_at);
 CREATE INDEX outbox_message ON outbox (message_id);
 CREATE INDEX outbox_open ON outbox (instance, address, id) WHERE state IN ('pending', 'sending');
 CREATE INDEX outbox_said ON outbox (turn_id, digest, answers) WHERE turn_id IS NOT NULL;
@@ -552,6 +598,8 @@ CREATE INDEX sessions_agents ON sessions (active_at) WHERE agent = 1;
 CREATE INDEX sessions_folder ON sessions (folder, active_at);
 CREATE UNIQUE INDEX sessions_live_key ON sessions (key) WHERE closed_at IS NULL;
 CREATE INDEX steps_message ON steps (message_id, id);
+CREATE INDEX tokens_folder ON tokens (folder);
+CREATE INDEX tokens_identity ON tokens (identity) WHERE identity <> '';
 CREATE UNIQUE INDEX turns_open ON turns (session_id) WHERE ended_at IS NULL;
 CREATE INDEX turns_session ON turns (session_id, started_at);
 CREATE TRIGGER search_added AFTER INSERT ON messages WHEN NEW.text <> '' BEGIN INSERT INTO unsearched VALUES (NEW.id); END;

@@ -17,6 +17,7 @@ from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.registry import Registry
 from gatepost.egress import price_list, rules, secret_bindings
 from gatepost.flow.intake import routing
+from gatepost.flow.intake.glob import compile_glob
 from gatepost.messages import address as addresses
 from gatepost.serve.control import contract
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
@@ -154,6 +155,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "message": int,
     "since": lambda text: parse_since(text, 0),
     "who": parse_who,
+    "senders": compile_glob,
 }
 
 

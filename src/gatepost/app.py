@@ -46,6 +46,7 @@ from gatepost.flow.delivery.typing_indicator import TypingIndicator
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
 from gatepost.flow.intake.intake import Intake
+from gatepost.flow.newcomer_groups import NewcomerGroups
 from gatepost.flow.person_erasure import PersonErasure
 from gatepost.flow.requests.held_calls import HeldCalls
 from gatepost.flow.requests.refused_hosts import RefusedHosts
@@ -184,6 +185,7 @@ class Gateway:
             self.sessions.answer,
             home.media,
         )
+        self.newcomers = NewcomerGroups(self.store, clock, config, home, self.bells, self.reach)
         self.pump.on_sent(self.typing.delivered)
         self.pump.on_sent(lambda instance, address, thread: self.bells.change(instance, address))
         self.bells.on_change(self._changed)
@@ -257,6 +259,7 @@ class Gateway:
                 self.typing,
                 self.sessions,
                 self.requests,
+                self.newcomers,
             ):
                 tasks.create_task(flow.run())
             tasks.create_task(self._prepare())
@@ -441,6 +444,7 @@ class Daemon:
                 channel=_hub(gateway, "web"),
                 stopping=self.stopping,
                 listens=self.listen.host if self.listen.kind == "tcp" else None,
+                bells=gateway.bells,
             )
         )
 

@@ -6,9 +6,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gatepost.app import Gateway
 from gatepost.cli.operation_runner import run_operation
-from gatepost.flow import grant_changes
+from gatepost.core.errors import Invalid
+from gatepost.flow import grant_changes, pairing
 from gatepost.store import audit, identities, messages, requests
 from gatepost.store.port import Db
 from gatepost.store.requests import Request, RequestState
@@ -141,3 +144,35 @@ async def test_the_command_without_a_code_is_answered(tmp_path: Path, channel: F
     async with started(tmp_path / "h", channel):
         assert (await channel.say("/pair", sender=EVE)).reason == "pairing_without_code"
         await channel.wait_for(lambda sent: any("Write /pair and the code" in each.message.text for each in sent))
+
+
+async def test_in_a_direct_chat_the_command_without_a_code_is_answered_with_a_link(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with running_gateway(
+        tmp_path / "h", {"fake": (channel.kind, channel)}, web__url="https://gate.example"
+    ) as gateway:
+        receipt = await channel.say("/pair", sender=PHONE, address=DIRECT, direct=True)
+        assert (receipt.state, receipt.reason) == ("answered", "pairing_link")
+        await channel.wait_for(lambda sent: any("https://gate.example/pair/" in each.message.text for each in sent))
+        (text,) = channel.texts(DIRECT)
+        token = text.partition("/pair/")[2].split()[0]
+        assert await gateway.store.read(identities.get_person, PHONE) == PHONE
+        result = await gateway.store.write(pairing.confirm_link, token, "web:user/owner", gateway.clock.now())
+        assert result.paired
+        assert (await channel.say("hello", sender=PHONE, address=DIRECT, direct=True)).state == "queued"
+
+
+async def test_the_operators_link_is_for_the_identity_that_is_named(tmp_path: Path, channel: FakeChannel) -> None:
+    async with running_gateway(
+        tmp_path / "h", {"fake": (channel.kind, channel)}, web__url="https://gate.example"
+    ) as gateway:
+        made = await run(gateway, "user.pair", id=PHONE, link=True)
+        assert (made["code"], made["identity"]) == ("", PHONE)
+        offer = await gateway.store.read(
+            pairing.read_link, made["link"].rpartition("/")[2], "web:user/owner", gateway.clock.now()
+        )
+        assert (offer.identity, offer.person) == (PHONE, OWNER)
+        for given in ({}, {"id": "nonsense"}):
+            with pytest.raises(Invalid, match="id"):
+                await run(gateway, "user.pair", link=True, **given)

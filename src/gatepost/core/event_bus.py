@@ -14,6 +14,7 @@ class EventBus:
         self._tools: list[Callable[[str | None], None]] = []
         self._groups: list[Callable[[str], None]] = []
         self._requests: list[Callable[[], None]] = []
+        self._newcomers: list[Callable[[], None]] = []
 
     def on_session(self, hear: Callable[[str], None]) -> None:
         self._sessions.append(hear)
@@ -32,6 +33,9 @@ class EventBus:
 
     def on_requests(self, hear: Callable[[], None]) -> None:
         self._requests.append(hear)
+
+    def on_newcomers(self, hear: Callable[[], None]) -> None:
+        self._newcomers.append(hear)
 
     def session(self, session_id: str) -> None:
         """A session has something queued."""
@@ -61,4 +65,9 @@ class EventBus:
     def requests(self) -> None:
         """Something waits for a person, or was decided."""
         for hear in self._requests:
+            hear()
+
+    def newcomers(self) -> None:
+        """Somebody was let in and gets a group of her own."""
+        for hear in self._newcomers:
             hear()

@@ -49,6 +49,11 @@ class ListenAddress(Struct, frozen=True):
         """What to open: an address for a browser, or the socket for whoever stands before it."""
         return str(self) if self.kind == "unix" else f"http://{self}"
 
+    @property
+    def browser_url(self) -> str:
+        """What may stand in a link; '' for a socket, a port that is not chosen yet, and all addresses at once."""
+        return self.url if self.kind == "tcp" and self.port and self.host not in ("0.0.0.0", "::") else ""
+
 
 def render_open_help(address: str) -> str:
     """A one-time address as a person can use it: before a socket something must stand that browsers can open."""

@@ -1,5 +1,9 @@
 """Pairing: a code of `gatepost pair` binds the chat identity that sends it to a person. It works before the sender is
-known. No agent gets the message, and the ledger keeps it without the code."""
+known. No agent gets the message, and the ledger keeps it without the code.
+
+A pairing link goes the other way: it is for one identity, and binds that to whoever confirms it on the web page. To
+open it changes nothing.
+"""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +11,10 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from gatepost.access.senders import rights_of
-from gatepost.core.errors import Invalid, NotFound, Refused
+from gatepost.core import ids
+from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused
+from gatepost.core.listen_address import LISTEN, parse
+from gatepost.core.settings import Config, setting
 from gatepost.flow.groups import OWNERS_IDENTITIES
 from gatepost.store import (
     audit,
@@ -17,11 +24,17 @@ from gatepost.store import (
     pairing_codes,
     request_cards,
     requests,
+    tokens,
     users,
 )
 from gatepost.store.identities import PairedIdentity
-from gatepost.store.pairing_codes import LENGTH, MOST_GUESSES, CodeState
+from gatepost.store.pairing_codes import LASTS, LENGTH, MOST_GUESSES, CodeState
 from gatepost.store.port import Db
+from gatepost.store.tokens import NewToken, Token, TokenKind
+
+PAGE_URL = setting(
+    "web.url", "", help="The address of the web page in links that people get (empty: the one that it listens on)."
+)
 
 PREFIX = "GP"
 MASKED = f"{PREFIX}-****-****-****"
@@ -29,6 +42,13 @@ ACTION = "user.pair"
 AT_ONCE = 0  # a moment that is past
 
 NO_CODE = "Write /pair and the code that `gatepost pair` prints."
+LINK = (
+    "Open this in a browser that is signed in to the gateway: {}\nWhoever confirms it there and you here are one person"
+    " from then on, so give it to nobody else. It works once, within ten minutes."
+)
+LINK_GIVEN = "pairing_link"
+TOO_MANY_LINKS = "Too many pairing links are open. Try again in ten minutes."
+OLD_LINK = "This link was used before, is too old or is not known. `/pair` in a chat gives a new one."
 LIMITED = "These were too many wrong codes. Wait an hour before you try another one."
 TAKEN = "This identity belongs to somebody else already, so nothing has changed. `gatepost unpair` releases it."
 ROLES = "This identity has a role that the person whom the code is for has not, so nothing has changed."
@@ -92,31 +112,126 @@ def redeem_code(db: Db, code: str, sender: str, now: int) -> PairingResult:
     redeemed = pairing_codes.redeem(db, code, sender, now)
     if redeemed.state is not CodeState.REDEEMED:
         return _count_guess(db, sender, redeemed.state, now)
-    refused = _bind(db, sender, redeemed.person, now)
+    refused = _bind(db, sender, redeemed.person, sender, now)
     verdict = "refused" if refused is not None else "done"
     _record(db, now, sender, verdict, {"person": redeemed.person} | ({"why": refused.reason} if refused else {}))
     return refused or PairingResult(True, "paired", PAIRED.format(_name(db, redeemed.person), sender))
 
 
-def _bind(db: Db, sender: str, person: str, now: int) -> PairingResult | None:
+def _bind(db: Db, identity: str, person: str, by: str, now: int) -> PairingResult | None:
     """None: it is done. A code is used up also where nothing can be bound: others may have read it."""
-    if identities.get_person(db, sender) == person:
+    if refused := _find_obstacle(db, identity, person):
+        return refused
+    return None if identities.add(db, identity, person, by, now) else PairingResult(False, "paired_elsewhere", TAKEN)
+
+
+def _find_obstacle(db: Db, identity: str, person: str) -> PairingResult | None:
+    """Why an identity cannot become that person's."""
+    if identities.get_person(db, identity) == person:
         return PairingResult(False, "paired_before", ALREADY.format(_name(db, person)))
-    if _brings_roles(db, sender, person):
+    if _brings_roles(db, identity, person):
         return PairingResult(False, "pairing_roles", ROLES)
-    if not identities.add(db, sender, person, sender, now):
+    if len(identities.list_names(db, identity)) > 1:
         return PairingResult(False, "paired_elsewhere", TAKEN)
     return None
 
 
-def _brings_roles(db: Db, sender: str, person: str) -> bool:
-    """Whether the sender holds a role that the person does not. It would move to her: who is talked into sending
+def _brings_roles(db: Db, identity: str, person: str) -> bool:
+    """Whether the identity holds a role that the person does not. It would move to her: who is talked into sending
     somebody's code must not make an admin of them."""
     theirs = users.get_roles(db, person)
     return any(
         _STRENGTH[rights_of(theirs, folder)] < _STRENGTH[role.value]
-        for role, folder in users.get_roles(db, sender).roles
+        for role, folder in users.get_roles(db, identity).roles
     )
+
+
+def get_page_url(config: Config, listens: str = "") -> str:
+    """Where the web page is, for a link; '' if that is not known. `listens`: what a running gateway is bound to."""
+    if config[PAGE_URL]:
+        return str(config[PAGE_URL]).rstrip("/")
+    return parse(listens or config[LISTEN]).browser_url
+
+
+def issue_link(db: Db, identity: str, by: str, base: str, now: int, room: tuple[str, str] = ("", "")) -> str:
+    """A link that binds an identity to whoever confirms it, shown once. `room`: where it was asked for. '' if too many
+    are open."""
+    token, (instance, address) = ids.token(), room
+    new = NewToken(
+        kind=TokenKind.PAIRING_LINK,
+        identity=identity,
+        instance=instance,
+        address=address,
+        uses_left=1,
+        expires_at=now + LASTS,
+        created_by=by,
+    )
+    return f"{base}/pair/{token}" if tokens.add(db, new, token, now) else ""
+
+
+def answer_with_link(db: Db, sender: str, base: str, room: tuple[str, str], now: int) -> PairingResult:
+    """Somebody wants to be known in a chat, and has no code."""
+    if pairing_codes.count_guesses(db, sender, now) >= MOST_GUESSES:
+        return PairingResult(False, "pairing_limited")
+    if (person := identities.get_person(db, sender)) != sender:
+        return PairingResult(False, "paired_before", ALREADY.format(_name(db, person)))
+    link = issue_link(db, sender, sender, base, now, room)
+    if not link:
+        return PairingResult(False, "pairing_links_open", TOO_MANY_LINKS)
+    return PairingResult(False, LINK_GIVEN, LINK.format(link))
+
+
+class PairingOffer(Struct, frozen=True, kw_only=True):
+    """What a pairing link would do for whoever is signed in. `obstacle`: why it cannot."""
+
+    identity: str
+    name: str
+    person: str
+    person_name: str
+    expires_at: int
+    obstacle: str = ""
+
+
+def read_link(db: Db, token: str, user: str, now: int) -> PairingOffer:
+    """Changes nothing: programs that fetch links to show a preview open them, too."""
+    link = tokens.find_valid(db, TokenKind.PAIRING_LINK, token, now)
+    if link is None:
+        raise UnknownPairingLink
+    person = identities.get_person(db, user)
+    refused = _find_obstacle(db, link.identity, person)
+    known = users.get(db, link.identity)
+    return PairingOffer(
+        identity=link.identity,
+        name=known.name if known else "",
+        person=person,
+        person_name=_name(db, person),
+        expires_at=link.expires_at or now,
+        obstacle=refused.said if refused else "",
+    )
+
+
+def confirm_link(db: Db, token: str, user: str, now: int) -> PairingResult:
+    """The person who is signed in takes the link's identity as hers. The link is used up whatever comes of it."""
+    link = tokens.use(db, TokenKind.PAIRING_LINK, token, now)
+    if link is None:
+        raise UnknownPairingLink
+    person = identities.get_person(db, user)
+    refused = _bind(db, link.identity, person, user, now)
+    details = {"person": person, "identity": link.identity} | ({"why": refused.reason} if refused else {})
+    _record(db, now, user, "refused" if refused else "done", details)
+    if refused is None and link.address:
+        _add_direct_room(db, link, now)
+    return refused or PairingResult(True, "paired", PAIRED.format(_name(db, person), link.identity))
+
+
+def _add_direct_room(db: Db, link: Token, now: int) -> None:
+    """Links are given in direct rooms alone."""
+    direct_rooms.add(db, link.identity, link.instance, link.address, now)
+
+
+class UnknownPairingLink(NotFound):
+    def __init__(self) -> None:
+        GatepostError.__init__(self, OLD_LINK)
 
 
 def _count_guess(db: Db, sender: str, state: CodeState, now: int) -> PairingResult:

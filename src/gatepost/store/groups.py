@@ -92,4 +92,5 @@ def remove(db: Db, folder: str) -> bool:
     db.run("DELETE FROM acl WHERE effect = 'allow' AND (principal = ? OR scope = ?)", (principal, folder))
     db.run("DELETE FROM memberships WHERE child = ? OR parent = ?", (principal, principal))
     db.run("DELETE FROM user_roles WHERE folder = ? AND folder <> ''", (folder,))
+    db.run("DELETE FROM newcomers WHERE folder = ?", (folder,))  # who had it may come again
     return bool(db.run("DELETE FROM groups WHERE folder = ?", (folder,)))

@@ -24,6 +24,7 @@ TABLES = frozenset(
         "budgets",
         "destinations",
         "direct_rooms",
+        "entrances",
         "group_members",
         "groups",
         "identities",

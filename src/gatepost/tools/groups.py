@@ -11,7 +11,6 @@ from gatepost.access.tiers import ROOT_FOLDER, Tier, check_folder
 from gatepost.access.tree_scope import TreeScope, may_act_on, may_watch, world_of
 from gatepost.core.bounds import fitting
 from gatepost.core.errors import Invalid, NotFound, Refused
-from gatepost.core.settings import setting
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.groups import FolderPrototype, make_group, read_prototype
 from gatepost.flow.intake import routing
@@ -22,14 +21,9 @@ from gatepost.messages.text import clean
 from gatepost.store import groups, rooms, routes, sessions, watchers
 from gatepost.store.port import Db
 from gatepost.store.routes import Route
+from gatepost.tools.child_quota import check_quota
 from gatepost.tools.contract import Body, ToolCall, run_to_completion, tool
 
-MAX_CHILDREN = setting(
-    "tools.max_children",
-    10,
-    help="How many direct children an agent may give its group: 0 none, -1 any number;"
-    " `gatepost group set FOLDER options.max_children=N` for one group.",
-)
 DIRECT_SEQ = 0  # a room that was given to a group by name comes before every pattern
 LARGEST_SKILL = 100_000
 LONGEST_NAME = 100
@@ -115,7 +109,7 @@ async def register_group(
     routing.check_syntax(match, chosen, "per-thread")
 
     def check(db: Db) -> None:
-        _check_quota(db, call, own if own != ROOT_FOLDER else chosen.rpartition("/")[0])
+        check_quota(db, call, own if own != ROOT_FOLDER else chosen.rpartition("/")[0])
         if own == ROOT_FOLDER and groups.get(db, chosen.rpartition("/")[0]) is None:
             raise NotFound("group", chosen.rpartition("/")[0], "a group is made below one that exists")
         if groups.get(db, chosen) is not None:
@@ -169,16 +163,6 @@ def _child(own: str, jid: str, from_prototype: bool) -> str:
     if not from_prototype or own == ROOT_FOLDER:
         raise Invalid("folder", "is missing: name a direct child of yours, like acme/eng")
     return f"{own}/{safe_segment(jid)}"
-
-
-def _check_quota(db: Db, call: ToolCall, parent: str) -> None:
-    group = groups.get(db, parent)
-    said = group.options.get("max_children") if group else None
-    most = int(said) if isinstance(said, int) or (isinstance(said, str) and said.lstrip("-").isdecimal()) else None
-    most = call.around.config[MAX_CHILDREN] if most is None else most
-    there = sum(1 for each in groups.list_all(db) if each.folder.rpartition("/")[0] == parent)
-    if 0 <= most <= there:
-        raise Refused(call.caller.folder, call.tool, parent, f"it has {there} children, and {most} are allowed")
 
 
 @tool(tier=Tier.AGENT, group="groups", read_only=True, idempotent=True)

@@ -12,7 +12,7 @@ from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.records import asdict
-from gatepost.store import audit, groups, ledger, requests, sessions, switches
+from gatepost.store import audit, groups, ledger, newcomers, requests, sessions, switches
 from gatepost.store.port import Db
 
 _OF_DAEMON = ("channels", "pressed", "slow_steps", "slowest", "slowest_ms", "busiest", "busiest_ms")
@@ -95,6 +95,7 @@ def _numbers(db: Db, running: bool) -> dict[str, Any]:
         "ledger": asdict(ledger.check(db, SystemClock().now(), running=running)),
         "panic": _panic(db),
         "requests": dict(zip(("waiting", "unreached"), requests.count_pending(db), strict=True)),
+        "newcomers": newcomers.count_waiting(db),
         "audit_head": audit.get_head(db),
     }
 
@@ -167,6 +168,7 @@ def _store_lines(store: dict[str, Any] | None) -> list[output.Line]:
             f" {account['overdue']} overdue",
         ),
         *_request_lines(store["requests"]),
+        *_newcomer_lines(store["newcomers"]),
         (f"  {'audit':<10} {_audit(store['audit_head'])}",),
     ]
 
@@ -178,6 +180,12 @@ def _request_lines(found: dict[str, int]) -> list[output.Line]:
     if found["unreached"]:
         text += f"; {found['unreached']} reached nobody: an admin or owner must have written to the gateway once"
     return [(f"  {'requests':<10} ", output.colored(text, "warn" if found["unreached"] else "dim"))]
+
+
+def _newcomer_lines(waiting: int) -> list[output.Line]:
+    if not waiting:
+        return []
+    return [(f"  {'newcomers':<10} ", output.colored(f"{waiting} wait; `gatepost onboarding list` shows them", "dim"))]
 
 
 def _audit(head: str) -> str:

@@ -62,6 +62,11 @@ def print_details(run: CommandRun, user: dict[str, Any]) -> None:
 
 
 def print_code(run: CommandRun, issued: dict[str, Any]) -> None:
+    if issued["link"]:
+        output.print_line(issued["link"])
+        output.print_line(f"Whoever is signed in there and confirms it gets the identity {issued['identity']}.")
+        output.print_line("It works once, within ten minutes. Give it to nobody else.")
+        return
     code, person = issued["code"], issued["person"]
     output.print_line(code)
     output.print_line(f"Send it from the chat identity that is to be {person}: alone, or as `/pair {code}`.")

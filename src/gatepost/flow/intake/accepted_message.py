@@ -1,5 +1,7 @@
 """One message on its way through intake: as it arrived, in its transaction, and what became of it."""
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 from gatepost.access.senders import Rights
@@ -21,6 +23,22 @@ from gatepost.store.rule_cache import RuleCache
 from gatepost.store.sessions import Session
 
 
+class CodeKind(StrEnum):
+    """What somebody wants who sends a code, or asks for what it would give."""
+
+    PAIR = "pair"
+    PAIRING_LINK = "pairing_link"  # without a code
+    INVITE = "invite"
+    JOIN = "join"  # without a code
+
+
+class ReceivedCode(Struct, frozen=True):
+    """`text`: the code in the form in which codes are kept, or the page's address for a link."""
+
+    kind: CodeKind
+    text: str = ""
+
+
 class Arrival(Struct, frozen=True, kw_only=True):
     """A cleaned event, with what was found out about it before the transaction."""
 
@@ -30,7 +48,7 @@ class Arrival(Struct, frozen=True, kw_only=True):
     at: int
     kept: tuple[StoredAttachment, ...] = ()
     command: SlashCommand | None = None
-    code: str | None = None  # it is a pairing code, which is nowhere else in here
+    code: ReceivedCode | None = None  # it is one, which is nowhere else in here
     fault: str = ""  # why it cannot be taken, as a reason for the ledger …
     complaint: str = ""  # … and as words for the sender
     stale: bool = False
@@ -53,6 +71,8 @@ class IntakeResult(Struct, frozen=True, kw_only=True):
     told: bool = False
     decision: Decision | None = None  # of a request
     paired: bool = False  # the sender was bound to a person
+    joined: bool = False  # the sender is to get a group of her own
+    rung: tuple[tuple[str, str], ...] = ()  # other rooms (instance, address) in which something is said
     asked: tuple[AskedRequest, ...] = ()  # whom people are asked about
     stranger: bool = False  # somebody who may not speak here, or whom nobody listens to; nobody answers them
 

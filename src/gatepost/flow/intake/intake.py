@@ -21,12 +21,12 @@ from gatepost.core.records import replace
 from gatepost.core.repeat_counter import RepeatCounter
 from gatepost.core.settings import Config, setting
 from gatepost.core.thread_pools import FairThreadPool
-from gatepost.flow import pairing
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake import attachments, slash_commands
 from gatepost.flow.intake.accepted_message import Arrival, IntakeResult, UnrecordedSender
 from gatepost.flow.intake.message_acceptance import accept, sessions_to_stop
-from gatepost.flow.intake.slash_commands import CommandAction, SlashCommand
+from gatepost.flow.intake.received_codes import MASKS, find_code
+from gatepost.flow.intake.slash_commands import CommandAction
 from gatepost.flow.requests.asking import read_rules
 from gatepost.flow.requests.deciding import follow_decision
 from gatepost.messages import address as addresses
@@ -160,6 +160,10 @@ class Intake:
                 self._bells.room(*room)
         if accepted.paired:
             self._bells.tools()
+        if accepted.joined:
+            self._bells.newcomers()
+        for place in accepted.rung:
+            self._bells.room(*place)
         if accepted.decision is not None:
             follow_decision(self._bells, accepted.decision)
             if files := accepted.decision.files:
@@ -192,29 +196,23 @@ def make_arrival(instance: str, inbound: Inbound, config: Config, now: int, olde
         cleaned = replace(cleaned, text=cleaned.text[:RECORDED], attachments=())
     written = inbound.kind is MessageKind.CHAT and senders.is_person(inbound.sender)
     spoken = written and inbound.event == "message"
-    command = slash_commands.parse_command(cleaned.text) if spoken and not fault else None
-    code = _find_pairing_code(cleaned.text, command) if written and not fault else None
+    command = slash_commands.parse_command(cleaned.text) if written and not fault else None
+    code = find_code(cleaned.text, command, config, direct=inbound.direct) if written and not fault else None
     if code is not None:
-        cleaned, command = replace(cleaned, text=pairing.MASKED, extra={}, attachments=()), None
+        masked = MASKS.get(code.kind, cleaned.text)
+        cleaned, command = replace(cleaned, text=masked, extra={}, attachments=()), None
     at = min(inbound.at or now, now)
     return Arrival(
         instance=instance,
         address=address,
         inbound=cleaned,
         at=at,
-        command=command,
+        command=command if spoken else None,
         code=code if spoken else None,
         fault=fault,
         complaint=complaint,
         stale=bool(config[STALE_S]) and at < oldest,
     )
-
-
-def _find_pairing_code(text: str, command: SlashCommand | None) -> str | None:
-    """None: the message is no pairing code."""
-    if command is not None and command.act is CommandAction.PAIR:
-        return pairing.parse_code(command.text.removeprefix(command.head))
-    return pairing.find_code(slash_commands.strip_mention(text)) if len(text) <= pairing.LONGEST_CODE else None
 
 
 _parse = lru_cache(maxsize=4096)(addresses.parse)  # the same rooms and people again and again

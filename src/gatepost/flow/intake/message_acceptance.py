@@ -13,7 +13,7 @@ from gatepost.access import budgets, senders
 from gatepost.access.senders import Rights, is_person
 from gatepost.core.clock import DAY
 from gatepost.core.records import replace
-from gatepost.flow import pairing, sender_rights
+from gatepost.flow import onboarding, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake import routing, slash_commands, verbs
 from gatepost.flow.intake.accepted_message import (
@@ -26,6 +26,7 @@ from gatepost.flow.intake.accepted_message import (
     make_seen_room,
 )
 from gatepost.flow.intake.command_effects import answer_command, run_command
+from gatepost.flow.intake.received_codes import redeem
 from gatepost.flow.intake.session_queueing import deliver
 from gatepost.flow.intake.slash_commands import CommandAction
 from gatepost.flow.intake.unrouted_rooms import hold_unknown_room
@@ -34,7 +35,6 @@ from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, read_an
 from gatepost.flow.requests.asking import AskedRequest, AskingRules
 from gatepost.messages.inbound import CLICK, Direction, Inbound, MessageKind, Receipt, Verb
 from gatepost.store import (
-    direct_rooms,
     groups,
     identities,
     inbox,
@@ -93,14 +93,14 @@ def _accept(
         return _find_duplicate(db, arrival)
     case = MessageContext(db, rules, reach, arrival, message_id, thread, now)
     if arrival.code is not None:
-        return _redeem_code(case, arrival.code)
+        return redeem(case, arrival.code)
     answered = _read_answer(case, parent)
     if answered is not None and not answered.passes:
         return _end_answer(case, answered)
     if answered is not None:
         case.add_notice(answered.said)
         return replace(_route(case, new, verb, asking), told=True)
-    return _route(case, new, verb, asking)
+    return onboarding.greet(case, _route(case, new, verb, asking))
 
 
 def _route(case: MessageContext, new: NewMessage, verb: Verb, asking: AskingRules | None) -> IntakeResult:
@@ -123,20 +123,6 @@ def _route(case: MessageContext, new: NewMessage, verb: Verb, asking: AskingRule
         rejected = [target for target in rejected if target.folder not in {each.request.folder for each in held}]
     result = _apply_admission(case, admitted, rejected, room) if admitted or not held else _make_held(case)
     return replace(result, asked=tuple(each for each in held if each.added)) if held else result
-
-
-def _redeem_code(case: MessageContext, code: str) -> IntakeResult:
-    """Bind the sender to a person. Who has no valid code counts as a stranger, known or not."""
-    inbound = case.arrival.inbound
-    result = pairing.redeem_code(case.db, code, inbound.sender, case.now)
-    if result.paired and inbound.direct:
-        direct_rooms.add(case.db, inbound.sender, case.arrival.instance, inbound.address, case.now)
-    case.rules.renew(case.db)  # nothing that is read behind this write may be kept
-    if result.said:
-        case.add_notice(result.said)
-    state = InboxState.ANSWERED if result.paired else InboxState.REFUSED
-    ended = case.end(state, result.reason, "guest", told=bool(result.said))
-    return replace(ended, paired=result.paired, stranger=not result.paired)
 
 
 def _hold_strangers(

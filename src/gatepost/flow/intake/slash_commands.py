@@ -21,6 +21,7 @@ class CommandAction(StrEnum):
     DROP = "drop"
     DECIDE = "decide"  # answers a request
     PAIR = "pair"  # binds the sender to a person
+    JOIN = "join"  # lets the sender in
 
 
 _ACTS: dict[str, tuple[CommandAction, bool]] = {  # the act, and whether it takes an owner or admin of the group
@@ -32,6 +33,7 @@ _ACTS: dict[str, tuple[CommandAction, bool]] = {  # the act, and whether it take
     "/approve": (CommandAction.DECIDE, False),  # who may is judged by what it is about
     "/deny": (CommandAction.DECIDE, False),
     "/pair": (CommandAction.PAIR, False),  # for everybody: the code is the right
+    "/join": (CommandAction.JOIN, False),  # the same
     **dict.fromkeys(("/compact", "/context", "/cost", "/files", "/remote-control"), (CommandAction.PASS, True)),
     **dict.fromkeys(("/login", "/logout", "/doctor", "/config"), (CommandAction.DROP, False)),
 }
@@ -43,6 +45,7 @@ _LISTED = {  # what /help says, in this order
     "/approve": "allow what an agent asks: /approve ID",
     "/deny": "do not allow it: /deny ID WORDS",
     "/pair": "be known here as the person whom a code of `gatepost pair` is for: /pair CODE",
+    "/join": "be let in by the code of an invitation: /join CODE",
     "/stop": "end what the agent is doing now",
     "/clear": "forget the conversation and start a new one",
 }

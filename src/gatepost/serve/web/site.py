@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.clock import DAY, SECOND, Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
+from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
 from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
@@ -27,6 +28,7 @@ from gatepost.serve.web.browser_security import BrowserSecurityMiddleware, port_
 from gatepost.serve.web.chat import BrowserStreams, Chat, UploadTooLarge
 from gatepost.serve.web.json_body import read_text_field
 from gatepost.serve.web.login import WebVisitor
+from gatepost.serve.web.pairing import PairingLinks
 from gatepost.store import logins
 from gatepost.store.port import Store
 
@@ -45,20 +47,27 @@ class WebDeps(Struct, frozen=True, kw_only=True):
     channel: LocalChannel
     stopping: asyncio.Event
     listens: str | None = "127.0.0.1"
+    bells: EventBus | None = None
 
 
 def make_site(parts: WebDeps) -> Starlette:
     parts.channel.set_file_folder(parts.home.media / parts.channel.platform)
     chat = Chat(parts.store, parts.clock, parts.config, parts.home, parts.channel, parts.stopping)
     door, pace = LoginHandlers(parts, chat.streams), PeerRateLimiter()
+    links = PairingLinks(parts.store, parts.clock, parts.bells)
     return Starlette(
         routes=[
             Route("/", door.page, methods=["GET"]),
             Route("/login", door.sign_in, methods=["POST"]),
             Route("/logout", door.sign_out, methods=["POST"]),
             Route("/health", door.health, methods=["GET"]),
+            Route("/pair/{token}", _show_pairing, methods=["GET"]),
             Mount("/static", _Assets(directory=STATIC)),
-            Mount("/api", routes=chat.routes(), middleware=[Middleware(LoginRequiredMiddleware, door=door, pace=pace)]),
+            Mount(
+                "/api",
+                routes=[*chat.routes(), *links.routes()],
+                middleware=[Middleware(LoginRequiredMiddleware, door=door, pace=pace)],
+            ),
         ],
         middleware=[
             Middleware(RateLimitMiddleware, pace=pace, judged="/api/"),
@@ -70,6 +79,11 @@ def make_site(parts: WebDeps) -> Starlette:
             Exception: render_internal_error,
         },
     )
+
+
+async def _show_pairing(request: Request) -> Response:
+    """The same page for every link, valid or not: what it says is asked for by a browser that is signed in."""
+    return FileResponse(STATIC / "pair.html")
 
 
 class LoginHandlers:

@@ -51,12 +51,16 @@ class AddMemberArgs(OperationArgs, frozen=True):
 class PairUserArgs(OperationArgs, frozen=True):
     """Print a code that binds the chat identity which sends it to a person. It works once, within ten minutes.
 
-    Send it alone or as `/pair CODE`, in any chat that the gateway is in.
+    Send it alone or as `/pair CODE`, in any chat that the gateway is in. With --link it prints an address of the web
+    page instead: whoever is signed in there and confirms it gets the identity ID.
     """
 
     id: Annotated[
         str, argument("One of the person's identities (default: the owner).", "ID", examples=("telegram:user/9",))
     ] = ""
+    link: Annotated[bool, option("Bind the identity ID to whoever opens a link on the web page and confirms it.")] = (
+        False
+    )
 
 
 @declares("user.unpair", right=WRITE)

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.errors import Invalid, NotFound, Refused
+from gatepost.core.home_lock import read_holder
 from gatepost.core.records import asdict, replace
 from gatepost.flow import grant_changes, pairing
 from gatepost.flow.groups import OWNER
@@ -29,6 +30,7 @@ from gatepost.store import acl, direct_rooms, groups, identities, users
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.pairing_codes import LASTS
 from gatepost.store.port import Db
+from gatepost.store.tokens import MOST_LINKS
 from gatepost.store.users import User, UserRole
 
 
@@ -41,10 +43,13 @@ class UserDetails(User, frozen=True, kw_only=True):
 
 
 class PairingCode(Struct, frozen=True, kw_only=True):
-    """It is shown once: only its hash is kept."""
+    """It is shown once: only its hash is kept. A link has no code: it is for an identity, and its person is whoever
+    confirms it."""
 
-    code: str
-    person: str
+    code: str = ""
+    link: str = ""
+    identity: str = ""
+    person: str = ""
     expires_at: int
 
 
@@ -101,6 +106,8 @@ async def add_group_member(deps: OperationDeps, args: AddMemberArgs) -> UserDeta
 @operation
 async def pair(deps: OperationDeps, args: PairUserArgs) -> PairingCode:
     now = deps.clock.now()
+    if args.link:
+        return await _issue_link(deps, args.id, now)
 
     def issue(db: Db) -> PairingCode:
         person = identities.get_person(db, args.id or OWNER)
@@ -108,6 +115,24 @@ async def pair(deps: OperationDeps, args: PairUserArgs) -> PairingCode:
         return PairingCode(code=code, person=person, expires_at=now + LASTS)
 
     return await deps.write(issue, id=args.id or OWNER)
+
+
+async def _issue_link(deps: OperationDeps, identity: str, now: int) -> PairingCode:
+    if not identity:
+        raise Invalid("id", "is missing: a link is for one identity, like telegram:user/9")
+    addresses.parse(identity, "id")
+    holder = read_holder(deps.home)
+    base = pairing.get_page_url(deps.config, holder.listen if holder is not None else "")
+    if not base:
+        raise Invalid("link", "no browser can open the web page where it listens; set web.url to its address")
+
+    def issue(db: Db) -> PairingCode:
+        link = pairing.issue_link(db, identity, deps.caller, base, now)
+        if not link:
+            raise Refused(deps.caller, "pair", identity, f"{MOST_LINKS} links are open; wait ten minutes")
+        return PairingCode(link=link, identity=identity, expires_at=now + LASTS)
+
+    return await deps.write(issue)
 
 
 @operation

@@ -1,0 +1,66 @@
+"""`gatepost onboarding`: who may get a group of her own, and who waits for it."""
+
+from typing import Any
+
+import click
+
+from gatepost.cli import output
+from gatepost.cli.operation_command import CommandRun, from_operation
+from gatepost.serve.control.arguments.onboarding import (
+    AllowNewcomerArgs,
+    CloseEntranceArgs,
+    DenyNewcomerArgs,
+    ListNewcomersArgs,
+    OpenEntranceArgs,
+)
+
+
+@click.group()
+def command() -> None:
+    """Strangers who get a group of their own: open, close, list, allow, deny. Works with the gateway up or down; groups
+    are made while it is up."""
+
+
+def print_entrance(run: CommandRun, entrance: dict[str, Any]) -> None:
+    limit = f"{entrance['per_day']} a day" if entrance["per_day"] else "each when somebody allows it"
+    where = f"{entrance['senders']} on {entrance['instance']}"
+    output.print_line(f"entrance {entrance['id']}: {where} → {entrance['folder']}/…, {limit}")
+
+
+def print_closed(run: CommandRun, entrance: dict[str, Any]) -> None:
+    output.print_line(f"entrance {entrance['id']} is closed")
+
+
+def print_newcomer(run: CommandRun, newcomer: dict[str, Any]) -> None:
+    output.print_line(f"{newcomer['id']} ({newcomer['sender']}) is {newcomer['state']}")
+
+
+command.command("open")(from_operation(OpenEntranceArgs)(print_entrance))
+command.command("close")(from_operation(CloseEntranceArgs)(print_closed))
+command.command("allow")(from_operation(AllowNewcomerArgs)(print_newcomer))
+command.command("deny")(from_operation(DenyNewcomerArgs)(print_newcomer))
+
+
+@command.command("list")
+@from_operation(ListNewcomersArgs)
+def list_newcomers(run: CommandRun, found: dict[str, Any]) -> None:
+    for entrance in found["entrances"]:
+        print_entrance(run, entrance)
+    if found["entrances"]:
+        output.print_line()
+    output.print_table(
+        ("id", "sender", "name", "state", "group", "since", "why"),
+        [
+            (
+                each["id"],
+                each["sender"],
+                each["name"],
+                each["state"],
+                each["folder"] or f"{each['parent']}/…",
+                output.format_iso(each["asked_at"]),
+                each["reason"],
+            )
+            for each in found["newcomers"]
+        ],
+        empty="nobody has come yet",
+    )

@@ -1,0 +1,61 @@
+"""`gatepost token`: invitations, chat links and webhooks."""
+
+from typing import Any
+
+import click
+
+from gatepost.cli import output
+from gatepost.cli.operation_command import CommandRun, from_operation
+from gatepost.serve.control.arguments.tokens import AddTokenArgs, ListTokensArgs, RevokeTokenArgs
+
+
+@click.group()
+def command() -> None:
+    """Invitations, chat links and webhooks: add, list, rm. Works with the gateway up or down.
+
+    `gatepost invite` makes invitations.
+    """
+
+
+@command.command()
+@from_operation(AddTokenArgs)
+def add(run: CommandRun, made: dict[str, Any]) -> None:
+    token = made["token"]
+    output.print_line(made["secret"])
+    output.print_line(f"It leads to the room {token['address']} of {token['folder']}, and is shown only now.")
+    output.print_line("No page of this gateway answers such tokens yet.")
+    output.print_line(f"`gatepost token rm {token['id']}` takes it back.")
+
+
+@command.command("list")
+@from_operation(ListTokensArgs)
+def list_tokens(run: CommandRun, found: list[dict[str, Any]]) -> None:
+    print_tokens(found, "there are no tokens")
+
+
+def print_tokens(found: list[dict[str, Any]], empty: str) -> None:
+    output.print_table(
+        ("id", "kind", "group", "label", "state", "uses left", "until", "last used", "by"),
+        [
+            (
+                each["id"],
+                each["kind"],
+                f"{each['folder']}/…" if each["own_group"] else each["folder"],
+                each["label"],
+                each["state"],
+                "any" if each["uses_left"] is None else each["uses_left"],
+                output.format_iso(each["expires_at"]),
+                output.format_iso(each["last_used_at"]),
+                each["created_by"],
+            )
+            for each in found
+        ],
+        empty=empty,
+    )
+
+
+def print_revoked(run: CommandRun, token: dict[str, Any]) -> None:
+    output.print_line(f"{token['id']} ({token['kind']} for {token['folder']}) does not work any more")
+
+
+command.command("rm")(from_operation(RevokeTokenArgs)(print_revoked))

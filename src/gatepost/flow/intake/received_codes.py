@@ -1,0 +1,66 @@
+"""Codes that people send: of a pairing, of an invitation; and the commands that ask for what a code would give. They
+work before the sender is known. No agent gets the message, and the ledger has it without the code."""
+
+from gatepost.core.records import replace
+from gatepost.core.settings import Config
+from gatepost.flow import invitations, onboarding, pairing
+from gatepost.flow.intake import slash_commands
+from gatepost.flow.intake.accepted_message import CodeKind, IntakeResult, MessageContext, ReceivedCode
+from gatepost.flow.intake.slash_commands import CommandAction, SlashCommand
+from gatepost.flow.onboarding import JoinResult
+from gatepost.flow.pairing import PairingResult
+from gatepost.store import direct_rooms, newcomers
+from gatepost.store.inbox import InboxState
+
+START = "/start"  # the command by which some platforms hand in what stands in a link to a bot
+MASKS = {CodeKind.PAIR: pairing.MASKED, CodeKind.INVITE: invitations.MASKED}
+
+
+def find_code(text: str, command: SlashCommand | None, config: Config, *, direct: bool) -> ReceivedCode | None:
+    """None: the message is no code, and asks for none. `direct`: nobody else reads the answer."""
+    rest = command.text.removeprefix(command.head).strip() if command is not None else ""
+    if command is not None and command.act is CommandAction.PAIR:
+        base = pairing.get_page_url(config) if direct and not rest else ""
+        if base:
+            return ReceivedCode(CodeKind.PAIRING_LINK, base)
+        return ReceivedCode(CodeKind.PAIR, pairing.parse_code(rest))
+    if command is not None and command.act is CommandAction.JOIN:
+        return ReceivedCode(CodeKind.INVITE, invitations.parse_code(rest)) if rest else ReceivedCode(CodeKind.JOIN)
+    if len(text) > pairing.LONGEST_CODE:
+        return None
+    alone = rest if command is not None and command.head == START else slash_commands.strip_mention(text)
+    if (code := pairing.find_code(alone)) is not None:
+        return ReceivedCode(CodeKind.PAIR, code)
+    code = invitations.find_code(alone)
+    return ReceivedCode(CodeKind.INVITE, code) if code is not None else None
+
+
+def redeem(case: MessageContext, code: ReceivedCode) -> IntakeResult:
+    """Do what a code is for. Who has no valid one counts as a stranger, known or not."""
+    result = _redeem(case, code)
+    case.rules.renew(case.db)  # nothing that is read behind this write may be kept
+    if result.said:
+        case.add_notice(result.said)
+    accepted = result.paired if isinstance(result, PairingResult) else result.accepted
+    state = InboxState.ANSWERED if accepted or result.reason == pairing.LINK_GIVEN else InboxState.REFUSED
+    ended = case.end(state, result.reason, "guest", told=bool(result.said))
+    if isinstance(result, PairingResult):
+        return replace(ended, paired=accepted, stranger=not accepted)
+    rung = onboarding.notify_approver(case, result.waits_for) if result.waits_for else ()
+    return replace(ended, joined=result.joined, rung=rung, stranger=not accepted)
+
+
+def _redeem(case: MessageContext, code: ReceivedCode) -> PairingResult | JoinResult:
+    db, inbound, now = case.db, case.arrival.inbound, case.now
+    room = (case.arrival.instance, inbound.address)
+    if code.kind is CodeKind.INVITE:
+        return invitations.accept(db, code.text, onboarding.make_applicant(case), now)
+    if code.kind is CodeKind.JOIN:
+        entrances = case.rules.read(db, newcomers.list_entrances)
+        return onboarding.ask(db, entrances, onboarding.make_applicant(case), now)
+    if code.kind is CodeKind.PAIRING_LINK:
+        return pairing.answer_with_link(db, inbound.sender, code.text, room, now)
+    result = pairing.redeem_code(db, code.text, inbound.sender, now)
+    if result.paired and inbound.direct:
+        direct_rooms.add(db, inbound.sender, *room, now)
+    return result

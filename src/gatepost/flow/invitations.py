@@ -1,0 +1,163 @@
+"""Invitations: a code makes whoever sends it a member of a group, or gives her a group of her own below it.
+
+Uses are counted in the transaction that lets somebody in. A code that is unknown, used up, too old or revoked is
+refused with the same words. Wrong codes count as wrong pairing codes do. The ledger has the message without the code.
+"""
+
+import re
+import secrets
+
+from msgspec import Struct
+
+from gatepost.access.senders import rights_of
+from gatepost.access.tiers import ROOT_FOLDER
+from gatepost.core.errors import Invalid, NotFound, Refused
+from gatepost.flow import onboarding, sender_rights
+from gatepost.flow.onboarding import MOST_BELOW, Applicant, JoinResult
+from gatepost.store import audit, groups, identities, newcomers, pairing_codes, tokens, users
+from gatepost.store.newcomers import NewcomerState
+from gatepost.store.pairing_codes import ALPHABET, MOST_GUESSES
+from gatepost.store.port import Db
+from gatepost.store.tokens import NewToken, Token, TokenKind
+
+PREFIX, LENGTH = "GI", 16  # 80 bits
+MASKED = f"{PREFIX}{'-****' * (LENGTH // 4)}"
+LONGEST_CODE = 100  # characters of what is sent as one
+MOST_USES = 1000
+ACTION = "invite.accept"
+
+NOT_VALID = (
+    "This invitation is not valid: it is unknown, used up, too old or revoked. Ask whoever invited you for a new one."
+)
+LIMITED = "These were too many wrong codes. Wait an hour before you try another one."
+MEMBER = "Welcome! You may write to {} from now on."
+BEFORE = "You may write to {} already, so the invitation was not used."
+NOT_DIRECT = "This invitation is for an agent of your own. Send it to me in a direct chat."
+FULL = "No further agents can be set up there. Whoever invited you can say more."
+
+_CODE = re.compile(rf"\s*{PREFIX}(?:[-\s]?[A-Z0-9]{{4}}){{{LENGTH // 4}}}\s*", re.IGNORECASE)
+_SEPARATORS = re.compile(r"[^A-Z0-9]")
+
+
+class NewInvitation(Struct, frozen=True, kw_only=True):
+    folder: str
+    uses: int
+    expires_at: int | None
+    created_by: str
+    own_group: bool = False
+    label: str = ""
+
+
+class IssuedInvitation(Struct, frozen=True):
+    """`code`: as it is shown to people, once."""
+
+    token: Token
+    code: str
+
+
+def find_code(text: str) -> str | None:
+    """The code that a message is, None if it is none."""
+    return parse_code(text) if _CODE.fullmatch(text) else None
+
+
+def parse_code(text: str) -> str:
+    """What follows /join, in the form in which codes are kept. Nobody has to write the hyphens."""
+    plain = _SEPARATORS.sub("", text[:LONGEST_CODE].upper())
+    return plain.removeprefix(PREFIX) if len(plain) > LENGTH else plain
+
+
+def render_code(code: str) -> str:
+    return "-".join([PREFIX, *(code[at : at + 4] for at in range(0, LENGTH, 4))])
+
+
+def issue(db: Db, new: NewInvitation, now: int) -> IssuedInvitation:
+    if new.folder == ROOT_FOLDER:
+        raise Invalid("folder", "root is for owners: nobody is invited there; `gatepost user role` makes an owner")
+    if groups.get(db, new.folder) is None:
+        raise NotFound("group", new.folder, "an invitation is for one that exists")
+    if not 1 <= new.uses <= MOST_USES:
+        raise Invalid("uses", f"{new.uses} is not between 1 and {MOST_USES}")
+    if new.expires_at is not None and new.expires_at <= now:
+        raise Invalid("expires_at", "is in the past; name a later moment")
+    code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
+    row = NewToken(
+        kind=TokenKind.INVITE,
+        folder=new.folder,
+        own_group=new.own_group,
+        label=new.label,
+        uses_left=new.uses,
+        expires_at=new.expires_at,
+        created_by=new.created_by,
+    )
+    made = tokens.add(db, row, code, now)
+    if made is None:
+        raise too_many(new.created_by, new.folder)
+    return IssuedInvitation(made, render_code(code))
+
+
+def too_many(by: str, folder: str) -> Refused:
+    why = f"its world has {tokens.MOST_IN_WORLD} tokens that are valid; revoke some first"
+    return Refused(by, "add a token", folder, why)
+
+
+def accept(db: Db, code: str, who: Applicant, now: int) -> JoinResult:
+    """Let somebody in by her code."""
+    if pairing_codes.count_guesses(db, who.sender, now) >= MOST_GUESSES:
+        return JoinResult(False, "invitation_limited")
+    token = tokens.find_valid(db, TokenKind.INVITE, code, now)
+    if token is None or token.folder is None:
+        return _count_guess(db, who.sender, "not_valid", now)
+    if sender_rights.find_rights(db, who.sender, token.folder) is None:
+        return _count_guess(db, who.sender, "shut_out", now)
+    take = _give_group if token.own_group else _add_member
+    return take(db, code, token.folder, who, now)
+
+
+def _add_member(db: Db, code: str, folder: str, who: Applicant, now: int) -> JoinResult:
+    name = _get_name(db, folder)
+    if rights_of(users.get_roles(db, who.sender), folder) != "guest":
+        return JoinResult(False, "invitation_not_needed", BEFORE.format(name))
+    used = tokens.use(db, TokenKind.INVITE, code, now)
+    if used is None:  # somebody else was faster
+        return _count_guess(db, who.sender, "not_valid", now)
+    person = identities.get_person(db, who.sender)
+    users.add(db, person, who.name, now)
+    users.add_member(db, person, folder, f"invite:{used.id}", now)
+    _record(db, now, who.sender, "done", {"token": used.id, "folder": folder, "person": person})
+    return JoinResult(True, "invited", MEMBER.format(name))
+
+
+def _give_group(db: Db, code: str, parent: str, who: Applicant, now: int) -> JoinResult:
+    """Her group is made after this transaction."""
+    known = newcomers.find(db, who.sender, parent)
+    if known is not None and known.state in (NewcomerState.ADMITTED, NewcomerState.SETTLED):
+        return JoinResult(False, f"join_{known.state}", onboarding.KNOWN[known.state])
+    if not who.can_have_group:
+        return JoinResult(False, "invitation_not_direct", NOT_DIRECT)
+    if newcomers.count_below(db, parent) >= MOST_BELOW:
+        return JoinResult(False, "invitation_full", FULL)
+    used = tokens.use(db, TokenKind.INVITE, code, now)
+    if used is None:
+        return _count_guess(db, who.sender, "not_valid", now)
+    by = f"invite:{used.id}"
+    if known is not None:
+        newcomers.admit(db, known.id, by, now)
+    else:
+        onboarding.add(db, who, parent, NewcomerState.ADMITTED, now, invited_by=used.created_by, by=by)
+    _record(db, now, who.sender, "done", {"token": used.id, "parent": parent})
+    return JoinResult(True, "joined", onboarding.ADMITTED, joined=True)
+
+
+def _get_name(db: Db, folder: str) -> str:
+    group = groups.get(db, folder)
+    return (group.name if group else "") or folder
+
+
+def _count_guess(db: Db, sender: str, why: str, now: int) -> JoinResult:
+    guesses = pairing_codes.add_guess(db, sender, now)
+    _record(db, now, sender, "refused", {"why": why, "guesses": guesses})
+    return JoinResult(False, "invitation_not_valid", LIMITED if guesses >= MOST_GUESSES else NOT_VALID)
+
+
+def _record(db: Db, now: int, sender: str, verdict: str, details: dict[str, object]) -> None:
+    audit.append(db, audit.AuditRecord(now, sender, ACTION, verdict, details))

@@ -1,0 +1,75 @@
+"""Tokens that lead to a room of a group: chat links for people, webhooks for programs. The row names the group, because
+the room's address does not say where the folder ends."""
+
+import re
+
+from msgspec import Struct
+
+from gatepost.access.tiers import ROOT_FOLDER
+from gatepost.core import ids
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.flow.invitations import too_many
+from gatepost.messages import address as addresses
+from gatepost.store import groups, tokens
+from gatepost.store.port import Db
+from gatepost.store.tokens import NewToken, Token, TokenKind
+
+PREFIXES = {  # no room of a person, or of the owner, begins like that
+    TokenKind.CHAT_LINK: "web:link/",
+    TokenKind.WEBHOOK: "hook:",
+}
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+
+
+class NewLink(Struct, frozen=True, kw_only=True):
+    kind: TokenKind
+    folder: str
+    label: str  # of a webhook: what reports there
+    suffix: str
+    created_by: str
+    expires_at: int | None = None
+
+
+class IssuedLink(Struct, frozen=True):
+    """`secret`: as it is shown, once."""
+
+    token: Token
+    secret: str
+
+
+def issue(db: Db, new: NewLink, now: int) -> IssuedLink:
+    if new.folder == ROOT_FOLDER:
+        raise Invalid("folder", "root is for owners: no link leads there")
+    if groups.get(db, new.folder) is None:
+        raise NotFound("group", new.folder, "a link is for one that exists")
+    if new.expires_at is not None and new.expires_at <= now:
+        raise Invalid("expires_at", "is in the past; name a later moment")
+    secret = ids.token()
+    row = NewToken(
+        kind=new.kind,
+        folder=new.folder,
+        address=make_address(new),
+        label=new.label,
+        expires_at=new.expires_at,
+        created_by=new.created_by,
+    )
+    made = tokens.add(db, row, secret, now)
+    if made is None:
+        raise too_many(new.created_by, new.folder)
+    return IssuedLink(made, secret)
+
+
+def make_address(new: NewLink) -> str:
+    """`web:link/FOLDER[/SUFFIX]`, `hook:FOLDER/LABEL[/SUFFIX]`."""
+    if new.kind is TokenKind.WEBHOOK or new.label:
+        _check_name("label", new.label)
+    if new.suffix:
+        _check_name("suffix", new.suffix)
+    label = new.label if new.kind is TokenKind.WEBHOOK else ""
+    parts = (new.folder, label, new.suffix)
+    return str(addresses.parse(PREFIXES[new.kind] + "/".join(part for part in parts if part)))
+
+
+def _check_name(field: str, text: str) -> None:
+    if not _NAME.match(text):
+        raise Invalid(field, f"{text[:80]!r} is not a name of letters, digits, `_` and `-`, at most 64")

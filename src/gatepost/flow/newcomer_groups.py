@@ -1,0 +1,183 @@
+"""Makes the groups of newcomers who were let in: the folder from the parent's prototype, then the group, its member and
+its route in one transaction. One that was interrupted is made after the next start."""
+
+import asyncio
+from contextlib import suppress
+from functools import partial
+
+from gatepost.access.tiers import check_folder
+from gatepost.core import log
+from gatepost.core.clock import Clock
+from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
+from gatepost.core.event_bus import EventBus
+from gatepost.core.home import Home
+from gatepost.core.settings import Config
+from gatepost.core.untrusted_files import open_untrusted
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
+from gatepost.flow.groups import FolderPrototype, make_group, read_prototype
+from gatepost.flow.intake import routing
+from gatepost.flow.onboarding import admit_queued
+from gatepost.flow.sessions.host_uids import group_uid
+from gatepost.messages import address as addresses
+from gatepost.messages.address import safe_segment
+from gatepost.store import audit, groups, identities, newcomers, routes, users
+from gatepost.store.newcomers import Newcomer, NewcomerState
+from gatepost.store.outbox import EffectOrigin
+from gatepost.store.port import Db, Store
+from gatepost.store.routes import Route
+
+AT_ONCE = 20
+LONGEST_WAIT_S = 60.0  # between two looks, whatever the bell says
+AGAIN_S = 1.0
+MOST_NAMES = 50  # that are tried for one group
+LONGEST_REASON = 300
+SEQ = 0  # a room that was given to a group by name comes before every pattern
+ACTION = "onboarding.settle"
+OPERATOR = "operator"
+
+READY = "Your agent is ready. Everything that you write here goes to it."
+READY_ELSEWHERE = (
+    "Your agent is ready. Another agent has this chat, so whoever runs this gateway must lead you to yours."
+)
+FAILED = "Your agent could not be set up. Whoever runs this gateway can see why."
+
+_log = log.get("onboarding")
+
+
+class NewcomerGroups:
+    def __init__(
+        self, store: Store, clock: Clock, config: Config, home: Home, bells: EventBus, reach: ChannelInstances
+    ) -> None:
+        self._store, self._clock, self._config, self._home = store, clock, config, home
+        self._bells, self._reach = bells, reach
+        self._rung = asyncio.Event()
+        bells.on_newcomers(self._rung.set)
+
+    async def run(self) -> None:
+        while True:
+            self._rung.clear()
+            wait = LONGEST_WAIT_S
+            try:
+                await self.settle_all()
+            except Unavailable as error:
+                _log.warning("newcomers wait", why=str(error))
+                wait = AGAIN_S
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._rung.wait()
+
+    async def settle_all(self) -> None:
+        """Let in whose turn it is, and make every group that is to be made."""
+        if await self._store.read(newcomers.list_in_state, NewcomerState.QUEUED, 1):
+            await self._store.write(admit_queued, self._clock.now())
+        while found := await self._store.read(newcomers.list_in_state, NewcomerState.ADMITTED, AT_ONCE):
+            for each in found:
+                await self._settle(each)
+
+    async def _settle(self, newcomer: Newcomer) -> None:
+        try:
+            await self._make_group(newcomer)
+        except Unavailable:
+            raise
+        except (GatepostError, OSError) as error:
+            _log.warning("the group of a newcomer cannot be made", newcomer=newcomer.id, error=str(error))
+            await self._store.write(record_failure, self._reach, newcomer, str(error), self._clock.now())
+        self._bells.room(newcomer.instance, newcomer.address)
+
+    async def _make_group(self, newcomer: Newcomer) -> None:
+        folder = newcomer.folder or await self._choose_folder(newcomer)
+        prototype = await asyncio.to_thread(_find_prototype, self._home, newcomer.parent)
+        uid = await group_uid(self._store, self._config, self._clock, folder)
+        name = folder.rpartition("/")[2]  # not what a stranger calls herself: agents read the names of groups
+        commit = partial(self._store.write, settle, self._reach, newcomer, folder, name, self._clock.now())
+        await make_group(self._home, folder, uid, commit, name=name, prototype=prototype)
+        self._bells.tools()
+
+    async def _choose_folder(self, newcomer: Newcomer) -> str:
+        """Named like the sender, as `{sender}` in a route is. Nobody gets a folder that has somebody else's files."""
+        base = safe_segment(newcomer.sender).replace("..", "-")
+        for number in range(1, MOST_NAMES + 1):
+            folder = f"{newcomer.parent}/{base if number == 1 else f'{base}-{number}'}"
+            check_folder(folder)
+            if await asyncio.to_thread(_exists, self._home, folder):
+                continue
+            if await self._store.write(choose_folder, newcomer.id, folder):
+                return folder
+        raise Invalid("folder", f"every name like {newcomer.parent}/{base} is taken")
+
+
+def _exists(home: Home, folder: str) -> bool:
+    with open_untrusted(home.groups) as root:
+        return root.exists(folder)
+
+
+def _find_prototype(home: Home, parent: str) -> FolderPrototype | None:
+    """None: the parent has none, and the group begins as every other does."""
+    if not _exists(home, f"{parent}/prototype"):
+        return None
+    return read_prototype(home, parent)
+
+
+def choose_folder(db: Db, newcomer_id: str, folder: str) -> bool:
+    """False if the name is taken."""
+    if groups.get(db, folder) is not None or newcomers.has_folder(db, folder):
+        return False
+    newcomers.set_folder(db, newcomer_id, folder)
+    return True
+
+
+def settle(db: Db, reach: ChannelInstances, newcomer: Newcomer, folder: str, name: str, now: int) -> None:
+    """Everything that makes the group hers, at once."""
+    if groups.get(db, newcomer.parent) is None:
+        raise NotFound("group", newcomer.parent, "it was removed meanwhile")
+    if not newcomers.settle(db, newcomer.id, folder):
+        raise Refused(newcomer.sender, "come in", newcomer.parent, "somebody decided otherwise meanwhile")
+    if not groups.add(db, folder, name, "", now):
+        raise Invalid("folder", f"there is a group {folder!r} already")
+    person, by = identities.get_person(db, newcomer.sender), newcomer.decided_by or f"entrance:{newcomer.entrance_id}"
+    users.add(db, person, newcomer.name, now)
+    users.add_member(db, person, folder, by, now)
+    led = _is_routed(db, newcomer, folder) or (
+        _add_route(db, newcomer, folder, now) and _is_routed(db, newcomer, folder)
+    )
+    _add_notice(db, reach, newcomer, READY if led else READY_ELSEWHERE, now)
+    details = {"newcomer": newcomer.id, "folder": folder, "person": person, "by": by}
+    audit.append(db, audit.AuditRecord(now, newcomer.sender, ACTION, "done", details))
+
+
+def _is_routed(db: Db, newcomer: Newcomer, folder: str) -> bool:
+    """Whether what she writes there reaches her group."""
+    room = addresses.parse(newcomer.address)
+    facts = routing.make_match_input(newcomer.instance, room, sender=newcomer.sender)
+    decision = routing.decide(routes.list_all(db), facts, lambda each: groups.get(db, each) is not None)
+    return any(each.folder == folder and not each.observe for each in decision.chosen)
+
+
+def _add_route(db: Db, newcomer: Newcomer, folder: str, now: int) -> Route:
+    """For her alone, in her room alone. What the operator did not open leads on only what reaches the parent anyway:
+    an invitation of somebody else takes no room from another group."""
+    match = f'channel="{newcomer.instance}" chat_jid="{newcomer.address}" sender="{newcomer.sender}"'
+    operators = newcomer.entrance_id is not None or newcomer.invited_by == OPERATOR
+    by = "gatepost" if operators else f"{routing.MADE_BY}{newcomer.parent}"
+    if not operators:
+        routing.check_route_count(routes.list_all(db), newcomer.parent, [match])
+    return routes.add(db, Route(seq=SEQ, match=match, target=folder, folder=folder, created_by=by, created_at=now))
+
+
+def record_failure(db: Db, reach: ChannelInstances, newcomer: Newcomer, why: str, now: int) -> None:
+    """She is told, and the operator sees why. `gatepost onboarding allow` tries again."""
+    if newcomers.fail(db, newcomer.id, why[:LONGEST_REASON]):
+        _add_notice(db, reach, newcomer, FAILED, now)
+        details = {"newcomer": newcomer.id, "parent": newcomer.parent, "why": why[:LONGEST_REASON]}
+        audit.append(db, audit.AuditRecord(now, newcomer.sender, ACTION, "failed", details))
+
+
+def _add_notice(db: Db, reach: ChannelInstances, newcomer: Newcomer, text: str, now: int) -> None:
+    told = OutgoingMessage(
+        key=f"notice:newcomer:{newcomer.id}:{newcomer.admitted_at}",
+        origin=EffectOrigin.NOTICE,
+        instance=newcomer.instance,
+        address=newcomer.address,
+        text=text,
+    )
+    add_outgoing_message(db, reach, told, now)

@@ -1,0 +1,58 @@
+"""Newcomers: who may get a group of her own, and who waits for it."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+
+READ, WRITE = "onboarding.read", "onboarding.write"
+NewcomerId = Annotated[str, argument("Her id in the list.", "NEWCOMER")]
+
+
+@declares("onboarding.open", right=WRITE)
+class OpenEntranceArgs(OperationArgs, frozen=True):
+    """Open an entrance: strangers who write directly to the channel INSTANCE may ask for a group of their own.
+
+    The first message of such a stranger is answered with how to come in; `/join` does it. The group is made below
+    FOLDER, from its prototype/ folder, and leads what she writes there to it. Over the limit of a day people wait in a
+    queue.
+    """
+
+    instance: Annotated[str, argument("The channel's instance, like telegram.")]
+    folder: Annotated[str, argument("The group below which theirs are made.", examples=("acme/eng",))]
+    senders: Annotated[
+        str,
+        option("Who: a glob over senders.", examples=("email:*@acme.example", "telegram:user/*")),
+        Meta(max_length=512),
+    ] = "*"
+    per_day: Annotated[
+        int, option("How many come in on one day by themselves (0: somebody allows each).", least=0, most=1000)
+    ] = 10
+
+
+@declares("onboarding.close", right=WRITE)
+class CloseEntranceArgs(OperationArgs, frozen=True):
+    """Close an entrance. Who is in stays in; who waits there stays in the list."""
+
+    id: Annotated[int, argument("The entrance's id.", "entrance")]
+
+
+@declares("onboarding.list", right=READ, reads=True)
+class ListNewcomersArgs(OperationArgs, frozen=True):
+    """The entrances, and everybody who came by one or by an invitation to a group of her own."""
+
+
+@declares("onboarding.allow", right=WRITE)
+class AllowNewcomerArgs(OperationArgs, frozen=True):
+    """Let a newcomer in now, whatever the limit: one who waits, was denied, or whose group could not be made."""
+
+    id: NewcomerId
+
+
+@declares("onboarding.deny", right=WRITE)
+class DenyNewcomerArgs(OperationArgs, frozen=True):
+    """Do not let a newcomer in who waits. She is not asked about again."""
+
+    id: NewcomerId
+    reason: Annotated[str, option("Why, for the list."), Meta(max_length=300)] = ""

@@ -1,0 +1,105 @@
+"""Tokens that let somebody in: make, list, revoke."""
+
+from msgspec import Struct
+
+from gatepost.core.clock import DAY
+from gatepost.core.errors import NotFound
+from gatepost.flow import invitations, link_tokens
+from gatepost.flow.invitations import NewInvitation
+from gatepost.flow.link_tokens import NewLink
+from gatepost.messages.text import clean
+from gatepost.serve.control.arguments.tokens import (
+    AddInvitationArgs,
+    AddTokenArgs,
+    ListInvitationsArgs,
+    ListTokensArgs,
+    RevokeTokenArgs,
+)
+from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
+from gatepost.store import tokens
+from gatepost.store.port import Db
+from gatepost.store.tokens import Token, TokenKind, TokenState
+
+
+class TokenView(Token, frozen=True, kw_only=True):
+    state: TokenState
+
+
+class NewTokenView(Struct, frozen=True, kw_only=True):
+    """`secret`: it is shown once, because only its hash is kept."""
+
+    secret: str
+    token: TokenView
+
+
+def _make_view(token: Token, now: int) -> TokenView:
+    return extend(TokenView, token, state=token.get_state(now))
+
+
+@operation
+async def create_invitation(deps: OperationDeps, args: AddInvitationArgs) -> NewTokenView:
+    now = deps.clock.now()
+    new = NewInvitation(
+        folder=args.folder,
+        uses=args.uses,
+        expires_at=_find_end(args.days, now),
+        own_group=args.own_group,
+        label=clean(args.label),
+        created_by=deps.caller,
+    )
+
+    def issue(db: Db) -> NewTokenView:
+        made = invitations.issue(db, new, now)
+        return NewTokenView(secret=made.code, token=_make_view(made.token, now))
+
+    return await deps.write(issue)
+
+
+@operation
+async def add_token(deps: OperationDeps, args: AddTokenArgs) -> NewTokenView:
+    now = deps.clock.now()
+    new = NewLink(
+        kind=TokenKind(args.kind.value),
+        folder=args.folder,
+        label=args.label,
+        suffix=args.suffix,
+        expires_at=_find_end(args.days, now),
+        created_by=deps.caller,
+    )
+
+    def issue(db: Db) -> NewTokenView:
+        made = link_tokens.issue(db, new, now)
+        return NewTokenView(secret=made.secret, token=_make_view(made.token, now))
+
+    return await deps.write(issue)
+
+
+def _find_end(days: int, now: int) -> int | None:
+    return now + days * DAY if days else None
+
+
+@read_operation
+def list_invitations(db: Db, args: ListInvitationsArgs, now: int) -> list[TokenView]:
+    return [_make_view(each, now) for each in tokens.list_all(db) if each.kind is TokenKind.INVITE]
+
+
+@read_operation
+def list_tokens(db: Db, args: ListTokensArgs, now: int) -> list[TokenView]:
+    return [_make_view(each, now) for each in tokens.list_all(db)]
+
+
+@operation
+async def revoke(deps: OperationDeps, args: RevokeTokenArgs) -> TokenView:
+    now = deps.clock.now()
+
+    def end(db: Db) -> TokenView:
+        token = tokens.get(db, args.id)
+        elsewhere = token is not None and args.folder and token.folder != args.folder
+        if token is None or token.folder is None or elsewhere:
+            raise NotFound("token", args.id[:80], "`gatepost token list` shows them")
+        tokens.revoke(db, token.id, now)
+        ended = tokens.get(db, token.id)
+        assert ended is not None
+        return _make_view(ended, now)
+
+    return await deps.write(end)

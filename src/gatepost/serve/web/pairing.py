@@ -1,0 +1,64 @@
+"""Pairing links: the page says who would be bound to whom, and the person who is signed in confirms it. To open a link
+changes nothing."""
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from gatepost.core.clock import Clock
+from gatepost.core.errors import Refused
+from gatepost.core.event_bus import EventBus
+from gatepost.flow import pairing
+from gatepost.flow.pairing import PairingResult
+from gatepost.serve.web.json_body import read_text_field
+from gatepost.serve.web.login import find_visitor
+from gatepost.store.port import Db, Store
+
+LARGEST_BODY = 1024  # bytes
+LONGEST_TOKEN = 200  # characters
+
+
+class PairingLinks:
+    """For browsers that are signed in. A token is in no address of a request but the page's own."""
+
+    def __init__(self, store: Store, clock: Clock, bells: EventBus | None) -> None:
+        self._store, self._clock, self._bells = store, clock, bells
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/pairing/read", self.read, methods=["POST"]),
+            Route("/pairing/confirm", self.confirm, methods=["POST"]),
+        ]
+
+    async def read(self, request: Request) -> Response:
+        token = await _read_token(request)
+        offer = await self._store.read(pairing.read_link, token, request.state.user, self._clock.now())
+        return JSONResponse(
+            {
+                "identity": offer.identity,
+                "name": offer.name,
+                "person": offer.person,
+                "personName": offer.person_name,
+                "obstacle": offer.obstacle,
+            }
+        )
+
+    async def confirm(self, request: Request) -> Response:
+        token, browser = await _read_token(request), request.state.browser
+        result = await self._store.write(_confirm, token, browser, self._clock.now())
+        if result.paired and self._bells is not None:
+            self._bells.tools()
+        return JSONResponse({"ok": result.paired, "text": result.said})
+
+
+async def _read_token(request: Request) -> str:
+    token = await read_text_field(request, "token", LARGEST_BODY)
+    return token if len(token) <= LONGEST_TOKEN else ""
+
+
+def _confirm(db: Db, token: str, browser: str, now: int) -> PairingResult:
+    """By whoever is signed in at this moment."""
+    visitor = find_visitor(db, browser, now)
+    if visitor is None:
+        raise Refused("nobody", "confirm a pairing link", why="this browser is not signed in any more")
+    return pairing.confirm_link(db, token, visitor.user, now)

@@ -1,0 +1,165 @@
+"""Tokens that whoever holds them may use: invitations, chat links, webhooks, pairing links. Each is shown once. Only
+its hash is kept, and it is found by that alone."""
+
+import hashlib
+from enum import StrEnum
+
+from msgspec import Struct
+
+from gatepost.core import ids
+from gatepost.core.clock import DAY
+from gatepost.store.port import Db, quick
+from gatepost.store.table import Table
+
+PREFIX = "tk"  # how ids begin
+KEPT = 30 * DAY  # one that is over is shown as such for so long
+MOST_IN_WORLD = 500  # tokens for the groups of one world
+MOST_LINKS = 100  # pairing links that are open at once
+
+
+class TokenKind(StrEnum):
+    INVITE = "invite"
+    CHAT_LINK = "chat_link"
+    WEBHOOK = "webhook"
+    PAIRING_LINK = "pairing_link"
+
+
+class TokenState(StrEnum):
+    VALID = "valid"
+    USED_UP = "used_up"
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+
+
+class NewToken(Struct, frozen=True, kw_only=True):
+    kind: TokenKind
+    created_by: str
+    folder: str | None = None
+    own_group: bool = False
+    instance: str = ""
+    address: str = ""
+    identity: str = ""
+    label: str = ""
+    uses_left: int | None = None
+    expires_at: int | None = None
+
+
+class Token(Struct, frozen=True):
+    id: str
+    kind: TokenKind
+    folder: str | None
+    own_group: bool
+    instance: str
+    address: str
+    identity: str
+    label: str
+    uses_left: int | None
+    expires_at: int | None
+    created_by: str
+    created_at: int
+    revoked_at: int | None
+    last_used_at: int | None
+
+    def get_state(self, now: int) -> TokenState:
+        if self.revoked_at is not None:
+            return TokenState.REVOKED
+        if self.uses_left is not None and self.uses_left <= 0:
+            return TokenState.USED_UP
+        return TokenState.EXPIRED if self.expires_at is not None and self.expires_at <= now else TokenState.VALID
+
+
+TOKENS = Table("tokens", Token)
+_VALID = "revoked_at IS NULL AND (uses_left IS NULL OR uses_left > 0) AND (expires_at IS NULL OR expires_at > ?)"  # now
+
+
+def add(db: Db, new: NewToken, token: str, now: int) -> Token | None:
+    """Keep a token by its hash. None if there are too many."""
+    _remove_old(db, now)
+    if new.folder is not None and not _has_room(db, new.folder, now):
+        return None
+    if new.kind is TokenKind.PAIRING_LINK and not _replace_link(db, new.identity, now):
+        return None
+    return TOKENS.put(db, "", new, id=ids.new(PREFIX), hash=hash_token(token), created_at=now)
+
+
+def use(db: Db, kind: TokenKind, token: str, now: int) -> Token | None:
+    """Count one use. However many use the last one, it is given to one. None if it is not valid."""
+    row = db.row(
+        "UPDATE tokens SET uses_left = uses_left - 1, last_used_at = ? WHERE hash = ? AND kind = ?"
+        f" AND {_VALID} RETURNING {TOKENS.columns}",
+        (now, hash_token(token), kind, now),
+    )
+    return TOKENS.parse(row) if row else None
+
+
+@quick
+def find_valid(db: Db, kind: TokenKind, token: str, now: int) -> Token | None:
+    """Without using it. Unknown, revoked, used up and too old look alike."""
+    return TOKENS.get(db, f"WHERE hash = ? AND kind = ? AND {_VALID}", hash_token(token), kind, now)
+
+
+@quick
+def get(db: Db, token_id: str) -> Token | None:
+    return TOKENS.get(db, "WHERE id = ?", token_id)
+
+
+def list_all(db: Db) -> list[Token]:
+    """Those for groups, the newest first."""
+    return TOKENS.list(db, "WHERE folder IS NOT NULL ORDER BY id DESC")
+
+
+def list_at(db: Db, address: str) -> list[Token]:
+    """Those that lead to a room and are not revoked."""
+    return TOKENS.list(db, "WHERE address = ? AND folder IS NOT NULL AND revoked_at IS NULL ORDER BY id", address)
+
+
+def count_group_uses(db: Db, folder: str, now: int) -> int:
+    """How many groups below one its valid invitations may still make."""
+    row = db.row(
+        f"SELECT COALESCE(SUM(uses_left), 0) FROM tokens WHERE folder = ? AND own_group = 1 AND {_VALID}", (folder, now)
+    )
+    return int(row[0]) if row else 0
+
+
+def revoke(db: Db, token_id: str, now: int) -> bool:
+    """False if it was so before, or there is none."""
+    return bool(db.run("UPDATE tokens SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL", (now, token_id)))
+
+
+def hash_token(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _remove_old(db: Db, now: int) -> None:
+    before = now - KEPT
+    db.run("DELETE FROM tokens WHERE expires_at <= ? OR revoked_at <= ?", (before, before))
+    db.run("DELETE FROM tokens WHERE uses_left <= 0 AND last_used_at <= ?", (before,))
+    db.run("DELETE FROM tokens WHERE kind = 'pairing_link' AND expires_at <= ?", (now,))
+
+
+def _has_room(db: Db, folder: str, now: int) -> bool:
+    """Those that are over make way."""
+    if _count_in_world(db, folder) < MOST_IN_WORLD:
+        return True
+    world = _get_world_range(folder)
+    db.run(f"DELETE FROM tokens WHERE (folder = ? OR (folder > ? AND folder < ?)) AND NOT ({_VALID})", (*world, now))
+    return _count_in_world(db, folder) < MOST_IN_WORLD
+
+
+def _count_in_world(db: Db, folder: str) -> int:
+    where = "folder = ? OR (folder > ? AND folder < ?)"
+    row = db.row(f"SELECT COUNT(*) FROM tokens WHERE {where}", _get_world_range(folder))
+    return int(row[0]) if row else 0
+
+
+def _get_world_range(folder: str) -> tuple[str, str, str]:
+    """A world, and the bounds between which its groups lie: `0` is the character behind `/`."""
+    world = folder.partition("/")[0]
+    return world, f"{world}/", f"{world}0"
+
+
+def _replace_link(db: Db, identity: str, now: int) -> bool:
+    """An identity has one pairing link at a time. False if others have too many."""
+    db.run("DELETE FROM tokens WHERE kind = 'pairing_link' AND identity = ?", (identity,))
+    row = db.row(f"SELECT COUNT(*) FROM tokens WHERE kind = 'pairing_link' AND {_VALID}", (now,))
+    return row is None or int(row[0]) < MOST_LINKS

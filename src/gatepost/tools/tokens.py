@@ -1,0 +1,154 @@
+"""Tokens for the caller's part of the tree: chat links and webhooks are made here, and every kind is listed and
+revoked. What answers chat links and webhooks is not here."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from gatepost.access.tiers import Tier
+from gatepost.access.tree_scope import TreeScope, may_act_on
+from gatepost.core.bounds import fitting
+from gatepost.core.clock import iso
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.flow import link_tokens
+from gatepost.flow.intake.routing import MADE_BY
+from gatepost.flow.link_tokens import IssuedLink, NewLink
+from gatepost.store import tokens
+from gatepost.store.port import Db
+from gatepost.store.tokens import Token, TokenKind, TokenState
+from gatepost.tools.contract import ToolCall, tool
+
+Group = Annotated[str | None, Meta(description="The group that gets what is written there. Default: your own.")]
+Suffix = Annotated[str, Meta(description="Tells several rooms of one group apart: letters, digits, `_`, `-`.")]
+
+
+class CreatedLink(Struct, frozen=True, kw_only=True):
+    """`token`: nobody can read it here again. `url`: empty while no page of this gateway answers such tokens."""
+
+    token: str
+    id: str
+    jid: str
+    url: str = ""
+
+
+class TokenInfo(Struct, frozen=True, kw_only=True):
+    """`uses_left`: null for any number. `jid`: the room that it leads to, '' for an invitation."""
+
+    id: str
+    kind: TokenKind
+    state: TokenState
+    folder: str
+    jid: str
+    label: str
+    uses_left: int | None
+    expires_at: str | None
+    created_by: str
+    created_at: str | None
+    last_used_at: str | None
+
+
+class TokenList(Struct, frozen=True):
+    """The newest first. `more`: there are others, which do not fit; give the last id as `after`."""
+
+    tokens: list[TokenInfo]
+    more: bool
+
+
+class RevokedTokens(Struct, frozen=True):
+    deleted: int
+
+
+@tool(tier=Tier.WORLD, scoped_by="target_folder", group="access")
+async def issue_chat_link(call: ToolCall, target_folder: Group = None, jid_suffix: Suffix = "") -> CreatedLink:
+    """Make a token for a web chat with a group that needs no account. Whoever has it may write there.
+
+    The token is shown once. To take it back use revoke_token. For programs that report something use issue_webhook.
+    """
+    return await _issue(call, TokenKind.CHAT_LINK, target_folder, "", jid_suffix)
+
+
+@tool(tier=Tier.WORLD, scoped_by="target_folder", group="access")
+async def issue_webhook(
+    call: ToolCall,
+    source_label: Annotated[str, Meta(description="What reports there, like github: letters, digits, `_`, `-`.")],
+    target_folder: Group = None,
+    jid_suffix: Suffix = "",
+) -> CreatedLink:
+    """Make a token by which a program outside may hand messages to a group.
+
+    The token is shown once. To take it back use revoke_token. For people use issue_chat_link.
+    """
+    return await _issue(call, TokenKind.WEBHOOK, target_folder, source_label, jid_suffix)
+
+
+async def _issue(call: ToolCall, kind: TokenKind, folder: str | None, label: str, suffix: str) -> CreatedLink:
+    own = call.caller.folder
+    new = NewLink(kind=kind, folder=folder or own, label=label, suffix=suffix, created_by=f"{MADE_BY}{own}")
+
+    def issue(db: Db) -> IssuedLink:
+        return link_tokens.issue(db, new, call.now)
+
+    made = await call.write(issue)
+    return CreatedLink(token=made.secret, id=made.token.id, jid=made.token.address)
+
+
+@tool(tier=Tier.WORLD, group="access", read_only=True, idempotent=True)
+async def list_tokens(
+    call: ToolCall,
+    after: Annotated[str, Meta(description="Only those behind this id, if the last answer said `more`.")] = "",
+) -> TokenList:
+    """See the invitations, chat links and webhooks for your group and those below it, without their secrets.
+
+    To take one back use revoke_token.
+    """
+
+    def read(db: Db) -> list[Token]:
+        return [each for each in tokens.list_all(db) if _is_own(call, each) and (not after or each.id < after)]
+
+    found = await call.read(read)
+    return TokenList(*fitting(_render(each, call.now) for each in found))
+
+
+@tool(tier=Tier.WORLD, group="access", destructive=True, idempotent=True)
+async def revoke_token(
+    call: ToolCall,
+    jid: Annotated[str, Meta(description="The room: every token that leads there is revoked.")] = "",
+    id: Annotated[str, Meta(description="One token, as list_tokens shows it; an invitation has no room.")] = "",
+) -> RevokedTokens:
+    """Take back tokens for your group or those below it. They do not work from then on.
+
+    Who came in by an invitation stays a member.
+    """
+    if bool(jid) is bool(id):
+        raise Invalid("jid", "name either a room by `jid` or one token by `id`")
+
+    def revoke(db: Db) -> int:
+        found = tokens.list_at(db, jid) if jid else [each for each in (tokens.get(db, id),) if each is not None]
+        own = [each for each in found if _is_own(call, each)]
+        if not own:
+            raise NotFound("token", (jid or id)[:80], "use list_tokens to see them")
+        return sum(tokens.revoke(db, each.id, call.now) for each in own)
+
+    return RevokedTokens(await call.write(revoke))
+
+
+def _is_own(call: ToolCall, token: Token) -> bool:
+    """Within the caller's reach, and no rule forbids it. Nobody's pairing link is."""
+    folder = token.folder
+    return folder is not None and may_act_on(TreeScope.SUBTREE, call.caller.folder, folder) and call.allows(folder)
+
+
+def _render(token: Token, now: int) -> TokenInfo:
+    return TokenInfo(
+        id=token.id,
+        kind=token.kind,
+        state=token.get_state(now),
+        folder=token.folder or "",
+        jid=token.address,
+        label=token.label,
+        uses_left=token.uses_left,
+        expires_at=iso(token.expires_at) if token.expires_at else None,
+        created_by=token.created_by,
+        created_at=iso(token.created_at),
+        last_used_at=iso(token.last_used_at) if token.last_used_at else None,
+    )

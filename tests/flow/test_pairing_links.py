@@ -1,0 +1,119 @@
+"""Pairing links on a store: for one identity, confirmed by whoever is signed in, once."""
+
+import pytest
+
+from gatepost.core.clock import HOUR, MINUTE
+from gatepost.core.settings import Config
+from gatepost.flow import pairing
+from gatepost.flow.groups import OWNER, add_defaults
+from gatepost.flow.pairing import UnknownPairingLink
+from gatepost.store import direct_rooms, identities, pairing_codes, tokens, users
+from gatepost.store.port import Db
+from gatepost.store.users import UserRole
+
+NOON = 1_800_000_000_000_000
+ANN, HERS, CHAT, EVE = "fake:user/ann", "web:user/ann", "chat:user/7", "chat:user/eve"
+ROOM, BASE = ("chat", "chat:direct/7"), "https://gate.example"
+
+
+@pytest.fixture(autouse=True)
+def people(db: Db) -> None:
+    add_defaults(db, NOON)
+    users.add(db, ANN, "Ann", NOON)
+    identities.add(db, HERS, ANN, "test", NOON)
+
+
+def ask(db: Db, sender: str = CHAT, now: int = NOON) -> str:
+    """The token of the link that a chat identity gets."""
+    result = pairing.answer_with_link(db, sender, BASE, ROOM, now)
+    assert not result.paired and f"{BASE}/pair/" in result.said, result
+    return result.said.partition("/pair/")[2].split()[0]
+
+
+def test_a_link_binds_its_identity_to_whoever_confirms_it(db: Db) -> None:
+    token = ask(db)
+    assert token not in str(db.rows("SELECT * FROM tokens"))
+    result = pairing.confirm_link(db, token, HERS, NOON)
+    assert result.paired and "Ann" in result.said
+    assert {*identities.list_names(db, CHAT)} == {ANN, HERS, CHAT}
+    assert [room.address for room in direct_rooms.list_for_people(db, (ANN,))] == ["chat:direct/7"]
+    rows = db.rows("SELECT actor, verdict FROM audit WHERE action = 'user.pair'")
+    assert rows == [(HERS, "done")]
+    with pytest.raises(UnknownPairingLink):
+        pairing.confirm_link(db, token, "web:user/owner", NOON)
+
+
+def test_to_read_a_link_changes_nothing(db: Db) -> None:
+    token = ask(db)
+    before = db.rows("SELECT * FROM tokens"), db.rows("SELECT * FROM identities")
+    for _ in range(3):
+        offer = pairing.read_link(db, token, HERS, NOON)
+    assert (offer.identity, offer.person, offer.person_name, offer.obstacle) == (CHAT, ANN, "Ann", "")
+    assert before == (db.rows("SELECT * FROM tokens"), db.rows("SELECT * FROM identities"))
+
+
+def test_a_late_link_is_not_known(db: Db) -> None:
+    token = ask(db)
+    assert pairing.read_link(db, token, HERS, NOON + 10 * MINUTE - 1)
+    for read in (pairing.read_link, pairing.confirm_link):
+        with pytest.raises(UnknownPairingLink):
+            read(db, token, HERS, NOON + 10 * MINUTE)
+
+
+def test_a_second_link_takes_the_place_of_the_first(db: Db) -> None:
+    first, second = ask(db), ask(db)
+    with pytest.raises(UnknownPairingLink):
+        pairing.confirm_link(db, first, HERS, NOON)
+    assert pairing.confirm_link(db, second, HERS, NOON).paired
+
+
+def test_what_cannot_be_bound_is_said_before_and_refused_after(db: Db) -> None:
+    users.add(db, CHAT, "Boss", NOON)
+    users.add_role(db, CHAT, UserRole.OWNER, "", "test", NOON)
+    token = ask(db)
+    assert pairing.read_link(db, token, HERS, NOON).obstacle == pairing.OWNERS
+    assert not pairing.confirm_link(db, token, HERS, NOON).paired
+    assert identities.get_person(db, CHAT) == CHAT and users.get_roles(db, ANN).roles == ()
+    token = ask(db)
+    assert pairing.confirm_link(db, token, "web:user/owner", NOON).paired
+    assert users.list_owners(db) == [OWNER]
+
+
+def test_an_identity_that_was_paired_meanwhile_stays_where_it_is(db: Db) -> None:
+    token = ask(db)
+    users.add(db, "fake:user/bob", "Bob", NOON)
+    identities.add(db, CHAT, "fake:user/bob", "test", NOON)
+    assert pairing.read_link(db, token, HERS, NOON).obstacle == pairing.TAKEN
+    assert not pairing.confirm_link(db, token, HERS, NOON).paired
+    assert identities.get_person(db, CHAT) == "fake:user/bob"
+
+
+def test_who_is_paired_already_gets_no_link(db: Db) -> None:
+    identities.add(db, CHAT, ANN, "test", NOON)
+    result = pairing.answer_with_link(db, CHAT, BASE, ROOM, NOON)
+    assert result.reason == "paired_before" and "/pair/" not in result.said
+
+
+def test_a_guesser_gets_no_link_and_too_many_links_are_refused(db: Db, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(5):
+        pairing_codes.add_guess(db, EVE, NOON)
+    assert pairing.answer_with_link(db, EVE, BASE, ROOM, NOON).said == ""
+    monkeypatch.setattr(tokens, "MOST_LINKS", 1)
+    ask(db)
+    assert pairing.answer_with_link(db, "chat:user/8", BASE, ROOM, NOON).said == pairing.TOO_MANY_LINKS
+    ask(db, "chat:user/8", NOON + HOUR)
+
+
+@pytest.mark.parametrize(
+    ("given", "listens", "base"),
+    [
+        ({}, "", "http://127.0.0.1:8420"),
+        ({"listen": "127.0.0.1:0"}, "", ""),
+        ({"listen": "127.0.0.1:0"}, "127.0.0.1:4711", "http://127.0.0.1:4711"),
+        ({"listen": "unix:/run/gatepost.sock"}, "", ""),
+        ({"listen": "0.0.0.0:8420"}, "", ""),
+        ({"listen": "unix:/run/gatepost.sock", "web.url": "https://gate.example/"}, "", "https://gate.example"),
+    ],
+)
+def test_a_link_begins_where_a_browser_finds_the_page(given: dict[str, str], listens: str, base: str) -> None:
+    assert pairing.get_page_url(Config(given), listens) == base
