@@ -429,6 +429,8 @@ class Daemon:
             WebDeps(
                 store=gateway.store,
                 clock=self.clock,
+                bells=gateway.bells,
+                stop_session=gateway.sessions.stop,
                 config=self.config,
                 home=self.home,
                 channel=_hub(gateway, "web"),

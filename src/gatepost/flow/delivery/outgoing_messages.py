@@ -57,6 +57,11 @@ class ChannelInstances:
         kind = self._kinds.get(instance)
         return kind.name if kind else instance
 
+    def is_local(self, instance: str) -> bool:
+        """Whether the gateway itself is the platform: what people see there is the ledger."""
+        kind = self._kinds.get(instance)
+        return kind is not None and kind.always
+
     def own_names(self, instance: str) -> frozenset[str]:
         """What this bot is called on its platform, in lower case; empty if its channel does not know."""
         channel = self._channels.get(instance)

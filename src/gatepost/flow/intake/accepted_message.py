@@ -47,6 +47,7 @@ class IntakeResult(Struct, frozen=True, kw_only=True):
     clear: tuple[str, ...] = ()
     end: tuple[str, ...] = ()  # sessions whose sandbox is to end; what waits for them goes on
     renew: tuple[str, ...] = ()  # sessions of which something was changed: they start anew, after their turn
+    ring: tuple[tuple[str, str], ...] = ()  # rooms, besides that of the message, that have something to go out
     passes: bool = False  # of a command: what follows its name goes to the agent all the same
     notices: tuple[OutboxEffect, ...] = ()  # of what was stopped: they wait until nothing of it runs any more
     told: bool = False

@@ -190,6 +190,8 @@ class Intake:
             self._bells.session(session_id)
         if accepted.told:
             self._bells.room(arrival.instance, str(arrival.address))
+        for place in accepted.ring:
+            self._bells.room(*place)
         for asked in accepted.asked:
             self._bells.requests()
             for room in asked.rooms:

@@ -23,9 +23,9 @@ DONE = "Compacted."
 NO_SUMMARY = "Nothing was compacted: the agent gave no summary. The conversation is as it was."
 INSTRUCTION = (
     "This conversation is about to be made shorter: what you answer now is all that you will know of it. Write a"
-    " summary that lets you go on without it: who is here and what they want, what was decided and why, what is done and where"
-    " it lies (files, names, numbers), what is still open, and what you would do next. Call no tools. Write the summary"
-    " alone, in at most 1500 words."
+    " summary that lets you go on without it: who is here and what they want, what was decided and why, what is done"
+    " and where it lies (files, names, numbers), what is still open, and what you would do next. Call no tools. Write"
+    " the summary alone, in at most 1500 words."
 )
 
 
