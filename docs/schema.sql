@@ -399,6 +399,12 @@ CREATE TABLE secrets (
             used_at INTEGER,
             PRIMARY KEY (scope, name, origin)
         ) STRICT;
+CREATE TABLE session_notes (
+            session_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
+            pinned TEXT NOT NULL DEFAULT '',          -- shown to the agent with each turn
+            pinned_by TEXT NOT NULL DEFAULT '',       -- an identity
+            summary TEXT NOT NULL DEFAULT ''          -- of what was said before; shown to a new conversation
+        ) STRICT;
 CREATE TABLE session_tokens (
             session_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
             digest TEXT NOT NULL UNIQUE,
@@ -551,6 +557,7 @@ CREATE TABLE worktrees (
             PRIMARY KEY (project, slug)
         ) STRICT;
 CREATE INDEX costs_at ON costs (at);
+CREATE INDEX costs_session ON costs (session_id, at, micro);
 CREATE INDEX destinations_room ON destinations (folder, instance, address);
 CREATE INDEX egress_log_folder ON egress_log (folder, id);
 CREATE UNIQUE INDEX egress_log_once ON egress_log (session_id, target, verdict, reason);

@@ -17,6 +17,7 @@ from gatepost.access.tiers import Tier
 from gatepost.cli.commands.settings import render_markdown
 from gatepost.cli.program import gatepost as program
 from gatepost.core.clock import SystemClock
+from gatepost.flow.intake.slash_commands import CommandAction, CommandRight, list_specs
 from gatepost.sandboxes.enforcement import HostCapabilities, list_limits
 from gatepost.serve.agents import self_id
 from gatepost.serve.agents.management import NAME, make_management_tools
@@ -177,6 +178,33 @@ def _command(command: click.Command, context: click.Context) -> list[str]:
     return out
 
 
+CHAT_COMMANDS_HEAD = """# Commands in chats
+
+Printed from the declarations by `make docs`; do not edit. A message that begins with one of these is judged by the
+gateway, each message by itself, also while an agent works. `/help` in a chat lists what its reader may give there.
+
+- `/stop@name` and a mention before the command are understood. A command for another bot's name is not ours.
+- Where a platform takes slashes for itself, a backslash is as good: `\\stop`. So is `@bot stop`.
+- Somebody who may not give a command is told so. Any other `/word` goes to the agent as it was typed.
+
+| command | who may give it | what it does |
+|---|---|---|"""
+WHO = {
+    CommandRight.EVERYBODY: "everybody who may speak there",
+    CommandRight.MEMBER: "members, admins, owners",
+    CommandRight.ADMIN: "admins of the group, owners",
+}
+ACTS = {CommandAction.PASS: " (the agent's own command)", CommandAction.DROP: ""}
+
+
+def chat_commands() -> str:
+    out = CHAT_COMMANDS_HEAD.splitlines()
+    for spec in list_specs():
+        usage = f"{spec.head} {spec.usage}".rstrip()
+        out.append(f"| `{usage}` | {WHO[spec.right]} | {spec.help}{ACTS.get(spec.act, '')} |")
+    return "\n".join(out) + "\n"
+
+
 OPERATIONS_HEAD = """# Operation reference
 
 Printed from the declarations by `make docs`; do not edit. An operation changes or reads the gateway. Its command, the
@@ -314,6 +342,7 @@ def pages() -> dict[str, str]:
         "tools.md": tools(),
         "mcp.md": mcp(),
         "commands.md": commands(),
+        "chat-commands.md": chat_commands(),
         "operations-reference.md": operations(),
         "openapi.json": json.dumps(make_openapi(OPERATIONS), indent=1, ensure_ascii=False) + "\n",
         "schema.sql": schema(),

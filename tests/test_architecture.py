@@ -37,7 +37,7 @@ LAYERS = (
     ("gatepost.testing",),
 )
 RANKS = {prefix: rank for rank, layer in enumerate(LAYERS) for prefix in layer}
-REGISTERS = {"channel", "tool", "sandbox", "provider"}
+REGISTERS = {"channel", "tool", "sandbox", "provider", "chat_command"}
 HEAVY = {"mcp", "starlette", "uvicorn", "rich", "pydantic", "httpx2", "fastapi", "prometheus_client", "jinja2"}
 
 

@@ -127,7 +127,7 @@ class Gateway:
             self.channels[instance] = kind.make(ChannelDeps(instance=instance, config=config, clock=clock))
         for instance, (kind, channel) in (extra or {}).items():
             self.kinds[instance], self.channels[instance] = kind, channel
-        self.reach = ChannelInstances(self.kinds)
+        self.reach = ChannelInstances(self.kinds, self.channels)
         self.typing = TypingIndicator(self.channels, self.reach)
         self.pump = DeliveryLoop(self.store, clock, config, self.channels, self.reach, self.bells, self.owner)
         opened = SecretReader(self.store, Keyring(home), clock)
@@ -189,8 +189,19 @@ class Gateway:
         self.pump.on_sent(self.typing.delivered)
         self.pump.on_sent(lambda instance, address, thread: self.bells.change(instance, address))
         self.bells.on_change(self._changed)
+        self.page_address = ""  # of the web page, once it is served
         self.intake = Intake(
-            self.store, clock, config, self.bells, self.reach, home, self.sessions.stop, self.sessions.kill
+            self.store,
+            clock,
+            config,
+            self.bells,
+            self.reach,
+            home,
+            self.sessions.stop,
+            self.sessions.kill,
+            self.sessions.end,
+            self.sessions.renew,
+            lambda: self.page_address,
         )
         self.retention = Retention(home, self.store, clock, config, self.sessions.keep_asleep)
         asleep, end = self.sessions.keep_asleep, self.sessions.end
@@ -339,6 +350,7 @@ class Daemon:
                         HttpServer(token_auth.TokenAuthMiddleware(api, *further[1:], strikes), further[0], per_peer)
                     )
                 tasks = [asyncio.create_task(server.run()) for server in servers]
+                self.gateway.page_address = self.listen.url if self.listen.kind != "unix" else ""
                 self.lock.publish(listen=str(self.listen), control=str(control.path))
                 _log.info("started", version=__version__, home=str(self.home.path), listen=str(self.listen))
                 await self._announce()
@@ -439,12 +451,13 @@ class Daemon:
             WebDeps(
                 store=gateway.store,
                 clock=self.clock,
+                bells=gateway.bells,
+                stop_session=gateway.sessions.stop,
                 config=self.config,
                 home=self.home,
                 channel=_hub(gateway, "web"),
                 stopping=self.stopping,
                 listens=self.listen.host if self.listen.kind == "tcp" else None,
-                bells=gateway.bells,
             )
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.flow.intake.command_effects import CLEARED
+from gatepost.flow.intake.commands.conversation import CLEARED
 from gatepost.flow.sessions.crash_recovery import MOST_RESTARTS
 from gatepost.testing import faults
 from gatepost.testing.daemon import DaemonProcess

@@ -81,6 +81,15 @@ class HasMaxText(Protocol):
     max_text: int
 
 
+@runtime_checkable
+class HasOwnNames(Protocol):
+    """Optional: what the bot is called, as in `/stop@mybot` or a mention. A command for another name is not ours. Leave
+    it out where a platform shows a bot only what is meant for it."""
+
+    @property
+    def own_names(self) -> frozenset[str]: ...
+
+
 class ChannelKind(Struct, frozen=True, kw_only=True):
     """A registered channel class, with what its file declares."""
 

@@ -63,7 +63,8 @@ class InboxReader:
             await asyncio.sleep(AGAIN)
         return found
 
-    def get_prompt_context(self) -> PromptContext:
+    def get_prompt_context(self, *, begins: bool = False) -> PromptContext:
+        """`begins`: the provider has no conversation here yet."""
         destinations = self._destinations() if self._welcome.spans_rooms else ()
         return PromptContext(
             now=now(),
@@ -71,6 +72,8 @@ class InboxReader:
             files=str(self._path.parent / "files"),
             spans_rooms=self._welcome.spans_rooms,
             destinations=destinations,
+            pinned=self._welcome.pinned,
+            summary=self._welcome.summary if begins else "",
         )
 
     def names(self) -> list[str]:

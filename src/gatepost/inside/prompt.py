@@ -31,6 +31,12 @@ HISTORY_RULE = (
     " has a sender is from people. It is yours to know and to build on: do not answer it again."
 )
 
+SUMMARY_RULE = (
+    "This conversation was made shorter. You wrote this summary of what was said and done in it before. It is yours to"
+    " know and to build on: do not answer it again."
+)
+PINNED_RULE = "Somebody who writes to you here has pinned this note, so that you have it with every turn."
+
 
 class PromptContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a prompt depends on besides its rows."""
@@ -40,14 +46,19 @@ class PromptContext(msgspec.Struct, frozen=True, kw_only=True):
     files: str = "/workspace/in/files"
     spans_rooms: bool = False
     destinations: tuple[MailboxDestination, ...] = ()
+    pinned: str = ""
+    summary: str = ""
 
 
 def render(rows: Sequence[InboundRow], scene: PromptContext, observed: Sequence[InboundRow] = ()) -> str:
-    """The whole prompt: the time, what was said before, what was observed, then chats before tasks before webhooks
-    before system notes."""
+    """The whole prompt: the time, what was said before, what is pinned, what was observed, then chats before tasks
+    before webhooks before system notes."""
     name, zone = _zone(scene.timezone)
     moment = datetime.fromtimestamp(scene.now / 1_000_000, zone)
-    sections = [_history(row) for row in rows if _is_history(row)]
+    sections = [f"<summary>\n{SUMMARY_RULE}\n{escape(scene.summary)}\n</summary>"] if scene.summary else []
+    sections += [_history(row) for row in rows if _is_history(row)]
+    if scene.pinned:
+        sections.append(f"<pinned>\n{PINNED_RULE}\n{escape(scene.pinned)}\n</pinned>")
     rows = [row for row in rows if not _is_history(row)]
     if observed:
         inner = "\n".join(_row(row, scene, zone) for row in observed)

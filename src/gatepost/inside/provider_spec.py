@@ -60,6 +60,7 @@ class ProviderSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     package: Annotated[str, Meta(max_length=214, pattern=r"^$|^(@[a-z0-9._-]+/)?[a-z0-9][a-z0-9._-]*$")] = ""  # npm's
     command_options: Words = ()  # the group's options that name its program; one of them must be set
     mcp_client: McpClientFormat | None = None  # how servers are written into its own configuration
+    compacts: bool = False  # it understands /compact; the gateway does it by a summary for those that do not
     trial: Annotated[dict[Word, str | int], Meta(max_length=8)] = {}  # options for the one turn that tries it
 
     def __post_init__(self) -> None:

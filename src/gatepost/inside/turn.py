@@ -200,7 +200,7 @@ class RunnerTurn:
     def _render(self, rows: Sequence[InboundRow]) -> ProviderInput:
         observed = [row for row in self._mail.seen.observed if row.id not in self._mine]
         self._mine.update(row.id for row in observed)
-        text = prompt.render(rows, self._mail.get_prompt_context(), observed)
+        text = prompt.render(rows, self._mail.get_prompt_context(begins=not self.conversation), observed)
         return ProviderInput(self._batch(text, rows), tuple(row.id for row in rows), tuple(row.id for row in observed))
 
     def _batch(self, text: str, rows: Sequence[InboundRow]) -> Batch:

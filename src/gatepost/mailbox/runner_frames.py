@@ -214,6 +214,8 @@ class WelcomeFrame(Frame, tag="welcome"):
     batch: Number = 20
     spans_rooms: bool = False
     options: FreeForm = {}
+    pinned: LongText = ""  # a note that people want every turn to know
+    summary: LongText = ""  # of what was said before; for a conversation that begins
 
 
 class BellFrame(Frame, tag="bell"):

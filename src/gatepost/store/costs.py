@@ -137,6 +137,13 @@ def sum_for_session(db: Db, session_id: str) -> int:
     return int(row[0]) if row else 0
 
 
+def sum_since(db: Db, session_id: str, *moments: int) -> list[int]:
+    """What was spent in a session since each of these moments. It reads what came after the first of all, no more."""
+    sums = ", ".join("COALESCE(SUM(CASE WHEN at >= ? THEN micro ELSE 0 END), 0)" for _ in moments)
+    row = db.row(f"SELECT {sums} FROM costs WHERE session_id = ? AND at >= ?", (*moments, session_id, min(moments)))
+    return [int(each) for each in row] if row else [0 for _ in moments]
+
+
 def list_models(db: Db, session_id: str) -> tuple[str, ...]:
     """What it was spent on, the dearest first."""
     rows = db.rows(

@@ -5,7 +5,7 @@
 Every row that is not in an end state has `next_at`, the moment by which somebody must have looked at it again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from enum import StrEnum
 
 from msgspec import Struct
@@ -19,6 +19,7 @@ from gatepost.store.table import Table
 class InboxMode(StrEnum):
     TRIGGER = "trigger"
     NEXT = "next"  # a turn of its own, after whatever runs
+    COMPACT = "compact"  # the same, and its conversation is made shorter by it
     OBSERVE = "observe"
 
 
@@ -341,6 +342,14 @@ def list_senders(db: Db, turn_id: str) -> list[str]:
     return [row[0] for row in rows]
 
 
+def count_waiting(db: Db, session_id: str) -> int:
+    """Messages that no turn has taken yet."""
+    row = db.row(
+        f"SELECT COUNT(*) FROM inbox WHERE session_id = ? AND {OPEN} AND state IN ('queued', 'retry')", (session_id,)
+    )
+    return int(row[0]) if row else 0
+
+
 def list_sessions_with_work(db: Db, now: int) -> list[tuple[str, str, int]]:
     """(session, folder, first due) of every live session that has a row due."""
     rows = db.rows(
@@ -428,10 +437,13 @@ def set_state(
         message_steps.add(db, int(rows[0][0]), entry_id, now, state, reason)
 
 
-def cancel_waiting(db: Db, session_id: str, reason: str, now: int) -> int:
-    """Withdraw what no turn has taken yet."""
+def cancel_waiting(db: Db, session_id: str, reason: str, now: int, senders: Collection[str] | None = None) -> int:
+    """Withdraw what no turn has taken yet. `senders`: only what these wrote."""
+    whose = f" AND m.kind = 'chat' AND m.sender IN ({messages.marks(senders)})" if senders is not None else ""
     rows = db.rows(
-        f"SELECT id FROM inbox WHERE session_id = ? AND {OPEN} AND state IN ('queued', 'retry', 'held')", (session_id,)
+        f"SELECT i.id FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.session_id = ? AND i.{OPEN}"
+        f" AND i.state IN ('queued', 'retry', 'held'){whose} ORDER BY i.seq",
+        (session_id, *(senders or ())),
     )
     for (row_id,) in rows:
         set_state(db, row_id, InboxState.CANCELLED, reason, None, now)

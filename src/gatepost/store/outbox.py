@@ -81,6 +81,7 @@ class NewEffect(Struct, frozen=True, kw_only=True):
     thread: str = ""
     text: str = ""
     payload: dict[str, Any]
+    hidden: dict[str, Any] = {}  # goes out in the place of the payload's; the ledger, which agents read, has it not
     folder: str = ""
     session_id: str | None = None
     turn_id: str | None = None
@@ -130,7 +131,7 @@ def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
         address=new.address,
         thread=new.thread,
         target_id=new.target_id,
-        payload=json.dumps(new.payload),
+        payload=json.dumps({**new.payload, **new.hidden}),
         digest=_digest(new.instance, new.address, new.text) if _may_repeat(new) else "",
         answers=new.payload.get("in_reply_to"),
         state=EffectState.PENDING,

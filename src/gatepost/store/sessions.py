@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.core.errors import NotFound
-from gatepost.store import requests
+from gatepost.store import requests, session_notes
 from gatepost.store.port import Db, quick
 from gatepost.store.table import Table, make_row_parser
 
@@ -190,6 +190,16 @@ def set_title(db: Db, session_id: str, title: str) -> None:
     db.run("UPDATE sessions SET title = ? WHERE id = ?", (title, session_id))
 
 
+def set_provider(db: Db, session_id: str, provider: str) -> None:
+    """Its own, from the next turn on; '': its group's. A model belongs to its provider, so it goes."""
+    db.run("UPDATE sessions SET provider = ?, model = '' WHERE id = ?", (provider, session_id))
+
+
+def set_model(db: Db, session_id: str, model: str) -> None:
+    """Its own, from the next turn on; '': its group's."""
+    db.run("UPDATE sessions SET model = ? WHERE id = ?", (model, session_id))
+
+
 def close(db: Db, session_id: str, now: int) -> bool:
     """The next message to the same key starts a new one. What this one asked is withdrawn."""
     requests.withdraw_for_session(db, session_id, "the conversation has ended", now)
@@ -219,7 +229,14 @@ def set_conversation(db: Db, session_id: str, provider: str, conversation_id: st
     )
 
 
+def shorten_conversation(db: Db, session_id: str, summary: str) -> None:
+    """Whatever provider comes next starts from this summary. What was allowed for the conversation still is."""
+    db.run("DELETE FROM conversations WHERE session_id = ?", (session_id,))
+    session_notes.set_summary(db, session_id, summary)
+
+
 def remove_conversations(db: Db, session_id: str) -> None:
     """Whatever provider comes next starts anew, and is allowed nothing for the conversation that was."""
     requests.end_lasting(db, session_id)
+    session_notes.remove_summary(db, session_id)
     db.run("DELETE FROM conversations WHERE session_id = ?", (session_id,))

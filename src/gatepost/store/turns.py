@@ -25,7 +25,7 @@ from gatepost.store import (
     tool_calls,
     waiting_rows,
 )
-from gatepost.store.inbox import InboxState
+from gatepost.store.inbox import InboxMode, InboxState
 from gatepost.store.messages import Message
 from gatepost.store.port import Db, quick
 from gatepost.store.sessions import SessionState
@@ -96,6 +96,7 @@ class TurnClaim(Struct, frozen=True):
     conversation: str = ""  # that the provider goes on with
     returning: bool = False  # another provider spoke last
     more: bool = True  # False: nothing else was waiting that could be claimed now
+    compacts: bool = False  # its conversation is to be made shorter by it
 
 
 @quick
@@ -179,7 +180,15 @@ def claim_waiting(
         rows.append(told)
     _claim_rows(db, turn.id, rows, owner, now, lease, given=at_once)
     sessions.set_state(db, session_id, SessionState.RUNNING, now)
-    return TurnClaim(turn, tuple(rows), begun=at_once, more=more, conversation=found.conversation, returning=found.away)
+    return TurnClaim(
+        turn,
+        tuple(rows),
+        begun=at_once,
+        more=more,
+        conversation=found.conversation,
+        returning=found.away,
+        compacts=first.mode is InboxMode.COMPACT,
+    )
 
 
 def _claim_interrupted(
@@ -198,9 +207,10 @@ def _claim_interrupted(
         (owner, now + lease, now + lease, turn.id),
     )
     _add_continuation(db, turn, now)
+    entries = [entry for entry, _ in inbox.list_for_turn(db, turn.id)]
     batch = [
         entry.id
-        for entry, _ in inbox.list_for_turn(db, turn.id)
+        for entry in entries
         if entry.state == InboxState.WORKING and (not entry.given or not turn.conversation or entry.id in begun)
     ]
     _claim_rows(db, turn.id, batch, owner, now, lease)
@@ -208,7 +218,10 @@ def _claim_interrupted(
     claimed = get(db, turn.id)
     assert claimed is not None
     conversation = turn.conversation or sessions.get_conversation(db, turn.session_id, provider)
-    return TurnClaim(claimed, tuple(batch), continued=True, conversation=conversation, returning=True)
+    compacts = any(entry.mode is InboxMode.COMPACT for entry in entries)
+    return TurnClaim(
+        claimed, tuple(batch), continued=True, conversation=conversation, returning=True, compacts=compacts
+    )
 
 
 def _add_continuation(db: Db, turn: Turn, now: int) -> None:
@@ -300,9 +313,10 @@ def begin(db: Db, turn_id: str, epoch: int, rows: tuple[int, ...], now: int) -> 
 
 def set_conversation(db: Db, turn_id: str, epoch: int, conversation: str, now: int, known: bool = False) -> bool:
     """The provider has named its conversation: it will hold this turn's messages from now on. `known`: the session's
-    last turn was in the same."""
+    last turn was in the same. One that has ended names none: its conversation may have been given up with it."""
     changed = db.row(
-        "UPDATE turns SET conversation = ? WHERE id = ? AND epoch = ? RETURNING session_id, provider",
+        "UPDATE turns SET conversation = ? WHERE id = ? AND epoch = ? AND ended_at IS NULL"
+        " RETURNING session_id, provider",
         (conversation, turn_id, epoch),
     )
     if changed is None:
@@ -377,7 +391,7 @@ def requeue(db: Db, turn: Turn, entry: inbox.InboxEntry, message: Message, reaso
         inbox.set_state(db, entry.id, InboxState.CANCELLED, reason, None, now)
         return
     inbox.set_state(db, entry.id, InboxState.QUEUED, reason, now, now)
-    db.run("UPDATE inbox SET turn_id = NULL WHERE id = ?", (entry.id,))
+    db.run("UPDATE inbox SET turn_id = NULL, given = 0 WHERE id = ?", (entry.id,))
 
 
 def cancel(db: Db, turn_id: str, reason: str, now: int) -> bool:

@@ -39,7 +39,7 @@ class WaitingRow(Struct, frozen=True):
     @property
     def alone(self) -> bool:
         """A turn of its own, after whatever runs."""
-        return self.mode == InboxMode.NEXT
+        return self.mode in (InboxMode.NEXT, InboxMode.COMPACT)
 
     @property
     def place(self) -> tuple[str, str, str, str]:

@@ -65,9 +65,10 @@ class FakeChannel:
         features: frozenset[Feature] = EVERYTHING,
         platform: str = "fake",
         max_text: int = 0,
+        own_names: frozenset[str] = frozenset(),
     ) -> None:
         self.instance = around.instance if around else platform
-        self.platform, self.features, self.max_text = platform, features, max_text
+        self.platform, self.features, self.max_text, self.own_names = platform, features, max_text, own_names
         self.sent: list[SentMessage] = []
         self.tried: list[tuple[str, Outbound]] = []  # every call of `send`, whatever came of it
         self.looked_up: list[str] = []

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gatepost.channels.contract import ChannelKind
+from gatepost.channels.contract import Channel, ChannelKind, HasOwnNames
 from gatepost.core.settings import setting
 from gatepost.flow.delivery import content_fallback
 from gatepost.mailbox import runner_frames
@@ -35,8 +35,8 @@ MOST_RESULT_BYTES = setting(
 class ChannelInstances:
     """What the channel instances of this gateway can do. An instance that is not there can do nothing."""
 
-    def __init__(self, kinds: Mapping[str, ChannelKind]) -> None:
-        self._kinds = kinds
+    def __init__(self, kinds: Mapping[str, ChannelKind], channels: Mapping[str, Channel] | None = None) -> None:
+        self._kinds, self._channels = kinds, channels or {}
 
     def features(self, instance: str) -> frozenset[Feature]:
         kind = self._kinds.get(instance)
@@ -56,6 +56,16 @@ class ChannelInstances:
         """The channel's name as people know it."""
         kind = self._kinds.get(instance)
         return kind.name if kind else instance
+
+    def is_local(self, instance: str) -> bool:
+        """Whether the gateway itself is the platform: what people see there is the ledger."""
+        kind = self._kinds.get(instance)
+        return kind is not None and kind.always
+
+    def own_names(self, instance: str) -> frozenset[str]:
+        """What this bot is called on its platform, in lower case; empty if its channel does not know."""
+        channel = self._channels.get(instance)
+        return frozenset(map(str.lower, channel.own_names)) if isinstance(channel, HasOwnNames) else frozenset()
 
 
 class OutgoingMessage(Struct, frozen=True, kw_only=True):

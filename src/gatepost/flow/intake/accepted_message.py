@@ -8,6 +8,7 @@ from gatepost.access.senders import Rights
 from gatepost.core.errors import GatepostError
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake.attachments import StoredAttachment
+from gatepost.flow.intake.command_facts import CommandFacts
 from gatepost.flow.intake.room_records import SeenRoom
 from gatepost.flow.intake.routing import RouteChoice
 from gatepost.flow.intake.slash_commands import SlashCommand
@@ -48,6 +49,7 @@ class Arrival(Struct, frozen=True, kw_only=True):
     at: int
     kept: tuple[StoredAttachment, ...] = ()
     command: SlashCommand | None = None
+    facts: CommandFacts | None = None  # what the command needs to know
     code: ReceivedCode | None = None  # it is one, which is nowhere else in here
     fault: str = ""  # why it cannot be taken, as a reason for the ledger …
     complaint: str = ""  # … and as words for the sender
@@ -67,6 +69,10 @@ class IntakeResult(Struct, frozen=True, kw_only=True):
     wake: tuple[str, ...] = ()
     stop: tuple[str, ...] = ()  # sessions whose turn was ended in this transaction, and whose sandbox is to follow
     clear: tuple[str, ...] = ()
+    end: tuple[str, ...] = ()  # sessions whose sandbox is to end; what waits for them goes on
+    renew: tuple[str, ...] = ()  # sessions of which something was changed: they start anew, after their turn
+    ring: tuple[tuple[str, str], ...] = ()  # rooms, besides that of the message, that have something to go out
+    passes: bool = False  # of a command: what follows its name goes to the agent all the same
     notices: tuple[OutboxEffect, ...] = ()  # of what was stopped: they wait until nothing of it runs any more
     told: bool = False
     decision: Decision | None = None  # of a request

@@ -13,7 +13,8 @@ from functools import lru_cache
 from typing import Any
 
 from gatepost.access import senders
-from gatepost.core.clock import HOUR, Clock, iso, to_microseconds
+from gatepost.core import log
+from gatepost.core.clock import HOUR, SECOND, Clock, iso, to_microseconds
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
@@ -24,11 +25,13 @@ from gatepost.core.thread_pools import FairThreadPool
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake import attachments, slash_commands
 from gatepost.flow.intake.accepted_message import Arrival, IntakeResult, UnrecordedSender
+from gatepost.flow.intake.command_facts import CommandFacts
 from gatepost.flow.intake.message_acceptance import accept, sessions_to_stop
 from gatepost.flow.intake.received_codes import MASKS, find_code
-from gatepost.flow.intake.slash_commands import CommandAction
+from gatepost.flow.intake.slash_commands import COMMANDS, SlashCommand
 from gatepost.flow.requests.asking import read_rules
 from gatepost.flow.requests.deciding import follow_decision
+from gatepost.flow.sessions.provider_choices import ProviderChoices, read_choices
 from gatepost.messages import address as addresses
 from gatepost.messages.inbound import Inbound, MessageKind, Receipt
 from gatepost.messages.text import clean
@@ -52,13 +55,24 @@ LONGEST_ID = 512
 RECORDED = 2000  # characters of a text that was too long to be taken
 MEGABYTE = 1024 * 1024
 
+CHOICES_KEPT = 5 * SECOND  # how long it is remembered which providers and models there are
 URGENT_S = 0.3  # a store that has not taken a /stop by then does not keep the agent running
+
+_log = log.get("intake")
 
 Stop = Callable[[str, str], Awaitable[bool]]
 Kill = Callable[[str, str], None]
 
 
+Renew = Callable[[str], None]
+End = Callable[[str, str], Awaitable[None]]
+
+
 def _nobody(session_id: str, by: str) -> None:
+    return None
+
+
+async def _nothing_runs(session_id: str, reason: str) -> None:
     return None
 
 
@@ -73,17 +87,27 @@ class Intake:
         home: Home,
         stop: Stop,
         kill: Kill = _nobody,
+        end: End = _nothing_runs,
+        renew: Renew = lambda session_id: None,
+        page: Callable[[], str] = lambda: "",
     ) -> None:
+        """`end`: of a session's sandbox, what waits goes on; `renew`: after its turn; `page`: the web page's address,
+        '' if it is not served."""
         self._store, self._clock, self._config = store, clock, config
         self._rules = RuleCache()  # the writer's alone
         self._bells, self._reach, self._home, self._stop, self._kill = bells, reach, home, stop, kill
+        self._end, self._renew, self._page = end, renew, page
+        self._choices, self._choices_until = ProviderChoices(), 0
         self._strangers = RepeatCounter[tuple[str, str]](HOUR)  # (instance, sender): whose messages are refused
         self._threads = FairThreadPool(share=1)  # by room
 
     async def receive(self, instance: str, inbound: Inbound) -> Receipt:
         """Take one event. Told twice, it is accepted once."""
         oldest = self._clock.ago(to_microseconds(self._config[STALE_S]))
-        arrival = make_arrival(instance, inbound, self._config, self._clock.now(), oldest)
+        names = self._reach.own_names(instance)
+        arrival = make_arrival(instance, inbound, self._config, self._clock.now(), oldest, names)
+        if arrival.command is not None:
+            arrival = replace(arrival, facts=await self._read_facts(arrival.command, inbound.address))
         if arrival.inbound.attachments and not arrival.fault:
             media, given = self._home.media, arrival.inbound.attachments
             kept = await self._threads.run(arrival.inbound.address, attachments.write_attachments, media, given)
@@ -113,7 +137,7 @@ class Intake:
         writing = self._store.write(
             accept, self._reach, arrival, now, spare, self._rules, asking, durable=True, lane=lane
         )
-        if arrival.command is None or arrival.command.act is not CommandAction.STOP:
+        if not slash_commands.is_urgent(arrival.command):
             return await writing
         task = asyncio.ensure_future(writing)
         done, _ = await asyncio.wait((task,), timeout=URGENT_S)
@@ -121,6 +145,17 @@ class Intake:
             for session_id in await self._store.read(sessions_to_stop, self._reach, arrival):
                 self._kill(session_id, arrival.inbound.sender)
         return await task
+
+    async def _read_facts(self, command: SlashCommand, room: str) -> CommandFacts:
+        """Files are read off the loop, and not more often than they need be: anybody may give commands."""
+        spec, moment = COMMANDS.get(command.name), self._clock.monotonic()
+        if spec is not None and spec.needs_choices and moment >= self._choices_until:
+            try:
+                self._choices = await self._threads.run(room, read_choices, self._home, self._config)
+            except GatepostError as error:  # a file of the operator's is broken: what was known before still holds
+                _log.warning("providers and models cannot be read", error=str(error))
+            self._choices_until = moment + CHOICES_KEPT
+        return CommandFacts(config=self._config, page=self._page(), choices=self._choices)
 
     def _count(self, who: tuple[str, str], now: int) -> None:
         """How many were not written down goes to the audit when their hour is over."""
@@ -150,10 +185,17 @@ class Intake:
 
     async def _follow(self, arrival: Arrival, accepted: IntakeResult) -> None:
         """What is due once the message is committed."""
+        by = arrival.inbound.sender
+        for session_id in accepted.end:
+            await self._end(session_id, f"stopped by {by}")
+        for session_id in accepted.renew:
+            self._renew(session_id)
         for session_id in accepted.wake:
             self._bells.session(session_id)
         if accepted.told:
             self._bells.room(arrival.instance, str(arrival.address))
+        for place in accepted.ring:
+            self._bells.room(*place)
         for asked in accepted.asked:
             self._bells.requests()
             for room in asked.rooms:
@@ -168,7 +210,6 @@ class Intake:
             follow_decision(self._bells, accepted.decision)
             if files := accepted.decision.files:
                 await self._threads.run(arrival.inbound.address, attachments.remove_refused, self._home.media, files)
-        by = arrival.inbound.sender
         for session_id in accepted.clear:
             await self._stop(session_id, by)  # a provider that is awake would remember all the same
             await self._store.write(sessions.remove_conversations, session_id, lane=session_id)
@@ -181,8 +222,10 @@ class Intake:
                 self._bells.room(notice.instance, notice.address)
 
 
-def make_arrival(instance: str, inbound: Inbound, config: Config, now: int, oldest: int) -> Arrival:
-    """Clean and measure an event. Pure. `oldest`: what was written before is stale."""
+def make_arrival(
+    instance: str, inbound: Inbound, config: Config, now: int, oldest: int, own_names: frozenset[str] = frozenset()
+) -> Arrival:
+    """Clean and measure an event. Pure. `oldest`: what was written before is stale. `own_names`: what we are called."""
     address = _parse(inbound.address, "address")
     _parse(inbound.sender, "sender")
     for field, value in (("platform_id", inbound.platform_id), ("event", inbound.event)):
@@ -196,7 +239,7 @@ def make_arrival(instance: str, inbound: Inbound, config: Config, now: int, olde
         cleaned = replace(cleaned, text=cleaned.text[:RECORDED], attachments=())
     written = inbound.kind is MessageKind.CHAT and senders.is_person(inbound.sender)
     spoken = written and inbound.event == "message"
-    command = slash_commands.parse_command(cleaned.text) if written and not fault else None
+    command = slash_commands.parse_command(cleaned.text, own_names) if written and not fault else None
     code = find_code(cleaned.text, command, config, direct=inbound.direct) if written and not fault else None
     if code is not None:
         masked = MASKS.get(code.kind, cleaned.text)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from gatepost.access import budgets, senders
-from gatepost.access.senders import Rights, is_person
+from gatepost.access.senders import COMMANDING, Rights, is_person
 from gatepost.core.clock import DAY
 from gatepost.core.records import replace
 from gatepost.flow import onboarding, sender_rights
@@ -25,7 +25,7 @@ from gatepost.flow.intake.accepted_message import (
     find_session,
     make_seen_room,
 )
-from gatepost.flow.intake.command_effects import answer_command, run_command
+from gatepost.flow.intake.command_dispatch import answer_without_agent, run_command
 from gatepost.flow.intake.received_codes import redeem
 from gatepost.flow.intake.session_queueing import deliver
 from gatepost.flow.intake.slash_commands import CommandAction
@@ -33,6 +33,7 @@ from gatepost.flow.intake.unrouted_rooms import hold_unknown_room
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, read_answer
 from gatepost.flow.requests.asking import AskedRequest, AskingRules
+from gatepost.flow.sessions.session_stop import works_for
 from gatepost.messages.inbound import CLICK, Direction, Inbound, MessageKind, Receipt, Verb
 from gatepost.store import (
     groups,
@@ -44,6 +45,7 @@ from gatepost.store import (
     room_history,
     rooms,
     routes,
+    turns,
 )
 from gatepost.store.budgets import STOP, BudgetNotice, has_budgets
 from gatepost.store.inbox import InboxState
@@ -202,7 +204,14 @@ def sessions_to_stop(db: Db, reach: ChannelInstances, arrival: Arrival) -> tuple
     admitted, _ = _admit(db, rules, inbound.sender, policy, _decide(db, rules, arrival, verb, thread))
     allowed = [each for each in admitted if not each.chosen.observe and slash_commands.may_use(command, each.rights)]
     case = MessageContext(db, rules, reach, arrival, 0, thread, arrival.at)
-    return tuple(session.id for each in allowed if (session := find_session(case, each.chosen)) is not None)
+    names = identities.list_names(db, inbound.sender)
+    found = ((each.rights in COMMANDING, find_session(case, each.chosen)) for each in allowed)
+    return tuple(session.id for all_, session in found if session and (all_ or _is_working_for(db, session.id, names)))
+
+
+def _is_working_for(db: Db, session_id: str, names: tuple[str, ...]) -> bool:
+    turn = turns.find_open(db, session_id)
+    return turn is not None and works_for(db, turn, names)
 
 
 def _decide(db: Db, rules: RuleCache, arrival: Arrival, verb: Verb, thread: str) -> routing.RouteDecision:
@@ -250,15 +259,19 @@ def _apply_admission(
     if arrival.stale:
         case.add_notice(STALE, key=f"notice:stale:{arrival.instance}:{arrival.address}:{case.now // DAY}")
         return case.end(InboxState.FAILED, "stale", first.rights, first.folder, told=True)
+    done: IntakeResult | None = None
     if arrival.command is not None:
         spoken_to = [target for target in admitted if not target.chosen.observe]
         done = run_command(case, arrival.command, spoken_to) if spoken_to else None
-        if done is not None:
+        if done is not None and not done.passes:
             return done
     able = [target for target in admitted if target.chosen.observe or _check_budget(case, target)]
+    ending = done.end if done is not None else ()
     if not able:
-        return IntakeResult(receipt=Receipt(message_id=case.id, new=True, state="refused", reason=BUDGET), told=True)
-    return replace(deliver(case, able, room), told=len(able) < len(admitted))
+        receipt = Receipt(message_id=case.id, new=True, state="refused", reason=BUDGET)
+        return IntakeResult(receipt=receipt, told=True, end=ending)
+    told = len(able) < len(admitted) or done is not None
+    return replace(deliver(case, able, room), told=told, end=ending)
 
 
 def _check_budget(case: MessageContext, target: TargetAccess) -> bool:
@@ -324,7 +337,9 @@ def _render_content(arrival: Arrival, verb: Verb) -> str:
     if emoji:
         content["reaction"] = emoji
     if arrival.command is not None and arrival.command.act is CommandAction.PASS:
-        content["text"], content["command"] = arrival.command.text, arrival.command.head
+        content["text"] = content["command"] = arrival.command.text
+    elif arrival.command is not None and arrival.command.rest:
+        content["text"] = arrival.command.rest  # if the agent gets any of it
     if arrival.kept:
         content["attachments"] = [
             {"type": each.kind, "name": each.name, "mimeType": each.mime, "size": each.size, "path": each.path}
@@ -354,9 +369,9 @@ def _refuse_unrouted(
         )
     if not verdict.allowed:
         return replace(case.end(InboxState.REFUSED, verdict.reason, rights), stranger=True)
-    command = case.arrival.command
-    if command is not None and command.act is CommandAction.TELL:
-        return answer_command(case, command, rights, "")
+    answered = answer_without_agent(case, case.arrival.command, rights)
+    if answered is not None:
+        return answered
     if rights != "guest" and (case.arrival.inbound.direct or verb is Verb.MENTION):
         case.add_notice(NO_ROUTE)
         return case.end(InboxState.REFUSED, "no_route", rights, told=True)

@@ -21,10 +21,7 @@ def deliver(case: MessageContext, targets: Sequence[TargetAccess], room: Room | 
     """One inbox row per session; of two routes to the same one, that which wakes it counts."""
     arrival, db = case.arrival, case.db
     if room is None:
-        name, direct = arrival.inbound.room_name, arrival.inbound.direct
-        policy = case.reach.policy(arrival.instance)
-        rooms.add(db, arrival.instance, arrival.inbound.address, name, direct, policy, case.now)
-        case.rules.renew(db)  # nothing that is read behind this write may be kept if it is undone
+        _add_room(case)
     if arrival.inbound.direct and is_person(arrival.inbound.sender):
         _record_direct_room(case)
     queued: dict[str, bool] = {}  # by session: whether it is woken
@@ -58,6 +55,25 @@ def deliver(case: MessageContext, targets: Sequence[TargetAccess], room: Room | 
         panic_notice.add_panic_notice(db, case.reach, halted, arrival.instance, address, case.thread, case.now)
     receipt = Receipt(message_id=case.id, new=True, state=state)
     return IntakeResult(receipt=receipt, delivered=True, wake=wake, told=halted is not None)
+
+
+def find_or_add_session(case: MessageContext, chosen: RouteChoice) -> Session:
+    """The conversation that a message here would go to, made as such a message would make it."""
+    arrival, db = case.arrival, case.db
+    if case.rules.read(db, rooms.get, arrival.instance, arrival.inbound.address) is None:
+        _add_room(case)
+    place = (chosen.mode, chosen.folder, arrival.instance, *place_of(case, chosen))
+    session = sessions.find_or_add(db, *place, case.now)
+    if session.created_at == case.now:
+        _add_destination(case, chosen)
+    return session
+
+
+def _add_room(case: MessageContext) -> None:
+    arrival = case.arrival
+    name, direct, policy = arrival.inbound.room_name, arrival.inbound.direct, case.reach.policy(arrival.instance)
+    rooms.add(case.db, arrival.instance, arrival.inbound.address, name, direct, policy, case.now)
+    case.rules.renew(case.db)  # nothing that is read behind this write may be kept if it is undone
 
 
 def _find_watchers(case: MessageContext, targets: Sequence[TargetAccess]) -> list[tuple[Session, Rights]]:

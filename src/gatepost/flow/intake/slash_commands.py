@@ -1,6 +1,7 @@
-"""Slash commands: reading them, and who may give them. Decided on the host, before any session is made or woken.
+"""Slash commands: what each is declared as, how one is read from a message, and who may give it.
 
-Only what people write is read here; what an agent or the gateway says never commands.
+A command is decided on the host, for each message by itself, before any session is made or woken. Only what people
+write is read here; what an agent or the gateway says never commands. The commands themselves are in `commands/`.
 """
 
 import re
@@ -9,70 +10,103 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gatepost.access.senders import COMMANDING, Rights
+from gatepost.core.registry import Registry
 
 
 class CommandAction(StrEnum):
-    """What a command leads to."""
+    """Who acts on a command."""
 
-    STOP = "stop"  # now, before any queue
-    CLEAR = "clear"
-    TELL = "tell"  # the gateway answers by itself
-    PASS = "pass"  # goes to the agent as it is
-    DROP = "drop"
-    DECIDE = "decide"  # answers a request
-    PAIR = "pair"  # binds the sender to a person
-    JOIN = "join"  # lets the sender in
+    RUN = "run"  # the gateway carries it out
+    PASS = "pass"  # the agent gets it as it was typed
+    DROP = "drop"  # nobody: it would reach into the provider
+    DECIDE = "decide"  # it answers a request, before any route is looked for
+    PAIR = "pair"  # it binds the sender to a person, before anything else
+    JOIN = "join"  # it lets the sender in, before anything else
 
 
-_ACTS: dict[str, tuple[CommandAction, bool]] = {  # the act, and whether it takes an owner or admin of the group
-    "/stop": (CommandAction.STOP, True),
-    "/clear": (CommandAction.CLEAR, True),
-    "/help": (CommandAction.TELL, False),
-    "/ping": (CommandAction.TELL, False),
-    "/chatid": (CommandAction.TELL, False),
-    "/approve": (CommandAction.DECIDE, False),  # who may is judged by what it is about
-    "/deny": (CommandAction.DECIDE, False),
-    "/pair": (CommandAction.PAIR, False),  # for everybody: the code is the right
-    "/join": (CommandAction.JOIN, False),  # the same
-    **dict.fromkeys(("/compact", "/context", "/cost", "/files", "/remote-control"), (CommandAction.PASS, True)),
-    **dict.fromkeys(("/login", "/logout", "/doctor", "/config"), (CommandAction.DROP, False)),
-}
+class CommandRight(StrEnum):
+    """Who may give a command."""
 
-_LISTED = {  # what /help says, in this order
-    "/help": "this list",
-    "/ping": "whether the gateway is there, and which agent this chat goes to",
-    "/chatid": "the address of this chat",
-    "/approve": "allow what an agent asks: /approve ID",
-    "/deny": "do not allow it: /deny ID WORDS",
-    "/pair": "be known here as the person whom a code of `gatepost pair` is for: /pair CODE",
-    "/join": "be let in by the code of an invitation: /join CODE",
-    "/stop": "end what the agent is doing now",
-    "/clear": "forget the conversation and start a new one",
-}
+    EVERYBODY = "everybody"  # who may speak in the chat
+    MEMBER = "member"
+    ADMIN = "admin"
 
-_LEAD = re.compile(r"\s*(?:\[[^\]\n]{1,64}\]\s*)?(?:(?:@[^\s/]+|<@[^>\s]+>)[:,]?\s+)?")
-_HEAD = re.compile(r"([/\\])([A-Za-z][A-Za-z0-9_-]{0,31})(?:@\S*)?(?=\s|\Z)")
+
+class CommandSpec(Struct, frozen=True, kw_only=True):
+    """One command as it is declared. `/help`, the docs and the dispatcher come from it."""
+
+    name: str  # without its slash
+    right: CommandRight
+    help: str  # one line
+    usage: str = ""  # what may follow the name
+    act: CommandAction = CommandAction.RUN
+    urgent: bool = False  # it is not kept waiting by a store that is slow
+    anywhere: bool = False  # it is answered in a chat without an agent, too
+    as_word: bool = False  # the word alone behind a mention is as good: some platforms take slashes for themselves
+    needs_choices: bool = False  # it must know which providers and models there are
+    listed: bool = True  # in /help
+
+    @property
+    def head(self) -> str:
+        return f"/{self.name}"
 
 
 class SlashCommand(Struct, frozen=True):
+    """A command as somebody gave it."""
+
     head: str  # /stop
     text: str  # the command and what follows it, without the mention before it
     act: CommandAction
-    for_admins: bool
+
+    @property
+    def name(self) -> str:
+        return self.head[1:]
+
+    @property
+    def rest(self) -> str:
+        """What follows its name."""
+        return self.text[len(self.head) :].strip()
 
 
-def parse_command(text: str) -> SlashCommand | None:
-    """The command that a message is, None if it is none. A backslash counts where a platform eats slashes."""
+COMMANDS: Registry[CommandSpec] = Registry("command of chats")
+
+_LEAD = re.compile(r"\s*(?:\[[^\]\n]{1,64}\]\s*)?(?:(?:@(?P<name>[^\s/]+?)|<@(?P<id>[^>\s]+)>)[:,]?\s+)?")
+_HEAD = re.compile(r"([/\\])([A-Za-z][A-Za-z0-9_-]{0,31})(?:@(\S*))?(?=\s|\Z)")
+_WORD = re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,31})[.!]?\s*\Z")
+_ORDER = tuple(CommandRight)
+
+
+def parse_command(text: str, own_names: frozenset[str] = frozenset()) -> SlashCommand | None:
+    """The command that a message is, None if it is none. A backslash counts where a platform eats slashes.
+
+    `own_names`: what we are called on the platform, in lower case. Empty: nobody knows, so whoever is named is us."""
     lead = _LEAD.match(text)
-    found = _HEAD.match(text, lead.end() if lead else 0)
+    start = lead.end() if lead else 0
+    named = (lead["name"] or lead["id"] or "") if lead else ""
+    if not _is_own(named, own_names):
+        return None
+    found = _HEAD.match(text, start)
     if found is None:
+        return _parse_word(text[start:]) if named else None
+    slash, name, suffix = found.groups()
+    if not _is_own(suffix or "", own_names):
         return None
-    slash, name = found.groups()
     head = f"/{name.lower()}"
-    if slash == "\\" and head not in _ACTS:  # \alpha may well be meant as it stands
+    spec = COMMANDS.get(head[1:])
+    if slash == "\\" and spec is None:  # \alpha may well be meant as it stands
         return None
-    act, for_admins = _ACTS.get(head, (CommandAction.PASS, False))
-    return SlashCommand(head, (head + text[found.end() :]).rstrip(), act, for_admins)
+    return SlashCommand(head, (head + text[found.end() :]).rstrip(), spec.act if spec else CommandAction.PASS)
+
+
+def _is_own(name: str, own_names: frozenset[str]) -> bool:
+    return not name or not own_names or name.lower() in own_names
+
+
+def _parse_word(text: str) -> SlashCommand | None:
+    """`@bot stop`: only for what is declared so, because most words are meant for the agent."""
+    found = _WORD.match(text)
+    spec = COMMANDS.get(found[1].lower()) if found else None
+    return SlashCommand(spec.head, spec.head, spec.act) if spec is not None and spec.as_word else None
 
 
 def strip_mention(text: str) -> str:
@@ -82,19 +116,42 @@ def strip_mention(text: str) -> str:
 
 
 def may_use(command: SlashCommand, rights: Rights) -> bool:
-    return _may(command.for_admins, rights)
+    """An unknown command is for the agent, and so for everybody who may speak to it."""
+    spec = COMMANDS.get(command.name)
+    return spec is None or is_allowed(spec.right, rights)
+
+
+def is_allowed(right: CommandRight, rights: Rights) -> bool:
+    if right is CommandRight.ADMIN:
+        return rights in COMMANDING
+    return right is CommandRight.EVERYBODY or rights != "guest"
+
+
+def is_urgent(command: SlashCommand | None) -> bool:
+    spec = COMMANDS.get(command.name) if command is not None else None
+    return spec is not None and spec.urgent
+
+
+def render_refusal(spec: CommandSpec) -> str:
+    who = "an owner or an admin" if spec.right is CommandRight.ADMIN else "a member"
+    return f"Only {who} of this agent may use {spec.head}."
 
 
 def render_help(rights: Rights, agent: str) -> str:
     """The answer to /help: what this person may give here. `agent`: who gets the rest, '' if nobody does."""
     given = [
-        f"- {head}: {what}"
-        for head, what in _LISTED.items()
-        if _may(_ACTS[head][1], rights) and (agent or _ACTS[head][0] is CommandAction.TELL)
+        f"- {_render_usage(spec)}: {spec.help}"
+        for spec in list_specs()
+        if spec.listed and is_allowed(spec.right, rights) and (agent or spec.anywhere)
     ]
     rest = f"Everything else that you write goes to {agent}." if agent else "No agent is set up for this chat."
     return "The gateway itself understands:\n\n" + "\n".join(given) + f"\n\n{rest}"
 
 
-def _may(for_admins: bool, rights: Rights) -> bool:
-    return not for_admins or rights in COMMANDING
+def list_specs() -> list[CommandSpec]:
+    """By who may give them, then by name."""
+    return sorted((spec for _, spec in COMMANDS.items()), key=lambda each: (_ORDER.index(each.right), each.name))
+
+
+def _render_usage(spec: CommandSpec) -> str:
+    return f"{spec.head} {spec.usage}" if spec.usage else spec.head

@@ -19,7 +19,7 @@ from gatepost.core.records import replace
 from gatepost.flow.delivery import file_limits
 from gatepost.flow.delivery.outgoing_messages import MOST_RESULT_BYTES, MOST_RESULTS
 from gatepost.flow.requests.asking import read_rules
-from gatepost.flow.sessions import permissions, results, sandbox_plan, turn_settlement
+from gatepost.flow.sessions import compaction, permissions, results, sandbox_plan, turn_settlement
 from gatepost.flow.sessions.permissions import ChatAsking
 from gatepost.flow.sessions.provider_specs import find_spec
 from gatepost.flow.sessions.result_files import copy_files, measure_files
@@ -30,10 +30,11 @@ from gatepost.gate.call_keys import CallKeys
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.runner_frames import EventKind
 from gatepost.messages.outbound import Feature, OutboundFile
-from gatepost.store import outbox, sent_files, sessions, timeline, turns
+from gatepost.store import outbox, sent_files, session_notes, sessions, timeline, turns
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
 from gatepost.store.sent_files import NewSentFiles
+from gatepost.store.session_notes import SessionNotes
 from gatepost.store.sessions import Session, SessionMode
 from gatepost.store.timeline import TimelineKind
 from gatepost.store.turn_failures import FailureCause
@@ -74,6 +75,9 @@ class RunnerPort(Protocol):
 
     def turn_ended(self) -> None: ...
 
+    def end_after_turn(self, reason: str) -> None:
+        """What the runner was welcomed with has changed."""
+
 
 class RunnerProtocol:
     """The conversation with one runner."""
@@ -103,6 +107,7 @@ class RunnerProtocol:
         self.turn_since = 0  # when this attempt of the turn began
         self.warned = False  # that the turn's time is nearly over
         self.time_up_at: int | None = None  # when it was interrupted for that
+        self._compacting = False  # the turn makes its conversation shorter; nobody joins it
 
     async def receive(self, frames: list[runner_frames.FromRunner]) -> None:
         self.heard_at = self.parts.listening.now()
@@ -236,7 +241,7 @@ class RunnerProtocol:
 
     async def _welcome(self) -> None:
         session, config = self.session, self.parts.config
-        conversation = _bounded(await self.parts.store.read(sessions.get_conversation, session.id, self.provider))
+        known, notes = await self.parts.store.read(_read_memory, session.id, self.provider)
         self._port.send(
             runner_frames.WelcomeFrame(
                 session=session.id,
@@ -244,11 +249,13 @@ class RunnerProtocol:
                 name=self.group.name,
                 provider=self.provider,
                 model=session.model or self.group.model,
-                conversation=conversation,
+                conversation=_bounded(known),
                 timezone=config[sandbox_plan.TIMEZONE],
                 batch=config[BATCH],
                 spans_rooms=session.mode == SessionMode.AGENT_SHARED,
                 options=self._options(),
+                pinned=notes.pinned,
+                summary=notes.summary,
             )
         )
         self._port.send(runner_frames.BellFrame())
@@ -305,7 +312,7 @@ class RunnerProtocol:
                 self.claimed = True  # that was what it had been woken for
                 self.parts.bells.room(*ended)
             return claim
-        if not self._is_own(frame.turn) or self.time_up_at is not None:
+        if not self._is_own(frame.turn) or self.time_up_at is not None or self._compacting:
             return None
         self._drained_at = -1  # what joins a turn may be given back at its end
         return await self.parts.store.write(
@@ -325,6 +332,7 @@ class RunnerProtocol:
         if not self._is_own(turn.id):
             self._known_conversation = "" if claim.returning else claim.conversation
             self.turn_since, self.warned, self.time_up_at = self.parts.listening.now(), False, None
+            self._compacting = claim.compacts
         self.turn, self.claimed, self.active_at = turn, True, self.parts.listening.now()
         self.parts.typing.start(turn.instance, turn.address, turn.thread)
         self.parts.bells.change(turn.instance, turn.address)
@@ -494,8 +502,7 @@ class RunnerProtocol:
         if frame.status == runner_frames.SUCCESS:
             told = json.dumps(frame.usage)
             usage = told if len(told) <= LONGEST_USAGE else "{}"  # it is for looking back, and names are short
-            lane = self.session.id
-            if not await self.parts.store.write(turns.finish, turn.id, turn.epoch, usage, now, lane=lane):
+            if not await self._finish(turn, usage, now):
                 self._drained_at = -1
                 unread = FailureCause(reason="the agent did not look at the message")
                 await turn_settlement.settle_broken_turn(self.parts, self.session, turn, unread)
@@ -511,6 +518,16 @@ class RunnerProtocol:
         self.end_turn()
         return runner_frames.AckFrame(id=frame.id)
 
+    async def _finish(self, turn: Turn, usage: str, now: int) -> bool:
+        store, lane = self.parts.store, self.session.id
+        if not self._compacting:
+            return await store.write(turns.finish, turn.id, turn.epoch, usage, now, lane=lane)
+        done = await store.write(compaction.finish_turn, self.parts.reach, turn, usage, now, lane=lane)
+        if done:
+            self.parts.bells.room(turn.instance, turn.address)
+            self._port.end_after_turn("its conversation was made shorter")
+        return done
+
     def end_turn(self) -> None:
         if self.turn is not None:
             self.parts.typing.stop(self.turn.instance, self.turn.address, self.turn.thread)
@@ -524,6 +541,10 @@ class RunnerProtocol:
         self.time_up_at = None
         self.active_at = self.parts.listening.now()
         self._port.turn_ended()
+
+
+def _read_memory(db: Db, session_id: str, provider: str) -> tuple[str, SessionNotes]:
+    return sessions.get_conversation(db, session_id, provider), session_notes.get(db, session_id)
 
 
 def _bounded(conversation: str) -> str:

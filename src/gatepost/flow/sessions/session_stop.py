@@ -4,12 +4,18 @@ Whoever orders a stop runs this in the transaction that accepts the order. So an
 happens to this process afterwards; the sandbox is killed next, and nothing that it still says is taken.
 """
 
+from msgspec import Struct
+
 from gatepost.core.clock import SECOND
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.sessions import notices
-from gatepost.store import inbox, outbox, sessions, turns
+from gatepost.messages.inbound import MessageKind
+from gatepost.store import costs, inbox, outbox, sessions, turns
+from gatepost.store.inbox import InboxState
 from gatepost.store.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Db
+from gatepost.store.sessions import Session
+from gatepost.store.turns import Turn
 
 KILL_TIME = 2 * SECOND  # what the kernel has to end a killed sandbox
 
@@ -26,15 +32,63 @@ def stop_session(
     waiting = inbox.cancel_waiting(db, session_id, f"stopped by {by}", now)
     if not ended and not waiting:
         return None
+    return _add_notice(db, reach, session, turn, now, hold)
+
+
+class OwnStop(Struct, frozen=True):
+    """What became of a stop by somebody who may end only what is done for herself."""
+
+    notice: OutboxEffect | None  # None: nothing was done for her
+    ended: bool  # her turn was running
+    busy: bool  # a turn for somebody else goes on
+
+
+def stop_own_work(
+    db: Db, reach: ChannelInstances, session_id: str, names: tuple[str, ...], by: str, now: int, *, hold: int = 0
+) -> OwnStop:
+    """End the turn if it works for this person, and withdraw what she has waiting. `names`: all of her identities, the
+    person first. What others wrote goes on waiting, and what they said into her turn is given back, unless the turn
+    has spoken already: then somebody may have an answer, and nobody is answered twice."""
+    session, turn = sessions.get(db, session_id), turns.find_open(db, session_id)
+    if session is None:
+        return OwnStop(None, False, False)
+    own, reason = turn is not None and works_for(db, turn, names), f"stopped by {by}"
+    if turn is not None and own:
+        _give_back(db, turn, names, reason, now)
+        own = turns.cancel(db, turn.id, reason, now)
+    waiting = inbox.cancel_waiting(db, session_id, reason, now, names)
+    busy = turn is not None and not own
+    if not own and not waiting:
+        return OwnStop(None, False, busy)
+    return OwnStop(_add_notice(db, reach, session, turn if own else None, now, hold if own else 0), own, busy)
+
+
+def works_for(db: Db, turn: Turn, names: tuple[str, ...]) -> bool:
+    """Whether a turn answers this person: who asked first, and so pays for it. Who joined it later cannot end it."""
+    return costs.find_payer(db, turn.id) == names[0]
+
+
+def _give_back(db: Db, turn: Turn, names: tuple[str, ...], reason: str, now: int) -> None:
+    if outbox.has_done_any(db, turn.id):
+        return
+    for entry, message in inbox.list_for_turn(db, turn.id):
+        others = message.kind == MessageKind.CHAT and message.sender not in names
+        if others and entry.state == InboxState.WORKING:
+            turns.requeue(db, turn, entry, message, reason, now)
+
+
+def _add_notice(
+    db: Db, reach: ChannelInstances, session: Session, turn: Turn | None, now: int, hold: int
+) -> OutboxEffect:
     where = turn or session
     notice = OutgoingMessage(
-        key=f"notice/stopped/{session_id}/{now}",
+        key=f"notice/stopped/{session.id}/{now}",
         origin=EffectOrigin.NOTICE,
         instance=where.instance,
         address=where.address,
         thread=where.thread,
         text=notices.STOPPED,
-        session_id=session_id,
+        session_id=session.id,
     )
     effect = add_outgoing_message(db, reach, notice, now)[0]
     if hold:

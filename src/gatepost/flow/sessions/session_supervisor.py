@@ -39,6 +39,7 @@ JUST_NOW = SECOND  # who had something to do within this time is at work
 RESTED_LONG = 30 * SECOND  # after that a place at rest is anybody's, however few its group has
 PROCESSORS = max(2, os.cpu_count() or 1)
 START_S = 2.0  # a start that takes longer is not counted any more
+CHANGED = "it was changed"  # why a session starts anew
 GONE_S = 2.0  # what the kernel has to end a killed sandbox
 
 _log = log.get("sessions")
@@ -53,6 +54,7 @@ class SessionSupervisor:
         self._wanted: dict[str, None] = {}  # in the order in which they came
         self._others: list[Callable[[], None]] = []
         self._kept_asleep: set[str] = set()
+        self._outdated: set[str] = set()  # changed while they started
         self._starting: dict[str, float] = {}  # since when
         self._bell = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
@@ -188,7 +190,9 @@ class SessionSupervisor:
     def renew(self, session_id: str) -> None:
         """What a session is told when it wakes has changed: it starts anew, after its turn if one runs."""
         if (live := self._live.get(session_id)) is not None:
-            live.end_after_turn("it was changed")
+            live.end_after_turn(CHANGED)
+        elif session_id in self._slots:
+            self._outdated.add(session_id)  # it starts, perhaps by the old word
 
     async def obey(self) -> int:
         """Do as the switches say: in a panic everything ends and nothing starts. How many sandboxes were ended."""
@@ -325,6 +329,7 @@ class SessionSupervisor:
                 self.request_wake(session_id)
 
     async def _run_session(self, session_id: str) -> None:
+        self._outdated.discard(session_id)
         session = await self.parts.store.read(sessions.get, session_id)
         group = await self.parts.store.read(self._group_of, session) if session else None
         if session is None or group is None:
@@ -339,6 +344,8 @@ class SessionSupervisor:
         live = self._live[session_id] = AwakeSession(
             self.parts, session, group, group.provider, self._wake_next, self._wake_next
         )
+        if session_id in self._outdated:
+            live.end_after_turn(CHANGED)
         await live.run()
 
     def _group_of(self, db: Db, session: Session) -> Group | None:

@@ -111,6 +111,7 @@ class ClaudeClient:
     vendor="anthropic",
     subscription=True,
     library=SDK,
+    compacts=True,
     mcp_client={"file": ".mcp.json of a project, or a file for `claude --mcp-config`", "entry": {"type": "stdio"}},
     trial={"retries": 1},
 )

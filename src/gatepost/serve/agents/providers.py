@@ -17,6 +17,7 @@ from gatepost.core.home import Home
 from gatepost.egress.endpoints import BASES, base_in_force
 from gatepost.egress.prices import FILE, Price, load_own_prices, load_shipped_prices
 from gatepost.flow.groups import WORLD
+from gatepost.flow.sessions.provider_choices import is_text_model, vendor_of
 from gatepost.flow.sessions.provider_specs import find_spec, list_provider_names, load_spec
 from gatepost.flow.sessions.sandbox_plan import DEMO, describe_sandbox
 from gatepost.flow.sessions.sandbox_requirements import PROGRAMS, find_program
@@ -29,7 +30,6 @@ from gatepost.store import groups
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
 
-ANTHROPICS = "claude-"  # how the names of one vendor's models begin; the shipped list has no third
 NO_KEY = "there is no key for it; `gatepost connect {}` takes one"
 NO_COMMAND = "no command is named for it; `gatepost connect {} --command 'PROGRAM …'` names one"
 NO_MODELS = "{} asks no model of a vendor that the gateway knows; there are models for: {}"
@@ -146,25 +146,13 @@ def list_models(home: Home, provider: str) -> list[ModelInfo]:
         raise Invalid("provider", NO_MODELS.format(repr(provider), ", ".join(agents)))
     known = agents[provider]
     own = load_own_prices(home, settings.load_declared(home.path, FILE))
-    priced = {name: price for name, price in {**load_shipped_prices(), **own}.items() if _is_text_model(price)}
+    priced = {name: price for name, price in {**load_shipped_prices(), **own}.items() if is_text_model(price)}
     found = [
         _model(name, price, known, name in own)
         for name, price in priced.items()
         if known.any_vendor or vendor_of(name, known.vendor) == known.vendor
     ]
     return sorted(found, key=lambda each: (not each.is_default, each.vendor != known.vendor, each.id))
-
-
-def _is_text_model(price: Price) -> bool:
-    """In text; others transcribe or speak."""
-    return not price.minute and price.characters is None
-
-
-def vendor_of(model: str, otherwise: str) -> str:
-    """A model that only the operator lists can be anybody's: it is where the provider asks."""
-    if model.startswith(ANTHROPICS):
-        return "anthropic"
-    return "openai" if model in load_shipped_prices() else otherwise
 
 
 def _model(name: str, price: Price, known: ProviderSpec, own: bool) -> ModelInfo:

@@ -4,25 +4,20 @@ The token stands in the fragment of the address, which no server log and no refe
 POST. Only hashes are kept. An owner sees every room of the page. Everybody else sees one room of her own.
 """
 
-import re
-from itertools import count
-
 from msgspec import Struct
 
 from gatepost.channels.local_channel import LocalChannel
-from gatepost.core.clock import DAY, MINUTE, Clock
+from gatepost.core.clock import DAY, Clock
 from gatepost.core.errors import NotFound
 from gatepost.core.settings import setting
-from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
+from gatepost.flow.groups import WEB_ROOM
+from gatepost.flow.page_logins import IDENTITY, ONCE, issue_for_person
 from gatepost.store import audit, identities, logins, users
 from gatepost.store.port import Db, Store, quick
 from gatepost.store.users import UserRole
 
-ONCE = 10 * MINUTE  # how long a one-time address may be redeemed
 BROWSER_DAYS = setting("web.login_days", 30, help="How long a browser stays signed in to the web page, in days.")
-IDENTITY, OWN_ROOM = WEB_PERSON, WEB_ROOM
-LONGEST_NAME = 30
-_NO_NAME = re.compile(r"[^a-z0-9]+")
+OWN_ROOM = WEB_ROOM
 
 
 class WebVisitor(Struct, frozen=True):
@@ -54,22 +49,9 @@ def _issue_for_person(db: Db, named: str, now: int) -> str:
     names = identities.list_names(db, named)
     if users.get(db, names[0]) is None:
         raise NotFound("user", named, f"`gatepost user add {named}` makes them known")
-    known = next((each for each in names if each.startswith(IDENTITY)), None)
-    identity = known or _add_identity(db, names[0], now)
+    identity, token = issue_for_person(db, names[0], now)
     audit.append(db, audit.AuditRecord(now, "operator", "login", "done", {"person": names[0], "identity": identity}))
-    return logins.issue(db, "once", identity, now + ONCE, now)
-
-
-def _add_identity(db: Db, person: str, now: int) -> str:
-    """A new identity of hers on the page. It is named like her; nobody had that name before."""
-    user = users.get(db, person)
-    called = (user.name if user else "") or person.rpartition("/")[2]
-    name = _NO_NAME.sub("-", called.lower())[:LONGEST_NAME].strip("-") or "person"
-    wanted = (IDENTITY + (name if number == 1 else f"{name}-{number}") for number in count(1))
-    identity = next(each for each in wanted if users.get(db, each) is None and identities.get(db, each) is None)
-    users.add(db, identity, called, now)
-    identities.add(db, identity, person, "gatepost:system", now)
-    return identity
+    return token
 
 
 async def make_login_url(store: Store, clock: Clock, hub: LocalChannel, base: str, person: str = "") -> str:

@@ -21,7 +21,7 @@ LONGEST_TOKEN = 200  # characters
 class PairingLinks:
     """For browsers that are signed in. A token is in no address of a request but the page's own."""
 
-    def __init__(self, store: Store, clock: Clock, bells: EventBus | None) -> None:
+    def __init__(self, store: Store, clock: Clock, bells: EventBus) -> None:
         self._store, self._clock, self._bells = store, clock, bells
 
     def routes(self) -> list[Route]:
@@ -46,7 +46,7 @@ class PairingLinks:
     async def confirm(self, request: Request) -> Response:
         token, browser = await _read_token(request), request.state.browser
         result = await self._store.write(_confirm, token, browser, self._clock.now())
-        if result.paired and self._bells is not None:
+        if result.paired:
             self._bells.tools()
         return JSONResponse({"ok": result.paired, "text": result.said})
 

@@ -5,7 +5,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -29,6 +29,7 @@ from gatepost.serve.web.chat import BrowserStreams, Chat, UploadTooLarge
 from gatepost.serve.web.json_body import read_text_field
 from gatepost.serve.web.login import WebVisitor
 from gatepost.serve.web.pairing import PairingLinks
+from gatepost.serve.web.remote_control import RemoteControl, StopSession, stop_nothing
 from gatepost.store import logins
 from gatepost.store.port import Store
 
@@ -46,18 +47,21 @@ class WebDeps(Struct, frozen=True, kw_only=True):
     home: Home
     channel: LocalChannel
     stopping: asyncio.Event
+    bells: EventBus = field(default_factory=EventBus)
+    stop_session: StopSession = stop_nothing
     listens: str | None = "127.0.0.1"
-    bells: EventBus | None = None
 
 
 def make_site(parts: WebDeps) -> Starlette:
     parts.channel.set_file_folder(parts.home.media / parts.channel.platform)
     chat = Chat(parts.store, parts.clock, parts.config, parts.home, parts.channel, parts.stopping)
+    remote = RemoteControl(parts.store, parts.clock, parts.bells, parts.stop_session)
     door, pace = LoginHandlers(parts, chat.streams), PeerRateLimiter()
     links = PairingLinks(parts.store, parts.clock, parts.bells)
     return Starlette(
         routes=[
             Route("/", door.page, methods=["GET"]),
+            Route("/session", door.session_page, methods=["GET"]),
             Route("/login", door.sign_in, methods=["POST"]),
             Route("/logout", door.sign_out, methods=["POST"]),
             Route("/health", door.health, methods=["GET"]),
@@ -65,7 +69,7 @@ def make_site(parts: WebDeps) -> Starlette:
             Mount("/static", _Assets(directory=STATIC)),
             Mount(
                 "/api",
-                routes=[*chat.routes(), *links.routes()],
+                routes=[*chat.routes(), *links.routes(), *remote.routes()],
                 middleware=[Middleware(LoginRequiredMiddleware, door=door, pace=pace)],
             ),
         ],
@@ -100,6 +104,10 @@ class LoginHandlers:
 
     async def page(self, request: Request) -> Response:
         return FileResponse(STATIC / ("chat.html" if await self.find_visitor(request) else "login.html"))
+
+    async def session_page(self, request: Request) -> Response:
+        """The page of one session, which its address names in the fragment."""
+        return FileResponse(STATIC / ("session.html" if await self.find_visitor(request) else "login.html"))
 
     async def health(self, request: Request) -> Response:
         return JSONResponse({"status": "ok"})

@@ -1,7 +1,7 @@
 // Redeems the one-time token of the address. The fragment leaves the address bar and the history before anything else.
 const state = document.getElementById("state");
 
-async function signIn(token) {
+async function signIn(token, next) {
   state.textContent = "Signing in…";
   try {
     const answer = await fetch("/login", {
@@ -10,7 +10,8 @@ async function signIn(token) {
       body: JSON.stringify({ token }),
     });
     if (answer.ok) {
-      location.replace("/");
+      history.replaceState(null, "", next);
+      location.reload();
       return;
     }
     const { error } = await answer.json();
@@ -22,10 +23,13 @@ async function signIn(token) {
 }
 
 function redeem() {
-  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  const given = new URLSearchParams(location.hash.slice(1));
+  const token = given.get("token");
   if (!token) return;
-  history.replaceState(null, "", "/");
-  signIn(token);
+  const id = given.get("id");
+  const next = id ? `${location.pathname}#id=${encodeURIComponent(id)}` : location.pathname;
+  history.replaceState(null, "", next);
+  signIn(token, next);
 }
 
 window.addEventListener("hashchange", redeem);

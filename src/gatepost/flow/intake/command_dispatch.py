@@ -1,0 +1,37 @@
+"""From a command that somebody gave to the function that carries it out, in the transaction of its message."""
+
+from collections.abc import Sequence
+
+from gatepost.access.senders import Rights
+from gatepost.core.registry import load_package
+from gatepost.flow.intake import slash_commands
+from gatepost.flow.intake.accepted_message import IntakeResult, MessageContext, TargetAccess
+from gatepost.flow.intake.commands.contract import HANDLERS, CommandCall
+from gatepost.flow.intake.slash_commands import COMMANDS, CommandAction, SlashCommand
+from gatepost.store.inbox import InboxState
+
+load_package("gatepost.flow.intake.commands")  # the folder is listed, not maintained
+
+
+def run_command(case: MessageContext, command: SlashCommand, targets: Sequence[TargetAccess]) -> IntakeResult | None:
+    """Carry out what the gateway does by itself; None if the message goes to the agent."""
+    first = targets[0]
+    if command.act is CommandAction.DROP:
+        return case.end(InboxState.CANCELLED, "dropped command", first.rights, first.folder)
+    allowed = tuple(target for target in targets if slash_commands.may_use(command, target.rights))
+    if not allowed:
+        case.add_notice(slash_commands.render_refusal(COMMANDS[command.name]))
+        return case.end(InboxState.REFUSED, "command_denied", first.rights, first.folder, told=True)
+    handler = HANDLERS.get(command.name)
+    if handler is None:
+        return None
+    return handler(CommandCall(case, command, allowed, allowed[0].rights))
+
+
+def answer_without_agent(case: MessageContext, command: SlashCommand | None, rights: Rights) -> IntakeResult | None:
+    """In a chat that no route leads from; None: it is no command, or is not for such a chat."""
+    spec = COMMANDS.get(command.name) if command is not None else None
+    if command is None or spec is None or not spec.anywhere or not slash_commands.may_use(command, rights):
+        return None
+    handler = HANDLERS.get(command.name)
+    return handler(CommandCall(case, command, (), rights)) if handler is not None else None

@@ -1,0 +1,139 @@
+"""A command of chats: a function, with its declaration above it. It runs in the transaction of its message.
+
+    @chat_command("ping", right=CommandRight.EVERYBODY, help="whether the gateway is there")
+    def ping(call: CommandCall) -> IntakeResult:
+        return call.answer("pong")
+
+It may read and write the store, and nothing else: the transaction may run twice. What is to follow once it is committed
+stands in its result. The dispatcher has judged the sender's rights before.
+"""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from gatepost.access.senders import COMMANDING, Rights
+from gatepost.core.registry import Registry
+from gatepost.flow.intake.accepted_message import IntakeResult, MessageContext, TargetAccess, find_session
+from gatepost.flow.intake.command_facts import CommandFacts
+from gatepost.flow.intake.slash_commands import COMMANDS, CommandAction, CommandRight, CommandSpec, SlashCommand
+from gatepost.flow.sessions.effective_group import load_effective_group
+from gatepost.messages.inbound import Receipt
+from gatepost.store import groups, identities
+from gatepost.store.groups import Group
+from gatepost.store.inbox import InboxState
+from gatepost.store.sessions import Session
+
+
+class CommandCall(Struct, frozen=True):
+    """A command that its sender may give. `targets`: the agents that it is for, none in a chat without one."""
+
+    case: MessageContext
+    command: SlashCommand
+    targets: tuple[TargetAccess, ...]
+    rights: Rights
+
+    @property
+    def facts(self) -> CommandFacts:
+        return self.case.arrival.facts or CommandFacts()
+
+    @property
+    def folder(self) -> str:
+        return self.targets[0].folder if self.targets else ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All identities of the sender; the first is the person."""
+        return identities.list_names(self.case.db, self.case.arrival.inbound.sender)
+
+    def answer(self, text: str) -> IntakeResult:
+        """Say this in the chat; the command is done."""
+        self.case.add_notice(text)
+        return self.end(told=True)
+
+    def end(self, *, told: bool) -> IntakeResult:
+        """The command is done. `told`: something was said in the chat."""
+        reason = f"command {self.command.head}"
+        return self.case.end(InboxState.ANSWERED, reason, self.rights, self.folder, told=told)
+
+    def refuse(self, text: str) -> IntakeResult:
+        """It cannot be done now; the words say why, and what to do."""
+        self.case.add_notice(text)
+        return self.case.end(InboxState.REFUSED, "command_refused", self.rights, self.folder, told=True)
+
+    def pass_on(self, text: str) -> IntakeResult:
+        """Done, and what follows the command's name goes to the agent as a message."""
+        self.case.add_notice(text)
+        receipt = Receipt(message_id=self.case.id, new=True, state=InboxState.QUEUED)
+        return IntakeResult(receipt=receipt, told=True, passes=True)
+
+    def list_sessions(self) -> list[tuple[TargetAccess, Session]]:
+        """The conversations here that there are. Nobody makes one by asking for it."""
+        found = ((target, find_session(self.case, target.chosen)) for target in self.targets)
+        return [(target, session) for target, session in found if session is not None]
+
+    def load_group(self, folder: str, session: Session | None) -> Group:
+        """As its agent runs here: with the conversation's own provider."""
+        provider = session.provider if session is not None else ""
+        group = load_effective_group(self.case.db, self.facts.config, folder, provider)
+        assert group is not None  # the route leads to it
+        return group
+
+    def get_agent_name(self, folder: str) -> str:
+        group = groups.get(self.case.db, folder)
+        return (group.name or folder) if group is not None else folder
+
+
+def is_commanding(target: TargetAccess) -> bool:
+    """Whether the sender is an owner or an admin of this agent."""
+    return target.rights in COMMANDING
+
+
+CommandHandler = Callable[[CommandCall], IntakeResult]
+HANDLERS: Registry[CommandHandler] = Registry("handler of a command of chats")
+
+
+def chat_command(
+    name: str,
+    *,
+    right: CommandRight,
+    help: str,
+    usage: str = "",
+    urgent: bool = False,
+    anywhere: bool = False,
+    as_word: bool = False,
+    needs_choices: bool = False,
+) -> Callable[[CommandHandler], CommandHandler]:
+    """Register a function as what the gateway does at `/name`."""
+
+    def register(handler: CommandHandler) -> CommandHandler:
+        spec = CommandSpec(
+            name=name,
+            right=right,
+            help=help,
+            usage=usage,
+            urgent=urgent,
+            anywhere=anywhere,
+            as_word=as_word,
+            needs_choices=needs_choices,
+        )
+        COMMANDS.add(name, spec, handler.__module__)
+        HANDLERS.add(name, handler, handler.__module__)
+        return handler
+
+    return register
+
+
+def declare_command(
+    name: str,
+    act: CommandAction,
+    *,
+    right: CommandRight,
+    help: str,
+    usage: str = "",
+    anywhere: bool = False,
+    listed: bool = True,
+) -> None:
+    """Register a command that is acted on elsewhere: by the agent, by nobody, or before a route is looked for."""
+    spec = CommandSpec(name=name, act=act, right=right, help=help, usage=usage, anywhere=anywhere, listed=listed)
+    COMMANDS.add(name, spec, __name__)

@@ -1,0 +1,48 @@
+"""/new and /clear: a conversation from the beginning. The ledger keeps what was said."""
+
+from gatepost.core.records import replace
+from gatepost.flow.intake.accepted_message import IntakeResult
+from gatepost.flow.intake.commands.contract import CommandCall, chat_command
+from gatepost.flow.intake.slash_commands import CommandRight
+from gatepost.flow.sessions.session_stop import KILL_TIME, stop_own_work, stop_session, works_for
+from gatepost.store import sessions, turns
+
+CLEARED = "Cleared. The next message starts a new conversation."
+BEGUN = "This is a new conversation. What was said before is not known in it."
+BUSY = (
+    "The agent is working for somebody else here. Say /new again when it has answered; an owner or an admin can use"
+    " /clear."
+)
+
+
+@chat_command(
+    "new",
+    right=CommandRight.MEMBER,
+    help="start a new conversation, with these words if there are any",
+    usage="[TEXT]",
+)
+def start_new(call: CommandCall) -> IntakeResult:
+    """What is done for the sender ends. What others wrote waits for the new conversation; a turn for somebody else is
+    not ended for it."""
+    case, by, names, here = call.case, call.case.arrival.inbound.sender, call.names, call.list_sessions()
+    for _, session in here:
+        turn = turns.find_open(case.db, session.id)
+        if turn is not None and not works_for(case.db, turn, names):
+            return call.refuse(BUSY)
+    done = [stop_own_work(case.db, case.reach, each.id, names, by, case.now, hold=KILL_TIME) for _, each in here]
+    for _, session in here:
+        sessions.remove_conversations(case.db, session.id)
+    result = call.pass_on(BEGUN) if call.command.rest else call.answer(BEGUN)
+    notices = tuple(each.notice for each in done if each.notice is not None)
+    return replace(result, end=tuple(session.id for _, session in here), notices=notices)
+
+
+@chat_command("clear", right=CommandRight.ADMIN, help="stop everything here, and forget the conversation")
+def clear(call: CommandCall) -> IntakeResult:
+    case, by = call.case, call.case.arrival.inbound.sender
+    concerned = tuple(session.id for _, session in call.list_sessions())
+    stopped = [stop_session(case.db, case.reach, session_id, by, case.now, hold=KILL_TIME) for session_id in concerned]
+    for session_id in concerned:
+        sessions.remove_conversations(case.db, session_id)
+    notices = tuple(notice for notice in stopped if notice is not None)
+    return replace(call.answer(CLEARED), clear=concerned, notices=notices)

@@ -1,0 +1,94 @@
+"""/status and /usage: what the agent of this chat is doing, and what it costs."""
+
+from gatepost.access.budgets import render_usd
+from gatepost.core.clock import MINUTE, SECOND
+from gatepost.core.periods import Period, start_of
+from gatepost.flow.intake.accepted_message import IntakeResult
+from gatepost.flow.intake.commands.contract import CommandCall, chat_command
+from gatepost.flow.intake.slash_commands import CommandRight
+from gatepost.flow.sessions.session_stop import works_for
+from gatepost.store import budgets, costs, inbox, requests, session_notes, switches, turns
+from gatepost.store.budgets import BudgetScopeKind, BudgetStatus
+from gatepost.store.sessions import Session
+from gatepost.store.turns import TurnState
+
+OWN = " (of this conversation)"
+USUAL = "the agent's own choice"
+
+
+@chat_command(
+    "status",
+    right=CommandRight.MEMBER,
+    help="the agent, its provider and model, what runs now, and what waits",
+)
+def answer_status(call: CommandCall) -> IntakeResult:
+    here = {target.folder: session for target, session in call.list_sessions()}
+    parts = [_render_status(call, target.folder, here.get(target.folder)) for target in call.targets]
+    if (halted := switches.get(call.case.db, switches.PANIC)) is not None:
+        parts.append(f"Everything is stopped by the operator: {halted.reason or 'no reason was given'}.")
+    return call.answer("\n\n".join(parts))
+
+
+def _render_status(call: CommandCall, folder: str, session: Session | None) -> str:
+    db, group = call.case.db, call.load_group(folder, session)
+    own = session is not None and session.provider != ""
+    model = session.model if session is not None and session.model else ""
+    lines = [
+        f"Agent: {group.name or folder} ({folder})",
+        f"Provider: {group.provider}{OWN if own else ''}",
+        f"Model: {model or group.model or USUAL}{OWN if model else ''}",
+    ]
+    if session is None:
+        return "\n".join([*lines, "Now: nothing; this conversation has not begun"])
+    lines += [f"Now: {_render_turn(call, session)}"]
+    if waiting := inbox.count_waiting(db, session.id):
+        lines.append(f"Waiting messages: {waiting}")
+    if asked := requests.count_waiting(db, session.id):
+        lines.append(f"Requests that wait for a person: {asked}")
+    if session_notes.get(db, session.id).pinned:
+        lines.append("Pinned: a note; /pin shows it")
+    return "\n".join(lines)
+
+
+def _render_turn(call: CommandCall, session: Session) -> str:
+    db, now = call.case.db, call.case.now
+    turn = turns.find_open(db, session.id)
+    if turn is None:
+        return "nothing"
+    whom = "you" if works_for(db, turn, call.names) else "somebody else"
+    if turn.state is TurnState.INTERRUPTED:
+        return f"it will go on with what it was doing for {whom}, which was interrupted"
+    return f"working for {whom} since {_render_age(now - turn.started_at)}"
+
+
+def _render_age(age: int) -> str:
+    return f"{age // MINUTE} min" if age >= 2 * MINUTE else f"{max(age, 0) // SECOND} s"
+
+
+@chat_command("usage", right=CommandRight.MEMBER, help="what this conversation has cost, and what is left")
+def answer_usage(call: CommandCall) -> IntakeResult:
+    db, now = call.case.db, call.case.now
+    today, month = start_of(Period.DAY, now), start_of(Period.MONTH, now)
+    lines: list[str] = []
+    for _, session in call.list_sessions():
+        spent_today, spent = costs.sum_since(db, session.id, today, month)
+        name = (
+            f"{call.get_agent_name(session.folder)}, this conversation"
+            if len(call.targets) > 1
+            else "This conversation"
+        )
+        lines.append(f"{name}: {render_usd(spent_today)} today, {render_usd(spent)} this month")
+    lines = lines or ["This conversation has cost nothing yet."]
+    found = [each for target in call.targets for each in budgets.list_applicable(db, target.folder, call.names[0], now)]
+    shown = [_render_budget(each) for each in dict.fromkeys(found)]
+    return call.answer("\n".join([*lines, *(shown or ["There is no budget: nothing limits what it spends."])]))
+
+
+def _render_budget(status: BudgetStatus) -> str:
+    scope = status.scope
+    whose = {BudgetScopeKind.INSTANCE: "Whole gateway", BudgetScopeKind.USER: "You"}.get(scope.kind, scope.name)
+    period = "today" if status.period is Period.DAY else "this month"
+    return (
+        f"{whose}, {period}: {render_usd(status.spent)} of {render_usd(status.limit)} spent,"
+        f" {render_usd(status.left)} left"
+    )

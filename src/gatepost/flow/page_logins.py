@@ -1,0 +1,35 @@
+"""One-time addresses of the web page: whom each signs in. A person has one identity on the page, made when she first
+gets an address. Only hashes of the tokens are kept."""
+
+import re
+from itertools import count
+
+from gatepost.core.clock import MINUTE
+from gatepost.flow.groups import WEB_PERSON
+from gatepost.store import identities, logins, users
+from gatepost.store.port import Db
+
+ONCE = 10 * MINUTE  # how long a one-time address may be redeemed
+IDENTITY = WEB_PERSON
+LONGEST_NAME = 30
+_NO_NAME = re.compile(r"[^a-z0-9]+")
+
+
+def issue_for_person(db: Db, named: str, now: int) -> tuple[str, str]:
+    """Her identity on the page, and a token that signs one browser in as it. `named`: any identity of hers."""
+    names = identities.list_names(db, named)
+    known = next((each for each in names if each.startswith(IDENTITY)), None)
+    identity = known or _add_identity(db, names[0], now)
+    return identity, logins.issue(db, "once", identity, now + ONCE, now)
+
+
+def _add_identity(db: Db, person: str, now: int) -> str:
+    """A new identity of hers on the page. It is named like her; nobody had that name before."""
+    user = users.get(db, person)
+    called = (user.name if user else "") or person.rpartition("/")[2]
+    name = _NO_NAME.sub("-", called.lower())[:LONGEST_NAME].strip("-") or "person"
+    wanted = (IDENTITY + (name if number == 1 else f"{name}-{number}") for number in count(1))
+    identity = next(each for each in wanted if users.get(db, each) is None and identities.get(db, each) is None)
+    users.add(db, identity, called, now)
+    identities.add(db, identity, person, "gatepost:system", now)
+    return identity

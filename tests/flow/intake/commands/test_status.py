@@ -1,0 +1,75 @@
+"""/status and /usage: what runs, what waits, what it costs."""
+
+import pytest
+
+from gatepost.core.clock import DAY
+from gatepost.core.periods import Period
+from gatepost.store import budgets, costs, groups, sessions, switches
+from gatepost.store.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.costs import NewCost
+from gatepost.testing.clock import NOON
+
+from .conftest import ADA, BOB, GUEST, CommandDesk
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_status_before_anything_was_said_makes_no_conversation(desk: CommandDesk) -> None:
+    assert await desk.ask("/status") == (
+        "Agent: Home (home)\nProvider: scripted\nModel: the agent's own choice\n"
+        "Now: nothing; this conversation has not begun"
+    )
+    assert await desk.store.read(sessions.list_open) == []
+
+
+async def test_status_says_for_whom_the_agent_works_and_what_waits(desk: CommandDesk) -> None:
+    await desk.do(lambda db: groups.update(db, "home", {"model": "m-1"}))
+    await desk.say("work", ADA)
+    await desk.claim()
+    await desk.say("later", BOB)
+    desk.clock.advance(5)
+
+    hers, his = await desk.ask("/status", ADA), await desk.ask("/status", BOB)
+    assert "Model: m-1\n" in hers
+    assert "Now: working for you since 5 s\nWaiting messages: 1" in hers
+    assert "Now: working for somebody else since 5 s" in his
+
+
+async def test_status_shows_what_is_the_conversations_own_and_a_panic(desk: CommandDesk) -> None:
+    await desk.say("hello")
+    session = await desk.session()
+    await desk.do(lambda db: sessions.set_provider(db, session.id, "demo"))
+    await desk.do(lambda db: sessions.set_model(db, session.id, "m-2"))
+    await desk.do(lambda db: switches.turn_on(db, switches.PANIC, "smoke", "op", NOON))
+
+    told = await desk.ask("/status")
+    assert "Provider: demo (of this conversation)\nModel: m-2 (of this conversation)" in told
+    assert "Everything is stopped by the operator: smoke." in told
+
+
+async def test_status_and_usage_are_for_members(desk: CommandDesk) -> None:
+    assert await desk.ask("/status", GUEST) == "Only a member of this agent may use /status."
+    assert await desk.ask("/usage", GUEST) == "Only a member of this agent may use /usage."
+
+
+def spend(session: str, key: str, micro: int, at: int) -> NewCost:
+    return NewCost(key=key, at=at, folder="home", model="m", micro=micro, user=ADA, session_id=session)
+
+
+async def test_usage_tells_the_conversations_cost_and_what_is_left(desk: CommandDesk) -> None:
+    await desk.say("hello")
+    session = (await desk.session()).id
+    for new in (spend(session, "a", 250_000, NOON), spend(session, "b", 1_000_000, NOON - DAY)):
+        await desk.do(lambda db, new=new: costs.add_external(db, new, NOON))
+    await desk.do(lambda db: costs.add_external(db, spend("s-other", "c", 5_000_000, NOON), NOON))
+    limit = BudgetScope(BudgetScopeKind.USER, ADA)
+    await desk.do(lambda db: budgets.put(db, limit, Period.DAY, 6_000_000, "op", NOON))
+
+    assert await desk.ask("/usage", ADA) == (
+        "This conversation: $0.25 today, $1.25 this month\nYou, today: $5.25 of $6.00 spent, $0.75 left"
+    )
+    assert "There is no budget" in await desk.ask("/usage", BOB)
+
+
+async def test_usage_without_a_conversation(desk: CommandDesk) -> None:
+    assert (await desk.ask("/usage")).startswith("This conversation has cost nothing yet.")

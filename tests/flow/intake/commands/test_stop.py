@@ -1,0 +1,112 @@
+"""/stop: a member ends what is done for herself, an owner or an admin whatever is done."""
+
+import pytest
+
+from gatepost.core.settings import Config
+from gatepost.flow.intake.commands.stop import FOR_OTHERS, NOT_RUNNING
+from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.message_acceptance import sessions_to_stop
+from gatepost.messages.inbound import Inbound
+from gatepost.store import identities, turns
+from gatepost.testing.clock import NOON
+
+from .conftest import ADA, ADMIN, BOB, GUEST, OWNER, ROOM, CommandDesk
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_member_stops_her_own_turn(desk: CommandDesk) -> None:
+    asked = await desk.say("work", ADA)
+    turn = await desk.claim()
+
+    assert (await desk.say("/stop", ADA)).state == "answered"
+    assert (await desk.turn(turn.id)).error == f"stopped by {ADA}"
+    assert (await desk.entry(asked)).state == "cancelled"
+    assert desk.ended == [turn.session_id] and desk.stopped == []
+    assert await desk.notices() == ["Stopped."]
+
+
+async def test_a_member_does_not_stop_what_is_done_for_somebody_else_and_is_told_so(desk: CommandDesk) -> None:
+    asked = await desk.say("work", ADA)
+    turn = await desk.claim()
+    waiting = await desk.say("and this", ADA)
+
+    assert await desk.ask("/stop", BOB) == FOR_OTHERS
+    assert (await desk.turn(turn.id)).ended_at is None
+    assert ((await desk.entry(asked)).state, (await desk.entry(waiting)).state) == ("working", "queued")
+    assert desk.ended == desk.stopped == []
+
+
+async def test_who_joins_a_turn_cannot_stop_it_but_withdraws_what_she_has_waiting(desk: CommandDesk) -> None:
+    await desk.say("work", ADA)
+    turn = await desk.claim()
+    own = await desk.say("me too", BOB)
+
+    assert set((await desk.ask("/stop", BOB)).split("\n---\n")) == {"Stopped.", FOR_OTHERS}
+    assert (await desk.turn(turn.id)).ended_at is None
+    assert (await desk.entry(own)).state == "cancelled"
+
+
+async def test_what_others_wrote_goes_on_when_a_member_stops_her_turn(desk: CommandDesk) -> None:
+    await desk.say("work", ADA)
+    turn = await desk.claim()
+    joined = await desk.say("me too", BOB)
+    await desk.do(lambda db: turns.claim_more(db, turn.id, turn.epoch, NOON, 60_000_000, 20))
+    waiting = await desk.say("later", BOB)
+
+    await desk.say("/stop", ADA)
+    both = [await desk.entry(joined), await desk.entry(waiting)]
+    assert [(each.state, each.turn_id, each.given) for each in both] == [("queued", None, 0), ("queued", None, 0)]
+    again = await desk.claim()
+    assert {(await desk.entry(each)).turn_id for each in (joined, waiting)} == {again.id}
+
+
+@pytest.mark.parametrize("who", [OWNER, ADMIN])
+async def test_an_owner_or_an_admin_stops_whatever_runs_and_waits(desk: CommandDesk, who: str) -> None:
+    await desk.say("work", ADA)
+    turn = await desk.claim()
+    waiting = await desk.say("later", BOB)
+
+    await desk.say("/stop", who)
+    assert (await desk.turn(turn.id)).ended_at is not None
+    assert (await desk.entry(waiting)).state == "cancelled"
+    assert desk.stopped == [turn.session_id]
+
+
+async def test_a_person_stops_by_any_of_her_identities(desk: CommandDesk) -> None:
+    await desk.do(lambda db: identities.add(db, "fake:user/phone", ADA, "test", NOON))
+    await desk.say("work", "fake:user/phone")
+    turn = await desk.claim()
+
+    await desk.say("/stop", ADA)
+    assert (await desk.turn(turn.id)).ended_at is not None
+
+
+async def test_a_guest_of_a_public_room_stops_her_own_turn_and_no_other(desk: CommandDesk) -> None:
+    await desk.say("work", GUEST)
+    first = await desk.claim()
+    await desk.say("/stop", GUEST)
+    await desk.say("work", ADA)
+    second = await desk.claim()
+
+    assert await desk.ask("/stop", GUEST) == FOR_OTHERS
+    assert (await desk.turn(first.id)).ended_at is not None
+    assert (await desk.turn(second.id)).ended_at is None
+
+
+async def test_nothing_to_stop_is_said(desk: CommandDesk) -> None:
+    assert await desk.ask("/stop", ADA) == NOT_RUNNING
+    await desk.say("work", ADA)
+    await desk.say("/stop", ADA)
+    assert await desk.ask("/stop", ADA) == NOT_RUNNING
+
+
+@pytest.mark.parametrize(("who", "stops"), [(ADA, True), (BOB, False), (ADMIN, True)])
+async def test_the_urgent_way_judges_by_the_same_rule(desk: CommandDesk, who: str, stops: bool) -> None:
+    await desk.say("work", ADA)
+    turn = await desk.claim()
+    inbound = Inbound(address=ROOM, platform_id="late", sender=who, text="/stop")
+    arrival = make_arrival("fake", inbound, Config(), NOON, 0)
+
+    found = await desk.store.read(sessions_to_stop, desk.intake._reach, arrival)
+    assert found == ((turn.session_id,) if stops else ())
