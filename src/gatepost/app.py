@@ -170,7 +170,7 @@ class Gateway:
             )
         )
         self.requests = RequestLoop(
-            self.store, clock, config, self.bells, self.reach, held_calls, self.dispatch, self.sessions.answer
+            self.store, clock, config, self.bells, self.reach, held_calls, self.dispatch, self.sessions
         )
         self.pump.on_sent(self.typing.delivered)
         self.pump.on_sent(lambda instance, address, thread: self.bells.change(instance, address))

@@ -14,9 +14,10 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.requests.card_delivery import show_decision
 from gatepost.flow.requests.choices import AnswerChoice, render_decision
-from gatepost.store import audit, groups, identities, inbox, messages, requests, sessions
+from gatepost.store import audit, groups, identities, inbox, messages, requests, sessions, sleeping_turns, timeline
 from gatepost.store.port import Db
-from gatepost.store.requests import AnswerLasts, Request, RequestKind, RequestState
+from gatepost.store.requests import PROVIDERS_OWN, AnswerLasts, Request, RequestKind, RequestState
+from gatepost.store.timeline import TimelineKind
 
 OPERATOR = "operator"
 GATEWAY = "gatepost:system"  # who decides when nobody did
@@ -81,6 +82,10 @@ def decide(
 
 
 def expire(db: Db, reach: ChannelInstances, request: Request, now: int) -> Decision:
+    session = sessions.get(db, request.session_id) if request.session_id is not None else None
+    if session is not None and session.agent:  # whoever manages it reads there what became of it
+        told = {"requestId": request.id, "name": request.tool, "status": RequestState.EXPIRED}
+        timeline.add(db, session.id, request.turn_id, TimelineKind.PERMISSION, told, now)
     return _close(
         db, reach, request, RequestState.EXPIRED, AnswerLasts.ONCE, GATEWAY, "nobody decided in time", {}, now
     )
@@ -108,6 +113,8 @@ def _close(
         requests.settle(db, closed.id, now)
         notify_agent(db, closed, {"error": render_decision(closed, by)}, now)
         wake = (closed.session_id,)
+    elif closed.kind in PROVIDERS_OWN and closed.session_id is not None:
+        wake = (closed.session_id,) if sleeping_turns.wake(db, closed.turn_id, now) else ()
     return Decision(closed, True, render_decision(closed, by), rooms, wake)
 
 

@@ -13,6 +13,7 @@ from gatepost.core.clock import HOUR
 from gatepost.core.records import replace
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.asking import MOST_AN_HOUR, AskingRules, ask
+from gatepost.flow.requests.request_loop import NOT_PERMITTED
 from gatepost.flow.sessions.timeline_events import clean_value, excerpt
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.runner_frames import EventKind
@@ -39,7 +40,6 @@ TOO_MANY = (
 )
 TOO_OFTEN = "This agent has asked too often, so it was not put to anybody. Do without."
 QUESTION = "question"  # the name of a request for an answer, which is no tool
-NOT_PERMITTED = "Whoever manages this agent did not permit it."
 LONGEST = 100  # characters of a name that came from inside
 VERDICTS = {"allowed": "allow"}  # of a request's state; everything else is a no
 MOST_WRITTEN = 200  # of one sandbox; the rest is answered alike
@@ -81,14 +81,17 @@ def record_request(
     now: int,
     others: Collection[str] = (),
     chat: ChatAsking | None = None,
+    expire: int | None = None,
 ) -> RecordedPermission:
     """It waits until somebody answers, or the turn ends. A turn that was continued may ask again what was answered
-    before: if that says the very same, the answer still holds, and is given at once and written down. `others`: what
-    this runner waits for already. `chat`: None for an agent that somebody manages. A refusal whose reason is TOO_MANY's
-    is the caller's to write down."""
+    before: if that says the very same, the answer is given at once and written down. Under another name it is given
+    only if no attempt had it: what an attempt had may be done already, so a person is asked again. `others`: what this
+    runner waits for already. `chat`: None for an agent that somebody manages; `expire`: how long they have. A refusal
+    whose reason is TOO_MANY's is the caller's to write down."""
     wish = _with_place(parse_permission_request(event), session, turn)
     asked = requests.find_in_turn(db, session.id, turn.id, wish.name, wish.digest, others)
     if asked is not None and asked.state in (RequestState.ALLOWED, RequestState.DENIED, RequestState.EXPIRED):
+        requests.claim_answer(db, asked.id, now)
         return RecordedPermission(_repeat_answer(db, session, turn, asked, now))
     requests.withdraw_others(db, turn.id, {wish.name, *others}, now)
     if asked is not None and asked.state is RequestState.PENDING:
@@ -102,7 +105,8 @@ def record_request(
         asked, rooms = found.request, found.rooms
     else:
         requests.withdraw_replaced(db, wish, now)
-        (asked, _), rooms = requests.add(db, wish, now), ()
+        end = now + expire if expire is not None else None
+        (asked, _), rooms = requests.add(db, replace(wish, expires_at=end, next_at=end), now), ()
     if session.agent:
         told = {"requestId": asked.id, "name": asked.tool, "status": asked.state}
         timeline.add(db, session.id, turn.id, TimelineKind.PERMISSION, told, now)
