@@ -41,6 +41,7 @@ def make_held_call(
         about=_make_subject(tool, place, holds, {name: ask.params.get(name) for name in named}),
         why=", ".join(said) or "every call of this tool needs a person",
         rule=_make_rule(tool, ask.params, named) if lifted else "",
+        quorums=tuple(hold.quorum for hold in holds),
     )
 
 

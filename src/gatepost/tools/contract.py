@@ -118,6 +118,9 @@ class RoomWriter(Protocol):
 class CallHolder(Protocol):
     """Holds a call until a person has decided."""
 
+    def find_quorum(self, held: "HeldCall") -> int:
+        """How many people must agree to such a call."""
+
     async def hold(self, call: "ToolCall", held: "HeldCall") -> str:
         """Ask for a decision; the id of the request. What was asked before is one request."""
         ...
@@ -130,6 +133,7 @@ class HeldCall(Struct, frozen=True, kw_only=True):
     about: str  # the tool and what it is done to: what an answer for the whole session speaks of
     why: str
     rule: str  # that lets such calls through from then on, '' if there is none
+    quorums: tuple[int, ...] = ()  # how many must agree, by each rule that holds it; 0: as the gateway says
 
 
 class ToolDeps(Struct, frozen=True, kw_only=True):

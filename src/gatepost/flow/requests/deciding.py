@@ -65,6 +65,8 @@ def decide(
         request = unknown_senders.withdraw(db, request, now)
     if request.state is not RequestState.PENDING:
         return Decision(request, False, f"It was decided before. {render_decision(request, request.answered_by)}")
+    if given:
+        _check_edit(request, choice)
     clicked, by = by, identities.get_person(db, by)  # one person has one vote, by whichever identity
     if choice.state is RequestState.ALLOWED and request.quorum > 1:
         if choice.lasts is not AnswerLasts.ONCE:
@@ -79,6 +81,14 @@ def decide(
     if choice.lasts is AnswerLasts.ALWAYS and request.rule:
         grant_changes.add_rule(db, request.folder, request.rule, by, now)
     return decision
+
+
+def _check_edit(request: Request, choice: AnswerChoice) -> None:
+    """Whoever edits the arguments decides alone, about this one call: nobody else has seen them."""
+    if choice.state is RequestState.ALLOWED and request.quorum > 1:
+        raise Invalid("input", f"{request.quorum} people must agree to {request.id} as it was asked; deny it instead")
+    if choice.lasts is not AnswerLasts.ONCE:
+        raise Invalid("input", f"{request.id} with other arguments can be allowed once, and no longer")
 
 
 def expire(db: Db, reach: ChannelInstances, request: Request, now: int) -> Decision:

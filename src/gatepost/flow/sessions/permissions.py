@@ -12,7 +12,7 @@ from gatepost.core import ids
 from gatepost.core.clock import HOUR
 from gatepost.core.records import replace
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.asking import MOST_AN_HOUR, AskingRules, ask
+from gatepost.flow.requests.asking import MOST_AN_HOUR, MOST_WAITING_IN_GROUP, AskingRules, ask
 from gatepost.flow.requests.request_loop import NOT_PERMITTED
 from gatepost.flow.sessions.timeline_events import clean_value, excerpt
 from gatepost.mailbox import runner_frames
@@ -37,6 +37,10 @@ NOBODY = (
 TOO_MANY = (
     "{} requests of this agent wait for an answer already, so this one was not put to anybody. Wait for those, or do"
     " without."
+)
+GROUP_TOO_MANY = (
+    "{} requests of this agent's group wait for an answer already, so this one was not put to anybody. Wait for those,"
+    " or do without."
 )
 TOO_OFTEN = "This agent has asked too often, so it was not put to anybody. Do without."
 QUESTION = "question"  # the name of a request for an answer, which is no tool
@@ -98,6 +102,8 @@ def record_request(
         rooms: tuple[tuple[str, str], ...] = ()
     elif requests.count_waiting(db, session.id) >= MOST_WAITING:
         return RecordedPermission(make_refusal(event, TOO_MANY.format(MOST_WAITING)))
+    elif chat is not None and requests.count_waiting_in_group(db, session.folder) >= MOST_WAITING_IN_GROUP:
+        return RecordedPermission(make_refusal(event, GROUP_TOO_MANY.format(MOST_WAITING_IN_GROUP)))
     elif chat is not None and requests.count_asked_since(db, session.id, now - HOUR) >= MOST_AN_HOUR:
         return RecordedPermission(make_refusal(event, TOO_OFTEN))
     elif chat is not None:
