@@ -41,7 +41,7 @@ SHIPPED = {
     "0022_rule_state": "e3ed8d605923f17f",
     "0023_requests": "1c6bc57555bd2563",
     "0024_identities": "d3603c050f23688d",
-    "0026_waiting_turns": "1702892380be2b58",
+    "0026_waiting_turns": "a1c774186acb5909",
 }
 
 

@@ -69,6 +69,7 @@ class NewRequest(Struct, frozen=True, kw_only=True):
     digest: str = ""  # of everything that is asked, also of what is not kept here
     about: str = ""  # what an answer that lasts speaks of: the same tool in the same place
     cut: bool = False  # `input` is an excerpt
+    editable: bool = False  # whoever decides may put another input in its place
     follow_up: str = ""
     next_mode: str = ""
     instance: str = ""
@@ -114,6 +115,7 @@ class Request(Struct, frozen=True):
     answered_by: str
     settled_at: int | None
     notified_at: int | None
+    editable: bool = False
 
 
 REQUESTS = Table("requests", Request)
@@ -122,7 +124,8 @@ REQUESTS = Table("requests", Request)
 def add(db: Db, new: NewRequest, now: int) -> tuple[Request, bool]:
     """The request, and whether it is new. What was asked before is one request: in a turn by name and digest, of people
     while it waits. One that was withdrawn waits again."""
-    values = asdict(new) | {"input": _json(new.input), "cut": int(new.cut), "quorum": max(new.quorum, 1)}
+    flags = {"cut": int(new.cut), "editable": int(new.editable)}
+    values = asdict(new) | flags | {"input": _json(new.input), "quorum": max(new.quorum, 1)}
     made = REQUESTS.insert(
         db,
         f"ON CONFLICT DO NOTHING RETURNING {REQUESTS.columns}",

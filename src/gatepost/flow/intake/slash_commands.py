@@ -40,7 +40,7 @@ _LISTED = {  # what /help says, in this order
     "/help": "this list",
     "/ping": "whether the gateway is there, and which agent this chat goes to",
     "/chatid": "the address of this chat",
-    "/approve": "allow what an agent asks: /approve ID",
+    "/approve": "allow what an agent asks: /approve ID, or /approve ID {JSON} with other arguments",
     "/deny": "do not allow it: /deny ID WORDS",
     "/pair": "be known here as the person whom a code of `gatepost pair` is for: /pair CODE",
     "/stop": "end what the agent is doing now",

@@ -71,12 +71,17 @@ def _shorten(value: object) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}… ({len(text)} characters)"
 
 
+def is_edited(request: Request) -> bool:
+    """Whether it was allowed with other arguments than were asked for."""
+    return request.state is RequestState.ALLOWED and bool(request.answer) and request.kind is not RequestKind.QUESTION
+
+
 def render_decision(request: Request, by: str) -> str:
     """What a decided card says, in one line."""
     words = f": {request.reason}" if request.reason and request.state is RequestState.DENIED else ""
     lasts = {AnswerLasts.SESSION: " in this conversation", AnswerLasts.ALWAYS: " always", AnswerLasts.ONCE: ""}
     said = {
-        RequestState.ALLOWED: f"Allowed{lasts[request.lasts]} by {by}",
+        RequestState.ALLOWED: f"Allowed{' with changes' * is_edited(request)}{lasts[request.lasts]} by {by}",
         RequestState.DENIED: f"Denied{lasts[request.lasts]} by {by}{words}",
         RequestState.EXPIRED: "Nobody decided in time, so it was not done",
         RequestState.WITHDRAWN: f"Withdrawn{words}",

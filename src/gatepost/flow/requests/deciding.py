@@ -13,7 +13,8 @@ from gatepost.flow import grant_changes, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.requests.card_delivery import show_decision
-from gatepost.flow.requests.choices import AnswerChoice, render_decision
+from gatepost.flow.requests.choices import AnswerChoice, is_edited, render_decision
+from gatepost.flow.requests.edited_input import check_edited, describe_edit
 from gatepost.store import audit, groups, identities, inbox, messages, requests, sessions, sleeping_turns, timeline
 from gatepost.store.port import Db
 from gatepost.store.requests import PROVIDERS_OWN, AnswerLasts, Request, RequestKind, RequestState
@@ -65,8 +66,7 @@ def decide(
         request = unknown_senders.withdraw(db, request, now)
     if request.state is not RequestState.PENDING:
         return Decision(request, False, f"It was decided before. {render_decision(request, request.answered_by)}")
-    if given:
-        _check_edit(request, choice)
+    given = check_edited(request, given or {}, choice.lasts) if choice.state is RequestState.ALLOWED else {}
     clicked, by = by, identities.get_person(db, by)  # one person has one vote, by whichever identity
     if choice.state is RequestState.ALLOWED and request.quorum > 1:
         if choice.lasts is not AnswerLasts.ONCE:
@@ -77,18 +77,10 @@ def decide(
             _record(db, now, clicked, "vote", request)
             return Decision(request, False, f"Noted: {len(agree)} of {request.quorum} who must agree.")
         by = ", ".join(agree)
-    decision = _close(db, reach, request, choice.state, choice.lasts, by, words, given or {}, now)
+    decision = _close(db, reach, request, choice.state, choice.lasts, by, words, given, now)
     if choice.lasts is AnswerLasts.ALWAYS and request.rule:
         grant_changes.add_rule(db, request.folder, request.rule, by, now)
     return decision
-
-
-def _check_edit(request: Request, choice: AnswerChoice) -> None:
-    """Whoever edits the arguments decides alone, about this one call: nobody else has seen them."""
-    if choice.state is RequestState.ALLOWED and request.quorum > 1:
-        raise Invalid("input", f"{request.quorum} people must agree to {request.id} as it was asked; deny it instead")
-    if choice.lasts is not AnswerLasts.ONCE:
-        raise Invalid("input", f"{request.id} with other arguments can be allowed once, and no longer")
 
 
 def expire(db: Db, reach: ChannelInstances, request: Request, now: int) -> Decision:
@@ -156,5 +148,12 @@ def notify_agent(db: Db, request: Request, outcome: dict[str, Any], now: int) ->
 
 
 def _record(db: Db, now: int, by: str, verdict: str, request: Request) -> None:
-    details = {"request": request.id, "kind": request.kind, "tool": request.tool, "folder": request.folder}
+    details: dict[str, Any] = {
+        "request": request.id,
+        "kind": request.kind,
+        "tool": request.tool,
+        "folder": request.folder,
+    }
+    if is_edited(request):
+        details |= describe_edit(request)
     audit.append(db, audit.AuditRecord(now, by, "request.decide", verdict, details))

@@ -115,7 +115,9 @@ class HeldCalls:
         answer = await gate.call(
             make_caller(session, turn), request.tool, get_arguments(request), request.id, approved=request
         )
-        outcome = {"error" if answer.failed or answer.code else "result": answer.text[:LONGEST_RESULT]}
+        outcome: dict[str, Any] = {"error" if answer.failed or answer.code else "result": answer.text[:LONGEST_RESULT]}
+        if request.answer:
+            outcome["changedTo"] = request.answer  # by whoever allowed it: the agent did not ask for this
         await self._notify(request, outcome)
 
     async def _notify(self, request: Request, outcome: dict[str, Any]) -> None:
@@ -161,6 +163,7 @@ def make_request(call: ToolCall, held: HeldCall) -> NewRequest:
         turn_id=turn.id if turn else "",
         tool=call.tool,
         input=msgspec.to_builtins(arguments),
+        editable=True,
         digest=hashlib.sha256(_encode([call.tool, arguments])).hexdigest(),
         about=held.about,
         why=held.why,

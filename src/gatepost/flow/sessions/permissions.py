@@ -77,6 +77,17 @@ class ChatAsking(Struct, frozen=True):
     rules: AskingRules
 
 
+class RequestTerms(Struct, frozen=True):
+    """`expire`: how long whoever manages an agent has to answer. `editable`: its provider uses an input that a person
+    puts in place of its own."""
+
+    expire: int | None = None
+    editable: bool = False
+
+
+NO_TERMS = RequestTerms()
+
+
 def record_request(
     db: Db,
     session: Session,
@@ -85,14 +96,15 @@ def record_request(
     now: int,
     others: Collection[str] = (),
     chat: ChatAsking | None = None,
-    expire: int | None = None,
+    terms: RequestTerms = NO_TERMS,
 ) -> RecordedPermission:
     """It waits until somebody answers, or the turn ends. A turn that was continued may ask again what was answered
     before: if that says the very same, the answer is given at once and written down. Under another name it is given
     only if no attempt had it: what an attempt had may be done already, so a person is asked again. `others`: what this
-    runner waits for already. `chat`: None for an agent that somebody manages; `expire`: how long they have. A refusal
-    whose reason is TOO_MANY's is the caller's to write down."""
+    runner waits for already. `chat`: None for an agent that somebody manages. A refusal whose reason is TOO_MANY's is
+    the caller's to write down."""
     wish = _with_place(parse_permission_request(event), session, turn)
+    wish = replace(wish, editable=terms.editable and wish.kind is RequestKind.TOOL and not wish.cut)
     asked = requests.find_in_turn(db, session.id, turn.id, wish.name, wish.digest, others)
     if asked is not None and asked.state in (RequestState.ALLOWED, RequestState.DENIED, RequestState.EXPIRED):
         requests.claim_answer(db, asked.id, now)
@@ -111,7 +123,7 @@ def record_request(
         asked, rooms = found.request, found.rooms
     else:
         requests.withdraw_replaced(db, wish, now)
-        end = now + expire if expire is not None else None
+        end = now + terms.expire if terms.expire is not None else None
         (asked, _), rooms = requests.add(db, replace(wish, expires_at=end, next_at=end), now), ()
     if session.agent:
         told = {"requestId": asked.id, "name": asked.tool, "status": asked.state}

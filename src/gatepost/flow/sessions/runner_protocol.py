@@ -21,7 +21,7 @@ from gatepost.flow.delivery.outgoing_messages import MOST_RESULT_BYTES, MOST_RES
 from gatepost.flow.requests.asking import read_rules
 from gatepost.flow.sessions import permissions, results, sandbox_plan, turn_settlement
 from gatepost.flow.sessions.awaited_answers import AwaitedAnswers
-from gatepost.flow.sessions.permissions import ChatAsking
+from gatepost.flow.sessions.permissions import ChatAsking, RequestTerms
 from gatepost.flow.sessions.provider_specs import find_spec
 from gatepost.flow.sessions.result_files import copy_files, measure_files
 from gatepost.flow.sessions.result_order import ResultOrder
@@ -183,8 +183,9 @@ class RunnerProtocol:
         now, others = self.parts.clock.now(), frozenset(self._requests)
         rules = read_rules(self.parts.config)
         chat = None if self.session.agent else ChatAsking(self.parts.reach, rules)
+        terms = RequestTerms(rules.expire, find_spec(self.parts.home, self.provider).edits_input)
         recorded = await self.parts.store.write(
-            permissions.record_request, self.session, turn, event, now, others, chat, rules.expire, lane=self.session.id
+            permissions.record_request, self.session, turn, event, now, others, chat, terms, lane=self.session.id
         )
         for room in recorded.rooms:
             self.parts.bells.room(*room)

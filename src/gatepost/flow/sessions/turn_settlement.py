@@ -55,9 +55,7 @@ async def settle_sleeping_turn(parts: SessionDeps, session: Session, turn: Turn)
 
     def settle(db: Db) -> TurnFailure | None:
         wait = sleeping_turns.find_wake_time(db, turn.id, now) - now
-        cause = FailureCause(
-            reason=sleeping_turns.ASLEEP, wait=wait, counts_as_failure=False, keeps_continuation=True
-        )
+        cause = FailureCause(reason=sleeping_turns.ASLEEP, wait=wait, counts_as_failure=False, keeps_continuation=True)
         slept = turn_failures.record_failure(db, turn.id, turn.epoch, cause, parts.policy, now)
         if slept is not None and wait and not session.agent:
             _add_sleep_notice(db, parts, session, turn)

@@ -22,6 +22,7 @@ from gatepost.flow.groups import make_folder
 from gatepost.flow.requests import deciding
 from gatepost.flow.requests.choices import AnswerChoice
 from gatepost.flow.requests.deciding import Decision
+from gatepost.flow.requests.edited_input import check_edited
 from gatepost.flow.sessions import effective_group, turn_settlement
 from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
@@ -474,11 +475,7 @@ def _check_updated(wish: Request, updated: Mapping[str, Any] | None, *, allow: b
     """What a provider may use instead of its input; nothing: as it was asked."""
     if allow and wish.kind == RequestKind.QUESTION and not isinstance((updated or {}).get("answers"), dict):
         raise Invalid("updatedInput", 'a question is answered by {"answers": {"the question": "your answer"}}')
-    if allow and updated and wish.cut and wish.kind != RequestKind.QUESTION:
-        if dict(updated) != wish.input:
-            raise Invalid("updatedInput", f"of {wish.id} only an excerpt is shown; allow it as it is, or deny it")
-        return {}  # as it was asked: an excerpt is no input
-    return dict(updated or {})
+    return check_edited(wish, updated or {}, AnswerLasts.ONCE) if allow else {}
 
 
 def _record(db: Db, now: int, by: str, action: str, session_id: str, **more: str) -> None:
