@@ -12,7 +12,7 @@ from gatepost.flow.sessions import notices
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_stop import stop_session
 from gatepost.mailbox.runner_frames import TurnErrorClass
-from gatepost.store import agents, inbox, outbox, request_cards, sleeping_turns, turn_failures, turns
+from gatepost.store import agents, inbox, outbox, request_cards, turn_failures, turns
 from gatepost.store.outbox import EffectOrigin
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
@@ -49,15 +49,12 @@ async def settle_broken_turn(
 
 
 async def settle_sleeping_turn(parts: SessionDeps, session: Session, turn: Turn) -> None:
-    """It waits for a person: it goes on when somebody has decided, or when nobody has in time. What was decided while
-    its sandbox ended is seen here, so no decision is missed."""
-    now = parts.clock.now()
+    """It waits for a person without a sandbox."""
 
     def settle(db: Db) -> TurnFailure | None:
-        wait = sleeping_turns.find_wake_time(db, turn.id, now) - now
-        cause = FailureCause(reason=sleeping_turns.ASLEEP, wait=wait, counts_as_failure=False, keeps_continuation=True)
-        slept = turn_failures.record_failure(db, turn.id, turn.epoch, cause, parts.policy, now)
-        if slept is not None and wait and not session.agent:
+        now = parts.clock.now()
+        slept = turn_failures.record_sleep(db, turn.id, turn.epoch, parts.policy, now)
+        if slept is not None and slept.retry_at is not None and slept.retry_at > now and not session.agent:
             _add_sleep_notice(db, parts, session, turn)
         return slept
 
