@@ -182,7 +182,7 @@ class Gateway:
             self.reach,
             held_calls,
             self.dispatch,
-            self.sessions.answer,
+            self.sessions,
             home.media,
         )
         self.newcomers = NewcomerGroups(self.store, clock, config, home, self.bells, self.reach)

@@ -1,6 +1,8 @@
 """A tool call that a rule holds: a person is asked, decides, and it runs once with the arguments that they saw."""
 
 import asyncio
+import hashlib
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -91,6 +93,29 @@ async def test_nanoclaw_5_and_d13_who_may_not_decide_is_told_and_recorded_and_ch
         assert waiting.id == request.id
         rows = await gateway.store.read(audit.list_latest, 50)
         assert [row[2:5] for row in rows if row[3] == "request.decide"] == [(STRANGER, "request.decide", "refused")] * 2
+
+
+async def test_edited_arguments_are_what_runs_and_what_the_audit_has(tmp_path: Path) -> None:
+    channel = FakeChannel()
+    async with held_gateway(tmp_path / "h", channel) as gateway:
+        request, _ = await ask(gateway, channel)
+        for wrong in ("{broken", "{}", '{"text": "x"} and more'):
+            await channel.say(f"/approve {request.id} {wrong}", address=DIRECT, sender=BOSS, direct=True)
+        await channel.wait_for(lambda sent: sum("Nothing was decided" in each.message.text for each in sent) == 3)
+        assert len(await gateway.store.read(requests.list_pending)) == 1
+
+        edited = {**request.input, "text": "a kind word"}
+        text = f"/approve {request.id}\n{json.dumps(edited)}"
+        await channel.say(text, address=DIRECT, sender=BOSS, direct=True)
+        await channel.wait_for(lambda sent: any(each.message.text == "a kind word" for each in sent))
+        await wait_until_settled(gateway)
+        assert "the secret plan" not in channel.texts(ROOM)
+        assert any(f"Allowed with changes by {BOSS}" in each for each in channel.texts(DIRECT))
+        rows = await gateway.store.read(audit.list_latest, 50)
+        (decided,) = [json.loads(row[5]) for row in rows if row[3] == "request.decide"]
+        assert decided["changed"] == ["text"] and len(decided["digest"]) == 64
+        (ran,) = [json.loads(row[5]) for row in rows if "send" in row[3] and row[4] == "allowed"]
+        assert ran["args"]["text"]["sha256"] == hashlib.sha256(b"a kind word").hexdigest()
 
 
 async def test_a_denial_reaches_the_agent_with_its_words_and_nothing_runs(tmp_path: Path) -> None:

@@ -5,23 +5,24 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.access.grants import find_syntax_error
+from gatepost.access.grants import find_syntax_error, parse
 from gatepost.access.tiers import Tier
+from gatepost.core.errors import Invalid
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_package
 from gatepost.flow import grant_changes
-from gatepost.flow.requests.asking import MOST_AN_HOUR, MOST_WAITING
+from gatepost.flow.requests.asking import MOST_AN_HOUR, MOST_WAITING, MOST_WAITING_IN_GROUP
 from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, ALLOW_SESSION, AnswerChoice
 from gatepost.flow.requests.deciding import decide
-from gatepost.flow.requests.held_calls import HeldCalls, get_arguments, make_caller
+from gatepost.flow.requests.held_calls import HeldCalls, choose_quorum, get_arguments, make_caller
 from gatepost.gate.dispatch import Dispatch, ToolAnswer
 from gatepost.store import destinations, requests, sessions, turns
 from gatepost.store.port import Db
-from gatepost.store.requests import Request
+from gatepost.store.requests import NewRequest, Request, RequestKind
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.clock import NOON
 from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
-from gatepost.tools.contract import TOOLS, Body, Tool, ToolCall, tool
+from gatepost.tools.contract import TOOLS, Body, HeldCall, Tool, ToolCall, tool
 
 load_package("gatepost.tools")
 OTHER = "fake:room/2"
@@ -85,10 +86,12 @@ class HeldAgent:
     async def last(self) -> Request:
         return (await self.agent.store.read(requests.list_pending))[-1]
 
-    async def decide(self, choice: AnswerChoice) -> Request:
+    async def decide(self, choice: AnswerChoice, given: dict[str, object] | None = None) -> Request:
         request = await self.last()
-        now = self.around.clock.now()
-        await self.agent.store.write(lambda db: decide(db, self.around.reach, request.id, choice, "operator", now))  # type: ignore[arg-type]
+        now, reach = self.around.clock.now(), self.around.reach
+        await self.agent.store.write(
+            lambda db: decide(db, reach, request.id, choice, "operator", now, given=given)  # type: ignore[arg-type]
+        )
         self.around.bells.tools()
         found = await self.agent.store.read(requests.get, request.id)
         assert found is not None
@@ -210,9 +213,75 @@ async def test_a_room_that_a_person_put_in_its_place_is_looked_for_anew(tmp_path
     assert (await agent.run(request)).text.strip() == f"{PLATFORM} {OTHER}"
 
 
-@pytest.mark.parametrize("rule", ["hold\tsend", "Hold send", "!hold send", "hold !send", "hold hold send", "hold"])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        *("hold\tsend", "Hold send", "!hold send", "hold !send", "hold hold send", "hold"),
+        *("hold[0] send", "hold[x] send", "hold[] send", "hold[2]send", "hold[21] send", "hold[2] ", "hold [2] send"),
+        *("hold[-1] send", "hold[²] send", "hold[2][3] send", "hold[2]"),
+    ],
+)
 def test_a_hold_with_a_slip_is_no_rule(rule: str) -> None:
     assert find_syntax_error(rule) != ""
+
+
+@pytest.mark.parametrize("rule", ["hold[x] send", "hold[] send(jid=a)", "hold[0] send", "hold[99] send", "hold[2]send"])
+def test_a_hold_whose_number_cannot_be_read_holds_all_the_same(rule: str) -> None:
+    read = parse(rule)
+    assert (read.action, read.hold, read.deny, read.quorum) == ("send", True, False, 0)
+
+
+async def test_a_rule_says_how_many_must_agree_and_the_strictest_counts(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold[2] echo(text=prod*)", above=("hold[3] echo(text=*main)",))
+    wanted = {"prod": 2, "prod main": 3, "main": 3}
+    for text, quorum in wanted.items():
+        assert await agent.is_held("echo", text=text)
+        assert (await agent.last()).quorum == quorum
+    assert not await agent.is_held("echo", text="test")
+
+
+@pytest.mark.parametrize(("quorums", "wanted"), [((), 4), ((0,), 4), ((2,), 2), ((2, 0), 4), ((5, 0), 5), ((1,), 1)])
+def test_where_a_rule_names_no_number_the_gateways_counts(quorums: tuple[int, ...], wanted: int) -> None:
+    held = HeldCall(arguments={}, about="", why="", rule="", quorums=quorums)
+    assert choose_quorum(held, 4) == wanted
+
+
+async def test_what_is_edited_is_judged_anew(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "!echo(text=*evil*)", "hold echo(text=a*)", "hold[2] echo(text=b*)")
+    outcomes = {}
+    for text in ("a better one", "not held at all", "evil", "b: two must agree"):
+        assert await agent.is_held("echo", text="a", times=len(outcomes) + 1)
+        request = await agent.decide(ALLOW_ONCE, given={"text": text})
+        outcomes[text] = (await agent.run(request)).text
+    assert outcomes["a better one"] == "a better one" and outcomes["not held at all"] == "not held at all"
+    assert "forbids" in outcomes["evil"] and "2 people must agree" in outcomes["b: two must agree"]
+
+
+async def test_what_several_must_agree_to_is_not_edited_by_one_of_them(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold[2] echo", "hold where")
+    assert await agent.is_held("echo", text="a")
+    with pytest.raises(Invalid, match="2 people must agree"):
+        await agent.decide(ALLOW_ONCE, given={"text": "b"})
+    assert await agent.is_held("where", text="a")
+    with pytest.raises(Invalid, match="once"):
+        await agent.decide(ALLOW_ALWAYS, given={"text": "b"})
+
+
+async def test_many_sessions_of_one_group_do_not_flood_who_decides(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold echo")
+
+    def ask_elsewhere(db: Db) -> None:
+        for number in range(MOST_WAITING_IN_GROUP):
+            room = f"fake:room/{number // 8 + 10}"
+            session = sessions.find_or_add(db, "per-thread", "acme/eng", "fake", room, "", NOON)
+            new = NewRequest(
+                kind=RequestKind.CALL, name=str(number), folder="acme/eng", session_id=session.id, tool="echo", input={}
+            )
+            requests.add(db, new, NOON)
+
+    await store.write(ask_elsewhere)
+    refused = await agent.call("echo", text="x")
+    assert refused.failed and f"{MOST_WAITING_IN_GROUP} requests of this group wait" in refused.text
 
 
 async def test_what_a_person_reads_is_what_runs(tmp_path: Path, store: SqliteStore) -> None:
@@ -243,5 +312,6 @@ async def test_what_was_asked_before_costs_nothing_of_it(tmp_path: Path, store: 
 async def test_the_access_list_calls_a_hold_a_hold(tmp_path: Path, store: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, store, "acme")
     await store.write(grant_changes.add_rule, "acme", "hold send(chatJid=x)", "test", NOON)
+    await store.write(grant_changes.add_rule, "acme", "hold[2] send", "test", NOON)
     rows = json.loads((await agent.call("list_acl", folder="acme")).text)["rows"]
-    assert [(row["action"], row["effect"]) for row in rows] == [("send(chatJid=x)", "hold")]
+    assert [(row["action"], row["effect"]) for row in rows] == [("send(chatJid=x)", "hold"), ("send", "hold[2]")]

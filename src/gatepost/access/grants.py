@@ -1,18 +1,21 @@
 """Grants: what a group may call. The default comes from the tool's tier; rules change it.
 
-A rule is `[!|hold ]action[(param=glob, !param, param)]`, and `*` in it is anything. Among rules the last that matches
-wins; where none matches, the tier decides. `hold` gives nothing and takes nothing: a call that is granted waits for a
-person, unless a later rule of the same group allows it. A slip of the pen never widens access: a rule that cannot be
-read allows nothing, and a denial or a hold whose conditions cannot be read holds without them.
+A rule is `[!|hold |hold[2] ]action[(param=glob, !param, param)]`, and `*` in it is anything. Among rules the last that
+matches wins; where none matches, the tier decides. `hold` gives nothing and takes nothing: a call that is granted waits
+for a person, or for so many, unless a later rule of the same group allows it. A slip of the pen never widens access: a
+rule that cannot be read allows nothing, and a denial or a hold whose conditions or number cannot be read holds without
+them.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from gatepost.core.globs import matches_wildcard
 
-HOLD = "hold "
+MOST_QUORUM = 20  # people whom a rule may ask for
+_HOLD = re.compile(r"hold(?: |\[([^]]*)\] ?)")
 
 
 class ParamCondition(Struct, frozen=True):
@@ -29,17 +32,47 @@ class GrantRule(Struct, frozen=True):
     deny: bool = False
     hold: bool = False
     params: tuple[ParamCondition, ...] = ()
+    quorum: int = 0  # of a hold: how many must agree; 0: as the gateway says
+
+    @property
+    def effect(self) -> str:
+        """As people read it."""
+        return "deny" if self.deny else "allow" if not self.hold else f"hold[{self.quorum}]" if self.quorum else "hold"
+
+    @property
+    def call(self) -> str:
+        """The rule without its effect."""
+        return _split_effect(self.text)[1]
 
 
 def parse(text: str) -> GrantRule:
-    deny, hold = text.startswith("!"), text.startswith(HOLD)
-    action, paren, rest = text.removeprefix("!" if deny else HOLD).strip().partition("(")
+    effect, call = _split_effect(text)
+    deny, hold = effect == "!", effect.startswith("hold")
+    quorum = _parse_quorum(effect) or 0
+    action, paren, rest = call.strip().partition("(")
     if not paren:
-        return GrantRule(text, action, deny, hold)
+        return GrantRule(text, action, deny, hold, quorum=quorum)
     params = parse_params(rest[:-1]) if rest.endswith(")") else None
     if params is None:
-        return GrantRule(text, action if deny or hold else "", deny, hold)
-    return GrantRule(text, action, deny, hold, params)
+        return GrantRule(text, action if deny or hold else "", deny, hold, quorum=quorum)
+    return GrantRule(text, action, deny, hold, params, quorum)
+
+
+def _split_effect(text: str) -> tuple[str, str]:
+    """What a rule does, as it is written, and the calls it speaks of."""
+    if text.startswith("!"):
+        return "!", text[1:]
+    found = _HOLD.match(text)
+    return (found[0], text[found.end() :]) if found else ("", text)
+
+
+def _parse_quorum(effect: str) -> int | None:
+    """How many must agree; 0: nothing is said of it; None: it cannot be read."""
+    found = _HOLD.fullmatch(effect)
+    if found is None or found[1] is None:
+        return 0
+    readable = found[1].isascii() and found[1].isdecimal() and len(found[1]) <= 2 and effect.endswith(" ")
+    return int(found[1]) if readable and 1 <= int(found[1]) <= MOST_QUORUM else None
 
 
 def parse_params(text: str) -> tuple[ParamCondition, ...] | None:
@@ -98,9 +131,12 @@ def find_granting(rules: Sequence[GrantRule], action: str, params: Mapping[str, 
 
 def find_syntax_error(text: str) -> str:
     """What is wrong with a rule that is to be written down; '' if nothing is."""
-    action, paren, rest = text.removeprefix(HOLD if text.startswith(HOLD) else "!").partition("(")
-    if not action or action == HOLD.strip() or "!" in action or action.split() != [action]:
-        return f"{text!r} names no tool; write send, send(jid=telegram:*), !send or hold send"
+    effect, call = _split_effect(text)
+    if _parse_quorum(effect) is None:
+        return f"{text!r}: write hold[2] and the tool; the number of people who must agree is 1 to {MOST_QUORUM}"
+    action, paren, rest = call.partition("(")
+    if not action or re.match(r"hold\b", action) or "!" in action or action.split() != [action]:
+        return f"{text!r} names no tool; write send, send(jid=telegram:*), !send, hold send or hold[2] send"
     if paren and (not rest.endswith(")") or parse_params(rest[:-1]) is None):
         return f"{text!r}: what follows the tool must be (param=glob, !param, param)"
     return ""

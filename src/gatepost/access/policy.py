@@ -44,6 +44,7 @@ class GroupHold(Struct, frozen=True):
     folder: str
     rule: str
     binds: bool
+    quorum: int = 0  # how many must agree; 0: as the gateway says
 
 
 class _ToolRules(Struct, frozen=True):
@@ -122,13 +123,14 @@ class GroupPolicy:
         if not standing:
             return ()
         found = [
-            GroupHold(folder, rule.text, binds=True)
+            GroupHold(folder, rule.text, True, rule.quorum)
             for folder in (list_ancestors(self.folder) if standing.above else ())
             if (rule := _find_last([each for at, each in standing.above if at == folder], ask)) is not None
             and rule.hold
         ]
         own = _find_last(standing.own, ask)
-        return (*found, *((GroupHold(self.folder, own.text, binds=False),) if own is not None and own.hold else ()))
+        held = (GroupHold(self.folder, own.text, False, own.quorum),) if own is not None and own.hold else ()
+        return (*found, *held)
 
     def allows_expressly(self, ask: AccessRequest) -> bool:
         """Whether the group's own last word about a call allows it."""
@@ -170,6 +172,11 @@ class GroupPolicy:
         standing = self._find_rules(tool)
         rules = [rule.text for _, rule in standing.above] + [rule.text for rule in standing.own]
         return (*rules, *(str(row) for row in standing.rows))
+
+    def list_hold_rules(self, tool: str) -> tuple[str, ...]:
+        """The rules that may hold a call of this tool, those above first."""
+        standing = self._find_rules(tool)
+        return tuple(rule.text for rule in (*(rule for _, rule in standing.above), *standing.own) if rule.hold)
 
     def _find_rules(self, tool: str) -> _ToolRules:
         found = self._standings.get(tool)
@@ -255,5 +262,5 @@ def _explain_rules(
         return
     for rule in rules:
         said = "–" if rule is not decided or (binds and not rule.deny) else ("deny" if rule.deny else "allow")
-        said = "hold" if rule.hold else said
+        said = rule.effect if rule.hold else said
         steps.append(PolicyStep(f"rule of {folder}", rule.text, said))

@@ -39,10 +39,17 @@ def explain(tool: Tool, policy: GroupPolicy, arguments: Mapping[str, Any]) -> tu
     steps += reach
     ask = AccessRequest(tool.name, tool.tier, folder, params, usual=render_usual_params(tool, folder))
     holds = policy.list_holds(ask)
-    steps += [PolicyStep("approval", f"a person must agree: {hold.rule!r} of {hold.folder}", "hold") for hold in holds]
+    steps += [
+        PolicyStep("approval", f"{_render_quorum(hold.quorum)} must agree: {hold.rule!r} of {hold.folder}", "hold")
+        for hold in holds
+    ]
     if not holds and tool.held and not policy.allows_expressly(ask):
         steps.append(PolicyStep("approval", "a person must agree to every call of this tool", "hold"))
     return allowed, steps
+
+
+def _render_quorum(quorum: int) -> str:
+    return f"{quorum} people" if quorum > 1 else "a person"
 
 
 def list_named_groups(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:

@@ -176,6 +176,8 @@ class Dispatch:
                 held = await self._admit(tool, call, arguments, policy)
                 if held is not None and call.approved is None and not await self._is_allowed(call, held):
                     return await self._hold(call, held, note)
+                if held is not None and call.approved is not None:
+                    self._check_edited(call, held, call.approved)
             answer = await make_answer(tool, call, await tool.run(call, **arguments))
         except GatepostError as error:
             self.audit.add(note, _verdict(error), str(error))
@@ -244,6 +246,14 @@ class Dispatch:
         request_id = await holder.hold(call, held)
         told = {"status": "pending", "request": request_id, "why": held.why}
         return ToolAnswer(PENDING.format(call.tool, request_id), structured=_encode(told))
+
+    def _check_edited(self, call: ToolCall, held: HeldCall, approved: Request) -> None:
+        """A person put other arguments in place of those that were asked for: a rule that asks more people about those
+        is not evaded by it."""
+        wanted = self._around.holder.find_quorum(held) if self._around.holder is not None else 1
+        if approved.answer and wanted > approved.quorum:
+            why = f"{wanted} people must agree to what it was changed into"
+            raise Refused(call.caller.folder, call.tool, why=why)
 
     def _asks(self, tool: Tool, call: ToolCall, params: Mapping[str, str]) -> list[AccessRequest]:
         """The call as it stands, and once more for everybody behind it and where they asked: all must be granted. So

@@ -43,6 +43,7 @@ def make_held_call(
         why=", ".join(said) or "every call of this tool needs a person",
         rule=_make_rule(tool, ask.params, named) if lifted else "",
         rooms=rooms,
+        quorums=tuple(hold.quorum for hold in holds),
     )
 
 

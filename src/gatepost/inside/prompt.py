@@ -26,6 +26,14 @@ RESTARTED_RULE = (
     " here was already said and done, and people have it: do not repeat any of it. Go on where you were; if nothing is"
     " missing, say nothing."
 )
+DECISION_RULE = (
+    "You had asked a person for something, and your turn slept until there was a decision; nothing failed. What is"
+    " listed here was already said and done, and people have it: do not repeat any of it. Go on where you were."
+)
+DECIDED_RULE = (
+    "What was decided meanwhile is listed last. What was allowed has not been done yet: if you still want it, make the"
+    " very same call again, and nobody is asked a second time. Do without what was not allowed."
+)
 HISTORY_RULE = (
     "This was said here before, oldest first, while another model spoke for you: what is marked own is from you, what"
     " has a sender is from people. It is yours to know and to build on: do not answer it again."
@@ -238,9 +246,8 @@ def _system(row: InboundRow, zone: tzinfo) -> str:
 
 
 def _continued(row: InboundRow) -> str:
-    done = row.content.get("done")
-    restarted = row.content.get("cause") == "restart"
-    lines = [RESTARTED_RULE if restarted else CONTINUED_RULE]
+    done, cause = row.content.get("done"), _text(row, "cause")
+    lines = [{"restart": RESTARTED_RULE, "decision": DECISION_RULE}.get(cause, CONTINUED_RULE)]
     for effect in done if isinstance(done, list) else []:
         if not isinstance(effect, dict):
             continue
@@ -253,8 +260,21 @@ def _continued(row: InboundRow) -> str:
         lines.insert(1, f"{total - listed} earlier ones are not listed; the last {listed} are:")
     if len(lines) == 1:
         lines.append("Nothing was said or done yet.")
-    head = _attributes(event="restarted" if restarted else "continued", reason=_text(row, "reason"))
+    lines += _list_decided(row)
+    head = _attributes(event="restarted" if cause == "restart" else "continued", reason=_text(row, "reason"))
     return f"<system{head}>\n{chr(10).join(lines)}\n</system>"
+
+
+def _list_decided(row: InboundRow) -> list[str]:
+    """What people decided about the turn's requests while nobody was there to hear it."""
+    decided = row.content.get("decided")
+    found = [each for each in decided if isinstance(each, dict)] if isinstance(decided, list) else []
+    lines = []
+    for each in found:
+        texts = {name: str(each.get(name) or "") for name in ("tool", "state", "words", "asked")}
+        head = _attributes(tool=texts["tool"], state=texts["state"], words=texts["words"] or None)
+        lines.append(f"<decided{head}>{escape(texts['asked'])}</decided>")
+    return [DECIDED_RULE, *lines] if lines else []
 
 
 def _is_history(row: InboundRow) -> bool:

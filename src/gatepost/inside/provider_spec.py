@@ -51,6 +51,7 @@ class ProviderSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     env: Annotated[dict[str, str | Need], Meta(max_length=32)] = {}
     modes: Annotated[tuple[Mode, ...], Meta(max_length=32)] = ()  # the first is the default
     mode_option: Word = "mode"  # the group's option that holds its mode
+    edits_input: bool = False  # of what it asks for, it uses the input that a person puts in place of its own
     media: MediaSupport = MediaSupport()
     vendor: Literal["", "anthropic", "openai"] = ""  # whose endpoint and key it uses
     any_vendor: bool = False  # it may use another vendor's endpoint

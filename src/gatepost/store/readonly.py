@@ -69,6 +69,11 @@ def list_waiting_instances(db: Db) -> list[tuple[str, int]]:
 
 
 def count_expired_leases(db: Db, now: int) -> int:
-    """Open turns that nobody renews any more: a running daemon takes them up again within seconds."""
-    row = db.row("SELECT COUNT(*) FROM turns WHERE ended_at IS NULL AND lease_until < ?", (now,))
+    """Open turns that nobody renews any more: a running daemon takes them up again within seconds. One that waits for
+    its time, or for a person, is held by nobody on purpose."""
+    row = db.row(
+        "SELECT COUNT(*) FROM turns WHERE ended_at IS NULL AND lease_until < ?"
+        " AND NOT (state = 'interrupted' AND next_at > ?)",
+        (now, now),
+    )
     return int(row[0]) if row else 0

@@ -69,6 +69,7 @@ class NewRequest(Struct, frozen=True, kw_only=True):
     digest: str = ""  # of everything that is asked, also of what is not kept here
     about: str = ""  # what an answer that lasts speaks of: the same tool in the same place
     cut: bool = False  # `input` is an excerpt
+    editable: bool = False  # whoever decides may put another input in its place
     follow_up: str = ""
     next_mode: str = ""
     instance: str = ""
@@ -78,7 +79,7 @@ class NewRequest(Struct, frozen=True, kw_only=True):
     why: str = ""  # a person must decide
     rule: str = ""  # that "always" writes; '' if no rule can
     rooms: dict[str, str] = {}  # by parameter: the channel instance by which a call reaches the room that it names
-    quorum: int = 1
+    quorum: int = 0  # 0: as the gateway says
     expires_at: int | None = None
     next_at: int | None = None
 
@@ -116,6 +117,7 @@ class Request(Struct, frozen=True):
     answered_by: str
     settled_at: int | None
     notified_at: int | None
+    editable: bool = False
 
 
 REQUESTS = Table("requests", Request)
@@ -124,7 +126,9 @@ REQUESTS = Table("requests", Request)
 def add(db: Db, new: NewRequest, now: int) -> tuple[Request, bool]:
     """The request, and whether it is new. What was asked before is one request: in a turn by name and digest, of people
     while it waits. One that was withdrawn waits again."""
-    values = asdict(new) | {"input": _json(new.input), "rooms": _json(new.rooms), "cut": int(new.cut)}
+    flags = {"cut": int(new.cut), "editable": int(new.editable)}
+    texts = {"input": _json(new.input), "rooms": _json(new.rooms)}
+    values = asdict(new) | flags | texts | {"quorum": max(new.quorum, 1)}
     made = REQUESTS.insert(
         db,
         f"ON CONFLICT DO NOTHING RETURNING {REQUESTS.columns}",
@@ -169,13 +173,14 @@ def find_same(db: Db, new: NewRequest) -> Request | None:
 def find_in_turn(
     db: Db, session_id: str, turn_id: str, name: str, digest: str, others: Collection[str] = ()
 ) -> Request | None:
-    """The same thing asked before in this turn, under the same name; or one that still waits and says the same, left by
-    an attempt that is gone: from now on it has this name. `others`: names that somebody waits for as it is."""
+    """The same thing asked before in this turn, under the same name; or one that says the same, left by an attempt that
+    is gone, and waits or has an answer that no attempt was given: from now on it has this name. `others`: names that
+    somebody waits for as it is."""
     same = "WHERE session_id = ? AND turn_id = ? AND name = ? AND digest = ?"
     if found := REQUESTS.get(db, same, session_id, turn_id, name, digest):
         return found
     for request_id, named in db.rows(
-        "SELECT id, name FROM requests WHERE session_id = ? AND turn_id = ? AND digest = ? AND state = 'pending'"
+        "SELECT id, name FROM requests WHERE session_id = ? AND turn_id = ? AND digest = ? AND notified_at IS NULL"
         " ORDER BY asked_at, id",
         (session_id, turn_id, digest),
     ):
@@ -233,6 +238,22 @@ def record_notified(db: Db, request_id: str, now: int) -> bool:
     return bool(db.run("UPDATE requests SET notified_at = ? WHERE id = ? AND notified_at IS NULL", (now, request_id)))
 
 
+def claim_answer(db: Db, request_id: str, now: int) -> bool:
+    """An attempt of the turn is given the answer. Written before it is: so no answer is given to two of them. False if
+    one had it before."""
+    row = db.row(
+        "UPDATE requests SET settled_at = COALESCE(settled_at, ?), notified_at = ? WHERE id = ? AND state <> 'pending'"
+        " AND notified_at IS NULL RETURNING id",
+        (now, now, request_id),
+    )
+    return row is not None
+
+
+def return_answer(db: Db, request_id: str) -> None:
+    """It could not be given after all: the next attempt may have it."""
+    db.run("UPDATE requests SET notified_at = NULL WHERE id = ?", (request_id,))
+
+
 def add_vote(db: Db, request_id: str, person: str, now: int) -> int:
     """Somebody agrees. How many do now."""
     db.run(
@@ -259,9 +280,16 @@ def withdraw_others(db: Db, turn_id: str, others: Collection[str], now: int) -> 
             _withdraw(db, "id = ?", (request_id,), "who asked it was started anew", now)
 
 
-def withdraw_for_turn(db: Db, turn_id: str, reason: str, now: int) -> list[Request]:
-    """Nobody waits for these answers any more. A held call is not the turn's: its result comes later."""
-    return _withdraw(db, "turn_id = ? AND kind <> 'call'", (turn_id,), reason, now)
+def withdraw_for_turn(db: Db, session_id: str, turn_id: str, reason: str, now: int) -> list[Request]:
+    """Nobody waits for these answers any more, nor for those that no attempt came to ask for. A held call is not the
+    turn's: its result comes later."""
+    own = "session_id = ? AND turn_id = ? AND kind <> 'call'"
+    db.run(
+        f"UPDATE requests SET settled_at = COALESCE(settled_at, ?), notified_at = ? WHERE {own} AND state <> 'pending'"
+        " AND notified_at IS NULL",
+        (now, now, session_id, turn_id),
+    )
+    return _withdraw(db, own, (session_id, turn_id), reason, now)
 
 
 def withdraw_calls(db: Db, turn_id: str, reason: str, now: int) -> list[Request]:
@@ -310,6 +338,14 @@ def count_asked_since(db: Db, session_id: str, since: int) -> int:
     return int(row[0]) if row else 0
 
 
+def count_waiting_in_group(db: Db, folder: str) -> int:
+    """How many of a group's sessions wait, all of them together."""
+    row = db.row(
+        "SELECT COUNT(*) FROM requests WHERE state = 'pending' AND folder = ? AND session_id IS NOT NULL", (folder,)
+    )
+    return int(row[0]) if row else 0
+
+
 def list_of_people(db: Db, folder: str) -> list[Request]:
     """What people ask of a group, and waits."""
     return REQUESTS.list(db, "WHERE session_id IS NULL AND state = 'pending' AND folder = ? ORDER BY id", folder)
@@ -341,12 +377,28 @@ def is_turn_waiting(db: Db, turn_id: str) -> bool:
     return db.row(waits, (turn_id,)) is not None
 
 
+def get_waiting_until(db: Db, turn_id: str) -> tuple[int, int | None]:
+    """For how many people's decisions a turn waits, and when the first of its requests expires."""
+    row = db.row(
+        "SELECT COUNT(*), MIN(expires_at) FROM requests WHERE state = 'pending' AND turn_id = ? AND kind <> 'call'",
+        (turn_id,),
+    )
+    return (int(row[0]), row[1]) if row else (0, None)
+
+
+def list_decided_in_turn(db: Db, session_id: str, turn_id: str, most: int) -> list[Request]:
+    """What was decided about a provider's requests while no attempt of its turn was there to be told."""
+    decided = "WHERE session_id = ? AND turn_id = ? AND kind <> 'call' AND state <> 'pending' AND notified_at IS NULL"
+    return REQUESTS.list(db, f"{decided} ORDER BY answered_at, id LIMIT ?", session_id, turn_id, most)
+
+
 def count_pending(db: Db) -> tuple[int, int]:
-    """How many wait for a person, and how many of those were shown to nobody."""
+    """How many wait for whoever may decide about a group, and how many of those were shown to nobody. What is asked of
+    whoever manages an agent is not among them: it has no card."""
     row = db.row(
         "SELECT COUNT(*), COALESCE(SUM(CASE WHEN EXISTS (SELECT 1 FROM request_cards c WHERE c.request_id = r.id)"
-        " THEN 0 ELSE 1 END), 0) FROM requests r WHERE r.state = 'pending'"
-        " AND r.kind IN ('call', 'sender', 'room', 'host')"
+        " THEN 0 ELSE 1 END), 0) FROM requests r LEFT JOIN sessions s ON s.id = r.session_id"
+        " WHERE r.state = 'pending' AND (r.kind IN ('call', 'sender', 'room', 'host') OR COALESCE(s.agent, 0) = 0)"
     )
     return (int(row[0]), int(row[1])) if row else (0, 0)
 
@@ -383,6 +435,12 @@ def list_unnotified(db: Db, kinds: Collection[RequestKind], most: int) -> list[R
     marks = ", ".join("?" * len(kinds))
     untold = f"WHERE state <> 'pending' AND notified_at IS NULL AND kind IN ({marks}) ORDER BY answered_at, id LIMIT ?"
     return REQUESTS.list(db, untold, *sorted(kinds), most)
+
+
+def list_undelivered(db: Db, session_id: str) -> list[Request]:
+    """Answers to a session's provider that no attempt was given yet."""
+    undelivered = "WHERE session_id = ? AND kind <> 'call' AND state <> 'pending' AND notified_at IS NULL"
+    return REQUESTS.list(db, f"{undelivered} ORDER BY answered_at, id", session_id)
 
 
 def _json(value: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ then its sender is told.
 from msgspec import Struct
 
 from gatepost.messages.inbound import MessageKind
-from gatepost.store import inbox, message_steps, outbox, sessions, turns
+from gatepost.store import inbox, message_steps, outbox, sessions, sleeping_turns, turns
 from gatepost.store.inbox import InboxEntry, InboxState
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
@@ -84,6 +84,14 @@ def record_failure(
         reason = cause.reason if cause.final else f"interrupted: {cause.reason}"
         return _fail(db, turn, given, reason, now, cause.finished)
     return _continue_later(db, turn, cause.reason, now, cause.wait or 0)
+
+
+def record_sleep(db: Db, turn_id: str, epoch: int, policy: TurnRetryPolicy, now: int) -> TurnFailure | None:
+    """It waits for a person, and its sandbox is gone: it goes on when somebody has decided, or when nobody has in time.
+    What was decided while the sandbox ended is seen here, so no decision is missed."""
+    wait = sleeping_turns.find_wake_time(db, turn_id, now) - now
+    cause = FailureCause(reason=sleeping_turns.ASLEEP, wait=wait, counts_as_failure=False, keeps_continuation=True)
+    return record_failure(db, turn_id, epoch, cause, policy, now)
 
 
 def record_timeout(db: Db, turn_id: str, epoch: int, now: int) -> TurnFailure | None:

@@ -7,6 +7,7 @@ most once (`store/turn_failures.py`): what it had said stays said, and the next 
 what an old attempt still says under its epoch is not believed.
 """
 
+import json
 from enum import StrEnum
 from itertools import takewhile
 
@@ -29,11 +30,13 @@ from gatepost.store.inbox import InboxMode, InboxState
 from gatepost.store.messages import Message
 from gatepost.store.port import Db, quick
 from gatepost.store.sessions import SessionState
+from gatepost.store.sleeping_turns import ASLEEP
 from gatepost.store.table import Table
 
 GATEWAY_STOPPED = "the gateway was stopped"  # why a turn broke off that is continued after a clean `down`
 MOST_LISTED, LONGEST_LISTED = 100, 2000  # things that a continued turn is told it did, and characters of each
 MOST_JOINING = 100  # messages that join a turn at once
+MOST_DECIDED, LONGEST_DECIDED = 20, 500  # decisions that a continued turn is told, and characters of each
 RESTARTED = ":restart"  # how the platform ids of continuation rows after one end
 
 
@@ -82,7 +85,7 @@ _FINISH = (
     " EXISTS (SELECT 1 FROM inbox i WHERE i.turn_id = turns.id AND i.state = 'working' AND i.given = 0),"
     " EXISTS (SELECT 1 FROM inbox i WHERE i.session_id = turns.session_id AND i.mode = 'observe' AND i.given = 0),"
     " EXISTS (SELECT 1 FROM calls c WHERE c.turn_id = turns.id),"
-    " EXISTS (SELECT 1 FROM requests q WHERE q.session_id = turns.session_id AND q.state = 'pending')"
+    " EXISTS (SELECT 1 FROM requests q WHERE q.session_id = turns.session_id AND q.notified_at IS NULL)"
 )
 
 
@@ -230,8 +233,17 @@ def _add_continuation(db: Db, turn: Turn, now: int) -> None:
     restarted = turn.error == GATEWAY_STOPPED
     content = {
         "event": "continued",
-        "cause": "restart" if restarted else "break",
+        "cause": "restart" if restarted else "decision" if turn.error == ASLEEP else "break",
         "reason": turn.error,
+        "decided": [
+            {
+                "tool": each.tool,
+                "asked": json.dumps(each.input, ensure_ascii=False)[:LONGEST_DECIDED],
+                "state": each.state,
+                "words": each.reason[:LONGEST_DECIDED],
+            }
+            for each in requests.list_decided_in_turn(db, turn.session_id, turn.id, MOST_DECIDED)
+        ],
         "total": outbox.count_done(db, turn.id),
         "done": [
             {
@@ -430,6 +442,6 @@ def _record_end(
     if has_calls:
         tool_calls.remove_for_turn(db, turn.id)
     if has_requests:
-        requests.withdraw_for_turn(db, turn.id, "the turn has ended", now)
+        requests.withdraw_for_turn(db, turn.session_id, turn.id, "the turn has ended", now)
     sessions.set_state(db, turn.session_id, SessionState.IDLE if state == TurnState.DONE else SessionState.ERROR, now)
     agents.record_turn_end(db, turn, state, error, now)

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from gatepost.access.acl import covers_scope, expand_roles, matches_principal, matches_scope
-from gatepost.access.grants import HOLD, parse
+from gatepost.access.grants import parse
 from gatepost.access.policy import list_ancestors
 from gatepost.access.tiers import Tier
 from gatepost.access.tree_scope import TreeScope, world_of
@@ -54,9 +54,9 @@ async def list_acl(
             AclEntry(
                 kind="rule",
                 principal=f"folder:{rule.folder}",
-                action=rule.text.removeprefix(HOLD if rule.text.startswith(HOLD) else "!"),
+                action=parse(rule.text).call,
                 scope=rule.folder,
-                effect=_name_effect(rule.text),
+                effect=parse(rule.text).effect,
                 granted_by=rule.added_by,
             )
             for rule in acl.list_rules(db)
@@ -71,11 +71,6 @@ async def list_acl(
 
     await update_search_index(call)
     return AclEntries(folder, *fitting((await call.read(read))[after:]))
-
-
-def _name_effect(text: str) -> str:
-    rule = parse(text)
-    return "deny" if rule.deny else "hold" if rule.hold else "allow"
 
 
 class _VisiblePrincipals:

@@ -119,6 +119,9 @@ class RoomWriter(Protocol):
 class CallHolder(Protocol):
     """Holds a call until a person has decided."""
 
+    def find_quorum(self, held: "HeldCall") -> int:
+        """How many people must agree to such a call."""
+
     async def hold(self, call: "ToolCall", held: "HeldCall") -> str:
         """Ask for a decision; the id of the request. What was asked before is one request."""
         ...
@@ -144,6 +147,7 @@ class HeldCall(Struct, frozen=True, kw_only=True):
     why: str
     rule: str  # that lets such calls through from then on, '' if there is none
     rooms: Mapping[str, str] = {}  # by parameter: the channel instance of the room that it names
+    quorums: tuple[int, ...] = ()  # how many must agree, by each rule that holds it; 0: as the gateway says
 
 
 class ToolDeps(Struct, frozen=True, kw_only=True):

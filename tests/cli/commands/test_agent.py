@@ -220,6 +220,56 @@ def test_a_request_is_meant_by_its_id_the_beginning_of_it_or_its_agent(daemon: D
         assert unknown.code == 1 and "no request named" in unknown.err
 
 
+def ask_again(daemon: DaemonProcess, title: str) -> str:
+    """An agent that asks to use Bash; its request."""
+    made(daemon, title, "danger")
+    return str(told(daemon, "agent", "wait", title)["permission"]["id"])
+
+
+def test_what_is_asked_can_be_allowed_with_other_arguments(daemon: DaemonProcess, tmp_path: Path) -> None:
+    request = ask_again(daemon, "Typed")
+    for wrong, why in (
+        ("ls", "one JSON object"),
+        ("[1]", "one JSON object"),
+        ("{}", "an empty object"),
+        ("@no", "@no"),
+    ):
+        refused = ran(daemon, "permit", "allow", request, "--input", wrong)
+        assert refused.code == 1 and "--input" in refused.err and why.strip("@") in refused.err, refused.err
+    done = ran(daemon, "permit", "allow", request, "--input", '{"command": "ls -l"}')
+    assert done.out == f"{request} is allowed with changes\n"
+    assert agent(daemon, "wait", "Typed").out == 'they said allow {"command":"ls -l"}\n'
+
+    request = ask_again(daemon, "Filed")
+    (tmp_path / "input.json").write_text('{"command": "pwd"}')
+    assert ran(daemon, "permit", "allow", request, "--input", f"@{tmp_path / 'input.json'}").code == 0
+    assert agent(daemon, "wait", "Filed").out == 'they said allow {"command":"pwd"}\n'
+
+
+def test_arguments_are_edited_in_the_editor_and_one_that_saves_nothing_answers_nothing(
+    daemon: DaemonProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = ask_again(daemon, "Edited")
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", "true")
+    kept = ran(daemon, "permit", "allow", request, "--edit")
+    assert kept.code == 1 and "nothing was answered" in kept.err
+    both = ran(daemon, "permit", "allow", request, "--edit", "--input", "{}")
+    assert both.code == 1 and "one of the two" in both.err
+    monkeypatch.setenv("EDITOR", "sed -i s/ls/whoami/")
+    assert ran(daemon, "permit", "allow", "Edited", "--edit").code == 0
+    assert agent(daemon, "wait", "Edited").out == 'they said allow {"command":"whoami"}\n'
+    question = ask_question(daemon, "Curious")
+    refused = ran(daemon, "permit", "allow", question, "--edit")
+    assert refused.code == 1 and "cannot be edited" in refused.err
+    ran(daemon, "permit", "deny", question)
+
+
+def ask_question(daemon: DaemonProcess, title: str) -> str:
+    made(daemon, title, "drink", "--provider", "asker")
+    return str(told(daemon, "agent", "wait", title)["permission"]["id"])
+
+
 def test_the_providers_are_listed_with_what_they_lack_and_their_models_with_prices(daemon: DaemonProcess) -> None:
     found = {each["id"]: each for each in told(daemon, "agent", "models")}
     assert found["scripted"]["ready"] and found["demo"]["ready"]

@@ -29,6 +29,17 @@ def test_a_rule_is_added_listed_explained_and_removed(run: Run) -> None:
     assert run("policy", "explain", "acme/eng", "send", "--args", DISCORD, "--json").json["allowed"] is True
 
 
+def test_a_hold_says_how_many_must_agree_wherever_it_is_shown(run: Run) -> None:
+    assert run("grant", "add", "acme", "hold[2] send(jid=discord:*)").code == 0
+    assert "hold[2] send(jid=discord:*)" in run("grant", "list").out
+    told = run("policy", "explain", "acme/eng", "send", "--args", DISCORD)
+    assert "2 people must agree: 'hold[2] send(jid=discord:*)' of acme" in told.out
+    assert "send waits for a person: hold[2] send(jid=discord:*)" in run("tools", "acme/eng").out
+    for slip in ("hold[0] send", "hold[21] send", "hold[two] send"):
+        refused = run("grant", "add", "acme", slip)
+        assert refused.code == 1 and "1 to 20" in refused.err
+
+
 def test_a_row_is_added_given_on_and_ends_with_its_giver(run: Run) -> None:
     assert run("grant", "allow", "role:ops", "mcp:set_work", "--scope", "acme/**", "--grant-option").code == 0
     assert run("grant", "member", "telegram:user/9", "role:ops").code == 0

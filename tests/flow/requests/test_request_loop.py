@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from msgspec import Struct
@@ -43,6 +44,17 @@ class SlowGate:
         return Answer("Unknown tool: send", code=-32602)
 
 
+class NoProviders:
+    def list_asking(self) -> list[str]:
+        return []
+
+    def is_awaited(self, session_id: str, request: str) -> bool:
+        return False
+
+    def answer(self, session_id: str, request: str, verdict: str, given: dict[str, Any]) -> bool:
+        pytest.fail("no provider asks")
+
+
 REACH = ChannelInstances({})
 
 
@@ -65,7 +77,7 @@ async def test_a_call_that_takes_long_holds_up_no_other_session(store: SqliteSto
     slow, other = await store.write(prepare)
     clock, bells, gate = FixedClock(), EventBus(), SlowGate(slow)
     calls = HeldCalls(store, clock, Config(), bells, REACH)
-    loop = RequestLoop(store, clock, Config(), bells, REACH, calls, gate, lambda *given: pytest.fail("no provider"))
+    loop = RequestLoop(store, clock, Config(), bells, REACH, calls, gate, NoProviders())
     woken, twice = list[str](), asyncio.Event()
 
     def wake(session_id: str) -> None:

@@ -38,6 +38,13 @@ def test_a_fault_costs_the_turn_its_continuation_and_a_reason_of_the_gateway_doe
     assert (ours.counts_as_failure, ours.keeps_continuation, ours.wait) == (False, True, None)
 
 
+def test_a_session_that_sleeps_counts_against_nothing_and_goes_on_sleeping_if_it_is_ended_again() -> None:
+    asleep = Ending.to_sleep()
+    assert not asleep.counts and asleep.join(Ending.by_gateway("it goes down")).retry is Retry.DECIDED
+    assert asleep.join(Ending.by_person("stopped")).retry is Retry.NEVER
+    assert asleep.to_failure(make_turn(0), final=False).keeps_continuation
+
+
 def test_a_shortage_of_the_host_pauses_longer_each_time_and_counts_in_the_end() -> None:
     shortage = Ending("no space", Retry.LATER)
     causes = [shortage.to_failure(make_turn(spared), final=False) for spared in (0, 1, 20, MOST_SPARED)]

@@ -4,14 +4,16 @@ import json
 from typing import Any
 
 from gatepost.core.clock import SECOND
+from gatepost.core.records import replace
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.asking import MOST_AN_HOUR, AskingRules
+from gatepost.flow.requests.asking import MOST_AN_HOUR, MOST_WAITING_IN_GROUP, AskingRules
 from gatepost.flow.requests.deciding import expire
 from gatepost.flow.sessions import permissions
 from gatepost.flow.sessions.permissions import (
     MOST_WAITING,
     NOT_PERMITTED,
     ChatAsking,
+    RequestTerms,
     digest_of,
     make_denial,
     parse_permission_request,
@@ -240,3 +242,59 @@ def test_in_a_chat_people_are_asked_so_often_in_an_hour_and_no_more(db: Db) -> N
     ]
     refused = [each for each in answers if each is not None]
     assert len(refused) == 2 and all(each.verdict == "deny" for each in refused)
+
+
+def decide_while_away(db: Db, session: Session, turn: Turn, state: str, given: dict[str, Any] | None = None) -> str:
+    """What an attempt asked is decided after it was gone. The request."""
+    record_request(db, session, turn, event(**ASKED), NOW, (), CHAT)
+    (asked,) = requests.list_pending(db)
+    requests.record_answer(db, asked.id, state, "", given or {}, "op", NOW)
+    return asked.id
+
+
+def test_an_answer_that_no_attempt_had_is_given_once_to_whoever_asks_the_very_same(db: Db) -> None:
+    session, turn = at_work(db)
+    decide_while_away(db, session, turn, "allowed", {"command": "ls -l"})
+    other = event(**{**ASKED, "id": "new", "input": {"command": "rm"}})
+    assert record_request(db, session, turn, other, NOW, (), CHAT) is None  # other arguments are another request
+
+    again = record_request(db, session, turn, event(**{**ASKED, "id": "new-too"}), NOW, ("new",), CHAT)
+    assert again == runner_frames.PermissionAnswerFrame(request="new-too", verdict="allow", input={"command": "ls -l"})
+    third = record_request(db, session, turn, event(**{**ASKED, "id": "third"}), NOW, ("new", "new-too"), CHAT)
+    assert third is None  # one yes, one use
+
+
+def test_a_no_that_no_attempt_had_is_told_to_whoever_asks_the_very_same(db: Db) -> None:
+    session, turn = at_work(db)
+    decide_while_away(db, session, turn, "denied")
+    again = record_request(db, session, turn, event(**{**ASKED, "id": "new"}), NOW, (), CHAT)
+    assert again is not None and again.verdict == "deny"
+
+
+def test_an_answer_that_nobody_comes_for_ends_with_its_turn(db: Db) -> None:
+    session, turn = at_work(db)
+    request_id = decide_while_away(db, session, turn, "allowed")
+    turns.finish(db, turn.id, turn.epoch, "{}", NOW)
+    ended = requests.get(db, request_id)
+    assert ended is not None and ended.notified_at is not None and ended.settled_at is not None
+
+
+def test_the_sessions_of_one_group_have_only_so_many_waiting_together(db: Db) -> None:
+    session, turn = at_work(db)
+    for number in range(MOST_WAITING_IN_GROUP):
+        other = agents.create(db, NewAgent(folder="agents", provider="claude"), NOW)
+        new = parse_permission_request(event(**{**ASKED, "id": f"r{number}"}))
+        requests.add(db, replace(new, folder="agents", session_id=other.id, turn_id="t"), NOW)
+    refused = record_request(db, session, turn, event(**ASKED), NOW, (), CHAT)
+    assert refused is not None and "agent's group wait" in refused.input["reason"]
+
+
+def test_only_a_call_that_its_provider_takes_back_changed_can_be_edited(db: Db) -> None:
+    session, turn = at_work(db)
+    plan, cut = {**ASKED, "id": "plan", "kind": "plan"}, {**ASKED, "id": "cut", "cut": True}
+    wanted = {"r1": (True, True), "r2": (False, False), "plan": (True, False), "cut": (True, False)}
+    for asked in (ASKED, {**ASKED, "id": "r2"}, plan, cut):
+        terms = RequestTerms(editable=wanted[str(asked["id"])][0])
+        permissions.record_request(db, session, turn, event(**asked), NOW, tuple(wanted), CHAT, terms)
+    found = {each.name: each.editable for each in requests.list_pending(db)}
+    assert found == {name: editable for name, (_, editable) in wanted.items()}

@@ -110,3 +110,17 @@ def test_stranger_20_a_step_of_the_wall_clock_ends_no_young_turn() -> None:
 
     assert facts.now == SECOND
     assert check_timeouts(facts, PATIENCE) is SessionVerdict.KEEP
+
+
+def test_a_turn_that_waits_for_a_person_sleeps_after_its_hold_and_is_neither_late_nor_idle_before() -> None:
+    alive = {"heard_at": START + 100 * MINUTE, "turn_since": START}
+    assert at(99 * 60, waiting_since=START + 90 * MINUTE, **alive) is SessionVerdict.KEEP
+    assert at(101 * 60, waiting_since=START + 90 * MINUTE, **alive) is SessionVerdict.SLEEP
+    assert at(61 * 60, waiting_since=START + 59 * MINUTE, heard_at=START + 61 * MINUTE, turn_since=START) is (
+        SessionVerdict.KEEP
+    )
+
+
+def test_a_turn_that_was_interrupted_for_its_time_does_not_sleep() -> None:
+    facts = {"turn_since": START, "waiting_since": START, "heard_at": START + 61 * MINUTE}
+    assert at(61 * 60, time_up_at=START + 60 * MINUTE, **facts) is SessionVerdict.OVERTIME

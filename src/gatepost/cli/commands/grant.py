@@ -37,12 +37,13 @@ def command() -> None:
     gatepost grant add acme/eng 'schedule_task'            one more tool for this group
     gatepost grant add acme '!send(jid=discord:*)'         and one less, for it and all below
     gatepost grant add acme 'hold post'                    a person must agree to each call
+    gatepost grant add acme 'hold[2] reset_session'        two people must
     gatepost grant allow role:ops mcp:reset_session --scope 'acme/**' --grant-option
     gatepost grant member telegram:user/9 role:ops
 
-    A rule is [!|hold ]tool[(param=glob, !param, param)]; of a group's rules the last that matches wins. A denial or a
-    hold above binds everybody below. Rows (allow, deny) are a set in which deny wins. `gatepost policy explain` tells
-    the whole.
+    A rule is [!|hold |hold[2] ]tool[(param=glob, !param, param)]; of a group's rules the last that matches wins. A
+    denial or a hold above binds everybody below. Rows (allow, deny) are a set in which deny wins. `gatepost policy
+    explain` tells the whole.
     """
 
 

@@ -1,14 +1,17 @@
 """`gatepost permit`: what waits for a person's decision."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import click
 
 from gatepost.cli import output
-from gatepost.cli.operation_command import CommandRun, from_operation
+from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
 from gatepost.cli.timeline_renderer import LONGEST_TOLD, list_consequences, summarize_request
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
+from gatepost.flow.requests.edited_input import parse_edited
 from gatepost.serve.control.arguments.agents import AnswerRequestArgs, ListRequestsArgs
 from gatepost.store.requests import RequestKind
 
@@ -45,12 +48,66 @@ def list_requests(run: CommandRun, found: list[dict[str, Any]]) -> None:
             output.print_line("\n".join([f"\n{each['request']['id']}:", *(f"  {line}" for line in more)]))
 
 
+def _add_input(home: Home, args: dict[str, Any], edit: bool, given: str | None) -> dict[str, Any]:
+    """Arguments that take the place of those that were asked for."""
+    if edit and given is not None:
+        raise Invalid("--edit", "--input brings the arguments already; use one of the two")
+    if edit:
+        return {**args, **_edit_input(home, args["id"])}
+    return {**args, "input": _parse_input("--input", _read_input(given))} if given is not None else args
+
+
+def _read_input(given: str) -> str:
+    if not given.startswith("@"):
+        return given
+    try:
+        return Path(given[1:]).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid("--input", f"{given[1:]} cannot be read: {error}") from None
+
+
+def _parse_input(option: str, text: str) -> dict[str, Any]:
+    try:
+        return parse_edited(text)
+    except Invalid as wrong:
+        raise Invalid(option, wrong.why) from None
+
+
+def _edit_input(home: Home, named: str) -> dict[str, Any]:
+    """The request that is meant, and what somebody makes of its arguments in their editor."""
+    request = _find_request(home, named)
+    if not request["editable"]:
+        raise Invalid("--edit", f"what {request['id']} asks cannot be edited; allow it as it is, or deny it")
+    text = click.edit(json.dumps(request["input"], indent=2, ensure_ascii=False) + "\n", extension=".json")
+    if text is None:
+        raise Invalid("--edit", "the editor saved nothing, so nothing was answered")
+    return {"id": request["id"], "input": _parse_input("--edit", text)}
+
+
+def _find_request(home: Home, named: str) -> dict[str, Any]:
+    waiting = call_operation(home, ListRequestsArgs, {})
+    found = [each["request"] for each in waiting if _is_meant(each, named)]
+    if len(found) != 1:
+        raise Invalid("--edit", f"{named!r} means {len(found)} requests that wait; `gatepost permit ls` shows them")
+    return dict(found[0])
+
+
+def _is_meant(each: dict[str, Any], named: str) -> bool:
+    agent = each["agent"]
+    return bool(named) and (each["request"]["id"].startswith(named) or named in (agent["agentId"], agent["title"]))
+
+
 @command.command()
-@from_operation(AnswerRequestArgs, allow=True, message="", interrupt=False)
-def allow(run: CommandRun, told: dict[str, Any]) -> None:
+@from_operation(AnswerRequestArgs, prepare=_add_input, allow=True, message="", interrupt=False, input={})
+@click.option("--edit", is_flag=True, help="Change the arguments in $EDITOR, then allow that.")
+@click.option(
+    "--input", "given", metavar="JSON|@FILE", help="Allow it with these arguments in place of those it asks for."
+)
+def allow(run: CommandRun, told: dict[str, Any], edit: bool, given: str | None) -> None:
     """Allow it, or answer it if it is a question. REQUEST is an id, the beginning of one, or the agent, if it asks one
-    thing only."""
-    output.print_line(f"{told['id']} is {'answered' if run.args['answers'] else 'allowed'}")
+    thing only. What is edited is judged anew by all rules, and is what runs."""
+    changed = " with changes" if run.args["input"] else ""
+    output.print_line(f"{told['id']} is {'answered' if run.args['answers'] else 'allowed'}{changed}")
     for line in list_consequences({"input": {}, **told}):
         output.print_line(line.replace("Allowed, it", "It", 1) if not line.startswith(" ") else line)
 
@@ -62,7 +119,7 @@ def _add_reason(home: Home, args: dict[str, Any], reason: str | None) -> dict[st
 
 
 @command.command()
-@from_operation(AnswerRequestArgs, prepare=_add_reason, allow=False, answers=[])
+@from_operation(AnswerRequestArgs, prepare=_add_reason, allow=False, answers=[], input={})
 @click.argument("reason", required=False)
 def deny(run: CommandRun, told: dict[str, Any], reason: str | None) -> None:
     """Deny it, and say why if you like; the agent goes on without. REQUEST is an id, the beginning of one, or the agent

@@ -33,6 +33,9 @@ def command(given_home: str | None, group: str, folder: str, as_json: bool) -> N
         return
     rows = [(tool.name, tool.group, tool.tier.name.lower(), _what_for(tool.description)) for tool in seen]
     output.print_table(("tool", "subject", "down to tier", "what for"), rows)
+    for tool in seen:
+        if rules := policy.list_hold_rules(tool.name):
+            output.print_line(f"{tool.name} waits for a person: {', '.join(rules)}")
 
 
 def _what_for(description: str) -> str:

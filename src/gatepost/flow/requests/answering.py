@@ -1,11 +1,15 @@
 """Answers to requests that people give in a chat: by a button, by a number or a word where there are no buttons, or by
 `/approve` and `/deny`. All in the transaction that accepts the message."""
 
+from typing import Any
+
 from msgspec import Struct
 
+from gatepost.core.errors import Invalid
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.choices import ALLOW_ONCE, DENY, GROUP, AnswerChoice, list_choices
 from gatepost.flow.requests.deciding import Decision, decide
+from gatepost.flow.requests.edited_input import parse_edited
 from gatepost.messages.card import is_number, parse_choice
 from gatepost.messages.outbound import Feature
 from gatepost.store import identities, messages, request_cards, requests
@@ -82,10 +86,11 @@ def _read_click(db: Db, reach: ChannelInstances, said: PersonMessage, now: int) 
 def _read_command(
     db: Db, reach: ChannelInstances, said: PersonMessage, cards: tuple[RequestCard, ...], now: int
 ) -> GivenAnswer:
-    """`/approve ID` and `/deny ID WORDS`; without an id, the only request that waits in this room. Whoever approves
-    names what is approved, or nothing at all: a slip in an id must not allow something else."""
+    """`/approve ID`, `/approve ID {JSON}` with other arguments, and `/deny ID WORDS`; without an id, the only request
+    that waits in this room. Whoever approves names what is approved, or nothing at all: a slip in an id must not allow
+    something else."""
     _, _, rest = said.text.strip().partition(" ")
-    named, _, words = rest.strip().partition(" ")
+    named, words = [*rest.split(None, 1), "", ""][:2]
     request = requests.get(db, named) if named and len(named) <= LONGEST_ID else None
     if request is None:
         waiting = list(dict.fromkeys(card.request_id for card in cards))
@@ -96,8 +101,13 @@ def _read_command(
             return GivenAnswer("unknown_request", told)
         request, words = requests.get(db, waiting[0]), rest
         assert request is not None  # its card goes with it
-    choice = ALLOW_ONCE if said.command == APPROVE else DENY
-    return _decide(db, reach, request, choice, said, now, words.strip())
+    words = words.strip()
+    if said.command == REFUSE or not words.startswith("{"):
+        return _decide(db, reach, request, ALLOW_ONCE if said.command == APPROVE else DENY, said, now, words)
+    try:
+        return _decide(db, reach, request, ALLOW_ONCE, said, now, given=parse_edited(words))
+    except Invalid as error:
+        return GivenAnswer(f"not decided {request.id}", f"{error} Nothing was decided.")
 
 
 def _read_text(
@@ -138,8 +148,10 @@ def _decide(
     said: PersonMessage,
     now: int,
     words: str = "",
+    given: dict[str, Any] | None = None,
 ) -> GivenAnswer:
-    given = {GROUP: words} if request.kind is RequestKind.ROOM and words else None  # /approve ID FOLDER
+    if request.kind is RequestKind.ROOM and words:
+        given = {GROUP: words}  # /approve ID FOLDER
     decision = decide(db, reach, request.id, choice, said.sender, now, words=words, given=given)
     if not decision.decided:
         return GivenAnswer(f"not decided {request.id}", decision.said, decision)

@@ -12,25 +12,20 @@ from gatepost.flow.requests.card_delivery import show_card, show_decision
 from gatepost.store import direct_rooms, request_cards, requests, users
 from gatepost.store.direct_rooms import DirectRoom
 from gatepost.store.port import Db
-from gatepost.store.requests import PROVIDERS_OWN, NewRequest, Request
+from gatepost.store.requests import NewRequest, Request
 
 ESCALATE_S = setting("approvals.escalate_s", 900, help="How long one person has to decide before the next is asked.")
 EXPIRE_S = setting("approvals.expire_s", 86400, help="A request that nobody decides for so long is denied.")
-HOLD_SANDBOX_S = setting(
-    "approvals.hold_sandbox_s",
-    600,
-    help="How long a turn waits with its sandbox for somebody to allow what its provider asks; then it is denied.",
-)
 QUORUM = setting("approvals.quorum", 1, help="How many people must allow what an agent asks.")
 MOST_WAITING = 32  # requests of one session, at once
 MOST_AN_HOUR = 100  # the same in an hour, whatever became of them
+MOST_WAITING_IN_GROUP = 64  # requests of all sessions of one group, at once: a person has to read them
 
 
 class AskingRules(Struct, frozen=True):
     escalate: int  # microseconds
     expire: int
     quorum: int
-    hold: int = 2**62  # the longest that a turn waits
 
 
 def read_rules(config: Config) -> AskingRules:
@@ -38,7 +33,6 @@ def read_rules(config: Config) -> AskingRules:
         escalate=to_microseconds(config[ESCALATE_S]),
         expire=to_microseconds(config[EXPIRE_S]),
         quorum=max(int(config[QUORUM]), 1),
-        hold=to_microseconds(config[HOLD_SANDBOX_S]),
     )
 
 
@@ -53,9 +47,8 @@ class AskedRequest(Struct, frozen=True):
 def ask(db: Db, reach: ChannelInstances, rules: AskingRules, new: NewRequest, now: int) -> AskedRequest:
     """Asked twice, it is one request with one card. What was asked in its place before is withdrawn."""
     rung = [room for each in requests.withdraw_replaced(db, new, now) for room in show_decision(db, reach, each, now)]
-    expire = min(rules.expire, rules.hold) if new.kind in PROVIDERS_OWN else rules.expire
-    times = {"expires_at": now + expire, "next_at": now + min(rules.escalate, expire)}
-    request, added = requests.add(db, replace(new, quorum=rules.quorum, **times), now)
+    times = {"expires_at": now + rules.expire, "next_at": now + min(rules.escalate, rules.expire)}
+    request, added = requests.add(db, replace(new, quorum=new.quorum or rules.quorum, **times), now)
     if added:
         rung += ask_next(db, rules, request, now)
     return AskedRequest(request, added, tuple(dict.fromkeys(rung)))

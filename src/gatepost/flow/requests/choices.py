@@ -96,13 +96,22 @@ def _shorten(value: object) -> str:
     return shorten_visibly(value if isinstance(value, str) else str(value), LONGEST_VALUE)
 
 
+def is_edited(request: Request) -> bool:
+    """Whether it was allowed with other arguments than were asked for."""
+    answers = request.kind in (RequestKind.QUESTION, RequestKind.ROOM)  # what is given there is the answer itself
+    return request.state is RequestState.ALLOWED and bool(request.answer) and not answers
+
+
 def render_decision(request: Request, by: str) -> str:
     """What a decided card says, in one line."""
     words = f": {request.reason}" if request.reason and request.state is RequestState.DENIED else ""
     lasts = {AnswerLasts.SESSION: " in this conversation", AnswerLasts.ALWAYS: " always", AnswerLasts.ONCE: ""}
     group = request.answer.get(GROUP) if request.kind is RequestKind.ROOM else None
+    answers = f": {group} answers there" if group else ""
+    changed = " with changes" if is_edited(request) else ""
     said = {
-        RequestState.ALLOWED: f"Allowed{lasts[request.lasts]} by {by}" + (f": {group} answers there" if group else ""),
+        RequestState.ALLOWED: f"Allowed{changed}{lasts[request.lasts]} by {by}{answers}",
+        + (f": {group} answers there" if group else ""),
         RequestState.DENIED: f"Denied{lasts[request.lasts]} by {by}{words}",
         RequestState.EXPIRED: "Nobody decided in time, so it was not done",
         RequestState.WITHDRAWN: f"Withdrawn{words}",

@@ -13,10 +13,19 @@ from gatepost.flow import grant_changes, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests import refused_hosts, unknown_rooms, unknown_senders
 from gatepost.flow.requests.card_delivery import show_decision
-from gatepost.flow.requests.choices import GROUP, AnswerChoice, list_groups, make_group_choice, render_decision
-from gatepost.store import audit, groups, identities, inbox, messages, requests, sessions
+from gatepost.flow.requests.choices import (
+    GROUP,
+    AnswerChoice,
+    is_edited,
+    list_groups,
+    make_group_choice,
+    render_decision,
+)
+from gatepost.flow.requests.edited_input import check_edited, describe_edit
+from gatepost.store import audit, groups, identities, inbox, messages, requests, sessions, sleeping_turns, timeline
 from gatepost.store.port import Db
-from gatepost.store.requests import AnswerLasts, Request, RequestKind, RequestState
+from gatepost.store.requests import PROVIDERS_OWN, AnswerLasts, Request, RequestKind, RequestState
+from gatepost.store.timeline import TimelineKind
 
 OPERATOR = "operator"
 GATEWAY = "gatepost:system"  # who decides when nobody did
@@ -70,6 +79,7 @@ def decide(
         return Decision(request, False, f"It was decided before. {render_decision(request, request.answered_by)}")
     if fault := unknown_rooms.find_fault(db, request, choice):
         return Decision(request, False, fault)
+    given = check_edited(request, given or {}, choice.lasts) if choice.state is RequestState.ALLOWED else {}
     clicked, by = by, identities.get_person(db, by)  # one person has one vote, by whichever identity
     if choice.state is RequestState.ALLOWED and request.quorum > 1:
         if choice.lasts is not AnswerLasts.ONCE:
@@ -80,7 +90,7 @@ def decide(
             _record(db, now, clicked, "vote", request)
             return Decision(request, False, f"Noted: {len(agree)} of {request.quorum} who must agree.")
         by = ", ".join(agree)
-    decision = _close(db, reach, request, choice.state, choice.lasts, by, words, given or {}, now)
+    decision = _close(db, reach, request, choice.state, choice.lasts, by, words, given, now)
     if choice.lasts is AnswerLasts.ALWAYS and request.rule:
         grant_changes.add_rule(db, request.folder, request.rule, by, now)
     return decision
@@ -96,6 +106,10 @@ def _choose_group(request: Request, choice: AnswerChoice, given: dict[str, Any])
 
 
 def expire(db: Db, reach: ChannelInstances, request: Request, now: int) -> Decision:
+    session = sessions.get(db, request.session_id) if request.session_id is not None else None
+    if session is not None and session.agent:  # whoever manages it reads there what became of it
+        told = {"requestId": request.id, "name": request.tool, "status": RequestState.EXPIRED}
+        timeline.add(db, session.id, request.turn_id, TimelineKind.PERMISSION, told, now)
     return _close(
         db, reach, request, RequestState.EXPIRED, AnswerLasts.ONCE, GATEWAY, "nobody decided in time", {}, now
     )
@@ -132,6 +146,8 @@ def _close(
         requests.settle(db, closed.id, now)
         notify_agent(db, closed, {"error": render_decision(closed, by)}, now)
         wake = (closed.session_id,)
+    elif closed.kind in PROVIDERS_OWN and closed.session_id is not None:
+        wake = (closed.session_id,) if sleeping_turns.wake(db, closed.turn_id, now) else ()
     return Decision(closed, True, render_decision(closed, by), rooms, wake, files)
 
 
@@ -163,5 +179,12 @@ def notify_agent(db: Db, request: Request, outcome: dict[str, Any], now: int) ->
 
 
 def _record(db: Db, now: int, by: str, verdict: str, request: Request) -> None:
-    details = {"request": request.id, "kind": request.kind, "tool": request.tool, "folder": request.folder}
+    details: dict[str, Any] = {
+        "request": request.id,
+        "kind": request.kind,
+        "tool": request.tool,
+        "folder": request.folder,
+    }
+    if is_edited(request):
+        details |= describe_edit(request)
     audit.append(db, audit.AuditRecord(now, by, "request.decide", verdict, details))

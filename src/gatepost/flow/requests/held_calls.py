@@ -11,9 +11,17 @@ from gatepost.core import log
 from gatepost.core.clock import HOUR, Clock
 from gatepost.core.errors import Refused, Unavailable
 from gatepost.core.event_bus import EventBus
+from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.asking import MOST_AN_HOUR, MOST_WAITING, AskedRequest, ask, read_rules
+from gatepost.flow.requests.asking import (
+    MOST_AN_HOUR,
+    MOST_WAITING,
+    MOST_WAITING_IN_GROUP,
+    AskedRequest,
+    ask,
+    read_rules,
+)
 from gatepost.flow.requests.deciding import notify_agent
 from gatepost.store import requests, sessions, turns
 from gatepost.store.port import Db, Store
@@ -56,18 +64,22 @@ class HeldCalls:
         self._running = set[str]()  # sessions of which a call runs
 
     async def hold(self, call: ToolCall, held: HeldCall) -> str:
-        new = make_request(call, held)
+        rules = read_rules(self._config)
+        new = replace(make_request(call, held), quorum=self.find_quorum(held))
 
         def add(db: Db) -> AskedRequest:
             if requests.find_same(db, new) is None:
                 _check_limits(db, new, call)
-            return ask(db, self._reach, read_rules(self._config), new, call.now)
+            return ask(db, self._reach, rules, new, call.now)
 
         asked = await call.write(add)
         for room in asked.rooms:
             self._bells.room(*room)
         self._bells.requests()
         return asked.request.id
+
+    def find_quorum(self, held: HeldCall) -> int:
+        return choose_quorum(held, read_rules(self._config).quorum)
 
     async def start_allowed(self, gate: CallGate, tasks: asyncio.TaskGroup) -> None:
         """Run what was allowed and has not run: of one session one after another, so that a call that takes long holds
@@ -103,7 +115,9 @@ class HeldCalls:
         answer = await gate.call(
             make_caller(session, turn), request.tool, get_arguments(request), request.id, approved=request
         )
-        outcome = {"error" if answer.failed or answer.code else "result": answer.text[:LONGEST_RESULT]}
+        outcome: dict[str, Any] = {"error" if answer.failed or answer.code else "result": answer.text[:LONGEST_RESULT]}
+        if request.answer:
+            outcome["changedTo"] = request.answer  # by whoever allowed it: the agent did not ask for this
         await self._notify(request, outcome)
 
     async def _notify(self, request: Request, outcome: dict[str, Any]) -> None:
@@ -125,10 +139,17 @@ def _check_limits(db: Db, new: NewRequest, call: ToolCall) -> None:
     session_id, why = new.session_id or "", ""
     if requests.count_waiting(db, session_id) >= MOST_WAITING:
         why = f"{MOST_WAITING} requests of this conversation wait for a decision already"
+    elif requests.count_waiting_in_group(db, new.folder) >= MOST_WAITING_IN_GROUP:
+        why = f"{MOST_WAITING_IN_GROUP} requests of this group wait for a decision already"
     elif requests.count_asked_since(db, session_id, call.now - HOUR) >= MOST_AN_HOUR:
         why = f"this conversation has asked people {MOST_AN_HOUR} times in an hour; wait, or do without it"
     if why:
         raise Refused(call.caller.folder, call.tool, why=why)
+
+
+def choose_quorum(held: HeldCall, usual: int) -> int:
+    """How many must agree: the strictest rule counts. `usual`: for a rule that says nothing of it."""
+    return max((quorum or usual for quorum in held.quorums), default=usual)
 
 
 def make_request(call: ToolCall, held: HeldCall) -> NewRequest:
@@ -142,6 +163,7 @@ def make_request(call: ToolCall, held: HeldCall) -> NewRequest:
         turn_id=turn.id if turn else "",
         tool=call.tool,
         input=msgspec.to_builtins(arguments),
+        editable=True,
         digest=hashlib.sha256(_encode([call.tool, arguments])).hexdigest(),
         about=held.about,
         why=held.why,

@@ -2,10 +2,9 @@
 the earliest moment, and a bell."""
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from gatepost.core import log
 from gatepost.core.clock import SECOND, Clock
@@ -20,14 +19,25 @@ from gatepost.flow.requests.deciding import expire
 from gatepost.flow.requests.held_calls import CallGate, HeldCalls
 from gatepost.store import request_cards, requests
 from gatepost.store.port import Db, Store
-from gatepost.store.requests import PROVIDERS_OWN, Request, RequestState
+from gatepost.store.requests import Request, RequestState
 
 AT_ONCE = 50  # requests that one transaction moves on
 NOT_PERMITTED = "Whoever may decide about this did not permit it."
 LONGEST_WAIT_S = 60.0  # between two looks, whatever the bell says
 AGAIN_S = 1.0
 
-AnswerProvider = Callable[[str, str, str, dict[str, Any]], object]  # session, request, verdict, what it may use
+
+class WaitingProviders(Protocol):
+    """Those whose turn waits in its sandbox for somebody's answer."""
+
+    def list_asking(self) -> list[str]:
+        """Their sessions."""
+
+    def is_awaited(self, session_id: str, request: str) -> bool: ...
+
+    def answer(self, session_id: str, request: str, verdict: str, given: dict[str, Any]) -> bool:
+        """`given`: what it may use. False: nobody waits for it any more."""
+
 
 _log = log.get("requests")
 
@@ -52,12 +62,11 @@ class RequestLoop:
         reach: ChannelInstances,
         calls: HeldCalls,
         gate: CallGate,
-        answer_provider: AnswerProvider,
+        providers: WaitingProviders,
         media: Path | None = None,
     ) -> None:
         self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
-        self._calls, self._gate, self._answer_provider = calls, gate, answer_provider
-        self._media = media
+        self._calls, self._gate, self._providers, self._media = calls, gate, providers, media
         self._rung = asyncio.Event()
         bells.on_requests(self._rung.set)
 
@@ -84,11 +93,20 @@ class RequestLoop:
     async def _answer_providers(self) -> None:
         """What was decided about a provider's request goes to its session. One that is not awake asks again when it is
         continued, and then has its answer from the store."""
-        for request in await self._store.read(requests.list_unnotified, PROVIDERS_OWN, AT_ONCE):
-            allowed = request.state is RequestState.ALLOWED
-            given = request.answer if allowed else {"reason": request.reason or NOT_PERMITTED}
-            self._answer_provider(request.session_id or "", request.name, "allow" if allowed else "deny", given)
-            await self._store.write(_record_answered, request.id, self._clock.now(), durable=False)
+        for session_id in self._providers.list_asking():
+            for request in await self._store.read(requests.list_undelivered, session_id):
+                if self._providers.is_awaited(session_id, request.name):
+                    await self._answer_provider(session_id, request)
+
+    async def _answer_provider(self, session_id: str, request: Request) -> None:
+        """On the disk before the provider has it: so a yes is used once, whenever the gateway dies."""
+        if not await self._store.write(requests.claim_answer, request.id, self._clock.now(), lane=session_id):
+            return
+        allowed = request.state is RequestState.ALLOWED
+        given = request.answer if allowed else {"reason": request.reason or NOT_PERMITTED}
+        if not self._providers.answer(session_id, request.name, "allow" if allowed else "deny", given):
+            await self._store.write(requests.return_answer, request.id, lane=session_id)  # it sleeps by now
+            self._bells.session(session_id)
 
     async def move_due(self) -> bool:
         """Ask the next person, or end what nobody decided. True if there may be more."""
@@ -106,11 +124,6 @@ class RequestLoop:
         if due is None:
             return LONGEST_WAIT_S
         return min(max((due - self._clock.now()) / SECOND, 0.0), LONGEST_WAIT_S)
-
-
-def _record_answered(db: Db, request_id: str, now: int) -> None:
-    requests.settle(db, request_id, now)
-    requests.record_notified(db, request_id, now)
 
 
 def move_due(db: Db, rules: AskingRules, reach: ChannelInstances, now: int) -> MovedRequests:

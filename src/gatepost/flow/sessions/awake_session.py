@@ -107,13 +107,14 @@ class AwakeSession:
         return self.parts.listening.now() - self.talk.active_at
 
     def timing(self, now: int, wanted: bool) -> SessionTiming:
-        turn = self.talk.turn
+        turn, awaited = self.talk.turn, self.talk.awaited
         return SessionTiming(
             now=now,
             started_at=self._started_at,
             heard_at=self.talk.heard_at,
             active_at=self.talk.active_at,
-            turn_since=self.talk.turn_since if turn else None,
+            turn_since=self.talk.turn_since + awaited.waited if turn else None,
+            waiting_since=awaited.since if turn else None,
             warned=self.talk.warned,
             time_up_at=self.talk.time_up_at,
             tool_timeout=self.talk.tool_timeout,
@@ -127,7 +128,8 @@ class AwakeSession:
 
     def warn(self, now: int) -> None:
         """Its time is nearly over."""
-        self.talk.warn((self.talk.turn_since + self.patience.turn - now) / SECOND)
+        begun = self.talk.turn_since + self.talk.awaited.waited
+        self.talk.warn((begun + self.patience.turn - now) / SECOND)
 
     def ring(self) -> None:
         """Something is queued for this session."""
@@ -405,6 +407,8 @@ class AwakeSession:
         if turn is not None and turn.state in (TurnState.CLAIMED, TurnState.BEGUN):
             if self.talk.time_up_at is not None:
                 await turn_settlement.settle_timed_out_turn(parts, session, turn, handed_over=False)
+            elif ending.retry is Retry.DECIDED:
+                await turn_settlement.settle_sleeping_turn(parts, session, turn)
             else:
                 await turn_settlement.settle_broken_turn(parts, session, turn, ending.to_failure(turn, final=final))
         elif not self.talk.claimed and ending.counts:

@@ -9,7 +9,7 @@ from gatepost.flow.sessions import turn_settlement
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.trial import remove_leftover_trials
 from gatepost.sandboxes.contract import SandboxKind
-from gatepost.store import ledger, requests, sessions, turns
+from gatepost.store import ledger, requests, sessions, sleeping_turns, turns
 from gatepost.store.turn_failures import FailureCause, TurnRetryPolicy
 from gatepost.store.turns import Turn, TurnState
 
@@ -33,6 +33,7 @@ async def continue_turns(parts: SessionDeps) -> None:
     counts as one of the sandbox does."""
     await remove_leftover_trials(parts)
     await parts.store.write(ledger.reset_due_times, parts.clock.now())
+    await parts.store.write(sleeping_turns.defer_sleeping, parts.clock.now())
     for turn in await parts.store.read(turns.list_open):
         session = await parts.store.read(sessions.get, turn.session_id)
         if session is not None and turn.state != TurnState.INTERRUPTED:

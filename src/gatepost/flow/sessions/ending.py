@@ -5,6 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gatepost.core.clock import SECOND
+from gatepost.store.sleeping_turns import ASLEEP
 from gatepost.store.turn_failures import FailureCause
 from gatepost.store.turns import Turn
 
@@ -15,6 +16,7 @@ SPARED_PAUSE, SPARED_LONGEST = 5 * SECOND, 60 * SECOND  # before such a turn goe
 class Retry(StrEnum):
     NEVER = "never"  # a person ended it
     NEXT = "next"  # by the next sandbox
+    DECIDED = "decided"  # it sleeps: when somebody has decided what it asked
     LATER = "later"  # the host lacks something for a while: when it is there again
 
 
@@ -32,9 +34,14 @@ class Ending(Struct, frozen=True):
         """To make room, to rest, to apply a change, to go down: no message is to blame for it."""
         return cls(cause, counts=False)
 
+    @classmethod
+    def to_sleep(cls) -> "Ending":
+        """Its turn waits for a person, and needs no sandbox for that."""
+        return cls(ASLEEP, Retry.DECIDED, False)
+
     def join(self, later: "Ending") -> "Ending":
         """Both, if it is ended again before it is gone: the first cause stays, and the milder consequence."""
-        order = (Retry.NEVER, Retry.LATER, Retry.NEXT)
+        order = (Retry.NEVER, Retry.DECIDED, Retry.LATER, Retry.NEXT)
         retry = min(self.retry, later.retry, key=order.index)
         return Ending(self.cause, retry, self.counts and later.counts)
 

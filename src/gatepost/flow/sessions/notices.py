@@ -36,3 +36,4 @@ def render_out_of_time(*, spoke: bool) -> str:
 
 
 STOPPED = "Stopped."
+ASLEEP = "Somebody has to decide about something before I can go on. I do as soon as they have; /stop ends it."

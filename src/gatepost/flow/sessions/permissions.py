@@ -12,7 +12,8 @@ from gatepost.core import ids
 from gatepost.core.clock import HOUR
 from gatepost.core.records import replace
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.asking import MOST_AN_HOUR, AskingRules, ask
+from gatepost.flow.requests.asking import MOST_AN_HOUR, MOST_WAITING_IN_GROUP, AskingRules, ask
+from gatepost.flow.requests.request_loop import NOT_PERMITTED
 from gatepost.flow.sessions.timeline_events import clean_value, excerpt
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.runner_frames import EventKind
@@ -37,9 +38,12 @@ TOO_MANY = (
     "{} requests of this agent wait for an answer already, so this one was not put to anybody. Wait for those, or do"
     " without."
 )
+GROUP_TOO_MANY = (
+    "{} requests of this agent's group wait for an answer already, so this one was not put to anybody. Wait for those,"
+    " or do without."
+)
 TOO_OFTEN = "This agent has asked too often, so it was not put to anybody. Do without."
 QUESTION = "question"  # the name of a request for an answer, which is no tool
-NOT_PERMITTED = "Whoever manages this agent did not permit it."
 LONGEST = 100  # characters of a name that came from inside
 VERDICTS = {"allowed": "allow"}  # of a request's state; everything else is a no
 MOST_WRITTEN = 200  # of one sandbox; the rest is answered alike
@@ -73,6 +77,17 @@ class ChatAsking(Struct, frozen=True):
     rules: AskingRules
 
 
+class RequestTerms(Struct, frozen=True):
+    """`expire`: how long whoever manages an agent has to answer. `editable`: its provider uses an input that a person
+    puts in place of its own."""
+
+    expire: int | None = None
+    editable: bool = False
+
+
+NO_TERMS = RequestTerms()
+
+
 def record_request(
     db: Db,
     session: Session,
@@ -81,20 +96,26 @@ def record_request(
     now: int,
     others: Collection[str] = (),
     chat: ChatAsking | None = None,
+    terms: RequestTerms = NO_TERMS,
 ) -> RecordedPermission:
     """It waits until somebody answers, or the turn ends. A turn that was continued may ask again what was answered
-    before: if that says the very same, the answer still holds, and is given at once and written down. `others`: what
-    this runner waits for already. `chat`: None for an agent that somebody manages. A refusal whose reason is TOO_MANY's
-    is the caller's to write down."""
+    before: if that says the very same, the answer is given at once and written down. Under another name it is given
+    only if no attempt had it: what an attempt had may be done already, so a person is asked again. `others`: what this
+    runner waits for already. `chat`: None for an agent that somebody manages. A refusal whose reason is TOO_MANY's is
+    the caller's to write down."""
     wish = _with_place(parse_permission_request(event), session, turn)
+    wish = replace(wish, editable=terms.editable and wish.kind is RequestKind.TOOL and not wish.cut)
     asked = requests.find_in_turn(db, session.id, turn.id, wish.name, wish.digest, others)
     if asked is not None and asked.state in (RequestState.ALLOWED, RequestState.DENIED, RequestState.EXPIRED):
+        requests.claim_answer(db, asked.id, now)
         return RecordedPermission(_repeat_answer(db, session, turn, asked, now))
     requests.withdraw_others(db, turn.id, {wish.name, *others}, now)
     if asked is not None and asked.state is RequestState.PENDING:
         rooms: tuple[tuple[str, str], ...] = ()
     elif requests.count_waiting(db, session.id) >= MOST_WAITING:
         return RecordedPermission(make_refusal(event, TOO_MANY.format(MOST_WAITING)))
+    elif chat is not None and requests.count_waiting_in_group(db, session.folder) >= MOST_WAITING_IN_GROUP:
+        return RecordedPermission(make_refusal(event, GROUP_TOO_MANY.format(MOST_WAITING_IN_GROUP)))
     elif chat is not None and requests.count_asked_since(db, session.id, now - HOUR) >= MOST_AN_HOUR:
         return RecordedPermission(make_refusal(event, TOO_OFTEN))
     elif chat is not None:
@@ -102,7 +123,8 @@ def record_request(
         asked, rooms = found.request, found.rooms
     else:
         requests.withdraw_replaced(db, wish, now)
-        (asked, _), rooms = requests.add(db, wish, now), ()
+        end = now + terms.expire if terms.expire is not None else None
+        (asked, _), rooms = requests.add(db, replace(wish, expires_at=end, next_at=end), now), ()
     if session.agent:
         told = {"requestId": asked.id, "name": asked.tool, "status": asked.state}
         timeline.add(db, session.id, turn.id, TimelineKind.PERMISSION, told, now)

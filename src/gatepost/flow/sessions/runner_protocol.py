@@ -20,7 +20,8 @@ from gatepost.flow.delivery import file_limits
 from gatepost.flow.delivery.outgoing_messages import MOST_RESULT_BYTES, MOST_RESULTS
 from gatepost.flow.requests.asking import read_rules
 from gatepost.flow.sessions import compaction, permissions, results, sandbox_plan, turn_settlement
-from gatepost.flow.sessions.permissions import ChatAsking
+from gatepost.flow.sessions.awaited_answers import AwaitedAnswers
+from gatepost.flow.sessions.permissions import ChatAsking, RequestTerms
 from gatepost.flow.sessions.provider_specs import find_spec
 from gatepost.flow.sessions.result_files import copy_files, measure_files
 from gatepost.flow.sessions.result_order import ResultOrder
@@ -104,6 +105,7 @@ class RunnerProtocol:
             0,
         )  # of the turn; requests of the turn that were answered as they came
         self._requests: set[str] = set()  # that this runner has named
+        self.awaited = AwaitedAnswers()
         self.turn_since = 0  # when this attempt of the turn began
         self.warned = False  # that the turn's time is nearly over
         self.time_up_at: int | None = None  # when it was interrupted for that
@@ -156,8 +158,11 @@ class RunnerProtocol:
             case runner_frames.EventFrame() if frame.kind in (EventKind.PERMISSION, EventKind.QUESTION):
                 asks = self.session.agent or frame.kind == EventKind.PERMISSION  # a chat has no place for questions yet
                 await (self._record_request(frame) if asks else self._refuse_permission(frame))
-            case runner_frames.EventFrame() if self.session.agent:
-                self._note(frame)
+            case runner_frames.EventFrame():
+                if frame.kind == EventKind.TOOL_RESULT:
+                    self.awaited.end_use(str(frame.data.get("id")), self.parts.listening.now())
+                if self.session.agent:
+                    self._note(frame)
             case runner_frames.ErrorFrame() if self._troubles < MOST_TROUBLES:
                 self._troubles += 1
                 _log.warning("trouble inside", session=self.session.id, what=frame.what, why=frame.why[:500])
@@ -181,9 +186,11 @@ class RunnerProtocol:
         wish = permissions.parse_permission_request(event)
         self._told.count(wish.input)
         now, others = self.parts.clock.now(), frozenset(self._requests)
-        chat = None if self.session.agent else ChatAsking(self.parts.reach, read_rules(self.parts.config))
+        rules = read_rules(self.parts.config)
+        chat = None if self.session.agent else ChatAsking(self.parts.reach, rules)
+        terms = RequestTerms(rules.expire, find_spec(self.parts.home, self.provider).edits_input)
         recorded = await self.parts.store.write(
-            permissions.record_request, self.session, turn, event, now, others, chat, lane=self.session.id
+            permissions.record_request, self.session, turn, event, now, others, chat, terms, lane=self.session.id
         )
         for room in recorded.rooms:
             self.parts.bells.room(*room)
@@ -195,11 +202,13 @@ class RunnerProtocol:
                 self._write_refusal(event)
         else:
             self._requests.add(wish.name)
+            self.awaited.add(wish.name, self.parts.listening.now())
         self.parts.bells.change(turn.instance, turn.address)
         self.parts.bells.requests()
 
     def answer(self, request: str, verdict: str, given: dict[str, Any]) -> None:
         """What somebody said to a request that waited."""
+        self.awaited.remove(request, self.parts.listening.now())
         self._port.send(runner_frames.PermissionAnswerFrame(request=request, verdict=verdict, input=given))
 
     def _note(self, event: runner_frames.EventFrame) -> None:
@@ -536,6 +545,7 @@ class RunnerProtocol:
             self.parts.bells.requests()  # what nobody answered is withdrawn, and its cards say so
         self.turn, self.tool_timeout, self._statuses = None, 0, 0
         self._told, self._at_once = TimelineQuota(), 0
+        self.awaited.clear()
         if self.session.parent:
             self.parts.bells.session(self.session.parent)  # it may have been told of this one's end
         self.time_up_at = None

@@ -31,6 +31,12 @@ HELLO_S = setting("sessions.hello_s", 20.0, help="A sandbox whose runner says no
 WRAP_UP_S = setting(
     "sessions.wrap_up_s", 120.0, help="How long before the end of its time an agent is told to come to a close."
 )
+HOLD_SANDBOX_S = setting(
+    "approvals.hold_sandbox_s",
+    600.0,
+    help="A turn that waits for a person's decision keeps its sandbox for so many seconds. Then it sleeps until there"
+    " is one.",
+)
 BATCH = setting("sessions.batch", 20, help="How many waiting messages go into one turn at most.")
 TRIES = setting("sessions.tries", 5, help="How often a turn is tried again that broke before the provider had it.")
 RETRY_S = setting("sessions.retry_s", 5.0, help="The first wait before a broken turn is tried again; then it doubles.")
@@ -82,5 +88,6 @@ class SessionDeps(Struct, frozen=True, kw_only=True):
             idle=to_microseconds(self.config[IDLE_S]),
             turn=to_microseconds(self.config[TURN_S]),
             wrap_up=to_microseconds(self.config[WRAP_UP_S]),
+            hold=to_microseconds(self.config[HOLD_SANDBOX_S]),
             hello=to_microseconds(self.config[HELLO_S]),
         )

@@ -169,12 +169,20 @@ class SessionSupervisor:
         if room is not None:
             self.parts.bells.room(*room)
 
+    def list_asking(self) -> list[str]:
+        """The sessions whose runner waits for somebody's answer."""
+        return [live.session.id for live in self.awake if live.talk.awaited and not live.ending]
+
+    def is_awaited(self, session_id: str, request: str) -> bool:
+        """Whether a runner waits for the answer to this."""
+        live = self._live.get(session_id)
+        return live is not None and not live.ending and request in live.talk.awaited
+
     def answer(self, session_id: str, request: str, verdict: str, given: dict[str, Any]) -> bool:
         """Pass on what somebody answered to a provider's request. False: nobody waits for it any more."""
-        live = self._live.get(session_id)
-        if live is None or live.ending:
+        if not self.is_awaited(session_id, request):
             return False
-        live.talk.answer(request, verdict, given)
+        self._live[session_id].talk.answer(request, verdict, given)
         return True
 
     async def end(self, session_id: str, reason: str) -> None:
@@ -410,6 +418,8 @@ class SessionSupervisor:
                 if verdict is SessionVerdict.REST:
                     assert self._tasks is not None
                     self._tasks.create_task(live.rest("idle"))
+                elif verdict is SessionVerdict.SLEEP:
+                    live.kill(Ending.to_sleep())
                 elif verdict is SessionVerdict.LOST:
                     live.kill(Ending("the agent went silent"))
                 elif verdict is SessionVerdict.WRAP_UP:

@@ -33,6 +33,7 @@ class ListeningTime:
 class SessionVerdict(StrEnum):
     KEEP = "keep"
     REST = "rest"  # idle for long enough: close it in good order
+    SLEEP = "sleep"  # its turn waits for a person for long enough: end it until there is a decision
     LOST = "lost"  # silent although it has work: end it
     WRAP_UP = "wrap up"  # its time is nearly over: tell it
     TIME_UP = "time up"  # its turn takes longer than a turn may: interrupt it
@@ -46,9 +47,10 @@ class SessionTiming(Struct, frozen=True, kw_only=True):
     started_at: int
     heard_at: int  # the last sign of life on runner.sock
     active_at: int  # the last time it had something to do
-    turn_since: int | None = None  # None: no turn runs
+    turn_since: int | None = None  # None: no turn runs; later by what it waited for people before
     warned: bool = False  # that its time is nearly over
     time_up_at: int | None = None  # when it was interrupted for that
+    waiting_since: int | None = None  # None: its turn waits for no person
     tool_timeout: int = 0  # how long the running tool said it may be silent
     wanted: bool = False  # rows wait for it
 
@@ -60,6 +62,7 @@ class SessionTimeouts(Struct, frozen=True, kw_only=True):
     idle: int = 300_000_000
     turn: int = 3_600_000_000
     wrap_up: int = 120_000_000
+    hold: int = 600_000_000  # a turn that waits for a person keeps its sandbox
     interrupt: int = 3_000_000  # from an interrupt to the end
     hello: int = 20_000_000  # from start to the first word
 
@@ -81,6 +84,8 @@ def _check_turn_timeouts(facts: SessionTiming, taken: int, patience: SessionTime
     """What a tool said about its own patience does not count here: a turn may take so long, and no longer."""
     if facts.time_up_at is not None:
         return SessionVerdict.OVERTIME if facts.now - facts.time_up_at > patience.interrupt else SessionVerdict.KEEP
+    if facts.waiting_since is not None:  # a person's time is not the agent's
+        return SessionVerdict.SLEEP if facts.now - facts.waiting_since > patience.hold else SessionVerdict.KEEP
     if taken > patience.turn:
         return SessionVerdict.TIME_UP
     ahead = min(patience.wrap_up, patience.turn // 2)

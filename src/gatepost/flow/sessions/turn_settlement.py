@@ -12,7 +12,7 @@ from gatepost.flow.sessions import notices
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_stop import stop_session
 from gatepost.mailbox.runner_frames import TurnErrorClass
-from gatepost.store import agents, inbox, outbox, turn_failures, turns
+from gatepost.store import agents, inbox, outbox, request_cards, turn_failures, turns
 from gatepost.store.outbox import EffectOrigin
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
@@ -46,6 +46,27 @@ async def settle_broken_turn(
 
     _log.warning("a turn broke off", session=session.id, turn=turn.id, reason=cause.reason)
     await _settle(parts, session, settle, error_class)
+
+
+async def settle_sleeping_turn(parts: SessionDeps, session: Session, turn: Turn) -> None:
+    """It waits for a person without a sandbox."""
+
+    def settle(db: Db) -> TurnFailure | None:
+        now = parts.clock.now()
+        slept = turn_failures.record_sleep(db, turn.id, turn.epoch, parts.policy, now)
+        if slept is not None and slept.retry_at is not None and slept.retry_at > now and not session.agent:
+            _add_sleep_notice(db, parts, session, turn)
+        return slept
+
+    _log.info("a turn sleeps until somebody decides", session=session.id, turn=turn.id)
+    await _settle(parts, session, settle, "")
+    parts.bells.room(turn.instance, turn.address)
+
+
+def _add_sleep_notice(db: Db, parts: SessionDeps, session: Session, turn: Turn) -> None:
+    """People in the room are told once why nobody answers them; where the card itself is shown, it says so."""
+    if not request_cards.list_open_in_room(db, turn.instance, turn.address):
+        _add_notice(db, parts, session.id, f"asleep/{turn.id}", turn, notices.ASLEEP)
 
 
 async def settle_timed_out_turn(parts: SessionDeps, session: Session, turn: Turn, *, handed_over: bool) -> None:

@@ -107,6 +107,7 @@ class ClaudeClient:
         Mode("acceptEdits", "Accept edits", "Edits files by itself, asks for the rest."),
         Mode("plan", "Plan", "Plans first; once the plan is approved, carries it out in `acceptEdits`."),
     ),
+    edits_input=True,
     media={"image": "block", "pdf": "block"},
     vendor="anthropic",
     subscription=True,

@@ -100,7 +100,7 @@ def crash_process() -> None:
     os._exit(137)  # the first process of a pid namespace does not hear its own SIGKILL
 
 
-@provider("scripted")
+@provider("scripted", edits_input=True)
 class Scripted:
     takes_pushes = True
 
@@ -342,11 +342,11 @@ def read_completed_effects(batch: Batch) -> list[CompletedEffect]:
 
 
 def _render_answer(verdict: str, given: dict[str, Any]) -> str:
-    """To a question, what was answered; to all else, the verdict."""
+    """To a question, what was answered; to all else, the verdict and what is to be used instead."""
     answers = given.get("answers")
     if verdict == "allow" and isinstance(answers, dict) and answers:
         return ", ".join(str(each) for each in answers.values())
-    return verdict
+    return f"{verdict} {msgspec.json.encode(given).decode()}" if verdict == "allow" and given else verdict
 
 
 def _is_continuation(item: Item) -> bool:

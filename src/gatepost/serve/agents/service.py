@@ -23,9 +23,9 @@ from gatepost.flow.intake.attachments import remove_refused
 from gatepost.flow.requests import deciding
 from gatepost.flow.requests.choices import AnswerChoice
 from gatepost.flow.requests.deciding import Decision
+from gatepost.flow.requests.edited_input import check_edited
 from gatepost.flow.sessions import effective_group, turn_settlement
 from gatepost.flow.sessions.host_uids import group_uid
-from gatepost.flow.sessions.permissions import NOT_PERMITTED
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 from gatepost.flow.worktrees.worktrees import ArchivedWorktree, Worktrees
 from gatepost.flow.worktrees.worktrees import NewWorktree as NewWorktree
@@ -55,6 +55,7 @@ from gatepost.store import (
     requests,
     session_tokens,
     sessions,
+    sleeping_turns,
     timeline,
     turns,
 )
@@ -442,23 +443,21 @@ class AgentService:
         now = self._parts.clock.now()
         verdict, state = ("allow", RequestState.ALLOWED) if allow else ("deny", RequestState.DENIED)
 
-        def answer(db: Db) -> tuple[Request, bool]:
+        def answer(db: Db) -> bool:
             answered = requests.record_answer(db, wish.id, state, message, updated, by, now)
             if answered is None:
                 raise Invalid("requestId", f"{wish.id} does not wait any more: it is {wish.state}")
-            requests.settle(db, wish.id, now)
-            requests.record_notified(db, wish.id, now)  # not awake: it is told when it asks
+            sleeping_turns.wake(db, answered.turn_id, now)
             told = {"requestId": answered.id, "name": answered.tool, "status": state}
             timeline.add(db, session_id, answered.turn_id, TimelineKind.PERMISSION, told, now)
             _record(db, now, by, f"permission.{verdict}", session_id, tool=answered.tool)
             changed = allow and apply_approved_plan(db, self._parts.home, answered, by, _name(by), now)
             if interrupt and not allow:  # with the answer: a denial that ends the turn is one order
                 turn_settlement.stop_turn(db, self._parts, session_id, by)
-            return answered, changed
+            return changed
 
-        answered, changed = await self._parts.store.write(answer)
-        given = updated if allow else {"reason": message or NOT_PERMITTED}
-        self._flow.answer(session_id, answered.name, verdict, given)
+        changed = await self._parts.store.write(answer)
+        self._parts.bells.requests()  # passed on if it waits for that; else it is told when it asks
         if changed:
             self._flow.renew(session_id)
         self._parts.bells.session(session_id)
@@ -479,11 +478,7 @@ def _check_updated(wish: Request, updated: Mapping[str, Any] | None, *, allow: b
     """What a provider may use instead of its input; nothing: as it was asked."""
     if allow and wish.kind == RequestKind.QUESTION and not isinstance((updated or {}).get("answers"), dict):
         raise Invalid("updatedInput", 'a question is answered by {"answers": {"the question": "your answer"}}')
-    if allow and updated and wish.cut and wish.kind != RequestKind.QUESTION:
-        if dict(updated) != wish.input:
-            raise Invalid("updatedInput", f"of {wish.id} only an excerpt is shown; allow it as it is, or deny it")
-        return {}  # as it was asked: an excerpt is no input
-    return dict(updated or {})
+    return check_edited(wish, updated or {}, AnswerLasts.ONCE) if allow else {}
 
 
 def _record(db: Db, now: int, by: str, action: str, session_id: str, **more: str) -> None:

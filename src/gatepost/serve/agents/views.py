@@ -48,6 +48,7 @@ class PendingRequest(Struct, frozen=True, rename="camel", kw_only=True):
     asked_at: str
     next_mode_id: str | None = None  # of a plan: the agent's mode once it is allowed
     follow_up: str | None = None  # and the prompt of the turn that carries it out, if the same turn cannot
+    editable: bool = False  # it can be allowed with another input
     cut: bool = False  # `input` is an excerpt; what is allowed is the whole, which its provider holds
 
 
@@ -193,6 +194,7 @@ def make_pending_request(asked: Request) -> PendingRequest:
         asked_at=iso(asked.asked_at) or "",
         next_mode_id=asked.next_mode or None,
         follow_up=asked.follow_up or None,
+        editable=asked.editable,
         cut=asked.cut,
     )
 

@@ -5,7 +5,11 @@ from gatepost.flow.intake.slash_commands import CommandAction, CommandRight
 
 # Who may decide is judged by what the request is about, and a code is itself the right.
 declare_command(
-    "approve", CommandAction.DECIDE, right=CommandRight.EVERYBODY, help="allow what an agent asks", usage="ID"
+    "approve",
+    CommandAction.DECIDE,
+    right=CommandRight.EVERYBODY,
+    help="allow what an agent asks, as it is or with other arguments",
+    usage="ID [JSON]",
 )
 declare_command("deny", CommandAction.DECIDE, right=CommandRight.EVERYBODY, help="do not allow it", usage="ID WORDS")
 declare_command(

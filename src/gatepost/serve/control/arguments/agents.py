@@ -1,7 +1,7 @@
 """Agents: make one, give it work, wait for it, answer what it asks, end it."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import field
 
@@ -179,6 +179,10 @@ class AnswerRequestArgs(OperationArgs, frozen=True):
             "for",
         ),
     ] = AnswerLasts.ONCE
+    input: Annotated[
+        dict[str, Any],
+        option("Allow it with these arguments in place of those that it asks for.", hidden=True),
+    ] = field(default_factory=dict)
     answers: Annotated[
         list[str],
         option(

@@ -219,6 +219,7 @@ async def answer_request(deps: OperationDeps, args: AnswerRequestArgs) -> Answer
         request = await service.request(args.id)
         name = request.id if request is not None else args.id  # what does not wait, the service answers
         given = make_answers(request, args.answers) if args.allow and request is not None else {}
+        given = given or args.input
         await service.respond(
             name,
             deps.caller,

@@ -1,0 +1,63 @@
+"""Arguments that a person puts in place of those that were asked for: how they are read, and when they are taken."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from gatepost.core.errors import Invalid
+from gatepost.core.json_limits import has_few_values
+from gatepost.messages.text import one_line
+from gatepost.store.requests import AnswerLasts, Request, RequestKind
+
+LONGEST = 20_000  # bytes of them, as JSON
+MOST_NAMED, LONGEST_NAME = 20, 100  # parameters that the audit names, and characters of each
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+def parse_edited(text: str) -> dict[str, Any]:
+    raw = text.encode(errors="replace")
+    if len(raw) > LONGEST or not has_few_values(raw):
+        raise Invalid("input", f"other arguments may have {LONGEST} bytes at most")
+    try:
+        given = msgspec.json.decode(raw, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Invalid("input", f'other arguments are one JSON object, such as {{"text": "hello"}}: {error}') from None
+    if not given:
+        raise Invalid("input", "an empty object says nothing; leave it out to allow what was asked")
+    return given
+
+
+def check_edited(request: Request, given: Mapping[str, Any], lasts: AnswerLasts) -> dict[str, Any]:
+    """What takes the place of a request's arguments, empty if they stay as they are. Whoever edits them decides alone
+    and about this one call: nobody else has seen them."""
+    if not given or dict(given) == request.input:
+        return {}
+    if request.kind in (RequestKind.QUESTION, RequestKind.ROOM):
+        return dict(given)  # its answers, or who answers there
+    if request.cut:
+        raise Invalid("input", f"of {request.id} only an excerpt is shown; allow it as it is, or deny it")
+    if not request.editable:
+        raise Invalid("input", f"what {request.id} asks cannot be edited; allow it as it is, or deny it")
+    if request.quorum > 1:
+        raise Invalid("input", f"{request.quorum} people must agree to {request.id} as it was asked; deny it instead")
+    if lasts is not AnswerLasts.ONCE:
+        raise Invalid("input", f"{request.id} with other arguments can be allowed once, and no longer")
+    if len(_encode(given)) > LONGEST:
+        raise Invalid("input", f"other arguments may have {LONGEST} bytes at most")
+    return dict(given)
+
+
+def describe_edit(request: Request) -> dict[str, Any]:
+    """For the audit: which arguments were changed, and the digest of what was allowed. Their words stay with the
+    request, which can be erased; a call of ours has a row of its own, with the arguments that ran."""
+    names = [name for name in {**request.input, **request.answer} if _differs(request, name)]
+    changed = [one_line(name)[:LONGEST_NAME] for name in sorted(names)][:MOST_NAMED]
+    return {"changed": changed, "digest": hashlib.sha256(_encode(request.answer)).hexdigest()}
+
+
+def _differs(request: Request, name: str) -> bool:
+    missing = object()
+    return bool(request.input.get(name, missing) != request.answer.get(name, missing))
