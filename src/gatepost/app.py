@@ -46,6 +46,7 @@ from gatepost.flow.delivery.typing_indicator import TypingIndicator
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
 from gatepost.flow.intake.intake import Intake
+from gatepost.flow.requests.agent_questions import AgentQuestions
 from gatepost.flow.requests.held_calls import HeldCalls
 from gatepost.flow.requests.request_loop import RequestLoop
 from gatepost.flow.retention import Retention
@@ -138,6 +139,7 @@ class Gateway:
         self.worktrees = Worktrees(home, config, self.store, clock, egress)
         self.files = FairThreadPool()
         held_calls = HeldCalls(self.store, clock, config, self.bells, self.reach)
+        questions = AgentQuestions(self.store, clock, config, self.bells, self.reach)
         self.around = ToolDeps(
             store=self.store,
             clock=clock,
@@ -150,6 +152,7 @@ class Gateway:
             worktrees=self.worktrees,
             threads=self.files,
             holder=held_calls,
+            questions=questions,
         )
         self.dispatch = Dispatch(tools, self.around)
         self.sessions = SessionSupervisor(
@@ -170,7 +173,15 @@ class Gateway:
             )
         )
         self.requests = RequestLoop(
-            self.store, clock, config, self.bells, self.reach, held_calls, self.dispatch, self.sessions.answer
+            self.store,
+            clock,
+            config,
+            self.bells,
+            self.reach,
+            held_calls,
+            self.dispatch,
+            self.sessions.answer,
+            questions,
         )
         self.pump.on_sent(self.typing.delivered)
         self.pump.on_sent(lambda instance, address, thread: self.bells.change(instance, address))

@@ -20,7 +20,7 @@ from gatepost.cli.program import INTERRUPTED
 from gatepost.cli.timeline_renderer import TimelineRenderer, as_entry, render_waiting_agent, with_input
 from gatepost.core.errors import GatepostError, Invalid, Unavailable
 from gatepost.messages.text import clean
-from gatepost.serve.agents.questions import parse_questions
+from gatepost.flow.requests.questions import parse_questions
 from gatepost.serve.control.arguments.agents import PromptPolicy
 from gatepost.serve.control.client import ControlClient, ControlError
 from gatepost.store.requests import RequestKind

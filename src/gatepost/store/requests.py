@@ -40,6 +40,15 @@ class RequestKind(StrEnum):
 PROVIDERS_OWN = frozenset(tuple(RequestKind)[:5])
 
 
+class RequestAsker(StrEnum):
+    """Who waits for the answer, and so how it is told."""
+
+    PROVIDER = "provider"  # in its turn: over with it
+    AGENT = "agent"  # its call was answered "pending": a message tells it, also after the turn
+    PERSON = "person"  # nobody waits; what was decided is done
+
+
+
 class RequestState(StrEnum):
     PENDING = "pending"
     ALLOWED = "allowed"
@@ -61,6 +70,7 @@ class NewRequest(Struct, frozen=True, kw_only=True):
 
     kind: RequestKind
     name: str  # by which whoever asks knows it again
+    asker: RequestAsker | None = None  # None: as usual for its kind
     folder: str = ""
     session_id: str | None = None
     turn_id: str = ""
@@ -114,15 +124,24 @@ class Request(Struct, frozen=True):
     answered_by: str
     settled_at: int | None
     notified_at: int | None
+    asker: RequestAsker
 
 
 REQUESTS = Table("requests", Request)
 
 
+def get_asker(new: NewRequest) -> RequestAsker:
+    if new.asker is not None:
+        return new.asker
+    if new.kind in PROVIDERS_OWN:
+        return RequestAsker.PROVIDER
+    return RequestAsker.AGENT if new.kind is RequestKind.CALL else RequestAsker.PERSON
+
+
 def add(db: Db, new: NewRequest, now: int) -> tuple[Request, bool]:
     """The request, and whether it is new. What was asked before is one request: in a turn by name and digest, of people
     while it waits. One that was withdrawn waits again."""
-    values = asdict(new) | {"input": _json(new.input), "cut": int(new.cut)}
+    values = asdict(new) | {"input": _json(new.input), "cut": int(new.cut), "asker": get_asker(new)}
     made = REQUESTS.insert(
         db,
         f"ON CONFLICT DO NOTHING RETURNING {REQUESTS.columns}",
@@ -215,6 +234,15 @@ def record_answer(
     return REQUESTS.parse(row) if row else None
 
 
+def set_answer(db: Db, request_id: str, given: dict[str, Any]) -> Request | None:
+    """What was answered so far of a request that goes on waiting. None if it does not wait."""
+    row = db.row(
+        f"UPDATE requests SET answer = ? WHERE id = ? AND state = 'pending' RETURNING {REQUESTS.columns}",
+        (_json(given), request_id),
+    )
+    return REQUESTS.parse(row) if row else None
+
+
 def settle(db: Db, request_id: str, now: int) -> bool:
     """What follows from its answer is done. False if that was so before."""
     return bool(db.run("UPDATE requests SET settled_at = ? WHERE id = ? AND settled_at IS NULL", (now, request_id)))
@@ -245,20 +273,20 @@ def withdraw_others(db: Db, turn_id: str, others: Collection[str], now: int) -> 
     """A new attempt asks for something, so what only the one before it waited for is over. If that is asked again after
     all, it waits again."""
     for request_id, named in db.rows(
-        "SELECT id, name FROM requests WHERE turn_id = ? AND state = 'pending' AND kind <> 'call'", (turn_id,)
+        "SELECT id, name FROM requests WHERE turn_id = ? AND state = 'pending' AND asker = 'provider'", (turn_id,)
     ):
         if named not in others:
             _withdraw(db, "id = ?", (request_id,), "who asked it was started anew", now)
 
 
 def withdraw_for_turn(db: Db, turn_id: str, reason: str, now: int) -> list[Request]:
-    """Nobody waits for these answers any more. A held call is not the turn's: its result comes later."""
-    return _withdraw(db, "turn_id = ? AND kind <> 'call'", (turn_id,), reason, now)
+    """Nobody waits for these answers any more. What its agent asked is not the turn's: the answer comes later."""
+    return _withdraw(db, "turn_id = ? AND asker = 'provider'", (turn_id,), reason, now)
 
 
 def withdraw_calls(db: Db, turn_id: str, reason: str, now: int) -> list[Request]:
-    """Its held calls: a person stopped the turn."""
-    return _withdraw(db, "turn_id = ? AND kind = 'call'", (turn_id,), reason, now)
+    """Its held calls and its agent's questions: a person stopped the turn."""
+    return _withdraw(db, "turn_id = ? AND asker = 'agent'", (turn_id,), reason, now)
 
 
 def withdraw_for_session(db: Db, session_id: str, reason: str, now: int) -> list[Request]:
@@ -316,7 +344,7 @@ def count_of_people(db: Db, folder: str) -> int:
 
 def is_turn_waiting(db: Db, turn_id: str) -> bool:
     """Whether a turn waits for somebody."""
-    waits = "SELECT 1 FROM requests WHERE state = 'pending' AND turn_id = ? AND kind <> 'call' LIMIT 1"
+    waits = "SELECT 1 FROM requests WHERE state = 'pending' AND turn_id = ? AND asker = 'provider' LIMIT 1"
     return db.row(waits, (turn_id,)) is not None
 
 
@@ -324,7 +352,7 @@ def count_pending(db: Db) -> tuple[int, int]:
     """How many wait for a person, and how many of those were shown to nobody."""
     row = db.row(
         "SELECT COUNT(*), COALESCE(SUM(CASE WHEN EXISTS (SELECT 1 FROM request_cards c WHERE c.request_id = r.id)"
-        " THEN 0 ELSE 1 END), 0) FROM requests r WHERE r.state = 'pending' AND r.kind IN ('call', 'sender')"
+        " THEN 0 ELSE 1 END), 0) FROM requests r WHERE r.state = 'pending' AND r.asker <> 'provider'"
     )
     return (int(row[0]), int(row[1])) if row else (0, 0)
 
@@ -356,11 +384,16 @@ def defer(db: Db, request_id: str, next_at: int | None) -> None:
     db.run("UPDATE requests SET next_at = ? WHERE id = ? AND state = 'pending'", (next_at, request_id))
 
 
-def list_unnotified(db: Db, kinds: Collection[RequestKind], most: int) -> list[Request]:
+def list_unnotified(
+    db: Db, kinds: Collection[RequestKind], most: int, asker: RequestAsker = RequestAsker.AGENT
+) -> list[Request]:
     """Answered, and whoever asked was not told yet; the oldest answer first."""
     marks = ", ".join("?" * len(kinds))
-    untold = f"WHERE state <> 'pending' AND notified_at IS NULL AND kind IN ({marks}) ORDER BY answered_at, id LIMIT ?"
-    return REQUESTS.list(db, untold, *sorted(kinds), most)
+    untold = (
+        f"WHERE state <> 'pending' AND notified_at IS NULL AND asker = ? AND kind IN ({marks})"
+        " ORDER BY answered_at, id LIMIT ?"
+    )
+    return REQUESTS.list(db, untold, asker, *sorted(kinds), most)
 
 
 def _json(value: dict[str, Any]) -> str:

@@ -123,6 +123,14 @@ class CallHolder(Protocol):
         ...
 
 
+class QuestionAsker(Protocol):
+    """Asks the people of a conversation."""
+
+    async def ask(self, call: "ToolCall", asked: Mapping[str, Any], expire_s: float | None) -> Request:
+        """Ask, and wait a while. The request as it stands then; what was asked before is one request."""
+        ...
+
+
 class HeldCall(Struct, frozen=True, kw_only=True):
     """A call as a person sees it, and as it will run."""
 
@@ -145,6 +153,7 @@ class ToolDeps(Struct, frozen=True, kw_only=True):
     channels: Mapping[str, Channel] = msgspec.field(default_factory=dict)  # by instance: those that run in this process
     worktrees: BranchRenamer | None = None  # None: no sandbox runs in this process
     holder: CallHolder | None = None  # None: nobody can be asked in this process
+    questions: QuestionAsker | None = None  # the same
     threads: FairThreadPool = msgspec.field(
         default_factory=FairThreadPool
     )  # for work on files, shared fairly between sessions

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from gatepost.core.errors import Invalid
-from gatepost.serve.agents.questions import AgentQuestion, make_answers, parse_questions
+from gatepost.flow.requests.questions import AgentQuestion, parse_questions
+from gatepost.serve.agents.questions import make_answers
 from gatepost.serve.agents.views import PendingRequest
 from gatepost.testing.management_client import open_management_gateway
 

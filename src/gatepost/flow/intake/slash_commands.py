@@ -31,6 +31,7 @@ _ACTS: dict[str, tuple[CommandAction, bool]] = {  # the act, and whether it take
     "/chatid": (CommandAction.TELL, False),
     "/approve": (CommandAction.DECIDE, False),  # who may is judged by what it is about
     "/deny": (CommandAction.DECIDE, False),
+    "/answer": (CommandAction.DECIDE, False),
     "/pair": (CommandAction.PAIR, False),  # for everybody: the code is the right
     **dict.fromkeys(("/compact", "/context", "/cost", "/files", "/remote-control"), (CommandAction.PASS, True)),
     **dict.fromkeys(("/login", "/logout", "/doctor", "/config"), (CommandAction.DROP, False)),
@@ -42,6 +43,7 @@ _LISTED = {  # what /help says, in this order
     "/chatid": "the address of this chat",
     "/approve": "allow what an agent asks: /approve ID",
     "/deny": "do not allow it: /deny ID WORDS",
+    "/answer": "answer what an agent asks: /answer ID WORDS",
     "/pair": "be known here as the person whom a code of `gatepost pair` is for: /pair CODE",
     "/stop": "end what the agent is doing now",
     "/clear": "forget the conversation and start a new one",

@@ -3,6 +3,7 @@ button is known by its number."""
 
 from msgspec import Struct
 
+from gatepost.flow.requests.questions import make_answered_card, make_question_card, render_answered
 from gatepost.messages.card import Card, CardButton, CardField
 from gatepost.messages.text import one_line
 from gatepost.store.requests import AnswerLasts, Request, RequestKind, RequestState
@@ -37,15 +38,19 @@ def list_choices(request: Request) -> tuple[AnswerChoice, ...]:
     return (ALLOW_ONCE, DENY)
 
 
-def make_card(request: Request, token: str, agent: str) -> Card:
-    """The card by which somebody decides. `agent`: the name of the group."""
+def make_card(request: Request, token: str, agent: str, part: int = 0) -> Card:
+    """The card by which somebody decides. `agent`: the name of the group. `part`: which of several questions."""
+    if request.kind is RequestKind.QUESTION:
+        return make_question_card(request, part, token, one_line(agent)[:LONGEST_NAME])
     buttons = tuple(
         CardButton(f"{token}:{number}", each.label, each.style) for number, each in enumerate(list_choices(request))
     )
     return Card(title=render_title(request, agent), text=request.why, fields=list_fields(request), buttons=buttons)
 
 
-def make_decided_card(request: Request, agent: str, done: str) -> Card:
+def make_decided_card(request: Request, agent: str, done: str, part: int = 0) -> Card:
+    if request.kind is RequestKind.QUESTION:
+        return make_answered_card(request, part, one_line(agent)[:LONGEST_NAME], done)
     return Card(title=render_title(request, agent), text=request.why, fields=list_fields(request), done=done)
 
 
@@ -71,8 +76,10 @@ def _shorten(value: object) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}… ({len(text)} characters)"
 
 
-def render_decision(request: Request, by: str) -> str:
-    """What a decided card says, in one line."""
+def render_decision(request: Request, by: str, part: int | None = None) -> str:
+    """What a decided card says, in one line. `part`: of one question alone."""
+    if request.kind is RequestKind.QUESTION:
+        return render_answered(request, by, part)
     words = f": {request.reason}" if request.reason and request.state is RequestState.DENIED else ""
     lasts = {AnswerLasts.SESSION: " in this conversation", AnswerLasts.ALWAYS: " always", AnswerLasts.ONCE: ""}
     said = {

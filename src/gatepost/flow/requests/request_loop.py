@@ -12,13 +12,14 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.requests.agent_questions import AgentQuestions
 from gatepost.flow.requests.asking import AskingRules, ask_next, read_rules
 from gatepost.flow.requests.card_delivery import show_decision
 from gatepost.flow.requests.deciding import expire
 from gatepost.flow.requests.held_calls import CallGate, HeldCalls
 from gatepost.store import request_cards, requests
 from gatepost.store.port import Db, Store
-from gatepost.store.requests import PROVIDERS_OWN, Request, RequestState
+from gatepost.store.requests import PROVIDERS_OWN, Request, RequestAsker, RequestState
 
 AT_ONCE = 50  # requests that one transaction moves on
 NOT_PERMITTED = "Whoever may decide about this did not permit it."
@@ -50,9 +51,11 @@ class RequestLoop:
         calls: HeldCalls,
         gate: CallGate,
         answer_provider: AnswerProvider,
+        questions: AgentQuestions,
     ) -> None:
         self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
-        self._calls, self._gate, self._answer_provider = calls, gate, answer_provider
+        self._calls, self._questions = calls, questions
+        self._gate, self._answer_provider = gate, answer_provider
         self._rung = asyncio.Event()
         bells.on_requests(self._rung.set)
 
@@ -67,6 +70,7 @@ class RequestLoop:
                 while await self.move_due():
                     pass
                 await self._answer_providers()
+                await self._questions.notify_answered()
                 await self._calls.start_allowed(self._gate, tasks)
                 wait = await self._seconds_to_next()
             except Unavailable as error:
@@ -79,7 +83,8 @@ class RequestLoop:
     async def _answer_providers(self) -> None:
         """What was decided about a provider's request goes to its session. One that is not awake asks again when it is
         continued, and then has its answer from the store."""
-        for request in await self._store.read(requests.list_unnotified, PROVIDERS_OWN, AT_ONCE):
+        provider = RequestAsker.PROVIDER
+        for request in await self._store.read(requests.list_unnotified, PROVIDERS_OWN, AT_ONCE, provider):
             allowed = request.state is RequestState.ALLOWED
             given = request.answer if allowed else {"reason": request.reason or NOT_PERMITTED}
             self._answer_provider(request.session_id or "", request.name, "allow" if allowed else "deny", given)
