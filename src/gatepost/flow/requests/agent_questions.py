@@ -20,7 +20,7 @@ from gatepost.flow.requests.choices import render_decision
 from gatepost.flow.requests.deciding import notify_agent
 from gatepost.flow.requests.held_calls import check_limits
 from gatepost.flow.requests.questions import list_answers
-from gatepost.store import agents, requests, sessions, timeline
+from gatepost.store import agents, requests, sessions, timeline, turns
 from gatepost.store.port import Db, Store
 from gatepost.store.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
 from gatepost.store.sessions import SessionMode
@@ -33,7 +33,7 @@ WAIT_S = setting(
     help="How long a call of ask_user_question stays open for the answer; later it is told as a message.",
 )
 PROGRESS_S = 5.0  # between two words of progress to the client
-AT_ONCE = 100  # answers that one look finds
+AT_ONCE = 500  # answers that one look finds
 WAITS = "waiting for somebody's answer"
 
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -43,6 +43,7 @@ class AgentQuestions:
     def __init__(self, store: Store, clock: Clock, config: Config, bells: EventBus, reach: ChannelInstances) -> None:
         self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
         self._open = Counter[str]()  # requests for whose answer a call waits
+        self._told_pending: set[str] = set()  # whose call has ended without an answer
         self._rung: set[asyncio.Event] = set()
         bells.on_requests(self._ring)
 
@@ -90,6 +91,7 @@ class AgentQuestions:
                     return found
                 waited = self._clock.monotonic() - start
                 if waited >= longest:
+                    self._told_pending.add(found.id)
                     return found
                 call.progress(waited / SECOND, None, WAITS)
                 with suppress(TimeoutError):
@@ -103,15 +105,23 @@ class AgentQuestions:
             self._bells.requests()  # an answer that came meanwhile is told by a message
 
     async def notify_answered(self) -> None:
-        """Tell agents what was answered while no call of theirs waited for it."""
+        """Tell agents what was answered while no call of theirs waited for it. One whose call was cut off asks again
+        when its turn goes on, and has the answer then; if it does not, it is told when the turn is over."""
         most = AT_ONCE + len(self._open)
         for request in await self._store.read(requests.list_unnotified, (RequestKind.QUESTION,), most):
             if request.id in self._open:
                 self._ring()
                 continue
+            if request.id not in self._told_pending and await self._is_turn_open(request):
+                continue
             told = await self._store.write(_notify, request, self._clock.now(), lane=request.session_id or "")
+            self._told_pending.discard(request.id)
             if told and request.session_id is not None:
                 self._bells.session(request.session_id)
+
+    async def _is_turn_open(self, request: Request) -> bool:
+        turn = await self._store.read(turns.get, request.turn_id) if request.turn_id else None
+        return turn is not None and turn.ended_at is None
 
 
 def _record_told(db: Db, request_id: str, now: int) -> None:
