@@ -64,9 +64,18 @@ async def test_claude_asks_by_the_tool_and_gets_the_choice(tmp_path: Path, butto
 
 
 @needs_claude
-async def test_claude_gets_the_choice_also_when_the_gateway_is_restarted_while_it_waits(tmp_path: Path) -> None:
+@pytest.mark.parametrize("again", [True, False])
+async def test_claude_gets_the_choice_also_when_the_gateway_is_restarted_while_it_waits(
+    tmp_path: Path, again: bool
+) -> None:
+    """It asks the same again, as its model does that finds its call broken off; or it does not, and is told later."""
     channel = FakeChannel()
-    async with ModelEndpoint(make_script("ask_user_question", DRINK)) as endpoint:
+    script = make_script("ask_user_question", DRINK)
+    (turn,) = script["turns"]
+    told = {"when": 'event="question"', "do": [{"say": "That is settled."}]}
+    goes_on = {"when": 'event="restarted"', "do": turn["do"] if again else [{"say": "I go on."}]}
+    script["turns"] = [told, goes_on, turn]
+    async with ModelEndpoint(script) as endpoint:
         async with run_agent_gateway(CLAUDE, tmp_path / "h", channel, endpoint) as gateway:
             await channel.say("ask them", sender=ADA)
             await wait_for_card(channel)
@@ -78,7 +87,9 @@ async def test_claude_gets_the_choice_also_when_the_gateway_is_restarted_while_i
             ended = await gateway.store.read(requests.get, request.id)
             assert ended is not None and ended.notified_at is not None
         assert sum("Which drink?" in text and "Answered" not in text for text in channel.texts()) == 1
-    assert any(call.count_text("Coffee", "tool") or call.count_text("Coffee", "user") for call in endpoint.calls[1:])
+    assert count_result(endpoint, "Coffee") == (1 if again else 0)
+    assert ("I go on." in channel.texts()) is not again
+    assert sum(call.count_text("Coffee", "user") for call in endpoint.calls[-1:]) == (0 if again else 1)
 
 
 @needs_claude

@@ -44,12 +44,18 @@ class AgentQuestions:
         self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
         self._open = Counter[str]()  # requests for whose answer a call waits
         self._told_pending: set[str] = set()  # whose call has ended without an answer
+        self._deferred: set[tuple[str, str]] = set()  # rooms of turns whose end an answer waits for
         self._rung: set[asyncio.Event] = set()
         bells.on_requests(self._ring)
+        bells.on_change(self._look_again)
 
     def _ring(self) -> None:
         for event in self._rung:
             event.set()
+
+    def _look_again(self, instance: str, address: str) -> None:
+        if (instance, address) in self._deferred:
+            self._bells.requests()
 
     async def ask(self, call: ToolCall, asked: Mapping[str, Any], expire_s: float | None) -> Request:
         """The request as it stands when it is answered, or when the call has waited long enough."""
@@ -107,17 +113,19 @@ class AgentQuestions:
     async def notify_answered(self) -> None:
         """Tell agents what was answered while no call of theirs waited for it. One whose call was cut off asks again
         when its turn goes on, and has the answer then; if it does not, it is told when the turn is over."""
-        most = AT_ONCE + len(self._open)
+        most, deferred = AT_ONCE + len(self._open), set[tuple[str, str]]()
         for request in await self._store.read(requests.list_unnotified, (RequestKind.QUESTION,), most):
             if request.id in self._open:
                 self._ring()
                 continue
             if request.id not in self._told_pending and await self._is_turn_open(request):
+                deferred.add((request.instance, request.address))
                 continue
             told = await self._store.write(_notify, request, self._clock.now(), lane=request.session_id or "")
             self._told_pending.discard(request.id)
             if told and request.session_id is not None:
                 self._bells.session(request.session_id)
+        self._deferred = deferred
 
     async def _is_turn_open(self, request: Request) -> bool:
         turn = await self._store.read(turns.get, request.turn_id) if request.turn_id else None
