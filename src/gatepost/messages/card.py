@@ -23,6 +23,7 @@ class CardButton(Struct, frozen=True):
     id: str
     label: str
     style: str = ""  # '', primary or danger, for channels that have colours
+    about: str = ""  # what it means, where the label alone does not say it
 
 
 class CardField(Struct, frozen=True):
@@ -54,10 +55,14 @@ def render_text(card: Card) -> str:
     if card.done:
         return "\n".join([*lines, "", card.done])
     if card.buttons:
-        lines += ["", *(f"{number}. {each.label}" for number, each in enumerate(card.buttons, start=1))]
+        lines += ["", *(f"{number}. {_render_button(each)}" for number, each in enumerate(card.buttons, start=1))]
     if hint := render_hint(card):
         lines += ["", hint]
     return "\n".join(lines)
+
+
+def _render_button(button: CardButton) -> str:
+    return f"{button.label}: {button.about}" if button.about else button.label
 
 
 def render_hint(card: Card) -> str:

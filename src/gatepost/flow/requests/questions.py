@@ -138,14 +138,12 @@ def make_question_card(request: Request, part: int, token: str, agent: str) -> C
     """One question at a time: the next card comes with the answer to this one."""
     asked = parse_questions(request.input)
     question = asked[part] if part < len(asked) else AgentQuestion("", "")
-    shown = question.options[:MOST_BUTTONS]
+    default = _shorten(one_line(question.default), LONGEST_DESCRIPTION)
     return Card(
         title=_render_title(request, part, len(asked), agent),
         text=_shorten(question.text, LONGEST_QUESTION),
-        fields=_list_fields(question),
-        buttons=tuple(
-            CardButton(f"{token}:{at}", _shorten(one_line(each), LONGEST_LABEL)) for at, each in enumerate(shown)
-        ),
+        fields=(CardField("If nobody answers", default),) if default else (),
+        buttons=_list_buttons(question, token),
         free_text=question.own_words,
         many=question.many,
         command=f"/answer {request.id} and your answer",
@@ -164,16 +162,17 @@ def _render_title(request: Request, part: int, many: int, agent: str) -> str:
     return f"{agent} asks{place} ({request.id})"
 
 
-def _list_fields(question: AgentQuestion) -> tuple[CardField, ...]:
-    pairs = zip(question.options, question.descriptions, strict=False)
-    described = [
-        CardField(_shorten(one_line(label), LONGEST_LABEL), _shorten(about, LONGEST_DESCRIPTION))
-        for label, about in [*pairs][:MOST_BUTTONS]
-        if about
-    ]
-    if question.default:
-        described.append(CardField("If nobody answers", _shorten(one_line(question.default), LONGEST_DESCRIPTION)))
-    return tuple(described)
+def _list_buttons(question: AgentQuestion, token: str) -> tuple[CardButton, ...]:
+    about = question.descriptions or ("",) * len(question.options)
+    pairs = list(zip(question.options, about, strict=True))[:MOST_BUTTONS]
+    return tuple(
+        CardButton(
+            f"{token}:{at}",
+            _shorten(one_line(label), LONGEST_LABEL),
+            about=_shorten(described, LONGEST_DESCRIPTION),
+        )
+        for at, (label, described) in enumerate(pairs)
+    )
 
 
 def render_answered(request: Request, by: str, part: int | None = None) -> str:
