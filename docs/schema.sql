@@ -259,7 +259,7 @@ CREATE TABLE request_cards (
             message_id INTEGER NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
             shown_at INTEGER NOT NULL,
             open INTEGER NOT NULL DEFAULT 1                -- 0: the card says what was decided
-        ) STRICT;
+        , part INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE TABLE request_votes (
             request_id TEXT NOT NULL REFERENCES requests (id) ON DELETE CASCADE,
             person TEXT NOT NULL,
@@ -298,7 +298,7 @@ CREATE TABLE requests (
     answered_by TEXT NOT NULL DEFAULT '',
     settled_at INTEGER,                            -- when what follows from the answer was done
     notified_at INTEGER                                -- when whoever asked was told
-) STRICT;
+, asker TEXT NOT NULL DEFAULT 'person') STRICT;
 CREATE TABLE reservations (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         at INTEGER NOT NULL,

@@ -12,9 +12,12 @@ from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.waiting import PATIENCE_S, block_until
 
-
 QUESTIONS = [
-    {"question": "Which drink?", "header": "Drink", "options": [{"label": "Tea", "description": "Green."}, {"label": "Coffee"}]},
+    {
+        "question": "Which drink?",
+        "header": "Drink",
+        "options": [{"label": "Tea", "description": "Green."}, {"label": "Coffee"}],
+    },
     {"question": "With?", "options": [{"label": "Milk"}, {"label": "Sugar"}, {"label": "Cake"}], "multiSelect": True},
 ]
 

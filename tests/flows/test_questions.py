@@ -35,7 +35,9 @@ CARDS = EVERYTHING | {Feature.CARDS}
 
 def write_script(gateway: Gateway, *questions: dict[str, Any], **more: Any) -> None:
     script = ScriptBuilder().turn("go").call("ask_user_question", questions=list(questions), **more)
-    script.say("They said: {result}").turn("", kind="system").say("Later").write(gateway.home.group("home")).chmod(0o644)
+    script.say("They said: {result}").turn("", kind="system").say("Later").write(gateway.home.group("home")).chmod(
+        0o644
+    )
 
 
 @asynccontextmanager
@@ -128,9 +130,7 @@ async def test_several_questions_come_one_after_the_other_and_several_choices_ar
 @pytest.mark.parametrize(
     ("text", "answer"), [("1,3", "Milk, Cake"), ("1 3", "Milk, Cake"), ("cake; milk", "Milk, Cake"), ("sug", "Sugar")]
 )
-async def test_without_buttons_several_numbers_or_words_are_one_answer(
-    tmp_path: Path, text: str, answer: str
-) -> None:
+async def test_without_buttons_several_numbers_or_words_are_one_answer(tmp_path: Path, text: str, answer: str) -> None:
     channel = FakeChannel()
     async with asking_gateway(tmp_path / "h", channel, SECOND):
         await channel.say("go")

@@ -41,7 +41,7 @@ SHIPPED = {
     "0022_rule_state": "e3ed8d605923f17f",
     "0023_requests": "1c6bc57555bd2563",
     "0024_identities": "d3603c050f23688d",
-    "0025_questions": "e0db93e2f90e8946",
+    "0025_questions": "7d9cbb1211a315b3",
 }
 
 

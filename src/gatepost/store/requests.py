@@ -48,7 +48,6 @@ class RequestAsker(StrEnum):
     PERSON = "person"  # nobody waits; what was decided is done
 
 
-
 class RequestState(StrEnum):
     PENDING = "pending"
     ALLOWED = "allowed"
@@ -349,9 +348,10 @@ def is_turn_waiting(db: Db, turn_id: str) -> bool:
 
 
 def count_pending(db: Db) -> tuple[int, int]:
-    """How many wait for a person, and how many of those were shown to nobody."""
+    """How many wait for a person, and how many of those were shown to nobody. A question is seen where it is asked."""
     row = db.row(
-        "SELECT COUNT(*), COALESCE(SUM(CASE WHEN EXISTS (SELECT 1 FROM request_cards c WHERE c.request_id = r.id)"
+        "SELECT COUNT(*), COALESCE(SUM(CASE WHEN r.kind = 'question'"
+        " OR EXISTS (SELECT 1 FROM request_cards c WHERE c.request_id = r.id)"
         " THEN 0 ELSE 1 END), 0) FROM requests r WHERE r.state = 'pending' AND r.asker <> 'provider'"
     )
     return (int(row[0]), int(row[1])) if row else (0, 0)

@@ -53,7 +53,9 @@ class UserQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
 
     question: Annotated[str, Meta(description="The whole question, at most 1000 characters.")]
     header: Annotated[str, Meta(description="A short name for it, at most 40 characters.")] = ""
-    options: Annotated[list[QuestionOption], Meta(description="At most 8. None: people answer in their own words.")] = []
+    options: Annotated[
+        list[QuestionOption], Meta(description="At most 8. None: people answer in their own words.")
+    ] = []
     multi_select: Annotated[bool, Meta(description="Several options may be chosen.")] = False
     free_text: Annotated[bool, Meta(description="Words of their own are an answer, too.")] = False
     default: Annotated[str, Meta(description="The answer if nobody gives one in time.")] = ""
@@ -82,22 +84,27 @@ async def ask_user_question(
         float | None, Meta(description="Seconds until the defaults count, or the question expires. Usually a day.")
     ] = None,
 ) -> QuestionResult:
-    """Ask the people of this conversation something that you need to know before you go on, with options to choose from.
+    """Ask the people of this conversation something that you need to know before you go on, with options to choose.
 
     Waits a while for the answer. If it says `pending`, go on without it or end your turn: the answer comes as a
     message. For something that needs no answer use send.
     """
-    if call.around.questions is None:
-        raise Refused(call.caller.folder, call.tool, why="nobody can be asked here")
     longest = call.around.config[EXPIRE_S]
     if timeout is not None and not 1 <= timeout <= longest:
         raise Invalid("timeout", f"is {timeout:g} seconds; 1 to {longest:g} are possible")
-    return render_result(await call.around.questions.ask(call, make_input(questions), timeout))
+    asked, people = make_input(questions), call.around.questions
+    if people is None:
+        raise Refused(call.caller.folder, call.tool, why="nobody can be asked here")
+    return render_result(await people.ask(call, asked, timeout))
 
 
 def render_result(request: Request) -> QuestionResult:
     status = STATUSES[request.state]
-    why = "" if status is QuestionStatus.ANSWERED and not request.reason else render_decision(request, request.answered_by)
+    why = (
+        ""
+        if status is QuestionStatus.ANSWERED and not request.reason
+        else render_decision(request, request.answered_by)
+    )
     return QuestionResult(
         status=status,
         request=request.id,
@@ -123,7 +130,9 @@ def _check_question(field: str, asked: UserQuestion) -> dict[str, Any]:
     if len(options) > MOST_OPTIONS:
         raise Invalid(f"{field}: options", f"has {len(options)} items; {MOST_OPTIONS} are possible")
     if asked.multi_select and len(options) < 2:
-        raise Invalid(f"{field}: options", "several can be chosen of two or more; add options, or leave multiSelect out")
+        raise Invalid(
+            f"{field}: options", "several can be chosen of two or more; add options, or leave multiSelect out"
+        )
     made = {
         "question": _check_text(f"{field}: question", clean(asked.question).strip(), LONGEST_QUESTION),
         "header": _check_text(f"{field}: header", one_line(asked.header), LONGEST_HEADER, least=0),

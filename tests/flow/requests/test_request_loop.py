@@ -9,9 +9,9 @@ from msgspec import Struct
 from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.requests.agent_questions import AgentQuestions
 from gatepost.flow.requests.choices import ALLOW_ONCE
 from gatepost.flow.requests.deciding import decide
-from gatepost.flow.requests.agent_questions import AgentQuestions
 from gatepost.flow.requests.held_calls import HeldCalls
 from gatepost.flow.requests.request_loop import RequestLoop
 from gatepost.store import groups, requests, sessions

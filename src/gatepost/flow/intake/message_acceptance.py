@@ -172,6 +172,7 @@ def _read_answer(case: MessageContext, parent: Message | None) -> GivenAnswer | 
         answers=parent.id if parent is not None else None,
         command=arrival.command.head if arrival.command is not None else "",
         thread=case.thread,
+        with_files=bool(arrival.kept),
     )
     return read_answer(case.db, case.reach, said, cards, case.now)
 

@@ -47,13 +47,13 @@ class AgentQuestions:
         self._deferred: set[tuple[str, str]] = set()  # rooms of turns whose end an answer waits for
         self._rung: set[asyncio.Event] = set()
         bells.on_requests(self._ring)
-        bells.on_change(self._look_again)
+        bells.on_change(self._receive_change)
 
     def _ring(self) -> None:
         for event in self._rung:
             event.set()
 
-    def _look_again(self, instance: str, address: str) -> None:
+    def _receive_change(self, instance: str, address: str) -> None:
         if (instance, address) in self._deferred:
             self._bells.requests()
 
@@ -66,7 +66,7 @@ class AgentQuestions:
                 check_limits(db, new, call)
             found = ask(db, self._reach, read_rules(self._config), new, call.now)
             if found.request.state is not RequestState.PENDING:
-                _record_told(db, found.request.id, call.now)
+                _record_notified(db, found.request.id, call.now)
             elif found.added and new.instance == agents.INSTANCE:
                 told = {"requestId": found.request.id, "name": new.tool, "status": found.request.state}
                 timeline.add(db, new.session_id or "", new.turn_id, TimelineKind.PERMISSION, told, call.now)
@@ -93,7 +93,7 @@ class AgentQuestions:
                 if found is None:
                     return request
                 if found.state is not RequestState.PENDING:
-                    await self._store.write(_record_told, found.id, self._clock.now(), lane=call.caller.lane)
+                    await self._store.write(_record_notified, found.id, self._clock.now(), lane=call.caller.lane)
                     return found
                 waited = self._clock.monotonic() - start
                 if waited >= longest:
@@ -132,7 +132,7 @@ class AgentQuestions:
         return turn is not None and turn.ended_at is None
 
 
-def _record_told(db: Db, request_id: str, now: int) -> None:
+def _record_notified(db: Db, request_id: str, now: int) -> None:
     requests.settle(db, request_id, now)
     requests.record_notified(db, request_id, now)
 

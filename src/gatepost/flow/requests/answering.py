@@ -52,6 +52,7 @@ class PersonMessage(Struct, frozen=True, kw_only=True):
     answers: int | None = None  # the message that it replies to, by its id in the ledger
     command: str = ""
     thread: str = ""
+    with_files: bool = False
 
     @property
     def where(self) -> tuple[str, str]:
@@ -220,7 +221,7 @@ def _read_own_words(
 ) -> GivenAnswer | None:
     """Words of one's own answer a question by a reply. Without one they do if nothing was said after the card, by who
     gave the agent its work: everybody else in the room may be talking about something else."""
-    if len(found) != 1 or said.command:
+    if len(found) != 1 or said.command or said.with_files:
         return None
     card, request = found[0]
     if request.kind is not RequestKind.QUESTION:

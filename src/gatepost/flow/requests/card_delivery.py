@@ -58,9 +58,7 @@ def show_decision(db: Db, reach: ChannelInstances, request: Request, now: int) -
     return show_answer(db, reach, request, request.answered_by, now)
 
 
-def show_answer(
-    db: Db, reach: ChannelInstances, request: Request, by: str, now: int
-) -> tuple[tuple[str, str], ...]:
+def show_answer(db: Db, reach: ChannelInstances, request: Request, by: str, now: int) -> tuple[tuple[str, str], ...]:
     """The same for a request that goes on: its open cards say who answered their question."""
     closed = request_cards.close(db, request.id)
     for card in closed:

@@ -13,7 +13,7 @@ from gatepost.messages.card import LONGEST_LABEL, MOST_BUTTONS, Card, CardButton
 from gatepost.messages.text import clean, one_line
 from gatepost.store.requests import Request, RequestState
 
-MOST_QUESTIONS = 20  # of one request; an agent's own tool takes fewer
+MOST_QUESTIONS, MOST_OPTIONS = 20, 50  # of one request, of one question; an agent's own tool takes fewer
 LONGEST_QUESTION = 2000  # characters that a card shows
 LONGEST_DESCRIPTION = 300
 LONGEST_ANSWER = 4000  # characters of words of one's own
@@ -46,7 +46,8 @@ def _parse_question(given: object, taken: Mapping[str, AgentQuestion]) -> AgentQ
         return None
     header, listed = given.get("header"), given.get("options")
     text = str(given["question"])
-    named = [(label, each) for each in (listed if isinstance(listed, list) else []) if (label := _get_label(each))]
+    options = listed[:MOST_OPTIONS] if isinstance(listed, list) else []
+    named = [(label, each) for each in options if (label := _get_label(each))]
     described = tuple(_get_description(each) for _, each in named)
     key = header if isinstance(header, str) and header else text
     if key in taken:

@@ -1,5 +1,5 @@
-"""Who waits for the answer to a request, and which question of a request a card asks. An agent's own question is none of
-its provider's: the provider waits in the turn, the agent is told later."""
+"""Who waits for the answer to a request, and which question of a request a card asks. An agent's own question is none
+of its provider's: the provider waits in the turn, the agent is told later."""
 
 from gatepost.store.port import Db
 
