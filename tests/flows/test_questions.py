@@ -241,6 +241,8 @@ async def test_nanoclaw_d6_a_late_answer_to_a_question_that_is_over_wakes_nobody
         assert card.message.card is not None
         late = await channel.click(card.message.card.buttons[0].id, sender=ADA)
         assert (late.state, late.reason) == ("answered", f"not decided {result['request']}")
+        told = "It was decided before. Nobody answered in time."
+        await channel.wait_for(lambda sent: any(each.message.text.endswith(told) for each in sent))
         account = await wait_until_settled(gateway)
         assert (account.in_flight, account.unaccounted) == (0, 0)
         assert await gateway.store.read(requests.list_unnotified, ("question",), 10) == []
@@ -324,3 +326,16 @@ async def test_nobody_answers_a_providers_question_and_it_is_told_so(tmp_path: P
         script.write(gateway.home.group("home")).chmod(0o644)
         await channel.say("choose")
         await channel.wait_for(lambda sent: any(each.message.text == "they said deny" for each in sent))
+
+
+async def test_the_operator_answers_for_the_room_and_its_card_says_so(tmp_path: Path) -> None:
+    channel = FakeChannel()
+    async with asking_gateway(tmp_path / "h", channel, DRINK) as gateway:
+        await channel.say("go")
+        await wait_for_card(channel)
+        request = await get_request(gateway)
+        given = {"answers": {"Drink": "tea"}}
+        session_id = request.session_id or ""
+        await gateway.agents.respond(request.id, "operator", allow=True, agent_id=session_id, updated=given)
+        assert (await wait_for_result(channel))["answers"][0]["answer"] == "Tea"
+        await channel.wait_for(lambda sent: any("Answered by operator: Tea." in each.message.text for each in sent))

@@ -6,7 +6,11 @@ import pytest
 
 from gatepost.channels.contract import ChannelKind
 from gatepost.core.clock import SECOND
+from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.groups import add_defaults
+from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, read_answer
 from gatepost.flow.requests.asking import AskingRules, ask
 from gatepost.flow.requests.question_answers import answer
@@ -20,6 +24,7 @@ from gatepost.flow.requests.questions import (
     parse_questions,
 )
 from gatepost.flow.requests.request_loop import move_due
+from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Feature
 from gatepost.store import acl, groups, messages, outbox, request_cards, requests, rooms, sessions, users
 from gatepost.store.acl import AclEffect, AclRow
@@ -27,8 +32,10 @@ from gatepost.store.port import Db
 from gatepost.store.request_cards import RequestCard
 from gatepost.store.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
 from gatepost.store.rooms import RoomPolicy
+from gatepost.store.rule_cache import RuleCache
 from gatepost.store.sessions import SessionMode
 from gatepost.testing.clock import NOON
+from gatepost.testing.counting import CountingDb
 
 ADA, BOB, EVE, ROOM = "fake:user/ada", "fake:user/bob", "fake:user/eve", "fake:room/1"
 RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=3, hold=100 * SECOND)
@@ -204,6 +211,27 @@ def test_rights_are_those_of_the_moment(db: Db) -> None:
 def click(db: Db, card: RequestCard, number: str, sender: str, text: str = "") -> GivenAnswer | None:
     said = PersonMessage(instance="fake", address=ROOM, sender=sender, text=text, click=f"{card.token}:{number}")
     return read_answer(db, reach_of(Feature.CARDS), said, (card,), NOON + 1)
+
+
+def count_statements(db: Db, rules: RuleCache, number: int) -> int:
+    """Of one message in a room where nobody is asked anything."""
+    inbound = Inbound(address="fake:room/2", platform_id=f"m{number}", sender=ADA, text="1")
+    counting = CountingDb(db)
+    result = accept(
+        counting, reach_of(), make_arrival("fake", inbound, Config({}), NOON, 0), NOON + number, rules=rules
+    )
+    assert result.receipt.state == "queued"
+    return counting.statements
+
+
+def test_a_message_in_another_room_costs_no_statement_more_while_somebody_is_asked(db: Db) -> None:
+    add_defaults(db, NOON)
+    users.add(db, ADA, "Ada", NOON)
+    users.add_member(db, ADA, "home", "test", NOON)
+    rules = RuleCache()
+    before = [count_statements(db, rules, number) for number in range(3)][-1]
+    put(db, {**DRINK, "freeText": True})
+    assert [count_statements(db, rules, number) for number in range(3, 6)][-1] == before
 
 
 def test_a_button_of_an_answered_question_answers_no_other(db: Db) -> None:

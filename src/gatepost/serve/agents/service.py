@@ -390,8 +390,9 @@ class AgentService:
     ) -> None:
         """Answer a request, once. What was answered is durable before the provider hears it."""
         wish = await self._parts.store.read(requests.get, request_id)
-        session = await self.find(agent_id) if agent_id else None
-        if wish is None or (session is not None and wish.session_id != session.id):
+        if agent_id and (wish is None or wish.session_id != agent_id):  # else it is known, also in a chat
+            agent_id = (await self.find(agent_id)).id
+        if wish is None or (agent_id and wish.session_id != agent_id):
             raise NotFound("request", request_id[:80], "`gatepost permit ls` shows those that wait")
         asking = await self._parts.store.read(sessions.get, wish.session_id) if wish.session_id is not None else None
         if wish.asker is not RequestAsker.PROVIDER or asking is None or not asking.agent:
