@@ -259,7 +259,7 @@ CREATE TABLE request_cards (
             message_id INTEGER NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
             shown_at INTEGER NOT NULL,
             open INTEGER NOT NULL DEFAULT 1                -- 0: the card says what was decided
-        ) STRICT;
+        , part INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE TABLE request_votes (
             request_id TEXT NOT NULL REFERENCES requests (id) ON DELETE CASCADE,
             person TEXT NOT NULL,
@@ -298,7 +298,7 @@ CREATE TABLE requests (
     answered_by TEXT NOT NULL DEFAULT '',
     settled_at INTEGER,                            -- when what follows from the answer was done
     notified_at INTEGER                                -- when whoever asked was told
-, editable INTEGER NOT NULL DEFAULT 0) STRICT;
+, asker TEXT NOT NULL DEFAULT 'person') STRICT;
 CREATE TABLE reservations (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         at INTEGER NOT NULL,
@@ -540,9 +540,7 @@ CREATE INDEX requests_due ON requests (next_at) WHERE state = 'pending';
 CREATE INDEX requests_lasting ON requests (session_id, about) WHERE state = 'allowed' AND lasts = 'session';
 CREATE UNIQUE INDEX requests_of_people ON requests (kind, folder, name) WHERE session_id IS NULL AND state = 'pending';
 CREATE UNIQUE INDEX requests_of_session ON requests (session_id, turn_id, name, digest) WHERE session_id IS NOT NULL;
-CREATE INDEX requests_open_session ON requests (session_id, turn_id) WHERE notified_at IS NULL;
 CREATE INDEX requests_pending ON requests (asked_at) WHERE state = 'pending';
-CREATE INDEX requests_pending_folder ON requests (folder) WHERE state = 'pending';
 CREATE INDEX requests_pending_session ON requests (session_id) WHERE state = 'pending';
 CREATE INDEX requests_unnotified ON requests (answered_at) WHERE state <> 'pending' AND notified_at IS NULL;
 CREATE INDEX routes_order ON routes (seq, id);

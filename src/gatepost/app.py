@@ -48,6 +48,7 @@ from gatepost.flow.intake import attachments
 from gatepost.flow.intake.intake import Intake
 from gatepost.flow.newcomer_groups import NewcomerGroups
 from gatepost.flow.person_erasure import PersonErasure
+from gatepost.flow.requests.agent_questions import AgentQuestions
 from gatepost.flow.requests.held_calls import HeldCalls
 from gatepost.flow.requests.refused_hosts import RefusedHosts
 from gatepost.flow.requests.request_loop import RequestLoop
@@ -142,6 +143,7 @@ class Gateway:
         self.worktrees = Worktrees(home, config, self.store, clock, egress)
         self.files = FairThreadPool()
         held_calls = HeldCalls(self.store, clock, config, self.bells, self.reach)
+        questions = AgentQuestions(self.store, clock, config, self.bells, self.reach)
         self.around = ToolDeps(
             store=self.store,
             clock=clock,
@@ -155,6 +157,7 @@ class Gateway:
             threads=self.files,
             holder=held_calls,
             host_asker=hosts,
+            questions=questions,
         )
         self.dispatch = Dispatch(tools, self.around)
         self.sessions = SessionSupervisor(
@@ -183,6 +186,7 @@ class Gateway:
             held_calls,
             self.dispatch,
             self.sessions,
+            questions,
             home.media,
         )
         self.newcomers = NewcomerGroups(self.store, clock, config, home, self.bells, self.reach)

@@ -26,6 +26,16 @@ REPORT = {
     "buttons": [{"label": "Log", "url": "https://ci.example/7"}],
 }
 
+QUESTIONS = [
+    {
+        "question": f"Which **drink**? {HOSTILE}",
+        "header": "Drink",
+        "options": [{"label": "Tea", "description": HOSTILE}, {"label": HOSTILE}],
+    },
+    {"question": "With?", "options": [{"label": "Milk"}, {"label": "Sugar"}, {"label": "Cake"}], "multiSelect": True},
+    {"question": "Where?", "options": [{"label": "Here"}, {"label": "There"}], "freeText": True},
+]
+
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the page is not looked at")
 
 
@@ -35,6 +45,7 @@ def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
     running = DaemonProcess(tmp_path / "home", sandbox_kind="process", sessions_provider="scripted")
     script = ScriptBuilder().turn("go").call("send", text=PLAN).say("asked").turn("hello").say("hi")
     script = script.turn("report").call("send_card", **REPORT).say("done")
+    script = script.turn("ask me").call("ask_user_question", questions=QUESTIONS).say("They said {result}")
     with running:
         script.write(Home(running.home).group("home")).chmod(0o644)
         assert running.gatepost("grant", "add", "home", "hold send").returncode == 0
@@ -183,3 +194,36 @@ async def test_an_agents_card_is_for_reading_and_its_words_are_text(daemon: Daem
     assert not await page.evaluate("window.troubles")
     ARTIFACTS.mkdir(exist_ok=True)
     await page.screenshot(path=ARTIFACTS / "web-card-agent.png")
+
+
+async def test_questions_are_answered_by_a_button_by_boxes_and_in_ones_own_words(
+    daemon: DaemonProcess, page: Page
+) -> None:
+    await page.goto(daemon.address)
+    await expect(page.locator(".live.on")).to_be_visible()
+    await write(page, "ask me")
+
+    first = page.get_by_role("region", name=re.compile("question 1 of 3"))
+    await expect(first.get_by_role("button")).to_have_text([f"Tea{HOSTILE}", HOSTILE])
+    await expect(first.locator("strong")).to_have_text("drink")
+    await first.get_by_role("button", name="Tea").click()
+    await expect(first.locator(".card-done")).to_have_text("Answered by terminal:owner: Tea.")
+
+    second = page.get_by_role("region", name=re.compile("question 2 of 3"))
+    send = second.get_by_role("button", name="Send")
+    await expect(send).to_be_disabled()
+    await second.get_by_label("Cake").check()
+    await second.get_by_label("Milk").check()
+    await take_pictures(page, "web-question")
+    await send.click()
+    await expect(second.locator(".card-done")).to_have_text("Answered by terminal:owner: Milk, Cake.")
+
+    third = page.get_by_role("region", name=re.compile("question 3 of 3"))
+    await third.get_by_label("Your answer").fill("In the garden")
+    await page.keyboard.press("Enter")
+    await expect(third.locator(".card-done")).to_have_text("Answered by terminal:owner: In the garden.")
+    await expect(said(page, "They said")).to_contain_text("In the garden")
+    await expect(page.locator(".message.mine")).to_have_count(1)  # an answer is no message
+    assert await page.locator(".card img").count() == 0
+    assert not await page.evaluate("window.troubles")
+    assert daemon.json("ledger", "check")["unaccounted"] == 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,16 @@ from gatepost.core.home import Home
 from gatepost.testing import fork_server
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost.testing.waiting import PATIENCE_S, block_until
+
+QUESTIONS = [
+    {
+        "question": "Which drink?",
+        "header": "Drink",
+        "options": [{"label": "Tea", "description": "Green."}, {"label": "Coffee"}],
+    },
+    {"question": "With?", "options": [{"label": "Milk"}, {"label": "Sugar"}, {"label": "Cake"}], "multiSelect": True},
+]
 
 
 @pytest.fixture
@@ -17,6 +27,7 @@ def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
     """The agent may send only what somebody allows."""
     running = DaemonProcess(tmp_path / "home", sandbox_kind="process", sessions_provider="scripted")
     script = ScriptBuilder().turn("go").call("send", text="the plan").say("asked").turn("hello").say("hi")
+    script.turn("ask me").call("ask_user_question", questions=QUESTIONS).say("They said {result}")
     with running:
         script.write(Home(running.home).group("home")).chmod(0o644)
         assert running.gatepost("grant", "add", "home", "hold send").returncode == 0
@@ -29,6 +40,18 @@ def chat(daemon: DaemonProcess, text: str, *args: str) -> list[str]:
     done = fork_server.run(["chat", *args], daemon.env, said=f"{text}\n", timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
+
+
+def wait_for_requests(daemon: DaemonProcess, many: int) -> list[dict[str, Any]]:
+    """What waits for a person, once there are so many."""
+    found: list[dict[str, Any]] = []
+
+    def read() -> bool:
+        found[:] = daemon.json("permit", "ls")
+        return len(found) == many
+
+    block_until(read, f"{many} requests")
+    return found
 
 
 def find_title(lines: list[str]) -> int:
@@ -65,3 +88,33 @@ def test_who_decides_from_another_room_is_told_there(daemon: DaemonProcess) -> N
     assert "Nothing waits for a decision here" in done.stdout
     done = daemon.gatepost("chat", "-m", f"/deny {request_id}", "--wait", "--room", "other")
     assert done.stdout == "Denied by terminal:owner.\n"
+
+
+def test_a_question_is_asked_where_the_agent_was_spoken_to_and_answered_there(daemon: DaemonProcess) -> None:
+    """Each line is typed when what is before it was shown: the card, then what the agent makes of the answers."""
+    asked = fork_server.run(["chat", "-m", "ask me"], daemon.env, timeout=PATIENCE_S)
+    assert asked.returncode == 0, asked.stderr
+    (waiting,) = wait_for_requests(daemon, 1)
+    card = daemon.gatepost("chat", "-m", "1", "--wait")
+    assert card.stdout == "Answered by terminal:owner: Tea.\n"
+    second = daemon.gatepost("chat", "-m", "3,1", "--wait")
+    assert second.stdout == "Answered by terminal:owner: Milk, Cake.\n"
+    assert wait_for_requests(daemon, 0) == []
+    late = daemon.gatepost("chat", "-m", f"/answer {waiting['request']['id']} sugar", "--wait")
+    assert late.stdout == "It was decided before. Answered by terminal:owner: Tea · Milk, Cake.\n"
+    told = daemon.gatepost("chat", "-m", "hello", "--wait")
+    assert told.stdout == "hi\n"
+
+
+def test_permit_answers_a_question_of_an_agent_in_a_chat(daemon: DaemonProcess) -> None:
+    fork_server.run(["chat", "-m", "ask me"], daemon.env, timeout=PATIENCE_S)
+    (waiting,) = wait_for_requests(daemon, 1)
+    name = waiting["request"]["id"]
+    assert "an answer" in daemon.gatepost("permit", "ls").stdout
+    refused = daemon.gatepost("permit", "allow", name, "--answer", "water", "--answer", "milk")
+    assert refused.returncode == 1 and "'water' does not answer 'Drink'; Tea, Coffee do" in refused.stderr
+    done = daemon.gatepost("permit", "allow", name, "--answer", "tea", "--answer", "1,2")
+    assert (done.returncode, done.stdout) == (0, f"{name} is answered\n")
+    assert wait_for_requests(daemon, 0) == []
+    late = daemon.gatepost("permit", "deny", name)
+    assert late.returncode == 1 and "Answered by operator: Tea · Milk, Sugar." in late.stderr

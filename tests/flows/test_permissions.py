@@ -4,14 +4,12 @@ reaches the provider."""
 import importlib.util
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import audit, direct_rooms, groups, requests, secrets, users
+from gatepost.store import direct_rooms, groups, requests, secrets, users
 from gatepost.store.port import Db
 from gatepost.store.users import UserRole
 from gatepost.testing.channel import FakeChannel
@@ -20,18 +18,11 @@ from gatepost.testing.models import ModelEndpoint
 from gatepost.testing.waiting import PATIENCE_S
 
 ROOM, BOSS, DIRECT = "fake:room/1", "fake:user/boss", "fake:direct/boss"
-PATIENCE = 60.0
 
 
 @pytest.fixture
 def channel() -> FakeChannel:
     return FakeChannel()
-
-
-async def refusals(gateway: Gateway) -> list[tuple[str, str, dict[str, Any]]]:
-    """(folder, verdict, details), the newest first."""
-    rows = await gateway.store.read(audit.list_latest, 50)
-    return [(row[2], row[4], json.loads(row[5])) for row in rows if row[3] == "permission"]
 
 
 def settle_people(db: Db, now: int) -> None:
@@ -97,23 +88,6 @@ async def test_a_turn_that_ends_withdraws_what_it_asked_and_its_card_says_so(
         await channel.say("/stop", sender=BOSS)
         await channel.wait_for(lambda sent: any("Withdrawn" in each.message.text for each in sent), PATIENCE_S)
         assert await gateway.store.read(requests.list_pending) == []
-
-
-async def test_a_question_in_a_chat_is_answered_at_once_that_nobody_can_be_asked(
-    tmp_path: Path, channel: FakeChannel
-) -> None:
-    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
-        ask = {"ask": {"question": "Which one?", "options": ["this", "that"]}}
-        script = {"turns": [{"when": "choose", "do": [ask, {"say": "they said {answer}"}]}]}
-        (gateway.home.group("home") / "script.json").write_text(json.dumps(script))
-        await open_room(gateway, "fake", ROOM)
-        await channel.say("choose")
-        await channel.wait_for(1, timeout=PATIENCE)
-        await wait_until_settled(gateway)
-
-        ((_, verdict, details),) = await refusals(gateway)
-        assert channel.texts() == ["they said deny"]
-        assert (verdict, details["tool"]) == ("refused", "question") and "Which one" not in str(details)
 
 
 @pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed")

@@ -41,10 +41,11 @@ SHIPPED = {
     "0022_rule_state": "e3ed8d605923f17f",
     "0023_requests": "1c6bc57555bd2563",
     "0024_identities": "d3603c050f23688d",
+    "0025_questions": "7d9cbb1211a315b3",
     "0026_waiting_turns": "a1c774186acb5909",
-    "0028_session_notes": "af082f7077453680",
-    "0029_tokens": "b04d241f85b72fa5",
-    "0030_requests_by_group": "12e74c1a4a86788d",
+    "0027_session_notes": "af082f7077453680",
+    "0028_tokens": "b04d241f85b72fa5",
+    "0029_requests_by_group": "12e74c1a4a86788d",
 }
 
 

@@ -19,8 +19,8 @@ from gatepost.cli.gateway_retry import AWAY, BACK, RETRY_S, call_operation, retr
 from gatepost.cli.program import INTERRUPTED
 from gatepost.cli.timeline_renderer import TimelineRenderer, as_entry, render_waiting_agent, with_input
 from gatepost.core.errors import GatepostError, Invalid, Unavailable
+from gatepost.flow.requests.questions import parse_questions
 from gatepost.messages.text import clean
-from gatepost.serve.agents.questions import parse_questions
 from gatepost.serve.control.arguments.agents import PromptPolicy
 from gatepost.serve.control.client import ControlClient, ControlError
 from gatepost.store.requests import RequestKind

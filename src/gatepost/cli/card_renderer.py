@@ -35,6 +35,8 @@ def _render_open(card: Card) -> Iterator[output.Piece]:
         yield "\n  "
         yield output.colored(f"{number}.", "bold")
         yield f" {button.label}"
+        if button.about:
+            yield output.colored(f"  {button.about}", "dim")
     if hint := render_hint(card):
         yield "\n  "
         yield output.colored(hint, "dim")

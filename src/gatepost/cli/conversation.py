@@ -54,7 +54,8 @@ def render_event(event: dict[str, Any], thread: str) -> output.Line:
     if event["type"] != "message" or event["direction"] != Direction.OUT:
         return ()
     card = event.get("card")
-    if card and (event["thread"] == thread or card["buttons"] or card["done"]):  # what is to decide is for every thread
+    decides = card and not event["thread"] and (card["buttons"] or card["done"])  # that is for every thread
+    if card and (event["thread"] == thread or decides):
         return render_card(card)
     if event["thread"] != thread:
         return ()

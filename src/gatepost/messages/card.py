@@ -3,6 +3,8 @@ gets the same as numbered text (`render_text`), and `parse_choice` reads both an
 
 The text is markdown. Everything else is plain: a channel that has cards shows it as it is, whatever marks are in it,
 and `render_text` escapes it. So what an agent or a stranger says becomes no link, no heading and no part of the card.
+
+Where several may be chosen (`many`), a click names all of them: the ids of the buttons as `join_clicks` makes them one.
 """
 
 import re
@@ -15,6 +17,9 @@ LONGEST_LABEL = 60
 _MARKS = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_[]<>&~|#"})
 _STARTS = re.compile(r"\A(\s*[0-9]*)([-+=.)])")  # of lists and underlined headings
 SHORTEST_WORD = 3  # characters that stand for a longer label
+DECIDING = "/approve or /deny"
+OWN_WORDS = "words"  # in place of a number in the id of a click: its text is the answer
+_BETWEEN = re.compile(r"[,;\n]|(?<=\d)\s+(?=\d)")  # the answers where several are given
 
 
 class CardButton(Struct, frozen=True):
@@ -23,6 +28,7 @@ class CardButton(Struct, frozen=True):
     id: str
     label: str
     style: str = ""  # '', primary or danger, for channels that have colours
+    about: str = ""  # what it means, where the label alone does not say it
 
 
 class CardField(Struct, frozen=True):
@@ -39,6 +45,9 @@ class Card(Struct, frozen=True, kw_only=True):
     buttons: tuple[CardButton, ...] = ()
     free_text: bool = False  # words of one's own are an answer, too
     done: str = ""
+    many: bool = False  # several of the buttons may be chosen
+    command: str = DECIDING  # that answers it once something was said after it
+    token: str = ""  # of a card that takes words of one's own: they are sent as the click `token:words`
 
 
 def render_text(card: Card) -> str:
@@ -51,7 +60,7 @@ def render_text(card: Card) -> str:
     if card.done:
         return "\n".join([*lines, "", _escape_start(card.done)])
     if card.buttons:
-        lines += ["", *(f"{number}. {_escape_start(each.label)}" for number, each in enumerate(card.buttons, start=1))]
+        lines += ["", *(f"{number}. {_render_button(each)}" for number, each in enumerate(card.buttons, start=1))]
     if hint := render_hint(card):
         lines += ["", hint]
     return "\n".join(lines)
@@ -67,18 +76,31 @@ def _escape_start(text: str) -> str:
     return _STARTS.sub(lambda found: f"{found[1]}\\{found[2]}", escape_markdown(text))
 
 
+def _render_button(button: CardButton) -> str:
+    about = f": {escape_markdown(button.about)}" if button.about else ""
+    return f"{_escape_start(button.label)}{about}"
+
+
 def render_hint(card: Card) -> str:
     """How to answer where there are no buttons to press; '' if there is nothing to answer."""
+    late = f" Once something was said after this: {card.command}."
     if not card.buttons:
-        return "Answer with your own words." if card.free_text else ""
+        return f"Answer with your own words.{late}" if card.free_text else ""
     more = ", or with your own words" if card.free_text else ""
-    return f"Answer with one of these or its number{more}. Once something was said after this: /approve or /deny."
+    several = "one or several of these or their numbers, such as 1,2" if card.many else "one of these or its number"
+    return f"Answer with {several}{more}.{late}"
+
+
+def join_clicks(ids: Sequence[str]) -> str:
+    """One click for several buttons of a card."""
+    token = ids[0].partition(":")[0]
+    return f"{token}:{','.join(each.partition(':')[2] for each in ids)}"
 
 
 def is_number(text: str) -> bool:
-    """Whether an answer is the number of a choice, as `parse_choice` reads it."""
-    word = _normalize(text)
-    return word.isascii() and word.isdecimal()
+    """Whether an answer is the number of a choice or of several, as `parse_choices` reads it."""
+    words = [_normalize(each) for each in _BETWEEN.split(text[: 2 * LONGEST_LABEL]) if each.strip()]
+    return bool(words) and all(word.isascii() and word.isdecimal() for word in words)
 
 
 def _normalize(text: str) -> str:
@@ -86,16 +108,28 @@ def _normalize(text: str) -> str:
 
 
 def parse_choice(text: str, labels: Sequence[str]) -> int | None:
-    """Which of the labels an answer means: by its number, the label, or the only label that begins with it. None if
-    that is not certain."""
+    """Which of the labels an answer means: the label, its number, or the only label that begins with it. None if that
+    is not certain."""
     said = _normalize(text)
     if not said or len(said) > LONGEST_LABEL:
         return None
+    known = [_normalize(label) for label in labels]
+    if said in known:
+        return known.index(said)
     if said.isascii() and said.isdecimal():
         number = int(said)
         return number - 1 if 1 <= number <= len(labels) else None
-    known = [" ".join(label.split()).casefold() for label in labels]
-    if said in known:
-        return known.index(said)
     beginning = [at for at, label in enumerate(known) if len(said) >= SHORTEST_WORD and label.startswith(said)]
     return beginning[0] if len(beginning) == 1 else None
+
+
+def parse_choices(text: str, labels: Sequence[str]) -> tuple[int, ...] | None:
+    """The same where several may be chosen, with a comma between them; each once, in the order of the labels."""
+    if len(text) > LONGEST_LABEL * MOST_BUTTONS:
+        return None
+    whole = parse_choice(text, labels)  # a label may have a comma
+    if whole is not None:
+        return (whole,)
+    found = [parse_choice(each, labels) for each in _BETWEEN.split(text) if each.strip()]
+    chosen = sorted({each for each in found if each is not None})
+    return tuple(chosen) if chosen and None not in found else None

@@ -216,6 +216,7 @@ def parse_card(content: dict[str, Any]) -> Card | None:
         fields=tuple(fields),
         buttons=card.buttons[:MOST_BUTTONS],
         done=card.done[:LONGEST_VALUE],
+        token=card.token[:LONGEST_NAME],
     )
 
 

@@ -17,6 +17,7 @@ class RequestCard(Struct, frozen=True):
     message_id: int  # the card in the ledger
     shown_at: int
     open: bool  # False: it says what was decided
+    part: int  # which question of the request it asks
 
 
 CARDS = Table("request_cards", RequestCard)
@@ -27,7 +28,15 @@ def make_token() -> str:
 
 
 def add(
-    db: Db, token: str, request_id: str, person: str, instance: str, address: str, message_id: int, now: int
+    db: Db,
+    token: str,
+    request_id: str,
+    person: str,
+    instance: str,
+    address: str,
+    message_id: int,
+    now: int,
+    part: int = 0,
 ) -> None:
     CARDS.insert(
         db,
@@ -38,6 +47,7 @@ def add(
         address=address,
         message_id=message_id,
         shown_at=now,
+        part=part,
     )
 
 

@@ -40,6 +40,14 @@ class RequestKind(StrEnum):
 PROVIDERS_OWN = frozenset(tuple(RequestKind)[:5])
 
 
+class RequestAsker(StrEnum):
+    """Who waits for the answer, and so how it is told."""
+
+    PROVIDER = "provider"  # in its turn: over with it
+    AGENT = "agent"  # its call was answered "pending": a message tells it, also after the turn
+    PERSON = "person"  # nobody waits; what was decided is done
+
+
 class RequestState(StrEnum):
     PENDING = "pending"
     ALLOWED = "allowed"
@@ -61,6 +69,7 @@ class NewRequest(Struct, frozen=True, kw_only=True):
 
     kind: RequestKind
     name: str  # by which whoever asks knows it again
+    asker: RequestAsker | None = None  # None: as usual for its kind
     folder: str = ""
     session_id: str | None = None
     turn_id: str = ""
@@ -117,10 +126,19 @@ class Request(Struct, frozen=True):
     answered_by: str
     settled_at: int | None
     notified_at: int | None
+    asker: RequestAsker
     editable: bool = False
 
 
 REQUESTS = Table("requests", Request)
+
+
+def get_asker(new: NewRequest) -> RequestAsker:
+    if new.asker is not None:
+        return new.asker
+    if new.kind in PROVIDERS_OWN:
+        return RequestAsker.PROVIDER
+    return RequestAsker.AGENT if new.kind is RequestKind.CALL else RequestAsker.PERSON
 
 
 def add(db: Db, new: NewRequest, now: int) -> tuple[Request, bool]:
@@ -128,7 +146,7 @@ def add(db: Db, new: NewRequest, now: int) -> tuple[Request, bool]:
     while it waits. One that was withdrawn waits again."""
     flags = {"cut": int(new.cut), "editable": int(new.editable)}
     texts = {"input": _json(new.input), "rooms": _json(new.rooms)}
-    values = asdict(new) | flags | texts | {"quorum": max(new.quorum, 1)}
+    values = asdict(new) | flags | texts | {"quorum": max(new.quorum, 1), "asker": get_asker(new)}
     made = REQUESTS.insert(
         db,
         f"ON CONFLICT DO NOTHING RETURNING {REQUESTS.columns}",
@@ -228,6 +246,15 @@ def record_answer(
     return REQUESTS.parse(row) if row else None
 
 
+def set_answer(db: Db, request_id: str, given: dict[str, Any]) -> Request | None:
+    """What was answered so far of a request that goes on waiting. None if it does not wait."""
+    row = db.row(
+        f"UPDATE requests SET answer = ? WHERE id = ? AND state = 'pending' RETURNING {REQUESTS.columns}",
+        (_json(given), request_id),
+    )
+    return REQUESTS.parse(row) if row else None
+
+
 def settle(db: Db, request_id: str, now: int) -> bool:
     """What follows from its answer is done. False if that was so before."""
     return bool(db.run("UPDATE requests SET settled_at = ? WHERE id = ? AND settled_at IS NULL", (now, request_id)))
@@ -274,16 +301,16 @@ def withdraw_others(db: Db, turn_id: str, others: Collection[str], now: int) -> 
     """A new attempt asks for something, so what only the one before it waited for is over. If that is asked again after
     all, it waits again."""
     for request_id, named in db.rows(
-        "SELECT id, name FROM requests WHERE turn_id = ? AND state = 'pending' AND kind <> 'call'", (turn_id,)
+        "SELECT id, name FROM requests WHERE turn_id = ? AND state = 'pending' AND asker = 'provider'", (turn_id,)
     ):
         if named not in others:
             _withdraw(db, "id = ?", (request_id,), "who asked it was started anew", now)
 
 
 def withdraw_for_turn(db: Db, session_id: str, turn_id: str, reason: str, now: int) -> list[Request]:
-    """Nobody waits for these answers any more, nor for those that no attempt came to ask for. A held call is not the
-    turn's: its result comes later."""
-    own = "session_id = ? AND turn_id = ? AND kind <> 'call'"
+    """Nobody waits for these answers any more, nor for those that no attempt came to ask for. What its agent
+    asked is not the turn's: the answer comes later."""
+    own = "session_id = ? AND turn_id = ? AND asker = 'provider'"
     db.run(
         f"UPDATE requests SET settled_at = COALESCE(settled_at, ?), notified_at = ? WHERE {own} AND state <> 'pending'"
         " AND notified_at IS NULL",
@@ -293,8 +320,8 @@ def withdraw_for_turn(db: Db, session_id: str, turn_id: str, reason: str, now: i
 
 
 def withdraw_calls(db: Db, turn_id: str, reason: str, now: int) -> list[Request]:
-    """Its held calls: a person stopped the turn."""
-    return _withdraw(db, "turn_id = ? AND kind = 'call'", (turn_id,), reason, now)
+    """Its held calls and its agent's questions: a person stopped the turn."""
+    return _withdraw(db, "turn_id = ? AND asker = 'agent'", (turn_id,), reason, now)
 
 
 def withdraw_for_session(db: Db, session_id: str, reason: str, now: int) -> list[Request]:
@@ -373,14 +400,14 @@ def count_of_kind_since(db: Db, kind: RequestKind, folder: str, since: int) -> i
 
 def is_turn_waiting(db: Db, turn_id: str) -> bool:
     """Whether a turn waits for somebody."""
-    waits = "SELECT 1 FROM requests WHERE state = 'pending' AND turn_id = ? AND kind <> 'call' LIMIT 1"
+    waits = "SELECT 1 FROM requests WHERE state = 'pending' AND turn_id = ? AND asker = 'provider' LIMIT 1"
     return db.row(waits, (turn_id,)) is not None
 
 
 def get_waiting_until(db: Db, turn_id: str) -> tuple[int, int | None]:
     """For how many people's decisions a turn waits, and when the first of its requests expires."""
     row = db.row(
-        "SELECT COUNT(*), MIN(expires_at) FROM requests WHERE state = 'pending' AND turn_id = ? AND kind <> 'call'",
+        "SELECT COUNT(*), MIN(expires_at) FROM requests WHERE state = 'pending' AND turn_id = ? AND asker = 'provider'",
         (turn_id,),
     )
     return (int(row[0]), row[1]) if row else (0, None)
@@ -388,17 +415,20 @@ def get_waiting_until(db: Db, turn_id: str) -> tuple[int, int | None]:
 
 def list_decided_in_turn(db: Db, session_id: str, turn_id: str, most: int) -> list[Request]:
     """What was decided about a provider's requests while no attempt of its turn was there to be told."""
-    decided = "WHERE session_id = ? AND turn_id = ? AND kind <> 'call' AND state <> 'pending' AND notified_at IS NULL"
+    decided = (
+        "WHERE session_id = ? AND turn_id = ? AND asker = 'provider' AND state <> 'pending' AND notified_at IS NULL"
+    )
     return REQUESTS.list(db, f"{decided} ORDER BY answered_at, id LIMIT ?", session_id, turn_id, most)
 
 
 def count_pending(db: Db) -> tuple[int, int]:
     """How many wait for whoever may decide about a group, and how many of those were shown to nobody. What is asked of
-    whoever manages an agent is not among them: it has no card."""
+    whoever manages an agent is not among them: it has no card. A question is seen where it is asked."""
     row = db.row(
-        "SELECT COUNT(*), COALESCE(SUM(CASE WHEN EXISTS (SELECT 1 FROM request_cards c WHERE c.request_id = r.id)"
+        "SELECT COUNT(*), COALESCE(SUM(CASE WHEN r.kind = 'question'"
+        " OR EXISTS (SELECT 1 FROM request_cards c WHERE c.request_id = r.id)"
         " THEN 0 ELSE 1 END), 0) FROM requests r LEFT JOIN sessions s ON s.id = r.session_id"
-        " WHERE r.state = 'pending' AND (r.kind IN ('call', 'sender', 'room', 'host') OR COALESCE(s.agent, 0) = 0)"
+        " WHERE r.state = 'pending' AND (r.asker <> 'provider' OR COALESCE(s.agent, 0) = 0)"
     )
     return (int(row[0]), int(row[1])) if row else (0, 0)
 
@@ -430,16 +460,21 @@ def defer(db: Db, request_id: str, next_at: int | None) -> None:
     db.run("UPDATE requests SET next_at = ? WHERE id = ? AND state = 'pending'", (next_at, request_id))
 
 
-def list_unnotified(db: Db, kinds: Collection[RequestKind], most: int) -> list[Request]:
+def list_unnotified(
+    db: Db, kinds: Collection[RequestKind], most: int, asker: RequestAsker = RequestAsker.AGENT
+) -> list[Request]:
     """Answered, and whoever asked was not told yet; the oldest answer first."""
     marks = ", ".join("?" * len(kinds))
-    untold = f"WHERE state <> 'pending' AND notified_at IS NULL AND kind IN ({marks}) ORDER BY answered_at, id LIMIT ?"
-    return REQUESTS.list(db, untold, *sorted(kinds), most)
+    untold = (
+        f"WHERE state <> 'pending' AND notified_at IS NULL AND asker = ? AND kind IN ({marks})"
+        " ORDER BY answered_at, id LIMIT ?"
+    )
+    return REQUESTS.list(db, untold, asker, *sorted(kinds), most)
 
 
 def list_undelivered(db: Db, session_id: str) -> list[Request]:
     """Answers to a session's provider that no attempt was given yet."""
-    undelivered = "WHERE session_id = ? AND kind <> 'call' AND state <> 'pending' AND notified_at IS NULL"
+    undelivered = "WHERE session_id = ? AND asker = 'provider' AND state <> 'pending' AND notified_at IS NULL"
     return REQUESTS.list(db, f"{undelivered} ORDER BY answered_at, id", session_id)
 
 

@@ -139,6 +139,14 @@ class HostAsker(Protocol):
         ...
 
 
+class QuestionAsker(Protocol):
+    """Asks the people of a conversation."""
+
+    async def ask(self, call: "ToolCall", asked: Mapping[str, Any], expire_s: float | None) -> Request:
+        """Ask, and wait a while. The request as it stands then; what was asked before is one request."""
+        ...
+
+
 class HeldCall(Struct, frozen=True, kw_only=True):
     """A call as a person sees it, and as it will run."""
 
@@ -164,6 +172,7 @@ class ToolDeps(Struct, frozen=True, kw_only=True):
     worktrees: BranchRenamer | None = None  # None: no sandbox runs in this process
     holder: CallHolder | None = None  # None: nobody can be asked in this process
     host_asker: HostAsker | None = None  # the same for hosts
+    questions: QuestionAsker | None = None  # the same
     threads: FairThreadPool = msgspec.field(
         default_factory=FairThreadPool
     )  # for work on files, shared fairly between sessions

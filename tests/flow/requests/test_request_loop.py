@@ -10,6 +10,7 @@ from msgspec import Struct
 from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.requests.agent_questions import AgentQuestions
 from gatepost.flow.requests.choices import ALLOW_ONCE
 from gatepost.flow.requests.deciding import decide
 from gatepost.flow.requests.held_calls import HeldCalls
@@ -77,7 +78,8 @@ async def test_a_call_that_takes_long_holds_up_no_other_session(store: SqliteSto
     slow, other = await store.write(prepare)
     clock, bells, gate = FixedClock(), EventBus(), SlowGate(slow)
     calls = HeldCalls(store, clock, Config(), bells, REACH)
-    loop = RequestLoop(store, clock, Config(), bells, REACH, calls, gate, NoProviders())
+    questions = AgentQuestions(store, clock, Config(), bells, REACH)
+    loop = RequestLoop(store, clock, Config(), bells, REACH, calls, gate, NoProviders(), questions)
     woken, twice = list[str](), asyncio.Event()
 
     def wake(session_id: str) -> None:

@@ -24,6 +24,7 @@ from gatepost.inside.providers.codex.protocol import (
     read_permission,
     read_turn_error,
     read_usage,
+    render_answer,
     render_config,
     simplify_models,
 )
@@ -177,6 +178,22 @@ def test_only_what_yes_or_no_answers_is_a_permission() -> None:
 
     assert read_permission(asked, "p1") == PermissionRequest("p1-7", "exec_command", {"command": "rm"})
     assert read_permission(AppServerRequest(8, "item/tool/requestUserInput", {}), "p1") is None
+
+
+def test_its_questions_are_asked_and_answered_by_their_ids_and_secrets_are_not_asked_for() -> None:
+    asked = {"id": "drink", "header": "Drink", "question": "Which?", "isOther": True, "isSecret": False}
+    options = [{"label": "Tea", "description": "Green."}]
+    request = AppServerRequest(9, "item/tool/requestUserInput", {"questions": [{**asked, "options": options}]})
+    permission = read_permission(request, "p1")
+    assert permission is not None and (permission.id, permission.kind) == ("p1-9", "question")
+    assert permission.input["questions"][0]["options"] == options
+    given = {"answers": {"Drink": "Tea"}}
+    assert render_answer(request, allow=True, given=given) == {"answers": {"drink": {"answers": ["Tea"]}}}
+    no = render_answer(request, allow=False, given=given, reason="Nobody was there.")
+    assert no == {"answers": {"drink": {"answers": ["There is no answer. Nobody was there."]}}}
+
+    secret = AppServerRequest(9, "item/tool/requestUserInput", {"questions": [{**asked, "isSecret": True}]})
+    assert read_permission(secret, "p1") is None
 
 
 def test_a_change_of_files_is_named_by_the_step_that_tells_it() -> None:

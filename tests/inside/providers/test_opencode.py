@@ -37,6 +37,7 @@ from gatepost.inside.providers.opencode.protocol import (
     read_retry,
     render_config,
     render_prompt,
+    render_question_reply,
 )
 from gatepost.inside.providers.opencode.server import OpencodeError, OpencodeServer
 from gatepost.testing import programs
@@ -155,7 +156,7 @@ def test_the_configuration_has_our_endpoint_and_tools_only_and_fetches_nothing()
 
     assert config["enabled_providers"] == ["gatepost"] and config["model"] == "gatepost/m"
     assert config["autoupdate"] is False and config["share"] == "disabled"
-    assert config["permission"] == {"*": "allow", "question": "deny"}
+    assert config["permission"] == {"*": "allow"}
     assert config["mcp"] == {
         "gatepost": {"type": "local", "command": ["bridge", "--socket", "s"], "timeout": 3_600_000}
     }
@@ -383,3 +384,26 @@ async def test_retries_end_a_copy_goes_on_by_itself_and_a_dead_server_is_started
         seen = await all_of(opencode.query(batch("quokka", 3, "t-3"), copy))
         assert seen[0] == ConversationStarted(copy) and seen[-1] == TurnResult("here")
     assert endpoint.calls[-1].count_text("quokka") == 2 and endpoint.calls[-1].count_text("zanzibar") == 0
+
+
+def test_its_questions_are_asked_in_the_gateways_form_and_answered_in_its_own() -> None:
+    asked = {
+        "id": "que_1",
+        "sessionID": "ses_1",
+        "questions": [
+            {
+                "question": "Which?",
+                "header": "Drink",
+                "options": [{"label": "Tea"}, {"label": "Milk"}],
+                "multiple": True,
+            },
+            {"question": "Who?", "header": "Drink", "options": [], "custom": True},
+        ],
+    }
+    (event,) = OpencodeEventReader("ses_1").read(OpencodeEvent("question.asked", asked))
+    assert isinstance(event, PermissionRequest)
+    assert (event.id, event.kind, event.tool) == ("que_1", "question", "question")
+    assert event.input["questions"][0]["multiSelect"] is True and event.input["questions"][1]["freeText"] is True
+    given = {"answers": {"Drink": "Tea, Milk", "Who?": "Ada, of course"}}
+    assert render_question_reply(event, given) == {"answers": [["Tea", "Milk"], ["Ada, of course"]]}
+    assert render_question_reply(event, {}) == {"answers": [[], []]}

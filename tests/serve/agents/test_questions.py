@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from gatepost.core.errors import Invalid
-from gatepost.serve.agents.questions import AgentQuestion, make_answers, parse_questions
+from gatepost.flow.requests.questions import AgentQuestion, parse_questions
+from gatepost.serve.agents.questions import make_answers
 from gatepost.serve.agents.views import PendingRequest
 from gatepost.testing.management_client import open_management_gateway
 
@@ -58,3 +59,23 @@ async def test_a_question_is_answered_with_an_answer_or_not_at_all(tmp_path: Pat
         given = {"behavior": "allow", "updatedInput": {"answers": {"Tea?": "yes"}}}
         await desk("respond_to_permission", **answer, response=given)
         assert (await desk("wait_for_agent", agentId=made["agentId"]))["lastMessage"] == "so: yes"
+
+
+async def test_an_agent_that_asks_by_the_tool_waits_for_who_manages_it(tmp_path: Path) -> None:
+    question = {"question": "Tea or coffee?", "options": [{"label": "Tea"}, {"label": "Coffee"}]}
+    call = {"call": "ask_user_question", "with": {"questions": [question]}}
+    script = {"turns": [{"do": [call, {"final": "so: {result}"}]}]}
+    async with open_management_gateway(tmp_path / "h", script=script) as desk:
+        made = await desk("create_agent", initialPrompt="drink")
+        asked = made["permission"]
+        assert (asked["kind"], asked["input"]["questions"][0]["question"]) == ("question", "Tea or coffee?")
+        answer = {"agentId": made["agentId"], "requestId": asked["id"]}
+        for wrong in ({"answers": {"Tea or coffee?": "water"}}, {"answers": {}}, {}):
+            refused = await desk.ask(
+                "respond_to_permission", **answer, response={"behavior": "allow", "updatedInput": wrong}
+            )
+            assert refused.failed
+        given = {"behavior": "allow", "updatedInput": {"answers": {"Tea or coffee?": "2"}}}
+        await desk("respond_to_permission", **answer, response=given)
+        told = (await desk("wait_for_agent", agentId=made["agentId"]))["lastMessage"]
+        assert told.startswith("so: ") and '"answer":"Coffee"' in told

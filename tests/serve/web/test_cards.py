@@ -82,11 +82,13 @@ async def test_history_has_a_card_with_its_buttons_and_its_decision(site: Any) -
         "html": "<p><strong>Why</strong>, and &lt;script&gt;no&lt;/script&gt;</p>\n",
         "fields": [{"name": "to", "value": "<i>everybody</i>"}],
         "buttons": [
-            {"id": BUTTON, "label": "Allow once", "style": "primary"},
-            {"id": "card-token:1", "label": "Deny", "style": "danger"},
+            {"id": BUTTON, "label": "Allow once", "style": "primary", "about": ""},
+            {"id": "card-token:1", "label": "Deny", "style": "danger", "about": ""},
         ],
         "freeText": False,
         "done": "",
+        "many": False,
+        "token": "",
     }
     assert (asked["name"], asked["notice"]) == ("Gatepost", True)
     assert (decided["verb"], decided["target"]) == ("edit", message_id)
@@ -126,7 +128,7 @@ async def test_a_button_of_another_channel_does_nothing_here(site: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{}", b'{"button": 7}', b"[" * 500, b'{"button": "' + b"x" * 2000 + b'"}']
+    "body", [b"", b"[]", b"{}", b'{"button": 7}', b"[" * 500, b'{"button": "' + b"x" * 40_000 + b'"}']
 )
 async def test_a_body_that_is_no_click_is_refused(site: Any, body: bytes) -> None:
     async with site.signed_in() as browser:

@@ -166,6 +166,8 @@ def _read_answer(case: MessageContext, parent: Message | None) -> GivenAnswer | 
         click=inbound.click,
         answers=parent.id if parent is not None else None,
         command=arrival.command.head if arrival.command is not None else "",
+        thread=case.thread,
+        with_files=bool(arrival.kept),
     )
     return read_answer(case.db, case.reach, said, cards, case.now)
 
@@ -175,7 +177,7 @@ def _end_answer(case: MessageContext, given: GivenAnswer) -> IntakeResult:
     if given.said:
         case.add_notice(given.said)
     ended = case.end(InboxState.ANSWERED, given.reason, "guest", told=bool(given.said))
-    decided = given.decision is not None and given.decision.decided
+    decided = given.decision is not None and (given.decision.decided or given.decision.kept)
     standing = case.rules.read(case.db, sender_rights.read_standing, case.arrival.inbound.sender).roles
     nobody = not (decided or standing.roles or standing.member_of)  # what they send is counted, and soon not kept
     return replace(ended, decision=given.decision, stranger=nobody)

@@ -1,30 +1,47 @@
-"""Answers to requests that people give in a chat: by a button, by a number or a word where there are no buttons, or by
-`/approve` and `/deny`. All in the transaction that accepts the message."""
+"""Answers to requests that people give in a chat: by a button, by a number or a word where there are no buttons, by
+words of their own where a question takes them, or by `/approve`, `/deny` and `/answer`. All in the transaction that
+accepts the message."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from gatepost.core.errors import Invalid
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.requests import question_answers
 from gatepost.flow.requests.choices import ALLOW_ONCE, DENY, GROUP, AnswerChoice, list_choices
 from gatepost.flow.requests.deciding import Decision, decide
 from gatepost.flow.requests.edited_input import parse_edited
-from gatepost.messages.card import is_number, parse_choice
+from gatepost.flow.requests.questions import (
+    AgentQuestion,
+    find_choice,
+    find_clicked,
+    find_next,
+    find_own_words,
+    parse_questions,
+)
+from gatepost.messages.card import OWN_WORDS, is_number, parse_choice
 from gatepost.messages.outbound import Feature
 from gatepost.store import identities, messages, request_cards, requests
 from gatepost.store.port import Db
 from gatepost.store.request_cards import RequestCard
 from gatepost.store.requests import Request, RequestKind, RequestState
 
-APPROVE, REFUSE = "/approve", "/deny"
+APPROVE, REFUSE, ANSWER = "/approve", "/deny", "/answer"
+COMMANDS = (APPROVE, REFUSE, ANSWER)
 UNKNOWN_BUTTON = "This button is not known any more."
 WHICH = "Several requests wait here. Answer to one of them, or write {} and its id: {}."
 NONE_WAITS = "Nothing waits for a decision here. Write {} and the id of a request."
 NOT_FOR_CARD = "If that was meant for the request {0}: reply to its card, or write /approve {0} or /deny {0}."
+NOT_FOR_QUESTION = "If that was meant for the question {0}: reply to its card, or write /answer {0} and your answer."
 NO_SUCH = "No request of that id waits: {}."
+IS_QUESTION = "{0} is a question: write /answer {0} and your answer, or /deny {0}."
+NO_QUESTION = "{0} is no question: write /approve {0} or /deny {0}."
+NO_ANSWER = "That is no answer to the question. It can be answered with: {}."
+OWN_WORDS_OFFERED = "your own words"
 LONGEST_ID = 60
-DECIDED = "decided"
+DECIDED, ANSWERED = "decided", "answered"
 
 
 class PersonMessage(Struct, frozen=True, kw_only=True):
@@ -37,6 +54,12 @@ class PersonMessage(Struct, frozen=True, kw_only=True):
     click: str = ""  # the id of a button
     answers: int | None = None  # the message that it replies to, by its id in the ledger
     command: str = ""
+    thread: str = ""
+    with_files: bool = False
+
+    @property
+    def where(self) -> tuple[str, str]:
+        return self.instance, self.address
 
 
 class GivenAnswer(Struct, frozen=True):
@@ -49,14 +72,14 @@ class GivenAnswer(Struct, frozen=True):
 
 
 def is_decided(reason: str) -> bool:
-    """Whether the ledger's reason of a message says that it decided a request."""
+    """Whether the ledger's reason of a message says that it decided a request, or answered one of its questions."""
     return bool(get_decided_request(reason))
 
 
 def get_decided_request(reason: str) -> str:
     """The id of the request that a message decided, by its reason in the ledger; '' if it decided none."""
     word, _, request_id = reason.partition(" ")
-    return request_id if word == DECIDED else ""
+    return request_id if word in (DECIDED, ANSWERED) else ""
 
 
 def read_answer(
@@ -65,7 +88,7 @@ def read_answer(
     """None if it is no answer. `cards`: those that are open in the room, the oldest first."""
     if said.click:
         return _read_click(db, reach, said, now)
-    if said.command in (APPROVE, REFUSE):
+    if said.command in COMMANDS:
         return _read_command(db, reach, said, cards, now)
     return _read_text(db, reach, said, cards, now) if cards else None
 
@@ -75,8 +98,14 @@ def _read_click(db: Db, reach: ChannelInstances, said: PersonMessage, now: int) 
     token, _, number = said.click.partition(":")
     card = request_cards.get(db, token)
     request = requests.get(db, card.request_id) if card is not None else None
-    if card is None or request is None or (card.instance, card.address) != (said.instance, said.address):
+    if card is None or request is None or (card.instance, card.address) != said.where:
         return GivenAnswer("unknown_button", UNKNOWN_BUTTON)
+    if request.kind is RequestKind.QUESTION:
+        question = _get_question(request, card.part)
+        found = find_own_words(question, said.text) if number == OWN_WORDS else find_clicked(question, number)
+        if found is None:
+            return GivenAnswer("unknown_button", _list_offered(question) if said.text else UNKNOWN_BUTTON)
+        return _answer(db, reach, request, card.part, found, said, now)
     choices = list_choices(request)
     if not number.isascii() or not number.isdecimal() or len(number) > 2 or int(number) >= len(choices):
         return GivenAnswer("unknown_button", UNKNOWN_BUTTON)
@@ -86,14 +115,14 @@ def _read_click(db: Db, reach: ChannelInstances, said: PersonMessage, now: int) 
 def _read_command(
     db: Db, reach: ChannelInstances, said: PersonMessage, cards: tuple[RequestCard, ...], now: int
 ) -> GivenAnswer:
-    """`/approve ID`, `/approve ID {JSON}` with other arguments, and `/deny ID WORDS`; without an id, the only request
-    that waits in this room. Whoever approves names what is approved, or nothing at all: a slip in an id must not allow
-    something else."""
+    """`/approve ID`, `/approve ID {JSON}` with other arguments, `/deny ID WORDS` and `/answer ID WORDS`; without an id,
+    the only request that waits in this room. Whoever approves names what is approved, or nothing at all: a slip in an
+    id must not allow something else."""
     _, _, rest = said.text.strip().partition(" ")
     named, words = [*rest.split(None, 1), "", ""][:2]
     request = requests.get(db, named) if named and len(named) <= LONGEST_ID else None
     if request is None:
-        waiting = list(dict.fromkeys(card.request_id for card in cards))
+        waiting = _list_waiting(db, cards, questions=said.command == ANSWER)
         if named and (said.command == APPROVE or named.lower().startswith(requests.PREFIX) or len(waiting) != 1):
             return GivenAnswer("unknown_request", NO_SUCH.format(named[:LONGEST_ID]))
         if len(waiting) != 1:
@@ -102,12 +131,50 @@ def _read_command(
         request, words = requests.get(db, waiting[0]), rest
         assert request is not None  # its card goes with it
     words = words.strip()
+    if said.command == ANSWER:
+        return _read_answer_words(db, reach, request, words, said, now)
+    if said.command == APPROVE and request.kind is RequestKind.QUESTION:
+        return GivenAnswer("unknown_request", IS_QUESTION.format(request.id))
     if said.command == REFUSE or not words.startswith("{"):
         return _decide(db, reach, request, ALLOW_ONCE if said.command == APPROVE else DENY, said, now, words)
     try:
         return _decide(db, reach, request, ALLOW_ONCE, said, now, given=parse_edited(words))
     except Invalid as error:
         return GivenAnswer(f"not decided {request.id}", f"{error} Nothing was decided.")
+
+
+def _list_waiting(db: Db, cards: Sequence[RequestCard], *, questions: bool) -> list[str]:
+    """The requests of these cards; `questions`: those that are one."""
+    found = list(dict.fromkeys(card.request_id for card in cards))
+    if not questions:
+        return found
+    return [each for each in found if (it := requests.get(db, each)) and it.kind is RequestKind.QUESTION]
+
+
+def _read_answer_words(
+    db: Db, reach: ChannelInstances, request: Request, words: str, said: PersonMessage, now: int
+) -> GivenAnswer:
+    if request.kind is not RequestKind.QUESTION:
+        return GivenAnswer("unknown_request", NO_QUESTION.format(request.id))
+    part = find_next(request) or 0
+    question = _get_question(request, part)
+    found = find_choice(question, words) or find_own_words(question, words)
+    if found is None and request.state is RequestState.PENDING:
+        return GivenAnswer("no_answer", _list_offered(question))
+    return _answer(db, reach, request, part, found or "", said, now)
+
+
+class _Match(Struct, frozen=True):
+    """What a text means for one card: a decision, or an answer."""
+
+    card: RequestCard
+    request: Request
+    choice: AnswerChoice | None = None
+    answer: str = ""
+
+    @property
+    def refuses(self) -> bool:
+        return self.choice is not None and self.choice.state is RequestState.DENIED
 
 
 def _read_text(
@@ -119,25 +186,95 @@ def _read_text(
     replied = [card for card in cards if card.message_id == said.answers]
     if said.answers is not None and not replied:
         return None
-    person = identities.get_person(db, said.sender)
-    meant = replied or [card for card in cards if card.person == person]
-    found = [(card, request) for card in meant if (request := requests.get(db, card.request_id)) is not None]
-    chosen = [(request, choice) for _, request in found if (choice := _find_choice(request, said.text)) is not None]
-    if not chosen or (not replied and is_number(said.text) and Feature.CARDS in reach.features(said.instance)):
-        return None
-    refuses = chosen[0][1].state is RequestState.DENIED and not is_number(said.text)
+    found = _list_meant(db, said, cards, replied)
+    shown = bool(replied) or not is_number(said.text) or Feature.CARDS not in reach.features(said.instance)
+    chosen = [each for card, request in found if shown and (each := _match_choice(card, request, said.text))]
+    if not chosen:
+        return _read_own_words(db, reach, said, found, cards[-1].message_id, now)
+    first = chosen[0]
+    refuses = first.refuses and not is_number(said.text)
     last = cards[-1].message_id
     if not replied and not refuses and messages.has_outgoing_after(db, said.instance, said.address, last):
-        return GivenAnswer("", NOT_FOR_CARD.format(chosen[0][0].id), passes=True)
+        told = NOT_FOR_QUESTION if first.choice is None else NOT_FOR_CARD
+        return GivenAnswer("", told.format(first.request.id), passes=True)
     if len(found) > 1:
         return GivenAnswer("which_request", WHICH.format(APPROVE, ", ".join(request.id for _, request in found[:5])))
-    return _decide(db, reach, *chosen[0], said, now)
+    if first.choice is None:
+        return _answer(db, reach, first.request, first.card.part, first.answer, said, now)
+    return _decide(db, reach, first.request, first.choice, said, now)
 
 
-def _find_choice(request: Request, text: str) -> AnswerChoice | None:
+def _list_meant(
+    db: Db, said: PersonMessage, cards: Sequence[RequestCard], replied: Sequence[RequestCard]
+) -> list[tuple[RequestCard, Request]]:
+    """The cards that a text can be an answer to. A question is for everybody in its thread, the rest for who was
+    asked."""
+    person = identities.get_person(db, said.sender)
+    found = [(card, request) for card in replied or cards if (request := requests.get(db, card.request_id)) is not None]
+    if replied:
+        return found
+    return [
+        (card, request)
+        for card, request in found
+        if (request.thread == said.thread if request.kind is RequestKind.QUESTION else card.person == person)
+    ]
+
+
+def _read_own_words(
+    db: Db,
+    reach: ChannelInstances,
+    said: PersonMessage,
+    found: Sequence[tuple[RequestCard, Request]],
+    last: int,
+    now: int,
+) -> GivenAnswer | None:
+    """Words of one's own answer a question by a reply. Without one they do if nothing was said after the card, by who
+    gave the agent its work: everybody else in the room may be talking about something else."""
+    if len(found) != 1 or said.command or said.with_files:
+        return None
+    card, request = found[0]
+    if request.kind is not RequestKind.QUESTION:
+        return None
+    question = _get_question(request, card.part)
+    words = find_own_words(question, said.text)
+    if said.answers is not None:
+        if words is None:
+            return GivenAnswer("no_answer", _list_offered(question))
+        return _answer(db, reach, request, card.part, words, said, now)
+    asked = card.person in ("", identities.get_person(db, said.sender))
+    if words is None or not asked or messages.has_outgoing_after(db, said.instance, said.address, last):
+        return None
+    return _answer(db, reach, request, card.part, words, said, now)
+
+
+def _match_choice(card: RequestCard, request: Request, text: str) -> _Match | None:
+    if request.kind is RequestKind.QUESTION:
+        found = find_choice(_get_question(request, card.part), text)
+        return _Match(card, request, answer=found) if found is not None else None
     choices = list_choices(request)
     at = parse_choice(text, [each.label for each in choices])
-    return choices[at] if at is not None else None
+    return _Match(card, request, choices[at]) if at is not None else None
+
+
+def _get_question(request: Request, part: int) -> AgentQuestion:
+    asked = parse_questions(request.input)
+    return asked[part] if part < len(asked) else AgentQuestion("", "", own_words=False)
+
+
+def _list_offered(question: AgentQuestion) -> str:
+    own = (OWN_WORDS_OFFERED,) if question.own_words else ()
+    return NO_ANSWER.format(", ".join((*question.options, *own)))
+
+
+def _answer(
+    db: Db, reach: ChannelInstances, request: Request, part: int, text: str, said: PersonMessage, now: int
+) -> GivenAnswer:
+    decision = question_answers.answer(db, reach, request.id, part, text, said.sender, now, said.where)
+    if not decision.decided and not decision.kept:
+        return GivenAnswer(f"not decided {request.id}", decision.said, decision)
+    shown = said.where in decision.rooms  # the card there says it
+    word = DECIDED if decision.decided else ANSWERED
+    return GivenAnswer(f"{word} {request.id}", "" if shown else decision.said, decision)
 
 
 def _decide(
@@ -152,8 +289,8 @@ def _decide(
 ) -> GivenAnswer:
     if request.kind is RequestKind.ROOM and words:
         given = {GROUP: words}  # /approve ID FOLDER
-    decision = decide(db, reach, request.id, choice, said.sender, now, words=words, given=given)
+    decision = decide(db, reach, request.id, choice, said.sender, now, words=words, given=given, where=said.where)
     if not decision.decided:
         return GivenAnswer(f"not decided {request.id}", decision.said, decision)
-    shown = (said.instance, said.address) in decision.rooms  # the card there says it
+    shown = said.where in decision.rooms  # the card there says it
     return GivenAnswer(f"{DECIDED} {request.id}", "" if shown else decision.said, decision)

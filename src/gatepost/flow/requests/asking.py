@@ -8,11 +8,11 @@ from gatepost.core.clock import to_microseconds
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.card_delivery import show_card, show_decision
+from gatepost.flow.requests.card_delivery import show_card, show_decision, show_question
 from gatepost.store import direct_rooms, request_cards, requests, users
 from gatepost.store.direct_rooms import DirectRoom
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, Request
+from gatepost.store.requests import NewRequest, Request, RequestKind
 
 ESCALATE_S = setting("approvals.escalate_s", 900, help="How long one person has to decide before the next is asked.")
 EXPIRE_S = setting("approvals.expire_s", 86400, help="A request that nobody decides for so long is denied.")
@@ -47,7 +47,12 @@ class AskedRequest(Struct, frozen=True):
 def ask(db: Db, reach: ChannelInstances, rules: AskingRules, new: NewRequest, now: int) -> AskedRequest:
     """Asked twice, it is one request with one card. What was asked in its place before is withdrawn."""
     rung = [room for each in requests.withdraw_replaced(db, new, now) for room in show_decision(db, reach, each, now)]
-    times = {"expires_at": now + rules.expire, "next_at": now + min(rules.escalate, rules.expire)}
+    end = min(new.expires_at or now + rules.expire, now + rules.expire)
+    if new.kind is RequestKind.QUESTION:  # anybody in the room may answer, so nobody else is asked later
+        request, added = requests.add(db, replace(new, quorum=1, expires_at=end, next_at=end), now)
+        rung += show_question(db, request, now) if added else ()
+        return AskedRequest(request, added, tuple(dict.fromkeys(rung)))
+    times = {"expires_at": end, "next_at": min(now + rules.escalate, end)}
     request, added = requests.add(db, replace(new, quorum=new.quorum or rules.quorum, **times), now)
     if added:
         rung += ask_next(db, rules, request, now)

@@ -3,6 +3,7 @@ button is known by its number."""
 
 from msgspec import Struct
 
+from gatepost.flow.requests.questions import make_answered_card, make_question_card, render_answered
 from gatepost.messages.card import Card, CardButton, CardField
 from gatepost.messages.visible_text import shorten_visibly
 from gatepost.store.requests import AnswerLasts, Request, RequestKind, RequestState
@@ -58,15 +59,19 @@ def make_group_choice(folder: str) -> AnswerChoice:
     return AnswerChoice(f"Let {folder} answer", RequestState.ALLOWED, AnswerLasts.ALWAYS, group=folder)
 
 
-def make_card(request: Request, token: str, agent: str) -> Card:
-    """The card by which somebody decides. `agent`: the name of the group."""
+def make_card(request: Request, token: str, agent: str, part: int = 0) -> Card:
+    """The card by which somebody decides. `agent`: the name of the group. `part`: which of several questions."""
+    if request.kind is RequestKind.QUESTION:
+        return make_question_card(request, part, token, shorten_visibly(agent, LONGEST_NAME))
     buttons = tuple(
         CardButton(f"{token}:{number}", each.label, each.style) for number, each in enumerate(list_choices(request))
     )
     return Card(title=render_title(request, agent), text=request.why, fields=list_fields(request), buttons=buttons)
 
 
-def make_decided_card(request: Request, agent: str, done: str) -> Card:
+def make_decided_card(request: Request, agent: str, done: str, part: int = 0) -> Card:
+    if request.kind is RequestKind.QUESTION:
+        return make_answered_card(request, part, shorten_visibly(agent, LONGEST_NAME), done)
     return Card(title=render_title(request, agent), text=request.why, fields=list_fields(request), done=done)
 
 
@@ -102,8 +107,10 @@ def is_edited(request: Request) -> bool:
     return request.state is RequestState.ALLOWED and bool(request.answer) and not answers
 
 
-def render_decision(request: Request, by: str) -> str:
-    """What a decided card says, in one line."""
+def render_decision(request: Request, by: str, part: int | None = None) -> str:
+    """What a decided card says, in one line. `part`: of one question alone."""
+    if request.kind is RequestKind.QUESTION:
+        return render_answered(request, by, part)
     words = f": {request.reason}" if request.reason and request.state is RequestState.DENIED else ""
     lasts = {AnswerLasts.SESSION: " in this conversation", AnswerLasts.ALWAYS: " always", AnswerLasts.ONCE: ""}
     group = request.answer.get(GROUP) if request.kind is RequestKind.ROOM else None
@@ -111,7 +118,6 @@ def render_decision(request: Request, by: str) -> str:
     changed = " with changes" if is_edited(request) else ""
     said = {
         RequestState.ALLOWED: f"Allowed{changed}{lasts[request.lasts]} by {by}{answers}",
-        + (f": {group} answers there" if group else ""),
         RequestState.DENIED: f"Denied{lasts[request.lasts]} by {by}{words}",
         RequestState.EXPIRED: "Nobody decided in time, so it was not done",
         RequestState.WITHDRAWN: f"Withdrawn{words}",

@@ -69,7 +69,7 @@ class HeldCalls:
 
         def add(db: Db) -> AskedRequest:
             if requests.find_same(db, new) is None:
-                _check_limits(db, new, call)
+                check_limits(db, new, call)
             return ask(db, self._reach, rules, new, call.now)
 
         asked = await call.write(add)
@@ -134,7 +134,7 @@ class HeldCalls:
             self._bells.session(request.session_id)
 
 
-def _check_limits(db: Db, new: NewRequest, call: ToolCall) -> None:
+def check_limits(db: Db, new: NewRequest, call: ToolCall) -> None:
     """People have to read each of them: an agent does not flood their rooms."""
     session_id, why = new.session_id or "", ""
     if requests.count_waiting(db, session_id) >= MOST_WAITING:

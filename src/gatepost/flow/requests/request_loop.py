@@ -13,6 +13,7 @@ from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake.attachments import remove_refused
+from gatepost.flow.requests.agent_questions import AgentQuestions
 from gatepost.flow.requests.asking import AskingRules, ask_next, read_rules
 from gatepost.flow.requests.card_delivery import show_decision
 from gatepost.flow.requests.deciding import expire
@@ -63,10 +64,12 @@ class RequestLoop:
         calls: HeldCalls,
         gate: CallGate,
         providers: WaitingProviders,
+        questions: AgentQuestions,
         media: Path | None = None,
     ) -> None:
         self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
-        self._calls, self._gate, self._providers, self._media = calls, gate, providers, media
+        self._calls, self._questions, self._gate = calls, questions, gate
+        self._providers, self._media = providers, media
         self._rung = asyncio.Event()
         bells.on_requests(self._rung.set)
 
@@ -81,6 +84,7 @@ class RequestLoop:
                 while await self.move_due():
                     pass
                 await self._answer_providers()
+                await self._questions.notify_answered()
                 await self._calls.start_allowed(self._gate, tasks)
                 wait = await self._seconds_to_next()
             except Unavailable as error:

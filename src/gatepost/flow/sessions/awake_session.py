@@ -149,14 +149,17 @@ class AwakeSession:
         self.kill(ending)
 
     def kill(self, ending: Ending) -> None:
-        """End it now: no further call is answered, and whatever runs inside is gone."""
+        """End it now: no further call is answered, and whatever runs inside is gone. That first: an agent whose open
+        call fails would still say so, and a turn that goes on would not ask again."""
         self._begin_ending(ending)
-        if self._tools is not None:
-            self._tools.revoke()
-        if self._egress is not None:
-            self._egress.revoke()
-        if self.sandbox is not None:
-            self.sandbox.kill()
+        try:
+            if self.sandbox is not None:
+                self.sandbox.kill()
+        finally:
+            if self._tools is not None:
+                self._tools.revoke()
+            if self._egress is not None:
+                self._egress.revoke()
 
     def end_after_turn(self, reason: str) -> None:
         """End it as soon as no turn runs."""

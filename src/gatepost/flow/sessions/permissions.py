@@ -1,6 +1,6 @@
 """What a provider asks before it acts, or wants to know. Who manages an agent can be asked, and the request waits for
-them. In a chat a card asks whoever may decide about the group. A question in a chat has no answer yet, so the answer is
-no, at once. Every answer is written down."""
+them. In a chat a card asks whoever may decide about the group; a question is put to the room. Every answer is written
+down."""
 
 import hashlib
 import json
@@ -26,14 +26,6 @@ from gatepost.store.sessions import Session
 from gatepost.store.timeline import TimelineKind
 from gatepost.store.turns import Turn
 
-DENIED = (
-    "Nobody can be asked for permission here, so this was not permitted. Do without it, or say what you would need it"
-    " for: whoever runs this gateway can change the group's option `{}`."
-)
-NOBODY = (
-    "Nobody can be asked here, so there is no answer. Go on as you think best, or end your answer with the question:"
-    " people can reply to that."
-)
 TOO_MANY = (
     "{} requests of this agent wait for an answer already, so this one was not put to anybody. Wait for those, or do"
     " without."
@@ -48,13 +40,6 @@ LONGEST = 100  # characters of a name that came from inside
 VERDICTS = {"allowed": "allow"}  # of a request's state; everything else is a no
 MOST_WRITTEN = 200  # of one sandbox; the rest is answered alike
 MOST_WAITING = 32  # of one agent, at once
-
-
-def make_denial(event: runner_frames.EventFrame, option: str) -> runner_frames.PermissionAnswerFrame:
-    reason = NOBODY if event.kind == EventKind.QUESTION else DENIED.format(option)
-    return runner_frames.PermissionAnswerFrame(
-        request=_plain(event.data.get("id")), verdict="deny", input={"reason": reason}
-    )
 
 
 def make_refusal(event: runner_frames.EventFrame, reason: str) -> runner_frames.PermissionAnswerFrame:

@@ -99,7 +99,7 @@ class RunnerProtocol:
         self._drained_at = -1  # the number of rings at which nothing was left to claim
         self.last_words: runner_frames.ErrorFrame | None = None  # why the runner says that it ends
         self.failure: runner_frames.SubmitTurnFrame | None = None  # how its last turn that failed did so
-        self._statuses = self._next_status = self._troubles = self._permissions = 0
+        self._statuses = self._next_status = self._troubles = 0
         self._told, self._at_once = (
             TimelineQuota(),
             0,
@@ -156,8 +156,7 @@ class RunnerProtocol:
             case runner_frames.FlushReplyFrame():
                 self.order.receive_flush_reply(frame)
             case runner_frames.EventFrame() if frame.kind in (EventKind.PERMISSION, EventKind.QUESTION):
-                asks = self.session.agent or frame.kind == EventKind.PERMISSION  # a chat has no place for questions yet
-                await (self._record_request(frame) if asks else self._refuse_permission(frame))
+                await self._record_request(frame)
             case runner_frames.EventFrame():
                 if frame.kind == EventKind.TOOL_RESULT:
                     self.awaited.end_use(str(frame.data.get("id")), self.parts.listening.now())
@@ -225,12 +224,6 @@ class RunnerProtocol:
         now, lane = self.parts.clock.now(), self.session.id
         self.parts.store.post(timeline.add, self.session.id, turn.id, kind, data, now, lane=lane)
         self.parts.bells.change(turn.instance, turn.address)
-
-    async def _refuse_permission(self, event: runner_frames.EventFrame) -> None:
-        self._port.send(permissions.make_denial(event, self._mode_option))
-        self._permissions += 1
-        if self._permissions <= permissions.MOST_WRITTEN:
-            self._write_refusal(event)
 
     def _write_refusal(self, event: runner_frames.EventFrame) -> None:
         now, own = self.parts.clock.now(), self.session.id

@@ -42,6 +42,7 @@ from gatepost.inside.providers.contract import (
     ToolUse,
     provider,
 )
+from gatepost.inside.question_forms import list_answers
 from gatepost.inside.sent_prompts import SentPrompt, SentPromptLog
 from gatepost.inside.system_prompt import system_prompt
 from gatepost.mailbox.runner_frames import TurnErrorClass
@@ -53,8 +54,10 @@ MISSING = (
 )
 PLAN, AFTER_PLAN = "plan", "acceptEdits"
 EXIT_PLAN = "ExitPlanMode"  # so it asks whether its plan is approved; it then goes on in the same turn
-# What the gateway does itself, and what asks somebody who is not there.
-NOT_OURS = ["CronCreate", "CronDelete", "CronList", "ScheduleWakeup", "SendMessage", "AskUserQuestion"]
+ASK = "AskUserQuestion"  # so it asks people; it takes their answers by the words of its questions
+# What the gateway does itself.
+NOT_OURS = ["CronCreate", "CronDelete", "CronList", "ScheduleWakeup", "SendMessage"]
+KINDS = {EXIT_PLAN: PermissionRequestKind.PLAN, ASK: PermissionRequestKind.QUESTION}
 USUAL = "default"  # said aloud: a conversation that goes on without a model keeps the one it had
 LARGEST_LINE = 64 * 1024 * 1024  # of what the client says; a tool's result is one
 _STATUS = {
@@ -223,13 +226,15 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
         if tool.startswith(f"mcp__{OURS}__"):  # no other server has a name that begins with ours; it asks if it plans
             return self._sdk.PermissionResultAllow(updated_input=input)
         after = AFTER_PLAN if tool == EXIT_PLAN and self._mode == PLAN else ""
-        kind = PermissionRequestKind.PLAN if tool == EXIT_PLAN else PermissionRequestKind.TOOL
+        kind = KINDS.get(tool, PermissionRequestKind.TOOL)
         key = str(context.tool_use_id or uuid4().hex)
         verdict = await self._ask(PermissionRequest(key, tool, input, kind, next_mode=after))
         if verdict is None:
             return self._sdk.PermissionResultDeny(message=DENIED, interrupt=True)
         if not verdict.allow:
             return self._sdk.PermissionResultDeny(message=verdict.reason)
+        if tool == ASK:
+            return self._sdk.PermissionResultAllow(updated_input=fill_answers(input, verdict.input))
         self._mode = after or self._mode
         change = self._sdk.PermissionUpdate(type="setMode", mode=after, destination="session") if after else None
         allow = self._sdk.PermissionResultAllow
@@ -317,6 +322,14 @@ def load_sdk() -> Any:
         if error.name != SDK:
             raise
         raise Misconfigured(MISSING) from None
+
+
+def fill_answers(asked: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Its own question with people's answers."""
+    listed = asked.get("questions")
+    questions = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    answers = zip(questions, list_answers(questions, given), strict=True)
+    return {**asked, "answers": {str(each.get("question")): answer for each, answer in answers if answer}}
 
 
 def render_block(shown: AttachedMedia) -> dict[str, Any]:

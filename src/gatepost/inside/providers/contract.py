@@ -111,7 +111,7 @@ class PermissionRequest(Struct, frozen=True):
 
 class Question(Struct, frozen=True):
     """The provider wants a person to tell it something; answered by `answer(id, "allow", {"answers": {text: …}})`, or
-    by "deny" with a `reason`: in a chat always, because nobody can be asked there."""
+    by "deny" with a `reason`."""
 
     id: str
     text: str

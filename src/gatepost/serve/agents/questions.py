@@ -1,43 +1,15 @@
-"""A request that is a question: what it asks, and an answer in the shape in which its provider takes one. Pure.
+"""An answer to a question, in the shape in which whoever asks takes one. Pure."""
 
-The input came from inside: whatever does not look like a question is left out.
-"""
-
+from collections.abc import Mapping
 from typing import Any
-
-from msgspec import Struct
 
 from gatepost.core.errors import Invalid
 from gatepost.flow.requests.choices import GROUP
+from gatepost.flow.requests.questions import ANSWERS, AgentQuestion, find_choice, find_own_words, parse_questions
 from gatepost.serve.agents.views import PendingRequest
 from gatepost.store.requests import RequestKind
 
-
-class AgentQuestion(Struct, frozen=True):
-    text: str
-    key: str  # by which its answer is known: its header, or else its own words
-    options: tuple[str, ...] = ()
-
-
-def parse_questions(given: dict[str, Any]) -> tuple[AgentQuestion, ...]:
-    """One stands in the input itself, several in a list."""
-    listed = given.get("questions")
-    found = (_parse_question(each) for each in (listed if isinstance(listed, list) else [given]))
-    return tuple(each for each in found if each is not None)
-
-
-def _parse_question(given: object) -> AgentQuestion | None:
-    if not isinstance(given, dict) or not isinstance(given.get("question"), str):
-        return None
-    header, options = given.get("header"), given.get("options")
-    text = str(given["question"])
-    named = (_label(each) for each in (options if isinstance(options, list) else []))
-    return AgentQuestion(text, header if isinstance(header, str) and header else text, tuple(filter(None, named)))
-
-
-def _label(option: object) -> str:
-    found = option.get("label") if isinstance(option, dict) else option
-    return found if isinstance(found, str) else ""
+HOW_TO_ANSWER = 'a question is answered by {"answers": {"the question": "your answer"}}'
 
 
 def make_answers(asked: PendingRequest, texts: list[str]) -> dict[str, Any]:
@@ -53,4 +25,23 @@ def make_answers(asked: PendingRequest, texts: list[str]) -> dict[str, Any]:
         many = f", {len(questions)} times, one for each" if len(questions) > 1 else ""
         raise Invalid("--answer", f"{asked.id} is a question; say --answer TEXT{many}")
     keys = [each.key for each in questions] or [asked.name]
-    return {"answers": dict(zip(keys, texts, strict=True))}
+    return {ANSWERS: dict(zip(keys, texts, strict=True))}
+
+
+def check_answers(asked: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Answers as people in a chat would have given them: each question has one, by its key or its own words, and an
+    option's number or beginning means the option."""
+    answers = given.get(ANSWERS)
+    if not isinstance(answers, Mapping):
+        raise Invalid("updatedInput", HOW_TO_ANSWER)
+    return {ANSWERS: {each.key: _check_answer(each, answers) for each in parse_questions(asked)}}
+
+
+def _check_answer(question: AgentQuestion, answers: Mapping[str, Any]) -> str:
+    text = answers.get(question.key, answers.get(question.text))
+    if not isinstance(text, str):
+        raise Invalid("updatedInput", f"the question {question.key!r} has no answer")
+    found = find_choice(question, text) or find_own_words(question, text)
+    if found is None:
+        raise Invalid("answer", f"{text[:60]!r} does not answer {question.key!r}; {', '.join(question.options)} do")
+    return found

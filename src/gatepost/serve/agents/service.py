@@ -24,6 +24,7 @@ from gatepost.flow.requests import deciding
 from gatepost.flow.requests.choices import AnswerChoice
 from gatepost.flow.requests.deciding import Decision
 from gatepost.flow.requests.edited_input import check_edited
+from gatepost.flow.requests.questions import ANSWERS
 from gatepost.flow.sessions import effective_group, turn_settlement
 from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
@@ -36,6 +37,7 @@ from gatepost.serve.agents.modes import check_mode
 from gatepost.serve.agents.pending_requests import RequestingAgent
 from gatepost.serve.agents.plan_approval import apply_approved_plan
 from gatepost.serve.agents.providers import ModelInfo, ProviderInfo
+from gatepost.serve.agents.questions import HOW_TO_ANSWER, check_answers
 from gatepost.serve.agents.timeline import MOST_READ, limit_entries, merge_entries, render_entries
 from gatepost.serve.agents.views import (
     AgentSnapshot,
@@ -62,7 +64,7 @@ from gatepost.store import (
 from gatepost.store.agents import NewAgent
 from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db
-from gatepost.store.requests import PROVIDERS_OWN, AnswerLasts, Request, RequestKind, RequestState
+from gatepost.store.requests import AnswerLasts, Request, RequestAsker, RequestKind, RequestState
 from gatepost.store.sessions import UNFINISHED, Session
 from gatepost.store.timeline import TimelineKind
 from gatepost.store.worktrees import SetupState, Worktree
@@ -390,12 +392,16 @@ class AgentService:
     ) -> None:
         """Answer a request, once. What was answered is durable before the provider hears it."""
         wish = await self._parts.store.read(requests.get, request_id)
-        session = await self.find(agent_id) if agent_id else None
-        if wish is None or (session is not None and wish.session_id != session.id):
+        if agent_id and (wish is None or wish.session_id != agent_id):  # else it is known, also in a chat
+            agent_id = (await self.find(agent_id)).id
+        if wish is None or (agent_id and wish.session_id != agent_id):
             raise NotFound("request", request_id[:80], "`gatepost permit ls` shows those that wait")
         asking = await self._parts.store.read(sessions.get, wish.session_id) if wish.session_id is not None else None
-        if wish.kind not in PROVIDERS_OWN or asking is None or not asking.agent:
-            await self._decide(wish, by, message, dict(updated or {}), allow=allow, lasts=lasts)
+        if wish.asker is not RequestAsker.PROVIDER or asking is None or not asking.agent:
+            given = dict(updated or {})
+            if wish.kind is RequestKind.QUESTION and allow:
+                given = check_answers(wish.input, given)
+            await self._decide(wish, by, message, given, allow=allow, lasts=lasts)
             return
         if lasts is not AnswerLasts.ONCE:
             raise Invalid("lasts", f"{request_id} is asked by a provider, which takes an answer once")
@@ -476,8 +482,8 @@ class AgentService:
 
 def _check_updated(wish: Request, updated: Mapping[str, Any] | None, *, allow: bool) -> dict[str, Any]:
     """What a provider may use instead of its input; nothing: as it was asked."""
-    if allow and wish.kind == RequestKind.QUESTION and not isinstance((updated or {}).get("answers"), dict):
-        raise Invalid("updatedInput", 'a question is answered by {"answers": {"the question": "your answer"}}')
+    if allow and wish.kind == RequestKind.QUESTION and not isinstance((updated or {}).get(ANSWERS), dict):
+        raise Invalid("updatedInput", HOW_TO_ANSWER)
     return check_edited(wish, updated or {}, AnswerLasts.ONCE) if allow else {}
 
 

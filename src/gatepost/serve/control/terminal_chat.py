@@ -139,7 +139,8 @@ def _list_decisions(db: Db, message: Message, entries: list[inbox.InboxEntry]) -
     for request_id in filter(None, (get_decided_request(entry.reason) for entry in entries)):
         for card in request_cards.list_for_request(db, request_id):
             effect = outbox.find_by_key(db, make_decided_key(card))
-            if effect is not None and (card.instance, card.address) == (message.instance, message.address):
+            here = (card.instance, card.address) == (message.instance, message.address)
+            if effect is not None and here and effect.message_id > message.id:
                 yield effect
 
 

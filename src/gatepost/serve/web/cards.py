@@ -11,11 +11,11 @@ from gatepost.core.errors import GatepostError, NotFound
 from gatepost.flow.requests.answering import UNKNOWN_BUTTON, is_decided
 from gatepost.messages.card import Card
 from gatepost.messages.inbound import CLICK, Inbound
-from gatepost.serve.web.json_body import read_text_field
+from gatepost.serve.web.json_body import get_text, read_object
 from gatepost.store import request_cards
 from gatepost.store.port import Db, Store
 
-LARGEST_CLICK = 1024  # bytes
+LARGEST_CLICK = 32 * 1024  # bytes, with words of one's own
 LONGEST_BUTTON = 200  # characters
 
 
@@ -25,9 +25,13 @@ def render_card(card: Card, html: str) -> dict[str, Any]:
         "title": card.title,
         "html": html,
         "fields": [{"name": each.name, "value": each.value} for each in card.fields],
-        "buttons": [{"id": each.id, "label": each.label, "style": each.style} for each in card.buttons],
+        "buttons": [
+            {"id": each.id, "label": each.label, "style": each.style, "about": each.about} for each in card.buttons
+        ],
         "freeText": card.free_text,
         "done": card.done,
+        "many": card.many,
+        "token": card.token,
     }
 
 
@@ -44,7 +48,8 @@ class CardClicks:
 
     async def click(self, request: Request) -> Response:
         """A click as what the signed-in person does in the room of the card. The decision is judged there."""
-        button = await read_text_field(request, "button", LARGEST_CLICK)
+        given = await read_object(request, LARGEST_CLICK)
+        button, words = get_text(given, "button"), get_text({"text": "", **given}, "text")
         room = await self._store.read(find_room, self._hub.instance, button)
         if room is None:
             raise UnknownButton
@@ -54,7 +59,7 @@ class CardClicks:
                 platform_id=ids.new("k"),
                 sender=request.state.user,
                 sender_name=request.state.user.rpartition("/")[2],
-                text="",
+                text=words,
                 event=CLICK,
                 click=button,
                 direct=True,

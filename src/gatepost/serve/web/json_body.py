@@ -1,13 +1,14 @@
-"""One text of a JSON body, within a size."""
+"""Texts of a JSON body, within a size."""
 
 import json
+from typing import Any
 
 from starlette.requests import Request
 
 from gatepost.core.errors import Invalid
 
 
-async def read_text_field(request: Request, name: str, largest: int) -> str:
+async def read_object(request: Request, largest: int) -> dict[str, Any]:
     """`largest`: bytes of the whole body. The announced length is not believed: what comes is counted."""
     raw = bytearray()
     async for chunk in request.stream():
@@ -18,7 +19,15 @@ async def read_text_field(request: Request, name: str, largest: int) -> str:
         value = json.loads(raw)
     except (ValueError, RecursionError):
         raise Invalid("body", "it is not JSON") from None
-    text = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def get_text(given: dict[str, Any], name: str) -> str:
+    text = given.get(name)
     if not isinstance(text, str):
         raise Invalid(name, "it is missing")
     return text
+
+
+async def read_text_field(request: Request, name: str, largest: int) -> str:
+    return get_text(await read_object(request, largest), name)

@@ -13,6 +13,9 @@ declare_command(
 )
 declare_command("deny", CommandAction.DECIDE, right=CommandRight.EVERYBODY, help="do not allow it", usage="ID WORDS")
 declare_command(
+    "answer", CommandAction.DECIDE, right=CommandRight.EVERYBODY, help="answer what an agent asks", usage="ID WORDS"
+)
+declare_command(
     "pair",
     CommandAction.PAIR,
     right=CommandRight.EVERYBODY,

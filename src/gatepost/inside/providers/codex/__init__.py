@@ -171,7 +171,8 @@ class Codex(CodingAgent[AppServer, CodexOptions, AppServerNotification]):
             return
 
         async def reply(verdict: PermissionVerdict) -> None:
-            await server.answer(asked.id, render_answer(asked, allow=verdict.allow))
+            answer = render_answer(asked, allow=verdict.allow, given=verdict.input, reason=verdict.reason)
+            await server.answer(asked.id, answer)
 
         self._requests[permission.id] = reply
         self._deliver(permission)

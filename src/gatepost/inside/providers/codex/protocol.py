@@ -13,7 +13,16 @@ from gatepost.inside.coding_agent import LONGEST_RESULT
 from gatepost.inside.mcp_json import OURS, McpServerConfig
 from gatepost.inside.provider_errors import ProviderError, parse_provider_error
 from gatepost.inside.providers.codex.app_server import AppServerRequest
-from gatepost.inside.providers.contract import Event, PermissionRequest, StatusLine, Text, ToolResult, ToolUse
+from gatepost.inside.providers.contract import (
+    Event,
+    PermissionRequest,
+    PermissionRequestKind,
+    StatusLine,
+    Text,
+    ToolResult,
+    ToolUse,
+)
+from gatepost.inside.question_forms import list_answers, render_questions
 from gatepost.mailbox.runner_frames import TurnErrorClass
 
 TOOL_SECONDS = 3600  # how long one of the group's tools may take
@@ -22,6 +31,8 @@ NOT_OURS = (
     *("apps", "browser_use", "computer_use", "goals", "hooks", "image_generation", "in_app_browser", "memories"),
     *("plugins", "remote_plugin", "skill_search", "tool_suggest"),
 )
+# So that it can ask people whenever it works, not only while it plans.
+ASKS = "default_mode_request_user_input"
 # The newest models are told to wrap every call into a program, which takes an executable of its own, to look for tools
 # before they use one, and to talk with sub-agents in what only the vendor can read. Here tools are seen, and called.
 PLAIN = {
@@ -45,6 +56,7 @@ _APPROVALS = {
     "item/fileChange/requestApproval": "apply_patch",
 }
 
+_QUESTION = "item/tool/requestUserInput"
 _TOOL_CALL = "mcpServer/elicitation/request"  # so it asks whether a tool of somebody else's server may be used
 _NAMED = re.compile(r'tool "([^"]+)"')  # and says only there which one
 _DRESSED = re.compile(r"unexpected status \d+ [^:]*: (.*), url: \S+", re.DOTALL)  # what Codex makes of an answer
@@ -93,7 +105,7 @@ def render_config(
         "history": {"persistence": "none"},
         "skills": {"include_instructions": False},  # ours are in AGENTS.md
         "skills.bundled": {"enabled": False},
-        "features": dict.fromkeys(NOT_OURS, False),
+        "features": {**dict.fromkeys(NOT_OURS, False), ASKS: True},
         f"projects.{json.dumps(folder, ensure_ascii=False)}": {"trust_level": "untrusted"},
         f"model_providers.{OURS}": model,
         f"mcp_servers.{OURS}": tools,
@@ -172,11 +184,13 @@ def read_usage(params: Json, key: str = "last") -> Counter[str]:
 
 
 def read_permission(asked: AppServerRequest, process: str) -> PermissionRequest | None:
-    """None: it is nothing that can be answered by yes or no. `process`: Codex numbers its requests from 0 whenever it
+    """None: it is nothing that people can answer. `process`: Codex numbers its requests from 0 whenever it
     starts, so a name is one only together with that."""
     name = f"{process}-{asked.id}"
     if asked.method == _TOOL_CALL:
         return _read_tool_call(asked, name)
+    if asked.method == _QUESTION:
+        return _read_question(asked, name)
     if (tool := _APPROVALS.get(asked.method)) is None:
         return None
     # A command says what it is; of a change of files only the step does that was told before.
@@ -194,7 +208,33 @@ def _read_tool_call(asked: AppServerRequest, name: str) -> PermissionRequest | N
     return PermissionRequest(name, tool, given if isinstance(given, dict) else {})
 
 
-def render_answer(asked: AppServerRequest, *, allow: bool) -> Json:
+def _read_question(asked: AppServerRequest, name: str) -> PermissionRequest | None:
+    """Secrets are not asked for: they would stand in the chat, and in the transcript."""
+    listed = _list_questions(asked)
+    form = render_questions(listed, many="multiSelect", own_words="isOther")
+    if not form or any(each.get("isSecret") is True for each in listed):
+        return None
+    return PermissionRequest(name, "request_user_input", form, PermissionRequestKind.QUESTION)
+
+
+def _list_questions(asked: AppServerRequest) -> list[Json]:
+    listed = asked.params.get("questions")
+    known = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    return [each for each in known if isinstance(each.get("question"), str)]
+
+
+def _render_answers(asked: AppServerRequest, given: Mapping[str, Any], reason: str) -> Json:
+    """By the ids of its questions. It has no word for a refusal, so that is the answer."""
+    listed = _list_questions(asked)
+    answers = zip(listed, list_answers(listed, given), strict=True)
+    return {"answers": {str(each.get("id")): {"answers": [answer or reason]} for each, answer in answers}}
+
+
+def render_answer(
+    asked: AppServerRequest, *, allow: bool, given: Mapping[str, Any] = MappingProxyType({}), reason: str = ""
+) -> Json:
+    if asked.method == _QUESTION:
+        return _render_answers(asked, given if allow else {}, f"There is no answer. {reason}")
     if asked.method == _TOOL_CALL:
         return {"action": "accept", "content": {}} if allow else {"action": "decline", "content": None}
     return {"decision": "accept" if allow else "decline"}

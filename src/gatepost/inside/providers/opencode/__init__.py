@@ -22,6 +22,7 @@ from gatepost.inside.providers.contract import (
     Misconfigured,
     Mode,
     PermissionRequest,
+    PermissionRequestKind,
     ProviderContext,
     Text,
     provider,
@@ -39,6 +40,7 @@ from gatepost.inside.providers.opencode.protocol import (
     read_retry,
     render_config,
     render_prompt,
+    render_question_reply,
 )
 from gatepost.inside.providers.opencode.server import OpencodeError, OpencodeServer
 from gatepost.inside.sent_prompts import SentPrompt, SentPromptLog
@@ -57,6 +59,7 @@ _ENVIRONMENT = {
     "OPENCODE_DISABLE_MODELS_FETCH": "1",
     "OPENCODE_DISABLE_PROJECT_CONFIG": "1",  # what lies in the group's folder is read by us alone
     "OPENCODE_DISABLE_SHARE": "1",
+    "OPENCODE_ENABLE_QUESTION_TOOL": "1",
     "OPENCODE_EXPERIMENTAL_DISABLE_FILEWATCHER": "1",
 }
 
@@ -205,12 +208,21 @@ class Opencode(CodingAgent[OpencodeServer, OpencodeOptions, OpencodeEvent]):
         except OpencodeError as refused:
             self._deliver(refused)
 
-    async def _reply(self, client: OpencodeServer, request: str, verdict: PermissionVerdict) -> None:
-        reply = {"reply": "once"} if verdict.allow else {"reply": "reject", "message": verdict.reason}
+    async def _reply(self, client: OpencodeServer, asked: PermissionRequest, verdict: PermissionVerdict) -> None:
+        path: str
+        body: dict[str, object]
+        if asked.kind is PermissionRequestKind.QUESTION and verdict.allow:
+            path, body = f"/question/{asked.id}/reply", render_question_reply(asked, verdict.input)
+        elif asked.kind is PermissionRequestKind.QUESTION:
+            path, body = f"/question/{asked.id}/reject", {}
+        elif verdict.allow:
+            path, body = f"/permission/{asked.id}/reply", {"reply": "once"}
+        else:
+            path, body = f"/permission/{asked.id}/reply", {"reply": "reject", "message": verdict.reason}
         try:
-            await client.ask("POST", f"/permission/{request}/reply", reply)
+            await client.ask("POST", path, body)
         except OpencodeError as refused:
-            raise LookupError(f"opencode waits for no answer to {request}: {refused}") from None
+            raise LookupError(f"opencode waits for no answer to {asked.id}: {refused}") from None
 
     async def _events(self, client: OpencodeServer) -> AsyncIterator[Event]:
         reader, answer, nudges, busy = OpencodeEventReader(self._conversation), "", NUDGES, False
@@ -222,7 +234,7 @@ class Opencode(CodingAgent[OpencodeServer, OpencodeOptions, OpencodeEvent]):
                 continue  # opencode's come as events
             for event in reader.read(message):
                 if isinstance(event, PermissionRequest):
-                    self._requests[event.id] = partial(self._reply, client, event.id)
+                    self._requests[event.id] = partial(self._reply, client, event)
                 answer = event.text if isinstance(event, Text) else answer
                 yield event
             for id in [each for each in self._waiting if each <= reader.newest]:

@@ -17,7 +17,15 @@ import msgspec
 from gatepost.inside.coding_agent import LONGEST_ERROR, LONGEST_RESULT, get_patience
 from gatepost.inside.mcp_json import OURS, McpServerConfig
 from gatepost.inside.provider_errors import ProviderError, parse_provider_error
-from gatepost.inside.providers.contract import Event, PermissionRequest, Text, ToolResult, ToolUse
+from gatepost.inside.providers.contract import (
+    Event,
+    PermissionRequest,
+    PermissionRequestKind,
+    Text,
+    ToolResult,
+    ToolUse,
+)
+from gatepost.inside.question_forms import list_answers, render_questions, split_answer
 from gatepost.mailbox.runner_frames import TurnErrorClass
 
 TOOL_PATIENCE = 3_600_000  # milliseconds; some of the group's tools wait for people
@@ -62,7 +70,7 @@ def render_config(
     max_tokens: int,
     own: Mapping[str, McpServerConfig] = MappingProxyType({}),
 ) -> dict[str, object]:
-    """opencode.json. Nothing is fetched, shared or updated, and nobody is asked who is not there."""
+    """opencode.json. Nothing is fetched, shared or updated."""
     about = {
         "name": model,
         "tool_call": True,
@@ -96,7 +104,7 @@ def render_config(
             },
             OURS: {"type": "local", "command": list(command), "timeout": TOOL_PATIENCE},
         },
-        "permission": {"*": "allow", "question": "deny"},
+        "permission": {"*": "allow"},
         "agent": {
             # What stands here comes after what holds for all: without it, a plan could be carried out while it is made.
             "plan": {"permission": {**_PLANNING, **foreign}},
@@ -170,6 +178,8 @@ class OpencodeEventReader:
             return self._part(event.properties["part"])
         elif event.type == "permission.asked":
             return [read_permission(event.properties)]
+        elif event.type == "question.asked":
+            return [read_question(event.properties)]
         return []
 
     def _message(self, info: dict[str, Any]) -> None:
@@ -224,6 +234,18 @@ class OpencodeEventReader:
 def read_permission(asked: Mapping[str, Any]) -> PermissionRequest:
     about = {**(asked.get("metadata") or {}), "patterns": asked.get("patterns") or []}
     return PermissionRequest(str(asked["id"]), str(asked.get("permission") or ""), about)
+
+
+def read_question(asked: Mapping[str, Any]) -> PermissionRequest:
+    form = render_questions(asked.get("questions"), many="multiple", own_words="custom")
+    return PermissionRequest(str(asked["id"]), "question", form, PermissionRequestKind.QUESTION)
+
+
+def render_question_reply(asked: PermissionRequest, given: Mapping[str, Any]) -> dict[str, object]:
+    """Each question has a list of answers, empty if there is none."""
+    questions = asked.input.get("questions") or []
+    answers = zip(questions, list_answers(questions, given), strict=True)
+    return {"answers": [split_answer(each, answer) if answer else [] for each, answer in answers]}
 
 
 def read_error(error: Mapping[str, Any]) -> ProviderError:

@@ -7,8 +7,9 @@ function drawButtons(line, act) {
   const group = make("div", "card-buttons");
   group.setAttribute("role", "group");
   group.setAttribute("aria-label", "Your decision");
-  for (const { id, label, style } of line.card.buttons) {
+  for (const { id, label, style, about } of line.card.buttons) {
     const button = make("button", STYLES.has(style) ? style : "", label);
+    if (about) button.append(make("small", "", about));
     button.type = "button";
     button.disabled = line.pressed !== undefined;
     if (line.pressed === id) button.classList.add("pressed");
@@ -16,6 +17,58 @@ function drawButtons(line, act) {
     group.append(button);
   }
   return group;
+}
+
+// Several may be chosen: they are sent together, as one click that names all of them.
+function drawChoices(line, act) {
+  const form = make("form", "card-choices");
+  const group = make("fieldset", "");
+  group.disabled = line.pressed !== undefined;
+  group.append(make("legend", "card-hint", "Choose one or several."));
+  const boxes = line.card.buttons.map(({ id, label, about }) => {
+    const choice = make("label", "card-choice");
+    const box = make("input", "");
+    box.type = "checkbox";
+    box.value = id;
+    choice.append(box, make("span", "", label));
+    if (about) choice.append(make("small", "", about));
+    group.append(choice);
+    return box;
+  });
+  const send = make("button", "primary", "Send");
+  send.type = "submit";
+  send.disabled = true;
+  form.addEventListener("change", () => (send.disabled = !boxes.some((box) => box.checked)));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const chosen = boxes.filter((box) => box.checked).map((box) => box.value.split(":"));
+    if (chosen.length) act.press(line, `${chosen[0][0]}:${chosen.map(([, number]) => number).join(",")}`);
+  });
+  const buttons = make("div", "card-buttons");
+  buttons.append(send);
+  group.append(buttons);
+  form.append(group);
+  return form;
+}
+
+function drawOwnWords(line, act) {
+  const form = make("form", "card-words");
+  const input = make("input", "");
+  input.type = "text";
+  input.maxLength = 4000;
+  input.disabled = line.pressed !== undefined;
+  input.placeholder = line.card.buttons.length ? "Or in your own words" : "Your answer";
+  input.setAttribute("aria-label", "Your answer");
+  const send = make("button", "", "Answer");
+  send.type = "submit";
+  send.disabled = input.disabled;
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const words = input.value.trim();
+    if (words) act.press(line, `${line.card.token}:words`, words);
+  });
+  form.append(input, send);
+  return form;
 }
 
 function drawFields(fields) {
@@ -26,7 +79,7 @@ function drawFields(fields) {
 
 export function drawCard(line, act) {
   const { card } = line;
-  const element = make("section", card.buttons.length ? "card asks" : "card");
+  const element = make("section", card.buttons.length || card.freeText ? "card asks" : "card");
   const title = make("h2", "card-title", card.title);
   title.id = `card-${line.id}`;
   element.setAttribute("aria-labelledby", title.id);
@@ -42,8 +95,8 @@ export function drawCard(line, act) {
     element.append(make("p", "card-done", card.done));
     return element;
   }
-  if (card.buttons.length) element.append(drawButtons(line, act));
-  if (card.freeText) element.append(make("p", "card-hint", "You can also reply in your own words."));
+  if (card.buttons.length) element.append(card.many ? drawChoices(line, act) : drawButtons(line, act));
+  if (card.freeText) element.append(drawOwnWords(line, act));
   if (line.pressed !== undefined) element.append(make("p", "card-hint", "Sending your decision…"));
   if (line.trouble) element.append(make("p", "card-hint bad", line.trouble));
   return element;

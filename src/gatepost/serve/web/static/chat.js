@@ -215,7 +215,8 @@ async function retryLost() {
 }
 
 // A button of a card. Decided, the card itself changes with what comes; else it can be pressed again.
-async function press(line, button) {
+// `text`: words of one's own, where the card takes them.
+async function press(line, button, text = "") {
   const conversation = talk.at(line.room, line.thread);
   if (conversation.pressed.has(line.id)) return;
   conversation.pressed.set(line.id, button);
@@ -223,7 +224,7 @@ async function press(line, button) {
   draw();
   try {
     const headers = { "content-type": "application/json" };
-    const { decided } = await ask("/api/clicks", { method: "POST", headers, body: JSON.stringify({ button }) });
+    const { decided } = await ask("/api/clicks", { method: "POST", headers, body: JSON.stringify({ button, text }) });
     if (!decided) conversation.pressed.delete(line.id);
   } catch (error) {
     conversation.pressed.delete(line.id);

@@ -1,0 +1,179 @@
+"""Questions that agents ask people by a tool: a card in the room of the turn. The call stays open for a while. An
+answer that comes later, or while nobody waits for it any more, is told to the agent as a message, once."""
+
+import asyncio
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from gatepost.core.clock import SECOND, Clock, to_microseconds
+from gatepost.core.errors import Invalid, Refused
+from gatepost.core.event_bus import EventBus
+from gatepost.core.settings import Config, setting
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.requests.asking import AskedRequest, ask, read_rules
+from gatepost.flow.requests.choices import render_decision
+from gatepost.flow.requests.deciding import notify_agent
+from gatepost.flow.requests.held_calls import check_limits
+from gatepost.flow.requests.questions import list_answers
+from gatepost.store import agents, requests, sessions, timeline, turns
+from gatepost.store.port import Db, Store
+from gatepost.store.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
+from gatepost.store.sessions import SessionMode
+from gatepost.store.timeline import TimelineKind
+from gatepost.tools.contract import ReachableRoom, ToolCall
+
+WAIT_S = setting(
+    "questions.wait_s",
+    50.0,
+    help="How long a call of ask_user_question stays open for the answer; later it is told as a message.",
+)
+PROGRESS_S = 5.0  # between two words of progress to the client
+AT_ONCE = 500  # answers that one look finds
+WAITS = "waiting for somebody's answer"
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class AgentQuestions:
+    def __init__(self, store: Store, clock: Clock, config: Config, bells: EventBus, reach: ChannelInstances) -> None:
+        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
+        self._open = Counter[str]()  # requests for whose answer a call waits
+        self._told_pending: set[str] = set()  # whose call has ended without an answer
+        self._deferred: set[tuple[str, str]] = set()  # rooms of turns whose end an answer waits for
+        self._rung: set[asyncio.Event] = set()
+        bells.on_requests(self._ring)
+        bells.on_change(self._receive_change)
+
+    def _ring(self) -> None:
+        for event in self._rung:
+            event.set()
+
+    def _receive_change(self, instance: str, address: str) -> None:
+        if (instance, address) in self._deferred:
+            self._bells.requests()
+
+    async def ask(self, call: ToolCall, asked: Mapping[str, Any], expire_s: float | None) -> Request:
+        """The request as it stands when it is answered, or when the call has waited long enough."""
+        new = make_request(call, await _find_room(call), asked, expire_s)
+
+        def add(db: Db) -> AskedRequest:
+            if requests.find_same(db, new) is None:
+                check_limits(db, new, call)
+            found = ask(db, self._reach, read_rules(self._config), new, call.now)
+            if found.request.state is not RequestState.PENDING:
+                _record_notified(db, found.request.id, call.now)
+            elif found.added and new.instance == agents.INSTANCE:
+                told = {"requestId": found.request.id, "name": new.tool, "status": found.request.state}
+                timeline.add(db, new.session_id or "", new.turn_id, TimelineKind.PERMISSION, told, call.now)
+            return found
+
+        found = await call.write(add)
+        for room in found.rooms:
+            self._bells.room(*room)
+        self._bells.requests()
+        self._bells.change(new.instance, new.address)
+        if found.request.state is not RequestState.PENDING:
+            return found.request
+        return await self._wait(call, found.request)
+
+    async def _wait(self, call: ToolCall, request: Request) -> Request:
+        start, longest = self._clock.monotonic(), to_microseconds(self._config[WAIT_S])
+        rung = asyncio.Event()
+        self._rung.add(rung)
+        self._open[request.id] += 1
+        try:
+            while True:
+                rung.clear()
+                found = await self._store.read(requests.get, request.id)
+                if found is None:
+                    return request
+                if found.state is not RequestState.PENDING:
+                    await self._store.write(_record_notified, found.id, self._clock.now(), lane=call.caller.lane)
+                    return found
+                waited = self._clock.monotonic() - start
+                if waited >= longest:
+                    self._told_pending.add(found.id)
+                    return found
+                call.progress(waited / SECOND, None, WAITS)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min((longest - waited) / SECOND, PROGRESS_S)):
+                        await rung.wait()
+        finally:
+            self._rung.discard(rung)
+            self._open[request.id] -= 1
+            if self._open[request.id] <= 0:
+                del self._open[request.id]
+            self._bells.requests()  # an answer that came meanwhile is told by a message
+
+    async def notify_answered(self) -> None:
+        """Tell agents what was answered while no call of theirs waited for it. One whose call was cut off asks again
+        when its turn goes on, and has the answer then; if it does not, it is told when the turn is over."""
+        most, deferred = AT_ONCE + len(self._open), set[tuple[str, str]]()
+        for request in await self._store.read(requests.list_unnotified, (RequestKind.QUESTION,), most):
+            if request.id in self._open:
+                self._ring()
+                continue
+            if request.id not in self._told_pending and await self._is_turn_open(request):
+                deferred.add((request.instance, request.address))
+                continue
+            told = await self._store.write(_notify, request, self._clock.now(), lane=request.session_id or "")
+            self._told_pending.discard(request.id)
+            if told and request.session_id is not None:
+                self._bells.session(request.session_id)
+        self._deferred = deferred
+
+    async def _is_turn_open(self, request: Request) -> bool:
+        turn = await self._store.read(turns.get, request.turn_id) if request.turn_id else None
+        return turn is not None and turn.ended_at is None
+
+
+def _record_notified(db: Db, request_id: str, now: int) -> None:
+    requests.settle(db, request_id, now)
+    requests.record_notified(db, request_id, now)
+
+
+def _notify(db: Db, request: Request, now: int) -> bool:
+    requests.settle(db, request.id, now)
+    outcome: dict[str, Any] = {"answers": list_answers(request)}
+    if request.state is not RequestState.ALLOWED or request.reason:
+        outcome["why"] = render_decision(request, request.answered_by)
+    return notify_agent(db, request, outcome, now)
+
+
+async def _find_room(call: ToolCall) -> ReachableRoom:
+    """Of the turn; between two turns, the session's own."""
+    turn, session_id = call.turn, call.caller.session_id
+    if session_id is None:
+        raise Refused(call.caller.folder, call.tool, why="nobody can be asked here")
+    if turn is not None:
+        return ReachableRoom(turn.instance, turn.address, turn.thread)
+    session = await call.read(sessions.get, session_id)
+    if session is None or session.mode == SessionMode.AGENT_SHARED or not session.address:
+        raise Invalid("ask_user_question", "no turn is running that would tell the room; ask within a turn")
+    return ReachableRoom(session.instance, session.address, session.thread)
+
+
+def make_request(call: ToolCall, room: ReachableRoom, asked: Mapping[str, Any], expire_s: float | None) -> NewRequest:
+    """Asked again in the same turn, it is the same request: its name is what it asks."""
+    digest = hashlib.sha256(_encode([call.tool, asked])).hexdigest()
+    return NewRequest(
+        kind=RequestKind.QUESTION,
+        asker=RequestAsker.AGENT,
+        name=f"question/{digest}",
+        folder=call.caller.folder,
+        session_id=call.caller.session_id,
+        turn_id=call.turn.id if call.turn else "",
+        tool=call.tool,
+        input=dict(asked),
+        digest=digest,
+        instance=room.instance,
+        address=room.address,
+        thread=room.thread,
+        rights=call.turn.rights if call.turn else "",
+        expires_at=call.now + to_microseconds(expire_s) if expire_s is not None else None,
+    )
