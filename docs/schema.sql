@@ -108,6 +108,16 @@ CREATE TABLE egress_rules (
         created_by TEXT NOT NULL,
         created_at INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE entrances (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            instance TEXT NOT NULL,
+            senders TEXT NOT NULL,  -- a glob: who may come in here
+            folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,  -- their groups are made below it
+            per_day INTEGER NOT NULL,  -- how many come in without anybody's word
+            created_by TEXT NOT NULL,
+            created_at INTEGER NOT NULL,
+            UNIQUE (instance, senders)
+        ) STRICT;
 CREATE TABLE given_files (
             key TEXT NOT NULL PRIMARY KEY,        -- of the effect that they belong to
             folder TEXT NOT NULL,
@@ -202,6 +212,23 @@ CREATE TABLE messages (
         at INTEGER NOT NULL,                        -- when the platform says that it happened
         accepted_at INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE newcomers (
+            id TEXT NOT NULL PRIMARY KEY,
+            sender TEXT NOT NULL,
+            name TEXT NOT NULL,
+            instance TEXT NOT NULL,
+            address TEXT NOT NULL,
+            parent TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
+            entrance_id INTEGER,  -- NULL: by an invitation
+            invited_by TEXT NOT NULL DEFAULT '',  -- who made the invitation
+            state TEXT NOT NULL,  -- queued, admitted, settled, denied, failed
+            folder TEXT NOT NULL DEFAULT '',  -- her group, as soon as its name is chosen
+            reason TEXT NOT NULL DEFAULT '',
+            asked_at INTEGER NOT NULL,
+            admitted_at INTEGER,
+            decided_by TEXT NOT NULL DEFAULT '',
+            UNIQUE (sender, parent)
+        ) STRICT;
 CREATE TABLE origins (
             message_id INTEGER NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
             ordinal INTEGER NOT NULL,                     -- 0: who pays
@@ -298,7 +325,7 @@ CREATE TABLE requests (
     answered_by TEXT NOT NULL DEFAULT '',
     settled_at INTEGER,                            -- when what follows from the answer was done
     notified_at INTEGER                                -- when whoever asked was told
-, asker TEXT NOT NULL DEFAULT 'person') STRICT;
+, asker TEXT NOT NULL DEFAULT 'person', editable INTEGER NOT NULL DEFAULT 0, rooms TEXT NOT NULL DEFAULT '{}') STRICT;
 CREATE TABLE reservations (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         at INTEGER NOT NULL,
@@ -372,6 +399,12 @@ CREATE TABLE secrets (
             used_at INTEGER,
             PRIMARY KEY (scope, name, origin)
         ) STRICT;
+CREATE TABLE session_notes (
+            session_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
+            pinned TEXT NOT NULL DEFAULT '',          -- shown to the agent with each turn
+            pinned_by TEXT NOT NULL DEFAULT '',       -- an identity
+            summary TEXT NOT NULL DEFAULT ''          -- of what was said before; shown to a new conversation
+        ) STRICT;
 CREATE TABLE session_tokens (
             session_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
             digest TEXT NOT NULL UNIQUE,
@@ -431,6 +464,23 @@ CREATE TABLE timeline (
             kind TEXT NOT NULL,
             data TEXT NOT NULL,
             PRIMARY KEY (session_id, seq)
+        ) STRICT;
+CREATE TABLE tokens (
+            id TEXT NOT NULL PRIMARY KEY,
+            hash TEXT NOT NULL UNIQUE,
+            kind TEXT NOT NULL,  -- invite, chat_link, webhook, pairing_link
+            folder TEXT REFERENCES groups (folder) ON DELETE CASCADE,  -- whom it is for; NULL: no group
+            own_group INTEGER NOT NULL DEFAULT 0,  -- of an invitation: a group below `folder` for each who accepts
+            instance TEXT NOT NULL DEFAULT '',  -- of a pairing link: where it was asked for
+            address TEXT NOT NULL DEFAULT '',  -- the room that it leads to, or was asked for in
+            identity TEXT NOT NULL DEFAULT '',  -- of a pairing link: what is bound to whoever confirms
+            label TEXT NOT NULL DEFAULT '',
+            uses_left INTEGER,  -- NULL: any number
+            expires_at INTEGER,  -- NULL: never
+            created_by TEXT NOT NULL,
+            created_at INTEGER NOT NULL,
+            revoked_at INTEGER,
+            last_used_at INTEGER
         ) STRICT;
 CREATE TABLE trusted_setups (
             project TEXT NOT NULL,
@@ -507,6 +557,7 @@ CREATE TABLE worktrees (
             PRIMARY KEY (project, slug)
         ) STRICT;
 CREATE INDEX costs_at ON costs (at);
+CREATE INDEX costs_session ON costs (session_id, at, micro);
 CREATE INDEX destinations_room ON destinations (folder, instance, address);
 CREATE INDEX egress_log_folder ON egress_log (folder, id);
 CREATE UNIQUE INDEX egress_log_once ON egress_log (session_id, target, verdict, reason);
@@ -526,6 +577,8 @@ CREATE INDEX inbox_turn ON inbox (turn_id) WHERE turn_id IS NOT NULL;
 CREATE UNIQUE INDEX messages_identity ON messages (instance, address, direction, platform_id, event);
 CREATE INDEX messages_room ON messages (instance, address, id);
 CREATE INDEX messages_said ON messages (instance, address, at, id);
+CREATE INDEX newcomers_admitted ON newcomers (entrance_id, admitted_at);
+CREATE INDEX newcomers_state ON newcomers (state, asked_at);
 CREATE INDEX outbox_message ON outbox (message_id);
 CREATE INDEX outbox_open ON outbox (instance, address, id) WHERE state IN ('pending', 'sending');
 CREATE INDEX outbox_said ON outbox (turn_id, digest, answers) WHERE turn_id IS NOT NULL;
@@ -535,12 +588,16 @@ CREATE INDEX outbox_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL;
 CREATE INDEX request_cards_message ON request_cards (message_id);
 CREATE INDEX request_cards_open ON request_cards (instance, address) WHERE open = 1;
 CREATE INDEX request_cards_request ON request_cards (request_id);
+CREATE INDEX requests_by_kind ON requests (kind, folder, asked_at);
+CREATE INDEX requests_by_kind_and_name ON requests (kind, folder, name, asked_at);
 CREATE INDEX requests_by_name ON requests (name, folder, asked_at) WHERE session_id IS NULL;
 CREATE INDEX requests_due ON requests (next_at) WHERE state = 'pending';
 CREATE INDEX requests_lasting ON requests (session_id, about) WHERE state = 'allowed' AND lasts = 'session';
 CREATE UNIQUE INDEX requests_of_people ON requests (kind, folder, name) WHERE session_id IS NULL AND state = 'pending';
 CREATE UNIQUE INDEX requests_of_session ON requests (session_id, turn_id, name, digest) WHERE session_id IS NOT NULL;
+CREATE INDEX requests_open_session ON requests (session_id, turn_id) WHERE notified_at IS NULL;
 CREATE INDEX requests_pending ON requests (asked_at) WHERE state = 'pending';
+CREATE INDEX requests_pending_folder ON requests (folder) WHERE state = 'pending';
 CREATE INDEX requests_pending_session ON requests (session_id) WHERE state = 'pending';
 CREATE INDEX requests_unnotified ON requests (answered_at) WHERE state <> 'pending' AND notified_at IS NULL;
 CREATE INDEX routes_order ON routes (seq, id);
@@ -550,6 +607,8 @@ CREATE INDEX sessions_agents ON sessions (active_at) WHERE agent = 1;
 CREATE INDEX sessions_folder ON sessions (folder, active_at);
 CREATE UNIQUE INDEX sessions_live_key ON sessions (key) WHERE closed_at IS NULL;
 CREATE INDEX steps_message ON steps (message_id, id);
+CREATE INDEX tokens_folder ON tokens (folder);
+CREATE INDEX tokens_identity ON tokens (identity) WHERE identity <> '';
 CREATE UNIQUE INDEX turns_open ON turns (session_id) WHERE ended_at IS NULL;
 CREATE INDEX turns_session ON turns (session_id, started_at);
 CREATE TRIGGER search_added AFTER INSERT ON messages WHEN NEW.text <> '' BEGIN INSERT INTO unsearched VALUES (NEW.id); END;
