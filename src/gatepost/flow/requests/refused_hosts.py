@@ -55,7 +55,7 @@ class RefusedHosts:
         )
 
     async def ask(self, caller: Caller, target: str, *, tool: str = "", why: str = "") -> str:
-        if caller.session_id is None or not await self._store.read(asks_people, caller.folder):
+        if caller.session_id is None or not await self._store.read(can_ask, caller.folder, caller.session_id):
             return ""
         turn = caller.running() if caller.running is not None else None
         question = HostQuestion(caller, rules.read_target(target), turn, tool, why)
@@ -79,6 +79,12 @@ def asks_people(db: Db, folder: str) -> bool:
         if OPTION in each.options
     ]
     return bool(said) and said[0] == ASK
+
+
+def can_ask(db: Db, folder: str, session_id: str) -> bool:
+    """Whether there is anybody to be told the answer, and the group asks. By reading alone: a try costs no write."""
+    session = sessions.get(db, session_id)
+    return session is not None and session.closed_at is None and asks_people(db, folder)
 
 
 def is_allowed(db: Db, folder: str, session_id: str, target: str) -> bool:
