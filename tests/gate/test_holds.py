@@ -12,7 +12,7 @@ from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_package
 from gatepost.flow import grant_changes
 from gatepost.flow.requests.asking import MOST_AN_HOUR, MOST_WAITING, MOST_WAITING_IN_GROUP
-from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, ALLOW_SESSION, AnswerChoice
+from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, ALLOW_SESSION, BLOCK, AnswerChoice
 from gatepost.flow.requests.deciding import decide
 from gatepost.flow.requests.held_calls import HeldCalls, choose_quorum, get_arguments, make_caller
 from gatepost.gate.dispatch import Dispatch, ToolAnswer
@@ -315,3 +315,11 @@ async def test_the_access_list_calls_a_hold_a_hold(tmp_path: Path, store: Sqlite
     await store.write(grant_changes.add_rule, "acme", "hold[2] send", "test", NOON)
     rows = json.loads((await agent.call("list_acl", folder="acme")).text)["rows"]
     assert [(row["action"], row["effect"]) for row in rows] == [("send(chatJid=x)", "hold"), ("send", "hold[2]")]
+
+
+async def test_a_denial_that_lasts_lifts_nothing(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold echo")
+    assert await agent.is_held("echo", text="a")
+    assert (await agent.last()).rule  # which "always allow" would write
+    await agent.decide(BLOCK)
+    assert await agent.is_held("echo", text="b")

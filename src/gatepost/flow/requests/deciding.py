@@ -123,10 +123,9 @@ def decide(
             record_decision(db, now, clicked, "vote", request)
             return Decision(request, False, f"Noted: {len(agree)} of {request.quorum} who must agree.")
         by = ", ".join(agree)
-    decision = close(db, reach, request, choice.state, choice.lasts, by, words, given, now)
-    if choice.lasts is AnswerLasts.ALWAYS and request.rule:
+    if choice.state is RequestState.ALLOWED and choice.lasts is AnswerLasts.ALWAYS and request.rule:
         grant_changes.add_rule(db, request.folder, request.rule, by, now)
-    return decision
+    return close(db, reach, request, choice.state, choice.lasts, by, words, given, now)
 
 
 def _choose_group(request: Request, choice: AnswerChoice, given: dict[str, Any]) -> tuple[AnswerChoice, dict[str, Any]]:

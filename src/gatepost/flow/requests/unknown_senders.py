@@ -45,12 +45,8 @@ def hold(
     if "*" in new.sender:  # a row of the access list that blocks it would be a pattern
         return None
     last = requests.find_last(db, RequestKind.SENDER, folder, new.sender)
-    if was_refused(last, now) or inbox.count_held(db, folder, new.sender) >= MOST_HELD:
+    if was_refused(last, now) or not _fits(db, new, folder):
         return None
-    if size := sum_files(json.loads(new.content)):
-        held = sum(sum_files(message.content) for _, message in inbox.list_held(db, folder, new.sender))
-        if held + size > MOST_HELD_BYTES:
-            return None
     waits = last is not None and last.state is RequestState.PENDING
     if not waits and requests.count_of_people(db, folder) >= MOST_ASKED:
         return None
@@ -61,24 +57,30 @@ def hold(
         **describe_room(room or SeenRoom(new.instance, new.address)),
         "text": new.text[:LONGEST_EXCERPT],
     }
-    asked = ask(
-        db,
-        reach,
-        rules,
-        NewRequest(
-            kind=RequestKind.SENDER,
-            name=new.sender,
-            folder=folder,
-            input={name: value for name, value in about.items() if value},
-            instance=new.instance,
-            address=new.address,
-            thread=new.thread,
-            rights=rights,
-        ),
-        now,
+    request = NewRequest(
+        kind=RequestKind.SENDER,
+        name=new.sender,
+        folder=folder,
+        input={name: value for name, value in about.items() if value},
+        instance=new.instance,
+        address=new.address,
+        thread=new.thread,
+        rights=rights,
     )
+    asked = ask(db, reach, rules, request, now)
     inbox.hold(db, message_id, folder, rights, asked.request.id, asked.request.expires_at or now, now)
     return asked
+
+
+def _fits(db: Db, new: NewMessage, folder: str) -> bool:
+    """Whether a message can be held besides those of its sender that are."""
+    if inbox.count_held(db, folder, new.sender) >= MOST_HELD:
+        return False
+    size = sum_files(json.loads(new.content))
+    if not size:
+        return True
+    held = sum(sum_files(message.content) for _, message in inbox.list_held(db, folder, new.sender))
+    return held + size <= MOST_HELD_BYTES
 
 
 def was_refused(last: Request | None, now: int) -> bool:
