@@ -11,8 +11,10 @@ from gatepost.flow.groups import add_defaults
 from gatepost.flow.intake.intake import make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.messages.inbound import Inbound
-from gatepost.store import identities, users
+from gatepost.store import identities, rooms, routes, users
 from gatepost.store.port import Db
+from gatepost.store.rooms import RoomPolicy
+from gatepost.store.routes import Route
 from gatepost.store.rule_cache import RuleCache
 from gatepost.testing.counting import CountingDb
 
@@ -29,8 +31,9 @@ class Sender:
     def __init__(self, db: Db) -> None:
         self._db, self._rules, self._count = db, RuleCache(), 0
 
-    def count_statements(self, sender: str) -> int:
-        """Of one message, once everything that can be kept is."""
+    def count_statements(self, sender: str, first: int = 0) -> int:
+        """Of one message, once everything that can be kept is. `first`: how many were sent by others before."""
+        self._count += first
         return [self._write(sender) for _ in range(3)][-1]
 
     def _write(self, sender: str) -> int:
@@ -51,3 +54,15 @@ def test_identities_cost_no_statement(db: Db) -> None:
     identities.add(db, CHAT, ANN, "test", NOON)
     sender = Sender(db)
     assert sender.count_statements(CHAT) == sender.count_statements(ANN) == sender.count_statements("fake:user/bob")
+
+
+def test_rooms_that_ask_and_routes_that_name_senders_cost_no_statement_where_a_route_leads(db: Db) -> None:
+    add_defaults(db, NOON)
+    users.add(db, ANN, "", NOON)
+    users.add_member(db, ANN, "home", "test", NOON)
+    identities.add(db, CHAT, ANN, "test", NOON)
+    rooms.add(db, "fake", "fake:room/1", "", False, RoomPolicy.STRICT, NOON)
+    before = Sender(db).count_statements(CHAT)
+    rooms.set_policy(db, "fake", "fake:room/1", RoomPolicy.REQUEST_APPROVAL)
+    routes.add(db, Route(match="sender=fake:user/eve", target="drop", created_by="test", created_at=NOON))
+    assert Sender(db).count_statements(CHAT, first=10) == before
