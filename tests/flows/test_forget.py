@@ -1,7 +1,8 @@
-"""`gatepost user forget` of a real daemon: whatever was seeded, no file of the home has a trace of it."""
+"""`gatepost user forget`: whatever was seeded, no file of the home has a trace of it. And refused messages live."""
 
 import asyncio
 import json
+import signal
 import socket
 import zipfile
 from collections.abc import AsyncIterator, Iterator
@@ -23,6 +24,7 @@ from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db, Store
 from gatepost.store.sqlite_store import SqliteDb, connect
 from gatepost.store.users import UserRole
+from gatepost.testing import fork_server
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import FixedClock
 from gatepost.testing.daemon import DaemonProcess
@@ -178,6 +180,27 @@ def test_nothing_of_a_person_is_left_in_any_file_of_the_home(tmp_path: Path) -> 
     with zipfile.ZipFile(tmp_path / "her.zip") as archive:
         assert MARK in archive.read("messages.jsonl").decode() and MARK in archive.read("person.json").decode()
         assert [archive.read(each) for each in archive.namelist() if each.endswith(f"{MARK}.txt")] == [MARK.encode()]
+
+
+def test_refused_messages_are_followed_as_they_come(tmp_path: Path) -> None:
+    with started(tmp_path) as (daemon, stub):
+        assert daemon.gatepost("user", "block", BOB).returncode == 0
+        stub.say("before", BOB, ROOM)
+        shown = tmp_path / "shown"
+        with shown.open("wb") as out:
+            following = fork_server.start(["dropped", "--follow", "--json"], daemon.env, out, out)
+        try:
+            block_until(lambda: shown.read_bytes().count(b"\n") >= 1, "it shows what was refused before")
+            assert stub.say("after", BOB, "stub:room/2")[0] == "refused"
+            block_until(lambda: shown.read_bytes().count(b"\n") >= 2, "it shows what is refused now")
+        finally:
+            following.send_signal(signal.SIGKILL)
+            following.wait(PATIENCE_S)
+        seen = [json.loads(line) for line in shown.read_text().splitlines()]
+        assert [(each["reason"], each["room"], each["sender"]) for each in seen] == [
+            ("denied_by_the_access_list", ROOM, BOB),
+            ("denied_by_the_access_list", "stub:room/2", BOB),
+        ]
 
 
 class Cut(Exception):

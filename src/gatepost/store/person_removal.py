@@ -5,8 +5,12 @@ import re
 from typing import Any
 
 from gatepost.store import users
+from gatepost.store.acl import ACL
+from gatepost.store.direct_rooms import DIRECT_ROOMS
+from gatepost.store.identities import IDENTITIES
 from gatepost.store.person_rows import FORGOTTEN, PersonScope, make_marks
 from gatepost.store.port import Db
+from gatepost.store.users import USERS
 
 # (what, table, column): rows that are hers
 _OWN = (
@@ -82,17 +86,17 @@ def list_named_routes(db: Db, scope: PersonScope) -> list[int]:
 
 # What an export has of each table: (table, columns, by which column it is hers). No hashes, and nothing that is sealed.
 _EXPORTED = (
-    ("users", "id, name, created_at", "id"),
-    ("identities", "identity, person, paired_at, paired_by", "person"),
+    ("users", USERS.columns, "id"),
+    ("identities", IDENTITIES.columns, "person"),
     ("user_roles", "user_id, role, folder, granted_by, granted_at", "user_id"),
     ("group_members", "user_id, folder, added_by, added_at", "user_id"),
     ("memberships", "child, parent, added_by, added_at", "child"),
-    ("acl", "principal, action, scope, effect, params, predicate, granted_by, granted_at", "principal"),
+    ("acl", ACL.columns, "principal"),
     ("budgets", "kind, name, period, micro, set_by, set_at", "name"),
     ("spending", "kind, name, period, starts_at, spent", "name"),
     ("costs", "id, at, folder, user_id, session_id, turn_id, model, input, output, micro", "user_id"),
     ("secrets", "user_id, name, origin, created_at, updated_at, used_at", "user_id"),
-    ("direct_rooms", "user_id, instance, address, seen_at", "user_id"),
+    ("direct_rooms", DIRECT_ROOMS.columns, "user_id"),
     ("logins", "user_id, kind, created_at, expires_at", "user_id"),
     ("request_votes", "request_id, person, voted_at", "person"),
 )
