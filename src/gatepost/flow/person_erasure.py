@@ -21,6 +21,7 @@ from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.untrusted_files import open_untrusted
+from gatepost.flow.agent_mentions import find_mentions
 from gatepost.flow.groups import OWNER, OWNERS_IDENTITIES
 from gatepost.flow.person_traces import ROWS, WINDOW, PersonTraces, find_traces, list_messages, list_requests
 from gatepost.store import acl, audit, erased_space, person_audit, person_removal, person_rows, retention
@@ -87,8 +88,7 @@ class PersonErasure:
     async def describe(self, identity: str) -> ErasureReport:
         """What is known of a person. Changes nothing."""
         found = await find_traces(self._store, identity)
-        routes = await self._store.read(person_removal.list_named_routes, found.scope)
-        return _make_report(found, found.counts, left=_list_left(routes))
+        return _make_report(found, found.counts, left=await self._list_left(found))
 
     async def erase(self, identity: str, by: str) -> ErasureReport:
         """Everything, once nothing of it is under way. `by`: who wants it, and is not her."""
@@ -128,14 +128,13 @@ class PersonErasure:
         await self._erase_audit(found, stand_in, newest, counts)  # what was written behind
         counts["named"] = await self._replace_names(found.scope)
         counts["log_lines"] = await asyncio.to_thread(log.remove_lines, self._home, found.is_in_line)
-        routes = await self._store.read(person_removal.list_named_routes, found.scope)
+        left += await self._list_left(found)
         counts.update(await self._store.read(person_removal.count, found.scope))
         await self._release_space()
         details = {"person": stand_in, **counts}
         record = AuditRecord(self._clock.now(), by, ACTION, "done", details)
         await self._store.write(_remove_person, found.scope, record, lane=LANE)
         rewritten = await self._clean_files()
-        left += _list_left(routes)
         return _make_report(found, dict(counts), stand_in=stand_in, rewritten=rewritten, left=left)
 
     # Files.
@@ -249,6 +248,19 @@ class PersonErasure:
         await asyncio.sleep(PAUSE_S)
         return await self._store.write(fn, *args, durable=False, lane=LANE)
 
+    async def _list_left(self, found: PersonTraces) -> tuple[str, ...]:
+        """What is for others to decide."""
+        routes = await self._store.read(person_removal.list_named_routes, found.scope)
+        files, whole = await asyncio.to_thread(find_mentions, self._home, found.plain_words)
+        left = []
+        if routes:
+            left.append(f"Routes name her: {', '.join(map(str, routes))}; `gatepost route rm` removes them.")
+        if files:
+            left.append(f"Files of agents name her: {', '.join(files)}{'' if whole else ' …'}")
+        if not whole:
+            left.append("Not every file of the agents was looked at: there are too many, or some are too large.")
+        return (*left, MEMORIES)
+
     # What the rows leave behind.
 
     async def _release_space(self) -> None:
@@ -304,11 +316,6 @@ def _remove_session_files(home: Home, session_id: str) -> None:
 
 def _split(values: Sequence[T], most: int) -> list[Sequence[T]]:
     return [values[start : start + most] for start in range(0, len(values), most)]
-
-
-def _list_left(routes: list[int]) -> tuple[str, ...]:
-    named = ", ".join(map(str, routes))
-    return (*((f"Routes name her: {named}; `gatepost route rm` removes them.",) if routes else ()), MEMORIES)
 
 
 def _make_report(

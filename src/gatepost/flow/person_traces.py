@@ -58,6 +58,12 @@ class PersonTraces(Struct, frozen=True, kw_only=True):
         """What a text that tells of her holds: an identity, a direct room, a name."""
         return make_pattern((*self.scope.names, *(address for _, address in self.scope.rooms)), self.called)
 
+    @property
+    def plain_words(self) -> tuple[str, ...]:
+        """The same as they stand in files that are no JSON."""
+        names = (each for each in sorted(self.called) if len(each) >= SHORTEST_NAME)
+        return (*self.scope.names, *(address for _, address in self.scope.rooms), *names)
+
     def is_in_line(self, line: str) -> bool:
         """Whether a line of the log tells of her, or of a conversation that she was in."""
         mine = {*self.sessions, *self.room_sessions}
