@@ -17,9 +17,10 @@ from gatepost.app import Gateway
 from gatepost.core.errors import Invalid
 from gatepost.flow import grant_changes
 from gatepost.flow.person_erasure import PersonErasure
-from gatepost.messages.inbound import Direction
+from gatepost.messages.inbound import Direction, Quote
 from gatepost.store import acl, audit, inbox, ledger, messages, search, users
 from gatepost.store.acl import AclEffect, AclRow
+from gatepost.store.audit import AuditRecord
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db, Store
 from gatepost.store.sqlite_store import SqliteDb, connect
@@ -308,6 +309,27 @@ async def test_a_run_that_was_cut_short_anywhere_is_continued_by_the_next(chat: 
     assert await chat.list_senders() == []
     assert await store.read(users.get, "fake:user/9") is None
     assert (await store.read(audit.verify))[1] is None
+
+
+async def test_a_stranger_who_calls_herself_like_a_common_word_takes_nothing_of_others_along(chat: Chat) -> None:
+    store, home = chat.gateway.store, chat.gateway.home
+    await store.write(audit.append, AuditRecord(1, "operator", "group.add", "done", {"folder": "info"}))
+    (home.logs / "gatepost.log").write_text('{"level": "info", "event": "started"}\n')
+    await chat.say("hello", sender="fake:user/info")
+    await chat.say("me too", sender="fake:user/bob", platform_id="b-1")
+    await chat.say("see", sender="fake:user/ann", reply_to=Quote(platform_id="b-1", sender="info", text="me too"))
+    await wait_until_settled(chat.gateway)
+
+    await chat.gateway.erasure.erase("fake:user/info", "operator")
+
+    assert "started" in (home.logs / "gatepost.log").read_text()
+    rows = await store.read(audit.list_latest, 100)
+    assert [row[5] for row in rows if row[3] == "group.add"] == ['{"folder":"info"}']
+
+    def read(db: Db) -> str:
+        return str((db.row("SELECT content FROM messages WHERE sender = 'fake:user/ann'") or ("",))[0])
+
+    assert '"me too"' in await store.read(read)
 
 
 async def test_she_cannot_have_herself_forgotten(chat: Chat) -> None:

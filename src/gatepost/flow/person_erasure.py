@@ -37,7 +37,9 @@ PORTION = 25  # messages in a unit, which take their rows, steps and words along
 ANSWERS = 50
 AUDIT_ROWS = 100  # in a unit: their hashes are written down with them
 PAGES = 50  # of the file or the search index, at once
-TRIES, RETRY_S = 50, 0.1  # for a sandbox that ends, or a reader that holds up the log
+TRIES, RETRY_S = 50, 0.1  # for a sandbox that ends
+LOG_RETRY_S = 0.5  # for a reader that holds up the log
+LOG_IS_READ = "Somebody reads the store, so its write-ahead log could not be emptied: run this again later."
 
 MEMORIES = (
     "What agents wrote themselves (groups/, worktrees/) may tell of her, and so may what others wrote."
@@ -134,8 +136,9 @@ class PersonErasure:
         details = {"person": stand_in, **counts}
         record = AuditRecord(self._clock.now(), by, ACTION, "done", details)
         await self._store.write(_remove_person, found.scope, record, lane=LANE)
-        rewritten = await self._clean_files()
-        return _make_report(found, dict(counts), stand_in=stand_in, rewritten=rewritten, left=left)
+        if not await self._clean_files():
+            left = (LOG_IS_READ, *left)
+        return _make_report(found, dict(counts), stand_in=stand_in, rewritten=self._offline, left=left)
 
     # Files.
 
@@ -272,15 +275,15 @@ class PersonErasure:
             continue
 
     async def _clean_files(self) -> bool:
-        """Whether the store's file was written anew as a whole."""
+        """False: somebody reads what the write-ahead log holds, so it is still there."""
         if self._offline:
             await asyncio.to_thread(erased_space.rewrite, self._home.store)
         while await self._write(retention.release_pages, PAGES):
             continue
         for _ in range(TRIES):
             if await asyncio.to_thread(erased_space.truncate_log, self._home.store):
-                return self._offline
-            await asyncio.sleep(RETRY_S)
+                return True
+            await asyncio.sleep(LOG_RETRY_S)
         return False
 
 

@@ -55,8 +55,9 @@ class PersonTraces(Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> re.Pattern[str]:
-        """What a text that tells of her holds: an identity, a direct room, a name."""
-        return make_pattern((*self.scope.names, *(address for _, address in self.scope.rooms)), self.called)
+        """What a text that tells of her holds: an identity or a direct room. No name: if she calls herself `home` or
+        `info`, everything in which that word stands would be erased."""
+        return make_pattern((*self.scope.names, *(address for _, address in self.scope.rooms)))
 
     @property
     def plain_words(self) -> tuple[str, ...]:
@@ -70,12 +71,10 @@ class PersonTraces(Struct, frozen=True, kw_only=True):
         return bool(self.words.search(line)) or any(each in mine for each in _SESSION.findall(line))
 
 
-def make_pattern(words: Iterable[str], called: Iterable[str]) -> re.Pattern[str]:
-    """Words wherever they stand by themselves in JSON; names only where they are a whole value."""
-    plain = [re.escape(_escape(each)) for each in words]
-    names = [re.escape(f'"{_escape(each)}"') for each in called if len(each) >= SHORTEST_NAME]
-    either = [rf"(?<!\w)(?:{'|'.join(plain)})(?!\w)"] if plain else []
-    return re.compile("|".join([*either, *names]) or r"(?!)")
+def make_pattern(words: Iterable[str]) -> re.Pattern[str]:
+    """The words, wherever they stand by themselves in JSON."""
+    escaped = "|".join(re.escape(_escape(each)) for each in words)
+    return re.compile(rf"(?<!\w)(?:{escaped})(?!\w)")
 
 
 def _escape(text: str) -> str:

@@ -2,15 +2,22 @@
 
 from pathlib import Path
 
+import apsw
+
 from gatepost.store.sqlite_store import connect
+
+LOG_WAIT_MS = 100  # for readers to let go of the log: nobody writes meanwhile
 
 
 def truncate_log(path: Path) -> bool:
     """Write the write-ahead log into the file and cut it to nothing. False: somebody reads what it holds; try again."""
     connection = connect(path)
+    connection.set_busy_timeout(LOG_WAIT_MS)
     try:
         rows = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return bool(rows) and rows[0][0] == 0
+    except apsw.BusyError:
+        return False
     finally:
         connection.close()
 

@@ -309,7 +309,8 @@ def reset_session(db: Db, session_id: str) -> None:
 
 
 def list_quotes(db: Db, scope: PersonScope, called: frozenset[str], after: int, through: int) -> list[tuple[int, str]]:
-    """(id, content without the quote) of others' messages that quote one of hers."""
+    """(id, content without the quote) of others' messages that quote one of hers: one that is known, or one that is
+    not and whose sender is called like her."""
     rows = db.rows(
         "SELECT m.id, m.content, p.sender, m.sender FROM messages m LEFT JOIN messages p ON p.instance = m.instance"
         " AND p.address = m.address AND p.direction = 'in' AND p.platform_id = m.reply_to AND p.event = 'message'"
@@ -322,7 +323,7 @@ def list_quotes(db: Db, scope: PersonScope, called: frozenset[str], after: int, 
         quote = content.get("replyTo")
         if sender in scope.names or not isinstance(quote, dict) or not (quote.get("text") or quote.get("sender")):
             continue
-        if quoted in scope.names or quote.get("sender") in called:
+        if quoted in scope.names or (quoted is None and quote.get("sender") in called):
             content["replyTo"] = {"id": quote.get("id", ""), "text": "", "sender": ""}
             found.append((int(number), json.dumps(content, ensure_ascii=False)))
     return found
