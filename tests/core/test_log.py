@@ -212,3 +212,34 @@ def test_stranger_new_a_secret_at_the_cut_is_hidden_whole(home: Home, before: in
 
     [line] = written(home)
     assert "AbC" not in str(line["text"])
+
+
+def test_lines_are_removed_from_all_files_while_the_log_goes_on(home: Home) -> None:
+    log.configure(home, Config(), Screen())
+    for who in ("ann", "bob"):
+        log.get("intake").info("seen", sender=who)
+    (home.logs / "gatepost.log.1").write_text('{"sender": "ann"}\n{"sender": "bob"}\nhalf a line of ann')
+
+    assert log.remove_lines(home, lambda line: "ann" in line) == 3
+    log.get("intake").info("goes on")
+
+    assert [line.get("sender", line["event"]) for line in written(home)] == ["bob", "goes on"]
+    assert (home.logs / "gatepost.log.1").read_text() == '{"sender": "bob"}\n'
+    assert sorted(each.name for each in home.logs.iterdir()) == ["gatepost.log", "gatepost.log.1"]
+    assert (home.logs / "gatepost.log").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_is_rotated_meanwhile_is_looked_at_again(home: Home) -> None:
+    log.configure(home, Config(), Screen())
+    log.get("intake").info("seen", sender="ann")
+    rotated = []
+
+    def is_removed(line: str) -> bool:
+        if not rotated:
+            rotated.append(True)
+            (home.logs / "gatepost.log").rename(home.logs / "gatepost.log.1")
+            (home.logs / "gatepost.log").write_text('{"event": "new", "sender": "ann"}\n')
+        return "ann" in line
+
+    assert log.remove_lines(home, is_removed) == 2
+    assert not any("ann" in each.read_text() for each in home.logs.iterdir())

@@ -34,3 +34,14 @@ def test_the_number_of_open_windows_is_bounded_and_no_count_is_lost() -> None:
     for key in range(MOST_OPEN + 1):
         repeats.add(key, 1, first=0)
     assert sum(each.count for each in repeats.pop_closed()) == MOST_OPEN + 1
+
+
+def test_what_was_counted_of_somebody_can_be_forgotten() -> None:
+    repeats = RepeatCounter[str](window=100)
+    for key in ("a", "b"):
+        for now in (1, 2):
+            repeats.add(key, now, first=1)
+    repeats.add("a", 200, first=0)  # the first window of a is over, and not handed out yet
+    repeats.discard(lambda key: key == "a")
+    assert repeats.due_at() == 101
+    assert repeats.pop_closed() == [RepeatSummary("b", 1, since=1, until=2)]

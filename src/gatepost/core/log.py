@@ -250,23 +250,30 @@ def close() -> None:
 def remove_lines(home: Home, is_removed: Callable[[str], bool]) -> int:
     """Write the log's files anew without some lines; how many there were. For a thread: what is logged meanwhile waits
     only while the last lines are looked at."""
-    removed = 0
-    for path in sorted(home.logs.glob("gatepost.log*")):
-        if not path.name.endswith(REWRITTEN):
-            removed += _rewrite(path, is_removed)
+    removed, waiting = 0, _list_files(home)
+    while waiting:
+        found = _rewrite(waiting.pop(), is_removed)
+        if found is None:  # it was rotated: every file has another name now
+            waiting = _list_files(home)
+        removed += found or 0
     return removed
 
 
-def _rewrite(path: Path, is_removed: Callable[[str], bool]) -> int:
+def _list_files(home: Home) -> list[Path]:
+    return sorted(each for each in home.logs.glob("gatepost.log*") if not each.name.endswith(REWRITTEN))
+
+
+def _rewrite(path: Path, is_removed: Callable[[str], bool]) -> int | None:
+    """How many lines were removed; None: another file is there now."""
     draft = path.with_name(path.name + REWRITTEN)
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     open_one = _find_handler(path)
     with path.open("rb") as file, os.fdopen(os.open(draft, flags, 0o600), "wb") as kept:
         removed = _copy_lines(file, kept, is_removed, whole=True)
         with open_one.lock if open_one is not None and open_one.lock is not None else nullcontext():
-            if os.fstat(file.fileno()).st_ino != path.stat().st_ino:  # it was rotated, and is looked at by its new name
+            if not path.exists() or os.fstat(file.fileno()).st_ino != path.stat().st_ino:
                 draft.unlink()
-                return _rewrite(path, is_removed)
+                return None
             removed += _copy_lines(file, kept, is_removed)
             kept.flush()
             os.replace(draft, path)
