@@ -16,7 +16,7 @@ def find_mentions(home: Home, words: Iterable[str]) -> tuple[list[str], bool]:
     """Paths below the home's `groups/` of files that hold one of the words, or are named by one; and whether every file
     was looked at. Takes a while: for a thread."""
     escaped = [re.escape(each.encode()) for each in words if each]
-    if not escaped:
+    if not escaped or not home.groups.is_dir():
         return [], True
     wanted = re.compile(rb"(?<!\w)(?:" + b"|".join(escaped) + rb")(?!\w)")
     found: list[str] = []
