@@ -44,7 +44,7 @@ SHIPPED = {
     "0025_questions": "7d9cbb1211a315b3",
     "0026_waiting_turns": "a1c774186acb5909",
     "0027_session_notes": "af082f7077453680",
-    "0028_tokens": "b04d241f85b72fa5",
+    "0028_tokens": "ba5a88bce90d989b",
     "0029_requests_by_group": "12e74c1a4a86788d",
 }
 

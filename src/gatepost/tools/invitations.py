@@ -17,6 +17,13 @@ from gatepost.tools.contract import ToolCall, tool
 from gatepost.tools.lookup_helpers import parse_time
 
 OWN_GROUP = "/"
+Target = Annotated[
+    str,
+    Meta(
+        description="The group that people are invited to, yours or one below it: acme/eng. With / behind it each"
+        " of them gets a group of her own below it, from its prototype/ folder."
+    ),
+]
 
 
 class CreatedInvitation(Struct, frozen=True, kw_only=True):
@@ -43,13 +50,7 @@ def _read_target(text: str) -> str:
 @tool(tier=Tier.WORLD, about=_about, group="access")
 async def invite_create(
     call: ToolCall,
-    target_glob: Annotated[
-        str,
-        Meta(
-            description="The group that people are invited to, yours or one below it: acme/eng. With / behind it each"
-            " of them gets a group of her own below it, from its prototype/ folder."
-        ),
-    ],
+    target_glob: Target,
     max_uses: Annotated[int, Meta(ge=1, le=MOST_USES, description="How many people may use it.")] = 1,
     expires_at: Annotated[
         str | None, Meta(description="Until when it can be used, like 2027-01-31T12:00:00Z. Leave it out for no end.")

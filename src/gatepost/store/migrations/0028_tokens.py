@@ -5,6 +5,12 @@ from gatepost.store.port import Db
 
 
 def apply(db: Db) -> None:
+    _add_tokens(db)
+    _add_entrances(db)
+    _add_newcomers(db)
+
+
+def _add_tokens(db: Db) -> None:
     db.define(
         """CREATE TABLE tokens (
             id {text} NOT NULL PRIMARY KEY,
@@ -26,6 +32,9 @@ def apply(db: Db) -> None:
     )
     db.define("CREATE INDEX tokens_folder ON tokens (folder)")
     db.define("CREATE INDEX tokens_identity ON tokens (identity) WHERE identity <> ''")
+
+
+def _add_entrances(db: Db) -> None:
     db.define(
         """CREATE TABLE entrances (
             id {id},
@@ -38,6 +47,9 @@ def apply(db: Db) -> None:
             UNIQUE (instance, senders)
         ) {strict}"""
     )
+
+
+def _add_newcomers(db: Db) -> None:
     db.define(
         """CREATE TABLE newcomers (
             id {text} NOT NULL PRIMARY KEY,
