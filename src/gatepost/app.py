@@ -462,6 +462,7 @@ class Daemon:
                 channel=_hub(gateway, "web"),
                 stopping=self.stopping,
                 listens=self.listen.host if self.listen.kind == "tcp" else None,
+                reach=gateway.reach,
             )
         )
 

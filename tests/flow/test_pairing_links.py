@@ -1,12 +1,15 @@
 """Pairing links on a store: for one identity, confirmed by whoever is signed in, once."""
 
+import json
+
 import pytest
 
 from gatepost.core.clock import HOUR, MINUTE
 from gatepost.core.settings import Config
 from gatepost.flow import pairing
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups import OWNER, add_defaults
-from gatepost.flow.pairing import UnknownPairingLink
+from gatepost.flow.pairing import PairingResult, UnknownPairingLink
 from gatepost.store import direct_rooms, identities, pairing_codes, tokens, users
 from gatepost.store.port import Db
 from gatepost.store.users import UserRole
@@ -30,17 +33,21 @@ def ask(db: Db, sender: str = CHAT, now: int = NOON) -> str:
     return result.said.partition("/pair/")[2].split()[0]
 
 
+def confirm(db: Db, token: str, user: str, now: int) -> PairingResult:
+    return pairing.confirm_link(db, token, user, now)[0]
+
+
 def test_a_link_binds_its_identity_to_whoever_confirms_it(db: Db) -> None:
     token = ask(db)
     assert token not in str(db.rows("SELECT * FROM tokens"))
-    result = pairing.confirm_link(db, token, HERS, NOON)
+    result = confirm(db, token, HERS, NOON)
     assert result.paired and "Ann" in result.said
     assert {*identities.list_names(db, CHAT)} == {ANN, HERS, CHAT}
     assert [room.address for room in direct_rooms.list_for_people(db, (ANN,))] == ["chat:direct/7"]
     rows = db.rows("SELECT actor, verdict FROM audit WHERE action = 'user.pair'")
     assert rows == [(HERS, "done")]
     with pytest.raises(UnknownPairingLink):
-        pairing.confirm_link(db, token, "web:user/owner", NOON)
+        confirm(db, token, "web:user/owner", NOON)
 
 
 def test_to_read_a_link_changes_nothing(db: Db) -> None:
@@ -55,7 +62,7 @@ def test_to_read_a_link_changes_nothing(db: Db) -> None:
 def test_a_late_link_is_not_known(db: Db) -> None:
     token = ask(db)
     assert pairing.read_link(db, token, HERS, NOON + 10 * MINUTE - 1)
-    for read in (pairing.read_link, pairing.confirm_link):
+    for read in (pairing.read_link, confirm):
         with pytest.raises(UnknownPairingLink):
             read(db, token, HERS, NOON + 10 * MINUTE)
 
@@ -63,8 +70,8 @@ def test_a_late_link_is_not_known(db: Db) -> None:
 def test_a_second_link_takes_the_place_of_the_first(db: Db) -> None:
     first, second = ask(db), ask(db)
     with pytest.raises(UnknownPairingLink):
-        pairing.confirm_link(db, first, HERS, NOON)
-    assert pairing.confirm_link(db, second, HERS, NOON).paired
+        confirm(db, first, HERS, NOON)
+    assert confirm(db, second, HERS, NOON).paired
 
 
 def test_what_cannot_be_bound_is_said_before_and_refused_after(db: Db) -> None:
@@ -72,10 +79,10 @@ def test_what_cannot_be_bound_is_said_before_and_refused_after(db: Db) -> None:
     users.add_role(db, CHAT, UserRole.OWNER, "", "test", NOON)
     token = ask(db)
     assert pairing.read_link(db, token, HERS, NOON).obstacle == pairing.OWNERS
-    assert not pairing.confirm_link(db, token, HERS, NOON).paired
+    assert not confirm(db, token, HERS, NOON).paired
     assert identities.get_person(db, CHAT) == CHAT and users.get_roles(db, ANN).roles == ()
     token = ask(db)
-    assert pairing.confirm_link(db, token, "web:user/owner", NOON).paired
+    assert confirm(db, token, "web:user/owner", NOON).paired
     assert users.list_owners(db) == [OWNER]
 
 
@@ -84,7 +91,7 @@ def test_an_identity_that_was_paired_meanwhile_stays_where_it_is(db: Db) -> None
     users.add(db, "fake:user/bob", "Bob", NOON)
     identities.add(db, CHAT, "fake:user/bob", "test", NOON)
     assert pairing.read_link(db, token, HERS, NOON).obstacle == pairing.TAKEN
-    assert not pairing.confirm_link(db, token, HERS, NOON).paired
+    assert not confirm(db, token, HERS, NOON).paired
     assert identities.get_person(db, CHAT) == "fake:user/bob"
 
 
@@ -117,3 +124,11 @@ def test_a_guesser_gets_no_link_and_too_many_links_are_refused(db: Db, monkeypat
 )
 def test_a_link_begins_where_a_browser_finds_the_page(given: dict[str, str], listens: str, base: str) -> None:
     assert pairing.get_page_url(Config(given), listens) == base
+
+
+def test_the_room_where_a_link_was_asked_for_is_told_that_it_was_confirmed(db: Db) -> None:
+    token = ask(db)
+    result, link = pairing.confirm_link(db, token, HERS, NOON, ChannelInstances({}))
+    rows = db.rows("SELECT instance, address, payload FROM outbox")
+    assert (link.instance, link.address) == ROOM
+    assert [(row[0], row[1], json.loads(row[2])["text"]) for row in rows] == [(*ROOM, result.said)]

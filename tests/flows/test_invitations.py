@@ -9,9 +9,11 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.flow import newcomer_groups, onboarding
+from gatepost.flow.intake.intake import FIRST_OF_A_STRANGER
 from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
 from gatepost.store import groups, messages, newcomers, routes, users
 from gatepost.store.newcomers import Newcomer, NewcomerState
+from gatepost.store.port import Db
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder
@@ -195,3 +197,22 @@ async def test_the_greeting_goes_to_no_agent_and_leaves_no_session(tmp_path: Pat
         await wait_for_text(channel, onboarding.GREETING, HIS)
         assert channel.texts(HERS) == []
         assert await gateway.store.read(lambda db: db.rows("SELECT id FROM sessions")) == []
+
+
+async def test_a_flood_of_one_stranger_leaves_one_link_one_newcomer_and_few_rows(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with started(tmp_path / "h", channel) as gateway:
+        await run(gateway, "onboarding.open", instance="fake", folder="home", per_day=0)
+        for number in range(90):
+            text = ("/pair", "/join", "hello", "GI-2222-3333-4444-5555")[number % 4]
+            await channel.say(text, sender=EVE, address=HERS, direct=True)
+
+        def count(db: Db) -> dict[str, int]:
+            tables = ("tokens", "newcomers", "messages", "audit")
+            return {table: int(db.rows(f"SELECT COUNT(*) FROM {table}")[0][0]) for table in tables}
+
+        counted = await gateway.store.read(count)
+        assert counted["tokens"] <= 1 and counted["newcomers"] == 1
+        assert counted["messages"] <= 2 * (FIRST_OF_A_STRANGER + 1) + 1  # and an answer to each at most
+        assert counted["audit"] < 12

@@ -15,6 +15,7 @@ from gatepost.core import ids
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused
 from gatepost.core.listen_address import LISTEN, parse
 from gatepost.core.settings import Config, setting
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.groups import OWNERS_IDENTITIES
 from gatepost.store import (
     audit,
@@ -28,6 +29,7 @@ from gatepost.store import (
     users,
 )
 from gatepost.store.identities import PairedIdentity
+from gatepost.store.outbox import EffectOrigin
 from gatepost.store.pairing_codes import LASTS, LENGTH, MOST_GUESSES, CodeState
 from gatepost.store.port import Db
 from gatepost.store.tokens import NewToken, Token, TokenKind
@@ -210,8 +212,11 @@ def read_link(db: Db, token: str, user: str, now: int) -> PairingOffer:
     )
 
 
-def confirm_link(db: Db, token: str, user: str, now: int) -> PairingResult:
-    """The person who is signed in takes the link's identity as hers. The link is used up whatever comes of it."""
+def confirm_link(
+    db: Db, token: str, user: str, now: int, reach: ChannelInstances | None = None
+) -> tuple[PairingResult, Token]:
+    """The person who is signed in takes the link's identity as hers. The link is used up whatever comes of it. `reach`:
+    the room where it was asked for is told, and is to be rung."""
     link = tokens.use(db, TokenKind.PAIRING_LINK, token, now)
     if link is None:
         raise UnknownPairingLink
@@ -219,14 +224,23 @@ def confirm_link(db: Db, token: str, user: str, now: int) -> PairingResult:
     refused = _bind(db, link.identity, person, user, now)
     details = {"person": person, "identity": link.identity} | ({"why": refused.reason} if refused else {})
     _record(db, now, user, "refused" if refused else "done", details)
-    if refused is None and link.address:
-        _add_direct_room(db, link, now)
-    return refused or PairingResult(True, "paired", PAIRED.format(_name(db, person), link.identity))
+    said = PAIRED.format(_name(db, person), link.identity)
+    if refused is None and link.address:  # links are given in direct rooms alone
+        direct_rooms.add(db, link.identity, link.instance, link.address, now)
+        if reach is not None:
+            _notify_room(db, reach, link, said, now)
+    return refused or PairingResult(True, "paired", said), link
 
 
-def _add_direct_room(db: Db, link: Token, now: int) -> None:
-    """Links are given in direct rooms alone."""
-    direct_rooms.add(db, link.identity, link.instance, link.address, now)
+def _notify_room(db: Db, reach: ChannelInstances, link: Token, text: str, now: int) -> None:
+    told = OutgoingMessage(
+        key=f"notice:paired:{link.id}",
+        origin=EffectOrigin.NOTICE,
+        instance=link.instance,
+        address=link.address,
+        text=text,
+    )
+    add_outgoing_message(db, reach, told, now)
 
 
 class UnknownPairingLink(NotFound):

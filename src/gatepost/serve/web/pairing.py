@@ -9,10 +9,12 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.flow import pairing
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.pairing import PairingResult
 from gatepost.serve.web.json_body import read_text_field
 from gatepost.serve.web.login import find_visitor
 from gatepost.store.port import Db, Store
+from gatepost.store.tokens import Token
 
 LARGEST_BODY = 1024  # bytes
 LONGEST_TOKEN = 200  # characters
@@ -21,8 +23,8 @@ LONGEST_TOKEN = 200  # characters
 class PairingLinks:
     """For browsers that are signed in. A token is in no address of a request but the page's own."""
 
-    def __init__(self, store: Store, clock: Clock, bells: EventBus) -> None:
-        self._store, self._clock, self._bells = store, clock, bells
+    def __init__(self, store: Store, clock: Clock, bells: EventBus, reach: ChannelInstances | None) -> None:
+        self._store, self._clock, self._bells, self._reach = store, clock, bells, reach
 
     def routes(self) -> list[Route]:
         return [
@@ -45,9 +47,11 @@ class PairingLinks:
 
     async def confirm(self, request: Request) -> Response:
         token, browser = await _read_token(request), request.state.browser
-        result = await self._store.write(_confirm, token, browser, self._clock.now())
+        result, link = await self._store.write(_confirm, token, browser, self._clock.now(), self._reach)
         if result.paired:
             self._bells.tools()
+            if link.address:
+                self._bells.room(link.instance, link.address)
         return JSONResponse({"ok": result.paired, "text": result.said})
 
 
@@ -56,9 +60,9 @@ async def _read_token(request: Request) -> str:
     return token if len(token) <= LONGEST_TOKEN else ""
 
 
-def _confirm(db: Db, token: str, browser: str, now: int) -> PairingResult:
+def _confirm(db: Db, token: str, browser: str, now: int, reach: ChannelInstances | None) -> tuple[PairingResult, Token]:
     """By whoever is signed in at this moment."""
     visitor = find_visitor(db, browser, now)
     if visitor is None:
         raise Refused("nobody", "confirm a pairing link", why="this browser is not signed in any more")
-    return pairing.confirm_link(db, token, visitor.user, now)
+    return pairing.confirm_link(db, token, visitor.user, now, reach)

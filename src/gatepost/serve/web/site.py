@@ -21,6 +21,7 @@ from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
 from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware
 from gatepost.serve.web import login
@@ -50,6 +51,7 @@ class WebDeps(Struct, frozen=True, kw_only=True):
     bells: EventBus = field(default_factory=EventBus)
     stop_session: StopSession = stop_nothing
     listens: str | None = "127.0.0.1"
+    reach: ChannelInstances | None = None  # None: what happens here is said in no other channel
 
 
 def make_site(parts: WebDeps) -> Starlette:
@@ -57,7 +59,7 @@ def make_site(parts: WebDeps) -> Starlette:
     chat = Chat(parts.store, parts.clock, parts.config, parts.home, parts.channel, parts.stopping)
     remote = RemoteControl(parts.store, parts.clock, parts.bells, parts.stop_session)
     door, pace = LoginHandlers(parts, chat.streams), PeerRateLimiter()
-    links = PairingLinks(parts.store, parts.clock, parts.bells)
+    links = PairingLinks(parts.store, parts.clock, parts.bells, parts.reach)
     return Starlette(
         routes=[
             Route("/", door.page, methods=["GET"]),
