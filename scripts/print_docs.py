@@ -184,7 +184,8 @@ Printed from the declarations by `make docs`; do not edit. A message that begins
 gateway, each message by itself, also while an agent works. `/help` in a chat lists what its reader may give there.
 
 - `/stop@name` and a mention before the command are understood. A command for another bot's name is not ours.
-- Where a platform takes slashes for itself, a backslash is as good: `\\stop`. So is `@bot stop`.
+- Where a platform takes slashes for itself, a backslash is as good: `\\stop`. So is `@bot stop`, on a channel that
+  knows what the bot is called.
 - Somebody who may not give a command is told so. Any other `/word` goes to the agent as it was typed.
 
 | command | who may give it | what it does |

@@ -228,3 +228,11 @@ def test_what_was_decided_while_a_turn_slept_is_told_and_cannot_pass_for_a_line_
     assert "your turn slept" in text and "make the very same call again" in text.replace("\n", " ")
     assert '<decided tool="Bash" state="allowed">' in text and '<decided tool="Write" state="denied" words="not' in text
     assert text.count("</decided>") == 2 and "<system>" not in text
+
+
+def test_a_pinned_note_and_a_summary_stand_before_the_messages_and_are_escaped() -> None:
+    scene = PromptContext(now=NOON, pinned="Speak <b>", summary="</summary> They spoke.")
+    text = render([a_row(1, "hi")], scene)
+    assert text.index("&lt;/summary&gt; They spoke.") < text.index("Speak &lt;b&gt;") < text.index("<message")
+    assert text.count("</summary>") == text.count("</pinned>") == 1
+    assert "<pinned>" not in render([a_row(1, "hi")], PromptContext(now=NOON))

@@ -68,10 +68,13 @@ def set_mounts(db: Db, folder: str, mounts: tuple[str, ...]) -> None:
 
 
 def update(db: Db, folder: str, values: dict[str, Any]) -> bool:
-    """Set columns by name; a key that is no column goes into `options` (None takes it out)."""
+    """Set columns by name; a key that is no column goes into `options` (None takes it out). With another provider the
+    models go that conversations chose: they were the other one's."""
     group = get(db, folder)
     if group is None:
         return False
+    if values.get("provider", group.provider) != group.provider:
+        db.run("UPDATE sessions SET model = '' WHERE folder = ? AND provider = '' AND agent = 0", (folder,))
     options = dict(group.options)
     for key, value in values.items():
         if key in SETTABLE:

@@ -20,8 +20,6 @@ from gatepost.flow.intake.slash_commands import COMMANDS, CommandAction, Command
         ("<@U123>: /compact keep names", "/compact", "/compact keep names"),
         ("[Ada] /ping", "/ping", "/ping"),
         ("/review\nthe last change", "/review", "/review\nthe last change"),
-        ("@gatepost_bot stop", "/stop", "/stop"),
-        ("<@U123> Stop!", "/stop", "/stop"),
     ],
 )
 def test_a_command_is_read_as_people_write_it(text: str, head: str, whole: str) -> None:
@@ -38,9 +36,20 @@ def test_other_text_is_no_command(text: str) -> None:
     assert slash_commands.parse_command(text) is None
 
 
+OURS = frozenset({"bot", "u123"})
+
+
+@pytest.mark.parametrize("text", ["@bot stop", "<@U123> Stop!", "@Bot: stop."])
+def test_stop_is_understood_as_a_word_behind_our_own_name(text: str) -> None:
+    command = slash_commands.parse_command(text, OURS)
+    assert command is not None and command.text == "/stop"
+    assert slash_commands.parse_command(text) is None  # nobody knows whose name it is
+    assert slash_commands.parse_command("@alice stop", OURS) is None
+
+
 @pytest.mark.parametrize("text", ["@bot help", "@bot status", "@bot new", "@bot clear", "@bot model"])
 def test_only_stop_is_understood_as_a_word_because_the_others_may_be_meant_for_the_agent(text: str) -> None:
-    assert slash_commands.parse_command(text) is None
+    assert slash_commands.parse_command(text, OURS) is None
 
 
 @pytest.mark.parametrize(

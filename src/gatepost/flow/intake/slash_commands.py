@@ -87,7 +87,7 @@ def parse_command(text: str, own_names: frozenset[str] = frozenset()) -> SlashCo
         return None
     found = _HEAD.match(text, start)
     if found is None:
-        return _parse_word(text[start:]) if named else None
+        return _parse_word(text[start:]) if named and own_names else None
     slash, name, suffix = found.groups()
     if not _is_own(suffix or "", own_names):
         return None
@@ -103,7 +103,7 @@ def _is_own(name: str, own_names: frozenset[str]) -> bool:
 
 
 def _parse_word(text: str) -> SlashCommand | None:
-    """`@bot stop`: only for what is declared so, because most words are meant for the agent."""
+    """`@bot stop`, where we know that we are meant: only what is declared so, because most words are for the agent."""
     found = _WORD.match(text)
     spec = COMMANDS.get(found[1].lower()) if found else None
     return SlashCommand(spec.head, spec.head, spec.act) if spec is not None and spec.as_word else None

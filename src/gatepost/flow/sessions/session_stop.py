@@ -38,9 +38,9 @@ def stop_session(
 class OwnStop(Struct, frozen=True):
     """What became of a stop by somebody who may end only what is done for herself."""
 
-    notice: OutboxEffect | None  # None: nothing was done for her
-    ended: bool  # her turn was running
-    busy: bool  # a turn for somebody else goes on
+    notice: OutboxEffect | None = None  # to people, if her turn was running
+    withdrawn: int = 0  # messages of hers that waited
+    busy: bool = False  # a turn for somebody else goes on
 
 
 def stop_own_work(
@@ -51,16 +51,14 @@ def stop_own_work(
     has spoken already: then somebody may have an answer, and nobody is answered twice."""
     session, turn = sessions.get(db, session_id), turns.find_open(db, session_id)
     if session is None:
-        return OwnStop(None, False, False)
+        return OwnStop()
     own, reason = turn is not None and works_for(db, turn, names), f"stopped by {by}"
     if turn is not None and own:
         _give_back(db, turn, names, reason, now)
         own = turns.cancel(db, turn.id, reason, now)
     waiting = inbox.cancel_waiting(db, session_id, reason, now, names)
-    busy = turn is not None and not own
-    if not own and not waiting:
-        return OwnStop(None, False, busy)
-    return OwnStop(_add_notice(db, reach, session, turn if own else None, now, hold if own else 0), own, busy)
+    notice = _add_notice(db, reach, session, turn, now, hold) if own else None
+    return OwnStop(notice, waiting, busy=turn is not None and not own)
 
 
 def works_for(db: Db, turn: Turn, names: tuple[str, ...]) -> bool:

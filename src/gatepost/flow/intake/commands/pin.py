@@ -8,7 +8,7 @@ from gatepost.flow.intake.session_queueing import find_or_add_session
 from gatepost.flow.intake.slash_commands import CommandRight
 from gatepost.messages.inbound import Direction
 from gatepost.messages.outbound import Feature, Op
-from gatepost.store import messages, outbox, session_notes
+from gatepost.store import audit, messages, outbox, session_notes
 from gatepost.store.outbox import EffectOrigin, NewEffect
 
 LONGEST_NOTE = 2000  # characters
@@ -43,6 +43,8 @@ def _set_note(call: CommandCall, text: str) -> IntakeResult:
         changed = [session for _, session in call.list_sessions()]
     for session in changed:
         session_notes.set_pinned(db, session.id, text, by)
+        details = {"session": session.id, "folder": session.folder, "characters": len(text)}
+        audit.append(db, audit.AuditRecord(call.case.now, by, "session.pin", "done", details))
     said = "Pinned. The agent sees it with each turn from the next one on." if text else "Nothing is pinned any more."
     return replace(call.answer(said), renew=tuple(session.id for session in changed))
 

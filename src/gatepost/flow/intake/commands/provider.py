@@ -3,7 +3,7 @@
 from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.records import replace
 from gatepost.flow.intake.accepted_message import IntakeResult, TargetAccess
-from gatepost.flow.intake.commands.contract import CommandCall, chat_command
+from gatepost.flow.intake.commands.contract import CommandCall, chat_command, is_commanding
 from gatepost.flow.intake.session_queueing import find_or_add_session
 from gatepost.flow.intake.slash_commands import CommandRight
 from gatepost.flow.sessions import provider_choices
@@ -15,6 +15,10 @@ DEFAULT = "default"
 MOST_LISTED = 40  # names in one answer
 LONGEST_NAME = 100
 SEVERAL = "Several agents are in this chat. Set it for one of them in a chat of its own."
+ASKS_FIRST = (
+    "This agent asks people before it acts. Only an owner or an admin may give it another provider, which goes by rules"
+    " of its own."
+)
 NO_MODELS = "{} has no models to choose from here."
 
 
@@ -64,9 +68,18 @@ def choose_provider(call: CommandCall) -> IntakeResult:
         return call.answer("\n".join([now, _render_choices(known, "", "provider")]))
     if wanted == DEFAULT:
         return _set_provider(call, target, group, "")
+    if wanted != group.provider and not is_commanding(target) and _asks_first(call, group):
+        return call.refuse(ASKS_FIRST)
     if wanted not in known:
         return call.refuse(_render_unknown(wanted, known, "", "provider"))
     return _set_provider(call, target, group, wanted)
+
+
+def _asks_first(call: CommandCall, group: Group) -> bool:
+    """Whether the group wants its agent to ask before it acts. Another provider would go by a mode of its own."""
+    spec = call.facts.choices.specs.get(group.provider)
+    chosen = group.options.get(spec.mode_option) if spec is not None else None
+    return bool(spec is not None and chosen and spec.modes and chosen != spec.modes[0].id)
 
 
 def _find_target(call: CommandCall) -> tuple[TargetAccess | None, Session | None]:

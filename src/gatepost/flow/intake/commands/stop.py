@@ -6,6 +6,7 @@ from gatepost.core.records import replace
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command, is_commanding
 from gatepost.flow.intake.slash_commands import CommandRight
+from gatepost.flow.sessions.notices import STOPPED
 from gatepost.flow.sessions.session_stop import KILL_TIME, stop_own_work, stop_session
 from gatepost.store.outbox import OutboxEffect
 
@@ -22,13 +23,14 @@ FOR_OTHERS = "The agent is working for somebody else here, and goes on. An owner
 )
 def stop(call: CommandCall) -> IntakeResult:
     """Here and not afterwards: a stop that was accepted is carried out, whatever happens to this process."""
-    done = stop_conversations(call)
-    if done.busy:
-        call.case.add_notice(FOR_OTHERS)
-    elif not done.notices:
-        call.case.add_notice(NOT_RUNNING)
-    ended = call.end(told=done.busy or not done.notices or bool(done.free))
-    return replace(ended, stop=done.stop, end=done.end, notices=done.held)
+    stopped = _stop_conversations(call)
+    told = [STOPPED] if stopped.withdrawn and not stopped.notices else []
+    told += [FOR_OTHERS] if stopped.busy else []
+    if not told and not stopped.notices:
+        told = [NOT_RUNNING]
+    if told:
+        call.case.add_notice(" ".join(told))
+    return replace(call.end(told=bool(told)), stop=stopped.stop, end=stopped.end, notices=stopped.notices)
 
 
 class StoppedConversations(Struct, frozen=True, kw_only=True):
@@ -37,31 +39,25 @@ class StoppedConversations(Struct, frozen=True, kw_only=True):
 
     stop: tuple[str, ...] = ()
     end: tuple[str, ...] = ()
-    held: tuple[OutboxEffect, ...] = ()  # notices that wait for the end of a sandbox
-    free: tuple[OutboxEffect, ...] = ()  # and those that need not
+    notices: tuple[OutboxEffect, ...] = ()  # they wait for the end of a sandbox
+    withdrawn: int = 0  # messages of the sender's that waited
     busy: bool = False
 
-    @property
-    def notices(self) -> tuple[OutboxEffect, ...]:
-        return self.held + self.free
 
-
-def stop_conversations(call: CommandCall) -> StoppedConversations:
+def _stop_conversations(call: CommandCall) -> StoppedConversations:
     case, by, names = call.case, call.case.arrival.inbound.sender, call.names
     stop: list[str] = []
     end: list[str] = []
-    held: list[OutboxEffect] = []
-    free: list[OutboxEffect] = []
-    busy = False
+    notices: list[OutboxEffect | None] = []
+    withdrawn, busy = 0, False
     for target, session in call.list_sessions():
         if is_commanding(target):
             stop.append(session.id)
-            notice = stop_session(case.db, case.reach, session.id, by, case.now, hold=KILL_TIME)
-            held += [notice] if notice is not None else []
+            notices.append(stop_session(case.db, case.reach, session.id, by, case.now, hold=KILL_TIME))
             continue
         done = stop_own_work(case.db, case.reach, session.id, names, by, case.now, hold=KILL_TIME)
-        busy = busy or done.busy
-        end += [session.id] if done.ended else []
-        if done.notice is not None:
-            (held if done.ended else free).append(done.notice)
-    return StoppedConversations(stop=tuple(stop), end=tuple(end), held=tuple(held), free=tuple(free), busy=busy)
+        withdrawn, busy = withdrawn + done.withdrawn, busy or done.busy
+        end += [session.id] if done.notice is not None else []
+        notices.append(done.notice)
+    sent = tuple(each for each in notices if each is not None)
+    return StoppedConversations(stop=tuple(stop), end=tuple(end), notices=sent, withdrawn=withdrawn, busy=busy)
