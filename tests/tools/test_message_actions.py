@@ -19,7 +19,7 @@ from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
 from gatepost.messages.outbound import Feature, Op, Outbound
 from gatepost.store import destinations, groups, messages, outbox, rooms, sessions
 from gatepost.store.messages import NewMessage
-from gatepost.store.outbox import OutboxEffect
+from gatepost.store.outbox import EffectOrigin, NewEffect, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
@@ -440,3 +440,21 @@ async def test_what_would_be_there_twice_is_not_repeated(name: str, agent: GateA
         effect = await ended(agent, seq_of(await agent.call(name, **GOOD[name])))
     assert effect.state == "uncertain"
     assert len(channel.sent) == 1
+
+
+def say_ourselves(db: Db) -> None:
+    """A word of the gateway's own that has reached the room."""
+    text = {"text": "a link for you alone"}
+    new = NewEffect(key="n", op=Op.SEND, origin=EffectOrigin.NOTICE, instance=PLATFORM, address=ROOM, payload=text)
+    messages.set_platform_id(db, outbox.add(db, new, 1).message_id, "p-9")
+
+
+@pytest.mark.parametrize(("name", "more"), [("forward", {"targetJid": "ops"}), ("repost", {})])
+async def test_what_the_gateway_itself_said_is_not_passed_on(
+    name: str, more: dict[str, str], agent: GateAgent, store: SqliteStore
+) -> None:
+    await store.write(say_ourselves)
+    before = await effects_of(agent)
+    answer = await agent.call(name, sourceMsgId="p-9", **more)
+    assert answer.failed and "was said by the gateway itself" in answer.text
+    assert await effects_of(agent) == before

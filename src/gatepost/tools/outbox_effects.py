@@ -157,6 +157,9 @@ def find_target(db: Db, call: ToolCall, named: int | str) -> Message:
 def find_source(db: Db, call: ToolCall, named: int | str) -> Message:
     """The message that is passed on: where `sourceJid` says, or, where nobody said, here."""
     found = find_message_in(db, call, named, "sourceMsgId", "sourceJid", call.also["sourceJid"], call.place)
+    if found.direction == Direction.OUT and found.kind == MessageKind.SYSTEM:
+        # Some of it is for one person alone: a link that signs its opener in.
+        raise Invalid("sourceMsgId", f"{named} was said by the gateway itself, which is not passed on")
     if not found.platform_id and found.address != call.place.address:
         # Rooms are delivered to beside each other: the other one would not wait for this.
         raise Unavailable(f"message {named}", "it is not on the platform yet; try again once it is, or use send")
