@@ -17,7 +17,8 @@ _SENTENCES = {
     "budget_spent": "a budget is spent (`gatepost budget show` says which, and when it starts anew;"
     " `gatepost budget set` raises it)",
     "no_route": "no route leads to a group",
-    "command_denied": "only an owner or an admin may give this command",
+    "command_denied": "its sender may not give this command",
+    "command_refused": "the command could not be carried out; the answer to it says why",
     "dropped command": "this gateway has no such command",
     "stale": "it was too old by then",
     "text_too_long": "the text was too long",

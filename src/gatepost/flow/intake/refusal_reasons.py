@@ -18,7 +18,8 @@ SENTENCES = {
     "root_is_for_owners": "This agent hears only owners of the gateway.",
     "budget_spent": "A budget is spent; `gatepost budget show` says which, and when it starts anew, and"
     " `gatepost budget set` raises it.",
-    "command_denied": "This command takes an owner or an admin of the agent.",
+    "command_denied": "You may not give this command here; /help lists those that you may.",
+    "command_refused": "This command could not be carried out; the answer to it says why.",
     "dropped command": "This command is not passed on to an agent; /help lists those that work here.",
     "pairing_without_code": "It has no code; `gatepost pair` prints one.",
     "pairing_limited": "Too many wrong codes were sent before it; an hour later another one can be sent.",
