@@ -46,3 +46,8 @@ def test_a_decided_card_says_what_was_decided_and_offers_nothing() -> None:
 )
 def test_an_answer_is_a_number_a_label_or_the_beginning_of_one(said: str, meant: int | None) -> None:
     assert parse_choice(said, LABELS) == meant
+
+
+def test_a_label_is_meant_as_it_stands_before_its_marks_are_left_out() -> None:
+    labels = ["C", "C#", "Yes!"]
+    assert [parse_choice(text, labels) for text in ("c", "C#", "yes", "yes!", "3.", "#2")] == [0, 1, 2, 2, 2, 1]

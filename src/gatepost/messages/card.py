@@ -103,19 +103,24 @@ def is_number(text: str) -> bool:
     return bool(words) and all(word.isascii() and word.isdecimal() for word in words)
 
 
+def _fold(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
 def _normalize(text: str) -> str:
-    return " ".join(text.split()).strip(".)#!").casefold()
+    return _fold(text).strip(".)#!")
 
 
 def parse_choice(text: str, labels: Sequence[str]) -> int | None:
     """Which of the labels an answer means: the label, its number, or the only label that begins with it. None if that
     is not certain."""
-    said = _normalize(text)
+    whole, said = _fold(text), _normalize(text)
     if not said or len(said) > LONGEST_LABEL:
         return None
-    known = [_normalize(label) for label in labels]
-    if said in known:
-        return known.index(said)
+    known = [_fold(label) for label in labels]
+    for exact in (whole, said):
+        if exact in known:
+            return known.index(exact)
     if said.isascii() and said.isdecimal():
         number = int(said)
         return number - 1 if 1 <= number <= len(labels) else None

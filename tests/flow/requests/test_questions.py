@@ -297,3 +297,12 @@ def test_a_sweep_finds_no_question_that_waits_for_ever(db: Db, seed: int) -> Non
         pass
     assert requests.list_pending(db) == [] and requests.get_next_due(db) is None
     assert not request_cards.has_open(db)
+
+
+def test_what_can_be_answered_is_told_only_to_who_may_answer(db: Db) -> None:
+    request = put(db, DRINK)
+    for text, reply in ((f"/answer {request.id} water", False), ("water", True)):
+        given = say(db, text, sender=EVE, reply=reply)
+        assert given is not None and given.reason == f"not decided {request.id}" and "Coffee" not in given.said
+        told = say(db, text, reply=reply)
+        assert told is not None and told.said.endswith("with: Tea, Coffee.")

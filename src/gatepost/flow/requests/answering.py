@@ -11,7 +11,7 @@ from gatepost.core.errors import Invalid
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests import question_answers
 from gatepost.flow.requests.choices import ALLOW_ONCE, DENY, GROUP, AnswerChoice, list_choices
-from gatepost.flow.requests.deciding import Decision, decide
+from gatepost.flow.requests.deciding import Decision, decide, find_to_decide
 from gatepost.flow.requests.edited_input import parse_edited
 from gatepost.flow.requests.questions import (
     AgentQuestion,
@@ -21,8 +21,9 @@ from gatepost.flow.requests.questions import (
     find_own_words,
     parse_questions,
 )
-from gatepost.messages.card import OWN_WORDS, is_number, parse_choice
+from gatepost.messages.card import LONGEST_LABEL, MOST_BUTTONS, OWN_WORDS, is_number, parse_choice
 from gatepost.messages.outbound import Feature
+from gatepost.messages.text import one_line
 from gatepost.store import identities, messages, request_cards, requests
 from gatepost.store.port import Db
 from gatepost.store.request_cards import RequestCard
@@ -104,7 +105,7 @@ def _read_click(db: Db, reach: ChannelInstances, said: PersonMessage, now: int) 
         question = _get_question(request, card.part)
         found = find_own_words(question, said.text) if number == OWN_WORDS else find_clicked(question, number)
         if found is None:
-            return GivenAnswer("unknown_button", _list_offered(question) if said.text else UNKNOWN_BUTTON)
+            return GivenAnswer("unknown_button", UNKNOWN_BUTTON)
         return _answer(db, reach, request, card.part, found, said, now)
     choices = list_choices(request)
     if not number.isascii() or not number.isdecimal() or len(number) > 2 or int(number) >= len(choices):
@@ -159,9 +160,21 @@ def _read_answer_words(
     part = find_next(request) or 0
     question = _get_question(request, part)
     found = find_choice(question, words) or find_own_words(question, words)
-    if found is None and request.state is RequestState.PENDING:
-        return GivenAnswer("no_answer", _list_offered(question))
-    return _answer(db, reach, request, part, found or "", said, now)
+    if found is None:
+        return _refuse_words(db, reach, request, question, said, now)
+    return _answer(db, reach, request, part, found, said, now)
+
+
+def _refuse_words(
+    db: Db, reach: ChannelInstances, request: Request, question: AgentQuestion, said: PersonMessage, now: int
+) -> GivenAnswer:
+    """What can be answered is told to whoever may."""
+    _, refusal = find_to_decide(db, reach, request.id, said.sender, said.where, now)
+    if refusal is not None:
+        return GivenAnswer(f"not decided {request.id}", refusal.said, refusal)
+    own = (OWN_WORDS_OFFERED,) if question.own_words else ()
+    offered = [one_line(each)[:LONGEST_LABEL] for each in question.options[:MOST_BUTTONS]]
+    return GivenAnswer("no_answer", NO_ANSWER.format(", ".join((*offered, *own))))
 
 
 class _Match(Struct, frozen=True):
@@ -239,7 +252,7 @@ def _read_own_words(
     words = find_own_words(question, said.text)
     if said.answers is not None:
         if words is None:
-            return GivenAnswer("no_answer", _list_offered(question))
+            return _refuse_words(db, reach, request, question, said, now)
         return _answer(db, reach, request, card.part, words, said, now)
     asked = card.person in ("", identities.get_person(db, said.sender))
     if words is None or not asked or messages.has_outgoing_after(db, said.instance, said.address, last):
@@ -259,11 +272,6 @@ def _match_choice(card: RequestCard, request: Request, text: str) -> _Match | No
 def _get_question(request: Request, part: int) -> AgentQuestion:
     asked = parse_questions(request.input)
     return asked[part] if part < len(asked) else AgentQuestion("", "", own_words=False)
-
-
-def _list_offered(question: AgentQuestion) -> str:
-    own = (OWN_WORDS_OFFERED,) if question.own_words else ()
-    return NO_ANSWER.format(", ".join((*question.options, *own)))
 
 
 def _answer(

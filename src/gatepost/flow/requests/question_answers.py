@@ -4,11 +4,13 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.card_delivery import show_answer, show_question
 from gatepost.flow.requests.deciding import Decision, close, find_to_decide, record_decision
 from gatepost.flow.requests.questions import ANSWERS, get_answers, parse_questions, render_answered
+from gatepost.messages.text import one_line
 from gatepost.store import identities, requests
 from gatepost.store.port import Db
 from gatepost.store.requests import AnswerLasts, RequestState
 
 KEPT = "answer"  # in the audit: of one of several questions
+LONGEST_SHOWN = 300  # characters of an answer that is told again
 
 
 def answer(
@@ -29,7 +31,9 @@ def answer(
     if part >= len(asked):
         return Decision(request, False, "There is no such question.")
     if asked[part].key in known:
-        return Decision(request, False, f"That was answered before: {known[asked[part].key]}.")
+        return Decision(
+            request, False, f"That was answered before: {one_line(known[asked[part].key])[:LONGEST_SHOWN]}."
+        )
     person = identities.get_person(db, by)
     given = {ANSWERS: {**known, asked[part].key: text}}
     if len(given[ANSWERS]) == len(asked):
