@@ -91,7 +91,7 @@ async def test_nanoclaw_32_a_choice_is_what_the_tool_returns_and_the_card_shows_
             assert (await get_request(gateway)).id not in button
             await channel.click(button, sender=ADA)
         else:
-            assert "1. Tea\n2. Coffee" in card.message.text
+            assert "1. Tea: Green.\n2. Coffee: Black." in card.message.text
             await channel.say("2", sender=ADA)
 
         result = await wait_for_result(channel)
