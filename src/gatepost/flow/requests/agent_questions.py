@@ -34,6 +34,7 @@ WAIT_S = setting(
 )
 PROGRESS_S = 5.0  # between two words of progress to the client
 AT_ONCE = 500  # answers that one look finds
+MOST_REMEMBERED = 10_000  # calls that ended without an answer
 WAITS = "waiting for somebody's answer"
 
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -97,7 +98,7 @@ class AgentQuestions:
                     return found
                 waited = self._clock.monotonic() - start
                 if waited >= longest:
-                    self._told_pending.add(found.id)
+                    self._remember_pending(found.id)
                     return found
                 call.progress(waited / SECOND, None, WAITS)
                 with suppress(TimeoutError):
@@ -109,6 +110,12 @@ class AgentQuestions:
             if self._open[request.id] <= 0:
                 del self._open[request.id]
             self._bells.requests()  # an answer that came meanwhile is told by a message
+
+    def _remember_pending(self, request_id: str) -> None:
+        """Those that are forgotten here are told when their turns are over."""
+        if len(self._told_pending) >= MOST_REMEMBERED:
+            self._told_pending.clear()
+        self._told_pending.add(request_id)
 
     async def notify_answered(self) -> None:
         """Tell agents what was answered while no call of theirs waited for it. One whose call was cut off asks again
