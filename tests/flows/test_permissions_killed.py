@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from tests.flows.test_permissions import BOSS, DIRECT, settle_people, wait_for_card
-from tests.flows.test_sleeping_turns import wait_until_asleep
+from tests.flows.test_sleeping_turns import count_reservations, wait_until_asleep
 
 from gatepost.store import users
 from gatepost.store.port import Db
@@ -188,6 +188,7 @@ async def test_an_agent_in_a_chat_does_as_it_is_answered_awake_or_asleep(
             assert not ran.exists()
             if hold < 1:
                 await wait_until_asleep(gateway)
+                assert await gateway.store.read(count_reservations) == 0
             await channel.say(answer, address=DIRECT, sender=BOSS, direct=True)
             await channel.wait_for(lambda sent: any(each.message.text == "so it is" for each in sent), PATIENCE_S)
             await wait_until_settled(gateway)

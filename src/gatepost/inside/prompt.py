@@ -32,7 +32,8 @@ DECISION_RULE = (
 )
 DECIDED_RULE = (
     "What was decided meanwhile is listed last. What was allowed has not been done yet: if you still want it, make the"
-    " very same call again, and nobody is asked a second time. Do without what was not allowed."
+    " very same call again, and nobody is asked a second time. Do without what was not allowed. What is `given` is the"
+    " answer to a question, or the arguments that are used in place of yours."
 )
 HISTORY_RULE = (
     "This was said here before, oldest first, while another model spoke for you: what is marked own is from you, what"
@@ -271,8 +272,8 @@ def _list_decided(row: InboundRow) -> list[str]:
     found = [each for each in decided if isinstance(each, dict)] if isinstance(decided, list) else []
     lines = []
     for each in found:
-        texts = {name: str(each.get(name) or "") for name in ("tool", "state", "words", "asked")}
-        head = _attributes(tool=texts["tool"], state=texts["state"], words=texts["words"] or None)
+        texts = {name: str(each.get(name) or "") for name in ("tool", "state", "words", "given", "asked")}
+        head = _attributes(**{name: text for name, text in texts.items() if name != "asked"})
         lines.append(f"<decided{head}>{escape(texts['asked'])}</decided>")
     return [DECIDED_RULE, *lines] if lines else []
 

@@ -366,9 +366,11 @@ def count_asked_since(db: Db, session_id: str, since: int) -> int:
 
 
 def count_waiting_in_group(db: Db, folder: str) -> int:
-    """How many of a group's sessions wait, all of them together."""
+    """How many of a group's sessions wait for whoever may decide about it, all of them together."""
     row = db.row(
-        "SELECT COUNT(*) FROM requests WHERE state = 'pending' AND folder = ? AND session_id IS NOT NULL", (folder,)
+        "SELECT COUNT(*) FROM requests r JOIN sessions s ON s.id = r.session_id WHERE r.state = 'pending'"
+        " AND r.folder = ? AND (r.kind = 'call' OR s.agent = 0)",
+        (folder,),
     )
     return int(row[0]) if row else 0
 

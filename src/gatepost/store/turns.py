@@ -241,6 +241,7 @@ def _add_continuation(db: Db, turn: Turn, now: int) -> None:
                 "asked": json.dumps(each.input, ensure_ascii=False)[:LONGEST_DECIDED],
                 "state": each.state,
                 "words": each.reason[:LONGEST_DECIDED],
+                "given": json.dumps(each.answer, ensure_ascii=False)[:LONGEST_LISTED] if each.answer else "",
             }
             for each in requests.list_decided_in_turn(db, turn.session_id, turn.id, MOST_DECIDED)
         ],

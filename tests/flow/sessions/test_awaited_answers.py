@@ -19,10 +19,13 @@ def test_a_use_of_a_tool_that_is_over_is_awaited_no_longer() -> None:
     awaited = AwaitedAnswers()
     awaited.add("toolu_1~abc", 10)
     awaited.add("toolu_2~abc", 10)
-    awaited.end_use("", 20)
-    awaited.end_use("toolu", 20)
+    awaited.end_use("")
+    awaited.end_use("toolu")
     assert "toolu_1~abc" in awaited
-    awaited.end_use("toolu_1", 30)
+    awaited.end_use("toolu_1")
     assert "toolu_1~abc" not in awaited and "toolu_2~abc" in awaited
+    assert (awaited.since, awaited.waited) == (10, 0)
+    awaited.end_use("toolu_2")
+    assert (awaited.since, awaited.waited) == (None, 0)  # what only the runner says lengthens no turn
     awaited.clear()
     assert (bool(awaited), awaited.since, awaited.waited) == (False, None, 0)

@@ -19,7 +19,7 @@ from gatepost.flow.sessions.permissions import (
 )
 from gatepost.flow.sessions.timeline_events import LARGEST
 from gatepost.mailbox import runner_frames
-from gatepost.store import agents, audit, groups, inbox, requests, timeline, turns
+from gatepost.store import agents, audit, groups, inbox, requests, sessions, timeline, turns
 from gatepost.store.agents import NewAgent
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
@@ -279,11 +279,13 @@ def test_an_answer_that_nobody_comes_for_ends_with_its_turn(db: Db) -> None:
 def test_the_sessions_of_one_group_have_only_so_many_waiting_together(db: Db) -> None:
     session, turn = at_work(db)
     for number in range(MOST_WAITING_IN_GROUP):
-        other = agents.create(db, NewAgent(folder="agents", provider="claude"), NOW)
+        other = sessions.find_or_add(db, "per-thread", "agents", "fake", f"fake:room/{number}", "", NOW)
         new = parse_permission_request(event(**{**ASKED, "id": f"r{number}"}))
         requests.add(db, replace(new, folder="agents", session_id=other.id, turn_id="t"), NOW)
     refused = record_request(db, session, turn, event(**ASKED), NOW, (), CHAT)
     assert refused is not None and "agent's group wait" in refused.input["reason"]
+    db.run("UPDATE sessions SET agent = 1")  # whoever manages an agent is no approver of its group
+    assert record_request(db, session, turn, event(**ASKED), NOW, (), CHAT) is None
 
 
 def test_only_a_call_that_its_provider_takes_back_changed_can_be_edited(db: Db) -> None:

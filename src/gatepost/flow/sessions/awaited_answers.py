@@ -28,10 +28,12 @@ class AwaitedAnswers:
         self.since = now if self._names else None
         return True
 
-    def end_use(self, use: str, now: int) -> None:
-        """A use of a tool is over: what was asked about it is awaited no longer, answered or not."""
+    def end_use(self, use: str) -> None:
+        """A use of a tool is over: what was asked about it is awaited no longer, answered or not. Only the runner says
+        so, and what it says does not lengthen its turn: that wait is the turn's own time."""
         for name in [each for each in self._names if use and each.rpartition("~")[0] == use]:
-            self.remove(name, now)
+            del self._names[name]
+        self.since = self.since if self._names else None
 
     def clear(self) -> None:
         """Another turn, or none."""

@@ -159,7 +159,7 @@ class RunnerProtocol:
                 await self._record_request(frame)
             case runner_frames.EventFrame():
                 if frame.kind == EventKind.TOOL_RESULT:
-                    self.awaited.end_use(str(frame.data.get("id")), self.parts.listening.now())
+                    self.awaited.end_use(str(frame.data.get("id")))
                 if self.session.agent:
                     self._note(frame)
             case runner_frames.ErrorFrame() if self._troubles < MOST_TROUBLES:
