@@ -7,7 +7,7 @@
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +31,8 @@ from gatepost.testing.platform import Platform
 from gatepost.testing.waiting import PATIENCE_S, block_until
 
 OWNER = "lossy:user/1"
-MODES = {"claude": "default", "codex": "untrusted"}
+MODES = {"claude": "default", "codex": "untrusted", "opencode": "ask"}
+KILLED = ("claude", "codex")
 COMMAND = "echo ran >> /workspace/agent/ran.txt"
 LOOP = "gatepost.flow.requests.request_loop:RequestLoop"
 BEFORE_IT_IS_PASSED_ON = [
@@ -46,10 +47,10 @@ AFTER_IT_IS_PASSED_ON = [
 ]
 
 
-def each(*rest: Any) -> list[Any]:
-    """Both agents as parameters, each with the reason if it cannot run."""
+def each(names: Iterable[str], *rest: Any) -> list[Any]:
+    """Agents as parameters, each with the reason if it cannot run."""
     found = []
-    for name in MODES:
+    for name in names:
         missing = AGENTS[name].missing
         marks = [pytest.mark.slow, pytest.mark.skipif(bool(missing), reason=missing or "it is there")]
         found += [pytest.param(name, one, id=f"{name}-{one}".replace(" ", "-"), marks=marks) for one in rest]
@@ -60,7 +61,8 @@ def make_script(agent: AgentProfile) -> dict[str, Any]:
     """Whatever it is told, it runs the command first, also when it goes on."""
     assert agent.shell is not None
     tool, argument = agent.shell
-    return {"tools": True, "default": [{"call": tool, "with": {argument: COMMAND}}, {"say": "so it is"}]}
+    given = {argument: COMMAND, **({"description": "Says that it ran"} if agent.provider == "opencode" else {})}
+    return {"tools": True, "default": [{"call": tool, "with": given}, {"say": "so it is"}]}
 
 
 @dataclass
@@ -139,7 +141,7 @@ def approve_and_restart(place: Place, happened: Path) -> str:
     return request
 
 
-@pytest.mark.parametrize(("name", "fault"), each(*BEFORE_IT_IS_PASSED_ON))
+@pytest.mark.parametrize(("name", "fault"), each(KILLED, *BEFORE_IT_IS_PASSED_ON))
 async def test_a_command_that_was_allowed_runs_once_when_the_gateway_is_killed_before_it(
     name: str, fault: FaultPoint, tmp_path: Path
 ) -> None:
@@ -150,7 +152,7 @@ async def test_a_command_that_was_allowed_runs_once_when_the_gateway_is_killed_b
         assert sum("/approve" not in text and "asks to use" in text for text in place.platform.texts()) <= 1
 
 
-@pytest.mark.parametrize(("name", "fault"), each(*AFTER_IT_IS_PASSED_ON))
+@pytest.mark.parametrize(("name", "fault"), each(KILLED, *AFTER_IT_IS_PASSED_ON))
 async def test_a_command_that_may_have_run_does_not_run_again_unless_it_is_allowed_again(
     name: str, fault: FaultPoint, tmp_path: Path
 ) -> None:
@@ -164,7 +166,7 @@ async def test_a_command_that_may_have_run_does_not_run_again_unless_it_is_allow
         assert place.count_runs() == before + 1
 
 
-@pytest.mark.parametrize(("name", "answer"), each("allow once", "deny"))
+@pytest.mark.parametrize(("name", "answer"), each(MODES, "allow once", "deny"))
 async def test_an_agent_in_a_chat_does_as_it_is_answered_awake_or_asleep(
     name: str, answer: str, tmp_path: Path
 ) -> None:
