@@ -39,7 +39,7 @@ BEFORE_IT_IS_PASSED_ON = [
     FaultPoint("gatepost.store.requests:record_answer", "after"),
     FaultPoint("gatepost.flow.intake.intake:Intake._follow", "before", match="/approve"),
     FaultPoint(f"{LOOP}._answer_provider", "before"),
-    FaultPoint("gatepost.store.requests:claim_answer", "after"),
+    FaultPoint("gatepost.store.provider_answers:claim_answer", "after"),
 ]
 AFTER_IT_IS_PASSED_ON = [
     FaultPoint("gatepost.flow.sessions.session_supervisor:SessionSupervisor.answer", "before"),

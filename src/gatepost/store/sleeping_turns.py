@@ -5,7 +5,7 @@ expires: so none sleeps for ever. A decision makes it due at once, in the transa
 """
 
 from gatepost.core.clock import DAY
-from gatepost.store import requests
+from gatepost.store import provider_answers
 from gatepost.store.port import Db
 
 ASLEEP = "it waits for a person's decision"  # why the turn was interrupted
@@ -14,7 +14,7 @@ LONGEST = DAY  # for a request that has no end of its own
 
 def find_wake_time(db: Db, turn_id: str, now: int) -> int:
     """When a turn goes on if nobody decides: now, if it waits for nobody."""
-    waiting, first = requests.get_waiting_until(db, turn_id)
+    waiting, first = provider_answers.get_waiting_until(db, turn_id)
     if not waiting:
         return now
     return min(first if first is not None else now + LONGEST, now + LONGEST)

@@ -20,6 +20,7 @@ from gatepost.store import (
     message_steps,
     messages,
     outbox,
+    provider_answers,
     provider_handover,
     requests,
     sessions,
@@ -243,7 +244,7 @@ def _add_continuation(db: Db, turn: Turn, now: int) -> None:
                 "words": each.reason[:LONGEST_DECIDED],
                 "given": json.dumps(each.answer, ensure_ascii=False)[:LONGEST_LISTED] if each.answer else "",
             }
-            for each in requests.list_decided_in_turn(db, turn.session_id, turn.id, MOST_DECIDED)
+            for each in provider_answers.list_decided_in_turn(db, turn.session_id, turn.id, MOST_DECIDED)
         ],
         "total": outbox.count_done(db, turn.id),
         "done": [

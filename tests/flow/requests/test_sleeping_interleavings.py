@@ -20,6 +20,7 @@ from gatepost.mailbox.runner_frames import EventFrame, PermissionAnswerFrame
 from gatepost.store import (
     inbox,
     messages,
+    provider_answers,
     request_cards,
     requests,
     sessions,
@@ -119,8 +120,8 @@ class AskingAgent:
         turn = self.turn
         if turn is None or not self.awaited:
             return
-        for request in await self.store.read(requests.list_undelivered, self.session_id):
-            if request.name == self.awaited and await self._write(requests.claim_answer, request.id, self.now):
+        for request in await self.store.read(provider_answers.list_undelivered, self.session_id):
+            if request.name == self.awaited and await self._write(provider_answers.claim_answer, request.id, self.now):
                 verdict = "allow" if request.state is RequestState.ALLOWED else "deny"
                 await self._use(turn, request.name, PermissionAnswerFrame(request.name, verdict, {}))
                 return

@@ -18,7 +18,7 @@ from gatepost.flow.requests.asking import AskingRules, ask_next, read_rules
 from gatepost.flow.requests.card_delivery import show_decision
 from gatepost.flow.requests.deciding import expire
 from gatepost.flow.requests.held_calls import CallGate, HeldCalls
-from gatepost.store import request_cards, requests
+from gatepost.store import provider_answers, request_cards, requests
 from gatepost.store.port import Db, Store
 from gatepost.store.requests import Request, RequestState
 
@@ -98,18 +98,18 @@ class RequestLoop:
         """What was decided about a provider's request goes to its session. One that is not awake asks again when it is
         continued, and then has its answer from the store."""
         for session_id in self._providers.list_asking():
-            for request in await self._store.read(requests.list_undelivered, session_id):
+            for request in await self._store.read(provider_answers.list_undelivered, session_id):
                 if self._providers.is_awaited(session_id, request.name):
                     await self._answer_provider(session_id, request)
 
     async def _answer_provider(self, session_id: str, request: Request) -> None:
         """On the disk before the provider has it: so a yes is used once, whenever the gateway dies."""
-        if not await self._store.write(requests.claim_answer, request.id, self._clock.now(), lane=session_id):
+        if not await self._store.write(provider_answers.claim_answer, request.id, self._clock.now(), lane=session_id):
             return
         allowed = request.state is RequestState.ALLOWED
         given = request.answer if allowed else {"reason": request.reason or NOT_PERMITTED}
         if not self._providers.answer(session_id, request.name, "allow" if allowed else "deny", given):
-            await self._store.write(requests.return_answer, request.id, lane=session_id)  # it sleeps by now
+            await self._store.write(provider_answers.return_answer, request.id, lane=session_id)  # it sleeps by now
             self._bells.session(session_id)
 
     async def move_due(self) -> bool:

@@ -18,7 +18,7 @@ from gatepost.flow.sessions.timeline_events import clean_value, excerpt
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.runner_frames import EventKind
 from gatepost.messages.text import clean, one_line
-from gatepost.store import audit, requests, timeline
+from gatepost.store import audit, provider_answers, requests, timeline
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
 from gatepost.store.requests import PROVIDERS_OWN, NewRequest, Request, RequestKind, RequestState
@@ -92,7 +92,7 @@ def record_request(
     wish = replace(wish, editable=terms.editable and wish.kind is RequestKind.TOOL and not wish.cut)
     asked = requests.find_in_turn(db, session.id, turn.id, wish.name, wish.digest, others)
     if asked is not None and asked.state in (RequestState.ALLOWED, RequestState.DENIED, RequestState.EXPIRED):
-        requests.claim_answer(db, asked.id, now)
+        provider_answers.claim_answer(db, asked.id, now)
         return RecordedPermission(_repeat_answer(db, session, turn, asked, now))
     requests.withdraw_others(db, turn.id, {wish.name, *others}, now)
     if asked is not None and asked.state is RequestState.PENDING:
