@@ -47,6 +47,7 @@ from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
 from gatepost.flow.intake.intake import Intake
 from gatepost.flow.newcomer_groups import NewcomerGroups
+from gatepost.flow.pairing import get_page_url
 from gatepost.flow.person_erasure import PersonErasure
 from gatepost.flow.requests.agent_questions import AgentQuestions
 from gatepost.flow.requests.held_calls import HeldCalls
@@ -193,7 +194,7 @@ class Gateway:
         self.pump.on_sent(self.typing.delivered)
         self.pump.on_sent(lambda instance, address, thread: self.bells.change(instance, address))
         self.bells.on_change(self._changed)
-        self.page_address = ""  # of the web page, once it is served
+        self.page_address = ""  # that the web page is bound to, once it is served
         self.intake = Intake(
             self.store,
             clock,
@@ -205,7 +206,7 @@ class Gateway:
             self.sessions.kill,
             self.sessions.end,
             self.sessions.renew,
-            lambda: self.page_address,
+            lambda: get_page_url(config, self.page_address) if self.page_address else "",
         )
         self.retention = Retention(home, self.store, clock, config, self.sessions.keep_asleep)
         asleep, end = self.sessions.keep_asleep, self.sessions.end
@@ -354,7 +355,7 @@ class Daemon:
                         HttpServer(token_auth.TokenAuthMiddleware(api, *further[1:], strikes), further[0], per_peer)
                     )
                 tasks = [asyncio.create_task(server.run()) for server in servers]
-                self.gateway.page_address = self.listen.url if self.listen.kind != "unix" else ""
+                self.gateway.page_address = str(self.listen)
                 self.lock.publish(listen=str(self.listen), control=str(control.path))
                 _log.info("started", version=__version__, home=str(self.home.path), listen=str(self.listen))
                 await self._announce()

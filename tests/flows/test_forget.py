@@ -93,7 +93,9 @@ def started(tmp_path: Path) -> Iterator[tuple[DaemonProcess, Stub]]:
     (home / "plugins" / "channels" / "stub.py").write_text(CHANNEL.replace("SOCKET", repr(str(path))))
     with DaemonProcess(home, sandbox_kind="process", sessions_provider="scripted", sandbox_least_free_mb="0") as daemon:
         block_until(path.exists, "the channel listens")
-        script = ScriptBuilder().turn("ask (.*)").call("send", text="{1}").say("asked for {1}").turn("(.*)").say("{1}!")
+        script = ScriptBuilder().turn("ask (.*)").call("send", text="{1}").say("asked for {1}")
+        script = script.turn("wonder").call("ask_user_question", questions=[{"question": "Which one?"}]).say("thanks")
+        script = script.turn("(.*)").say("{1}!")
         script.write(home / "groups" / "home").chmod(0o644)
         yield daemon, Stub(path)
 
@@ -131,6 +133,13 @@ def seed(daemon: DaemonProcess, stub: Stub) -> None:
     assert (
         stub.say(f"/deny {waits['id']} because {MARK}", PHONE, DIRECT, sender_name=MARK, direct=True)[0] == "answered"
     )
+    settle(daemon)
+    assert stub.say(f"/pin {MARK} as well", HER, ROOM, sender_name=MARK)[0] == "answered"
+    stub.say("wonder", BOB, ROOM, sender_name="bob")
+    block_until(lambda: daemon.json("permit", "ls"), "the question waits")
+    (asked,) = daemon.json("permit", "ls")
+    answer = f"/answer {asked.get('request', asked)['id']} the {MARK} one"
+    assert stub.say(answer, HER, ROOM, sender_name=MARK)[0] == "answered"
     settle(daemon)
 
 

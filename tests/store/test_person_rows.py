@@ -25,11 +25,13 @@ ERASED_WITH = {
     "users", "identities", "user_roles", "group_members", "memberships", "acl",
     "budgets", "spending", "reservations", "costs",
     "secrets", "secret_uses", "logins", "pairing_codes", "pairing_guesses",
+    "tokens", "newcomers", "session_notes",
     "messages", "audit",
 }  # fmt: skip
 # Tables that say nothing of a person: what operators and agents set up, numbers, hashes. A column `…_by` is replaced.
 NOT_PERSONAL = {
-    "audit_anchor", "egress_log", "egress_rules", "given_files", "grants", "groups", "routes", "rule_state",
+    "audit_anchor", "entrances", "egress_log",
+    "egress_rules", "given_files", "grants", "groups", "routes", "rule_state",
     "schema_version", "secret_bindings", "switches", "trusted_setups", "uids", "watchers", "worktrees",
 }  # fmt: skip
 

@@ -21,6 +21,8 @@ _OWN = (
     ("logins", "logins", "user_id"),
     ("pairing_codes", "pairing_codes", "person"),
     ("pairing_codes", "pairing_guesses", "sender"),
+    ("invitations", "newcomers", "sender"),
+    ("pairing_codes", "tokens", "identity"),
     ("secrets", "secrets", "user_id"),
     ("votes", "request_votes", "person"),
     ("cards", "request_cards", "person"),
@@ -34,15 +36,20 @@ NAMED = (
     ("acl", "granted_by"),
     ("budgets", "set_by"),
     ("egress_rules", "created_by"),
+    ("entrances", "created_by"),
     ("grants", "added_by"),
     ("group_members", "added_by"),
     ("identities", "paired_by"),
     ("memberships", "added_by"),
+    ("newcomers", "decided_by"),
+    ("newcomers", "invited_by"),
     ("pairing_codes", "created_by"),
     ("pairing_codes", "used_by"),
     ("routes", "created_by"),
     ("secret_bindings", "created_by"),
+    ("session_notes", "pinned_by"),
     ("switches", "turned_by"),
+    ("tokens", "created_by"),
     ("trusted_setups", "trusted_by"),
     ("user_roles", "granted_by"),
     ("watchers", "added_by"),
@@ -97,6 +104,7 @@ _EXPORTED = (
     ("costs", "id, at, folder, user_id, session_id, turn_id, model, input, output, micro", "user_id"),
     ("secrets", "user_id, name, origin, created_at, updated_at, used_at", "user_id"),
     ("direct_rooms", DIRECT_ROOMS.columns, "user_id"),
+    ("newcomers", "sender, name, instance, address, parent, state, folder, asked_at", "sender"),
     ("logins", "user_id, kind, created_at, expires_at", "user_id"),
     ("request_votes", "request_id, person, voted_at", "person"),
 )
@@ -114,6 +122,7 @@ def list_rows(db: Db, scope: PersonScope) -> dict[str, list[dict[str, Any]]]:
 
 def remove(db: Db, scope: PersonScope) -> None:
     marks = make_marks(scope.names)
+    db.run(f"UPDATE session_notes SET pinned = '' WHERE pinned_by IN ({marks})", scope.names)
     for table, column in NAMED:
         db.run(f"UPDATE {table} SET {column} = ? WHERE {column} IN ({marks})", (FORGOTTEN, *scope.names))
     db.run(f"UPDATE reservations SET user_id = '' WHERE user_id IN ({marks})", scope.names)

@@ -223,13 +223,14 @@ class PersonRequest(Struct, frozen=True):
 def list_requests(db: Db, scope: PersonScope, after: str, most: int) -> tuple[list[PersonRequest], str]:
     """Among the next `most`; and the cursor, '' at the end."""
     rows = db.rows(
-        "SELECT id, session_id, name, instance, address, answered_by FROM requests WHERE id > ? ORDER BY id LIMIT ?",
+        "SELECT id, session_id, name, about, instance, address, answered_by FROM requests WHERE id > ?"
+        " ORDER BY id LIMIT ?",
         (after, most),
     )
     found = [
         PersonRequest(number, session_id, own)
-        for number, session_id, name, *room, answered_by in rows
-        if (own := name in scope.names or tuple(room) in scope.rooms) or answered_by in scope.names
+        for number, session_id, name, about, *room, answered_by in rows
+        if (own := bool({name, about} & {*scope.names}) or tuple(room) in scope.rooms) or answered_by in scope.names
     ]
     return found, rows[-1][0] if len(rows) == most else ""
 
@@ -302,6 +303,7 @@ def remove_session(db: Db, session_id: str, most: int) -> bool:
 def reset_session(db: Db, session_id: str) -> None:
     """A conversation that others go on with, from the beginning: what its agent was told is gone."""
     db.run("DELETE FROM conversations WHERE session_id = ?", (session_id,))
+    db.run("DELETE FROM session_notes WHERE session_id = ?", (session_id,))
     db.run("UPDATE sessions SET title = '' WHERE id = ?", (session_id,))
 
 

@@ -105,7 +105,7 @@ class Intake:
         """Take one event. Told twice, it is accepted once."""
         oldest = self._clock.ago(to_microseconds(self._config[STALE_S]))
         names = self._reach.own_names(instance)
-        arrival = make_arrival(instance, inbound, self._config, self._clock.now(), oldest, names)
+        arrival = make_arrival(instance, inbound, self._config, self._clock.now(), oldest, names, self._page)
         if arrival.command is not None:
             arrival = replace(arrival, facts=await self._read_facts(arrival.command, inbound.address))
         if arrival.inbound.attachments and not arrival.fault:
@@ -223,9 +223,16 @@ class Intake:
 
 
 def make_arrival(
-    instance: str, inbound: Inbound, config: Config, now: int, oldest: int, own_names: frozenset[str] = frozenset()
+    instance: str,
+    inbound: Inbound,
+    config: Config,
+    now: int,
+    oldest: int,
+    own_names: frozenset[str] = frozenset(),
+    page: Callable[[], str] = lambda: "",
 ) -> Arrival:
-    """Clean and measure an event. Pure. `oldest`: what was written before is stale. `own_names`: what we are called."""
+    """Clean and measure an event. Pure. `oldest`: what was written before is stale. `own_names`: what we are called.
+    `page`: the address of the web page."""
     address = _parse(inbound.address, "address")
     _parse(inbound.sender, "sender")
     for field, value in (("platform_id", inbound.platform_id), ("event", inbound.event)):
@@ -240,7 +247,7 @@ def make_arrival(
     written = inbound.kind is MessageKind.CHAT and senders.is_person(inbound.sender)
     spoken = written and inbound.event == "message"
     command = slash_commands.parse_command(cleaned.text, own_names) if written and not fault else None
-    code = find_code(cleaned.text, command, config, direct=inbound.direct) if written and not fault else None
+    code = find_code(cleaned.text, command, page, direct=inbound.direct) if written and not fault else None
     if code is not None:
         masked = MASKS.get(code.kind, cleaned.text)
         cleaned, command = replace(cleaned, text=masked, extra={}, attachments=()), None

@@ -1,8 +1,9 @@
 """Codes that people send: of a pairing, of an invitation; and the commands that ask for what a code would give. They
 work before the sender is known. No agent gets the message, and the ledger has it without the code."""
 
+from collections.abc import Callable
+
 from gatepost.core.records import replace
-from gatepost.core.settings import Config
 from gatepost.flow import invitations, onboarding, pairing
 from gatepost.flow.intake import slash_commands
 from gatepost.flow.intake.accepted_message import CodeKind, IntakeResult, MessageContext, ReceivedCode
@@ -16,11 +17,12 @@ START = "/start"  # the command by which some platforms hand in what stands in a
 MASKS = {CodeKind.PAIR: pairing.MASKED, CodeKind.INVITE: invitations.MASKED}
 
 
-def find_code(text: str, command: SlashCommand | None, config: Config, *, direct: bool) -> ReceivedCode | None:
-    """None: the message is no code, and asks for none. `direct`: nobody else reads the answer."""
+def find_code(text: str, command: SlashCommand | None, page: Callable[[], str], *, direct: bool) -> ReceivedCode | None:
+    """None: the message is no code, and asks for none. `page`: the address of the web page, '' if there is none.
+    `direct`: nobody else reads the answer."""
     rest = command.text.removeprefix(command.head).strip() if command is not None else ""
     if command is not None and command.act is CommandAction.PAIR:
-        base = pairing.get_page_url(config) if direct and not rest else ""
+        base = page() if direct and not rest else ""
         if base:
             return ReceivedCode(CodeKind.PAIRING_LINK, base)
         return ReceivedCode(CodeKind.PAIR, pairing.parse_code(rest))
