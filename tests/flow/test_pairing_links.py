@@ -78,7 +78,7 @@ def test_what_cannot_be_bound_is_said_before_and_refused_after(db: Db) -> None:
     users.add(db, CHAT, "Boss", NOON)
     users.add_role(db, CHAT, UserRole.OWNER, "", "test", NOON)
     token = ask(db)
-    assert pairing.read_link(db, token, HERS, NOON).obstacle == pairing.OWNERS
+    assert pairing.read_link(db, token, HERS, NOON).obstacle == pairing.ROLES
     assert not confirm(db, token, HERS, NOON).paired
     assert identities.get_person(db, CHAT) == CHAT and users.get_roles(db, ANN).roles == ()
     token = ask(db)

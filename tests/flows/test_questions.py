@@ -321,7 +321,7 @@ async def test_a_providers_own_question_is_asked_in_the_room_and_answered_there(
 
 async def test_nobody_answers_a_providers_question_and_it_is_told_so(tmp_path: Path) -> None:
     channel = FakeChannel()
-    async with asking_gateway(tmp_path / "h", channel, approvals__hold_sandbox_s=1) as gateway:
+    async with asking_gateway(tmp_path / "h", channel, approvals__expire_s=1) as gateway:
         script = ScriptBuilder().turn("choose").ask("Which one?", "this", "that").say("they said {answer}")
         script.write(gateway.home.group("home")).chmod(0o644)
         await channel.say("choose")

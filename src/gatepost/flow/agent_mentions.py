@@ -16,12 +16,16 @@ def find_mentions(home: Home, words: Iterable[str]) -> tuple[list[str], bool]:
     """Paths below the home's `groups/` of files that hold one of the words, or are named by one; and whether every file
     was looked at. Takes a while: for a thread."""
     escaped = [re.escape(each.encode()) for each in words if each]
-    if not escaped or not home.groups.is_dir():
+    if not escaped:
         return [], True
     wanted = re.compile(rb"(?<!\w)(?:" + b"|".join(escaped) + rb")(?!\w)")
+    try:
+        groups = open_untrusted(home.groups)
+    except GatepostError:  # a home without groups
+        return [], True
     found: list[str] = []
     looked, whole = 0, True
-    with open_untrusted(home.groups) as root:
+    with groups as root:
         for path, size in _walk(root, "", 0):
             looked += 1
             if looked > MOST_FILES or len(found) >= MOST_FOUND:
