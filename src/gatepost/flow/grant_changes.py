@@ -6,7 +6,7 @@ from gatepost.access import acl as judged
 from gatepost.access import grants
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.store import acl, groups
-from gatepost.store.acl import AclRow
+from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.port import Db
 
 
@@ -45,6 +45,15 @@ def replace_opposite(db: Db, new: AclRow, now: int) -> AclRow:
         if same and each.effect is not new.effect and judged.covers_scope(new.scope, each.scope):
             acl.remove(db, each.id)
     return row
+
+
+def remove_block(db: Db, principal: str, scope: str) -> AclRow | None:
+    """Take back what shuts somebody out there; None if nothing does."""
+    for each in acl.list_rows(db):
+        same = (each.principal, each.action, each.scope) == (principal, "interact", scope)
+        if same and each.effect is AclEffect.DENY and not (each.params or each.predicate):
+            return acl.remove(db, each.id)
+    return None
 
 
 def add_member(db: Db, child: str, parent: str, by: str, now: int) -> bool:

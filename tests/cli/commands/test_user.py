@@ -74,6 +74,15 @@ def test_somebody_is_blocked_and_allowed_again(run: Run) -> None:
     assert list_rows(run) == [(CHAT, "allow", "**")]
 
 
+def test_a_block_that_is_taken_back_gives_nothing(run: Run) -> None:
+    run("user", "block", CHAT)
+    assert "no block named" in run("user", "unblock", CHAT, "--folder", "home").err
+    assert "is shut out no more" in run("user", "unblock", CHAT).out
+    assert list_rows(run) == []
+    again = run("user", "unblock", CHAT)
+    assert again.code == 1 and "gatepost grant list" in again.err
+
+
 def test_a_whole_platform_is_blocked_for_one_group(run: Run) -> None:
     assert run("user", "block", "telegram:*", "--folder", "home").code == 0
     assert list_rows(run) == [("telegram:**", "deny", "home/**")]

@@ -19,6 +19,7 @@ from gatepost.serve.control.arguments.users import (
     ListUsersArgs,
     PairUserArgs,
     ShowUserArgs,
+    UnblockUserArgs,
     UnpairUserArgs,
 )
 from gatepost.store.acl import ANYWHERE, AclEffect
@@ -39,7 +40,7 @@ WHAT = {  # how people call what is counted
 
 @click.group()
 def command() -> None:
-    """The people, and what each may do: add, list, show, role, member, pair, unpair, block, allow, forget.
+    """The people, and what each may do: add, list, show, role, member, pair, unpair, block, unblock, allow, forget.
 
     Works with the gateway up or down.
 
@@ -83,7 +84,12 @@ def print_row(run: CommandRun, row: dict[str, Any]) -> None:
     output.print_line(f"{row['principal']} {says} {where} (row {row['id']} of the access list)")
 
 
+def print_unblocked(run: CommandRun, row: dict[str, Any]) -> None:
+    output.print_line(f"{row['principal']} is shut out no more by row {row['id']} of the access list")
+
+
 command.command("block")(from_operation(BlockUserArgs)(print_row))
+command.command("unblock")(from_operation(UnblockUserArgs)(print_unblocked))
 command.command("allow")(from_operation(AllowUserArgs)(print_row))
 command.command("add")(from_operation(AddUserArgs)(print_user))
 command.command("show")(from_operation(ShowUserArgs)(print_details))

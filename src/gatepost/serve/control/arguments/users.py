@@ -82,18 +82,24 @@ class SpeakArgs(OperationArgs, frozen=True):
 class BlockUserArgs(SpeakArgs, frozen=True):
     """Shut somebody out, or a whole platform: nobody there is heard, whatever else lets them in. Owners stay.
 
-    It is a row of the access list, which `gatepost grant list` shows. `gatepost user allow` takes it back.
+    It is a row of the access list, which `gatepost grant list` shows. `gatepost user unblock` takes it back.
     """
+
+
+@declares("user.unblock", right=GRANT)
+class UnblockUserArgs(SpeakArgs, frozen=True):
+    """Take a block back. Whoever was shut out may do then what they might do before, and no more."""
 
 
 @declares("user.allow", right=GRANT)
 class AllowUserArgs(SpeakArgs, frozen=True):
-    """Let somebody speak, or a whole platform: they count as members. A block of the same is taken back."""
+    """Let somebody speak, or a whole platform: they count as members, known or not. A block of the same is taken back;
+    to take back a block alone, use `gatepost user unblock`."""
 
 
 @declares("user.forget", right="users.erase")
 class ForgetUserArgs(OperationArgs, frozen=True):
-    """Say what is known of a person by all of her identities, and erase it. Without `erase` nothing is changed.
+    """Say what is known of a person by all of her identities, and erase it. By default nothing is changed.
 
     Erased are her messages and the answers to them, files, direct rooms, requests, rights, secrets and logins, her
     words in the search index, mailboxes and logs. Conversations that she took part in start anew. The audit keeps its

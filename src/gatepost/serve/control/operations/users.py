@@ -23,6 +23,7 @@ from gatepost.serve.control.arguments.users import (
     PairUserArgs,
     ShowUserArgs,
     SpeakArgs,
+    UnblockUserArgs,
     UnpairUserArgs,
 )
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, extend, operation, read_operation
@@ -153,9 +154,29 @@ async def allow(deps: OperationDeps, args: AllowUserArgs) -> AclRow:
     return await _write_row(deps, args, AclEffect.ALLOW)
 
 
+@operation
+async def unblock(deps: OperationDeps, args: UnblockUserArgs) -> AclRow:
+    who, scope = parse_who(args.who), _make_scope(args)
+
+    def remove(db: Db) -> AclRow:
+        row = grant_changes.remove_block(db, who, scope)
+        if row is None:
+            where = f"in {args.folder}" if args.folder else "everywhere"
+            raise NotFound("block", f"{args.who} {where}", "`gatepost grant list` shows the rows of the access list")
+        return row
+
+    row = await deps.write(remove)
+    deps.bells.tools(None)
+    return row
+
+
+def _make_scope(args: SpeakArgs) -> str:
+    return f"{args.folder}/**" if args.folder else acl.ANYWHERE
+
+
 async def _write_row(deps: OperationDeps, args: SpeakArgs, effect: AclEffect) -> AclRow:
     giver = acl.OPERATOR if deps.caller == OPERATOR else deps.caller
-    scope = f"{args.folder}/**" if args.folder else acl.ANYWHERE
+    scope = _make_scope(args)
     new = AclRow(0, parse_who(args.who), "interact", scope, effect, granted_by=giver)
     now = deps.clock.now()
 
