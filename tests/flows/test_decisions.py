@@ -257,6 +257,7 @@ async def test_arizuko_39_a_call_whose_request_cannot_be_written_down_does_not_r
         await ask(channel, RequestKind.CALL)
         sent = await channel.wait_for(lambda sent: any(each.address == ROOM for each in sent))
         await wait_until_settled(gateway)
-        assert next(each for each in sent if each.address == ROOM).message.text.startswith("asked: ")
+        said = next(each for each in sent if each.address == ROOM).message.text
+        assert said.startswith("asked: send: internal error")
         assert "the secret plan" not in channel.texts(ROOM)
         assert await gateway.store.read(requests.list_pending) == [] and channel.texts(DIRECT) == ["hi"]
