@@ -12,8 +12,10 @@ import gatepost
 from gatepost.core.home import Home
 from gatepost.core.registry import load_folder
 
-# `official` declares nothing and takes a second to load: the SDK of MCP comes with it.
-_NO_SETTINGS = frozenset({"cli", "embed", "inside", "migrations", "testing", "sdk_fallback", "__main__"})
+# The `sdk_` modules declare nothing and take a second to load: the SDK of MCP comes with them.
+_NO_SETTINGS = frozenset(
+    {"cli", "embed", "inside", "migrations", "testing", "sdk_elicitation", "sdk_fallback", "__main__"}
+)
 _PLUGINS = ("channels", "tools", "sandboxes")  # providers are loaded inside their sandboxes alone
 
 

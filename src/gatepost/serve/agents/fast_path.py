@@ -7,7 +7,9 @@ Nothing is refused here: what looks odd is not plain, and the SDK says what is w
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
+from itertools import count
 
 import msgspec
 from starlette.types import Scope
@@ -19,6 +21,7 @@ from gatepost.gate.eager_task import run_eagerly
 from gatepost.gate.mcp_messages import CallParams, McpParams
 from gatepost.jsonrpc.eras import CAPABILITIES, ENVELOPE_VERSION, HANDSHAKE_VERSIONS, VERSION, McpServerInfo
 from gatepost.jsonrpc.messages import JsonRpcMessage, RequestId, encode, render_error, render_result
+from gatepost.serve.agents.eliciting_client import ELICITING, CallingClient, RetryClient, StreamClient
 
 AT_ONCE_S = 0.05  # a call that takes longer is the SDK's: it keeps streams alive and can continue them
 CANCELLED = -32800  # the code of a call that was cancelled, where HTTP must have an answer
@@ -61,10 +64,26 @@ class McpHeaders:
         return b"application/json" in accept and b"text/event-stream" in accept and kind.startswith(b"application/json")
 
 
-class RunningCall:
-    """A call under way, and what it has told of its progress."""
+class HttpCallParams(CallParams, kw_only=True):
+    requestState: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # of a call that is made again
 
-    def __init__(self, dispatch: Dispatch, caller: Caller, name: str, raw: bytes, call_id: str) -> None:
+
+_read_http_call = msgspec.json.Decoder(HttpCallParams).decode
+
+
+class RunningCall:
+    """A call under way, and what it has told of its progress. `client`: it can be asked meanwhile."""
+
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        caller: Caller,
+        name: str,
+        raw: bytes,
+        call_id: str,
+        client: StreamClient | RetryClient | None = None,
+    ) -> None:
+        self.client = client
         self.told: deque[tuple[float, float | None, str]] = deque(maxlen=MOST_TOLD)
         self.news = asyncio.Event()
         self.answer: ToolAnswer | None = None
@@ -74,7 +93,25 @@ class RunningCall:
         work = self._run(dispatch, caller, name, raw, call_id)
         rest = run_eagerly(work) if dispatch.is_quick(caller, name) else work
         if rest is not None:
-            self._task = asyncio.get_running_loop().create_task(rest)
+            context = self._make_context(dispatch, caller, call_id)
+            self._task = asyncio.get_running_loop().create_task(rest, context=context)
+
+    def _make_context(self, dispatch: Dispatch, caller: Caller, call_id: str) -> Context | None:
+        if self.client is None:
+            return None
+        if isinstance(self.client, StreamClient):
+            self.client.changed = self.news.set
+        answers = count(1)
+
+        def sees(name: str) -> bool:
+            return any(each.name == name for each in dispatch.visible_to(caller))
+
+        async def call(name: str, raw: bytes) -> ToolAnswer:
+            return await dispatch.call(caller, name, raw, f"{call_id}.{next(answers)}")
+
+        context = copy_context()
+        context.run(ELICITING.set, CallingClient(self.client, sees, call))
+        return context
 
     async def _run(self, dispatch: Dispatch, caller: Caller, name: str, raw: bytes, call_id: str) -> None:
         try:
@@ -132,6 +169,7 @@ class McpHttpSession:
     begun: dict[RequestId, RunningCall] = field(default_factory=dict)
     flying: set[str] = field(default_factory=set)  # ids of requests without an answer; to the SDK, 5 and "5" are one
     tools_changed: Callable[[], None] | None = None  # tells the client
+    forms: str = ""  # the revision, of a client that can be asked by forms
 
     def finish_request(self, request: RequestId) -> None:
         """It is answered, or never will be: its id may be used again."""
@@ -160,14 +198,15 @@ class FastPath:
         if message.method not in ("tools/call", "tools/list"):
             return None
         try:
-            read = mcp_messages.read_call if message.method == "tools/call" else mcp_messages.read_params
+            read = _read_http_call if message.method == "tools/call" else mcp_messages.read_params
             params = read(message.params) or McpParams()
         except (ValueError, RecursionError):
             return None
         if head.old:
             plain = session is not None
         else:
-            plain = self._is_modern(head, message, params) and not self._wants_headers(caller, params)
+            again = isinstance(params, HttpCallParams) and params.requestState is not msgspec.UNSET
+            plain = self._is_modern(head, message, params) and not again and not self._wants_headers(caller, params)
         return params if plain else None
 
     def _is_modern(self, head: McpHeaders, message: JsonRpcMessage, params: McpParams) -> bool:

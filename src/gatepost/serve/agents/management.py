@@ -12,6 +12,7 @@ from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid
 from gatepost.core.registry import Registry
 from gatepost.inside.provider_spec import Mode
+from gatepost.serve.agents.asking_wait import get_resumed_agent, wait_and_ask
 from gatepost.serve.agents.derived_tools import with_fields_of
 from gatepost.serve.agents.providers import ModelInfo, ProviderInfo
 from gatepost.serve.agents.service import AgentService
@@ -135,7 +136,7 @@ def _declare(made: Registry[Tool], **more: Any) -> Callable[[Any], Any]:
 
 
 async def _wait_unless_background(service: AgentService, agent_id: str, background: bool) -> WaitOutcome | None:
-    return None if background else await service.wait(agent_id)
+    return None if background else await wait_and_ask(service, agent_id)
 
 
 def _add_create_tools(service: AgentService, made: Registry[Tool]) -> None:
@@ -151,7 +152,8 @@ def _add_create_tools(service: AgentService, made: Registry[Tool]) -> None:
 
         To give an agent that exists more work use send_agent_prompt.
         """
-        made_one = await service.create(wanted, OPERATOR)
+        resumed = get_resumed_agent()
+        made_one = await service.status(resumed) if resumed else await service.create(wanted, OPERATOR)
         ended = await _wait_unless_background(service, made_one.agent_id, background or not wanted.prompt)
         return CreateAgentResult(
             agent_id=made_one.agent_id,
@@ -207,7 +209,7 @@ def _add_read_tools(service: AgentService, made: Registry[Tool]) -> None:
 
         For a look without waiting use get_agent_status.
         """
-        return await service.wait(agentId)
+        return await wait_and_ask(service, agentId)
 
     @_declare(made, read_only=True, idempotent=True)
     async def get_agent_status(call: ToolCall, agentId: AgentId) -> AgentStatusResult:
@@ -273,10 +275,12 @@ def _add_prompt_tools(service: AgentService, made: Registry[Tool]) -> None:
         background: Annotated[bool, Meta(description="Return at once; else wait for its end.")] = False,
     ) -> PromptAgentResult:
         """Give an agent more to do. An archived one comes back by it."""
-        await service.prompt(agentId, prompt, OPERATOR, policy=policy, mode=sessionMode or "", notify=notifyOnFinish)
+        if get_resumed_agent() is None:
+            mode = sessionMode or ""
+            await service.prompt(agentId, prompt, OPERATOR, policy=policy, mode=mode, notify=notifyOnFinish)
         if background:
             return PromptAgentResult(success=True, status=(await service.status(agentId)).status)
-        ended = await service.wait(agentId)
+        ended = await wait_and_ask(service, agentId)
         return PromptAgentResult(
             success=True,
             status=ended.status,

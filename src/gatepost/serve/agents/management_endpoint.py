@@ -23,4 +23,4 @@ def make_management_app(dispatch: Dispatch, around: ToolDeps, largest: int) -> M
     def manager(scope: Scope) -> Caller:
         return MANAGER
 
-    return McpEndpoint(NAME, __version__, dispatch, manager, around.bells, largest)
+    return McpEndpoint(NAME, __version__, dispatch, manager, around.bells, largest, elicits=True)

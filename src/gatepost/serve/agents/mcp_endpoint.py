@@ -24,8 +24,10 @@ from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch, ToolAnswer
 from gatepost.gate.mcp_messages import CallParams
 from gatepost.gate.mcp_protocol import TOO_MANY_VALUES
+from gatepost.jsonrpc.eras import CAPABILITIES
 from gatepost.jsonrpc.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, JsonRpcFailure, render_id_in_use
 from gatepost.jsonrpc.messages import JsonRpcMessage, parse_or_fail, render_error
+from gatepost.serve.agents.eliciting_client import RetryClient, StreamClient, supports_forms
 from gatepost.serve.agents.fast_path import CANCELLED, IDLE_S, FastPath, McpHeaders, McpHttpSession, RunningCall
 
 if TYPE_CHECKING:
@@ -71,8 +73,17 @@ class McpEndpoint:
     """An ASGI application that serves the gate's tools as the server `name`. Close it before the loop ends."""
 
     def __init__(
-        self, name: str, version: str, dispatch: Dispatch, caller_of: CallerOf, bells: EventBus, largest: int
+        self,
+        name: str,
+        version: str,
+        dispatch: Dispatch,
+        caller_of: CallerOf,
+        bells: EventBus,
+        largest: int,
+        elicits: bool = False,
     ) -> None:
+        """`elicits`: its tools ask the clients that can be asked."""
+        self._elicits = elicits
         self._name, self._version, self._dispatch = name, version, dispatch
         self._caller_of, self._largest = caller_of, largest
         self._plain = FastPath(name, version, dispatch)
@@ -158,7 +169,7 @@ class McpEndpoint:
             return 200, self._plain.listed(request, caller, not head.old)
         raw, told_of = bytes(params.arguments), "progressToken" in (params.meta or {})
         raw, call_id = b"{}" if raw == b"null" else raw, f"{self._prefix}.{next(self._calls)}"
-        running = RunningCall(self._dispatch, caller, params.name, raw, call_id)
+        running = RunningCall(self._dispatch, caller, params.name, raw, call_id, self._make_client(exchange, params))
         exchange.begun = running
         if exchange.session is not None:
             exchange.session.begun[request] = running
@@ -166,8 +177,17 @@ class McpEndpoint:
             return None
         if running.answer is None:
             return 200, render_error(request, CANCELLED, "Request cancelled")
+        if isinstance(running.client, RetryClient) and running.client.wanted is not None:
+            return None  # the SDK writes what it wants
         status = 400 if running.answer.code == INVALID_PARAMS and not head.old else 200
         return status, self._plain.answered(request, running.answer, not head.old)
+
+    def _make_client(self, exchange: _Exchange, params: CallParams) -> StreamClient | RetryClient | None:
+        if not self._elicits:
+            return None
+        if exchange.session is not None:
+            return StreamClient(exchange.session.forms) if exchange.session.forms else None
+        return RetryClient() if supports_forms((params.meta or {}).get(CAPABILITIES)) else None
 
     # The rest is the SDK's.
 
@@ -243,7 +263,7 @@ class McpEndpoint:
             self._official = None  # the next one tries again
             made.set_exception(Unavailable("MCP over HTTP", f"the library for it does not load: {error}"))
             return
-        official = kind(self._name, self._version, self._dispatch, self._largest)
+        official = kind(self._name, self._version, self._dispatch, self._largest, self._elicits)
         async with official.running():
             made.set_result(official)
             await self._ending.wait()

@@ -25,6 +25,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
+    InputRequiredResult,
     JSONRPCMessage,
     ListToolsResult,
     NotificationParams,
@@ -39,7 +40,10 @@ from gatepost.core import ids
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch, ToolAnswer
 from gatepost.gate.mcp_messages import render_answer
+from gatepost.jsonrpc.eras import HANDSHAKE_VERSIONS
+from gatepost.serve.agents.eliciting_client import RetryClient, StreamClient
 from gatepost.serve.agents.fast_path import CANCELLED, IDLE_S, McpHttpSession, RunningCall
+from gatepost.serve.agents.sdk_elicitation import StreamForms, read_forms_version, read_retry, render_wanted
 
 CALLER, SESSION, BEGUN = "gatepost.caller", "gatepost.session", "gatepost.begun"  # in a request's scope
 MOST_EVENTS, MOST_KEPT = 256, 1024 * 1024  # of one session, and their bytes; the newest is kept whatever its size
@@ -109,8 +113,8 @@ class _SdkServer(Server[Any]):
 class SdkFallback:
     """The SDK's side of one endpoint. `running()` is its whole life."""
 
-    def __init__(self, name: str, version: str, dispatch: Dispatch, largest: int) -> None:
-        self._dispatch = dispatch
+    def __init__(self, name: str, version: str, dispatch: Dispatch, largest: int, elicits: bool = False) -> None:
+        self._dispatch, self._elicits = dispatch, elicits
         self._name, self._calls = ids.new("h"), count(1)
         self._listening: dict[str, tuple[InMemorySubscriptionBus, ListenHandler]] = {}  # by folder
         self._telling: set[asyncio.Task[None]] = set()
@@ -176,16 +180,18 @@ class SdkFallback:
     async def _list(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         return _parse_tools(self._dispatch.listed_for(_caller(ctx)))
 
-    async def _call(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
+    async def _call(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         scope = ctx.request.scope if ctx.request is not None else {}
         running: RunningCall | None = scope.get(BEGUN)
         session: McpHttpSession | None = scope.get(SESSION)
         if running is None:
             raw = _encode(params.arguments or {})
-            running = RunningCall(self._dispatch, _caller(ctx), params.name, raw, f"{self._name}.{next(self._calls)}")
+            call_id, client = f"{self._name}.{next(self._calls)}", self._make_client(ctx, params)
+            running = RunningCall(self._dispatch, _caller(ctx), params.name, raw, call_id, client)
         running.adopted = True
         if session is not None and ctx.request_id is not None:
             session.begun[ctx.request_id] = running
+        forms = StreamForms(ctx)
         try:
             while True:
                 while running.told:
@@ -194,14 +200,27 @@ class SdkFallback:
                 if running.answer is not None or running.cancelled:
                     break
                 running.news.clear()
+                if isinstance(running.client, StreamClient):
+                    await forms.set_open(running.client.open)
                 await running.news.wait()
         finally:
             running.cancel()
             if session is not None and ctx.request_id is not None:
                 session.finish_request(ctx.request_id)  # perhaps long after its client has hung up
+            await forms.set_open(None)
         if running.answer is None:
             raise MCPError(CANCELLED, "Request cancelled")
+        if isinstance(running.client, RetryClient) and running.client.wanted is not None:
+            return render_wanted(*running.client.wanted)
         return _result(running.answer)
+
+    def _make_client(self, ctx: Context, params: CallToolRequestParams) -> StreamClient | RetryClient | None:
+        if not self._elicits:
+            return None
+        version = read_forms_version(ctx)
+        if ctx.session.protocol_version in HANDSHAKE_VERSIONS:
+            return StreamClient(version) if version else None
+        return read_retry(params, able=bool(version))
 
     async def _listen(self, ctx: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
         folder = _caller(ctx).folder
@@ -215,6 +234,7 @@ class SdkFallback:
         session: McpHttpSession | None = ctx.request.scope.get(SESSION) if ctx.request is not None else None
         if session is not None:
             client = ctx.session  # not the whole context, which holds the request
+            session.forms = read_forms_version(ctx) if self._elicits else ""
             session.tools_changed = lambda: self._send_soon(client.send_tool_list_changed())
 
 

@@ -331,8 +331,17 @@ class AgentService:
 
     # Waiting and answering.
 
-    async def wait(self, agent_id: str, timeout: float | None = None) -> WaitOutcome:
-        """Until it has ended what it does, asks something, or the time is up."""
+    def get_wait_end(self) -> int:
+        """When a wait that begins now is over, on the clock of `count_left`."""
+        return self._parts.clock.monotonic() + int(self._parts.config[WAIT_S] * 1_000_000)
+
+    def count_left(self, until: int) -> float:
+        """Seconds."""
+        return max(until - self._parts.clock.monotonic(), 0) / 1_000_000
+
+    async def wait(self, agent_id: str, timeout: float | None = None, asking: str = "") -> WaitOutcome:
+        """Until it has ended what it does, asks something, or the time is up. `asking`: until this request of it does
+        not wait any more."""
         session = await self.find(agent_id)
         clock, most = self._parts.clock, self._parts.config[WAIT_S] if timeout is None else timeout
         until = clock.monotonic() + int(most * 1_000_000)
@@ -340,7 +349,8 @@ class AgentService:
             while True:
                 now = await self._see(views.read_outcome, session.id, self._eyes)
                 left = (until - clock.monotonic()) / 1_000_000
-                if now.permission is not None or now.status not in UNFINISHED:
+                asked = now.permission.id if now.permission is not None else ""
+                if asked != asking if asking else asked or now.status not in UNFINISHED:
                     return now
                 if left <= 0 or self._stopping.is_set():
                     _, _, text = await self.activity(session.id, 5)
