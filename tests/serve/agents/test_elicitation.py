@@ -306,3 +306,36 @@ async def test_forms_pass_the_bridge(desk: ManagementClient, mode: Any) -> None:
     async with Client(stdio_client(bridge), mode=mode, elicitation_callback=person) as client:
         made = await call(client, "create_agent", initialPrompt="what to drink")
     assert made["lastMessage"] == "So tea."
+
+
+async def test_a_client_of_2025_06_18_is_asked_on_the_stream_of_its_call(desk: ManagementClient) -> None:
+    """Byte by byte: the question comes before the answer, in the answer's own stream."""
+    made = await desk("create_agent", initialPrompt="what to drink", background=True)
+    transport = httpx2.AsyncHTTPTransport(uds=str(desk.gateway.home.control))
+    headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost", timeout=PATIENCE_S) as http:
+
+        async def post(message: dict[str, Any]) -> httpx2.Response:
+            return await http.post("/mcp/agents", json={"jsonrpc": "2.0", **message}, headers=headers)
+
+        client = {"capabilities": {"elicitation": {}}, "clientInfo": {"name": "t", "version": "1"}}
+        opened = await post({"id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18", **client}})
+        headers |= {"mcp-session-id": opened.headers["mcp-session-id"], "mcp-protocol-version": "2025-06-18"}
+        await post({"method": "notifications/initialized"})
+        params = {"name": "wait_for_agent", "arguments": {"agentId": made["agentId"]}}
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        seen: list[dict[str, Any]] = []
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            http.stream("POST", "/mcp/agents", json=call, headers=headers) as stream,
+        ):
+            async for line in stream.aiter_lines():
+                if not line.startswith("data: {"):
+                    continue
+                seen.append(json.loads(line.removeprefix("data: ")))
+                if seen[-1].get("method") == "elicitation/create":
+                    given = {"action": "accept", "content": {"answer_1": "tea"}}
+                    assert (await post({"id": seen[-1]["id"], "result": given})).status_code == 202
+    assert [each.get("method") for each in seen] == ["elicitation/create", None]
+    assert seen[1]["id"] == 1
+    assert seen[1]["result"]["structuredContent"]["lastMessage"] == "So tea."
