@@ -3,6 +3,7 @@ button is known by its number."""
 
 from msgspec import Struct
 
+from gatepost.flow.requests.edited_input import is_editable
 from gatepost.flow.requests.questions import make_answered_card, make_question_card, render_answered
 from gatepost.messages.card import Card, CardButton, CardField
 from gatepost.messages.visible_text import shorten_visibly
@@ -66,7 +67,15 @@ def make_card(request: Request, token: str, agent: str, part: int = 0) -> Card:
     buttons = tuple(
         CardButton(f"{token}:{number}", each.label, each.style) for number, each in enumerate(list_choices(request))
     )
-    return Card(title=render_title(request, agent), text=request.why, fields=list_fields(request), buttons=buttons)
+    editable = is_editable(request)
+    return Card(
+        title=render_title(request, agent),
+        text=request.why,
+        fields=list_fields(request),
+        buttons=buttons,
+        token=token if editable else "",
+        editable=editable,
+    )
 
 
 def make_decided_card(request: Request, agent: str, done: str, part: int = 0) -> Card:
