@@ -1,4 +1,4 @@
-"""Real Claude Code asks by the gateway's tool, and is answered in the terminal and on the web page, in a real browser."""
+"""Real Claude Code asks by the tool of the gateway, and is answered in the terminal and on the web page."""
 
 import asyncio
 import re

@@ -76,15 +76,15 @@ def may_decide(
     rights = sender_rights.find_rights(db, by, folder) if by != OPERATOR else "owner"
     if request.kind is RequestKind.QUESTION and request.instance not in ("", agents.INSTANCE):
         return _may_answer(db, reach, request, rights, where)
-    return _has_say(rights, folder)
+    return _may_command(rights, folder)
 
 
 def may_see_arguments(db: Db, request: Request, by: str) -> bool:
     """Who may decide about what an agent asks may read all of it; a card shows an excerpt."""
-    return _has_say(sender_rights.find_rights(db, by, request.folder), request.folder)
+    return _may_command(sender_rights.find_rights(db, by, request.folder), request.folder)
 
 
-def _has_say(rights: Rights | None, folder: str) -> bool:
+def _may_command(rights: Rights | None, folder: str) -> bool:
     return rights == "owner" if folder == ROOT_FOLDER else rights in COMMANDING
 
 
