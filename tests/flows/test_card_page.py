@@ -18,6 +18,7 @@ ARTIFACTS = Path(__file__).parents[1] / "artifacts"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 expect.set_options(timeout=PATIENCE_S * 1000)  # else 5 s, whatever the context has
 PLAN = "The release goes out on Friday at noon. Please check the notes before then."
+CHANGED_PLAN = "The release goes out on **Saturday** at noon.\nThe notes are checked."
 HOSTILE = "<img src=x onerror=alert(1)>"
 REPORT = {
     "title": f"Build {HOSTILE}",
@@ -109,7 +110,7 @@ async def test_the_owner_allows_a_held_call_by_its_button_and_the_card_says_who_
     card = await ask(daemon, page)
     await expect(card.locator("dd", has_text=PLAN)).to_be_visible()
     await expect(card.get_by_role("button")).to_have_text(
-        ["Allow once", "Allow in this conversation", "Always allow", "Deny"]
+        ["Allow once", "Allow in this conversation", "Always allow", "Deny", "Change…"]
     )
     assert await said(page, PLAN).count() == 0
     await take_pictures(page, "web-card")
@@ -148,9 +149,71 @@ async def test_a_card_is_decided_from_the_keyboard_and_its_buttons_rest_while_th
     await page.keyboard.press("Enter")
 
     await expect(card.locator(".card-done")).to_have_text("Denied by terminal:owner.")
-    assert disabled == [4]
+    assert disabled == [5]
     await expect(card).to_be_focused()
     assert await said(page, PLAN).count() == 0
+
+
+async def test_the_owner_changes_what_is_asked_and_that_is_what_is_sent(daemon: DaemonProcess, page: Page) -> None:
+    card = await ask(daemon, page)
+    change = card.get_by_role("button", name="Change…")
+    await change.click()
+    field = card.get_by_label("text", exact=True)
+    await expect(field).to_be_focused()
+    await expect(field).to_have_value(PLAN)
+    await expect(card.get_by_role("button")).to_have_text(["Allow with changes", "Cancel"])
+    await card.get_by_role("button", name="Cancel").click()
+    await expect(field).to_have_count(0)
+    await expect(change).to_be_focused()
+
+    await change.click()
+    await field.fill("x" * 20_001)
+    await card.get_by_role("button", name="Allow with changes").click()
+    await expect(card.locator(".bad")).to_contain_text("other arguments may have 20000 bytes at most")
+    await expect(field).to_have_value("x" * 20_001)  # nothing that was written is lost
+    assert await said(page, PLAN).count() == 0
+
+    await field.fill(CHANGED_PLAN)
+    await take_pictures(page, "web-card-change")
+    await card.get_by_role("button", name="Allow with changes").click()
+
+    await expect(card.locator(".card-done")).to_have_text("Allowed with changes by terminal:owner.")
+    await expect(said(page, "Saturday")).to_have_count(1)
+    await expect(card.locator("textarea")).to_have_count(0)
+    assert await said(page, PLAN).count() == 0
+    assert not await page.evaluate("window.troubles")
+    assert daemon.json("ledger", "check")["unaccounted"] == 0
+
+
+async def test_what_is_no_text_is_changed_as_json_and_the_rest_stays_as_it_was(
+    daemon: DaemonProcess, page: Page
+) -> None:
+    assert daemon.gatepost("grant", "add", "home", "hold send_card").returncode == 0
+    await page.goto(daemon.address)
+    await expect(page.locator(".live.on")).to_be_visible()
+    await write(page, "hello")
+    await expect(said(page, "hi")).to_be_visible()
+    await write(page, "report")
+    card = page.get_by_role("region", name=re.compile("asks to use send_card"))
+    await card.get_by_role("button", name="Change…").click()
+    fields, buttons = card.get_by_label("fields"), card.get_by_label("buttons")
+    await fields.fill('[{"name": "tests", ')
+    await card.get_by_role("button", name="Allow with changes").click()
+    assert "This is no JSON" in await fields.evaluate("area => area.validationMessage")
+    await expect(card.get_by_role("button", name="Allow with changes")).to_be_enabled()
+
+    await fields.fill('[{"name": "tests", "value": "2001"}]')
+    await buttons.fill("")
+    await take_pictures(page, "web-card-change-json")
+    await card.get_by_role("button", name="Allow with changes").click()
+
+    await expect(card.locator(".card-done")).to_have_text("Allowed with changes by terminal:owner.")
+    report = page.get_by_role("region", name=f"Build {HOSTILE}")
+    await expect(report.locator("dd")).to_have_text(["2001"])
+    await expect(report.locator("strong")).to_have_text("passed")
+    await expect(report.get_by_role("link")).to_have_count(0)
+    assert await page.locator(".card img").count() == 0
+    assert not await page.evaluate("window.troubles")
 
 
 async def test_a_click_that_the_gateway_cannot_place_is_said_on_the_card(daemon: DaemonProcess, page: Page) -> None:
@@ -160,7 +223,7 @@ async def test_a_click_that_the_gateway_cannot_place_is_said_on_the_card(daemon:
     await card.get_by_role("button", name="Allow once").click()
 
     await expect(card.locator(".bad")).to_have_text("Not decided: This button is not known any more.")
-    await expect(card.locator("button:enabled")).to_have_count(4)
+    await expect(card.locator("button:enabled")).to_have_count(5)
     assert await said(page, PLAN).count() == 0
 
 

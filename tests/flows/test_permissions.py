@@ -9,9 +9,10 @@ import pytest
 
 from gatepost.core.keyring import Keyring
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import direct_rooms, groups, requests, secrets, users
+from gatepost.store import direct_rooms, groups, requests, secrets, sessions, users
 from gatepost.store.port import Db
 from gatepost.store.users import UserRole
+from gatepost.testing.agent_profiles import AGENTS, PATIENCE, run_agent_gateway
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint
@@ -124,3 +125,61 @@ async def test_claude_in_its_default_mode_asks_and_does_as_it_is_answered(
 
             assert channel.texts(ROOM) == ["That is all."]
             assert (gateway.home.group("home") / "made.txt").exists() is made
+
+
+async def test_a_plan_that_is_approved_by_a_card_goes_on_with_its_prompt_once(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        ask = {"ask": {"plan": "1. sweep", "follow_up": "Now sweep the hall."}}
+        turns = [{"when": "plan it", "do": [ask, {"say": "planned: {answer}"}]}]
+        script = {"turns": [*turns, {"when": "Now sweep the hall", "kind": "system", "do": [{"say": "swept"}]}]}
+        (gateway.home.group("home") / "script.json").write_text(json.dumps(script))
+        await gateway.store.write(settle_people, gateway.clock.now())
+        await open_room(gateway, "fake", ROOM)
+        await channel.say("plan it")
+        sent = await channel.wait_for(lambda sent: any("carry out a plan" in each.message.text for each in sent))
+        card = next(each.message.text for each in sent if "carry out a plan" in each.message.text)
+        assert "1. sweep" in card and "Now sweep the hall." in card
+
+        await channel.say("allow once", address=DIRECT, sender=BOSS, direct=True)
+        await channel.wait_for(lambda sent: any(each.message.text == "swept" for each in sent), PATIENCE_S)
+        account = await wait_until_settled(gateway)
+        assert channel.texts(ROOM) == ["planned: allow", "swept"] and account.unaccounted == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(AGENTS["claude"].missing), reason=AGENTS["claude"].missing or "it is there")
+@pytest.mark.parametrize("answer", ["allow once", "deny"])
+async def test_claudes_plan_is_approved_by_a_card_and_goes_on_in_the_mode_that_it_names(
+    tmp_path: Path, channel: FakeChannel, answer: str
+) -> None:
+    write = {"call": "Write", "with": {"file_path": "/workspace/agent/made", "content": "x"}}
+    again = {"call": "Write", "with": {"file_path": "/workspace/agent/again", "content": "x"}}
+    plan = {"call": "ExitPlanMode", "with": {"plan": "1. sweep the hall"}}
+    allowed = answer != "deny"
+    turns = [
+        {"when": "quokka", "do": [again, {"say": "swept again"}]},
+        {"when": "zanzibar", "do": [plan, *([write] if allowed else []), {"say": "That is all."}]},
+    ]
+    async with (
+        ModelEndpoint({"tools": True, "turns": turns}) as endpoint,
+        run_agent_gateway(AGENTS["claude"], tmp_path / "h", channel, endpoint, mode="plan") as gateway,
+    ):
+        await gateway.store.write(settle_people, gateway.clock.now())
+        await channel.say("zanzibar")
+        sent = await channel.wait_for(lambda sent: any("carry out a plan" in it.message.text for it in sent), PATIENCE)
+        card = next(each.message.text for each in sent if "carry out a plan" in each.message.text)
+        assert "1. sweep the hall" in card and "goes on in the mode acceptEdits." in card
+        await channel.say(answer, address=DIRECT, sender=BOSS, direct=True)
+        await channel.wait_for(lambda sent: any(each.message.text == "That is all." for each in sent), PATIENCE)
+        await wait_until_settled(gateway)
+
+        assert (gateway.home.group("home") / "made").exists() is allowed
+        (session,) = await gateway.store.read(sessions.list_open)
+        assert session.permission_mode == ("acceptEdits" if allowed else "")
+        if allowed:  # also in its next turn, which a new client runs
+            await channel.say("quokka")
+            await channel.wait_for(lambda sent: any(each.message.text == "swept again" for each in sent), PATIENCE)
+            assert (gateway.home.group("home") / "again").exists()
+            assert await gateway.store.read(requests.list_pending) == []

@@ -7,15 +7,14 @@ import pytest
 
 from gatepost.access.tiers import Tier
 from gatepost.core.registry import load_package
-from gatepost.gate.dispatch import INVALID_PARAMS
 from gatepost.messages.card import CardField
 from gatepost.messages.outbound import Feature, Op
 from gatepost.serve.room_events import parse_card
 from gatepost.serve.web.markdown import render
-from gatepost.store import messages, outbox
+from gatepost.store import destinations, messages, outbox
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel import EVERYTHING, FakeChannel
-from gatepost.testing.gate_agent import ROOM, GateAgent
+from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
 from gatepost.testing.outbox_harness import OutboxHarness
 from gatepost.tools.cards import LONGEST_TEXT, LONGEST_URL, MOST_FIELDS, MOST_LINKS, LinkButton, make_card
 
@@ -44,14 +43,23 @@ async def agent(tmp_path: Path, store: SqliteStore) -> GateAgent:
 
 
 @pytest.mark.parametrize("tier", list(Tier))
-async def test_it_is_there_for_its_tiers_and_for_no_other(tier: Tier, tmp_path: Path, store: SqliteStore) -> None:
+async def test_it_is_there_for_every_tier(tier: Tier, tmp_path: Path, store: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, store, FOLDERS[tier])
     answer = await agent.call("send_card", **GOOD)
-    if tier <= Tier.AGENT:
-        assert json.loads(answer.text)["ok"] is True
-    else:
-        assert (answer.code, answer.text) == (INVALID_PARAMS, "Unknown tool: send_card")
-        assert agent.rung == []
+    assert json.loads(answer.text)["ok"] is True
+
+
+@pytest.mark.parametrize("tier", [Tier.AGENT, Tier.WORKER])
+async def test_a_worker_shows_cards_in_the_room_of_its_turn_alone(
+    tier: Tier, tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await GateAgent.create(tmp_path, store, FOLDERS[tier])
+    await store.write(destinations.add_room, FOLDERS[tier], "ops", PLATFORM, "fake:room/2", "", 1)
+    there, here = await agent.call("send_card", chatJid="ops", **GOOD), await agent.call("send_card", **GOOD)
+    assert not here.failed
+    assert there.failed is (tier is Tier.WORKER)
+    if there.failed:
+        assert "in the room of its turn" in there.text and agent.rung == [(PLATFORM, ROOM)]
 
 
 @pytest.mark.parametrize("cards", [True, False])

@@ -16,8 +16,8 @@ load_package("gatepost.tools")
 
 TABLE = {  # the deepest tier that has a tool
     Tier.WORKER: "reply send_file like edit get_work inspect_messages get_thread find_messages inspect_session"
-    " log_external_cost set_title set_branch ask_user_question",
-    Tier.AGENT: "send post send_voice send_card delete dislike forward quote repost pin_message unpin_message unpin_all"
+    " log_external_cost set_title set_branch ask_user_question send_card",
+    Tier.AGENT: "send post send_voice delete dislike forward quote repost pin_message unpin_message unpin_all"
     " pane_set_prompts pane_set_title fetch_history get_history inspect_routing inspect_identity refresh_groups"
     " set_work list_sessions network_list network_request",
     Tier.WORLD: "register_group write_skill set_group_open set_observe_window observe_group unobserve_group"

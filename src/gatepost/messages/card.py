@@ -19,6 +19,7 @@ _STARTS = re.compile(r"\A(\s*[0-9]*)([-+=.)])")  # of lists and underlined headi
 SHORTEST_WORD = 3  # characters that stand for a longer label
 DECIDING = "/approve or /deny"
 OWN_WORDS = "words"  # in place of a number in the id of a click: its text is the answer
+CHANGED = "changed"  # the same: its text is the arguments that are allowed in place of those that were asked for
 _BETWEEN = re.compile(r"[,;\n]|(?<=\d)\s+(?=\d)")  # the answers where several are given
 
 
@@ -47,7 +48,8 @@ class Card(Struct, frozen=True, kw_only=True):
     done: str = ""
     many: bool = False  # several of the buttons may be chosen
     command: str = DECIDING  # that answers it once something was said after it
-    token: str = ""  # of a card that takes words of one's own: they are sent as the click `token:words`
+    token: str = ""  # of a card that takes more than its buttons: the clicks `token:words` and `token:changed`
+    editable: bool = False  # it can be allowed with other arguments, where the channel has a form for them
 
 
 def render_text(card: Card) -> str:

@@ -191,8 +191,8 @@ def set_title(db: Db, session_id: str, title: str) -> None:
 
 
 def set_provider(db: Db, session_id: str, provider: str) -> None:
-    """Its own, from the next turn on; '': its group's. A model belongs to its provider, so it goes."""
-    db.run("UPDATE sessions SET provider = ?, model = '' WHERE id = ?", (provider, session_id))
+    """Its own, from the next turn on; '': its group's. A model and a mode belong to their provider, so they go."""
+    db.run("UPDATE sessions SET provider = ?, model = '', permission_mode = '' WHERE id = ?", (provider, session_id))
 
 
 def set_model(db: Db, session_id: str, model: str) -> None:

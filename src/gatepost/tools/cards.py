@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta, to_builtins
 
 from gatepost.access.tiers import Tier
-from gatepost.core.errors import Invalid
+from gatepost.core.errors import Invalid, Refused
 from gatepost.messages.card import Card, CardField, render_text
 from gatepost.messages.outbound import Op
 from gatepost.messages.text import clean, one_line
@@ -38,7 +38,7 @@ class LinkButton(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: Annotated[str, Meta(description="An http or https address.")]
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages")
+@tool(tier=Tier.WORKER, scoped_by="chatJid", group="messages")
 async def send_card(
     call: ToolCall,
     title: Annotated[Body, Meta(description="One line, at most 200 characters.")],
@@ -55,12 +55,23 @@ async def send_card(
 
     A card is for reading: nobody answers it. A room that has no cards gets the same as text. For plain words use send.
     """
+    _check_place(call)
     card = make_card(title, text or "", fields or [], buttons or [])
     said = outbox_effects.check_short_text(call, "card", render_text(card))
     payload = {"text": said, "card": to_builtins(card)}
     return await outbox_effects.commit_effects(
         call, lambda db: [outbox_effects.add_effect(db, call, Op.CARD, payload, call.place.thread, said)]
     )
+
+
+def _check_place(call: ToolCall) -> None:
+    """A worker answers where it was asked: its cards go to the room of its turn alone."""
+    turn, place = call.turn, call.place
+    if call.caller.tier is not Tier.WORKER:
+        return
+    if turn is None or (turn.instance, turn.address) != (place.instance, place.address):
+        why = "a worker shows cards in the room of its turn; leave chatJid out"
+        raise Refused(call.caller.folder, call.tool, place.address, why)
 
 
 def make_card(title: str, text: str, fields: list[NamedValue], links: list[LinkButton]) -> Card:

@@ -7,18 +7,21 @@ import pytest
 from msgspec import to_builtins
 
 from gatepost.core.clock import HOUR
+from gatepost.flow.requests.deciding import NOT_YOURS
 from gatepost.messages.card import Card, CardButton, CardField, render_text
 from gatepost.messages.inbound import CLICK
 from gatepost.messages.outbound import Op
 from gatepost.serve.room_events import LONGEST_VALUE, MOST_FIELDS, parse_card
+from gatepost.serve.web.login import make_login_url
 from gatepost.store import messages as ledger
-from gatepost.store import outbox, request_cards, requests
+from gatepost.store import outbox, request_cards, requests, users
 from gatepost.store.messages import Message
 from gatepost.store.outbox import EffectOrigin, NewEffect
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, RequestKind
+from gatepost.store.requests import NewRequest, RequestKind, RequestState
 
-HOME = "web:home"
+HOME, ANN = "web:home", "fake:user/ann"
+ARGUMENTS = {"text": "a\r\nb" * 900, "at": 12345678901234567890, "to": ["é"]}
 BUTTON = "card-token:0"
 ASKED = Card(
     title="Home asks <b>",
@@ -89,6 +92,7 @@ async def test_history_has_a_card_with_its_buttons_and_its_decision(site: Any) -
         "done": "",
         "many": False,
         "token": "",
+        "editable": False,
     }
     assert (asked["name"], asked["notice"]) == ("Gatepost", True)
     assert (decided["verb"], decided["target"]) == ("edit", message_id)
@@ -128,7 +132,7 @@ async def test_a_button_of_another_channel_does_nothing_here(site: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{}", b'{"button": 7}', b"[" * 500, b'{"button": "' + b"x" * 40_000 + b'"}']
+    "body", [b"", b"[]", b"{}", b'{"button": 7}', b"[" * 500, b'{"button": "' + b"x" * 50_000 + b'"}']
 )
 async def test_a_body_that_is_no_click_is_refused(site: Any, body: bytes) -> None:
     async with site.signed_in() as browser:
@@ -146,6 +150,102 @@ async def test_a_click_needs_a_login_our_origin_and_our_header(site: Any) -> Non
         elsewhere = await browser.post("/api/clicks", json=body, headers={"origin": "https://evil.example"})
         bare = await browser.post("/api/clicks", json=body, headers={"x-gatepost": ""})
     assert (elsewhere.status_code, bare.status_code) == (403, 403)
+    assert await read_clicks(site) == []
+
+
+async def ask_call(site: Any, folder: str = "home", **more: Any) -> str:
+    """A call that is held, with a card; the id of the request."""
+    message_id, now = await show(site, ASKED, "asked"), site.answerer.clock.now()
+    given = {"kind": RequestKind.CALL, "input": ARGUMENTS, "editable": True, "quorum": 1, **more}
+
+    def add(db: Db) -> str:
+        request, _ = requests.add(db, NewRequest(name="c/1", folder=folder, expires_at=now + HOUR, **given), now)
+        request_cards.add(db, "card-token", request.id, "web:user/owner", "web", HOME, message_id, now)
+        return request.id
+
+    found: str = await site.store.write(add)
+    return found
+
+
+async def read_form(browser: httpx2.AsyncClient, token: str = "card-token") -> httpx2.Response:
+    return await browser.post("/api/clicks/arguments", json={"token": token})
+
+
+async def test_the_form_of_a_card_gets_the_arguments_whole_and_numbers_with_all_their_digits(site: Any) -> None:
+    async with site.signed_in() as browser:
+        await ask_call(site)
+        answer = await read_form(browser)
+
+    assert answer.json()["arguments"] == [
+        {"name": "text", "label": "text", "value": "a\r\nb" * 900, "text": True},
+        {"name": "at", "label": "at", "value": "12345678901234567890", "text": False},
+        {"name": "to", "label": "to", "value": '[\n  "é"\n]', "text": False},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "why"),
+    [
+        ({"cut": True}, 400, "cannot be edited"),
+        ({"editable": False}, 400, "cannot be edited"),
+        ({"quorum": 2}, 400, "cannot be edited"),
+        ({"kind": RequestKind.PLAN}, 400, "cannot be edited"),
+    ],
+)
+async def test_what_cannot_be_edited_has_no_form(site: Any, more: dict[str, Any], status: int, why: str) -> None:
+    async with site.signed_in() as browser:
+        await ask_call(site, **more)
+        answer = await read_form(browser)
+    assert (answer.status_code, why in answer.json()["error"]["text"]) == (status, True)
+
+
+async def test_the_form_of_a_card_that_was_decided_says_by_whom(site: Any) -> None:
+    async with site.signed_in() as browser:
+        request_id, now = await ask_call(site), site.answerer.clock.now()
+        denied = (RequestState.DENIED, "no", {}, "web:user/ada", now)
+        await site.store.write(requests.record_answer, request_id, *denied)
+        answer = await read_form(browser)
+        unknown = await read_form(browser, "made-up")
+    assert (answer.status_code, unknown.status_code) == (400, 404)
+    assert "Denied by web:user/ada: no." in answer.json()["error"]["text"]
+
+
+async def test_who_may_not_decide_does_not_read_what_is_asked(site: Any) -> None:
+    await site.store.write(users.add, ANN, "Ann", site.answerer.clock.now())
+    await ask_call(site)
+    login = (site.store, site.answerer.clock, site.answerer.hub, site.base, ANN)
+    async with site.browser() as browser:
+        token = (await make_login_url(*login)).partition("#token=")[2]
+        assert (await browser.post("/login", json={"token": token})).status_code == 200
+        answer = await read_form(browser)
+    assert (answer.status_code, NOT_YOURS in answer.json()["error"]["text"]) == (400, True)
+    assert "12345678901234567890" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "one JSON object"),
+        ("{}", "an empty object says nothing"),
+        ("[1]", "one JSON object"),
+        ('{"text": "' + "x" * 20_000 + '"}', "20000 bytes at most"),
+        ("[" * 1000, "one JSON object"),
+    ],
+)
+async def test_other_arguments_that_would_not_be_taken_are_answered_at_once(site: Any, text: str, why: str) -> None:
+    async with site.signed_in() as browser:
+        await ask_call(site)
+        answer = await browser.post("/api/clicks", json={"button": "card-token:changed", "text": text})
+    assert (answer.status_code, why in answer.json()["error"]["text"]) == (400, True)
+    assert await read_clicks(site) == []
+
+
+async def test_other_arguments_for_what_cannot_be_edited_are_refused(site: Any) -> None:
+    async with site.signed_in() as browser:
+        await ask_call(site, quorum=2)
+        answer = await browser.post("/api/clicks", json={"button": "card-token:changed", "text": '{"text": "x"}'})
+    assert answer.status_code == 400
+    assert "2 people must agree" in answer.json()["error"]["text"]
     assert await read_clicks(site) == []
 
 

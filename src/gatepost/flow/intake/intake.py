@@ -207,6 +207,8 @@ class Intake:
         for place in accepted.rung:
             self._bells.room(*place)
         if accepted.decision is not None:
+            for session_id in accepted.decision.renew:
+                self._renew(session_id)
             follow_decision(self._bells, accepted.decision)
             if files := accepted.decision.files:
                 await self._threads.run(arrival.inbound.address, attachments.remove_refused, self._home.media, files)

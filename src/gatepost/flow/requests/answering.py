@@ -12,7 +12,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests import question_answers
 from gatepost.flow.requests.choices import ALLOW_ONCE, DENY, GROUP, AnswerChoice, list_choices
 from gatepost.flow.requests.deciding import Decision, decide, find_to_decide
-from gatepost.flow.requests.edited_input import parse_edited
+from gatepost.flow.requests.edited_input import is_editable, parse_edited
 from gatepost.flow.requests.questions import (
     AgentQuestion,
     find_choice,
@@ -21,7 +21,7 @@ from gatepost.flow.requests.questions import (
     find_own_words,
     parse_questions,
 )
-from gatepost.messages.card import LONGEST_LABEL, MOST_BUTTONS, OWN_WORDS, is_number, parse_choice
+from gatepost.messages.card import CHANGED, LONGEST_LABEL, MOST_BUTTONS, OWN_WORDS, is_number, parse_choice
 from gatepost.messages.outbound import Feature
 from gatepost.messages.text import one_line
 from gatepost.store import identities, messages, request_cards, requests
@@ -107,6 +107,8 @@ def _read_click(db: Db, reach: ChannelInstances, said: PersonMessage, now: int) 
         if found is None:
             return GivenAnswer("unknown_button", UNKNOWN_BUTTON)
         return _answer(db, reach, request, card.part, found, said, now)
+    if number == CHANGED and is_editable(request):
+        return _decide_changed(db, reach, request, said.text, said, now)
     choices = list_choices(request)
     if not number.isascii() or not number.isdecimal() or len(number) > 2 or int(number) >= len(choices):
         return GivenAnswer("unknown_button", UNKNOWN_BUTTON)
@@ -138,8 +140,15 @@ def _read_command(
         return GivenAnswer("unknown_request", IS_QUESTION.format(request.id))
     if said.command == REFUSE or not words.startswith("{"):
         return _decide(db, reach, request, ALLOW_ONCE if said.command == APPROVE else DENY, said, now, words)
+    return _decide_changed(db, reach, request, words, said, now)
+
+
+def _decide_changed(
+    db: Db, reach: ChannelInstances, request: Request, arguments: str, said: PersonMessage, now: int
+) -> GivenAnswer:
+    """`arguments`: the JSON object that takes the place of what was asked for."""
     try:
-        return _decide(db, reach, request, ALLOW_ONCE, said, now, given=parse_edited(words))
+        return _decide(db, reach, request, ALLOW_ONCE, said, now, given=parse_edited(arguments))
     except Invalid as error:
         return GivenAnswer(f"not decided {request.id}", f"{error} Nothing was decided.")
 

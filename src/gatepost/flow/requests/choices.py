@@ -3,6 +3,8 @@ button is known by its number."""
 
 from msgspec import Struct
 
+from gatepost.flow.requests.approved_plans import render_consequences
+from gatepost.flow.requests.edited_input import is_editable
 from gatepost.flow.requests.questions import make_answered_card, make_question_card, render_answered
 from gatepost.messages.card import Card, CardButton, CardField
 from gatepost.messages.visible_text import shorten_visibly
@@ -66,13 +68,26 @@ def make_card(request: Request, token: str, agent: str, part: int = 0) -> Card:
     buttons = tuple(
         CardButton(f"{token}:{number}", each.label, each.style) for number, each in enumerate(list_choices(request))
     )
-    return Card(title=render_title(request, agent), text=request.why, fields=list_fields(request), buttons=buttons)
+    editable = is_editable(request)
+    return Card(
+        title=render_title(request, agent),
+        text=_render_text(request),
+        fields=list_fields(request),
+        buttons=buttons,
+        token=token if editable else "",
+        editable=editable,
+    )
 
 
 def make_decided_card(request: Request, agent: str, done: str, part: int = 0) -> Card:
     if request.kind is RequestKind.QUESTION:
         return make_answered_card(request, part, shorten_visibly(agent, LONGEST_NAME), done)
-    return Card(title=render_title(request, agent), text=request.why, fields=list_fields(request), done=done)
+    return Card(title=render_title(request, agent), text=_render_text(request), fields=list_fields(request), done=done)
+
+
+def _render_text(request: Request) -> str:
+    consequences = render_consequences(request) if request.kind is RequestKind.PLAN else ""
+    return "\n\n".join(filter(None, [request.why, consequences]))
 
 
 def render_title(request: Request, agent: str) -> str:
@@ -83,6 +98,8 @@ def render_title(request: Request, agent: str) -> str:
         return f"Who shall answer in a chat that nobody answers yet? ({request.id})"
     if request.kind is RequestKind.HOST:
         return f"{named} asks to reach a host on the network ({request.id})"
+    if request.kind is RequestKind.PLAN:
+        return f"{named} asks to carry out a plan ({request.id})"
     return f"{named} asks to use {shorten_visibly(request.tool, LONGEST_NAME)} ({request.id})"
 
 

@@ -12,7 +12,7 @@ from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.event_bus import EventBus
 from gatepost.flow import grant_changes, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests import refused_hosts, unknown_rooms, unknown_senders
+from gatepost.flow.requests import approved_plans, refused_hosts, unknown_rooms, unknown_senders
 from gatepost.flow.requests.card_delivery import show_decision
 from gatepost.flow.requests.choices import (
     GROUP,
@@ -57,6 +57,7 @@ class Decision(Struct, frozen=True):
     rooms: tuple[tuple[str, str], ...] = ()
     wake: tuple[str, ...] = ()  # sessions that have something to work on
     files: tuple[str, ...] = ()  # below the media folder, of what nobody gets
+    renew: tuple[str, ...] = ()  # sessions that start anew after their turn: an approved plan changed their mode
     kept: bool = False  # an answer to one of several questions: the others wait
 
 
@@ -75,6 +76,15 @@ def may_decide(
     rights = sender_rights.find_rights(db, by, folder) if by != OPERATOR else "owner"
     if request.kind is RequestKind.QUESTION and request.instance not in ("", agents.INSTANCE):
         return _may_answer(db, reach, request, rights, where)
+    return _may_command(rights, folder)
+
+
+def may_see_arguments(db: Db, request: Request, by: str) -> bool:
+    """Who may decide about what an agent asks may read all of it; a card shows an excerpt."""
+    return _may_command(sender_rights.find_rights(db, by, request.folder), request.folder)
+
+
+def _may_command(rights: Rights | None, folder: str) -> bool:
     return rights == "owner" if folder == ROOT_FOLDER else rights in COMMANDING
 
 
@@ -110,7 +120,7 @@ def decide(
     request, refusal = find_to_decide(db, reach, request_id, by, where, now, choice.group)
     if refusal is not None:
         return refusal
-    if fault := unknown_rooms.find_fault(db, request, choice):
+    if fault := unknown_rooms.find_fault(db, request, choice) or approved_plans.find_obstacle(request, choice.state):
         return Decision(request, False, fault)
     given = check_edited(request, given or {}, choice.lasts) if choice.state is RequestState.ALLOWED else {}
     clicked, by = by, identities.get_person(db, by)  # one person has one vote, by whichever identity
@@ -194,6 +204,7 @@ def close(
     rooms = show_decision(db, reach, closed, now)
     wake: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    renew: tuple[str, ...] = ()
     if closed.kind in (RequestKind.SENDER, RequestKind.ROOM):
         about = unknown_senders if closed.kind is RequestKind.SENDER else unknown_rooms
         released = about.follow(db, closed, now)
@@ -207,8 +218,11 @@ def close(
         notify_agent(db, closed, {"error": render_decision(closed, by)}, now)
         wake = (closed.session_id,)
     elif closed.asker is RequestAsker.PROVIDER and closed.session_id is not None:
-        wake = (closed.session_id,) if sleeping_turns.wake(db, closed.turn_id, now) else ()
-    return Decision(closed, True, render_decision(closed, by), rooms, wake, files)
+        woken = sleeping_turns.wake(db, closed.turn_id, now)
+        changed = state is RequestState.ALLOWED and approved_plans.follow(db, closed, now)
+        wake = (closed.session_id,) if woken or changed else ()
+        renew = (closed.session_id,) if changed else ()
+    return Decision(closed, True, render_decision(closed, by), rooms, wake, files, renew)
 
 
 def follow_decision(bells: EventBus, decision: Decision) -> None:

@@ -30,6 +30,12 @@ def parse_edited(text: str) -> dict[str, Any]:
     return given
 
 
+def is_editable(request: Request) -> bool:
+    """Whether whoever decides can be offered a form. What `check_edited` refuses in any case is not offered."""
+    asked = request.kind in (RequestKind.CALL, RequestKind.TOOL) and bool(request.input)
+    return asked and request.editable and not request.cut and request.quorum == 1
+
+
 def check_edited(request: Request, given: Mapping[str, Any], lasts: AnswerLasts) -> dict[str, Any]:
     """What takes the place of a request's arguments, empty if they stay as they are. Whoever edits them decides alone
     and about this one call: nobody else has seen them."""

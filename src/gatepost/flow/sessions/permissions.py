@@ -12,6 +12,7 @@ from gatepost.core import ids
 from gatepost.core.clock import HOUR
 from gatepost.core.records import replace
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.requests import approved_plans
 from gatepost.flow.requests.asking import MOST_AN_HOUR, MOST_WAITING_IN_GROUP, AskingRules, ask
 from gatepost.flow.requests.request_loop import NOT_PERMITTED
 from gatepost.flow.sessions.timeline_events import clean_value, excerpt
@@ -64,10 +65,11 @@ class ChatAsking(Struct, frozen=True):
 
 class RequestTerms(Struct, frozen=True):
     """`expire`: how long whoever manages an agent has to answer. `editable`: its provider uses an input that a person
-    puts in place of its own."""
+    puts in place of its own. `modes`: those that its provider has."""
 
     expire: int | None = None
     editable: bool = False
+    modes: tuple[str, ...] = ()
 
 
 NO_TERMS = RequestTerms()
@@ -90,6 +92,10 @@ def record_request(
     the caller's to write down."""
     wish = _with_place(parse_permission_request(event), session, turn)
     wish = replace(wish, editable=terms.editable and wish.kind is RequestKind.TOOL and not wish.cut)
+    if chat is not None:
+        if why := approved_plans.find_fault(wish, terms.modes):
+            return RecordedPermission(make_refusal(event, why))
+        wish = approved_plans.drop_only_mode(wish, terms.modes)
     asked = requests.find_in_turn(db, session.id, turn.id, wish.name, wish.digest, others)
     if asked is not None and asked.state in (RequestState.ALLOWED, RequestState.DENIED, RequestState.EXPIRED):
         provider_answers.claim_answer(db, asked.id, now)

@@ -187,7 +187,8 @@ class RunnerProtocol:
         now, others = self.parts.clock.now(), frozenset(self._requests)
         rules = read_rules(self.parts.config)
         chat = None if self.session.agent else ChatAsking(self.parts.reach, rules)
-        terms = RequestTerms(rules.expire, find_spec(self.parts.home, self.provider).edits_input)
+        spec = find_spec(self.parts.home, self.provider)
+        terms = RequestTerms(rules.expire, spec.edits_input, tuple(each.id for each in spec.modes))
         recorded = await self.parts.store.write(
             permissions.record_request, self.session, turn, event, now, others, chat, terms, lane=self.session.id
         )
@@ -267,10 +268,12 @@ class RunnerProtocol:
         return find_spec(self.parts.home, self.provider).mode_option
 
     def _options(self) -> dict[str, Any]:
-        """The group's, as the session's own mode changes them."""
+        """The group's, as the session's own mode changes them. A mode of another provider, which the group had before,
+        is left out."""
         options = {"transcribe": self.parts.config[TRANSCRIBE], **self.group.options}
-        if self.session.permission_mode:
-            options[self._mode_option] = self.session.permission_mode
+        spec = find_spec(self.parts.home, self.provider)
+        if self.session.permission_mode in {each.id for each in spec.modes}:
+            options[spec.mode_option] = self.session.permission_mode
         return options
 
     async def offer_work(self) -> bool:

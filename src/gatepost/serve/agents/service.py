@@ -439,6 +439,8 @@ class AgentService:
             )
 
         decision = await self._parts.store.write(decide)
+        for session_id in decision.renew:
+            self._flow.renew(session_id)
         deciding.follow_decision(self._parts.bells, decision)
         if decision.files:
             await asyncio.to_thread(remove_refused, self._parts.home.media, decision.files)

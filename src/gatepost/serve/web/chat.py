@@ -100,6 +100,7 @@ class Chat:
             Route("/messages", self.history, methods=["GET"]),
             Route("/messages", self.add_message, methods=["POST"]),
             Route("/clicks", self._clicks.click, methods=["POST"]),
+            Route("/clicks/arguments", self._clicks.list_arguments, methods=["POST"]),
             Route("/events", self.events, methods=["GET"]),
             Route("/files/{message:int}/{number:int}", self.file, methods=["GET"]),
         ]

@@ -3,6 +3,8 @@ import { make } from "/static/dom.js";
 
 const STYLES = new Set(["primary", "danger"]);
 
+const forms = new Map(); // id of a card → the form that changes what is asked; drawn anew, it keeps what was written
+
 function drawButtons(line, act) {
   const group = make("div", "card-buttons");
   group.setAttribute("role", "group");
@@ -16,7 +18,90 @@ function drawButtons(line, act) {
     button.addEventListener("click", () => act.press(line, id));
     group.append(button);
   }
+  if (line.card.editable) group.append(drawChange(line, act));
   return group;
+}
+
+function drawChange(line, act) {
+  const button = make("button", "change", "Change…");
+  button.type = "button";
+  button.disabled = line.pressed !== undefined;
+  button.addEventListener("click", async () => {
+    const card = button.closest(".card");
+    button.disabled = true;
+    card.querySelector(".card-hint.bad")?.remove();
+    try {
+      closeForm(line.id);
+      const form = drawForm(line, act, await act.readArguments(line), button);
+      forms.set(line.id, form);
+      card.querySelector(".card-buttons").after(form);
+      form.querySelector("textarea")?.focus();
+    } catch (error) {
+      card.append(make("p", "card-hint bad", error.message));
+    }
+    button.disabled = false;
+  });
+  return button;
+}
+
+function closeForm(id) {
+  forms.get(id)?.remove();
+  forms.delete(id);
+}
+
+// One field for each argument. A text is written as it is, everything else as JSON.
+function drawForm(line, act, given, opener) {
+  const form = make("form", "card-change");
+  const group = make("fieldset", "");
+  const fields = given.map((argument) => {
+    const field = make("label", "");
+    const area = make("textarea", argument.text ? "" : "json");
+    area.value = argument.value;
+    area.rows = Math.min(Math.max(argument.value.split("\n").length, Math.ceil(argument.value.length / 60)), 8);
+    area.spellcheck = argument.text;
+    area.addEventListener("input", () => area.setCustomValidity(""));
+    field.append(make("span", "", argument.label));
+    if (!argument.text) field.append(make("small", "", "JSON; empty: left out"));
+    field.append(area);
+    group.append(field);
+    return { ...argument, area, shown: area.value }; // the browser may have changed the ends of its lines
+  });
+  const buttons = make("div", "card-buttons");
+  const allow = make("button", "primary", "Allow with changes");
+  const cancel = make("button", "", "Cancel");
+  cancel.type = "button";
+  cancel.addEventListener("click", () => {
+    closeForm(line.id);
+    const shown = opener.isConnected ? opener : document.getElementById(`card-${line.id}`)?.parentElement.querySelector(".change");
+    shown?.focus();
+  });
+  buttons.append(allow, cancel);
+  group.append(buttons);
+  form.append(group);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const text = composeArguments(fields);
+    if (text) act.press(line, `${line.card.token}:changed`, text);
+  });
+  return form;
+}
+
+// As JSON, '' if a field has none. What nobody touched stays as it came: numbers keep all their digits.
+function composeArguments(fields) {
+  const parts = [];
+  for (const { name, value, text, area, shown } of fields) {
+    const written = area.value === shown ? value : area.value;
+    if (!text && !written.trim()) continue;
+    try {
+      if (!text) JSON.parse(written);
+    } catch (error) {
+      area.setCustomValidity(`This is no JSON. ${error.message}`);
+      area.reportValidity();
+      return "";
+    }
+    parts.push(`${JSON.stringify(name)}:${text ? JSON.stringify(written) : written}`);
+  }
+  return `{${parts.join(",")}}`;
 }
 
 // Several may be chosen: they are sent together, as one click that names all of them.
@@ -92,10 +177,16 @@ export function drawCard(line, act) {
   }
   if (card.fields.length) element.append(drawFields(card.fields));
   if (card.done) {
+    closeForm(line.id);
     element.append(make("p", "card-done", card.done));
     return element;
   }
   if (card.buttons.length) element.append(card.many ? drawChoices(line, act) : drawButtons(line, act));
+  const form = forms.get(line.id);
+  if (form) {
+    form.firstChild.disabled = line.pressed !== undefined;
+    element.append(form);
+  }
   if (card.freeText) element.append(drawOwnWords(line, act));
   if (line.pressed !== undefined) element.append(make("p", "card-hint", "Sending your decision…"));
   if (line.trouble) element.append(make("p", "card-hint bad", line.trouble));

@@ -7,7 +7,7 @@ import { drawRooms, List, size } from "/static/view.js";
 const $ = (id) => document.getElementById(id);
 const coarse = matchMedia("(pointer: coarse)");
 const talk = new Talk();
-const list = new List($("message-list"), { retry: deliver, discard, answer, press });
+const list = new List($("message-list"), { retry: deliver, discard, answer, press, readArguments });
 let current = null;
 let chosen = []; // files to send
 let answered = null; // the message that is being answered
@@ -231,6 +231,13 @@ async function press(line, button, text = "") {
     conversation.troubles.set(line.id, `Not decided: ${error.message}`);
   }
   if (conversation === current) draw();
+}
+
+// What the form of a card has to change: a card shows an excerpt.
+async function readArguments(line) {
+  const headers = { "content-type": "application/json" };
+  const body = JSON.stringify({ token: line.card.token });
+  return (await ask("/api/clicks/arguments", { method: "POST", headers, body })).arguments;
 }
 
 function discard(line) {
