@@ -193,6 +193,7 @@ async def test_a_model_that_failed_is_left_with_the_next_message(tmp_path: Path,
     assert asked[0] == "claude-sonnet-4-5" and "nosuchmodel" not in asked and asked[-1].startswith("claude-")
 
 
+@pytest.mark.slow
 async def test_the_conversations_own_model_is_what_claude_asks(tmp_path: Path, channel: FakeChannel) -> None:
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
         await gateway.store.write(_add_admin)
@@ -210,6 +211,7 @@ async def test_the_conversations_own_model_is_what_claude_asks(tmp_path: Path, c
     assert "sonnet-4-5" in str(endpoint.calls[0].body["model"])
 
 
+@pytest.mark.slow
 async def test_compact_is_done_by_claude_itself_and_its_conversation_goes_on(
     tmp_path: Path, channel: FakeChannel
 ) -> None:

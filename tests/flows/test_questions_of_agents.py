@@ -64,6 +64,7 @@ async def test_claude_asks_by_the_tool_and_gets_the_choice(tmp_path: Path, butto
 
 
 @needs_claude
+@pytest.mark.slow
 @pytest.mark.parametrize("again", [True, False])
 async def test_claude_gets_the_choice_also_when_the_gateway_is_restarted_while_it_waits(
     tmp_path: Path, again: bool
