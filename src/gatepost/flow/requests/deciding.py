@@ -6,10 +6,11 @@ from typing import Any
 from msgspec import Struct
 
 from gatepost.access import senders
-from gatepost.access.senders import COMMANDING, Rights
+from gatepost.access.senders import COMMANDING, Rights, is_person
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.event_bus import EventBus
+from gatepost.core.records import replace
 from gatepost.flow import grant_changes, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests import refused_hosts, unknown_rooms, unknown_senders
@@ -31,12 +32,14 @@ from gatepost.store import (
     identities,
     inbox,
     messages,
+    origins,
     requests,
     rooms,
     sessions,
     sleeping_turns,
     timeline,
 )
+from gatepost.store.origins import Origin, OriginChain
 from gatepost.store.port import Db
 from gatepost.store.requests import AnswerLasts, Request, RequestAsker, RequestKind, RequestState
 from gatepost.store.timeline import TimelineKind
@@ -235,8 +238,24 @@ def notify_agent(db: Db, request: Request, outcome: dict[str, Any], now: int) ->
     message_id = messages.add_system(db, session, f"{event}:{request.id}", content, now)
     if message_id is None:
         return False
+    chain = _find_origins(db, request, session.id)
+    origins.put(db, message_id, chain.origins, chain.depth)
     inbox.enqueue(db, message_id, session.id, session.folder, request.rights or "guest", now)
     return True
+
+
+def _find_origins(db: Db, request: Request, session_id: str) -> OriginChain:
+    """The agent goes on for whoever it asked for, and by the words of who answered: what they are denied stays denied,
+    and who asked first pays. It is no step to another agent. Where nothing is known of the turn, the last one counts.
+    """
+    chain = origins.get_for_turn(db, request.turn_id) if request.turn_id else OriginChain()
+    if not chain.origins:
+        chain = origins.get_for_session(db, session_id)
+    by = request.answered_by
+    if request.kind is not RequestKind.QUESTION or by in ("", OPERATOR) or not is_person(by):
+        return chain
+    answered = Origin(by, request.instance, request.address, request.thread)
+    return replace(chain, origins=tuple(dict.fromkeys((*chain.origins, answered))))
 
 
 def record_decision(db: Db, now: int, by: str, verdict: str, request: Request) -> None:
