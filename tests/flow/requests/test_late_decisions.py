@@ -5,18 +5,21 @@ import itertools
 
 import pytest
 
+from gatepost.access.senders import Rights
 from gatepost.channels.contract import ChannelKind
 from gatepost.core.clock import SECOND
 from gatepost.core.settings import Config
+from gatepost.flow import pairing, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups import add_defaults
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.intake import make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.requests.asking import AskingRules, ask
-from gatepost.flow.requests.choices import DENY
+from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, BLOCK, DENY, AnswerChoice
 from gatepost.flow.requests.deciding import decide, expire, notify_agent
 from gatepost.flow.requests.question_answers import answer
+from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Feature
 from gatepost.store import (
@@ -175,3 +178,56 @@ def test_what_was_asked_between_two_turns_is_told_on_behalf_of_the_last_one(acme
     assert notify_agent(acme, ended, {}, NOON + 1)
     start_turn(acme, "t2")
     assert list_people(acme, "t2") == [EVE]
+
+
+# Who somebody unknown is by the time of the decision.
+
+
+@pytest.mark.parametrize("choice", [ALLOW_ONCE, ALLOW_ALWAYS])
+def test_who_was_blocked_while_her_message_waited_is_not_let_in_by_an_allow(acme: Db, choice: AnswerChoice) -> None:
+    say(acme, "let me in", EVE)
+    request = get_waiting(acme)
+    block(acme, EVE)
+    assert not decide(acme, REACH, request.id, choice, ADA, NOON + 1).decided
+    assert [each[:2] for each in list_said(acme, EVE)] == [("let me in", "refused")]
+    assert get_state(acme, request) is RequestState.WITHDRAWN and not users.get_roles(acme, EVE).member_of
+
+
+@pytest.mark.parametrize(("choice", "rights"), [(ALLOW_ONCE, "guest"), (ALLOW_ALWAYS, "member")])
+def test_who_is_let_in_is_heard_by_the_rights_that_she_has_then(acme: Db, choice: AnswerChoice, rights: Rights) -> None:
+    say(acme, "one", EVE)
+    assert decide(acme, REACH, get_waiting(acme).id, choice, ADA, NOON + 1).decided
+    assert list_said(acme, EVE) == [("one", "queued", rights)]
+
+
+def test_block_on_a_card_of_an_identity_that_was_paired_meanwhile_does_not_shut_its_person_out(acme: Db) -> None:
+    say(acme, "one", EVE)
+    request = get_waiting(acme)
+    assert say(acme, pairing.issue_code(acme, ADA, "operator", NOON), EVE).receipt.reason == "paired"
+    decide(acme, REACH, request.id, BLOCK, BOB, NOON + 1)
+    assert sender_rights.find_rights(acme, ADA, "acme") == "admin"
+
+
+def test_an_admin_cannot_block_an_admin_by_a_card(acme: Db) -> None:
+    say(acme, "one", EVE)
+    request = get_waiting(acme)
+    users.add(acme, EVE, "", NOON)
+    users.add_role(acme, EVE, UserRole.ADMIN, "", "operator", NOON)
+    late = decide(acme, REACH, request.id, BLOCK, ADA, NOON + 1)
+    assert not late.decided and get_state(acme, request) is RequestState.WITHDRAWN
+    assert sender_rights.find_rights(acme, EVE, "acme") == "admin"
+    assert list_said(acme, EVE) == [("one", "queued", "admin")] and len(late.wake) == 1
+    assert late.rooms == (("fake", "fake:direct/ada"),)  # the card says so
+
+
+@pytest.mark.parametrize("how", ["denied", "expired"])
+def test_a_member_loses_nothing_when_the_old_card_is_denied_or_nobody_decides(acme: Db, how: str) -> None:
+    say(acme, "one", EVE)
+    request = get_waiting(acme)
+    add_member(acme, EVE)
+    if how == "denied":
+        decide(acme, REACH, request.id, DENY, ADA, NOON + 1)
+    else:
+        move_due(acme, RULES, REACH, NOON + 600 * SECOND)
+    assert list_said(acme, EVE) == [("one", "queued", "member")]
+    assert get_state(acme, request) is RequestState.WITHDRAWN

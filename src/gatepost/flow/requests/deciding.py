@@ -48,6 +48,7 @@ OPERATOR = "operator"
 GATEWAY = "gatepost:system"  # who decides when nobody did
 EVENT, QUESTION_EVENT = "approval", "question"
 NOT_YOURS = "Only an admin of this agent's group or an owner may decide this."
+OUTDATED = "Nobody has to decide this any more: {}."
 NOT_ASKED = "Only who may speak to this agent in the room where it asks may answer this."
 
 
@@ -150,12 +151,27 @@ def find_to_decide(
     if not may_decide(db, reach, request, by, where, group):
         record_decision(db, now, by, "refused", request)
         return request, Decision(request, False, _refuse(request))
-    if request.state is RequestState.PENDING and request.folder and groups.get(db, request.folder) is None:
-        request = unknown_senders.withdraw(db, request, now)
+    if outdated := withdraw_outdated(db, reach, request, now):
+        return outdated.request, outdated
     if request.state is not RequestState.PENDING:
         said = f"It was decided before. {render_decision(request, request.answered_by)}"
         return request, Decision(request, False, said)
     return request, None
+
+
+def withdraw_outdated(db: Db, reach: ChannelInstances, request: Request, now: int) -> Decision | None:
+    """What asks nothing any more: its group is gone, or who wrote is no stranger by now. Nobody decides about somebody
+    as the stranger that they were. None: it goes on, or is over."""
+    if request.state is not RequestState.PENDING:
+        return None
+    if request.folder and groups.get(db, request.folder) is None:
+        ended, released = unknown_senders.withdraw(db, request, now)
+    elif request.kind is RequestKind.SENDER and not unknown_senders.is_unknown(db, request):
+        ended, released = unknown_senders.release_known(db, request, now)
+    else:
+        return None
+    rooms = show_decision(db, reach, ended, now)
+    return Decision(ended, False, OUTDATED.format(ended.reason), rooms, released.wake, released.files)
 
 
 def _refuse(request: Request) -> str:
@@ -218,10 +234,10 @@ def follow_decision(bells: EventBus, decision: Decision) -> None:
     """What is due once a decision is committed."""
     for room in decision.rooms:
         bells.room(*room)
+    for session_id in decision.wake:
+        bells.session(session_id)
     if decision.decided:
         bells.requests()
-        for session_id in decision.wake:
-            bells.session(session_id)
         if decision.request.lasts is AnswerLasts.ALWAYS and decision.request.folder:
             bells.tools(decision.request.folder)
 
