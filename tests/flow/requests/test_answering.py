@@ -7,10 +7,11 @@ from gatepost.core.clock import SECOND
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, is_decided, read_answer
 from gatepost.flow.requests.asking import AskingRules, ask
-from gatepost.messages.outbound import Feature
-from gatepost.store import direct_rooms, groups, request_cards, users
+from gatepost.messages.outbound import Feature, Op
+from gatepost.store import direct_rooms, groups, outbox, request_cards, requests, sessions, users
+from gatepost.store.outbox import EffectOrigin, NewEffect
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, Request, RequestKind
+from gatepost.store.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
 from gatepost.store.users import UserRole
 from gatepost.testing.clock import NOON
 
@@ -77,3 +78,57 @@ def test_who_decides_in_the_room_of_the_card_gets_no_second_line(db: Db, request
     given = answer(db, f"/deny {request_of_eve.id}")
     assert given is not None
     assert (given.reason, given.said) == (f"decided {request_of_eve.id}", "")
+
+
+def say_as_agent(db: Db, text: str) -> None:
+    said = NewEffect(
+        key=f"s{text}",
+        op=Op.SEND,
+        origin=EffectOrigin.NOTICE,
+        instance="fake",
+        address=DIRECT,
+        thread="",
+        text=text,
+        payload={"text": text},
+    )
+    outbox.add(db, said, NOON)
+
+
+def put_question(db: Db, thread: str = "", **more: object) -> Request:
+    session = sessions.find_or_add(db, "per-thread", "home", "fake", DIRECT, thread, NOON)
+    new = NewRequest(
+        kind=RequestKind.QUESTION,
+        asker=RequestAsker.AGENT,
+        name=f"q{thread}{more}",
+        digest=f"q{more}",
+        folder="home",
+        session_id=session.id,
+        instance="fake",
+        address=DIRECT,
+        thread=thread,
+        input={"question": "Tea?", **more},
+    )
+    return ask(db, reach_of(), RULES, new, NOON).request
+
+
+@pytest.mark.parametrize("text", ["1", "allow once", "always"])
+def test_a_question_in_another_thread_does_not_make_a_bare_answer_an_approval(
+    db: Db, request_of_eve: Request, text: str
+) -> None:
+    """The card, then the agent says "1 or 2?", then it asks something in another thread of the room."""
+    say_as_agent(db, "Short (1) or long (2)?")
+    put_question(db, "other", options=["Yes", "No"], freeText=False)
+    given = answer(db, text)
+    assert given is not None and given.passes
+    found = requests.get(db, request_of_eve.id)
+    assert found is not None and found.state is RequestState.PENDING
+
+
+def test_a_question_in_another_thread_does_not_make_words_an_answer(db: Db, request_of_eve: Request) -> None:
+    answer(db, "deny")
+    question = put_question(db)
+    say_as_agent(db, "By the way, how are you?")
+    put_question(db, "other")
+    assert answer(db, "fine, thanks") is None
+    found = requests.get(db, question.id)
+    assert found is not None and found.state is RequestState.PENDING

@@ -203,11 +203,11 @@ def _read_text(
     shown = bool(replied) or not is_number(said.text) or Feature.CARDS not in reach.features(said.instance)
     chosen = [each for card, request in found if shown and (each := _match_choice(card, request, said.text))]
     if not chosen:
-        return _read_own_words(db, reach, said, found, cards[-1].message_id, now)
+        return _read_own_words(db, reach, said, found, now)
     first = chosen[0]
     refuses = first.refuses and not is_number(said.text)
-    last = cards[-1].message_id
-    if not replied and not refuses and messages.has_outgoing_after(db, said.instance, said.address, last):
+    last = max(card.message_id for card, _ in found)  # of what it can be an answer to, whatever else waits here
+    if not replied and not refuses and messages.has_outgoing_after(db, *said.where, last):
         told = NOT_FOR_QUESTION if first.choice is None else NOT_FOR_CARD
         return GivenAnswer("", told.format(first.request.id), passes=True)
     if len(found) > 1:
@@ -238,7 +238,6 @@ def _read_own_words(
     reach: ChannelInstances,
     said: PersonMessage,
     found: Sequence[tuple[RequestCard, Request]],
-    last: int,
     now: int,
 ) -> GivenAnswer | None:
     """Words of one's own answer a question by a reply. Without one they do if nothing was said after the card, by who
@@ -255,7 +254,7 @@ def _read_own_words(
             return _refuse_words(db, reach, request, question, said, now)
         return _answer(db, reach, request, card.part, words, said, now)
     asked = card.person in ("", identities.get_person(db, said.sender))
-    if words is None or not asked or messages.has_outgoing_after(db, said.instance, said.address, last):
+    if words is None or not asked or messages.has_outgoing_after(db, *said.where, card.message_id):
         return None
     return _answer(db, reach, request, card.part, words, said, now)
 
