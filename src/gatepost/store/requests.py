@@ -161,6 +161,7 @@ def add(db: Db, new: NewRequest, now: int) -> tuple[Request, bool]:
     assert found is not None  # a unique index has just found it
     if found.state is not RequestState.WITHDRAWN:
         return found, False
+    db.run("DELETE FROM request_votes WHERE request_id = ?", (found.id,))  # who agreed was told that it is over
     again = db.row(
         "UPDATE requests SET state = 'pending', reason = '', answered_at = NULL, settled_at = NULL, notified_at = NULL,"
         f" expires_at = ?, next_at = ? WHERE id = ? RETURNING {REQUESTS.columns}",

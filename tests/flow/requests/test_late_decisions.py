@@ -11,13 +11,13 @@ from gatepost.core.clock import SECOND
 from gatepost.core.settings import Config
 from gatepost.flow import pairing, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.groups import add_defaults
+from gatepost.flow.groups import OWNER, add_defaults
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.intake import make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.requests.asking import AskingRules, ask
 from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, BLOCK, DENY, AnswerChoice
-from gatepost.flow.requests.deciding import decide, expire, notify_agent
+from gatepost.flow.requests.deciding import OPERATOR, decide, expire, notify_agent
 from gatepost.flow.requests.question_answers import answer
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.inbound import Inbound
@@ -231,3 +231,23 @@ def test_a_member_loses_nothing_when_the_old_card_is_denied_or_nobody_decides(ac
         move_due(acme, RULES, REACH, NOON + 600 * SECOND)
     assert list_said(acme, EVE) == [("one", "queued", "member")]
     assert get_state(acme, request) is RequestState.WITHDRAWN
+
+
+# Who agreed.
+
+
+def test_whoever_runs_the_gateway_and_the_owner_in_a_chat_have_one_vote(acme: Db) -> None:
+    request = hold_call(acme, quorum=2)
+    decide(acme, REACH, request.id, ALLOW_ONCE, OPERATOR, NOON + 1)
+    second = decide(acme, REACH, request.id, ALLOW_ONCE, OWNER, NOON + 2)
+    assert not second.decided and "1 of 2" in second.said
+    assert decide(acme, REACH, request.id, ALLOW_ONCE, ADA, NOON + 3).decided
+
+
+def test_a_vote_for_what_was_withdrawn_does_not_count_when_it_is_asked_again(acme: Db) -> None:
+    request = hold_call(acme, quorum=2)
+    decide(acme, REACH, request.id, ALLOW_ONCE, ADA, NOON + 1)
+    requests.withdraw(acme, request.id, "something else was asked in its place", NOON + 2)
+    again = hold_call(acme, quorum=2)
+    assert again.id == request.id and again.state is RequestState.PENDING
+    assert not decide(acme, REACH, again.id, ALLOW_ONCE, BOB, NOON + 3).decided

@@ -13,6 +13,7 @@ from gatepost.core.event_bus import EventBus
 from gatepost.core.records import replace
 from gatepost.flow import grant_changes, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.groups import OWNER
 from gatepost.flow.requests import refused_hosts, unknown_rooms, unknown_senders
 from gatepost.flow.requests.card_delivery import show_decision
 from gatepost.flow.requests.choices import (
@@ -122,7 +123,7 @@ def decide(
         if choice.lasts is not AnswerLasts.ONCE:
             raise Invalid("lasts", f"{request.quorum} people must agree to {request.id}, so it can be allowed once")
         requests.add_vote(db, request.id, by, now)
-        agree = [each for each in requests.list_voters(db, request.id) if may_decide(db, reach, request, each)]
+        agree = _list_agreeing(db, reach, request)
         if len(agree) < request.quorum:
             record_decision(db, now, clicked, "vote", request)
             return Decision(request, False, f"Noted: {len(agree)} of {request.quorum} who must agree.")
@@ -130,6 +131,13 @@ def decide(
     if choice.state is RequestState.ALLOWED and choice.lasts is AnswerLasts.ALWAYS and request.rule:
         grant_changes.add_rule(db, request.folder, request.rule, by, now)
     return close(db, reach, request, choice.state, choice.lasts, by, words, given, now)
+
+
+def _list_agreeing(db: Db, reach: ChannelInstances, request: Request) -> list[str]:
+    """Everybody who agrees and may. Whoever runs the gateway's commands is its owner, who has one vote."""
+    voters = [each for each in requests.list_voters(db, request.id) if may_decide(db, reach, request, each)]
+    owner = identities.get_person(db, OWNER) if OPERATOR in voters else ""
+    return list(dict.fromkeys(owner if each == OPERATOR else each for each in voters))
 
 
 def _choose_group(request: Request, choice: AnswerChoice, given: dict[str, Any]) -> tuple[AnswerChoice, dict[str, Any]]:
