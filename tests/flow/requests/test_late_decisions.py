@@ -28,6 +28,7 @@ from gatepost.store import (
     direct_rooms,
     groups,
     origins,
+    request_cards,
     requests,
     rooms,
     routes,
@@ -251,3 +252,25 @@ def test_a_vote_for_what_was_withdrawn_does_not_count_when_it_is_asked_again(acm
     again = hold_call(acme, quorum=2)
     assert again.id == request.id and again.state is RequestState.PENDING
     assert not decide(acme, REACH, again.id, ALLOW_ONCE, BOB, NOON + 3).decided
+
+
+# Who is asked.
+
+
+def test_who_can_be_reached_later_is_asked(acme: Db) -> None:
+    for person in (ADA, BOB):
+        direct_rooms.remove(acme, person)
+    request = hold_call(acme)
+    direct_rooms.add(acme, ADA, "fake", "fake:direct/ada", NOON + 1)
+    move_due(acme, RULES, REACH, NOON + 300 * SECOND)
+    assert [card.person for card in request_cards.list_for_request(acme, request.id)] == [ADA]
+
+
+def test_who_waits_for_nobody_is_not_looked_at_without_a_pause(acme: Db) -> None:
+    for person in (ADA, BOB):
+        direct_rooms.remove(acme, person)
+    rules = AskingRules(escalate=0, expire=600 * SECOND, quorum=1)
+    hold_call(acme)
+    move_due(acme, rules, REACH, NOON + 60 * SECOND)
+    due = requests.get_next_due(acme)
+    assert due is not None and due >= NOON + 120 * SECOND

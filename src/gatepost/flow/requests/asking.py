@@ -4,7 +4,7 @@ Nobody decides in time: the next one is asked. All in the transaction of the cal
 from msgspec import Struct
 
 from gatepost.access.approvers import RoleHolder, choose_next, rank_approvers
-from gatepost.core.clock import to_microseconds
+from gatepost.core.clock import MINUTE, to_microseconds
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
@@ -17,6 +17,7 @@ from gatepost.store.requests import NewRequest, Request, RequestKind
 ESCALATE_S = setting("approvals.escalate_s", 900, help="How long one person has to decide before the next is asked.")
 EXPIRE_S = setting("approvals.expire_s", 86400, help="A request that nobody decides for so long is denied.")
 QUORUM = setting("approvals.quorum", 1, help="How many people must allow what an agent asks.")
+SHORTEST_PAUSE = MINUTE  # before it is looked again for somebody who can be asked
 MOST_WAITING = 32  # requests of one session, at once
 MOST_AN_HOUR = 100  # the same in an hour, whatever became of them
 MOST_WAITING_IN_GROUP = 64  # requests of all sessions of one group, at once: a person has to read them
@@ -72,7 +73,8 @@ def ask_next(db: Db, rules: AskingRules, request: Request, now: int) -> tuple[tu
         asked.add(person)
         rung.append((room.instance, room.address))
     end = request.expires_at if request.expires_at is not None else now + rules.expire
-    requests.defer(db, request.id, min(now + rules.escalate, end) if rung else end)
+    pause = rules.escalate if rung else max(rules.escalate, SHORTEST_PAUSE)  # somebody may be reached by then
+    requests.defer(db, request.id, min(now + pause, end))
     return tuple(rung)
 
 
