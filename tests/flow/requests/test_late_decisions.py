@@ -15,7 +15,7 @@ from gatepost.flow.groups import OWNER, add_defaults
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.intake import make_arrival
 from gatepost.flow.intake.message_acceptance import accept
-from gatepost.flow.requests.asking import AskingRules, ask
+from gatepost.flow.requests.asking import AskingRules, ask, list_approvers
 from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, BLOCK, DENY, AnswerChoice
 from gatepost.flow.requests.deciding import OPERATOR, decide, expire, notify_agent
 from gatepost.flow.requests.question_answers import answer
@@ -274,3 +274,11 @@ def test_who_waits_for_nobody_is_not_looked_at_without_a_pause(acme: Db) -> None
     move_due(acme, rules, REACH, NOON + 60 * SECOND)
     due = requests.get_next_due(acme)
     assert due is not None and due >= NOON + 120 * SECOND
+
+
+def test_who_is_shut_out_is_not_asked(acme: Db) -> None:
+    """She may not decide, so the card would only tell her what others do, and cost the time until the next is asked."""
+    block(acme, ADA)
+    request = hold_call(acme)
+    assert [card.person for card in request_cards.list_for_request(acme, request.id)] == [BOB]
+    assert ADA not in list_approvers(acme, "acme")  # nor is she told of newcomers

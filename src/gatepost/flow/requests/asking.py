@@ -4,12 +4,14 @@ Nobody decides in time: the next one is asked. All in the transaction of the cal
 from msgspec import Struct
 
 from gatepost.access.approvers import RoleHolder, choose_next, rank_approvers
+from gatepost.access.senders import may_decide_about
 from gatepost.core.clock import MINUTE, to_microseconds
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
+from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.card_delivery import show_card, show_decision, show_question
-from gatepost.store import direct_rooms, request_cards, requests, users
+from gatepost.store import acl, direct_rooms, request_cards, requests, users
 from gatepost.store.direct_rooms import DirectRoom
 from gatepost.store.port import Db
 from gatepost.store.requests import NewRequest, Request, RequestKind
@@ -79,8 +81,11 @@ def ask_next(db: Db, rules: AskingRules, request: Request, now: int) -> tuple[tu
 
 
 def list_approvers(db: Db, folder: str) -> list[str]:
-    """Everybody who may decide about a group, the nearest first."""
-    return rank_approvers([RoleHolder(*each) for each in users.list_role_holders(db)], folder)
+    """Everybody who may decide about a group, the nearest first. Whom the access list shuts out may not."""
+    ranked = rank_approvers([RoleHolder(*each) for each in users.list_role_holders(db)], folder)
+    if not acl.has_people_rows(db):
+        return ranked
+    return [each for each in ranked if may_decide_about(sender_rights.find_rights(db, each, folder), folder)]
 
 
 def find_next_approver(db: Db, request: Request, asked: set[str]) -> tuple[str, DirectRoom] | None:

@@ -6,8 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from gatepost.access import senders
-from gatepost.access.senders import COMMANDING, Rights, is_person
-from gatepost.access.tiers import ROOT_FOLDER
+from gatepost.access.senders import Rights, is_person
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.event_bus import EventBus
 from gatepost.core.records import replace
@@ -80,7 +79,7 @@ def may_decide(
     rights = sender_rights.find_rights(db, by, folder) if by != OPERATOR else "owner"
     if request.kind is RequestKind.QUESTION and request.instance not in ("", agents.INSTANCE):
         return _may_answer(db, reach, request, rights, where)
-    return rights == "owner" if folder == ROOT_FOLDER else rights in COMMANDING
+    return senders.may_decide_about(rights, folder)
 
 
 def _may_answer(
