@@ -14,6 +14,7 @@ from gatepost.store.port import Db
 from gatepost.store.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
 from gatepost.store.users import UserRole
 from gatepost.testing.clock import NOON
+from gatepost.testing.counting import CountingDb
 
 ADA, DIRECT = "fake:user/ada", "fake:direct/ada"
 RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
@@ -132,3 +133,35 @@ def test_a_question_in_another_thread_does_not_make_words_an_answer(db: Db, requ
     assert answer(db, "fine, thanks") is None
     found = requests.get(db, question.id)
     assert found is not None and found.state is RequestState.PENDING
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_who_must_say_which_is_told_the_command_that_answers_it(db: Db, request_of_eve: Request, mixed: bool) -> None:
+    if not mixed:
+        answer(db, "deny")
+    for header in ("a", "b"):
+        put_question(db, header=header, options=["Deny", "Sugar"])
+    given = answer(db, "1")
+    assert given is not None and given.reason == "which_request"
+    assert f"write {'/approve or /answer' if mixed else '/answer'} and its id" in given.said
+
+
+def test_a_text_costs_the_same_however_many_cards_are_open_in_its_room(db: Db, request_of_eve: Request) -> None:
+    costs: list[int] = []
+    for waiting in (3, 60):
+        for number in range(waiting):
+            put_question(db, header=f"{waiting}/{number}", options=["Tea", "Coffee"])
+        counting = CountingDb(db)
+        cards = request_cards.list_open_in_room(db, "fake", DIRECT)
+        said = PersonMessage(instance="fake", address=DIRECT, sender=ADA, text="good morning")
+        assert read_answer(counting, reach_of(), said, cards, NOON + 1) is None
+        costs.append(counting.statements)
+    assert costs[0] == costs[1] <= 5
+
+
+def test_slash_answer_without_an_id_reads_no_more_where_many_wait(db: Db, request_of_eve: Request) -> None:
+    for number in range(60):
+        put_question(db, header=str(number))
+    counting = CountingDb(db)
+    given = answer(counting, "/answer")
+    assert given is not None and "Several requests wait here" in given.said and counting.statements <= 5
