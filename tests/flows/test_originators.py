@@ -13,7 +13,7 @@ from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
 from gatepost.flow import grant_changes
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import budgets, costs, groups, inbox, origins, secrets, sessions, turns, users
+from gatepost.store import acl, budgets, costs, groups, inbox, origins, requests, secrets, sessions, turns, users
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.port import Db
@@ -193,3 +193,34 @@ async def test_stranger_10_a_process_that_outlives_its_turn_may_no_more_than_the
         await until(lambda: (group / "answer").exists(), "the process behind the turn")
         assert "a rule of this gateway forbids it" in (group / "answer").read_text()
         assert [each.message.text for each in channel.sent] == ["started"]
+
+
+async def test_what_a_person_is_denied_stays_denied_in_the_turn_that_hears_her_answer(tmp_path: Path) -> None:
+    channel = FakeChannel()
+    given = {"questions__wait_s": 0.05}
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
+        await open_room(gateway, "fake", ROOM)
+
+        def deny(db: Db) -> None:
+            now = gateway.clock.now()
+            users.add(db, ADA, "", now)
+            users.add_member(db, ADA, "home", "test", now)
+            acl.put(db, AclRow(0, ADA, "mcp:send", "**", AclEffect.DENY, granted_by=acl.OPERATOR), now)
+
+        await gateway.store.write(deny)
+        gateway.bells.tools()
+        script = (
+            ScriptBuilder().turn("ask me").call("ask_user_question", questions=[{"question": "Which?"}]).say("asked")
+        )
+        script = script.turn("try it").call("send", text="sent at once").say("tried")
+        script = script.turn(kind="system").call("send", text="sent later").say("and then")
+        script.write(gateway.home.group("home")).chmod(0o644)
+        await channel.say("try it", sender=ADA)
+        await wait_until_settled(gateway)
+        await channel.say("ask me", sender=ADA)
+        await wait_until_settled(gateway)
+        (request,) = await gateway.store.read(requests.list_pending)
+        await channel.say(f"/answer {request.id} that one", sender=ADA)
+        await channel.wait_for(lambda sent: any(each.message.text == "and then" for each in sent))
+        await wait_until_settled(gateway)
+        assert not {"sent at once", "sent later"} & {*channel.texts(ROOM)}

@@ -63,6 +63,11 @@ def check_sender(policy: RoomPolicy, rights: Rights, folder: str = "") -> Sender
     return SenderVerdict(False, "unknown_sender_strict")
 
 
+def may_decide_about(rights: Rights | None, folder: str) -> bool:
+    """Whether somebody decides what a group asks. What root asks is for owners alone."""
+    return rights == "owner" if folder == "root" else rights in COMMANDING
+
+
 def is_person(sender: str) -> bool:
     """Whether somebody outside wrote it, and not an agent or the gateway itself."""
     return sender.partition(":")[0] not in SYNTHETIC

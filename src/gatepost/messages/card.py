@@ -58,9 +58,9 @@ def render_text(card: Card) -> str:
     if card.text:
         lines += ["", card.text]
     if card.fields:
-        lines += ["", *(f"- {_escape_start(each.name)}: {escape_markdown(each.value)}" for each in card.fields)]
+        lines += ["", *(f"- {escape_line(each.name)}: {escape_markdown(each.value)}" for each in card.fields)]
     if card.done:
-        return "\n".join([*lines, "", _escape_start(card.done)])
+        return "\n".join([*lines, "", escape_line(card.done)])
     if card.buttons:
         lines += ["", *(f"{number}. {_render_button(each)}" for number, each in enumerate(card.buttons, start=1))]
     if hint := render_hint(card):
@@ -73,14 +73,14 @@ def escape_markdown(text: str) -> str:
     return text.translate(_MARKS).replace("\\](", "\\]\\(")
 
 
-def _escape_start(text: str) -> str:
+def escape_line(text: str) -> str:
     """The same where a line or an item begins with it."""
     return _STARTS.sub(lambda found: f"{found[1]}\\{found[2]}", escape_markdown(text))
 
 
 def _render_button(button: CardButton) -> str:
     about = f": {escape_markdown(button.about)}" if button.about else ""
-    return f"{_escape_start(button.label)}{about}"
+    return f"{escape_line(button.label)}{about}"
 
 
 def render_hint(card: Card) -> str:

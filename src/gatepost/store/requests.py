@@ -9,7 +9,7 @@ So each happens once, whatever ends in between.
 """
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -21,6 +21,7 @@ from gatepost.store.port import Db, quick
 from gatepost.store.table import Table
 
 PREFIX = "p-"  # how ids begin
+MOST_NAMED = 500  # ids in one statement
 
 
 class RequestKind(StrEnum):
@@ -161,6 +162,7 @@ def add(db: Db, new: NewRequest, now: int) -> tuple[Request, bool]:
     assert found is not None  # a unique index has just found it
     if found.state is not RequestState.WITHDRAWN:
         return found, False
+    db.run("DELETE FROM request_votes WHERE request_id = ?", (found.id,))  # who agreed was told that it is over
     again = db.row(
         "UPDATE requests SET state = 'pending', reason = '', answered_at = NULL, settled_at = NULL, notified_at = NULL,"
         f" expires_at = ?, next_at = ? WHERE id = ? RETURNING {REQUESTS.columns}",
@@ -336,6 +338,25 @@ def _withdraw(db: Db, which: str, params: tuple[str, ...], reason: str, now: int
 @quick
 def get(db: Db, request_id: str) -> Request | None:
     return REQUESTS.get(db, "WHERE id = ?", request_id)
+
+
+def list_by_ids(db: Db, named: Sequence[str]) -> list[Request]:
+    return REQUESTS.list(db, f"WHERE id IN ({', '.join('?' * len(named))})", *named) if named else []
+
+
+def list_question_threads(db: Db, named: Sequence[str]) -> dict[str, str]:
+    """Those that are questions, and the thread of each. Nothing that was asked is read."""
+    found: dict[str, str] = {}
+    for start in range(0, len(named), MOST_NAMED):
+        some = named[start : start + MOST_NAMED]
+        marks = ", ".join("?" * len(some))
+        found |= {
+            str(each): str(thread)
+            for each, thread in db.rows(
+                f"SELECT id, thread FROM requests WHERE kind = 'question' AND id IN ({marks})", some
+            )
+        }
+    return found
 
 
 def count_waiting(db: Db, session_id: str) -> int:

@@ -7,12 +7,14 @@ from gatepost.core.clock import SECOND
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, is_decided, read_answer
 from gatepost.flow.requests.asking import AskingRules, ask
-from gatepost.messages.outbound import Feature
-from gatepost.store import direct_rooms, groups, request_cards, users
+from gatepost.messages.outbound import Feature, Op
+from gatepost.store import direct_rooms, groups, outbox, request_cards, requests, sessions, users
+from gatepost.store.outbox import EffectOrigin, NewEffect
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, Request, RequestKind
+from gatepost.store.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
 from gatepost.store.users import UserRole
 from gatepost.testing.clock import NOON
+from gatepost.testing.counting import CountingDb
 
 ADA, DIRECT = "fake:user/ada", "fake:direct/ada"
 RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
@@ -77,3 +79,89 @@ def test_who_decides_in_the_room_of_the_card_gets_no_second_line(db: Db, request
     given = answer(db, f"/deny {request_of_eve.id}")
     assert given is not None
     assert (given.reason, given.said) == (f"decided {request_of_eve.id}", "")
+
+
+def say_as_agent(db: Db, text: str) -> None:
+    said = NewEffect(
+        key=f"s{text}",
+        op=Op.SEND,
+        origin=EffectOrigin.NOTICE,
+        instance="fake",
+        address=DIRECT,
+        thread="",
+        text=text,
+        payload={"text": text},
+    )
+    outbox.add(db, said, NOON)
+
+
+def put_question(db: Db, thread: str = "", **more: object) -> Request:
+    session = sessions.find_or_add(db, "per-thread", "home", "fake", DIRECT, thread, NOON)
+    new = NewRequest(
+        kind=RequestKind.QUESTION,
+        asker=RequestAsker.AGENT,
+        name=f"q{thread}{more}",
+        digest=f"q{more}",
+        folder="home",
+        session_id=session.id,
+        instance="fake",
+        address=DIRECT,
+        thread=thread,
+        input={"question": "Tea?", **more},
+    )
+    return ask(db, reach_of(), RULES, new, NOON).request
+
+
+@pytest.mark.parametrize("text", ["1", "allow once", "always"])
+def test_a_question_in_another_thread_does_not_make_a_bare_answer_an_approval(
+    db: Db, request_of_eve: Request, text: str
+) -> None:
+    """The card, then the agent says "1 or 2?", then it asks something in another thread of the room."""
+    say_as_agent(db, "Short (1) or long (2)?")
+    put_question(db, "other", options=["Yes", "No"], freeText=False)
+    given = answer(db, text)
+    assert given is not None and given.passes
+    found = requests.get(db, request_of_eve.id)
+    assert found is not None and found.state is RequestState.PENDING
+
+
+def test_a_question_in_another_thread_does_not_make_words_an_answer(db: Db, request_of_eve: Request) -> None:
+    answer(db, "deny")
+    question = put_question(db)
+    say_as_agent(db, "By the way, how are you?")
+    put_question(db, "other")
+    assert answer(db, "fine, thanks") is None
+    found = requests.get(db, question.id)
+    assert found is not None and found.state is RequestState.PENDING
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_who_must_say_which_is_told_the_command_that_answers_it(db: Db, request_of_eve: Request, mixed: bool) -> None:
+    if not mixed:
+        answer(db, "deny")
+    for header in ("a", "b"):
+        put_question(db, header=header, options=["Deny", "Sugar"])
+    given = answer(db, "1")
+    assert given is not None and given.reason == "which_request"
+    assert f"write {'/approve or /answer' if mixed else '/answer'} and its id" in given.said
+
+
+def test_a_text_costs_the_same_however_many_cards_are_open_in_its_room(db: Db, request_of_eve: Request) -> None:
+    costs: list[int] = []
+    for waiting in (3, 60):
+        for number in range(waiting):
+            put_question(db, header=f"{waiting}/{number}", options=["Tea", "Coffee"])
+        counting = CountingDb(db)
+        cards = request_cards.list_open_in_room(db, "fake", DIRECT)
+        said = PersonMessage(instance="fake", address=DIRECT, sender=ADA, text="good morning")
+        assert read_answer(counting, reach_of(), said, cards, NOON + 1) is None
+        costs.append(counting.statements)
+    assert costs[0] == costs[1] <= 5
+
+
+def test_slash_answer_without_an_id_reads_no_more_where_many_wait(db: Db, request_of_eve: Request) -> None:
+    for number in range(60):
+        put_question(db, header=str(number))
+    counting = CountingDb(db)
+    given = answer(counting, "/answer")
+    assert given is not None and "Several requests wait here" in given.said and counting.statements <= 5

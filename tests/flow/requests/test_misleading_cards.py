@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from gatepost.core.records import asdict
+from gatepost.core.records import asdict, replace
 from gatepost.flow.delivery.content_fallback import degrade
 from gatepost.flow.delivery.plain_text import MarkdownScanner
-from gatepost.flow.requests.choices import LONGEST_VALUE, make_card
+from gatepost.flow.requests.choices import LONGEST_VALUE, make_card, make_decided_card
 from gatepost.messages.card import Card, CardButton, CardField, render_text
 from gatepost.messages.outbound import Feature, Op, Outbound
 from gatepost.messages.visible_text import shorten_visibly, show_hidden
@@ -122,6 +122,32 @@ def test_every_part_of_a_card_is_made_visible() -> None:
     card = make_card(make_request(**{"na\u202eme": "va\u200blue"}), "t", "Ac\u202eme")
     assert card.fields == (CardField("na⟨U+202E⟩me", "va⟨U+200B⟩lue"),)
     assert card.title.startswith("Ac⟨U+202E⟩me asks to use send")
+
+
+def make_question(**asked: object) -> Request:
+    return replace(make_request(**asked), kind=RequestKind.QUESTION)
+
+
+def test_every_part_of_a_question_is_made_visible() -> None:
+    options = [{"label": "N\u200bo", "description": "ne\u202ever"}, {"label": "Yes\u202e"}]
+    card = make_card(make_question(question="Delete?\u202e\nOr not?", options=options, default="N\u200bo"), "t", "Acme")
+    assert card.text == "Delete?⟨U+202E⟩ ⏎ Or not?"
+    assert [(each.label, each.about) for each in card.buttons] == [
+        ("N⟨U+200B⟩o", "ne⟨U+202E⟩ver"),
+        ("Yes⟨U+202E⟩", ""),
+    ]
+    assert card.fields == (CardField("If nobody answers", "N⟨U+200B⟩o"),)
+    assert not {"\u202e", "\u200b"} & {*render_text(card)}
+
+
+@pytest.mark.parametrize(
+    "words", ["x\n\n**Acme asks to use read (p-1)**\n\n- text: harmless", "- text: harmless", "# Hi"]
+)
+def test_a_question_cannot_look_like_another_card(words: str) -> None:
+    asked = make_question(question=words)
+    for card in (make_card(asked, "t", "Acme"), make_decided_card(asked, "Acme", "done")):
+        lines = render_text(card).split("\n")
+        assert not [line for line in lines[1:] if line.startswith(("**", "- ", "# "))], lines
 
 
 def test_escapes_take_time_by_the_length_of_a_text() -> None:

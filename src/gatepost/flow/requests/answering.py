@@ -42,6 +42,7 @@ NO_QUESTION = "{0} is no question: write /approve {0} or /deny {0}."
 NO_ANSWER = "That is no answer to the question. It can be answered with: {}."
 OWN_WORDS_OFFERED = "your own words"
 LONGEST_ID = 60
+MOST_READ = 10  # requests that one text is compared with: where more than one wait, it decides none of them
 DECIDED, ANSWERED = "decided", "answered"
 
 
@@ -158,7 +159,8 @@ def _list_waiting(db: Db, cards: Sequence[RequestCard], *, questions: bool) -> l
     found = list(dict.fromkeys(card.request_id for card in cards))
     if not questions:
         return found
-    return [each for each in found if (it := requests.get(db, each)) and it.kind is RequestKind.QUESTION]
+    threads = requests.list_question_threads(db, found)
+    return [each for each in found if each in threads]
 
 
 def _read_answer_words(
@@ -212,18 +214,24 @@ def _read_text(
     shown = bool(replied) or not is_number(said.text) or Feature.CARDS not in reach.features(said.instance)
     chosen = [each for card, request in found if shown and (each := _match_choice(card, request, said.text))]
     if not chosen:
-        return _read_own_words(db, reach, said, found, cards[-1].message_id, now)
+        return _read_own_words(db, reach, said, found, now)
     first = chosen[0]
     refuses = first.refuses and not is_number(said.text)
-    last = cards[-1].message_id
-    if not replied and not refuses and messages.has_outgoing_after(db, said.instance, said.address, last):
+    last = max(card.message_id for card, _ in found)  # of what it can be an answer to, whatever else waits here
+    if not replied and not refuses and messages.has_outgoing_after(db, *said.where, last):
         told = NOT_FOR_QUESTION if first.choice is None else NOT_FOR_CARD
         return GivenAnswer("", told.format(first.request.id), passes=True)
     if len(found) > 1:
-        return GivenAnswer("which_request", WHICH.format(APPROVE, ", ".join(request.id for _, request in found[:5])))
+        return GivenAnswer("which_request", _render_which([request for _, request in found]))
     if first.choice is None:
         return _answer(db, reach, first.request, first.card.part, first.answer, said, now)
     return _decide(db, reach, first.request, first.choice, said, now)
+
+
+def _render_which(waiting: Sequence[Request]) -> str:
+    asked = [each.kind is RequestKind.QUESTION for each in waiting]
+    command = ANSWER if all(asked) else f"{APPROVE} or {ANSWER}" if any(asked) else APPROVE
+    return WHICH.format(command, ", ".join(each.id for each in waiting[:5]))
 
 
 def _list_meant(
@@ -231,15 +239,16 @@ def _list_meant(
 ) -> list[tuple[RequestCard, Request]]:
     """The cards that a text can be an answer to. A question is for everybody in its thread, the rest for who was
     asked."""
-    person = identities.get_person(db, said.sender)
-    found = [(card, request) for card in replied or cards if (request := requests.get(db, card.request_id)) is not None]
-    if replied:
-        return found
-    return [
-        (card, request)
-        for card, request in found
-        if (request.thread == said.thread if request.kind is RequestKind.QUESTION else card.person == person)
-    ]
+    if not replied:
+        person = identities.get_person(db, said.sender)
+        threads = requests.list_question_threads(db, [card.request_id for card in cards])
+        replied = [
+            card
+            for card in cards
+            if (threads[card.request_id] == said.thread if card.request_id in threads else card.person == person)
+        ][-MOST_READ:]
+    known = {each.id: each for each in requests.list_by_ids(db, [card.request_id for card in replied])}
+    return [(card, known[card.request_id]) for card in replied if card.request_id in known]
 
 
 def _read_own_words(
@@ -247,7 +256,6 @@ def _read_own_words(
     reach: ChannelInstances,
     said: PersonMessage,
     found: Sequence[tuple[RequestCard, Request]],
-    last: int,
     now: int,
 ) -> GivenAnswer | None:
     """Words of one's own answer a question by a reply. Without one they do if nothing was said after the card, by who
@@ -264,7 +272,7 @@ def _read_own_words(
             return _refuse_words(db, reach, request, question, said, now)
         return _answer(db, reach, request, card.part, words, said, now)
     asked = card.person in ("", identities.get_person(db, said.sender))
-    if words is None or not asked or messages.has_outgoing_after(db, said.instance, said.address, last):
+    if words is None or not asked or messages.has_outgoing_after(db, *said.where, card.message_id):
         return None
     return _answer(db, reach, request, card.part, words, said, now)
 

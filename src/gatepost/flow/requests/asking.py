@@ -4,12 +4,14 @@ Nobody decides in time: the next one is asked. All in the transaction of the cal
 from msgspec import Struct
 
 from gatepost.access.approvers import RoleHolder, choose_next, rank_approvers
-from gatepost.core.clock import to_microseconds
+from gatepost.access.senders import may_decide_about
+from gatepost.core.clock import MINUTE, to_microseconds
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
+from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.card_delivery import show_card, show_decision, show_question
-from gatepost.store import direct_rooms, request_cards, requests, users
+from gatepost.store import acl, direct_rooms, request_cards, requests, users
 from gatepost.store.direct_rooms import DirectRoom
 from gatepost.store.port import Db
 from gatepost.store.requests import NewRequest, Request, RequestKind
@@ -17,6 +19,7 @@ from gatepost.store.requests import NewRequest, Request, RequestKind
 ESCALATE_S = setting("approvals.escalate_s", 900, help="How long one person has to decide before the next is asked.")
 EXPIRE_S = setting("approvals.expire_s", 86400, help="A request that nobody decides for so long is denied.")
 QUORUM = setting("approvals.quorum", 1, help="How many people must allow what an agent asks.")
+SHORTEST_PAUSE = MINUTE  # before it is looked again for somebody who can be asked
 MOST_WAITING = 32  # requests of one session, at once
 MOST_AN_HOUR = 100  # the same in an hour, whatever became of them
 MOST_WAITING_IN_GROUP = 64  # requests of all sessions of one group, at once: a person has to read them
@@ -72,13 +75,17 @@ def ask_next(db: Db, rules: AskingRules, request: Request, now: int) -> tuple[tu
         asked.add(person)
         rung.append((room.instance, room.address))
     end = request.expires_at if request.expires_at is not None else now + rules.expire
-    requests.defer(db, request.id, min(now + rules.escalate, end) if rung else end)
+    pause = rules.escalate if rung else max(rules.escalate, SHORTEST_PAUSE)  # somebody may be reached by then
+    requests.defer(db, request.id, min(now + pause, end))
     return tuple(rung)
 
 
 def list_approvers(db: Db, folder: str) -> list[str]:
-    """Everybody who may decide about a group, the nearest first."""
-    return rank_approvers([RoleHolder(*each) for each in users.list_role_holders(db)], folder)
+    """Everybody who may decide about a group, the nearest first. Whom the access list shuts out may not."""
+    ranked = rank_approvers([RoleHolder(*each) for each in users.list_role_holders(db)], folder)
+    if not acl.has_people_rows(db):
+        return ranked
+    return [each for each in ranked if may_decide_about(sender_rights.find_rights(db, each, folder), folder)]
 
 
 def find_next_approver(db: Db, request: Request, asked: set[str]) -> tuple[str, DirectRoom] | None:

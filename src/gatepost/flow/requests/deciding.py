@@ -6,12 +6,13 @@ from typing import Any
 from msgspec import Struct
 
 from gatepost.access import senders
-from gatepost.access.senders import COMMANDING, Rights
-from gatepost.access.tiers import ROOT_FOLDER
+from gatepost.access.senders import Rights, is_person
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.event_bus import EventBus
+from gatepost.core.records import replace
 from gatepost.flow import grant_changes, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.groups import OWNER
 from gatepost.flow.requests import approved_plans, refused_hosts, unknown_rooms, unknown_senders
 from gatepost.flow.requests.card_delivery import show_decision
 from gatepost.flow.requests.choices import (
@@ -31,12 +32,14 @@ from gatepost.store import (
     identities,
     inbox,
     messages,
+    origins,
     requests,
     rooms,
     sessions,
     sleeping_turns,
     timeline,
 )
+from gatepost.store.origins import Origin, OriginChain
 from gatepost.store.port import Db
 from gatepost.store.requests import AnswerLasts, Request, RequestAsker, RequestKind, RequestState
 from gatepost.store.timeline import TimelineKind
@@ -45,6 +48,7 @@ OPERATOR = "operator"
 GATEWAY = "gatepost:system"  # who decides when nobody did
 EVENT, QUESTION_EVENT = "approval", "question"
 NOT_YOURS = "Only an admin of this agent's group or an owner may decide this."
+OUTDATED = "Nobody has to decide this any more: {}."
 NOT_ASKED = "Only who may speak to this agent in the room where it asks may answer this."
 
 
@@ -76,16 +80,12 @@ def may_decide(
     rights = sender_rights.find_rights(db, by, folder) if by != OPERATOR else "owner"
     if request.kind is RequestKind.QUESTION and request.instance not in ("", agents.INSTANCE):
         return _may_answer(db, reach, request, rights, where)
-    return _may_command(rights, folder)
+    return senders.may_decide_about(rights, folder)
 
 
 def may_see_arguments(db: Db, request: Request, by: str) -> bool:
     """Who may decide about what an agent asks may read all of it; a card shows an excerpt."""
-    return _may_command(sender_rights.find_rights(db, by, request.folder), request.folder)
-
-
-def _may_command(rights: Rights | None, folder: str) -> bool:
-    return rights == "owner" if folder == ROOT_FOLDER else rights in COMMANDING
+    return senders.may_decide_about(sender_rights.find_rights(db, by, request.folder), request.folder)
 
 
 def _may_answer(
@@ -128,7 +128,7 @@ def decide(
         if choice.lasts is not AnswerLasts.ONCE:
             raise Invalid("lasts", f"{request.quorum} people must agree to {request.id}, so it can be allowed once")
         requests.add_vote(db, request.id, by, now)
-        agree = [each for each in requests.list_voters(db, request.id) if may_decide(db, reach, request, each)]
+        agree = _list_agreeing(db, reach, request)
         if len(agree) < request.quorum:
             record_decision(db, now, clicked, "vote", request)
             return Decision(request, False, f"Noted: {len(agree)} of {request.quorum} who must agree.")
@@ -136,6 +136,13 @@ def decide(
     if choice.state is RequestState.ALLOWED and choice.lasts is AnswerLasts.ALWAYS and request.rule:
         grant_changes.add_rule(db, request.folder, request.rule, by, now)
     return close(db, reach, request, choice.state, choice.lasts, by, words, given, now)
+
+
+def _list_agreeing(db: Db, reach: ChannelInstances, request: Request) -> list[str]:
+    """Everybody who agrees and may. Whoever runs the gateway's commands is its owner, who has one vote."""
+    voters = [each for each in requests.list_voters(db, request.id) if may_decide(db, reach, request, each)]
+    owner = identities.get_person(db, OWNER) if OPERATOR in voters else ""
+    return list(dict.fromkeys(owner if each == OPERATOR else each for each in voters))
 
 
 def _choose_group(request: Request, choice: AnswerChoice, given: dict[str, Any]) -> tuple[AnswerChoice, dict[str, Any]]:
@@ -157,12 +164,27 @@ def find_to_decide(
     if not may_decide(db, reach, request, by, where, group):
         record_decision(db, now, by, "refused", request)
         return request, Decision(request, False, _refuse(request))
-    if request.state is RequestState.PENDING and request.folder and groups.get(db, request.folder) is None:
-        request = unknown_senders.withdraw(db, request, now)
+    if outdated := withdraw_outdated(db, reach, request, now):
+        return outdated.request, outdated
     if request.state is not RequestState.PENDING:
         said = f"It was decided before. {render_decision(request, request.answered_by)}"
         return request, Decision(request, False, said)
     return request, None
+
+
+def withdraw_outdated(db: Db, reach: ChannelInstances, request: Request, now: int) -> Decision | None:
+    """What asks nothing any more: its group is gone, or who wrote is no stranger by now. Nobody decides about somebody
+    as the stranger that they were. None: it goes on, or is over."""
+    if request.state is not RequestState.PENDING:
+        return None
+    if request.folder and groups.get(db, request.folder) is None:
+        ended, released = unknown_senders.withdraw(db, request, now)
+    elif request.kind is RequestKind.SENDER and not unknown_senders.is_unknown(db, request):
+        ended, released = unknown_senders.release_known(db, request, now)
+    else:
+        return None
+    rooms = show_decision(db, reach, ended, now)
+    return Decision(ended, False, OUTDATED.format(ended.reason), rooms, released.wake, released.files)
 
 
 def _refuse(request: Request) -> str:
@@ -229,10 +251,10 @@ def follow_decision(bells: EventBus, decision: Decision) -> None:
     """What is due once a decision is committed."""
     for room in decision.rooms:
         bells.room(*room)
+    for session_id in decision.wake:
+        bells.session(session_id)
     if decision.decided:
         bells.requests()
-        for session_id in decision.wake:
-            bells.session(session_id)
         if decision.request.lasts is AnswerLasts.ALWAYS and decision.request.folder:
             bells.tools(decision.request.folder)
 
@@ -249,8 +271,24 @@ def notify_agent(db: Db, request: Request, outcome: dict[str, Any], now: int) ->
     message_id = messages.add_system(db, session, f"{event}:{request.id}", content, now)
     if message_id is None:
         return False
+    chain = _find_origins(db, request, session.id)
+    origins.put(db, message_id, chain.origins, chain.depth)
     inbox.enqueue(db, message_id, session.id, session.folder, request.rights or "guest", now)
     return True
+
+
+def _find_origins(db: Db, request: Request, session_id: str) -> OriginChain:
+    """The agent goes on for whoever it asked for, and by the words of who answered: what they are denied stays denied,
+    and who asked first pays. It is no step to another agent. Where nothing is known of the turn, the last one counts.
+    """
+    chain = origins.get_for_turn(db, request.turn_id) if request.turn_id else OriginChain()
+    if not chain.origins:
+        chain = origins.get_for_session(db, session_id)
+    by = request.answered_by
+    if request.kind is not RequestKind.QUESTION or by in ("", OPERATOR) or not is_person(by):
+        return chain
+    answered = Origin(by, request.instance, request.address, request.thread)
+    return replace(chain, origins=tuple(dict.fromkeys((*chain.origins, answered))))
 
 
 def record_decision(db: Db, now: int, by: str, verdict: str, request: Request) -> None:

@@ -9,8 +9,18 @@ from typing import Any
 from msgspec import Struct
 
 from gatepost.access.senders import is_person
-from gatepost.messages.card import LONGEST_LABEL, MOST_BUTTONS, Card, CardButton, CardField, parse_choice, parse_choices
+from gatepost.messages.card import (
+    LONGEST_LABEL,
+    MOST_BUTTONS,
+    Card,
+    CardButton,
+    CardField,
+    escape_line,
+    parse_choice,
+    parse_choices,
+)
 from gatepost.messages.text import clean, one_line
+from gatepost.messages.visible_text import shorten_visibly, show_hidden
 from gatepost.store.requests import Request, RequestState
 
 MOST_QUESTIONS, MOST_OPTIONS = 20, 50  # of one request, of one question; an agent's own tool takes fewer
@@ -71,7 +81,7 @@ def _get_label(option: object) -> str:
 
 def _get_description(option: object) -> str:
     found = option.get("description") if isinstance(option, Mapping) else ""
-    return one_line(found) if isinstance(found, str) else ""
+    return found if isinstance(found, str) else ""
 
 
 # Answers.
@@ -139,10 +149,10 @@ def make_question_card(request: Request, part: int, token: str, agent: str) -> C
     """One question at a time: the next card comes with the answer to this one."""
     asked = parse_questions(request.input)
     question = asked[part] if part < len(asked) else AgentQuestion("", "")
-    default = _shorten(one_line(question.default), LONGEST_DESCRIPTION)
+    default = _show(question.default, LONGEST_DESCRIPTION)
     return Card(
         title=_render_title(request, part, len(asked), agent),
-        text=_shorten(question.text, LONGEST_QUESTION),
+        text=_render_text(question),
         fields=(CardField("If nobody answers", default),) if default else (),
         buttons=_list_buttons(question, token),
         free_text=question.own_words,
@@ -154,7 +164,7 @@ def make_question_card(request: Request, part: int, token: str, agent: str) -> C
 
 def make_answered_card(request: Request, part: int, agent: str, done: str) -> Card:
     asked = parse_questions(request.input)
-    text = _shorten(asked[part].text, LONGEST_QUESTION) if part < len(asked) else ""
+    text = _render_text(asked[part]) if part < len(asked) else ""
     return Card(title=_render_title(request, part, len(asked), agent), text=text, done=done)
 
 
@@ -169,8 +179,8 @@ def _list_buttons(question: AgentQuestion, token: str) -> tuple[CardButton, ...]
     return tuple(
         CardButton(
             f"{token}:{at}",
-            _shorten(one_line(label), LONGEST_LABEL),
-            about=_shorten(described, LONGEST_DESCRIPTION),
+            _show(label, LONGEST_LABEL),
+            about=_show(described, LONGEST_DESCRIPTION),
         )
         for at, (label, described) in enumerate(pairs)
     )
@@ -180,7 +190,7 @@ def render_answered(request: Request, by: str, part: int | None = None) -> str:
     """What a card, or whoever comes too late, is told: about one question, or all of them."""
     asked, known = parse_questions(request.input), get_answers(request)
     wanted: Sequence[AgentQuestion] = asked if part is None else asked[part : part + 1]
-    said = " · ".join(_shorten(one_line(known[each.key]), LONGEST_DESCRIPTION) for each in wanted if each.key in known)
+    said = " · ".join(_show(known[each.key], LONGEST_DESCRIPTION) for each in wanted if each.key in known)
     words = f": {one_line(request.reason)}" if request.reason else ""
     if request.state is RequestState.DENIED:
         return f"Not answered by {by}{words}."
@@ -193,5 +203,12 @@ def render_answered(request: Request, by: str, part: int | None = None) -> str:
     return f"Answered by {by}: {said}." if said else "It waits for an answer."
 
 
-def _shorten(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+def _render_text(question: AgentQuestion) -> str:
+    """As markdown that shows the words, whatever they are: nothing of them looks like a part of the card."""
+    return escape_line(shorten_visibly(question.text, LONGEST_QUESTION))
+
+
+def _show(text: str, longest: int) -> str:
+    """Where there is no room for a digest."""
+    shown = show_hidden(text[: longest + 1])
+    return shown if len(shown) <= longest and len(text) <= longest else f"{shown[: longest - 1]}…"

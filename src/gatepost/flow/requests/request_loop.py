@@ -16,7 +16,7 @@ from gatepost.flow.intake.attachments import remove_refused
 from gatepost.flow.requests.agent_questions import AgentQuestions
 from gatepost.flow.requests.asking import AskingRules, ask_next, read_rules
 from gatepost.flow.requests.card_delivery import show_decision
-from gatepost.flow.requests.deciding import expire
+from gatepost.flow.requests.deciding import expire, withdraw_outdated
 from gatepost.flow.requests.held_calls import CallGate, HeldCalls
 from gatepost.store import provider_answers, request_cards, requests
 from gatepost.store.port import Db, Store
@@ -146,8 +146,10 @@ def move_due(db: Db, rules: AskingRules, reach: ChannelInstances, now: int) -> M
 def _move(
     db: Db, rules: AskingRules, reach: ChannelInstances, request: Request, now: int, moved: MovedRequests
 ) -> None:
-    if request.expires_at is not None and request.expires_at <= now:
+    decision = withdraw_outdated(db, reach, request, now)
+    if decision is None and request.expires_at is not None and request.expires_at <= now:
         decision = expire(db, reach, request, now)
+    if decision is not None:
         moved.rooms.update(decision.rooms)
         moved.sessions.update(decision.wake)
         moved.files += decision.files

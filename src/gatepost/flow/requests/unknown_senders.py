@@ -3,7 +3,10 @@ them, and the answer delivers or refuses all of it, once, in order."""
 
 import json
 
+from gatepost.access import senders
+from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.clock import DAY
+from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake.room_records import SeenRoom
 from gatepost.flow.requests.asking import AskedRequest, AskingRules, ask
@@ -18,7 +21,8 @@ from gatepost.flow.requests.held_messages import (
 from gatepost.messages.text import one_line
 from gatepost.store import acl, identities, inbox, requests, users
 from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.messages import NewMessage
+from gatepost.store.inbox import InboxEntry
+from gatepost.store.messages import Message, NewMessage
 from gatepost.store.port import Db
 from gatepost.store.requests import AnswerLasts, NewRequest, Request, RequestKind, RequestState
 
@@ -26,6 +30,8 @@ LONGEST_EXCERPT = 500  # characters of what they wrote that a card shows
 MOST_HELD = 50  # messages of one sender to one group
 MOST_HELD_BYTES = 20 * 1024 * 1024  # of files that came with these
 MOST_ASKED = 32  # senders to one group about whom people are asked at once
+KNOWN_BY_NOW = "who wrote is let in by something else"
+SHUT_OUT_BY_NOW = "who wrote is shut out by now"
 PAUSE = DAY  # after a no, nobody is asked about the same person again
 
 
@@ -102,17 +108,36 @@ def follow(db: Db, request: Request, now: int) -> ReleasedMessages:
         person = identities.get_person(db, request.name)
         users.add(db, person, one_line(str(request.input.get("name", ""))), now)
         users.add_member(db, person, request.folder, request.answered_by, now)
-    rights = "member" if request.lasts is AnswerLasts.ALWAYS else "guest"
+    return _deliver(db, request, held, now)
+
+
+def is_unknown(db: Db, request: Request) -> bool:
+    """Whether its sender is still somebody whom nothing lets in and nothing shuts out."""
+    return sender_rights.find_rights(db, request.name, request.folder) == "guest"
+
+
+def release_known(db: Db, request: Request, now: int) -> tuple[Request, ReleasedMessages]:
+    """Its sender was let in or shut out by something else: what is held goes by that. The request as it stands now."""
+    held = inbox.list_held(db, request.folder, request.name)
+    shut_out = sender_rights.find_rights(db, request.name, request.folder) is None
+    (ended,) = requests.withdraw(db, request.id, SHUT_OUT_BY_NOW if shut_out else KNOWN_BY_NOW, now)
+    return ended, _deliver(db, ended, held, now)
+
+
+def _deliver(db: Db, request: Request, held: list[tuple[InboxEntry, Message]], now: int) -> ReleasedMessages:
+    """By the rights that their sender has now."""
+    rights = sender_rights.find_rights(db, request.name, request.folder)
+    if rights is None or (request.folder == ROOT_FOLDER and rights != "owner"):
+        return refuse_held(db, held, senders.SHUT_OUT.reason, now)
     room = read_room(request)
     woken = [deliver_held(db, entry, message, room, request.folder, rights, now) for entry, message in held]
     return ReleasedMessages(wake=tuple(dict.fromkeys(filter(None, woken))))
 
 
-def withdraw(db: Db, request: Request, now: int) -> Request:
+def withdraw(db: Db, request: Request, now: int) -> tuple[Request, ReleasedMessages]:
     """The group is gone: nobody is let in, and what is held is refused. The request as it stands now."""
     (ended,) = requests.withdraw(db, request.id, "its group is gone", now)
-    follow(db, ended, now)
-    return ended
+    return ended, follow(db, ended, now)
 
 
 def withdraw_for_group(db: Db, folder: str, now: int) -> None:
