@@ -135,3 +135,12 @@ async def test_what_waits_is_bounded(site: Any) -> None:
         for _ in range(50):
             assert (await browser.post(f"/api/sessions/{session}/messages", json={"text": "x"})).status_code == 200
         assert (await browser.post(f"/api/sessions/{session}/messages", json={"text": "x"})).status_code == 400
+
+
+async def test_a_code_that_is_typed_reaches_no_agent(site: Any) -> None:
+    session = await site.store.write(seed)
+    async with site.browser() as browser:
+        await sign_in(site, browser, ADMIN)
+        await browser.post(f"/api/sessions/{session}/messages", json={"text": "use GI-ABCD-EFGH-JKMN-2345 now"})
+    rows = await site.store.read(inbox.list_open, session)
+    assert rows[-1][1].text == "use GI-****-****-****-**** now" and "ABCD" not in rows[-1][1].content

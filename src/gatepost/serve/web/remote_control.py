@@ -17,6 +17,7 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.flow import sender_rights
+from gatepost.flow.code_masking import mask_codes
 from gatepost.messages.inbound import Direction
 from gatepost.messages.text import clean
 from gatepost.serve.web.json_body import read_text_field
@@ -58,7 +59,7 @@ class RemoteControl:
         return JSONResponse(found)
 
     async def add_message(self, request: Request) -> Response:
-        text = clean(await read_text_field(request, "text", LARGEST_BODY)).strip()
+        text = mask_codes(clean(await read_text_field(request, "text", LARGEST_BODY)).strip())
         if not text or len(text) > LONGEST_TEXT:
             raise Invalid("text", f"it is empty or longer than {LONGEST_TEXT} characters")
         given, by, now = request.path_params["id"], request.state.user, self._clock.now()
