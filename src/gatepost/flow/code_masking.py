@@ -7,14 +7,14 @@ from typing import Any
 from gatepost.core.records import replace
 from gatepost.flow import invitations, pairing
 from gatepost.messages.inbound import Inbound
-from gatepost.store.pairing_codes import ALPHABET
+from gatepost.store.pairing_codes import ALPHABET, LENGTH
 
 MASKED_TOKEN = "****"
 
 _GAP = r"[-\s\u2010-\u2015\u2212_.:*`]{0,3}"
 _GROUP = rf"{_GAP}[{ALPHABET}]{{4}}"
 _CODE = re.compile(
-    rf"(?:{pairing.PREFIX}(?:{_GROUP}){{{pairing.LENGTH // 4}}}"
+    rf"(?:{pairing.PREFIX}(?:{_GROUP}){{{LENGTH // 4}}}"
     rf"|{invitations.PREFIX}(?:{_GROUP}){{{invitations.LENGTH // 4}}})(?![A-Z0-9])",
     re.IGNORECASE,
 )
