@@ -7,13 +7,15 @@ import pytest
 from gatepost.core.clock import DAY, HOUR
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.records import replace
-from gatepost.flow import invitations
+from gatepost.flow import invitations, newcomer_groups, onboarding
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups import add_defaults
+from gatepost.flow.intake import routing
 from gatepost.flow.invitations import NewInvitation
 from gatepost.flow.onboarding import Applicant, JoinResult
-from gatepost.store import acl, audit, groups, identities, newcomers, pairing_codes, tokens, users
+from gatepost.store import acl, audit, groups, identities, newcomers, pairing_codes, routes, tokens, users
 from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.newcomers import NewcomerState
+from gatepost.store.newcomers import Newcomer, NewcomerState
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.store.users import UserRole
@@ -165,6 +167,61 @@ def test_an_invitation_lets_in_who_waits_or_was_denied(db: Db) -> None:
     assert newcomers.deny(db, newcomer.id, "operator", "") is not None
     assert send(db, issue(db, own_group=True)).joined
     assert [each.state for each in newcomers.list_all(db)] == [NewcomerState.ADMITTED]
+
+
+def issue_by_agent(db: Db) -> str:
+    made_by = f"{routing.MADE_BY}acme"
+    new = NewInvitation(folder="acme", uses=1, expires_at=None, own_group=True, created_by=made_by)
+    return invitations.issue(db, new, NOON).code
+
+
+def ask_at_entrance(db: Db) -> Newcomer:
+    entrance = newcomers.add_entrance(db, "fake", "*", "acme", 0, "operator", NOON)
+    asked = onboarding.add(db, make_applicant(), "acme", NewcomerState.QUEUED, NOON, entrance_id=entrance.id)
+    assert asked is not None
+    return asked
+
+
+@pytest.mark.parametrize("by", ["operator", BOB])
+def test_an_agents_invitation_does_not_let_in_who_was_turned_down(db: Db, by: str) -> None:
+    assert newcomers.deny(db, ask_at_entrance(db).id, by, "no") is not None
+    result = send(db, issue_by_agent(db))
+    assert (result.accepted, result.reason, result.said) == (False, "join_denied", "")
+    assert [each.uses_left for each in tokens.list_all(db)] == [1]
+    assert send(db, issue(db, own_group=True)).joined  # the operator's does
+
+
+@pytest.mark.parametrize(("agents", "made_by"), [(True, f"{routing.MADE_BY}acme"), (False, "gatepost")])
+def test_who_waits_at_an_entrance_and_is_invited_gets_the_route_of_whoever_invited_her(
+    db: Db, agents: bool, made_by: str
+) -> None:
+    ask_at_entrance(db)
+    assert send(db, issue_by_agent(db) if agents else issue(db, own_group=True)).joined
+    (admitted,) = newcomers.list_in_state(db, NewcomerState.ADMITTED, 10)
+    assert admitted.entrance_id is None
+    newcomer_groups.settle(db, ChannelInstances({}), admitted, "acme/eve", "eve", NOON)
+    assert [route.created_by for route in routes.list_all(db) if route.folder == "acme/eve"] == [made_by]
+
+
+def test_who_may_write_there_by_the_access_list_uses_nothing_up(db: Db) -> None:
+    acl.put(db, AclRow(0, EVE, "interact", "acme", AclEffect.ALLOW, granted_by=acl.OPERATOR), NOON)
+    assert send(db, issue(db)).reason == "invitation_not_needed"
+    assert [each.uses_left for each in tokens.list_all(db)] == [1]
+
+
+@pytest.mark.parametrize("scope", [acl.ANYWHERE, "acme/eve", "acme"])
+def test_a_newcomer_who_was_blocked_meanwhile_gets_no_group_and_hears_nothing(db: Db, scope: str) -> None:
+    assert send(db, issue(db, own_group=True)).joined
+    (admitted,) = newcomers.list_all(db)
+    newcomers.set_folder(db, admitted.id, "acme/eve")
+    (admitted,) = newcomers.list_all(db)
+    acl.put(db, AclRow(0, EVE, "interact", scope, AclEffect.DENY, granted_by=acl.OPERATOR), NOON)
+    with pytest.raises(Refused, match="shuts them out") as refused:
+        newcomer_groups.settle(db, ChannelInstances({}), admitted, "acme/eve", "eve", NOON)
+    assert groups.get(db, "acme/eve") is None and users.get_roles(db, EVE).member_of == ()
+    newcomer_groups.record_failure(db, ChannelInstances({}), admitted, str(refused.value), NOON)
+    assert [each.state for each in newcomers.list_all(db)] == [NewcomerState.FAILED]
+    assert db.rows("SELECT * FROM outbox") == []
 
 
 def test_a_malformed_invitation_is_not_made(db: Db) -> None:

@@ -4,13 +4,19 @@ import json
 
 import pytest
 
+from gatepost.channels.contract import ChannelKind
 from gatepost.core.clock import HOUR, MINUTE
 from gatepost.core.settings import Config
-from gatepost.flow import pairing
+from gatepost.flow import pairing, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups import OWNER, add_defaults
+from gatepost.flow.intake.accepted_message import IntakeResult
+from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.pairing import PairingResult, UnknownPairingLink
-from gatepost.store import direct_rooms, identities, pairing_codes, tokens, users
+from gatepost.messages.inbound import Inbound
+from gatepost.store import acl, direct_rooms, identities, pairing_codes, tokens, users
+from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.port import Db
 from gatepost.store.users import UserRole
 
@@ -29,8 +35,8 @@ def people(db: Db) -> None:
 def ask(db: Db, sender: str = CHAT, now: int = NOON) -> str:
     """The token of the link that a chat identity gets."""
     result = pairing.answer_with_link(db, sender, BASE, ROOM, now)
-    assert not result.paired and f"{BASE}/pair/" in result.said, result
-    return result.said.partition("/pair/")[2].split()[0]
+    assert not result.paired and f"{BASE}/pair/" in result.secret, result
+    return result.secret.partition("/pair/")[2].split()[0]
 
 
 def confirm(db: Db, token: str, user: str, now: int) -> PairingResult:
@@ -98,7 +104,7 @@ def test_an_identity_that_was_paired_meanwhile_stays_where_it_is(db: Db) -> None
 def test_who_is_paired_already_gets_no_link(db: Db) -> None:
     identities.add(db, CHAT, ANN, "test", NOON)
     result = pairing.answer_with_link(db, CHAT, BASE, ROOM, NOON)
-    assert result.reason == "paired_before" and "/pair/" not in result.said
+    assert result.reason == "paired_before" and "/pair/" not in result.said + result.secret
 
 
 def test_a_guesser_gets_no_link_and_too_many_links_are_refused(db: Db, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,3 +138,62 @@ def test_the_room_where_a_link_was_asked_for_is_told_that_it_was_confirmed(db: D
     rows = db.rows("SELECT instance, address, payload FROM outbox")
     assert (link.instance, link.address) == ROOM
     assert [(row[0], row[1], json.loads(row[2])["text"]) for row in rows] == [(*ROOM, result.said)]
+
+
+def say_pair(db: Db, kind: ChannelKind) -> IntakeResult:
+    given = Inbound(address="fake:direct/7", platform_id="1", sender="fake:user/7", text="/pair", direct=True)
+    arrival = make_arrival("fake", given, Config(), NOON, 0, page=lambda: BASE)
+    return accept(db, ChannelInstances({"fake": kind}), arrival, NOON)
+
+
+def test_the_ledger_has_no_link_and_whoever_asked_gets_it(db: Db) -> None:
+    kind = ChannelKind(name="fake", make=lambda around: pytest.fail("not made"), features=frozenset())
+    assert say_pair(db, kind).receipt.reason == "pairing_link"
+    assert "/pair/" not in str(db.rows("SELECT text, content FROM messages WHERE direction = 'out'"))
+    ((payload,),) = db.rows("SELECT payload FROM outbox")
+    assert f"{BASE}/pair/" in json.loads(payload)["text"]
+
+
+def test_where_the_ledger_is_what_people_see_no_link_is_given(db: Db) -> None:
+    kind = ChannelKind(name="fake", make=lambda around: pytest.fail("not made"), features=frozenset(), always=True)
+    assert say_pair(db, kind).receipt.reason == "pairing_without_code"
+    assert db.rows("SELECT * FROM tokens") == []
+
+
+def give(db: Db, principal: str, action: str = "admin", scope: str = "acme") -> None:
+    acl.put(db, AclRow(0, principal, action, scope, AclEffect.ALLOW, granted_by=acl.OPERATOR), NOON)
+
+
+@pytest.mark.parametrize(
+    ("principal", "action"),
+    [(CHAT, "admin"), ("role:ops", "admin"), (CHAT, "*"), ("chat:**", "admin"), (CHAT, "mcp:send"), (CHAT, "op:*")],
+)
+def test_pairing_brings_no_right_of_the_access_list_that_the_person_has_not(
+    db: Db, principal: str, action: str
+) -> None:
+    give(db, principal, action)
+    acl.add_member(db, CHAT, "role:ops", "test", NOON)
+    token = ask(db)
+    assert pairing.read_link(db, token, HERS, NOON).obstacle == pairing.ROLES
+    assert confirm(db, token, HERS, NOON).reason == "pairing_roles"
+    assert sender_rights.find_rights(db, HERS, "acme") == "guest"
+
+
+def test_everything_is_not_enough_for_operations(db: Db) -> None:
+    give(db, HERS, "*", "**")
+    give(db, CHAT, "op:*")
+    assert confirm(db, ask(db), HERS, NOON).reason == "pairing_roles"
+
+
+def test_what_the_person_has_herself_is_no_obstacle(db: Db) -> None:
+    give(db, "chat:**", "interact")
+    give(db, "chat:**", "mcp:send")
+    give(db, CHAT)
+    give(db, HERS, "admin", "acme/**")
+    assert confirm(db, ask(db), HERS, NOON).paired
+    give(db, EVE)
+    users.add(db, "fake:user/bea", "Bea", NOON)
+    users.add_role(db, "fake:user/bea", UserRole.ADMIN, "acme", "test", NOON)
+    assert confirm(db, ask(db, EVE), "fake:user/bea", NOON).paired
+    give(db, "chat:user/8", "*", "**")
+    assert confirm(db, ask(db, "chat:user/8"), "web:user/owner", NOON).paired

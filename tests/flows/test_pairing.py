@@ -152,6 +152,7 @@ async def test_in_a_direct_chat_the_command_without_a_code_is_answered_with_a_li
     async with running_gateway(
         tmp_path / "h", {"fake": (channel.kind, channel)}, web__url="https://gate.example"
     ) as gateway:
+        gateway.page_address = "127.0.0.1:8420"  # the page is served
         receipt = await channel.say("/pair", sender=PHONE, address=DIRECT, direct=True)
         assert (receipt.state, receipt.reason) == ("answered", "pairing_link")
         await channel.wait_for(lambda sent: any("https://gate.example/pair/" in each.message.text for each in sent))

@@ -45,9 +45,11 @@ class Answerer:
     answers: Callable[[str], str | None] = echo
     by_itself: bool = True  # answers what it accepts; else when told to
     accepted: list[int] = field(default_factory=list)
+    received: list[Inbound] = field(default_factory=list)
     files: tuple[dict[str, Any], ...] = ()
 
     async def receive(self, inbound: Inbound) -> Receipt:
+        self.received.append(inbound)
         receipt = await self.store.write(self._accept, inbound)
         if receipt.new:
             self._keep_files(receipt.message_id, inbound)

@@ -247,6 +247,16 @@ async def test_what_a_platform_remembers_is_kept_and_wakes_nobody(tmp_path: Path
     ]
 
 
+async def test_a_code_that_a_platform_remembers_is_masked(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await GateAgent.create(tmp_path, store, turn=False)
+    code = "GI-ABCD-EFGH-JKMN-2345"
+    old = Inbound(address=ROOM, platform_id="old-1", sender="fake:user/9", text=f"come in: {code}", at=SECOND)
+    await _with(agent, Remembering(old))
+    answer = told(await agent.call("fetch_history", limit=9))
+    assert [each["text"] for each in answer["messages"]] == ["come in: GI-****-****-****-****"]
+    assert code not in str(await store.read(lambda db: db.rows("SELECT text, content FROM messages")))
+
+
 async def test_our_own_words_stay_ours_whoever_the_platform_says_wrote_them(tmp_path: Path, store: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, store)
     await agent.call("reply", text="ours")

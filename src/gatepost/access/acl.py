@@ -165,7 +165,7 @@ def find_refusal_reason(rows: Sequence[AclRow], members: RoleMemberships, grante
     own = [row for row in rows if concerns(row, who)]
     if any(row.effect is AclEffect.DENY and _overlaps(row, wanted) for row in own):
         return f"{granter} is denied {wanted.action} there itself"
-    if not any(row.grant_option and row.effect is AclEffect.ALLOW and _covers(row, wanted) for row in own):
+    if not any(row.grant_option and row.effect is AclEffect.ALLOW and covers_row(row, wanted) for row in own):
         return f"{granter} does not hold {wanted.action} on {wanted.scope} with the right to give it on"
     return ""
 
@@ -193,7 +193,8 @@ def _list_valid_rows(rows: tuple[AclRow, ...], edges: tuple[tuple[str, tuple[str
     return tuple(sorted(held, key=lambda row: row.id))
 
 
-def _covers(held: AclRow, wanted: AclRow) -> bool:
+def covers_row(held: AclRow, wanted: AclRow) -> bool:
+    """Does one row give everything that another would?"""
     return (
         _speaks_of(held, wanted.action)
         and covers_scope(held.scope, wanted.scope)

@@ -9,13 +9,12 @@ import secrets
 
 from msgspec import Struct
 
-from gatepost.access.senders import rights_of
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow import onboarding, sender_rights
-from gatepost.flow.onboarding import MOST_BELOW, Applicant, JoinResult
+from gatepost.flow.onboarding import MOST_BELOW, OPERATOR, Applicant, JoinResult
 from gatepost.store import audit, groups, identities, newcomers, pairing_codes, tokens, users
-from gatepost.store.newcomers import NewcomerState
+from gatepost.store.newcomers import Newcomer, NewcomerState
 from gatepost.store.pairing_codes import ALPHABET, MOST_GUESSES
 from gatepost.store.port import Db
 from gatepost.store.tokens import NewToken, Token, TokenKind
@@ -25,6 +24,7 @@ MASKED = f"{PREFIX}{'-****' * (LENGTH // 4)}"
 LONGEST_CODE = 100  # characters of what is sent as one
 MOST_USES = 1000
 ACTION = "invite.accept"
+ENDED = (NewcomerState.ADMITTED, NewcomerState.SETTLED)  # an invitation changes nothing
 
 NOT_VALID = (
     "This invitation is not valid: it is unknown, used up, too old or revoked. Ask whoever invited you for a new one."
@@ -109,13 +109,12 @@ def accept(db: Db, code: str, who: Applicant, now: int) -> JoinResult:
         return _count_guess(db, who.sender, "not_valid", now)
     if sender_rights.find_rights(db, who.sender, token.folder) is None:
         return _count_guess(db, who.sender, "shut_out", now)
-    take = _give_group if token.own_group else _add_member
-    return take(db, code, token.folder, who, now)
+    return _give_group(db, code, token, who, now) if token.own_group else _add_member(db, code, token.folder, who, now)
 
 
 def _add_member(db: Db, code: str, folder: str, who: Applicant, now: int) -> JoinResult:
     name = _get_name(db, folder)
-    if rights_of(users.get_roles(db, who.sender), folder) != "guest":
+    if sender_rights.find_rights(db, who.sender, folder) != "guest":
         return JoinResult(False, "invitation_not_needed", BEFORE.format(name))
     used = tokens.use(db, TokenKind.INVITE, code, now)
     if used is None:  # somebody else was faster
@@ -127,10 +126,11 @@ def _add_member(db: Db, code: str, folder: str, who: Applicant, now: int) -> Joi
     return JoinResult(True, "invited", MEMBER.format(name))
 
 
-def _give_group(db: Db, code: str, parent: str, who: Applicant, now: int) -> JoinResult:
+def _give_group(db: Db, code: str, token: Token, who: Applicant, now: int) -> JoinResult:
     """Her group is made after this transaction."""
+    parent = token.folder or ""
     known = newcomers.find(db, who.sender, parent)
-    if known is not None and known.state in (NewcomerState.ADMITTED, NewcomerState.SETTLED):
+    if known is not None and (known.state in ENDED or _stays_denied(known, token)):
         return JoinResult(False, f"join_{known.state}", onboarding.KNOWN[known.state])
     if not who.can_have_group:
         return JoinResult(False, "invitation_not_direct", NOT_DIRECT)
@@ -141,11 +141,16 @@ def _give_group(db: Db, code: str, parent: str, who: Applicant, now: int) -> Joi
         return _count_guess(db, who.sender, "not_valid", now)
     by = f"invite:{used.id}"
     if known is not None:
-        newcomers.admit(db, known.id, by, now)
+        newcomers.admit_invited(db, known.id, used.created_by, by, now)
     else:
         onboarding.add(db, who, parent, NewcomerState.ADMITTED, now, invited_by=used.created_by, by=by)
     _record(db, now, who.sender, "done", {"token": used.id, "parent": parent})
     return JoinResult(True, "joined", onboarding.ADMITTED, joined=True)
+
+
+def _stays_denied(known: Newcomer, token: Token) -> bool:
+    """A no is taken back by whoever said it, or by the operator: an agent cannot invite whom they turned down."""
+    return known.state is NewcomerState.DENIED and token.created_by not in (OPERATOR, known.decided_by)
 
 
 def _get_name(db: Db, folder: str) -> str:

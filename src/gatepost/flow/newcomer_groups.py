@@ -13,10 +13,11 @@ from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.core.untrusted_files import open_untrusted
+from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.groups import FolderPrototype, make_group, read_prototype
 from gatepost.flow.intake import routing
-from gatepost.flow.onboarding import admit_queued
+from gatepost.flow.onboarding import OPERATOR, admit_queued
 from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.messages import address as addresses
 from gatepost.messages.address import safe_segment
@@ -33,7 +34,6 @@ MOST_NAMES = 50  # that are tried for one group
 LONGEST_REASON = 300
 SEQ = 0  # a room that was given to a group by name comes before every pattern
 ACTION = "onboarding.settle"
-OPERATOR = "operator"
 
 READY = "Your agent is ready. Everything that you write here goes to it."
 READY_ELSEWHERE = (
@@ -130,6 +130,8 @@ def settle(db: Db, reach: ChannelInstances, newcomer: Newcomer, folder: str, nam
     """Everything that makes the group hers, at once."""
     if groups.get(db, newcomer.parent) is None:
         raise NotFound("group", newcomer.parent, "it was removed meanwhile")
+    if _is_shut_out(db, newcomer, folder):
+        raise Refused(newcomer.sender, "come in", newcomer.parent, "the access list shuts them out by now")
     if not newcomers.settle(db, newcomer.id, folder):
         raise Refused(newcomer.sender, "come in", newcomer.parent, "somebody decided otherwise meanwhile")
     if not groups.add(db, folder, name, "", now):
@@ -143,6 +145,12 @@ def settle(db: Db, reach: ChannelInstances, newcomer: Newcomer, folder: str, nam
     _add_notice(db, reach, newcomer, READY if led else READY_ELSEWHERE, now)
     details = {"newcomer": newcomer.id, "folder": folder, "person": person, "by": by}
     audit.append(db, audit.AuditRecord(now, newcomer.sender, ACTION, "done", details))
+
+
+def _is_shut_out(db: Db, newcomer: Newcomer, folder: str) -> bool:
+    """From where her group is, or from the group above it."""
+    standing = sender_rights.read_standing(db, newcomer.sender)
+    return any(standing.judge(each) is None for each in (newcomer.parent, folder))
 
 
 def _is_routed(db: Db, newcomer: Newcomer, folder: str) -> bool:
@@ -167,7 +175,8 @@ def _add_route(db: Db, newcomer: Newcomer, folder: str, now: int) -> Route:
 def record_failure(db: Db, reach: ChannelInstances, newcomer: Newcomer, why: str, now: int) -> None:
     """She is told, and the operator sees why. `gatepost onboarding allow` tries again."""
     if newcomers.fail(db, newcomer.id, why[:LONGEST_REASON]):
-        _add_notice(db, reach, newcomer, FAILED, now)
+        if not _is_shut_out(db, newcomer, newcomer.folder or newcomer.parent):  # to whom nothing is said
+            _add_notice(db, reach, newcomer, FAILED, now)
         details = {"newcomer": newcomer.id, "parent": newcomer.parent, "why": why[:LONGEST_REASON]}
         audit.append(db, audit.AuditRecord(now, newcomer.sender, ACTION, "failed", details))
 

@@ -10,13 +10,16 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from gatepost.access import acl
 from gatepost.access.senders import rights_of
 from gatepost.core import ids
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused
 from gatepost.core.listen_address import LISTEN, parse
 from gatepost.core.settings import Config, setting
+from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.groups import OWNERS_IDENTITIES
+from gatepost.flow.sender_rights import PersonStanding
 from gatepost.store import (
     audit,
     direct_rooms,
@@ -28,6 +31,7 @@ from gatepost.store import (
     tokens,
     users,
 )
+from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.identities import PairedIdentity
 from gatepost.store.outbox import EffectOrigin
 from gatepost.store.pairing_codes import LASTS, LENGTH, MOST_GUESSES, CodeState
@@ -48,12 +52,13 @@ LINK = (
     "Open this in a browser that is signed in to the gateway: {}\nWhoever confirms it there and you here are one person"
     " from then on, so give it to nobody else. It works once, within ten minutes."
 )
+LINK_KEPT = "(a pairing link, which is not kept)"
 LINK_GIVEN = "pairing_link"
 TOO_MANY_LINKS = "Too many pairing links are open. Try again in ten minutes."
 OLD_LINK = "This link was used before, is too old or is not known. `/pair` in a chat gives a new one."
 LIMITED = "These were too many wrong codes. Wait an hour before you try another one."
 TAKEN = "This identity belongs to somebody else already, so nothing has changed. `gatepost unpair` releases it."
-ROLES = "This identity has a role that the person whom the code is for has not, so nothing has changed."
+ROLES = "This identity has a role or a right that the person whom it would belong to has not, so nothing has changed."
 ALREADY = "This identity is paired with {} already."
 PAIRED = "Paired: you are {} here from now on. `gatepost unpair {}` takes it back."
 WRONG = {
@@ -72,11 +77,13 @@ LONGEST_CODE = 100  # characters of what is sent as one
 
 
 class PairingResult(Struct, frozen=True):
-    """`said`: for the sender, '' for nothing. `reason`: for the ledger."""
+    """`said`: for the sender, '' for nothing. `reason`: for the ledger. `secret`: is sent in the place of `said`, which
+    is what the ledger has."""
 
     paired: bool
     reason: str
     said: str = ""
+    secret: str = ""
 
 
 def find_code(text: str) -> str | None:
@@ -131,7 +138,7 @@ def _find_obstacle(db: Db, identity: str, person: str) -> PairingResult | None:
     """Why an identity cannot become that person's."""
     if identities.get_person(db, identity) == person:
         return PairingResult(False, "paired_before", ALREADY.format(_name(db, person)))
-    if _brings_roles(db, identity, person):
+    if _brings_roles(db, identity, person) or _brings_rows(db, identity, person):
         return PairingResult(False, "pairing_roles", ROLES)
     if len(identities.list_names(db, identity)) > 1:
         return PairingResult(False, "paired_elsewhere", TAKEN)
@@ -146,6 +153,32 @@ def _brings_roles(db: Db, identity: str, person: str) -> bool:
         _STRENGTH[rights_of(theirs, folder)] < _STRENGTH[role.value]
         for role, folder in users.get_roles(db, identity).roles
     )
+
+
+def _brings_rows(db: Db, identity: str, person: str) -> bool:
+    """The same for what the access list gives the identity, or a role that it is a member of. To be heard is no such
+    right: it moves as a membership does."""
+    hers, its = sender_rights.read_list_standing(db, person), sender_rights.read_list_standing(db, identity)
+    if rights_of(hers.roles, "") == "owner":
+        return False
+    given = [row for row in its.rows if _is_power(row) and acl.concerns(row, its.names)]
+    return any(not _has_power(hers, row) for row in given)
+
+
+def _is_power(row: AclRow) -> bool:
+    """Whether a row gives more than to be heard. A tool that a whole platform may use says nothing about somebody."""
+    named = "*" not in row.principal or row.action in ("*", "admin")
+    return row.effect is AclEffect.ALLOW and row.action != "interact" and named
+
+
+def _has_power(standing: PersonStanding, wanted: AclRow) -> bool:
+    """Whether a person has what a row gives, wherever it gives it, by a role or by a row of her own."""
+    commanded = [folder for _, folder in standing.roles.roles]
+    by_role = any(not folder or acl.covers_scope(f"{folder}/**", wanted.scope) for folder in commanded)
+    if by_role and acl.covers_action("admin", wanted.action) and not wanted.grant_option:
+        return True
+    own = [row for row in standing.rows if row.effect is AclEffect.ALLOW and acl.concerns(row, standing.names)]
+    return any(acl.covers_row(row, wanted) and row.grant_option >= wanted.grant_option for row in own)
 
 
 def get_page_url(config: Config, listens: str = "") -> str:
@@ -172,7 +205,7 @@ def issue_link(db: Db, identity: str, by: str, base: str, now: int, room: tuple[
 
 
 def answer_with_link(db: Db, sender: str, base: str, room: tuple[str, str], now: int) -> PairingResult:
-    """Somebody wants to be known in a chat, and has no code."""
+    """Somebody wants to be known in a chat, and has no code. Agents read the ledger, so it has no link."""
     if pairing_codes.count_guesses(db, sender, now) >= MOST_GUESSES:
         return PairingResult(False, "pairing_limited")
     if (person := identities.get_person(db, sender)) != sender:
@@ -180,7 +213,7 @@ def answer_with_link(db: Db, sender: str, base: str, room: tuple[str, str], now:
     link = issue_link(db, sender, sender, base, now, room)
     if not link:
         return PairingResult(False, "pairing_links_open", TOO_MANY_LINKS)
-    return PairingResult(False, LINK_GIVEN, LINK.format(link))
+    return PairingResult(False, LINK_GIVEN, LINK_KEPT, secret=LINK.format(link))
 
 
 class PairingOffer(Struct, frozen=True, kw_only=True):

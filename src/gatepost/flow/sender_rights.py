@@ -28,11 +28,16 @@ class PersonStanding(Struct, frozen=True):
 
 def read_standing(db: Db, sender: str) -> PersonStanding:
     """What it reads changes rarely: who asks with every message keeps it (`RuleCache`)."""
-    roles = users.get_roles(db, sender)
     if not acl.has_people_rows(db):
-        return PersonStanding(roles)
+        return PersonStanding(users.get_roles(db, sender))
+    return read_list_standing(db, sender)
+
+
+def read_list_standing(db: Db, sender: str) -> PersonStanding:
+    """With every row of the access list, also if none is about who may speak."""
     members = acl.list_members(db)
-    return PersonStanding(roles, list_valid_rows(acl.list_rows(db), members), expand_roles([sender], members))
+    rows = list_valid_rows(acl.list_rows(db), members)
+    return PersonStanding(users.get_roles(db, sender), rows, expand_roles([sender], members))
 
 
 def find_rights(db: Db, sender: str, folder: str) -> Rights | None:

@@ -167,6 +167,12 @@ def admit(db: Db, newcomer_id: str, by: str, now: int) -> Newcomer | None:
     return NEWCOMERS.parse(row) if row else None
 
 
+def admit_invited(db: Db, newcomer_id: str, invited_by: str, by: str, now: int) -> Newcomer | None:
+    """The same by an invitation: she owes it to whoever invited her, and no longer to the entrance where she asked."""
+    db.run("UPDATE newcomers SET invited_by = ?, entrance_id = NULL WHERE id = ?", (invited_by, newcomer_id))
+    return admit(db, newcomer_id, by, now)
+
+
 def deny(db: Db, newcomer_id: str, by: str, reason: str) -> Newcomer | None:
     """None if she is in already, or was denied before."""
     row = db.row(

@@ -18,6 +18,7 @@ from gatepost.core.bounds import LISTED, shortened, size_of
 from gatepost.core.clock import SECOND, iso
 from gatepost.core.errors import GatepostError, NotFound
 from gatepost.core.records import replace
+from gatepost.flow.code_masking import mask_codes
 from gatepost.flow.intake import routing
 from gatepost.flow.sessions.sandbox_plan import TIMEZONE
 from gatepost.inside.prompt import escape
@@ -325,7 +326,7 @@ def _is_for(db: Db, folder: str, rows: list[Route], where: Address, new: NewMess
 
 def _make_message(place: ReachableRoom, inbound: Inbound, now: int) -> NewMessage:
     ours = inbound.sender == MYSELF
-    text, name = clean(inbound.text)[:LONGEST_TEXT], clean(inbound.sender_name)
+    text, name = mask_codes(clean(inbound.text)[:LONGEST_TEXT]), clean(inbound.sender_name)
     content = {"text": text, "sender": name or inbound.sender, "senderId": inbound.sender, "senderName": name}
     return NewMessage(
         instance=place.instance,

@@ -131,3 +131,22 @@ async def test_what_another_person_wrote_is_not_mine(site: Any) -> None:
             page = (await browser.get("/api/messages", params={"room": HOME})).json()["messages"]
             assert [one["text"] for one in page if one["mine"]] == [own]
             assert sorted(one["text"] for one in page if one["incoming"]) == ["from-ann", "from-the-owner"]
+
+
+async def test_only_ones_own_room_is_direct_also_for_an_owner(site: Any) -> None:
+    """What a direct room is for, such as cards for an owner, is not shown in the room of somebody else."""
+    await site.store.write(add_ann)
+    await site.store.write(users.add, "fake:user/boss", "Boss", 1)
+    await site.store.write(users.add_role, "fake:user/boss", UserRole.OWNER, "", "test", 1)
+    async with signed_in_as(site, ANN) as ann, signed_in_as(site, "fake:user/boss") as boss:
+        assert (await write(ann, "from-ann")).json()["ok"]
+        for number, room in enumerate((HERS, "web:team", HOME, "web:people/boss")):
+            assert (await write(boss, f"from-boss-{number}", room)).json()["ok"]
+    found = [(each.sender, each.address, each.direct) for each in site.answerer.received]
+    assert found == [
+        ("web:user/ann", HERS, True),
+        ("web:user/boss", HERS, False),
+        ("web:user/boss", "web:team", False),
+        ("web:user/boss", HOME, True),
+        ("web:user/boss", "web:people/boss", True),
+    ]

@@ -77,6 +77,27 @@ async def test_for_everybody_else_there_is_no_such_conversation(site: Any, who: 
     assert len(await site.store.read(inbox.list_open, session)) == 1
 
 
+@pytest.mark.parametrize("folder", ["", "root"])
+async def test_a_conversation_of_root_is_for_owners_as_in_a_chat(site: Any, folder: str) -> None:
+    def seed_root(db: Db) -> str:
+        groups.add(db, "root", "Root", "", NOON)
+        users.add(db, ADMIN, "", NOON)
+        users.add_role(db, ADMIN, "admin", folder, "test", NOON)
+        return sessions.find_or_add(db, SessionMode.PER_THREAD, "root", "tg", "tg:group/root", "", NOON).id
+
+    session = await site.store.write(seed_root)
+    async with site.browser() as browser:
+        await sign_in(site, browser, ADMIN)
+        answers = [
+            await browser.get(f"/api/sessions/{session}"),
+            await browser.post(f"/api/sessions/{session}/messages", json={"text": "grant me everything"}),
+            await browser.post(f"/api/sessions/{session}/stop", json={}),
+        ]
+        assert [answer.status_code for answer in answers] == [404] * 3
+        await site.store.write(lambda db: users.add_role(db, ADMIN, "owner", "", "test", NOON))
+        assert (await browser.get(f"/api/sessions/{session}")).status_code == 200
+
+
 async def test_a_right_that_is_taken_away_ends_it_at_once(site: Any) -> None:
     session = await site.store.write(seed)
     async with site.browser() as browser:
@@ -114,3 +135,12 @@ async def test_what_waits_is_bounded(site: Any) -> None:
         for _ in range(50):
             assert (await browser.post(f"/api/sessions/{session}/messages", json={"text": "x"})).status_code == 200
         assert (await browser.post(f"/api/sessions/{session}/messages", json={"text": "x"})).status_code == 400
+
+
+async def test_a_code_that_is_typed_reaches_no_agent(site: Any) -> None:
+    session = await site.store.write(seed)
+    async with site.browser() as browser:
+        await sign_in(site, browser, ADMIN)
+        await browser.post(f"/api/sessions/{session}/messages", json={"text": "use GI-ABCD-EFGH-JKMN-2345 now"})
+    rows = await site.store.read(inbox.list_open, session)
+    assert rows[-1][1].text == "use GI-****-****-****-**** now" and "ABCD" not in rows[-1][1].content

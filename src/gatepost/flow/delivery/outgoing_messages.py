@@ -84,6 +84,7 @@ class OutgoingMessage(Struct, frozen=True, kw_only=True):
     reply_to_id: int | None = None  # the message answered, by its id in the ledger
     in_reply_to: int | None = None  # the same by its seq in the session
     files: tuple[OutboundFile, ...] = ()
+    secret: str = ""  # is sent in the place of the text, whole; the ledger, which agents read, has the text
 
 
 def add_outgoing_message(db: Db, reach: ChannelInstances, new: OutgoingMessage, now: int) -> list[OutboxEffect]:
@@ -163,6 +164,7 @@ def _add(db: Db, new: OutgoingMessage, number: int, part: str, now: int) -> Outb
             thread=new.thread,
             text=part,
             payload=payload,
+            hidden={"text": new.secret} if new.secret else {},
             folder=new.folder,
             session_id=new.session_id,
             turn_id=new.turn_id,

@@ -108,7 +108,7 @@ class MessageContext(Struct, frozen=True):
         inbox.refuse(self.db, self.id, folder, rights, reason, self.now, state)
         return IntakeResult(receipt=Receipt(message_id=self.id, new=True, state=state, reason=reason), told=told)
 
-    def add_notice(self, text: str, key: str = "") -> None:
+    def add_notice(self, text: str, key: str = "", secret: str = "") -> None:
         told = OutgoingMessage(
             key=key or f"notice:{self.id}",
             origin=EffectOrigin.NOTICE,
@@ -117,6 +117,7 @@ class MessageContext(Struct, frozen=True):
             thread=self.thread,
             text=text,
             reply_to_id=None if key else self.id,
+            secret=secret,
         )
         add_outgoing_message(self.db, self.reach, told, self.now)
 

@@ -22,6 +22,7 @@ from gatepost.core.records import replace
 from gatepost.core.repeat_counter import RepeatCounter
 from gatepost.core.settings import Config, setting
 from gatepost.core.thread_pools import FairThreadPool
+from gatepost.flow.code_masking import mask_message
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake import attachments, slash_commands
 from gatepost.flow.intake.accepted_message import Arrival, IntakeResult, UnrecordedSender
@@ -253,6 +254,9 @@ def make_arrival(
     if code is not None:
         masked = MASKS.get(code.kind, cleaned.text)
         cleaned, command = replace(cleaned, text=masked, extra={}, attachments=()), None
+    if written and (masked_message := mask_message(cleaned)) is not cleaned:
+        cleaned = masked_message
+        command = slash_commands.parse_command(cleaned.text, own_names) if command is not None else None
     at = min(inbound.at or now, now)
     return Arrival(
         instance=instance,

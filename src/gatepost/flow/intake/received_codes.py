@@ -42,7 +42,7 @@ def redeem(case: MessageContext, code: ReceivedCode) -> IntakeResult:
     result = _redeem(case, code)
     case.rules.renew(case.db)  # nothing that is read behind this write may be kept
     if result.said:
-        case.add_notice(result.said)
+        case.add_notice(result.said, secret=result.secret if isinstance(result, PairingResult) else "")
     accepted = result.paired if isinstance(result, PairingResult) else result.accepted
     state = InboxState.ANSWERED if accepted or result.reason == pairing.LINK_GIVEN else InboxState.REFUSED
     ended = case.end(state, result.reason, "guest", told=bool(result.said))
@@ -60,6 +60,8 @@ def _redeem(case: MessageContext, code: ReceivedCode) -> PairingResult | JoinRes
     if code.kind is CodeKind.JOIN:
         entrances = case.rules.read(db, newcomers.list_entrances)
         return onboarding.ask(db, entrances, onboarding.make_applicant(case), now)
+    if code.kind is CodeKind.PAIRING_LINK and case.reach.is_local(case.arrival.instance):
+        return pairing.redeem_code(db, "", inbound.sender, now)  # what people see there is the ledger
     if code.kind is CodeKind.PAIRING_LINK:
         return pairing.answer_with_link(db, inbound.sender, code.text, room, now)
     result = pairing.redeem_code(db, code.text, inbound.sender, now)

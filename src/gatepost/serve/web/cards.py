@@ -74,7 +74,7 @@ class CardClicks:
                 text=words,
                 event=CLICK,
                 click=button,
-                direct=True,
+                direct=request.state.visitor.is_direct(room, self._hub.main_room),
             )
         )
         return JSONResponse({"ok": True, "decided": is_decided(receipt.reason)})

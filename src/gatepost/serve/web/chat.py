@@ -157,15 +157,16 @@ class Chat:
         thread, answered = clean(_field(form, "thread")), _field(form, "reply_to")
         if len(thread) > LONGEST or len(text) > LONGEST_TEXT:
             raise Invalid("text", f"longer than {LONGEST_TEXT} characters")
+        room = self._read_room(_field(form, "room"), visitor)
         return Inbound(
-            address=self._read_room(_field(form, "room"), visitor),
+            address=room,
             platform_id=key,
             sender=visitor.user,
             sender_name=visitor.user.rpartition("/")[2],
             text=text,
             verb=Verb.REPLY if answered else Verb.MESSAGE,
             thread=thread,
-            direct=True,
+            direct=visitor.is_direct(room, self._hub.main_room),
             reply_to=Quote(platform_id=clean(answered)) if answered else None,
             attachments=tuple([await _read_upload(upload) for upload in uploads]),
         )

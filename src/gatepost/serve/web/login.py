@@ -27,6 +27,11 @@ class WebVisitor(Struct, frozen=True):
     room: str
     names: tuple[str, ...] = ()  # all of her identities
 
+    def is_direct(self, room: str, main_room: str) -> bool:
+        """Whether a room of the page is hers alone. An owner writes in other people's rooms, too: what is meant for her
+        eyes must not be shown there."""
+        return room == (self.room or main_room) or room == OWN_ROOM + self.user.removeprefix(IDENTITY)
+
 
 @quick
 def find_visitor(db: Db, token: str, now: int) -> WebVisitor | None:

@@ -5,24 +5,26 @@ no such conversation. What is typed goes to the agent under the name of whoever 
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from gatepost.access.senders import COMMANDING, Rights
+from gatepost.access.senders import COMMANDING, Rights, check_sender
 from gatepost.core.clock import Clock
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.flow import sender_rights
+from gatepost.flow.code_masking import mask_codes
 from gatepost.messages.inbound import Direction
 from gatepost.messages.text import clean
 from gatepost.serve.web.json_body import read_text_field
 from gatepost.store import audit, groups, identities, inbox, messages, reservations, sessions, turns
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db, Store
+from gatepost.store.rooms import RoomPolicy
 from gatepost.store.sessions import Session, SessionState
 
 MOST_MESSAGES, MOST_TURNS, MOST_CALLS = 60, 10, 100  # that are shown
@@ -57,7 +59,7 @@ class RemoteControl:
         return JSONResponse(found)
 
     async def add_message(self, request: Request) -> Response:
-        text = clean(await read_text_field(request, "text", LARGEST_BODY)).strip()
+        text = mask_codes(clean(await read_text_field(request, "text", LARGEST_BODY)).strip())
         if not text or len(text) > LONGEST_TEXT:
             raise Invalid("text", f"it is empty or longer than {LONGEST_TEXT} characters")
         given, by, now = request.path_params["id"], request.state.user, self._clock.now()
@@ -76,9 +78,14 @@ def find_session(db: Db, session_id: str, user: str) -> tuple[Session, Rights]:
     """The conversation, if this person may control it now. Not there and not hers look alike."""
     session = sessions.get(db, session_id) if len(session_id) <= 64 else None
     rights = sender_rights.find_rights(db, user, session.folder) if session is not None else None
-    if session is None or session.agent or session.closed_at is not None or rights not in COMMANDING:
+    if session is None or session.agent or session.closed_at is not None or not _may_control(rights, session.folder):
         raise NotFound("conversation", session_id[:80], "or you are no owner or admin of its agent")
     return session, rights
+
+
+def _may_control(rights: Rights | None, folder: str) -> TypeGuard[Rights]:
+    """As in a chat: `root` is for owners."""
+    return rights in COMMANDING and check_sender(RoomPolicy.PUBLIC, rights, folder).allowed
 
 
 def read_session(db: Db, session_id: str, user: str) -> dict[str, Any]:
