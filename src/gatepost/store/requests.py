@@ -9,7 +9,7 @@ So each happens once, whatever ends in between.
 """
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -21,6 +21,7 @@ from gatepost.store.port import Db, quick
 from gatepost.store.table import Table
 
 PREFIX = "p-"  # how ids begin
+_AND = ", "  # between those who agreed together: no identity has a space
 
 
 class RequestKind(StrEnum):
@@ -266,7 +267,7 @@ def record_notified(db: Db, request_id: str, now: int) -> bool:
 
 
 def add_vote(db: Db, request_id: str, person: str, now: int) -> int:
-    """Somebody agrees. How many do now."""
+    """Somebody agrees, or answers one of several questions. How many did so."""
     db.run(
         "INSERT INTO request_votes (request_id, person, voted_at) VALUES (?, ?, ?)"
         " ON CONFLICT (request_id, person) DO NOTHING",
@@ -274,6 +275,15 @@ def add_vote(db: Db, request_id: str, person: str, now: int) -> int:
     )
     row = db.row("SELECT COUNT(*) FROM request_votes WHERE request_id = ?", (request_id,))
     return int(row[0]) if row else 0
+
+
+def join_names(people: Sequence[str]) -> str:
+    """As `answered_by` has those who agreed together."""
+    return _AND.join(people)
+
+
+def split_names(listed: str) -> list[str]:
+    return listed.split(_AND)
 
 
 def list_voters(db: Db, request_id: str) -> list[str]:
