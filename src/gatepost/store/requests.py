@@ -18,6 +18,7 @@ from msgspec.structs import asdict
 
 from gatepost.core import ids
 from gatepost.store.port import Db, quick
+from gatepost.store.rule_cache import rename_state
 from gatepost.store.table import Table
 
 PREFIX = "p-"  # how ids begin
@@ -157,6 +158,8 @@ def add(db: Db, new: NewRequest, now: int) -> tuple[Request, bool]:
         **values,
     )
     if made is not None:
+        if new.session_id is None:
+            rename_state(db)  # see `list_names_of_people`
         return REQUESTS.parse(made), True
     found = find_same(db, new)
     assert found is not None  # a unique index has just found it
@@ -372,6 +375,13 @@ def count_waiting_in_group(db: Db, folder: str) -> int:
 def list_of_people(db: Db, folder: str) -> list[Request]:
     """What people ask of a group, and waits."""
     return REQUESTS.list(db, "WHERE session_id IS NULL AND state = 'pending' AND folder = ? ORDER BY id", folder)
+
+
+def list_names_of_people(db: Db) -> frozenset[tuple[RequestKind, str, str]]:
+    """(kind, folder, name) of all that people ask and that waits. For a cache of rules: `add` renames their state. One
+    that has ended meanwhile may still be among them."""
+    rows = db.rows("SELECT kind, folder, name FROM requests WHERE state = 'pending' AND session_id IS NULL")
+    return frozenset((RequestKind(row[0]), row[1], row[2]) for row in rows)
 
 
 def count_of_people(db: Db, folder: str) -> int:
