@@ -43,7 +43,7 @@ from gatepost.store.timeline import TimelineKind
 
 OPERATOR = "operator"
 GATEWAY = "gatepost:system"  # who decides when nobody did
-EVENT, QUESTION_EVENT = "approval", "question"
+EVENT, QUESTION_EVENT = messages.APPROVAL, messages.QUESTION
 NOT_YOURS = "Only an admin of this agent's group or an owner may decide this."
 NOT_ASKED = "Only who may speak to this agent in the room where it asks may answer this."
 
