@@ -22,6 +22,7 @@ from gatepost.store.rule_cache import rename_state
 from gatepost.store.table import Table
 
 PREFIX = "p-"  # how ids begin
+EARLIER = "an earlier conversation"  # what a request is about that was asked in one
 _AND = ", "  # between those who agreed together: no identity has a space
 
 
@@ -331,9 +332,11 @@ def withdraw(db: Db, request_id: str, reason: str, now: int) -> list[Request]:
 
 
 def end_lasting(db: Db, session_id: str) -> None:
-    """What was allowed for the rest of a conversation does not hold in the next."""
+    """What was allowed for the rest of a conversation does not hold in the next; nor does what is allowed later, if it
+    was asked before: it is about nothing that is asked from now on."""
     lasting = "session_id = ? AND state = 'allowed' AND lasts = 'session'"
     db.run(f"UPDATE requests SET lasts = 'once' WHERE {lasting}", (session_id,))
+    db.run("UPDATE requests SET about = ? WHERE session_id = ? AND state = 'pending'", (EARLIER, session_id))
 
 
 def _withdraw(db: Db, which: str, params: tuple[str, ...], reason: str, now: int) -> list[Request]:
