@@ -7,6 +7,7 @@ import pytest
 
 from gatepost.channels.contract import ChannelKind
 from gatepost.core.clock import SECOND
+from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.flow import invitations, pairing
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
@@ -33,9 +34,8 @@ from gatepost.testing.counting import CountingDb
 ADA, EVE, MAL = "fake:user/ada", "fake:user/eve", "fake:user/mal"
 ROOM = "fake:room/1"
 RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
-REACH = ChannelInstances(
-    {"fake": ChannelKind(name="fake", make=lambda _: pytest.fail("not made"), features=frozenset())}
-)
+REACH_KIND = ChannelKind(name="fake", make=lambda _: pytest.fail("not made"), features=frozenset())
+REACH = ChannelInstances({"fake": REACH_KIND})
 _ids = itertools.count(1)
 
 
@@ -61,9 +61,12 @@ def acme(unrouted: Db) -> Db:
     return unrouted
 
 
-def say(db: Db, text: str, sender: str, rules: RuleCache | None = None, **more: Any) -> IntakeResult:
-    given = Inbound(address=ROOM, platform_id=f"m{next(_ids)}", sender=sender, text=text, verb=Verb.MENTION, **more)
-    return accept(db, REACH, make_arrival("fake", given, Config(), NOON, 0), NOON, rules=rules, asking=RULES)
+def say(
+    db: Db, text: str, sender: str, rules: RuleCache | None = None, reach: ChannelInstances = REACH, **more: Any
+) -> IntakeResult:
+    told = {"address": ROOM, "sender": sender, "text": text, "verb": Verb.MENTION, **more}
+    given = Inbound(platform_id=f"m{next(_ids)}", **told)
+    return accept(db, reach, make_arrival("fake", given, Config(), NOON, 0), NOON, rules=rules, asking=RULES)
 
 
 def list_states(db: Db, sender: str) -> dict[str, str]:
@@ -110,6 +113,18 @@ def test_what_is_held_for_a_room_goes_first_when_the_operator_adds_a_route(unrou
     add_route(unrouted)
     say(unrouted, "two", EVE)
     assert list(list_states(unrouted, EVE).items()) == [("one", "queued"), ("two", "queued")]
+
+
+def test_a_direct_chat_is_known_as_such_when_what_was_held_there_goes_on(acme: Db) -> None:
+    direct = {"address": "fake:direct/eve", "direct": True, "room_name": "Eve"}
+    reach = ChannelInstances({"fake": replace(REACH_KIND, policy=RoomPolicy.REQUEST_APPROVAL)})
+    say(acme, "one", EVE, reach=reach, **direct)
+    assert list_states(acme, EVE) == {"one": "held"} and rooms.get(acme, "fake", "fake:direct/eve") is None
+    let_in(acme)
+    say(acme, "two", EVE, reach=reach, **direct)
+    assert list(list_states(acme, EVE).items()) == [("one", "queued"), ("two", "queued")]
+    room = rooms.get(acme, "fake", "fake:direct/eve")
+    assert room is not None and (room.name, room.direct) == ("Eve", True)
 
 
 def test_a_stranger_in_a_room_that_got_a_route_goes_on_waiting(unrouted: Db) -> None:

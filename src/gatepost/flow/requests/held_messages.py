@@ -10,7 +10,7 @@ from gatepost.flow.intake import room_records, routing
 from gatepost.flow.intake.room_records import SeenRoom
 from gatepost.flow.intake.routing import RouteChoice
 from gatepost.messages import address as addresses
-from gatepost.store import groups, identities, inbox, messages, rooms, routes, sessions
+from gatepost.store import groups, identities, inbox, messages, requests, rooms, routes, sessions
 from gatepost.store.inbox import InboxEntry, InboxState
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
@@ -75,9 +75,17 @@ def release_admitted(
         if chosen is None or rights is None or (rights == "guest" and not guests):
             left.append((entry, message))
             continue
-        seen = SeenRoom(message.instance, message.address, *((known.name, known.direct) if known else ()))
-        woken.append(_queue(db, entry, message, seen, chosen, rights, now))
+        seen = SeenRoom(known.instance, known.address, known.name, known.direct) if known else None
+        woken.append(_queue(db, entry, message, seen or _find_room(db, entry, message), chosen, rights, now))
     return tuple(dict.fromkeys(woken)), left
+
+
+def _find_room(db: Db, entry: InboxEntry, message: Message) -> SeenRoom:
+    """As its channel told of it when somebody was asked: whether it is direct is known from nowhere else."""
+    request = requests.get(db, entry.reason)
+    room = read_room(request) if request is not None else None
+    same = room is not None and (room.instance, room.address) == (message.instance, message.address)
+    return room if room is not None and same else SeenRoom(message.instance, message.address)
 
 
 def _find_rights(db: Db, sender: str, folder: str, policy: RoomPolicy) -> Rights | None:
