@@ -267,11 +267,11 @@ async def test_texts_of_refused_strangers_go_after_their_days_and_the_refusals_s
 
 
 async def test_what_a_request_repeats_of_a_refused_stranger_goes_with_it(home: Home, store: SqliteStore) -> None:
-    def ask(db: Db, number: int, state: str) -> str:
+    def ask(db: Db, number: int, state: str, kind: RequestKind = RequestKind.SENDER) -> str:
         asked, _ = requests.add(
             db,
             NewRequest(
-                kind=RequestKind.SENDER,
+                kind=kind,
                 name=f"fake:user/{number}",
                 folder="acme",
                 input={"text": f"let me in {number}"},
@@ -282,6 +282,15 @@ async def test_what_a_request_repeats_of_a_refused_stranger_goes_with_it(home: H
         return asked.id
 
     denied, allowed = await store.write(ask, 1, "denied"), await store.write(ask, 2, "allowed")
-    assert (await Retention(home, store, FixedClock(), Config(NEVER)).sweep()).refused == 1
-    found = [await store.read(requests.get, each) for each in (denied, allowed)]
-    assert [each.input for each in found if each is not None] == [{}, {"text": "let me in 2"}]
+    room, open_room = (
+        await store.write(ask, 3, "denied", RequestKind.ROOM),
+        await store.write(ask, 4, "allowed", RequestKind.ROOM),
+    )
+    assert (await Retention(home, store, FixedClock(), Config(NEVER)).sweep()).refused == 2
+    found = [await store.read(requests.get, each) for each in (denied, allowed, room, open_room)]
+    assert [each.input for each in found if each is not None] == [
+        {},
+        {"text": "let me in 2"},
+        {},
+        {"text": "let me in 4"},
+    ]

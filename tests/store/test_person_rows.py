@@ -7,7 +7,8 @@ from gatepost.store import acl, direct_rooms, inbox, messages, origins, person_r
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.messages import NewMessage
 from gatepost.store.origins import Origin
-from gatepost.store.person_rows import COLUMNS, PersonScope
+from gatepost.store.person_rows import COLUMNS
+from gatepost.store.person_scope import FORGOTTEN, PersonScope
 from gatepost.store.port import Db
 from gatepost.store.rooms import RoomPolicy
 
@@ -120,7 +121,7 @@ def test_rows_of_others_that_name_her_name_nobody_then(db: Db) -> None:
     assert person_removal.count(db, PersonScope((HER,)))["access_rows"] == 1
     person_removal.remove(db, PersonScope((HER,)))
     (row,) = acl.list_rows(db)
-    assert (row.principal, row.granted_by) == (HIM, person_rows.FORGOTTEN)
+    assert (row.principal, row.granted_by) == (HIM, FORGOTTEN)
     assert users.get(db, HER) is None
 
 

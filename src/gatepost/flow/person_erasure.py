@@ -24,10 +24,19 @@ from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.agent_mentions import find_mentions
 from gatepost.flow.groups import OWNER, OWNERS_IDENTITIES
 from gatepost.flow.person_traces import ROWS, WINDOW, PersonTraces, find_traces, list_messages, list_requests
-from gatepost.store import acl, audit, erased_space, person_audit, person_removal, person_rows, retention
+from gatepost.store import (
+    acl,
+    audit,
+    erased_space,
+    person_audit,
+    person_removal,
+    person_requests,
+    person_rows,
+    retention,
+)
 from gatepost.store.acl import AclEffect
 from gatepost.store.audit import AuditRecord
-from gatepost.store.person_rows import PersonScope
+from gatepost.store.person_scope import PersonScope
 from gatepost.store.port import Db, Store
 
 ACTION = "user.forget"
@@ -117,6 +126,10 @@ class PersonErasure:
             raise Invalid("id", f"an agent is at work in {shown}; wait, or `gatepost stop {busy.sessions[0]}` first")
         if busy.sending:
             raise Invalid("id", "a message to her is being sent; try again in a moment")
+        undone = await self._store.read(person_requests.list_undone, found.scope.names)
+        if undone:
+            shown = ", ".join(undone[:3])
+            raise Invalid("id", f"what she said to {shown} is not carried out yet; let the gateway run, and try again")
 
     async def _erase(self, found: PersonTraces, by: str) -> ErasureReport:
         stand_in = f"{audit.FORGOTTEN}{ids.token(6)}"
@@ -224,7 +237,7 @@ class PersonErasure:
         found = [each async for each in list_requests(self._store, scope)]
         removed = 0
         for some in _split(found, PORTION):
-            removed += await self._write(person_rows.remove_requests, some)
+            removed += await self._write(person_requests.remove_requests, some, scope, self._clock.now())
         return removed
 
     async def _remove_system_messages(self, session_id: str) -> int:

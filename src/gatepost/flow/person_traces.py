@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from gatepost.channels.contract import get_file_folder_name
 from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
-from gatepost.store import audit, identities, person_audit, person_removal, person_rows
-from gatepost.store.person_rows import PersonRequest, PersonScope
+from gatepost.store import audit, identities, person_audit, person_removal, person_requests, person_rows
+from gatepost.store.person_requests import PersonRequest
+from gatepost.store.person_scope import PersonScope
 from gatepost.store.port import Db
 
 T = TypeVar("T")
@@ -159,7 +160,7 @@ def list_attachment_folders(content: str) -> list[str]:
 async def list_requests(store: StoreReader, scope: PersonScope) -> AsyncIterator[PersonRequest]:
     after, more = "", True
     while more:
-        found, after = await store.read(person_rows.list_requests, scope, after, ROWS)
+        found, after = await store.read(person_requests.list_requests, scope, after, ROWS)
         for each in found:
             yield each
         more = bool(after)

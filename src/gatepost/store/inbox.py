@@ -437,17 +437,26 @@ def set_state(
         message_steps.add(db, int(rows[0][0]), entry_id, now, state, reason)
 
 
-def cancel_waiting(db: Db, session_id: str, reason: str, now: int, senders: Collection[str] | None = None) -> int:
-    """Withdraw what no turn has taken yet. `senders`: only what these wrote."""
+def cancel_waiting(
+    db: Db,
+    session_id: str,
+    reason: str,
+    now: int,
+    senders: Collection[str] | None = None,
+    keep: Collection[str] = (),
+) -> int:
+    """Withdraw what no turn has taken yet. `senders`: only what these wrote. `keep`: the gateway's own words whose keys
+    begin so stay."""
     whose = f" AND m.kind = 'chat' AND m.sender IN ({messages.marks(senders)})" if senders is not None else ""
     rows = db.rows(
-        f"SELECT i.id FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.session_id = ? AND i.{OPEN}"
-        f" AND i.state IN ('queued', 'retry', 'held'){whose} ORDER BY i.seq",
+        "SELECT i.id, m.sender, m.platform_id FROM inbox i JOIN messages m ON m.id = i.message_id"
+        f" WHERE i.session_id = ? AND i.{OPEN} AND i.state IN ('queued', 'retry', 'held'){whose} ORDER BY i.seq",
         (session_id, *(senders or ())),
     )
-    for (row_id,) in rows:
+    ended = [row[0] for row in rows if row[1] != messages.SYSTEM or row[2].partition(":")[0] not in keep]
+    for row_id in ended:
         set_state(db, row_id, InboxState.CANCELLED, reason, None, now)
-    return len(rows)
+    return len(ended)
 
 
 def list_contents_only_for(db: Db, folder: str) -> list[str]:

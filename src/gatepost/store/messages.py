@@ -13,6 +13,7 @@ from gatepost.store.table import Table
 
 PAGE = 20  # rows whose lengths one statement reads
 SYSTEM = "gatepost:system"  # who speaks, when it is the gateway itself
+APPROVAL, QUESTION = "approval", "question"  # how the keys begin by which it tells what people decided and answered
 
 
 class Message(Struct, frozen=True):

@@ -7,7 +7,9 @@ import msgspec
 from msgspec import Struct
 
 from gatepost.store import audit
-from gatepost.store.person_rows import PersonScope, is_of_person
+from gatepost.store.person_requests import is_named
+from gatepost.store.person_rows import is_of_person
+from gatepost.store.person_scope import PersonScope
 from gatepost.store.port import Db
 
 _KEPT = (audit.CUT, audit.ERASED)  # rows that vouch for others say nothing of people
@@ -40,7 +42,7 @@ def find_rows(db: Db, scope: PersonScope, words: re.Pattern[str], after: int, th
     for seq, actor, action, details in rows:
         if action in _KEPT:
             continue
-        if actor in scope.names:
+        if is_named(actor, scope.names):
             own.append(seq)
         elif details is not None and (words.search(details) or _is_of_her_turn(db, scope, details, turns)):
             others.append(seq)

@@ -8,7 +8,7 @@ from gatepost.store import users
 from gatepost.store.acl import ACL
 from gatepost.store.direct_rooms import DIRECT_ROOMS
 from gatepost.store.identities import IDENTITIES
-from gatepost.store.person_rows import FORGOTTEN, PersonScope, make_marks
+from gatepost.store.person_scope import FORGOTTEN, PersonScope, make_marks
 from gatepost.store.port import Db
 from gatepost.store.users import USERS
 

@@ -13,37 +13,15 @@ from msgspec import Struct
 
 from gatepost.store import inbox
 from gatepost.store.messages import SYSTEM
+from gatepost.store.person_requests import remove_request, replace_answerers
+from gatepost.store.person_scope import FORGOTTEN, PersonScope, make_marks
 from gatepost.store.port import Db
-from gatepost.store.retention import RemovalBatch, remove_cards, remove_message
+from gatepost.store.retention import RemovalBatch, remove_message
 from gatepost.store.sqlite_store import SqliteDb
 from gatepost.store.timeline import TimelineKind
 
-FORGOTTEN = "forgotten"  # stands for her where somebody must be named
 SILENT = '{"text": ""}'  # the data of an entry of the timeline that says nothing
 _STOPPED = "stopped by "  # what a reason says of whoever ended a turn
-
-
-class PersonScope(Struct, frozen=True):
-    """Whose rows are looked for."""
-
-    names: tuple[str, ...]  # her identities
-    rooms: tuple[tuple[str, str], ...] = ()  # (instance, address) of her direct rooms
-
-    @property
-    def condition(self) -> tuple[str, tuple[str, ...]]:
-        """Whether a row `m` of messages is hers, and the parameters."""
-        marks = make_marks(self.names)
-        places = " OR (m.instance = ? AND m.address = ?)" * len(self.rooms)
-        sql = (
-            f"(m.sender IN ({marks}) OR EXISTS (SELECT 1 FROM origins g WHERE g.message_id = m.id"
-            f" AND g.person IN ({marks})){places})"
-        )
-        return sql, (*self.names, *self.names, *(each for room in self.rooms for each in room))
-
-
-def make_marks(values: Sequence[Any]) -> str:
-    """Question marks for a list of parameters; an empty list matches nothing."""
-    return ", ".join("?" * len(values)) or "NULL"
 
 
 def get_newest_message(db: Db) -> int:
@@ -207,41 +185,6 @@ def _list_turn_requests(db: Db, turns: Sequence[str], most: int) -> list[str]:
     return [str(row[0]) for row in rows]
 
 
-def remove_request(db: Db, request_id: str) -> None:
-    remove_cards(db, request_id)
-    db.run("DELETE FROM requests WHERE id = ?", (request_id,))
-
-
-class PersonRequest(Struct, frozen=True):
-    """A request about her or from a room of hers (`own`), or one that she decided: its asker was told so."""
-
-    id: str
-    session_id: str | None
-    own: bool
-
-
-def list_requests(db: Db, scope: PersonScope, after: str, most: int) -> tuple[list[PersonRequest], str]:
-    """Among the next `most`; and the cursor, '' at the end."""
-    rows = db.rows(
-        "SELECT id, session_id, name, about, instance, address, answered_by FROM requests WHERE id > ?"
-        " ORDER BY id LIMIT ?",
-        (after, most),
-    )
-    found = [
-        PersonRequest(number, session_id, own)
-        for number, session_id, name, about, *room, answered_by in rows
-        if (own := bool({name, about} & {*scope.names}) or tuple(room) in scope.rooms) or answered_by in scope.names
-    ]
-    return found, rows[-1][0] if len(rows) == most else ""
-
-
-def remove_requests(db: Db, found: Sequence[PersonRequest]) -> int:
-    """One that she decided stays, because what follows from it must not be lost; its cards go."""
-    for each in found:
-        remove_request(db, each.id) if each.own else remove_cards(db, each.id)
-    return len(found)
-
-
 def list_system_messages(db: Db, session_id: str, after: int, most: int) -> tuple[list[int], int]:
     """What the gateway itself told an agent, among the next `most` messages of its session; and the cursor, 0 at the
     end. It repeats what was said, and it is of no use to a conversation that starts anew."""
@@ -289,7 +232,8 @@ def remove_session(db: Db, session_id: str, most: int) -> bool:
     for table, key in (("requests", "id"), ("timeline", "seq"), ("turns", "id")):
         keys = db.rows(f"SELECT {key} FROM {table} WHERE session_id = ? LIMIT ?", (session_id, most))
         if table == "requests":
-            remove_requests(db, [PersonRequest(row[0], session_id, True) for row in keys])
+            for (request_id,) in keys:
+                remove_request(db, request_id)
         elif keys:
             marks = make_marks(keys)
             values = (session_id, *(row[0] for row in keys))
@@ -344,13 +288,14 @@ class PersonColumn(Struct, frozen=True):
     column: str
     prefix: str = ""  # before her name
     value: str = ""  # instead of it
+    listed: bool = False  # she may be one of several
 
 
 COLUMNS = (
     PersonColumn("costs", "id", "user_id"),
     PersonColumn("secret_uses", "id", "user_id"),
     PersonColumn("secret_uses", "id", "scope", "user:", f"user:{FORGOTTEN}"),
-    PersonColumn("requests", "id", "answered_by", value=FORGOTTEN),
+    PersonColumn("requests", "id", "answered_by", listed=True),
     PersonColumn("inbox", "id", "reason", _STOPPED, f"{_STOPPED}{FORGOTTEN}"),
     PersonColumn("steps", "id", "detail", _STOPPED, f"{_STOPPED}{FORGOTTEN}"),
     PersonColumn("outbox", "id", "reason", _STOPPED, f"{_STOPPED}{FORGOTTEN}"),
@@ -367,10 +312,11 @@ def replace_names(db: Db, where: PersonColumn, names: tuple[str, ...], after: An
     )
     if last is None or last[0] is None:
         return RemovalBatch(0, after, False)
+    if where.listed:
+        return RemovalBatch(replace_answerers(db, names, after, last[0]), last[0], int(last[1]) == most)
     values = [f"{where.prefix}{each}" for each in names]
-    words = ", reason = '', answer = '{}'" if where.column == "answered_by" else ""  # hers, too
     changed = db.run(
-        f"UPDATE {where.table} SET {where.column} = ?{words} WHERE {where.key} > ? AND {where.key} <= ?"
+        f"UPDATE {where.table} SET {where.column} = ? WHERE {where.key} > ? AND {where.key} <= ?"
         f" AND {where.column} IN ({make_marks(values)})",
         (where.value, after, last[0], *values),
     )

@@ -18,10 +18,13 @@ from msgspec.structs import asdict
 
 from gatepost.core import ids
 from gatepost.store.port import Db, quick
+from gatepost.store.rule_cache import rename_state
 from gatepost.store.table import Table
 
 PREFIX = "p-"  # how ids begin
 MOST_NAMED = 500  # ids in one statement
+EARLIER = "an earlier conversation"  # what a request is about that was asked in one
+_AND = ", "  # between those who agreed together: no identity has a space
 
 
 class RequestKind(StrEnum):
@@ -157,6 +160,8 @@ def add(db: Db, new: NewRequest, now: int) -> tuple[Request, bool]:
         **values,
     )
     if made is not None:
+        if new.session_id is None:
+            rename_state(db)  # see `list_names_of_people`
         return REQUESTS.parse(made), True
     found = find_same(db, new)
     assert found is not None  # a unique index has just found it
@@ -268,7 +273,7 @@ def record_notified(db: Db, request_id: str, now: int) -> bool:
 
 
 def add_vote(db: Db, request_id: str, person: str, now: int) -> int:
-    """Somebody agrees. How many do now."""
+    """Somebody agrees, or answers one of several questions. How many did so."""
     db.run(
         "INSERT INTO request_votes (request_id, person, voted_at) VALUES (?, ?, ?)"
         " ON CONFLICT (request_id, person) DO NOTHING",
@@ -276,6 +281,15 @@ def add_vote(db: Db, request_id: str, person: str, now: int) -> int:
     )
     row = db.row("SELECT COUNT(*) FROM request_votes WHERE request_id = ?", (request_id,))
     return int(row[0]) if row else 0
+
+
+def join_names(people: Sequence[str]) -> str:
+    """As `answered_by` has those who agreed together."""
+    return _AND.join(people)
+
+
+def split_names(listed: str) -> list[str]:
+    return listed.split(_AND)
 
 
 def list_voters(db: Db, request_id: str) -> list[str]:
@@ -320,9 +334,11 @@ def withdraw(db: Db, request_id: str, reason: str, now: int) -> list[Request]:
 
 
 def end_lasting(db: Db, session_id: str) -> None:
-    """What was allowed for the rest of a conversation does not hold in the next."""
+    """What was allowed for the rest of a conversation does not hold in the next; nor does what is allowed later, if it
+    was asked before: it is about nothing that is asked from now on."""
     lasting = "session_id = ? AND state = 'allowed' AND lasts = 'session'"
     db.run(f"UPDATE requests SET lasts = 'once' WHERE {lasting}", (session_id,))
+    db.run("UPDATE requests SET about = ? WHERE session_id = ? AND state = 'pending'", (EARLIER, session_id))
 
 
 def _withdraw(db: Db, which: str, params: tuple[str, ...], reason: str, now: int) -> list[Request]:
@@ -383,6 +399,13 @@ def count_waiting_in_group(db: Db, folder: str) -> int:
 def list_of_people(db: Db, folder: str) -> list[Request]:
     """What people ask of a group, and waits."""
     return REQUESTS.list(db, "WHERE session_id IS NULL AND state = 'pending' AND folder = ? ORDER BY id", folder)
+
+
+def list_names_of_people(db: Db) -> frozenset[tuple[RequestKind, str, str]]:
+    """(kind, folder, name) of all that people ask and that waits. For a cache of rules: `add` renames their state. One
+    that has ended meanwhile may still be among them."""
+    rows = db.rows("SELECT kind, folder, name FROM requests WHERE state = 'pending' AND session_id IS NULL")
+    return frozenset((RequestKind(row[0]), row[1], row[2]) for row in rows)
 
 
 def count_of_people(db: Db, folder: str) -> int:

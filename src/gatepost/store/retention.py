@@ -88,13 +88,13 @@ def remove_refused_texts(db: Db, message_ids: Sequence[int]) -> int:
 
 
 def remove_refused_requests(db: Db, after: str, before: int, most: int) -> RemovalBatch[str]:
-    """What the requests about such senders, and the cards of these, repeat of their words."""
+    """What the requests about such senders and their rooms, and the cards of these, repeat of their words."""
     rows = db.rows("SELECT id, asked_at FROM requests WHERE id > ? ORDER BY id LIMIT ?", (after, most))
     old: list[str] = _list_old(rows, before)
     removed = 0
     for request_id in old:
         blanked = db.run(
-            "UPDATE requests SET input = '{}' WHERE id = ? AND kind = 'sender' AND input <> '{}'"
+            "UPDATE requests SET input = '{}' WHERE id = ? AND kind IN ('sender', 'room') AND input <> '{}'"
             " AND state IN ('denied', 'expired', 'withdrawn') AND notified_at IS NOT NULL",
             (request_id,),
         )

@@ -26,6 +26,7 @@ from gatepost.flow.intake.accepted_message import (
     make_seen_room,
 )
 from gatepost.flow.intake.command_dispatch import answer_without_agent, run_command
+from gatepost.flow.intake.earlier_messages import release_earlier
 from gatepost.flow.intake.received_codes import redeem
 from gatepost.flow.intake.session_queueing import deliver
 from gatepost.flow.intake.slash_commands import CommandAction
@@ -120,10 +121,13 @@ def _route(case: MessageContext, new: NewMessage, verb: Verb, asking: AskingRule
                 return held_room
         return _refuse_unrouted(case, decision, rights, senders.check_sender(policy, rights), verb)
     admitted, rejected = _admit(db, rules, inbound.sender, policy, decision)
+    if earlier := release_earlier(case, admitted):
+        room = rules.read(db, rooms.get, arrival.instance, address)
     held = _hold_strangers(case, new, rejected, asking) if asking is not None else ()
     if held:
         rejected = [target for target in rejected if target.folder not in {each.request.folder for each in held}]
     result = _apply_admission(case, admitted, rejected, room) if admitted or not held else _make_held(case)
+    result = replace(result, wake=tuple(dict.fromkeys((*earlier, *result.wake)))) if earlier else result
     return replace(result, asked=tuple(each for each in held if each.added)) if held else result
 
 
@@ -140,6 +144,8 @@ def _hold_strangers(
         for target in rejected
         if target.reason == senders.ASKS_FIRST and not target.chosen.observe
     ]
+    if any(each is not None and each.added for each in asked):
+        case.rules.renew(case.db)
     return tuple(each for each in asked if each is not None)
 
 

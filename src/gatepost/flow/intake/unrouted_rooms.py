@@ -25,4 +25,5 @@ def hold_unknown_room(
         return None
     receipt = Receipt(message_id=case.id, new=True, state=InboxState.HELD)
     told = (asked,) if asked.added else ()
+    case.rules.renew(case.db)
     return IntakeResult(receipt=receipt, delivered=True, stranger=rights == "guest", asked=told)

@@ -46,7 +46,7 @@ from gatepost.store.timeline import TimelineKind
 
 OPERATOR = "operator"
 GATEWAY = "gatepost:system"  # who decides when nobody did
-EVENT, QUESTION_EVENT = "approval", "question"
+EVENT, QUESTION_EVENT = messages.APPROVAL, messages.QUESTION
 NOT_YOURS = "Only an admin of this agent's group or an owner may decide this."
 OUTDATED = "Nobody has to decide this any more: {}."
 NOT_ASKED = "Only who may speak to this agent in the room where it asks may answer this."
@@ -132,7 +132,7 @@ def decide(
         if len(agree) < request.quorum:
             record_decision(db, now, clicked, "vote", request)
             return Decision(request, False, f"Noted: {len(agree)} of {request.quorum} who must agree.")
-        by = ", ".join(agree)
+        by = requests.join_names(agree)
     if choice.state is RequestState.ALLOWED and choice.lasts is AnswerLasts.ALWAYS and request.rule:
         grant_changes.add_rule(db, request.folder, request.rule, by, now)
     return close(db, reach, request, choice.state, choice.lasts, by, words, given, now)
@@ -222,7 +222,8 @@ def close(
         lasts = refused_hosts.make_lasting(state, lasts)
     closed = requests.record_answer(db, request.id, state, words, given, by, now, lasts)
     assert closed is not None  # it was pending in this transaction
-    record_decision(db, now, by, state, closed)
+    for each in requests.split_names(by) if closed.quorum > 1 else [by]:  # a row for each: each can be forgotten
+        record_decision(db, now, each, state, closed)
     rooms = show_decision(db, reach, closed, now)
     wake: tuple[str, ...] = ()
     files: tuple[str, ...] = ()

@@ -4,10 +4,13 @@ from typing import Any
 
 from msgspec import Struct
 
+from gatepost.access.senders import Rights, check_sender
+from gatepost.flow import sender_rights
 from gatepost.flow.intake import room_records, routing
 from gatepost.flow.intake.room_records import SeenRoom
+from gatepost.flow.intake.routing import RouteChoice
 from gatepost.messages import address as addresses
-from gatepost.store import groups, identities, inbox, messages, routes, sessions
+from gatepost.store import groups, identities, inbox, messages, requests, rooms, routes, sessions
 from gatepost.store.inbox import InboxEntry, InboxState
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
@@ -43,18 +46,69 @@ def sum_files(content: dict[str, Any]) -> int:
     return sum(size for size in sizes if isinstance(size, int))
 
 
-def refuse_held(db: Db, held: list[tuple[InboxEntry, Message]], reason: str, now: int) -> ReleasedMessages:
-    """Nobody gets them, so nobody needs their files: a stranger's are not kept as long as others."""
-    for entry, _ in held:
+HeldMessages = list[tuple[InboxEntry, Message]]
+
+
+def refuse_held(db: Db, held: HeldMessages, reason: str, now: int) -> ReleasedMessages:
+    """Nobody gets them, so nobody needs their files: a stranger's are not kept as long as others. But whoever belongs
+    to the group by now, by whatever way, is heard."""
+    woken, refused = release_admitted(db, held, now, guests=False)
+    for entry, _ in refused:
         inbox.set_state(db, entry.id, InboxState.REFUSED, reason, None, now)
-    alone = [message for _, message in held if len(inbox.list_for_message(db, message.id)) == 1]
-    return ReleasedMessages(files=tuple(path for each in alone for path in messages.remove_files(db, each)))
+    alone = [message for _, message in refused if len(inbox.list_for_message(db, message.id)) == 1]
+    files = tuple(path for each in alone for path in messages.remove_files(db, each))
+    return ReleasedMessages(wake=woken, files=files)
+
+
+def release_admitted(
+    db: Db, held: HeldMessages, now: int, *, guests: bool = True
+) -> tuple[tuple[str, ...], HeldMessages]:
+    """Deliver what would be let in if it came now: the sessions, and what still has to wait. `guests`: also of those
+    whom a room lets in without knowing them."""
+    woken: list[str] = []
+    left: HeldMessages = []
+    for entry, message in held:
+        chosen = _choose(db, message, entry.folder)
+        known = rooms.get(db, message.instance, message.address)
+        policy = known.policy if known is not None else RoomPolicy.REQUEST_APPROVAL  # which it was held by
+        rights = _find_rights(db, message.sender, chosen.folder, policy) if chosen is not None else None
+        if chosen is None or rights is None or (rights == "guest" and not guests):
+            left.append((entry, message))
+            continue
+        seen = SeenRoom(known.instance, known.address, known.name, known.direct) if known else None
+        woken.append(_queue(db, entry, message, seen or _find_room(db, entry, message), chosen, rights, now))
+    return tuple(dict.fromkeys(woken)), left
+
+
+def _find_room(db: Db, entry: InboxEntry, message: Message) -> SeenRoom:
+    """As its channel told of it when somebody was asked: whether it is direct is known from nowhere else."""
+    request = requests.get(db, entry.reason)
+    room = read_room(request) if request is not None else None
+    same = room is not None and (room.instance, room.address) == (message.instance, message.address)
+    return room if room is not None and same else SeenRoom(message.instance, message.address)
+
+
+def _find_rights(db: Db, sender: str, folder: str, policy: RoomPolicy) -> Rights | None:
+    """None: she may not speak there."""
+    rights = sender_rights.find_rights(db, sender, folder)
+    return rights if rights is not None and check_sender(policy, rights, folder).allowed else None
 
 
 def deliver_held(
     db: Db, entry: InboxEntry, message: Message, room: SeenRoom, folder: str, rights: str, now: int
 ) -> str:
     """By the routes of now, to the group that was asked for. The session; '' if no route leads there any more."""
+    chosen = _choose(db, message, folder)
+    if chosen is None:
+        inbox.set_state(db, entry.id, InboxState.REFUSED, "no_route", None, now)
+        return ""
+    # What one room's request was held for may have come from another room of the same sender.
+    seen = room if (message.instance, message.address) == (room.instance, room.address) else None
+    return _queue(db, entry, message, seen or SeenRoom(message.instance, message.address), chosen, rights, now)
+
+
+def _choose(db: Db, message: Message, folder: str) -> RouteChoice | None:
+    """The way to a group by the routes of now; to any, if it is held for none."""
     rows = routes.list_all(db)
     facts = routing.make_match_input(
         message.instance,
@@ -66,13 +120,13 @@ def deliver_held(
         names=identities.list_names(db, message.sender) if routing.asks_sender(rows) else (),
     )
     decision = routing.decide(rows, facts, lambda each: groups.get(db, each) is not None)
-    chosen = next((each for each in decision.chosen if each.folder == folder and not each.observe), None)
-    if chosen is None:
-        inbox.set_state(db, entry.id, InboxState.REFUSED, "no_route", None, now)
-        return ""
-    # What one room's request was held for may have come from another room of the same sender.
-    seen = room if (message.instance, message.address) == (room.instance, room.address) else None
-    seen = seen or SeenRoom(message.instance, message.address)
+    fit = (each for each in decision.chosen if not each.observe and folder in ("", each.folder))
+    return next(fit, None)
+
+
+def _queue(
+    db: Db, entry: InboxEntry, message: Message, seen: SeenRoom, chosen: RouteChoice, rights: str, now: int
+) -> str:
     room_records.record_let_in(db, seen, RoomPolicy.REQUEST_APPROVAL, message.sender, now)
     topic = message.thread if chosen.topic is None else chosen.topic
     session = sessions.find_or_add(db, chosen.mode, chosen.folder, message.instance, message.address, topic, now)

@@ -40,6 +40,7 @@ def answer(
         return close(db, reach, request, RequestState.ALLOWED, AnswerLasts.ONCE, person, "", given, now)
     kept = requests.set_answer(db, request.id, given)
     assert kept is not None  # it waits in this transaction
+    requests.add_vote(db, request.id, person, now)  # who else answered a part of it is known by that
     record_decision(db, now, person, KEPT, kept)
     rooms = (*show_answer(db, reach, kept, person, now), *show_question(db, kept, now))
     return Decision(kept, False, render_answered(kept, person, part), tuple(dict.fromkeys(rooms)), kept=True)

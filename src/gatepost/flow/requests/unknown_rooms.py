@@ -164,7 +164,7 @@ def follow(db: Db, request: Request, now: int) -> ReleasedMessages:
         else:
             woken.append(deliver_held(db, entry, message, room, folder, rights, now))
     refused = refuse_held(db, shut_out, senders.SHUT_OUT.reason, now)
-    return replace(refused, wake=tuple(dict.fromkeys(filter(None, woken))))
+    return replace(refused, wake=tuple(dict.fromkeys(filter(None, (*woken, *refused.wake)))))
 
 
 def _connect(db: Db, request: Request, room: SeenRoom, folder: str, now: int) -> None:

@@ -10,26 +10,29 @@ from gatepost.core.clock import SECOND
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.sessions import notices
 from gatepost.messages.inbound import MessageKind
-from gatepost.store import costs, inbox, outbox, sessions, turns
+from gatepost.store import costs, inbox, messages, outbox, sessions, turns
 from gatepost.store.inbox import InboxState
 from gatepost.store.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 from gatepost.store.turns import Turn
 
+DECISIONS = (messages.APPROVAL, messages.QUESTION)
 KILL_TIME = 2 * SECOND  # what the kernel has to end a killed sandbox
 
 
 def stop_session(
-    db: Db, reach: ChannelInstances, session_id: str, by: str, now: int, *, hold: int = 0
+    db: Db, reach: ChannelInstances, session_id: str, by: str, now: int, *, hold: int = 0, untold: bool = False
 ) -> OutboxEffect | None:
     """End what a session does now. The notice to people, None if there was nothing to stop. `hold`: it is not sent
-    before so many microseconds have passed, or `outbox.release` was called: first the sandbox must be gone."""
+    before so many microseconds have passed, or `outbox.release` was called: first the sandbox must be gone. What people
+    decided and answered is told to the agent all the same, or nobody would: `untold` takes that along."""
     session, turn = sessions.get(db, session_id), turns.find_open(db, session_id)
     if session is None:
         return None
     ended = turn is not None and turns.cancel(db, turn.id, f"stopped by {by}", now)
-    waiting = inbox.cancel_waiting(db, session_id, f"stopped by {by}", now)
+    keep = () if untold else DECISIONS
+    waiting = inbox.cancel_waiting(db, session_id, f"stopped by {by}", now, keep=keep)
     if not ended and not waiting:
         return None
     return _add_notice(db, reach, session, turn, now, hold)

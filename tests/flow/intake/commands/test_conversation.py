@@ -2,8 +2,13 @@
 
 import pytest
 
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake.commands.conversation import BEGUN, BUSY, CLEARED
-from gatepost.store import inbox, messages, session_notes, sessions, turns
+from gatepost.flow.requests.choices import ALLOW_SESSION
+from gatepost.flow.requests.deciding import OPERATOR, decide
+from gatepost.store import inbox, messages, requests, session_notes, sessions, turns
+from gatepost.store.port import Db
+from gatepost.store.requests import NewRequest, Request, RequestKind, RequestState
 from gatepost.testing.clock import NOON
 
 from .conftest import ADA, ADMIN, BOB, GUEST, ROOM, CommandDesk
@@ -82,3 +87,72 @@ async def test_clear_is_for_admins_and_stops_everything(desk: CommandDesk) -> No
     assert (await desk.ask("/clear", ADMIN)).endswith(CLEARED)
     assert (await desk.turn(turn.id)).ended_at is not None
     assert await conversation(desk) == "" and desk.stopped == [session]
+
+
+async def hold_call(desk: CommandDesk, who: str) -> Request:
+    """A turn of somebody asks for a call, and is over."""
+    await desk.say("work", who)
+    turn = await desk.claim()
+    new = NewRequest(
+        kind=RequestKind.CALL,
+        name=f"{turn.id}/1",
+        folder="home",
+        session_id=turn.session_id,
+        turn_id=turn.id,
+        tool="send",
+        input={"text": "hello"},
+        digest="d",
+        about=f"send {who}",
+        quorum=1,
+    )
+
+    def ask(db: Db) -> Request:
+        found, _ = requests.add(db, new, NOON)
+        db.run("UPDATE turns SET state = 'done', ended_at = ? WHERE id = ?", (NOON, turn.id))
+        db.run("UPDATE inbox SET state = 'answered', next_at = NULL WHERE turn_id = ?", (turn.id,))
+        return found
+
+    asked: Request = await desk.do(ask)
+    return asked
+
+
+async def get_request(desk: CommandDesk, request: Request) -> Request:
+    found = await desk.store.read(requests.get, request.id)
+    assert found is not None
+    return found
+
+
+async def test_clear_withdraws_a_call_that_waits_after_its_turn(desk: CommandDesk) -> None:
+    asked = await hold_call(desk, BOB)
+    assert await desk.ask("/clear", ADMIN) == CLEARED
+    assert (await get_request(desk, asked)).state is RequestState.WITHDRAWN
+
+
+async def test_new_withdraws_what_waits_for_the_sender_and_nothing_of_others(desk: CommandDesk) -> None:
+    hers, his = await hold_call(desk, ADA), await hold_call(desk, BOB)
+    assert await desk.ask("/new", ADA) == BEGUN
+    assert (await get_request(desk, hers)).state is RequestState.WITHDRAWN
+    assert (await get_request(desk, his)).state is RequestState.PENDING
+
+
+async def test_what_is_allowed_for_a_conversation_that_is_over_does_not_hold_in_the_next(desk: CommandDesk) -> None:
+    his = await hold_call(desk, BOB)
+    await desk.say("/new", ADA)
+    done = await desk.do(lambda db: decide(db, ChannelInstances({}), his.id, ALLOW_SESSION, OPERATOR, NOON + 1))
+    assert done.decided
+    assert await desk.store.read(requests.find_lasting, his.session_id or "", f"send {BOB}") is None
+
+
+async def test_clear_takes_along_what_the_agent_was_to_be_told(desk: CommandDesk) -> None:
+    await desk.say("hello")
+    session = await desk.session()
+
+    def tell(db: Db) -> int:
+        number = messages.add_system(db, session, "approval:p-1", {"event": "approval"}, NOON)
+        assert number is not None
+        return inbox.enqueue(db, number, session.id, "home", "member", NOON)
+
+    told = await desk.do(tell)
+    await desk.say("/clear", ADMIN)
+    entry = await desk.store.read(inbox.get, told)
+    assert entry is not None and entry.state == "cancelled"

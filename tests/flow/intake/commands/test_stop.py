@@ -7,7 +7,8 @@ from gatepost.flow.intake.commands.stop import FOR_OTHERS, NOT_RUNNING
 from gatepost.flow.intake.intake import make_arrival
 from gatepost.flow.intake.message_acceptance import sessions_to_stop
 from gatepost.messages.inbound import Inbound
-from gatepost.store import identities, turns
+from gatepost.store import identities, inbox, messages, turns
+from gatepost.store.port import Db
 from gatepost.testing.clock import NOON
 
 from .conftest import ADA, ADMIN, BOB, GUEST, OWNER, ROOM, CommandDesk
@@ -110,3 +111,20 @@ async def test_the_urgent_way_judges_by_the_same_rule(desk: CommandDesk, who: st
 
     found = await desk.store.read(sessions_to_stop, desk.intake._reach, arrival)
     assert found == ((turn.session_id,) if stops else ())
+
+
+async def test_the_agent_is_told_what_was_decided_though_somebody_stops_it(desk: CommandDesk) -> None:
+    waiting = await desk.say("hello")
+    session = await desk.session()
+
+    def tell(db: Db, key: str) -> int:
+        number = messages.add_system(db, session, key, {"event": key.partition(":")[0]}, NOON)
+        assert number is not None
+        return inbox.enqueue(db, number, session.id, "home", "member", NOON)
+
+    keys = ("approval:p-1", "question:p-2", "compact:1")
+    told = [await desk.do(lambda db, key=key: tell(db, key)) for key in keys]
+    await desk.say("/stop", ADMIN)
+    found = [await desk.store.read(inbox.get, each) for each in told]
+    assert [each.state for each in found if each is not None] == ["queued", "queued", "cancelled"]
+    assert (await desk.entry(waiting)).state == "cancelled"

@@ -1,0 +1,31 @@
+"""Whose rows are looked for when a person is forgotten or exported."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+FORGOTTEN = "forgotten"  # stands for her where somebody must be named
+
+
+class PersonScope(Struct, frozen=True):
+    """Whose rows are looked for."""
+
+    names: tuple[str, ...]  # her identities
+    rooms: tuple[tuple[str, str], ...] = ()  # (instance, address) of her direct rooms
+
+    @property
+    def condition(self) -> tuple[str, tuple[str, ...]]:
+        """Whether a row `m` of messages is hers, and the parameters."""
+        marks = make_marks(self.names)
+        places = " OR (m.instance = ? AND m.address = ?)" * len(self.rooms)
+        sql = (
+            f"(m.sender IN ({marks}) OR EXISTS (SELECT 1 FROM origins g WHERE g.message_id = m.id"
+            f" AND g.person IN ({marks})){places})"
+        )
+        return sql, (*self.names, *self.names, *(each for room in self.rooms for each in room))
+
+
+def make_marks(values: Sequence[Any]) -> str:
+    """Question marks for a list of parameters; an empty list matches nothing."""
+    return ", ".join("?" * len(values)) or "NULL"

@@ -1,0 +1,253 @@
+"""Somebody is forgotten who decided, answered or was asked about: what follows from it is not lost, her words are."""
+
+import itertools
+import json
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.channels.contract import ChannelKind
+from gatepost.core.clock import SECOND
+from gatepost.core.errors import Invalid
+from gatepost.core.home import Home
+from gatepost.core.settings import Config
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.groups import add_defaults
+from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.message_acceptance import accept
+from gatepost.flow.person_erasure import PersonErasure
+from gatepost.flow.requests.asking import AskingRules, ask
+from gatepost.flow.requests.choices import ALLOW_ONCE
+from gatepost.flow.requests.deciding import decide
+from gatepost.flow.requests.held_calls import get_arguments
+from gatepost.flow.requests.question_answers import answer
+from gatepost.flow.requests.request_loop import move_due
+from gatepost.messages.inbound import Inbound, Verb
+from gatepost.messages.outbound import Feature
+from gatepost.store import audit, direct_rooms, groups, request_cards, requests, rooms, sessions, users
+from gatepost.store.port import Db
+from gatepost.store.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
+from gatepost.store.rooms import RoomPolicy
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.users import UserRole
+from gatepost.testing.clock import NOON, FixedClock
+
+ADA, BOB, EVE, MAL = "fake:user/ada", "fake:user/bob", "fake:user/eve", "fake:user/mal"
+ROOM = "fake:room/1"
+HERE = ("fake", ROOM)
+RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
+REACH = ChannelInstances(
+    {"fake": ChannelKind(name="fake", make=lambda _: pytest.fail("not made"), features=frozenset({Feature.EDIT}))}
+)
+_ids = itertools.count(1)
+
+
+def settle(db: Db) -> None:
+    """Ada is an admin of acme, Bob owns everything, Eve is a member; nothing leads from the room to acme."""
+    add_defaults(db, NOON)
+    db.run("DELETE FROM routes")
+    groups.add(db, "acme", "Acme", "scripted", NOON)
+    for person, role, folder in ((ADA, UserRole.ADMIN, "acme"), (BOB, UserRole.OWNER, "")):
+        users.add(db, person, person, NOON)
+        users.add_role(db, person, role, folder, "test", NOON)
+        direct_rooms.add(db, person, "fake", person.replace("user", "direct"), NOON)
+    rooms.add(db, "fake", ROOM, ROOM, False, RoomPolicy.REQUEST_APPROVAL, NOON)
+
+
+def hold_call(db: Db, quorum: int = 0) -> Request:
+    session = sessions.find_or_add(db, "per-thread", "acme", "fake", ROOM, "", NOON)
+    new = NewRequest(
+        kind=RequestKind.CALL,
+        name="t/1",
+        folder="acme",
+        session_id=session.id,
+        turn_id="t",
+        tool="send",
+        input={"text": "original"},
+        digest="d",
+        about="send",
+        rights="member",
+        editable=True,
+        quorum=quorum,
+    )
+    return ask(db, REACH, RULES, new, NOON).request
+
+
+def ask_two_things(db: Db) -> Request:
+    session = sessions.find_or_add(db, "per-thread", "acme", "fake", ROOM, "", NOON)
+    users.add(db, EVE, "", NOON)
+    users.add_member(db, EVE, "acme", "test", NOON)
+    new = NewRequest(
+        kind=RequestKind.QUESTION,
+        asker=RequestAsker.AGENT,
+        name="q",
+        digest="q",
+        folder="acme",
+        session_id=session.id,
+        instance="fake",
+        address=ROOM,
+        input={"questions": [{"question": "Where?"}, {"question": "When?"}]},
+    )
+    return ask(db, REACH, RULES, new, NOON).request
+
+
+def mention(db: Db, text: str, sender: str) -> None:
+    given = Inbound(address=ROOM, platform_id=f"m{next(_ids)}", sender=sender, text=text, verb=Verb.MENTION)
+    accept(db, REACH, make_arrival("fake", given, Config(), NOON, 0), NOON, asking=RULES)
+
+
+def list_states(db: Db, sender: str) -> list[tuple[str, str]]:
+    sql = "SELECT m.text, i.state FROM inbox i JOIN messages m ON m.id = i.message_id WHERE m.sender = ? ORDER BY m.id"
+    return [(row[0], row[1]) for row in db.rows(sql, (sender,))]
+
+
+def find_everywhere(db: Db, word: str) -> list[str]:
+    names = [row[0] for row in db.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    tables = [each for each in names if not each.startswith("search")]
+    return [f"{table}: {row}" for table in tables for row in db.rows(f'SELECT * FROM "{table}"') if word in str(row)]
+
+
+async def forget(store: SqliteStore, tmp_path: Path, who: str) -> None:
+    home = Home(tmp_path / "h")
+    for each in (home.groups, home.sessions, home.media, home.logs):
+        each.mkdir(parents=True, exist_ok=True)
+    erasure = PersonErasure(home, store, FixedClock(NOON + 100), asleep=lambda _: nullcontext(True))
+    await erasure.erase(who, "operator")
+
+
+async def test_who_changed_a_call_is_not_forgotten_before_it_ran_as_changed(store: SqliteStore, tmp_path: Path) -> None:
+    def change(db: Db) -> Request:
+        settle(db)
+        done = decide(db, REACH, hold_call(db).id, ALLOW_ONCE, ADA, NOON + 1, given={"text": "harmless"})
+        assert done.decided
+        return done.request
+
+    request = await store.write(change)
+    with pytest.raises(Invalid, match=f"{request.id}.* not carried out"):
+        await forget(store, tmp_path, ADA)
+    (waits,) = await store.read(requests.list_unnotified, (RequestKind.CALL,), 10)
+    assert json.loads(get_arguments(waits)) == {"text": "harmless"}
+    await store.write(requests.record_notified, request.id, NOON + 2)
+    await forget(store, tmp_path, ADA)
+    assert [*await store.read(find_everywhere, ADA), *await store.read(find_everywhere, "harmless")] == []
+
+
+async def test_a_call_that_she_allowed_as_it_was_still_runs(store: SqliteStore, tmp_path: Path) -> None:
+    def allow(db: Db) -> None:
+        settle(db)
+        assert decide(db, REACH, hold_call(db).id, ALLOW_ONCE, ADA, NOON + 1).decided
+
+    await store.write(allow)
+    await forget(store, tmp_path, ADA)
+    (waits,) = await store.read(requests.list_unnotified, (RequestKind.CALL,), 10)
+    assert waits.state is RequestState.ALLOWED and json.loads(get_arguments(waits)) == {"text": "original"}
+
+
+async def test_who_answered_is_not_forgotten_before_the_agent_was_told(store: SqliteStore, tmp_path: Path) -> None:
+    def answer_both(db: Db) -> Request:
+        settle(db)
+        request = ask_two_things(db)
+        answer(db, REACH, request.id, 0, "zebra street", EVE, NOON + 1, HERE)
+        return answer(db, REACH, request.id, 1, "noon", ADA, NOON + 2, HERE).request
+
+    request = await store.write(answer_both)
+    for who in (ADA, EVE):
+        with pytest.raises(Invalid, match="not carried out"):
+            await forget(store, tmp_path, who)
+    left = await store.read(requests.get, request.id)
+    assert left is not None and left.answer == request.answer
+
+
+async def test_who_decided_with_others_leaves_no_name(store: SqliteStore, tmp_path: Path) -> None:
+    def agree(db: Db) -> Request:
+        settle(db)
+        request = hold_call(db, quorum=2)
+        decide(db, REACH, request.id, ALLOW_ONCE, ADA, NOON + 1)
+        done = decide(db, REACH, request.id, ALLOW_ONCE, BOB, NOON + 2)
+        assert done.decided
+        return done.request
+
+    request = await store.write(agree)
+    actors = [row[2] for row in await store.read(audit.list_latest, 100) if row[3] == "request.decide"]
+    assert sorted(actors) == [ADA, ADA, BOB]  # her vote, and the decision of each
+    await forget(store, tmp_path, ADA)
+    assert await store.read(find_everywhere, ADA) == []
+    left = await store.read(requests.get, request.id)
+    assert left is not None and left.answered_by == f"forgotten, {BOB}"
+
+
+async def test_who_answered_one_of_several_questions_leaves_no_word(store: SqliteStore, tmp_path: Path) -> None:
+    def answer_both(db: Db) -> None:
+        settle(db)
+        request = ask_two_things(db)
+        assert answer(db, REACH, request.id, 0, "zebra street", EVE, NOON + 1, HERE).kept
+        assert answer(db, REACH, request.id, 1, "noon", ADA, NOON + 2, HERE).decided
+        requests.record_notified(db, request.id, NOON + 3)
+
+    await store.write(answer_both)
+    await forget(store, tmp_path, EVE)
+    assert [*await store.read(find_everywhere, EVE), *await store.read(find_everywhere, "zebra")] == []
+
+
+async def test_a_question_of_which_she_answered_a_part_is_withdrawn(store: SqliteStore, tmp_path: Path) -> None:
+    """The conversation that asked it begins anew, so nobody waits for the rest."""
+
+    def answer_one(db: Db) -> Request:
+        settle(db)
+        request = ask_two_things(db)
+        assert answer(db, REACH, request.id, 0, "zebra street", EVE, NOON + 1, HERE).kept
+        return request
+
+    request = await store.write(answer_one)
+    await forget(store, tmp_path, EVE)
+    assert [*await store.read(find_everywhere, EVE), *await store.read(find_everywhere, "zebra")] == []
+    left = await store.read(requests.get, request.id)
+    assert left is not None and left.state is RequestState.WITHDRAWN
+
+
+async def test_a_call_on_which_she_voted_goes_on_waiting_without_her_vote(store: SqliteStore, tmp_path: Path) -> None:
+    def vote(db: Db) -> Request:
+        settle(db)
+        request = hold_call(db, quorum=2)
+        decide(db, REACH, request.id, ALLOW_ONCE, ADA, NOON + 1)
+        return request
+
+    request = await store.write(vote)
+    await forget(store, tmp_path, ADA)
+    left = await store.read(requests.get, request.id)
+    assert left is not None and left.state is RequestState.PENDING
+    assert not (await store.write(decide, REACH, request.id, ALLOW_ONCE, BOB, NOON + 200)).decided
+
+
+async def test_a_room_is_asked_about_for_the_others_when_who_wrote_first_is_forgotten(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    def write_both(db: Db) -> Request:
+        settle(db)
+        mention(db, "zebra", EVE)
+        mention(db, "two", MAL)
+        assert list_states(db, MAL) == [("two", "held")]
+        (asked,) = requests.list_pending(db)
+        return asked
+
+    asked = await store.write(write_both)
+    await forget(store, tmp_path, EVE)
+    assert [*await store.read(find_everywhere, EVE), *await store.read(find_everywhere, "zebra")] == []
+    await store.write(move_due, RULES, REACH, NOON + 101)
+    (again,) = await store.read(requests.list_pending)
+    assert (again.id, again.about, again.input["text"]) == (asked.id, MAL, "two")
+    assert await store.read(request_cards.list_for_request, asked.id)
+    await store.write(move_due, RULES, REACH, NOON + 700 * SECOND)
+    assert await store.read(list_states, MAL) == [("two", "refused")]
+
+
+async def test_a_room_in_which_she_alone_wrote_is_not_asked_about_any_more(store: SqliteStore, tmp_path: Path) -> None:
+    def write(db: Db) -> Any:
+        settle(db)
+        mention(db, "one", EVE)
+
+    await store.write(write)
+    await forget(store, tmp_path, EVE)
+    assert await store.read(requests.list_pending) == []

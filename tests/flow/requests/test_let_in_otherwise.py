@@ -1,0 +1,170 @@
+"""Somebody whose message waits is let in by another way than the card: what waits goes first, and nothing is lost."""
+
+import itertools
+from typing import Any
+
+import pytest
+
+from gatepost.channels.contract import ChannelKind
+from gatepost.core.clock import SECOND
+from gatepost.core.records import replace
+from gatepost.core.settings import Config
+from gatepost.flow import invitations, pairing
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.groups import add_defaults
+from gatepost.flow.intake.accepted_message import IntakeResult
+from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.message_acceptance import accept
+from gatepost.flow.invitations import NewInvitation
+from gatepost.flow.requests.asking import AskingRules
+from gatepost.flow.requests.choices import BLOCK, DENY
+from gatepost.flow.requests.deciding import decide
+from gatepost.flow.requests.request_loop import move_due
+from gatepost.messages.inbound import Inbound, Verb
+from gatepost.store import direct_rooms, groups, requests, rooms, routes, users
+from gatepost.store.port import Db
+from gatepost.store.requests import Request, RequestState
+from gatepost.store.rooms import RoomPolicy
+from gatepost.store.routes import Route
+from gatepost.store.rule_cache import RuleCache
+from gatepost.store.users import UserRole
+from gatepost.testing.clock import NOON
+from gatepost.testing.counting import CountingDb
+
+ADA, EVE, MAL = "fake:user/ada", "fake:user/eve", "fake:user/mal"
+ROOM = "fake:room/1"
+RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
+REACH_KIND = ChannelKind(name="fake", make=lambda _: pytest.fail("not made"), features=frozenset())
+REACH = ChannelInstances({"fake": REACH_KIND})
+_ids = itertools.count(1)
+
+
+def add_route(db: Db) -> None:
+    routes.add(db, Route(seq=0, match="platform=fake", target="acme", folder="acme", created_by="t", created_at=NOON))
+
+
+@pytest.fixture
+def unrouted(db: Db) -> Db:
+    add_defaults(db, NOON)
+    db.run("DELETE FROM routes")
+    groups.add(db, "acme", "Acme", "scripted", NOON)
+    users.add(db, ADA, "", NOON)
+    users.add_role(db, ADA, UserRole.ADMIN, "acme", "test", NOON)
+    direct_rooms.add(db, ADA, "fake", "fake:direct/ada", NOON)
+    rooms.add(db, "fake", ROOM, ROOM, False, RoomPolicy.REQUEST_APPROVAL, NOON)
+    return db
+
+
+@pytest.fixture
+def acme(unrouted: Db) -> Db:
+    add_route(unrouted)
+    return unrouted
+
+
+def say(
+    db: Db, text: str, sender: str, rules: RuleCache | None = None, reach: ChannelInstances = REACH, **more: Any
+) -> IntakeResult:
+    told = {"address": ROOM, "sender": sender, "text": text, "verb": Verb.MENTION, **more}
+    given = Inbound(platform_id=f"m{next(_ids)}", **told)
+    return accept(db, reach, make_arrival("fake", given, Config(), NOON, 0), NOON, rules=rules, asking=RULES)
+
+
+def list_states(db: Db, sender: str) -> dict[str, str]:
+    sql = "SELECT m.text, i.state FROM inbox i JOIN messages m ON m.id = i.message_id WHERE m.sender = ? ORDER BY i.seq"
+    return {row[0]: row[1] for row in db.rows(sql, (sender,)) if row[0] in ("one", "two")}
+
+
+def get_pending(db: Db) -> Request:
+    (found,) = requests.list_pending(db)
+    return found
+
+
+def let_in(db: Db) -> None:
+    users.add(db, EVE, "", NOON)
+    users.add_member(db, EVE, "acme", "test", NOON)
+
+
+def test_what_was_held_goes_first_when_its_sender_is_invited(acme: Db) -> None:
+    rules = RuleCache()
+    say(acme, "one", EVE, rules)
+    asked = get_pending(acme)
+    new = NewInvitation(folder="acme", uses=1, expires_at=None, created_by="operator")
+    code = invitations.issue(acme, new, NOON).code
+    assert say(acme, f"/join {code}", EVE, rules).receipt.reason == "invited"
+    two = say(acme, "two", EVE, rules)
+    assert list(list_states(acme, EVE).items()) == [("one", "queued"), ("two", "queued")]
+    assert two.receipt.state == "queued" and two.wake
+    left = requests.get(acme, asked.id)
+    assert left is not None and left.state is RequestState.WITHDRAWN
+
+
+def test_who_is_paired_while_her_message_waits_is_heard_in_order(acme: Db) -> None:
+    say(acme, "one", EVE)
+    code = pairing.issue_code(acme, ADA, "operator", NOON)
+    assert say(acme, code, EVE).receipt.reason == "paired"
+    say(acme, "two", EVE)
+    assert list(list_states(acme, EVE).items()) == [("one", "queued"), ("two", "queued")]
+
+
+def test_what_is_held_for_a_room_goes_first_when_the_operator_adds_a_route(unrouted: Db) -> None:
+    let_in(unrouted)
+    say(unrouted, "one", EVE)
+    assert list_states(unrouted, EVE) == {"one": "held"}
+    add_route(unrouted)
+    say(unrouted, "two", EVE)
+    assert list(list_states(unrouted, EVE).items()) == [("one", "queued"), ("two", "queued")]
+
+
+def test_a_direct_chat_is_known_as_such_when_what_was_held_there_goes_on(acme: Db) -> None:
+    direct = {"address": "fake:direct/eve", "direct": True, "room_name": "Eve"}
+    reach = ChannelInstances({"fake": replace(REACH_KIND, policy=RoomPolicy.REQUEST_APPROVAL)})
+    say(acme, "one", EVE, reach=reach, **direct)
+    assert list_states(acme, EVE) == {"one": "held"} and rooms.get(acme, "fake", "fake:direct/eve") is None
+    let_in(acme)
+    say(acme, "two", EVE, reach=reach, **direct)
+    assert list(list_states(acme, EVE).items()) == [("one", "queued"), ("two", "queued")]
+    room = rooms.get(acme, "fake", "fake:direct/eve")
+    assert room is not None and (room.name, room.direct) == ("Eve", True)
+
+
+def test_a_stranger_in_a_room_that_got_a_route_goes_on_waiting(unrouted: Db) -> None:
+    let_in(unrouted)
+    say(unrouted, "one", MAL)
+    say(unrouted, "one", EVE)
+    add_route(unrouted)
+    say(unrouted, "two", EVE)
+    assert list_states(unrouted, MAL) == {"one": "held"} and list_states(unrouted, EVE)["one"] == "queued"
+    move_due(unrouted, RULES, REACH, NOON + 700 * SECOND)
+    assert list_states(unrouted, MAL) == {"one": "refused"}
+
+
+@pytest.mark.parametrize("end", ["denied", "expired"])
+def test_a_member_loses_nothing_when_the_old_card_ends(acme: Db, end: str) -> None:
+    say(acme, "one", EVE)
+    let_in(acme)
+    if end == "denied":
+        assert decide(acme, REACH, get_pending(acme).id, DENY, ADA, NOON + 1).wake
+    else:
+        assert move_due(acme, RULES, REACH, NOON + 700 * SECOND).sessions
+    assert list_states(acme, EVE) == {"one": "queued"}
+
+
+def test_who_is_blocked_by_the_old_card_is_not_heard(acme: Db) -> None:
+    say(acme, "one", EVE)
+    decide(acme, REACH, get_pending(acme).id, BLOCK, ADA, NOON + 1)
+    assert list_states(acme, EVE) == {"one": "refused"}
+
+
+def test_a_message_of_somebody_else_costs_no_further_statement_while_strangers_wait(acme: Db) -> None:
+    let_in(acme)
+    rules = RuleCache()
+    before = [_count_statements(acme, rules) for _ in range(3)][-1]
+    say(acme, "one", MAL, rules)
+    _count_statements(acme, rules)  # what is kept is read anew
+    assert _count_statements(acme, rules) == before
+
+
+def _count_statements(db: Db, rules: RuleCache) -> int:
+    counting = CountingDb(db)
+    say(counting, "hello", EVE, rules)
+    return counting.statements
