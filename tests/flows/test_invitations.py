@@ -73,6 +73,20 @@ async def test_a_code_in_a_chat_lets_its_sender_in(tmp_path: Path, channel: Fake
         assert (await channel.say("hello", sender=BOB)).state == "refused"
 
 
+async def test_the_chat_of_somebody_who_was_invited_leads_to_the_group(tmp_path: Path, channel: FakeChannel) -> None:
+    async with started(tmp_path / "h", channel) as gateway:
+        await run(gateway, "group.add", folder="acme")
+        write_script(gateway.home.group("acme"), "acme")
+        code = (await run(gateway, "invite.create", folder="acme", uses=2))["secret"]
+        await channel.say(code, sender=EVE, direct=True)
+        assert (await channel.say("hello", sender=EVE, direct=True)).state == "queued"
+        await wait_for_text(channel, "acme got hello", ROOM)
+
+        await channel.say(code, sender=BOB, address="fake:room/all")  # a room of several: no route is made
+        await wait_for_text(channel, "nothing leads there from this chat", "fake:room/all")
+        assert (await channel.say("hello", sender=BOB, address="fake:room/all")).state == "refused"
+
+
 async def test_the_code_is_in_no_ledger_and_no_agent_gets_it(tmp_path: Path, channel: FakeChannel) -> None:
     async with started(tmp_path / "h", channel) as gateway:
         code = (await run(gateway, "invite.create", folder="home", uses=2))["secret"]

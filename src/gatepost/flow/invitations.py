@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.errors import Invalid, NotFound, Refused
-from gatepost.flow import onboarding, sender_rights
+from gatepost.flow import onboarding, personal_routes, sender_rights
 from gatepost.flow.onboarding import MOST_BELOW, OPERATOR, Applicant, JoinResult
+from gatepost.flow.personal_routes import PersonalChat
 from gatepost.store import audit, groups, identities, newcomers, pairing_codes, tokens, users
 from gatepost.store.newcomers import Newcomer, NewcomerState
 from gatepost.store.pairing_codes import ALPHABET, MOST_GUESSES
@@ -30,6 +31,10 @@ NOT_VALID = (
     "This invitation is not valid: it is unknown, used up, too old or revoked. Ask whoever invited you for a new one."
 )
 LIMITED = "These were too many wrong codes. Wait an hour before you try another one."
+MEMBER_ELSEWHERE = (
+    "Welcome! You may write to {} from now on, but nothing leads there from this chat."
+    " Whoever invited you can say from where."
+)
 MEMBER = "Welcome! You may write to {} from now on."
 BEFORE = "You may write to {} already, so the invitation was not used."
 NOT_DIRECT = "This invitation is for an agent of your own. Send it to me in a direct chat."
@@ -123,7 +128,20 @@ def _add_member(db: Db, code: str, folder: str, who: Applicant, now: int) -> Joi
     users.add(db, person, who.name, now)
     users.add_member(db, person, folder, f"invite:{used.id}", now)
     _record(db, now, who.sender, "done", {"token": used.id, "folder": folder, "person": person})
-    return JoinResult(True, "invited", MEMBER.format(name))
+    led = _add_way(db, used, who, folder, now)
+    return JoinResult(True, "invited", (MEMBER if led else MEMBER_ELSEWHERE).format(name))
+
+
+def _add_way(db: Db, used: Token, who: Applicant, folder: str, now: int) -> bool:
+    """Whether what she writes in this chat reaches the group from now on. An invitation of the operator gives her chat
+    a route, unless another group hears her there; one of an agent does not."""
+    chat = PersonalChat(who.instance, who.address, who.sender)
+    if folder in personal_routes.list_reached(db, chat):
+        return True
+    if not who.can_have_group or used.created_by != OPERATOR or personal_routes.is_known(db, chat):
+        return False
+    personal_routes.add_route(db, chat, folder, "gatepost", now)
+    return folder in personal_routes.list_reached(db, chat)
 
 
 def _give_group(db: Db, code: str, token: Token, who: Applicant, now: int) -> JoinResult:

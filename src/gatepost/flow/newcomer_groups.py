@@ -13,13 +13,13 @@ from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.core.untrusted_files import open_untrusted
-from gatepost.flow import sender_rights
+from gatepost.flow import personal_routes, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.groups import FolderPrototype, make_group, read_prototype
 from gatepost.flow.intake import routing
 from gatepost.flow.onboarding import OPERATOR, admit_queued
+from gatepost.flow.personal_routes import PersonalChat
 from gatepost.flow.sessions.host_uids import group_uid
-from gatepost.messages import address as addresses
 from gatepost.messages.address import safe_segment
 from gatepost.store import audit, groups, identities, newcomers, routes, users
 from gatepost.store.newcomers import Newcomer, NewcomerState
@@ -32,7 +32,6 @@ LONGEST_WAIT_S = 60.0  # between two looks, whatever the bell says
 AGAIN_S = 1.0
 MOST_NAMES = 50  # that are tried for one group
 LONGEST_REASON = 300
-SEQ = 0  # a room that was given to a group by name comes before every pattern
 ACTION = "onboarding.settle"
 
 READY = "Your agent is ready. Everything that you write here goes to it."
@@ -155,21 +154,22 @@ def _is_shut_out(db: Db, newcomer: Newcomer, folder: str) -> bool:
 
 def _is_routed(db: Db, newcomer: Newcomer, folder: str) -> bool:
     """Whether what she writes there reaches her group."""
-    room = addresses.parse(newcomer.address)
-    facts = routing.make_match_input(newcomer.instance, room, sender=newcomer.sender)
-    decision = routing.decide(routes.list_all(db), facts, lambda each: groups.get(db, each) is not None)
-    return any(each.folder == folder and not each.observe for each in decision.chosen)
+    return folder in personal_routes.list_reached(db, _get_chat(newcomer))
+
+
+def _get_chat(newcomer: Newcomer) -> PersonalChat:
+    return PersonalChat(newcomer.instance, newcomer.address, newcomer.sender)
 
 
 def _add_route(db: Db, newcomer: Newcomer, folder: str, now: int) -> Route:
-    """For her alone, in her room alone. What the operator did not open leads on only what reaches the parent anyway:
-    an invitation of somebody else takes no room from another group."""
-    match = f'channel="{newcomer.instance}" chat_jid="{newcomer.address}" sender="{newcomer.sender}"'
+    """What the operator did not open leads on only what reaches the parent anyway: an invitation of somebody else takes
+    no room from another group."""
+    chat = _get_chat(newcomer)
     operators = newcomer.entrance_id is not None or newcomer.invited_by == OPERATOR
     by = "gatepost" if operators else f"{routing.MADE_BY}{newcomer.parent}"
     if not operators:
-        routing.check_route_count(routes.list_all(db), newcomer.parent, [match])
-    return routes.add(db, Route(seq=SEQ, match=match, target=folder, folder=folder, created_by=by, created_at=now))
+        routing.check_route_count(routes.list_all(db), newcomer.parent, [personal_routes.render_match(chat)])
+    return personal_routes.add_route(db, chat, folder, by, now)
 
 
 def record_failure(db: Db, reach: ChannelInstances, newcomer: Newcomer, why: str, now: int) -> None:
