@@ -185,6 +185,7 @@ async def test_the_owner_changes_what_is_asked_and_that_is_what_is_sent(daemon: 
     assert daemon.json("ledger", "check")["unaccounted"] == 0
 
 
+@pytest.mark.slow
 async def test_what_is_no_text_is_changed_as_json_and_the_rest_stays_as_it_was(
     daemon: DaemonProcess, page: Page
 ) -> None:
@@ -216,6 +217,7 @@ async def test_what_is_no_text_is_changed_as_json_and_the_rest_stays_as_it_was(
     assert not await page.evaluate("window.troubles")
 
 
+@pytest.mark.slow
 async def test_a_click_that_the_gateway_cannot_place_is_said_on_the_card(daemon: DaemonProcess, page: Page) -> None:
     card = await ask(daemon, page)
     await page.route("**/api/clicks", lambda route: route.continue_(post_data='{"button": "made-up:0"}'))

@@ -124,6 +124,7 @@ async def test_a_follow_up_that_comes_with_the_last_word_is_answered_in_the_same
         assert account.unaccounted == 0
 
 
+@pytest.mark.slow
 async def test_a_model_without_a_price_sends_nobody_to_look_for_a_key(tmp_path: Path, channel: FakeChannel) -> None:
     async with (
         ModelEndpoint(SCRIPT) as endpoint,
@@ -139,6 +140,7 @@ async def test_a_model_without_a_price_sends_nobody_to_look_for_a_key(tmp_path: 
     assert endpoint.calls == []
 
 
+@pytest.mark.slow
 async def test_a_budget_that_the_bytes_of_the_prompt_do_not_fit_is_used_all_the_same(
     tmp_path: Path, channel: FakeChannel
 ) -> None:

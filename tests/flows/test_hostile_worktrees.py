@@ -245,6 +245,7 @@ async def test_hooks_and_filters_would_run_where_they_may(shop: Path, host: Path
         assert "nothing" in (desk.gateway.home.group("agents") / "ran").read_text()
 
 
+@pytest.mark.slow
 async def test_a_fifo_in_the_place_of_a_setting_is_waited_for_no_longer_than_allowed(shop: Path, host: Path) -> None:
     async with a_gateway(shop) as desk:
         agent = (await desk("create_agent", cwd=str(shop), worktreeName="task", baseBranch="main"))["agentId"]

@@ -105,6 +105,7 @@ async def test_a_yes_given_to_a_process_that_died_is_none_to_what_the_next_asks_
     assert ended["lastMessage"] == "told ('0', 'deny')"
 
 
+@pytest.mark.slow
 async def test_an_agent_that_asks_and_tells_without_end_is_bounded_on_the_host(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="flood", agentType="pushy", background=True)
     session, store = made["agentId"], desk.gateway.store
