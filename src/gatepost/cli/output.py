@@ -60,8 +60,8 @@ def print_json(value: Any) -> None:
 
 
 def print_json_line(value: Any) -> None:
-    """One document on one line."""
-    print(make_json_visible(json.dumps(value, ensure_ascii=False, default=_json_default)))
+    """One document on one line, at once: whoever follows reads it from a pipe."""
+    print(make_json_visible(json.dumps(value, ensure_ascii=False, default=_json_default)), flush=True)
 
 
 def _json_default(value: Any) -> Any:
