@@ -116,9 +116,11 @@ class Home(Struct, frozen=True):
     def _open_providers(self) -> None:
         """Providers are loaded inside, by another user if we are root: the one folder here that others may list."""
         folder = self.plugins / "providers"
-        if not folder.exists():
+        try:
             folder.mkdir()
-            folder.chmod(0o755 if os.geteuid() == 0 else 0o700)
+        except FileExistsError:  # it keeps the mode that somebody gave it; and another start may be as quick
+            return
+        folder.chmod(0o755 if os.geteuid() == 0 else 0o700)
 
 
 def find(given: str | None = None) -> Home:

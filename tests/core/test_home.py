@@ -1,0 +1,25 @@
+"""The home's tree, made by whoever starts first."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from gatepost.core.home import Home
+
+
+def test_who_starts_at_the_same_moment_does_not_trip_over_a_folder_that_was_just_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / "h")
+    home.prepare()
+    monkeypatch.setattr(Path, "exists", lambda path: False)  # as it was when the other one looked
+    home.prepare()
+
+
+def test_the_folder_of_providers_keeps_the_mode_that_its_owner_gave_it(tmp_path: Path) -> None:
+    home = Home(tmp_path / "h")
+    home.prepare()
+    (home.plugins / "providers").chmod(0o750)
+    home.prepare()
+    assert stat.S_IMODE((home.plugins / "providers").stat().st_mode) == 0o750
