@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gatepost.channels.contract import Channel, ChannelKind, HasOwnNames
+from gatepost.channels.contract import Channel, ChannelKind
 from gatepost.core.settings import setting
 from gatepost.flow.delivery import content_fallback
 from gatepost.mailbox import runner_frames
@@ -63,9 +63,10 @@ class ChannelInstances:
         return kind is not None and kind.always
 
     def own_names(self, instance: str) -> frozenset[str]:
-        """What this bot is called on its platform, in lower case; empty if its channel does not know."""
-        channel = self._channels.get(instance)
-        return frozenset(map(str.lower, channel.own_names)) if isinstance(channel, HasOwnNames) else frozenset()
+        """What this bot is called on its platform, in lower case; empty if its channel does not know (`HasOwnNames`).
+        Asked with each message, and to ask whether a channel is of a protocol costs more than all else there."""
+        names: frozenset[str] = getattr(self._channels.get(instance), "own_names", frozenset())
+        return frozenset(map(str.lower, names)) if names else names
 
 
 class OutgoingMessage(Struct, frozen=True, kw_only=True):
