@@ -22,6 +22,7 @@ OLDEST = (3, 11)
 NEWER = ("python3.13", "python3.12", "python3.11", "python3.14", "python3")
 WHEELS = "/usr/share/python-wheels/pip-*.whl"
 LOCKS = {"run": ("requirements.lock",), "test": ("requirements.lock", "requirements-test.lock")}
+LOCKS["all"] = LOCKS["test"] + ("requirements-platforms.lock",)
 
 
 class Stuck(Exception):

@@ -1,8 +1,9 @@
 """Compiles the locks with hashes and without index addresses: `make lock`. Needs pip-tools in this environment.
 
 `requirements.lock` is what the gateway needs (and hatchling, which builds it), `requirements-test.lock` what its tests
-need besides, the libraries of providers among it. Resolved on the oldest Python that we support; a test checks that
-newer ones and macOS need nothing more. With --keep (`make lock ARGS=--keep`) versions that are locked stay.
+need besides, the libraries of providers among it, `requirements-platforms.lock` what `make test-all` adds. Resolved on
+the oldest Python that we support; a test checks that newer ones and macOS need nothing more. With --keep (`make lock
+ARGS=--keep`) versions that are locked stay.
 """
 
 import re
@@ -24,8 +25,9 @@ OPTIONS = (
     "--no-emit-find-links",
     "--no-emit-options",
 )
-LOCKS = ("requirements.lock", "requirements-test.lock")
+LOCKS = ("requirements.lock", "requirements-test.lock", "requirements-platforms.lock")
 EXTRAS = ("test", "claude", "pydantic-ai")  # what drives Claude Code, by itself or as a model, is among the tests
+PLATFORMS = "platforms"  # the libraries of chat platforms, for `make test-all` alone
 HEADER = "# Compiled by `make lock`. Not to be edited.\n"
 PACKAGE = re.compile(r"^(?=[A-Za-z0-9])", re.MULTILINE)
 
@@ -43,7 +45,7 @@ def packages(text: str) -> dict[str, str]:
 
 def pins() -> str:
     """What is locked now, without hashes."""
-    text = "".join((ROOT / name).read_text(encoding="utf-8") for name in LOCKS)
+    text = "".join((ROOT / name).read_text(encoding="utf-8") for name in LOCKS if (ROOT / name).exists())
     return "".join(f"{found}\n" for found in re.findall(r"^[A-Za-z0-9][^ ]*==[^ ;\\]+", text, re.MULTILINE))
 
 
@@ -53,14 +55,18 @@ def write(name: str, blocks: dict[str, str]) -> None:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        core, everything, kept = Path(folder, "core.txt"), Path(folder, "all.txt"), Path(folder, "kept.txt")
+        core, kept = Path(folder, "core.txt"), Path(folder, "kept.txt")
+        test, everything = Path(folder, "test.txt"), Path(folder, "all.txt")
         kept.write_text(pins() if "--keep" in sys.argv[1:] else "")
         compile_lock(core, f"--constraint={kept}")
         extras = [f"--extra={name}" for name in EXTRAS]
-        compile_lock(everything, *extras, f"--constraint={core}", f"--constraint={kept}")
-        needed, tests = packages(core.read_text()), packages(everything.read_text())
+        compile_lock(test, *extras, f"--constraint={core}", f"--constraint={kept}")
+        extras.append(f"--extra={PLATFORMS}")
+        compile_lock(everything, *extras, f"--constraint={test}", f"--constraint={kept}")
+        needed, tests, all_of_it = (packages(each.read_text()) for each in (core, test, everything))
     write(LOCKS[0], needed)
     write(LOCKS[1], {name: block for name, block in tests.items() if name not in needed})
+    write(LOCKS[2], {name: block for name, block in all_of_it.items() if name not in tests})
 
 
 if __name__ == "__main__":

@@ -3,20 +3,28 @@
 A channel is a class with `listen` and `send`; every other method is optional and says when to leave it out. Its file
 holds its settings, its features and its pure `read_…` and `render_…` functions. Several instances of one channel may
 run (two bots); `instance` tells them apart and is part of a room's key.
+
+A channel of one file uses `@channel`. One that needs a library, or much code, is a folder: its `__init__.py` calls
+`declare_channel`, and the rest is imported when an instance is switched on.
 """
 
 import hashlib
+import importlib
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol, TypedDict, Unpack, runtime_checkable
 
 from msgspec import Struct, field
 
 from gatepost.core.clock import Clock
+from gatepost.core.errors import SetupError
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, Setting
 from gatepost.inside.sandbox_needs import DeclaredNeeds, Need, declare
-from gatepost.messages.inbound import Inbound, Receipt
+from gatepost.messages.inbound import Inbound, Receipt, Verb
 from gatepost.messages.outbound import Feature, Outbound
+from gatepost.messages.text_size import TextUnit
 from gatepost.store.rooms import RoomPolicy
 
 MYSELF = "gatepost:self"  # the sender of what a bot itself said, in what its channel remembers
@@ -24,12 +32,112 @@ MYSELF = "gatepost:self"  # the sender of what a bot itself said, in what its ch
 Receive = Callable[[Inbound], Awaitable[Receipt]]
 
 
+class EndReason(StrEnum):
+    """Why a channel cannot go on until somebody acts."""
+
+    TOKEN = "token"  # the platform no longer accepts the key or password
+    SECOND_POLLER = "second_poller"  # another program receives in this bot's place
+    RIGHTS = "rights"  # the bot lacks a right that it cannot do without
+    SETTING = "setting"  # a setting is missing or wrong
+
+
+class ChannelEnded(SetupError):
+    """Raised by `listen`, `send` or `check`: no retry will help. `way_out` names what the operator does."""
+
+    def __init__(self, reason: EndReason, why: str, way_out: str) -> None:
+        super().__init__(f"{why}; {way_out}")
+        self.reason, self.why, self.way_out = reason, why, way_out
+
+
+class ChannelPulse:
+    """Evidence that a channel receives. It calls `beat` for each completed poll, heartbeat or event of the platform,
+    also for an empty one; a channel that is silent for longer than its `deaf_after_s` is started again."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.last: int | None = None  # the last beat, on the monotonic clock
+        self.beats = 0
+
+    def beat(self) -> None:
+        self.last = self._clock.monotonic()
+        self.beats += 1
+
+    def reset(self) -> None:
+        self.last = None
+
+
+class ChannelCursor(Protocol):
+    """How far a channel has received, kept in the store. Named, for a channel that reads several streams."""
+
+    async def load(self, name: str = "") -> str:
+        """'' if nothing was saved yet."""
+        ...
+
+    async def save(self, value: str, name: str = "", *, acknowledged: bool = False) -> None:
+        """After `receive` has returned for all up to `value`. `acknowledged`: the platform was told so, too."""
+        ...
+
+
+class MemoryCursor:
+    """For tests, and for channels that are made by hand."""
+
+    def __init__(self) -> None:
+        self.saved: dict[str, str] = {}
+
+    async def load(self, name: str = "") -> str:
+        return self.saved.get(name, "")
+
+    async def save(self, value: str, name: str = "", *, acknowledged: bool = False) -> None:
+        self.saved[name] = value
+
+
+ReadSecret = Callable[[Setting[str]], Awaitable[str]]
+
+
+async def _no_secrets(wanted: Setting[str]) -> str:
+    return ""
+
+
 class ChannelDeps(Struct, frozen=True, kw_only=True):
-    """What a channel is made with."""
+    """What a channel is made with. `config` has the values of this instance, from `[channels.<instance>]`, under the
+    names that the channel declared."""
 
     instance: str
     config: Config
     clock: Clock
+    secret: ReadSecret = _no_secrets  # the value of a setting declared with secret=True; '' if it is not set
+    cursor: ChannelCursor = field(default_factory=MemoryCursor)
+    pulse: ChannelPulse | None = None
+    folder: Path | None = None  # of its own, in the home, for what a library must keep on the disk
+
+    def beat(self) -> None:
+        if self.pulse is not None:
+            self.pulse.beat()
+
+
+class BotIdentity(Struct, frozen=True, kw_only=True):
+    """Who the platform says we are, as `gatepost channel add` and `test` show it."""
+
+    name: str  # "@mybot (My Bot)"
+    link: str = ""  # by which people invite or reach it
+    missing: tuple[str, ...] = ()  # rights that it lacks, and what each is for
+    notes: tuple[str, ...] = ()
+
+
+class ChannelPace(Struct, frozen=True, kw_only=True):
+    """How fast a platform lets a bot send, in messages a second; 0: no limit is known."""
+
+    everywhere: float = 0.0
+    room: float = 0.0
+    burst: int = 1  # so many at once in a room, before the pace holds
+
+
+class ChannelGuide(Struct, frozen=True, kw_only=True):
+    """What `gatepost channel add` says."""
+
+    before: str = ""  # where to get what it asks for
+    after: str = ""  # what to do next
+    ask: tuple[Setting[Any], ...] = ()  # what it asks for, in this order; the rest has defaults
 
 
 class Channel(Protocol):
@@ -75,10 +183,60 @@ class SupportsHistory(Protocol):
 
 
 @runtime_checkable
-class HasMaxText(Protocol):
-    """Optional: the longest text the platform takes in one message, in characters."""
+class SupportsDirect(Protocol):
+    """Optional: opens a private room with somebody who has not written to us there. Leave it out if only people can."""
 
-    max_text: int
+    async def open_direct(self, sender: str) -> str:
+        """The address of the room. Raise NotFound or Refused if that person cannot be reached."""
+        ...
+
+
+@runtime_checkable
+class SupportsSubscribe(Protocol):
+    """Optional: follows a thread whose messages the platform does not send by itself."""
+
+    async def subscribe(self, address: str, thread: str) -> None: ...
+
+
+@runtime_checkable
+class SupportsCheck(Protocol):
+    """Optional: asks the platform who we are and what we may do, and changes nothing there."""
+
+    async def check(self) -> BotIdentity:
+        """Raise ChannelEnded for a wrong key or a missing right, Unavailable if the platform does not answer."""
+        ...
+
+
+class HookRequest(Struct, frozen=True, kw_only=True):
+    """What a platform sent to `/channels/<instance>` of the web server. Nobody has proved yet who sent it."""
+
+    method: str
+    path: str = ""  # below that, with its slash
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)  # names in lower case
+    body: bytes = b""  # at most `web.largest_hook_bytes`
+
+
+class HookResponse(Struct, frozen=True, kw_only=True):
+    status: int = 200
+    body: bytes = b""
+    content_type: str = "text/plain; charset=utf-8"
+
+
+@runtime_checkable
+class SupportsHook(Protocol):
+    """Optional: takes events that the platform sends to us by HTTP. Called only while `listen` runs."""
+
+    async def answer_hook(self, request: HookRequest) -> HookResponse:
+        """Check the signature first; answer 2xx only once `receive` has returned for what it brings."""
+        ...
+
+
+@runtime_checkable
+class SupportsClose(Protocol):
+    """Optional: ends its connections, after `listen` has ended and nothing is sent any more."""
+
+    async def close(self) -> None: ...
 
 
 @runtime_checkable
@@ -98,11 +256,39 @@ class ChannelKind(Struct, frozen=True, kw_only=True):
     features: frozenset[Feature]
     settings: tuple[Setting[Any], ...] = ()
     max_text: int = 0  # 0: no limit
+    text_unit: TextUnit = TextUnit.CHARACTERS  # that `max_text` counts
+    largest_file: int = 0  # bytes that it can send; 0: no limit
     always: bool = False  # runs without being switched on
     policy: RoomPolicy = (
         RoomPolicy.STRICT
     )  # of a room that is seen for the first time; public: whoever can write there is let in
     needs: DeclaredNeeds = field(default_factory=DeclaredNeeds)  # in every sandbox, while it runs
+    title: str = ""  # as people write the platform's name
+    verbs: frozenset[Verb] = frozenset({Verb.MESSAGE})  # what it receives
+    pace: ChannelPace = field(default_factory=ChannelPace)
+    deaf_after_s: float = 0.0  # without a beat for so long it is started again; 0: it gives no such evidence
+    guide: ChannelGuide = field(default_factory=ChannelGuide)
+    tested_against: str = (
+        ""  # "Synapse 1.163", "our emulator of 2026-11"; never run against the platform itself: say so
+    )
+    extra: str = ""  # of this package, that brings its library
+
+
+class ChannelTraits(TypedDict, total=False):
+    """What a registration may add: fields of `ChannelKind`, with their meaning there."""
+
+    max_text: int
+    text_unit: TextUnit
+    largest_file: int
+    always: bool
+    policy: RoomPolicy
+    title: str
+    verbs: frozenset[Verb]
+    pace: ChannelPace
+    deaf_after_s: float
+    guide: ChannelGuide
+    tested_against: str
+    extra: str
 
 
 CHANNELS: Registry[ChannelKind] = Registry("channel")
@@ -113,31 +299,56 @@ def channel(
     *,
     features: frozenset[Feature] = frozenset(),
     settings: tuple[Setting[Any], ...] = (),
-    max_text: int = 0,
-    always: bool = False,
-    policy: RoomPolicy = RoomPolicy.STRICT,
     mounts: tuple[Need, ...] = (),
     env: Mapping[str, str | Need] | None = None,
     registry: Registry[ChannelKind] = CHANNELS,
+    **traits: Unpack[ChannelTraits],
 ) -> Callable[[type], type]:
-    """Register a channel class under its platform's name. While it runs, every sandbox has its variables `env`, and its
-    `mounts` as far as the setting `sandbox.mounts_allowed` lets them in."""
+    """Register a channel class under its platform's name; `traits` are further fields of `ChannelKind`. While it runs,
+    every sandbox has its variables `env`, and its `mounts` as far as the setting `sandbox.mounts_allowed` lets them
+    in."""
 
     def register(cls: type) -> type:
-        kind = ChannelKind(
-            name=name,
-            make=cls,
-            features=features,
-            settings=settings,
-            max_text=max_text,
-            always=always,
-            policy=policy,
-            needs=declare(f"the channel {name}", (), mounts, env),
-        )
+        needs = declare(f"the channel {name}", (), mounts, env)
+        kind = ChannelKind(name=name, make=cls, features=features, settings=settings, needs=needs, **traits)
         registry.add(name, kind, origin=cls.__module__)
         return cls
 
     return register
+
+
+def declare_channel(
+    name: str,
+    adapter: str,
+    *,
+    features: frozenset[Feature],
+    settings: tuple[Setting[Any], ...] = (),
+    registry: Registry[ChannelKind] = CHANNELS,
+    **traits: Unpack[ChannelTraits],
+) -> ChannelKind:
+    """Register a channel whose class is imported when the first instance is made. `adapter` is `package.module:Class`,
+    `extra` the extra of this package that brings what it imports."""
+    module, _, cls = adapter.partition(":")
+
+    def make(around: ChannelDeps) -> Channel:
+        made: Channel = _import_class(name, module, cls, kind.extra)(around)
+        return made
+
+    kind = ChannelKind(name=name, make=make, features=features, settings=settings, **traits)
+    registry.add(name, kind, origin=module)
+    return kind
+
+
+def _import_class(name: str, module: str, cls: str, extra: str) -> Callable[[ChannelDeps], Channel]:
+    try:
+        found: Callable[[ChannelDeps], Channel] = getattr(importlib.import_module(module), cls)
+    except ModuleNotFoundError as error:
+        if not extra or (error.name or "").partition(".")[0] == "gatepost":
+            raise
+        raise SetupError(
+            f"the channel {name} needs {error.name}, which is not installed: pip install 'gatepost[{extra}]'"
+        ) from None
+    return found
 
 
 def get_file_folder_name(key: str) -> str:

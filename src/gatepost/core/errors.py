@@ -38,11 +38,21 @@ class Unsupported(GatepostError):
 
 
 class Unavailable(GatepostError):
-    """Nobody acts, we wait: the other side is away. `uncertain` means that it may have done the thing all the same."""
+    """Nobody acts, we wait: the other side is away. `uncertain` means that it may have done the thing all the same,
+    `everywhere` that `retry_after` holds for all rooms of a channel."""
 
-    def __init__(self, what: str, why: str = "", *, retry_after: float | None = None, uncertain: bool = False) -> None:
+    def __init__(
+        self,
+        what: str,
+        why: str = "",
+        *,
+        retry_after: float | None = None,
+        uncertain: bool = False,
+        everywhere: bool = False,
+    ) -> None:
         super().__init__(f"{what} is unavailable" + (f": {why}" if why else ""))
-        self.what, self.why, self.retry_after, self.uncertain = what, why, retry_after, uncertain
+        self.what, self.why, self.retry_after = what, why, retry_after
+        self.uncertain, self.everywhere = uncertain, everywhere
 
 
 class NotFound(GatepostError):

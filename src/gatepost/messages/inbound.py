@@ -1,5 +1,6 @@
 """What a channel hands to intake: one event of one person in one room, in our words only."""
 
+from collections.abc import AsyncIterator, Callable
 from enum import StrEnum
 from typing import Any
 
@@ -39,6 +40,7 @@ class Verb(StrEnum):
     JOIN = "join"
     POST = "post"
     COMMENT = "comment"
+    UNTRUSTED = "untrusted"  # said under a name that the platform does not prove, such as mail without DMARC
 
 
 class AttachmentKind(StrEnum):
@@ -50,13 +52,19 @@ class AttachmentKind(StrEnum):
     FILE = "file"
 
 
+OpenFile = Callable[[], AsyncIterator[bytes]]
+
+
 class Attachment(Struct, frozen=True, kw_only=True):
-    """A file that came with a message. The channel gives its bytes, already within the size limit."""
+    """A file that came with a message. `open` streams its bytes from the platform, and is called only for a message
+    that somebody gets; a small file may come as `data`."""
 
     name: str
     mime: str = "application/octet-stream"
     data: bytes = b""
     kind: AttachmentKind = AttachmentKind.FILE
+    open: OpenFile | None = None
+    size: int | None = None  # as the platform says, if it does; what `open` brings is counted all the same
 
 
 class Quote(Struct, frozen=True, kw_only=True):
@@ -80,6 +88,7 @@ class Inbound(Struct, frozen=True, kw_only=True):
     sender_name: str = ""
     thread: str = ""
     direct: bool = False  # a private chat with one person
+    own: bool = False  # the bot's own words, as its platform repeats them
     room_name: str = ""
     at: int | None = None  # when the platform says it happened, microseconds UTC
     reply_to: Quote | None = None

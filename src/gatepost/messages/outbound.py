@@ -52,6 +52,9 @@ class Feature(StrEnum):
     PANE = "pane"  # prompts and a title beside a conversation
     LOOKUP = "lookup"  # can tell whether a key was delivered
     KEYED = "keyed"  # the platform itself deduplicates by our key
+    DIRECT = "direct"  # can open a private room with somebody
+    HISTORY = "history"  # can be asked what was said earlier
+    SUBSCRIBE = "subscribe"  # can be asked to follow a thread
 
 
 NEEDS: Mapping[Op, Feature] = {  # verbs: without the feature the operation cannot be done at all

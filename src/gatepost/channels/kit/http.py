@@ -1,0 +1,182 @@
+"""HTTP to a platform: one client, and one reading of what went wrong.
+
+An adapter imports this in its `adapter.py`, never in its declaration: the client takes a tenth of a second to load.
+"""
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import httpx2
+
+from gatepost.channels.contract import ChannelEnded, EndReason
+from gatepost.core.errors import Invalid, Refused, Unavailable
+
+LARGEST_ANSWER = 8 * 1024 * 1024
+TIMEOUT_S = 25.0  # below delivery.timeout_s, so that the adapter says what happened
+LONGEST_DETAIL = 300
+UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)  # nothing reached the platform
+READING = frozenset({"GET", "HEAD"})
+
+
+class PlatformRefusal(Refused):
+    """The platform says no, and will say no again."""
+
+    def __init__(self, platform: str, action: str, status: int, answer: Any, detail: str = "") -> None:
+        said = " ".join((detail or _find_detail(answer)).split())[:LONGEST_DETAIL]
+        super().__init__("this bot", action, platform, f"{status} {said}".strip())
+        self.status, self.answer, self.detail = status, answer, said
+
+
+class PlatformHttp:
+    """A client for one platform's API. `headers` (the token) go to the API's own origin alone."""
+
+    def __init__(
+        self,
+        platform: str,
+        base_url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = TIMEOUT_S,
+        way_out: str = "",
+        find_retry_after: Callable[[httpx2.Response, Any], float | None] | None = None,
+    ) -> None:
+        """`way_out`: what the operator does about a token that is refused. `find_retry_after`: where the platform says
+        elsewhere than in the Retry-After header how long to wait."""
+        self.platform, self.base_url = platform, base_url.rstrip("/") + "/"
+        parts = urlsplit(self.base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ChannelEnded(
+                EndReason.SETTING, f"{base_url!r} is no web address", "write it as https://host, and set it again"
+            )
+        self._origin, self._headers = (parts.scheme, parts.netloc), dict(headers or {})
+        self._way_out, self._find_retry_after = way_out, find_retry_after
+        self._client = httpx2.AsyncClient(timeout=timeout, follow_redirects=False, trust_env=False)
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        action: str = "",
+        reads: bool | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        **body: Any,
+    ) -> Any:
+        """The answer, decoded if it is JSON, else as text. `action`: the words for an error, such as "send a message".
+        `reads`: it changes nothing there, so a lost answer is no uncertain effect (default: for GET). `body`: `json`,
+        `params`, `data`, `files` or `content`, as httpx2 takes them."""
+        _, answer = await self.exchange(
+            method, path, action=action, reads=reads, headers=headers, timeout=timeout, **body
+        )
+        return answer
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        action: str = "",
+        reads: bool | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        **body: Any,
+    ) -> tuple[httpx2.Response, Any]:
+        """The same with the response, for its headers and status."""
+        effect = not (method in READING if reads is None else reads)
+        url = urljoin(self.base_url, path.lstrip("/") if "://" not in path else path)
+        given = {**self._get_headers(url), **(headers or {})}
+        options: dict[str, Any] = body if timeout is None else {"timeout": timeout, **body}
+        try:
+            async with self._client.stream(method, url, headers=given, **options) as response:
+                raw = await _read_bounded(response)
+        except UNSENT as error:
+            raise Unavailable(self.platform, f"it cannot be reached ({type(error).__name__})") from None
+        except (httpx2.TransportError, httpx2.DecodingError) as error:
+            why = f"the connection broke ({type(error).__name__})"
+            raise Unavailable(self.platform, why, uncertain=effect) from None
+        except httpx2.InvalidURL as error:
+            raise Invalid("address", f"{self.platform} cannot be called: {error}") from None
+        answer = _decode(response, raw)
+        self._check(response, answer, action or f"{method} {urlsplit(url).path}", effect)
+        return response, answer
+
+    async def download(self, url: str, *, action: str = "read a file") -> AsyncIterator[bytes]:
+        """The bytes of a file that the platform names, as they come; whoever reads them counts them."""
+        full = urljoin(self.base_url, url)
+        if urlsplit(full).scheme not in ("http", "https"):
+            raise Invalid("file", f"{self.platform} gave an address that is not on the web")
+        try:
+            async with self._client.stream("GET", full, headers=self._get_headers(full)) as response:
+                if response.status_code >= 300:
+                    self._check(response, "", action, effect=False)
+                async for chunk in response.aiter_bytes():
+                    yield chunk
+        except httpx2.TransportError as error:
+            raise Unavailable(self.platform, f"the file broke off ({type(error).__name__})") from None
+
+    def _get_headers(self, url: str) -> dict[str, str]:
+        parts = urlsplit(url)
+        return dict(self._headers) if (parts.scheme, parts.netloc) == self._origin else {}
+
+    def _check(self, response: httpx2.Response, answer: Any, action: str, effect: bool) -> None:
+        status = response.status_code
+        if status < 300:
+            return
+        if status == 429:
+            raise Unavailable(self.platform, "it asks us to wait", retry_after=self._retry_after(response, answer))
+        if status >= 500:
+            raise Unavailable(self.platform, f"it answers {status}", uncertain=effect)
+        if status == 401:
+            raise ChannelEnded(
+                EndReason.TOKEN,
+                f"{self.platform} no longer accepts the token ({_find_detail(answer)[:80] or 'unauthorized'})",
+                self._way_out or "set a valid one with `gatepost channel set`",
+            )
+        raise PlatformRefusal(self.platform, action, status, answer)
+
+    def _retry_after(self, response: httpx2.Response, answer: Any) -> float | None:
+        found = self._find_retry_after(response, answer) if self._find_retry_after else None
+        if found is not None:
+            return found
+        try:
+            return max(float(response.headers.get("retry-after", "")), 0.0)
+        except ValueError:
+            return None
+
+
+async def _read_bounded(response: httpx2.Response) -> bytes:
+    parts, size = [], 0
+    async for chunk in response.aiter_bytes():
+        size += len(chunk)
+        if size > LARGEST_ANSWER:
+            raise httpx2.ReadError("the answer is too large")
+        parts.append(chunk)
+    return b"".join(parts)
+
+
+def _decode(response: httpx2.Response, raw: bytes) -> Any:
+    if "json" in response.headers.get("content-type", ""):
+        try:
+            return json.loads(raw)
+        except (ValueError, RecursionError):
+            return raw.decode(errors="replace")
+    return raw.decode(errors="replace")
+
+
+def _find_detail(answer: Any) -> str:
+    """What the usual fields say."""
+    if isinstance(answer, Mapping):
+        for name in ("description", "message", "error_description", "error", "errmsg", "msg", "detail"):
+            value = answer.get(name)
+            if isinstance(value, Mapping):
+                value = value.get("message")
+            if isinstance(value, str) and value:
+                return value
+        return ""
+    return answer if isinstance(answer, str) and len(answer) <= LONGEST_DETAIL else ""

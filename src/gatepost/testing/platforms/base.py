@@ -1,0 +1,277 @@
+"""What every emulated platform is to a test: people who do things, a record of what they see, and faults.
+
+    with TelegramPlatform() as platform:
+        platform.configure(config_values, secrets)      # how to point the channel at it
+        message = platform.send("hello", room="team", sender="ann")
+        platform.wait_for(lambda: platform.texts("team") == ["hello back"])
+
+People, rooms and threads have short names here (`ann`, `team`); `get_address` and `get_sender` give what the channel
+calls them. The room `direct:ann` is the private chat of the bot with ann; every other room is a group with everybody.
+The server runs in a thread of its own, so that a gateway in another process or in the test's loop can use it. All
+methods may be called from any thread.
+"""
+
+import asyncio
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from msgspec import Struct
+
+from gatepost.testing.waiting import PATIENCE_S
+
+Asgi = Callable[..., Any]
+
+
+class PlatformFault(StrEnum):
+    """What goes wrong with a request of the bot, or with its connection."""
+
+    UNAUTHORIZED = "unauthorized"  # the token is revoked, from now on until `heal`
+    CONFLICT = "conflict"  # another program receives in this bot's place, until `heal`
+    FORBIDDEN = "forbidden"  # the bot lacks the right, for one send
+    RATE_LIMIT = "rate_limit"  # one send is told to wait (`retry_after` of the platform, default 0.2 s)
+    BUSY = "busy"  # one send gets 5xx and does not happen
+    NO_ANSWER = "no_answer"  # one send happens, and the connection ends without an answer
+    HELD_POLL = "held_poll"  # the receiving connection stays open and brings nothing, until `heal`
+    DROPPED = "dropped"  # every open connection is closed, now
+    DUPLICATE = "duplicate"  # the next event is delivered twice
+    REORDER = "reorder"  # the next two events are delivered in the other order
+    FORGOTTEN = "forgotten"  # one acknowledgement of the bot is lost
+
+
+LASTING = frozenset({PlatformFault.UNAUTHORIZED, PlatformFault.CONFLICT, PlatformFault.HELD_POLL})
+
+
+class NotOffered(Exception):
+    """People cannot do this on this platform."""
+
+
+class GivenFile(Struct, frozen=True):
+    name: str
+    data: bytes
+    mime: str = "application/octet-stream"
+
+
+class ShownMessage(Struct, kw_only=True):
+    """A message as people on the platform see it now. Only what the platform has is filled in."""
+
+    id: str
+    room: str
+    sender: str  # "bot", or a person's short name
+    text: str  # as people read it: markup of the platform resolved to its plain words
+    raw: Any = None  # what was sent, as the platform got it
+    thread: str = ""
+    reply_to: str = ""
+    files: list[GivenFile] = []
+    buttons: list[str] = []  # labels, in order
+    reactions: list[tuple[str, str]] = []  # (emoji, who)
+    edits: int = 0
+    deleted: bool = False
+    pinned: bool = False
+    voice: bool = False
+    key: str = ""  # the nonce or client id that it was sent with
+
+
+class EmulatedPlatform:
+    """A subclass names its `kind`, serves `make_app`, keeps what is said in `self.record`, and delivers events."""
+
+    kind: ClassVar[str]  # the channel that speaks to it
+    cannot: ClassVar[frozenset[str]] = frozenset()  # names of the methods below that raise NotOffered
+    retry_after: float = 0.2
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()  # an RLock inside: held while `record` or other state is touched
+        self.record: list[ShownMessage] = []
+        self.requests: list[tuple[str, str]] = []  # (method, path) of everything that the bot asked for
+        self._once: deque[PlatformFault] = deque()
+        self._lasting: set[PlatformFault] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=f"emulated {self.kind}", daemon=True)
+        self._server: Any = None
+        self._serving: asyncio.Task[None] | None = None
+        self.port = 0
+
+    # How it is run.
+
+    def make_app(self) -> Asgi:
+        """The ASGI application. Its handlers run in the platform's own loop."""
+        raise NotImplementedError
+
+    def __enter__(self) -> "EmulatedPlatform":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self, port: int = 0) -> None:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._open(port), self._loop).result(PATIENCE_S)
+
+    def stop(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(PATIENCE_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(PATIENCE_S)
+        self._loop.close()
+
+    async def _open(self, port: int) -> None:
+        import uvicorn
+
+        bound = socket.socket()
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(("127.0.0.1", port))
+        bound.listen(256)
+        self.port = int(bound.getsockname()[1])
+        config = uvicorn.Config(
+            self.make_app(), log_level="error", lifespan="off", timeout_graceful_shutdown=1, ws_ping_interval=None
+        )
+        self._server = uvicorn.Server(config)
+        self._serving = asyncio.create_task(self._server.serve(sockets=[bound]))
+        while not self._server.started:  # noqa: ASYNC110  uvicorn has no event for it
+            await asyncio.sleep(0.001)
+
+    async def _close(self) -> None:
+        self._server.should_exit = self._server.force_exit = True
+        if self._serving is not None:
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait_for(self._serving, PATIENCE_S)
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def call_soon(self, fn: Callable[..., None], *args: Any) -> None:
+        """Run something in the platform's own loop, from any thread."""
+        self._loop.call_soon_threadsafe(fn, *args)
+
+    # How a channel is pointed at it.
+
+    def get_settings(self) -> dict[str, Any]:
+        """Values of the channel's settings, by their last name (`api_url`)."""
+        raise NotImplementedError
+
+    def get_secrets(self) -> dict[str, str]:
+        """The same for those that are secrets (`token`)."""
+        raise NotImplementedError
+
+    def get_address(self, room: str) -> str:
+        """What the channel calls a room."""
+        raise NotImplementedError
+
+    def get_sender(self, person: str) -> str:
+        """What the channel calls a person."""
+        raise NotImplementedError
+
+    # What people do. Each returns the platform's id of the message that it is about, as the channel names it.
+
+    def send(
+        self,
+        text: str,
+        *,
+        room: str = "team",
+        sender: str = "ann",
+        thread: str = "",
+        reply_to: str = "",
+        files: Sequence[GivenFile] = (),
+        mention: bool = False,
+    ) -> str:
+        """Somebody writes. `thread`: the platform's id of a thread, as `ShownMessage.thread` or an event has it, or of
+        the message under which one begins. `mention`: the bot is named in the platform's own way."""
+        raise NotImplementedError
+
+    def edit(self, room: str, message: str, text: str, *, sender: str = "ann") -> str:
+        raise NotOffered
+
+    def delete(self, room: str, message: str, *, sender: str = "ann") -> str:
+        raise NotOffered
+
+    def react(self, room: str, message: str, emoji: str, *, sender: str = "ann") -> str:
+        raise NotOffered
+
+    def join(self, room: str, *, sender: str = "ann") -> str:
+        raise NotOffered
+
+    def click(self, room: str, message: str, label: str, *, sender: str = "ann") -> str:
+        """Press the button with this label."""
+        raise NotOffered
+
+    # What can be seen.
+
+    def list_shown(self, room: str = "", *, by_bot: bool = True) -> list[ShownMessage]:
+        """What is there now, oldest first, without what was deleted."""
+        with self.changed:
+            return [
+                each
+                for each in self.record
+                if room in ("", each.room) and not each.deleted and (each.sender == "bot") == by_bot
+            ]
+
+    def texts(self, room: str = "") -> list[str]:
+        """What the bot says in a room."""
+        return [each.text for each in self.list_shown(room)]
+
+    def find(self, message: str) -> ShownMessage:
+        with self.changed:
+            return next(each for each in self.record if each.id == message)
+
+    def get_typing(self) -> list[str]:
+        """The rooms in which the bot showed that it is at work, each time anew."""
+        raise NotOffered
+
+    def wait_for(self, holds: Callable[[], bool], timeout: float = PATIENCE_S) -> bool:
+        """Until this holds of the platform; False if it does not within the bound."""
+        with self.changed:
+            return self.changed.wait_for(holds, timeout)
+
+    async def until(self, holds: Callable[[], bool], timeout: float = PATIENCE_S) -> None:
+        """The same for a test whose own loop must go on meanwhile; it fails with what can be seen."""
+        if not await asyncio.to_thread(self.wait_for, holds, timeout):
+            raise AssertionError(f"waited {timeout:g} s in vain; the bot said: {self.texts()}")
+
+    def notify(self) -> None:
+        with self.changed:
+            self.changed.notify_all()
+
+    # Faults.
+
+    def fault(self, *faults: PlatformFault) -> None:
+        """Each happens once, in this order; those of `LASTING` hold until `heal`."""
+        with self.changed:
+            for each in faults:
+                if each in LASTING:
+                    self._lasting.add(each)
+                elif each is not PlatformFault.DROPPED:
+                    self._once.append(each)
+        if PlatformFault.DROPPED in faults:
+            asyncio.run_coroutine_threadsafe(self.drop_connections(), self._loop).result(PATIENCE_S)
+
+    def heal(self) -> None:
+        with self.changed:
+            self._once.clear()
+            self._lasting.clear()
+            self.changed.notify_all()
+
+    def is_faulty(self, fault: PlatformFault) -> bool:
+        """Whether a lasting fault holds."""
+        with self.changed:
+            return fault in self._lasting
+
+    def take_fault(self, *kinds: PlatformFault) -> PlatformFault | None:
+        """The next single fault if it is one of these; it is then used up."""
+        with self.changed:
+            return self._once.popleft() if self._once and self._once[0] in kinds else None
+
+    async def drop_connections(self) -> None:
+        """Close every connection without a word. Runs in the platform's loop."""
+        for connection in list(self._server.server_state.connections):
+            transport = getattr(connection, "transport", None)
+            if transport is not None:
+                transport.abort()

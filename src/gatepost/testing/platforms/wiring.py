@@ -1,0 +1,108 @@
+"""A channel pointed at an emulated platform, without a gateway around it: for tests of an adapter alone."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from gatepost.channels.contract import (
+    CHANNELS,
+    Channel,
+    ChannelCursor,
+    ChannelDeps,
+    ChannelPulse,
+    MemoryCursor,
+    SupportsClose,
+)
+from gatepost.core import registry
+from gatepost.core.clock import SystemClock
+from gatepost.core.settings import Config, Setting
+from gatepost.messages.inbound import Inbound, Receipt
+from gatepost.testing.platforms.base import EmulatedPlatform
+from gatepost.testing.waiting import PATIENCE_S
+
+
+def make_channel(
+    platform: EmulatedPlatform,
+    *,
+    cursor: ChannelCursor | None = None,
+    secrets: dict[str, str] | None = None,
+    **more: Any,
+) -> tuple[Channel, ChannelDeps]:
+    """The registered channel of this platform's kind. `more`: further settings by their last name."""
+    registry.load_package("gatepost.channels")
+    kind = CHANNELS[platform.kind]
+    clock = SystemClock()
+    values = {f"channels.{kind.name}.{name}": value for name, value in {**platform.get_settings(), **more}.items()}
+    kept = platform.get_secrets() if secrets is None else secrets
+
+    async def read_secret(wanted: Setting[str]) -> str:
+        return kept.get(wanted.name.rpartition(".")[2], "")
+
+    around = ChannelDeps(
+        instance=kind.name,
+        config=Config(values),
+        clock=clock,
+        secret=read_secret,
+        cursor=cursor or MemoryCursor(),
+        pulse=ChannelPulse(clock),
+    )
+    return kind.make(around), around
+
+
+class ReceivedEvents:
+    """In the place of intake: keeps every event, once by its identity, and may be made to fail."""
+
+    def __init__(self) -> None:
+        self.events: list[Inbound] = []  # each once, in the order in which they came
+        self.calls = 0  # with repeated ones
+        self.error: Exception | None = None  # is raised, in the place of taking an event
+        self._known: set[tuple[str, str, str]] = set()
+        self._changed = asyncio.Condition()
+
+    async def receive(self, inbound: Inbound) -> Receipt:
+        self.calls += 1
+        if self.error is not None:
+            raise self.error
+        identity = (inbound.address, inbound.platform_id, inbound.event)
+        new = identity not in self._known
+        if new and not inbound.own:
+            self._known.add(identity)
+            self.events.append(inbound)
+        async with self._changed:
+            self._changed.notify_all()
+        return Receipt(message_id=len(self.events), new=new, state="queued" if new else "duplicate")
+
+    async def wait_for(self, wanted: int | Callable[[list[Inbound]], bool]) -> list[Inbound]:
+        """Everything, once there are so many or the predicate holds."""
+
+        def holds() -> bool:
+            return len(self.events) >= wanted if isinstance(wanted, int) else wanted(self.events)
+
+        try:
+            async with asyncio.timeout(PATIENCE_S), self._changed:
+                await self._changed.wait_for(holds)
+        except TimeoutError:
+            raise AssertionError(f"waited in vain; received: {[each.text for each in self.events]}") from None
+        return list(self.events)
+
+    @property
+    def texts(self) -> list[str]:
+        return [each.text for each in self.events]
+
+
+@asynccontextmanager
+async def listening(channel: Channel, received: ReceivedEvents | None = None) -> AsyncIterator[ReceivedEvents]:
+    """While the block runs, the channel listens. What `listen` raises comes out of the block."""
+    received = received or ReceivedEvents()
+    task = asyncio.create_task(channel.listen(received.receive))
+    try:
+        yield received
+    finally:
+        ended = task.done() and not task.cancelled()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        if isinstance(channel, SupportsClose):
+            await channel.close()
+        if ended and (error := task.exception()) is not None:
+            raise error
