@@ -116,7 +116,15 @@ class ChannelSender:
         # A result answers what came last, which everybody sees; only a reply that was asked for is worth a quote.
         quote = target.text if target and answers and effect.origin == EffectOrigin.TOOL else ""
         reach, instance = self._reach, effect.instance
-        return degrade(message, reach.features(instance), reach.platform(instance), quote, reach.max_text(instance))
+        return degrade(
+            message,
+            reach.features(instance),
+            reach.platform(instance),
+            quote,
+            reach.max_text(instance),
+            unit=reach.text_unit(instance),
+            largest_file=reach.largest_file(instance),
+        )
 
     async def _look_up_effect(self, channel: Channel, effect: OutboxEffect) -> SendOutcome:
         """It was being sent when somebody stopped, or the platform never answered: is it there?"""
