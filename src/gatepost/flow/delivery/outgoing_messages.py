@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gatepost.channels.contract import Channel, ChannelKind
+from gatepost.channels.contract import Channel, ChannelKind, ChannelPace
 from gatepost.core.settings import setting
 from gatepost.flow.delivery import content_fallback
 from gatepost.mailbox import runner_frames
@@ -31,6 +31,8 @@ MOST_RESULT_BYTES = setting(
     4 * 1024 * 1024,
     help="A turn whose messages have more than this many bytes together is ended. What is longer is a file.",
 )
+
+UNPACED = ChannelPace()
 
 
 class ChannelInstances:
@@ -56,6 +58,10 @@ class ChannelInstances:
         """The largest file that it can send, in bytes; 0: no limit."""
         kind = self._kinds.get(instance)
         return kind.largest_file if kind else 0
+
+    def pace(self, instance: str) -> ChannelPace:
+        kind = self._kinds.get(instance)
+        return kind.pace if kind else UNPACED
 
     def policy(self, instance: str) -> RoomPolicy:
         """Who may speak in a room of this instance that nobody has said anything about."""
