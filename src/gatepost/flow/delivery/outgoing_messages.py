@@ -78,6 +78,10 @@ class ChannelInstances:
         kind = self._kinds.get(instance)
         return kind is not None and kind.always
 
+    def list_instances(self, feature: Feature) -> list[str]:
+        """Those that can do this."""
+        return [instance for instance, kind in self._kinds.items() if feature in kind.features]
+
     def find_channel(self, instance: str) -> Channel | None:
         return self._channels.get(instance)
 
