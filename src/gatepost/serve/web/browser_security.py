@@ -76,8 +76,8 @@ def write_allowed(headers: Headers) -> bool:
 
 
 class BrowserSecurityMiddleware:
-    """`listens` None: on a socket file, where whoever stands before us has checked the name. `open_to_all`: the start of
-    paths for which neither the name nor the origin is checked."""
+    """`listens` None: on a socket file, where whoever stands before us has checked the name. `open_to_all`: the start
+    of paths for which neither the name nor the origin is checked."""
 
     def __init__(self, app: ASGIApp, listens: str | None, further: tuple[str, ...], open_to_all: str = "") -> None:
         self._app, self._listens, self._further, self._open = app, listens, further, open_to_all
