@@ -110,4 +110,4 @@ def test_a_whole_conversation_reaches_the_agent_and_comes_back(platform: Emulate
         desk.wait_until_settled()
         shown = platform.texts()
         assert not any("never said" in each for each in shown)
-        assert sum("the held words" == each.strip() for each in shown) == 1
+        assert sum(each.strip() == "the held words" for each in shown) == 1

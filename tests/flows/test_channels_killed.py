@@ -94,7 +94,6 @@ def test_every_fault_with_a_kill_in_the_middle(
     doubled = {each: times for each, times in answers.items() if times > 1}
     unsure = [each for each in sent if each in uncertain]
     with capsys.disabled():
-        print(
-            f"\n{platform.kind}: {len(sent)} messages, {len(ROUNDS)} kills: {len(lost)} lost, {len(doubled)} doubled, {len(unsure)} uncertain"
-        )
+        counts = f"{len(lost)} lost, {len(doubled)} doubled, {len(unsure)} uncertain"
+        print(f"\n{platform.kind}: {len(sent)} messages, {len(ROUNDS)} kills: {counts}")
     assert (lost, doubled) == ([], {})
