@@ -95,5 +95,5 @@ def test_every_fault_with_a_kill_in_the_middle(
     unsure = [each for each in sent if each in uncertain]
     with capsys.disabled():
         counts = f"{len(lost)} lost, {len(doubled)} doubled, {len(unsure)} uncertain"
-        print(f"\n{platform.kind}: {len(sent)} messages, {len(ROUNDS)} kills: {counts}")
+        print(f"\n{platform.kind}: {len(sent)} messages, {len(ROUNDS)} kills: {counts}")  # noqa: T201
     assert (lost, doubled) == ([], {})
