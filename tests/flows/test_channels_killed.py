@@ -63,7 +63,7 @@ def count_answers(platform: EmulatedPlatform) -> Counter[str]:
 
 
 def test_every_fault_with_a_kill_in_the_middle(
-    platform: EmulatedPlatform, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    platform: EmulatedPlatform, tmp_path: Path, figure: Callable[[str], None]
 ) -> None:
     room = "team" if platform.has_groups else "direct:ann"
     sent: list[str] = []
@@ -93,7 +93,6 @@ def test_every_fault_with_a_kill_in_the_middle(
     lost = [each for each in sent if not answers[each] and each not in uncertain]
     doubled = {each: times for each, times in answers.items() if times > 1}
     unsure = [each for each in sent if each in uncertain]
-    with capsys.disabled():
-        counts = f"{len(lost)} lost, {len(doubled)} doubled, {len(unsure)} uncertain"
-        print(f"\n{platform.kind}: {len(sent)} messages, {len(ROUNDS)} kills: {counts}")  # noqa: T201
+    counts = f"{len(lost)} lost, {len(doubled)} doubled, {len(unsure)} uncertain"
+    figure(f"{platform.kind}: {len(sent)} messages, {len(ROUNDS)} faults with a kill: {counts}")
     assert (lost, doubled) == ([], {})
