@@ -63,7 +63,7 @@ def count_answers(platform: EmulatedPlatform) -> Counter[str]:
 
 
 def test_every_fault_with_a_kill_in_the_middle(
-    platform: EmulatedPlatform, tmp_path: Path, figure: Callable[[str], None]
+    platform: EmulatedPlatform, tmp_path: Path, figures: Callable[[str], None]
 ) -> None:
     room = "team" if platform.has_groups else "direct:ann"
     sent: list[str] = []
@@ -94,5 +94,5 @@ def test_every_fault_with_a_kill_in_the_middle(
     doubled = {each: times for each, times in answers.items() if times > 1}
     unsure = [each for each in sent if each in uncertain]
     counts = f"{len(lost)} lost, {len(doubled)} doubled, {len(unsure)} uncertain"
-    figure(f"{platform.kind}: {len(sent)} messages, {len(ROUNDS)} faults with a kill: {counts}")
+    figures(f"{platform.kind}: {len(sent)} messages, {len(ROUNDS)} faults with a kill: {counts}")
     assert (lost, doubled) == ([], {})
