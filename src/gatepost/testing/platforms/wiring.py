@@ -46,6 +46,7 @@ def make_channel(
         secret=read_secret,
         cursor=cursor or MemoryCursor(),
         pulse=ChannelPulse(clock),
+        folder=platform.folder,
     )
     return kind.make(around), around
 
