@@ -85,6 +85,10 @@ class DeliveryLoop:
         """Be told (instance, address, thread) of everything that was sent."""
         self._sent.append(hear)
 
+    def is_sending(self, instance: str) -> bool:
+        """Whether a lane of this channel is at work."""
+        return self._running.get(instance, 0) > 0
+
     async def write(self, instance: str, address: str, fn: Callable[[Db], T], *, lane: str = "") -> T:
         """Write down what goes to a room. If its lane is at rest, the first row is taken in the same transaction and
         goes out one commit sooner; else the lane is rung."""
