@@ -272,6 +272,7 @@ class ChannelKind(Struct, frozen=True, kw_only=True):
         ""  # "Synapse 1.163", "our emulator of 2026-11"; never run against the platform itself: say so
     )
     extra: str = ""  # of this package, that brings its library
+    load: Callable[[], object] | None = None  # imports what `make` needs; takes long, so it is called in a thread
 
 
 class ChannelTraits(TypedDict, total=False):
@@ -334,7 +335,10 @@ def declare_channel(
         made: Channel = _import_class(name, module, cls, kind.extra)(around)
         return made
 
-    kind = ChannelKind(name=name, make=make, features=features, settings=settings, **traits)
+    def load() -> object:
+        return _import_class(name, module, cls, kind.extra)
+
+    kind = ChannelKind(name=name, make=make, load=load, features=features, settings=settings, **traits)
     registry.add(name, kind, origin=module)
     return kind
 
