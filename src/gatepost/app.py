@@ -468,6 +468,7 @@ class Daemon:
                 stopping=self.stopping,
                 listens=self.listen.host if self.listen.kind == "tcp" else None,
                 reach=gateway.reach,
+                channels=gateway.channels,
             )
         )
 

@@ -15,6 +15,7 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.flow.delivery.content_fallback import degrade
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.delivery.pace import DeliveryPace
 from gatepost.flow.delivery.retry import DeliveryRetryPolicy, GiveUp, next_try
 from gatepost.messages.card import Card
 from gatepost.messages.outbound import REPEATABLE, TARGETED, Feature, Op, Outbound, OutboundFile, PromptButton
@@ -56,8 +57,10 @@ class ChannelSender:
         clock: Clock,
         policy: DeliveryRetryPolicy,
         timeout: float,
+        pace: DeliveryPace | None = None,
     ) -> None:
         self._channels, self._reach, self._clock, self._policy, self._timeout = channels, reach, clock, policy, timeout
+        self._pace = pace or DeliveryPace(reach, clock, policy.most_age)
         self.on_ended: Callable[[str, ChannelEnded], None] = lambda instance, error: None
         self.why_away: Callable[[str], str] = lambda instance: ""  # '' if nobody knows
 
@@ -87,6 +90,7 @@ class ChannelSender:
         except TimeoutError:
             return self._uncertain(effect, self._late())
         except Unavailable as error:
+            self._pause(effect, error)
             if effect.origin == EffectOrigin.STATUS:  # worth nothing later, and nothing should wait for it
                 return SendOutcome(effect, EffectState.FAILED, str(error))
             return self._uncertain(effect, error) if error.uncertain else self._again(effect, error, EffectState.FAILED)
@@ -120,7 +124,15 @@ class ChannelSender:
         # A result answers what came last, which everybody sees; only a reply that was asked for is worth a quote.
         quote = target.text if target and answers and effect.origin == EffectOrigin.TOOL else ""
         reach, instance = self._reach, effect.instance
-        return degrade(message, reach.features(instance), reach.platform(instance), quote, reach.max_text(instance))
+        return degrade(
+            message,
+            reach.features(instance),
+            reach.platform(instance),
+            quote,
+            reach.max_text(instance),
+            unit=reach.text_unit(instance),
+            largest_file=reach.largest_file(instance),
+        )
 
     async def _look_up_effect(self, channel: Channel, effect: OutboxEffect) -> SendOutcome:
         """It was being sent when somebody stopped, or the platform never answered: is it there?"""
@@ -137,6 +149,7 @@ class ChannelSender:
         except TimeoutError:
             return self._retry_lookup(effect, self._late())
         except Unavailable as error:
+            self._pause(effect, error)
             return self._retry_lookup(effect, error)
         except ChannelEnded as error:
             self.on_ended(effect.instance, error)
@@ -149,6 +162,12 @@ class ChannelSender:
         if platform_id is not None:
             return SendOutcome(effect, EffectState.SENT, "found on the platform", platform_id)
         return self._now(effect, "not on the platform")
+
+    def _pause(self, effect: OutboxEffect, error: Unavailable) -> None:
+        """A limit that holds for the whole channel stops its other rooms, too."""
+        if error.everywhere and error.retry_after is not None:
+            self._pace.pause(effect.instance, error.retry_after)
+            LOG.warning("a channel pauses", instance=effect.instance, seconds=error.retry_after, reason=str(error))
 
     def _uncertain(self, effect: OutboxEffect, error: Unavailable) -> SendOutcome:
         features = self._reach.features(effect.instance)
