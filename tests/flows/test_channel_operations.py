@@ -49,7 +49,7 @@ class Office:
         return await OPERATIONS[name](replace(self.deps, caller=caller), args)
 
     async def add(self, instance: str, **settings: str) -> Any:
-        args = {"kind_name": "beacon", "instance": instance, "settings": settings, "secrets": {"token": GOOD_TOKEN}}
+        args = {"kind": "beacon", "instance": instance, "settings": settings, "secrets": {"token": GOOD_TOKEN}}
         return await self.run("channel.add", **args)
 
     async def find(self, instance: str) -> Any:
@@ -166,9 +166,9 @@ def test_a_revoked_token_is_named_in_status_and_doctor_of_a_real_gateway(tmp_pat
             return next((each for each in daemon.json("status")["channel_health"] if each["instance"] == "north"), None)
 
         with pytest.raises(ControlError, match="no longer accepts the token"):
-            post("channel.add", kind_name="beacon", instance="north", secrets={"token": "wrong-key"})
+            post("channel.add", kind="beacon", instance="north", secrets={"token": "wrong-key"})
         assert health() is None
-        post("channel.add", kind_name="beacon", instance="north", secrets={"token": GOOD_TOKEN})
+        post("channel.add", kind="beacon", instance="north", secrets={"token": GOOD_TOKEN})
         block_until(lambda: health()["state"] == "up", "the channel is up")
         assert "channel    " not in daemon.gatepost("status").stdout
         assert "north is up" in daemon.gatepost("doctor").stdout
