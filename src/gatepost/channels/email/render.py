@@ -7,7 +7,14 @@ from email.policy import SMTP
 from email.utils import format_datetime, formataddr
 from pathlib import Path
 
-from gatepost.channels.email.wire import _PREFIX, MESSAGE_ID, MOST_REFERENCES, MailHead, make_line, render_message_id
+from gatepost.channels.email.wire import (
+    ANSWER_PREFIX,
+    MESSAGE_ID,
+    MOST_REFERENCES,
+    MailHead,
+    make_line,
+    render_message_id,
+)
 from gatepost.channels.kit.markup import MAIL_HTML, PLAIN, render
 from gatepost.messages.outbound import Outbound, OutboundFile
 
@@ -41,7 +48,7 @@ def render_subject(subject: str, answered: MailHead | None) -> str:
     """That of the mail answered, with one `Re:`, however many it had."""
     if answered is None or not answered.subject:
         return make_line(subject)[:LONGEST_SUBJECT]
-    return f"Re: {_PREFIX.sub('', answered.subject, count=1)[:LONGEST_SUBJECT]}"
+    return f"Re: {ANSWER_PREFIX.sub('', make_line(answered.subject), count=1)[:LONGEST_SUBJECT]}"
 
 
 def render_references(message: Outbound, answered: MailHead | None) -> list[str]:

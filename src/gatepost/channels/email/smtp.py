@@ -18,6 +18,13 @@ from gatepost.core.errors import Refused, Unavailable
 
 PLATFORM = "the mail server"
 TIMEOUT_S = 20.0
+NO_LOGIN = frozenset({530, 535})
+
+
+def _make_token_error(host: str, code: int) -> ChannelEnded:
+    return ChannelEnded(
+        EndReason.TOKEN, f"{host} does not accept the password ({code})", "set it with `gatepost channel set`"
+    )
 
 
 async def open_smtp(login: MailServerLogin) -> SMTP:
@@ -32,15 +39,14 @@ async def open_smtp(login: MailServerLogin) -> SMTP:
     )
     try:
         await client.connect()
+        await client.ehlo()
         if login.password and client.supports_extension("auth"):
             await client.login(login.user, login.password)
     except SMTPAuthenticationError as error:
         client.close()
         if error.code < 500:
             raise Unavailable(PLATFORM, f"it answers {error.code} {error.message[:200]}") from None
-        raise ChannelEnded(
-            EndReason.TOKEN, f"{login.host} refuses the password ({error.code})", "set it with `gatepost channel set`"
-        ) from None
+        raise _make_token_error(login.host, error.code) from None
     except (SMTPConnectError, SMTPException, OSError) as error:
         client.close()
         raise Unavailable(
@@ -62,6 +68,8 @@ async def send_mail(login: MailServerLogin, mail: EmailMessage, sender: str, to:
     except SMTPResponseException as error:
         if error.code < 500:
             raise Unavailable(PLATFORM, f"it answers {error.code} {error.message[:200]}") from None
+        if error.code in NO_LOGIN:
+            raise _make_token_error(login.host, error.code) from None
         raise Refused("this bot", "send a mail", to, f"{error.code} {error.message[:200]}") from None
     except (SMTPException, OSError) as error:
         why = f"the connection broke ({type(error).__name__})"

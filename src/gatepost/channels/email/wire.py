@@ -21,7 +21,7 @@ LONGEST_TEXT = 400_000
 LONGEST_NAME = 200
 MACHINES = re.compile(r"(mailer-daemon|postmaster|no-?reply|do-?not-?reply|bounces?)([+.-][^@]*)?@")
 _ID = re.compile(r"<([^<>\s]{1,240})>")
-_PREFIX = re.compile(r"(?:(?:re|aw|sv|antw|fwd?|wg)(?:\[\d+\])?\s*:\s*)+", re.IGNORECASE)
+ANSWER_PREFIX = re.compile(r"(?:(?:re|aw|sv|antw|fwd?|wg)(?:\[\d+\])?\s*:\s*)+", re.IGNORECASE)
 
 
 class MailHead(Struct, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ def read_mail(raw: bytes, own: str, authserv_id: str, fallback_id: str, whole: b
 
 def _add_subject(head: MailHead, text: str, answers: bool) -> str:
     """People put half of what they want into the subject."""
-    if answers or not head.subject or _PREFIX.match(head.subject) or text.startswith(head.subject):
+    if answers or not head.subject or ANSWER_PREFIX.match(head.subject) or text.startswith(head.subject):
         return text
     return f"{head.subject}\n\n{text}" if text else head.subject
 
