@@ -75,7 +75,9 @@ class MatrixServer(EmulatedPlatform):
         return Starlette(routes=[Route("/{path:path}", self._forward, methods=["GET", "PUT", "POST", "DELETE"])])
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(3 * PATIENCE_S)  # several steps, each with a wait of its own
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(
+            3 * PATIENCE_S
+        )  # several steps, each with a wait of its own
 
     async def _prepare(self) -> None:
         self._http = httpx2.AsyncClient(base_url=self._server_url, timeout=None, trust_env=False)

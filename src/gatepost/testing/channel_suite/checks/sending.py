@@ -24,6 +24,7 @@ Some **bold** and *slanted* words, `code here` and [a label](https://example.org
 
 @everyone @here <!channel> <@123> should wake nobody."""
 WORDS = ("heading", "bold", "slanted", "code here", "a label", "celia", "should wake nobody")
+LARGEST_TRIED = 64 * 1024 * 1024
 
 
 def require_hint(trial: ChannelTrial, op: Op) -> None:
@@ -128,9 +129,13 @@ async def check_files_out(trial: ChannelTrial) -> None:
 
 
 async def check_large_files_out(trial: ChannelTrial) -> None:
-    """A file that is larger than the platform takes is named instead."""
+    """A file of the largest size arrives; one that is larger is named instead."""
     if not trial.has(Feature.FILES) or not trial.kind.largest_file:
         raise FeatureMissing("there are no files, or no limit is known")
+    if trial.kind.largest_file <= LARGEST_TRIED:
+        await trial.send(op=Op.FILE, files=(trial.make_file("reel.bin", size=trial.kind.largest_file),))
+        sizes = [len(file.data) for each in trial.platform.list_shown(trial.room) for file in each.files]
+        assert sizes == [trial.kind.largest_file], f"files of {sizes} bytes are there"
     effect = await trial.deliver("see the film", [trial.make_file("film.bin", size=trial.kind.largest_file + 1)])
     assert effect.state == "sent", f"it is {effect.state}: {effect.reason}"
     assert trial.count_shown("film.bin") == 1, "nobody is told that there is a file"
@@ -247,6 +252,7 @@ async def check_all_pins_removed(trial: ChannelTrial) -> None:
     shown = [await trial.send(text=f"remember {number}") for number in range(2)]
     for each in shown:
         await trial.channel.send(trial.address, trial.make_message(op=Op.PIN, target=each.id))
+    assert all(trial.platform.find(each.id).pinned for each in shown), "nothing is pinned"
     await trial.channel.send(trial.address, trial.make_message(op=Op.UNPIN_ALL))
     assert not any(trial.platform.find(each.id).pinned for each in shown), "a pin is left"
 
