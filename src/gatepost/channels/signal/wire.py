@@ -204,7 +204,7 @@ def render_send(message: Outbound, room: dict[str, Any]) -> dict[str, Any]:
     plain, styles = render_styles(message.text)
     params = {**room, "message": plain}
     if styles:
-        params["textStyle"] = list(styles)
+        params["textStyle"] = [f"{each.start}:{each.length}:{each.style}" for each in styles]
     target = parse_message_id(message.target) if message.op is Op.EDIT else None
     if target is not None:
         params["editTimestamp"] = target.timestamp
