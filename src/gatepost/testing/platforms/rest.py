@@ -97,7 +97,11 @@ class RestPlatform(EmulatedPlatform):
 
     def wake(self) -> None:
         """Held polls look again."""
-        self.call_soon(lambda: [each.set() for each in self._waiting] and None)
+        self.call_soon(self._wake)
+
+    def _wake(self) -> None:
+        for each in self._waiting:
+            each.set()
 
     def push(self, event: Any) -> None:
         """Give the bot one event, now. Called with `changed` held."""
