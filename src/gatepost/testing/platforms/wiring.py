@@ -53,6 +53,7 @@ def make_channel(
         secret=read_secret,
         cursor=cursor or MemoryCursor(),
         pulse=ChannelPulse(clock),
+        folder=platform.folder,
     )
     channel = kind.make(around)
     _PLATFORMS[channel] = platform

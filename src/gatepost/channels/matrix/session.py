@@ -1,0 +1,269 @@
+"""The bot's session with its homeserver: who it is, its device, and the requests that an adapter makes.
+
+matrix-nio keeps the state of rooms and does the cryptography; everything else is plain HTTP, so that one place reads
+what went wrong.
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+from aiohttp import ClientError
+from nio import AsyncClient, AsyncClientConfig, ErrorResponse, Response
+from nio.store import SqliteMemoryStore, SqliteStore
+
+from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
+from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.matrix import API_URL, PASSWORD, TOKEN, USER
+from gatepost.channels.matrix.media import EncryptedUpload, decrypt, read_chunks
+from gatepost.channels.matrix.wire import USER_ID, MatrixFile, is_id
+from gatepost.core.errors import Unavailable
+from gatepost.messages.inbound import OpenFile
+from gatepost.messages.outbound import OutboundFile
+
+PLATFORM = "Matrix"
+API = "_matrix/client/v3"
+WAY_OUT = "set a valid one with `gatepost channel set`"
+REQUEST_S = 25.0
+LOGIN_FILE, KEY_FILE = "login.json", "keys.db"
+
+
+def find_retry_after(_: httpx2.Response, answer: Any) -> float | None:
+    """Older homeservers say it in the answer alone."""
+    told = answer.get("retry_after_ms") if isinstance(answer, dict) else None
+    return max(told, 0) / 1000 if isinstance(told, int | float) else None
+
+
+def check_response(response: Response) -> None:
+    """What matrix-nio got, read as the rest of the channel reads its answers."""
+    if not isinstance(response, ErrorResponse):
+        return
+    status = response.transport_response.status if response.transport_response else 0
+    code, said = response.status_code or "", (response.message or "")[:200]
+    if status == 401 or code in ("M_UNKNOWN_TOKEN", "M_MISSING_TOKEN"):
+        raise ChannelEnded(EndReason.TOKEN, f"{PLATFORM} no longer accepts the token ({said})", WAY_OUT)
+    if status == 429 or code == "M_LIMIT_EXCEEDED":
+        told = response.retry_after_ms
+        raise Unavailable(PLATFORM, "it asks us to wait", retry_after=told / 1000 if told else None, everywhere=True)
+    raise Unavailable(PLATFORM, f"it answers {status} {code} {said}".rstrip())
+
+
+class MatrixSession:
+    """Made by `start`; `close` ends its connections."""
+
+    def __init__(self, around: ChannelDeps) -> None:
+        self._around, self._url = around, around.config[API_URL].rstrip("/")
+        self._starting = asyncio.Lock()
+        self._http: PlatformHttp | None = None
+        self._client: AsyncClient | None = None
+
+    @property
+    def http(self) -> PlatformHttp:
+        if self._http is None:
+            raise Unavailable(PLATFORM, "the channel is not connected yet")
+        return self._http
+
+    @property
+    def client(self) -> AsyncClient:
+        if self._client is None:
+            raise Unavailable(PLATFORM, "the channel is not connected yet")
+        return self._client
+
+    @property
+    def own_id(self) -> str:
+        return str(self._client.user_id) if self._client else ""
+
+    async def start(self) -> None:
+        """Log in, once. A token that was kept from an earlier log-in is used again, and so is its device."""
+        async with self._starting:
+            if self._client is not None:
+                return
+            if not self._url:
+                raise ChannelEnded(EndReason.SETTING, "no homeserver is set", "set `api_url`, as https://example.org")
+            token, who = await self._log_in()
+            user, device = str(who.get("user_id", "")), str(who.get("device_id", ""))
+            if not is_id(user, USER_ID) or not device:
+                why = "the token belongs to no device, so that it cannot read encrypted rooms"
+                raise ChannelEnded(EndReason.TOKEN, why, "log in with the account, and use the token of that log-in")
+            self._http = self._make_http(token)
+            self._client = self._make_client(user, device, token)
+
+    async def close(self) -> None:
+        client, http, self._client, self._http = self._client, self._http, None, None
+        if client is not None:
+            await client.close()
+            if client.store is not None:
+                client.store.database.close()
+        if http is not None:
+            await http.close()
+
+    async def identify(self) -> dict[str, Any]:
+        return await self.get("account/whoami")
+
+    async def get(self, path: str, **query: Any) -> dict[str, Any]:
+        answer = await self.http.call("GET", f"{API}/{path}", params=query or None)
+        return answer if isinstance(answer, dict) else {}
+
+    async def put(self, path: str, content: dict[str, Any], action: str) -> dict[str, Any]:
+        answer = await self.http.call("PUT", f"{API}/{path}", json=content, action=action)
+        return answer if isinstance(answer, dict) else {}
+
+    async def post(self, path: str, content: dict[str, Any], action: str) -> dict[str, Any]:
+        answer = await self.http.call("POST", f"{API}/{path}", json=content, action=action)
+        return answer if isinstance(answer, dict) else {}
+
+    async def run(self, request: Any) -> Any:
+        """A request of matrix-nio; it raises what the rest of the channel raises."""
+        try:
+            response = await request
+        except (ClientError, TimeoutError) as error:
+            raise Unavailable(PLATFORM, f"the connection broke ({type(error).__name__})") from None
+        check_response(response)
+        return response
+
+    async def upload(self, file: OutboundFile, encrypted: bool) -> dict[str, Any]:
+        """Nobody sees a file before a message names it, so an upload that broke off is no uncertain effect."""
+        path = Path(file.path)
+        hidden = EncryptedUpload(path) if encrypted else None
+        answer = await self.http.call(
+            "POST",
+            "_matrix/media/v3/upload",
+            reads=True,
+            action="upload a file",
+            params=None if encrypted else {"filename": file.name},
+            headers={
+                "content-type": "application/octet-stream" if encrypted else file.mime,
+                "content-length": str(path.stat().st_size),
+            },
+            content=hidden.chunks() if hidden else read_chunks(path),
+        )
+        url = str(answer["content_uri"])
+        return {"file": hidden.render(url)} if hidden else {"url": url}
+
+    def open_file(self, file: MatrixFile) -> OpenFile:
+        def read() -> AsyncIterator[bytes]:
+            chunks = self._download(file)
+            return decrypt(chunks, file) if file.key else chunks
+
+        return read
+
+    async def _download(self, file: MatrixFile) -> AsyncIterator[bytes]:
+        where = f"{quote(file.server, safe='')}/{quote(file.media_id, safe='')}"
+        begun = False
+        try:
+            async for chunk in self.http.download(f"_matrix/client/v1/media/download/{where}"):
+                begun = True
+                yield chunk
+        except PlatformRefusal as error:
+            if begun or error.status not in (400, 404):
+                raise
+            async for chunk in self.http.download(f"_matrix/media/v3/download/{where}"):  # before Matrix 1.11
+                yield chunk
+
+    def _make_http(self, token: str) -> PlatformHttp:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        return PlatformHttp(
+            PLATFORM,
+            self._url,
+            headers=headers,
+            timeout=REQUEST_S,
+            way_out=WAY_OUT,
+            find_retry_after=find_retry_after,
+        )
+
+    def _make_client(self, user: str, device: str, token: str) -> AsyncClient:
+        folder = self._around.folder
+        if folder is not None:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        config = AsyncClientConfig(
+            store=SqliteMemoryStore if folder is None else SqliteStore,
+            store_name=KEY_FILE,  # nio would name it after ids that the homeserver chooses
+            encryption_enabled=True,
+            max_limit_exceeded=0,
+            max_timeouts=0,
+            request_timeout=REQUEST_S,
+        )
+        client = AsyncClient(self._url, user, device, store_path=str(folder) if folder else "", config=config)
+        client.restore_login(user, device, token)
+        return client
+
+    async def _log_in(self) -> tuple[str, dict[str, Any]]:
+        """The token, and what the homeserver says whose it is."""
+        token = await self._around.secret(TOKEN)
+        if token:
+            return token, await self._ask_identity(token)
+        password, user = await self._around.secret(PASSWORD), self._around.config[USER]
+        if not password or not is_id(user, USER_ID):
+            raise ChannelEnded(
+                EndReason.SETTING,
+                "neither a token nor a user with a password is set",
+                "set `token`, or `user` as @bot:example.org and `password`",
+            )
+        kept = self._read_login()
+        if kept.get("user_id") == user and kept.get("api_url") == self._url:
+            try:
+                return kept["token"], await self._ask_identity(kept["token"])
+            except ChannelEnded:  # logged out meanwhile: the same device logs in again
+                pass
+        made = await self._log_in_by_password(user, password, kept.get("device_id", ""))
+        self._keep_login(made)
+        return str(made["access_token"]), made
+
+    async def _ask_identity(self, token: str) -> dict[str, Any]:
+        http = self._make_http(token)
+        try:
+            answer = await http.call("GET", f"{API}/account/whoami")
+        except PlatformRefusal as error:
+            raise _no_homeserver(self._url, error) from None
+        finally:
+            await http.close()
+        return answer if isinstance(answer, dict) else {}
+
+    async def _log_in_by_password(self, user: str, password: str, device: str) -> dict[str, Any]:
+        http = self._make_http("")
+        wanted: dict[str, Any] = {
+            "type": "m.login.password",
+            "identifier": {"type": "m.id.user", "user": user},
+            "password": password,
+            "initial_device_display_name": "Gatepost",
+        }
+        try:
+            answer: dict[str, Any] = await http.call(
+                "POST", f"{API}/login", reads=True, json=wanted | ({"device_id": device} if device else {})
+            )
+        except PlatformRefusal as error:
+            if error.status != 403:
+                raise _no_homeserver(self._url, error) from None
+            raise ChannelEnded(EndReason.TOKEN, f"{PLATFORM} refuses the password of {user}", WAY_OUT) from None
+        finally:
+            await http.close()
+        return answer
+
+    def _read_login(self) -> dict[str, str]:
+        folder = self._around.folder
+        try:
+            read = json.loads((folder / LOGIN_FILE).read_text(encoding="utf-8")) if folder else {}
+        except (OSError, ValueError):
+            return {}
+        return read if isinstance(read, dict) else {}
+
+    def _keep_login(self, made: dict[str, Any]) -> None:
+        folder = self._around.folder
+        if folder is None:
+            return
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        kept = {"user_id": made["user_id"], "device_id": made["device_id"], "token": made["access_token"]}
+        part = folder / f"{LOGIN_FILE}.new"
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as target:
+            json.dump(kept | {"api_url": self._url}, target)
+        part.rename(folder / LOGIN_FILE)
+
+
+def _no_homeserver(url: str, error: PlatformRefusal) -> ChannelEnded:
+    return ChannelEnded(EndReason.SETTING, f"{url} does not answer as a homeserver ({error.status})", "check `api_url`")

@@ -1,0 +1,370 @@
+"""Matrix for tests: a real Synapse, people who are matrix-nio clients, and a proxy before the bot that brings faults.
+
+The room `team` and the private rooms are encrypted unless `encrypted=False`. What can be seen is what people's own
+programs decrypt. Not covered: federation, cross-signing, verification of devices by emoji. A second poller is nothing
+to Matrix, the order of events is the server's own, and nothing is acknowledged: those faults do nothing.
+"""
+
+import asyncio
+import itertools
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+import httpx2
+from nio import AsyncClient, AsyncClientConfig, Event, MatrixRoom
+from nio.crypto import decrypt_attachment
+from nio.store import SqliteMemoryStore
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, PlatformFault
+from gatepost.testing.platforms.matrix_view import read_shown, read_shown_text
+from gatepost.testing.platforms.synapse import SERVER_NAME, get_synapse
+from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost.testing.waiting import PATIENCE_S, until
+
+T = TypeVar("T")
+ENCRYPTION = {"type": "m.room.encryption", "state_key": "", "content": {"algorithm": "m.megolm.v1.aes-sha2"}}
+_SENDS = re.compile(r"/_matrix/client/v3/rooms/[^/]+/(send|redact)/")
+_TYPING = re.compile(r"/_matrix/client/v3/rooms/([^/]+)/typing/")
+_NUMBERS = itertools.count(1)
+_SEND_FAULTS = (PlatformFault.FORBIDDEN, PlatformFault.RATE_LIMIT, PlatformFault.BUSY, PlatformFault.NO_ANSWER)
+
+
+class MatrixServer(EmulatedPlatform):
+    kind = "matrix"
+    cannot = frozenset({"click"})
+
+    def __init__(self, *, encrypted: bool = True) -> None:
+        super().__init__()
+        self._encrypted = encrypted
+        self._mark = f"{os.getpid()}-{next(_NUMBERS)}"  # names of this instance, on a server that all share
+        self._people: dict[str, AsyncClient] = {}
+        self._rooms: dict[str, str] = {}  # short name → id
+        self._syncs: list[asyncio.Task[None]] = []
+        self._typing: list[str] = []
+        self._keys: dict[str, str] = {}  # event → transaction id
+        self._bot: AsyncClient | None = None
+        self._http: httpx2.AsyncClient | None = None
+        self.folder: Path | None = None
+
+    # How it is run.
+
+    def start(self, port: int = 0) -> None:
+        self._server_url = get_synapse().url
+        self.folder = Path(tempfile.mkdtemp(prefix="gatepost-matrix-"))
+        super().start(port)
+        self._run(self._prepare())
+
+    def stop(self) -> None:
+        self._run(self._leave())
+        super().stop()
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def make_app(self) -> Asgi:
+        return Starlette(routes=[Route("/{path:path}", self._forward, methods=["GET", "PUT", "POST", "DELETE"])])
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(
+            3 * PATIENCE_S
+        )  # several steps, each with a wait of its own
+
+    async def _prepare(self) -> None:
+        self._http = httpx2.AsyncClient(base_url=self._server_url, timeout=None, trust_env=False)
+        self._bot = await self._register("bot")
+        for person in ("ann", "bob"):
+            await self._add_person(person)
+        await self._make_room("team", "ann", ["bob"])
+        for person in ("ann", "bob"):
+            await self._make_room(f"direct:{person}", person, [])
+        # The first start of a bot publishes its keys. Before that nobody could write to it in an encrypted room.
+        channel, around = make_channel(self)
+        async with listening(channel, ReceivedEvents()):
+            await until(lambda: around.cursor.saved, "the first sync of the bot")  # type: ignore[attr-defined]
+            for name, client in self._people.items():
+                await until(lambda name=name: self._has_joined(name), "the bot to accept its invitation")
+                if self._encrypted:
+                    await until(lambda client=client: self._has_keys(client), "the keys of the bot")
+
+    def _has_joined(self, person: str) -> bool:
+        assert self._bot is not None
+        member = self._people[person].rooms[self._rooms[f"direct:{person}"]].users.get(self._bot.user_id)
+        return member is not None and not member.invited
+
+    def _has_keys(self, client: AsyncClient) -> bool:
+        assert self._bot is not None
+        return any(client.device_store.active_user_devices(self._bot.user_id))
+
+    async def _leave(self) -> None:
+        for task in self._syncs:
+            task.cancel()
+        await asyncio.gather(*self._syncs, return_exceptions=True)
+        clients = [*self._people.values(), *([self._bot] if self._bot else [])]
+        for client in clients:
+            await client.close()
+        if self._http is not None:
+            await self._http.aclose()
+
+    async def _register(self, name: str) -> AsyncClient:
+        config = AsyncClientConfig(store=SqliteMemoryStore, encryption_enabled=name != "bot", request_timeout=30)
+        client = AsyncClient(self._server_url, f"{name}-{self._mark}", config=config)
+        answer = await client.register(f"{name}-{self._mark}", "password", device_name=name)
+        client.restore_login(answer.user_id, answer.device_id, answer.access_token)
+        return client
+
+    async def _add_person(self, name: str) -> AsyncClient:
+        if name in self._people:
+            return self._people[name]
+        client = self._people[name] = await self._register(name)
+
+        async def see(room: MatrixRoom, event: Event) -> None:
+            await self._see(name, room.room_id, event)
+
+        client.add_event_callback(see, (Event,))  # type: ignore[arg-type]
+        self._syncs.append(asyncio.create_task(client.sync_forever(timeout=30_000, full_state=True)))
+        return client
+
+    async def _make_room(self, room: str, owner: str, others: Sequence[str]) -> None:
+        assert self._bot is not None
+        direct = room.startswith("direct:")
+        invited = [self._bot.user_id, *(self._people[each].user_id for each in others)]
+        made = await self._people[owner].room_create(
+            name="" if direct else room,
+            invite=invited,
+            is_direct=direct,
+            initial_state=[ENCRYPTION] if self._encrypted else [],
+            room_version="12",  # whose maker has every right, and whose id names no server
+            power_level_override={"users": {self._bot.user_id: 50}},
+        )
+        with self.changed:
+            self._rooms[room] = made.room_id
+        for client in (*(self._people[each] for each in others), *(() if direct else (self._bot,))):
+            await client.join(made.room_id)
+        for client in (self._people[each] for each in (owner, *others)):
+            await until(lambda client=client: made.room_id in client.rooms, "the room")
+
+    # How a channel is pointed at it.
+
+    def get_settings(self) -> dict[str, Any]:
+        return {"api_url": self.url, "inviters": (f"*:{SERVER_NAME}",)}
+
+    def get_secrets(self) -> dict[str, str]:
+        assert self._bot is not None
+        return {"token": self._bot.access_token}
+
+    def get_address(self, room: str) -> str:
+        return f"matrix:{self._rooms[room]}"
+
+    def get_sender(self, person: str) -> str:
+        return f"matrix:user/@{person}-{self._mark}:{SERVER_NAME}"
+
+    # What people do.
+
+    def send(
+        self,
+        text: str,
+        *,
+        room: str = "team",
+        sender: str = "ann",
+        thread: str = "",
+        reply_to: str = "",
+        files: Sequence[GivenFile] = (),
+        mention: bool = False,
+    ) -> str:
+        return self._run(self._send(text, room, sender, thread, reply_to, files, mention))
+
+    async def _send(
+        self, text: str, room: str, sender: str, thread: str, reply_to: str, files: Sequence[GivenFile], mention: bool
+    ) -> str:
+        assert self._bot is not None
+        content: dict[str, Any] = {"msgtype": "m.text", "body": text, "m.mentions": {}}
+        if mention:
+            content["body"] = f"{self._bot.user_id}: {text}"
+            content["m.mentions"] = {"user_ids": [self._bot.user_id]}
+        if thread:
+            content["m.relates_to"] = {"rel_type": "m.thread", "event_id": thread, "is_falling_back": True}
+            content["m.relates_to"]["m.in_reply_to"] = {"event_id": thread}
+        elif reply_to:
+            content["m.relates_to"] = {"m.in_reply_to": {"event_id": reply_to}}
+        sent = ""
+        for number, file in enumerate(files):
+            shown = await self._upload(sender, file)
+            whole = content | shown if number == 0 else {"m.mentions": {}, "body": file.name} | shown
+            if not whole["body"]:
+                whole["body"] = file.name
+            event = await self._put(sender, room, "m.room.message", whole)
+            sent = sent or event
+        return sent or await self._put(sender, room, "m.room.message", content)
+
+    async def _upload(self, sender: str, file: GivenFile) -> dict[str, Any]:
+        client, kind = self._people[sender], file.mime.partition("/")[0]
+        answer, keys = await client.upload(
+            lambda *_: file.data, content_type=file.mime, encrypt=self._encrypted, filesize=len(file.data)
+        )
+        where = {"file": keys | {"url": answer.content_uri}} if keys else {"url": answer.content_uri}
+        return {
+            "msgtype": f"m.{kind}" if kind in ("image", "audio", "video") else "m.file",
+            "filename": file.name,
+            "info": {"mimetype": file.mime, "size": len(file.data)},
+            **where,
+        }
+
+    def edit(self, room: str, message: str, text: str, *, sender: str = "ann") -> str:
+        content = {
+            "msgtype": "m.text",
+            "body": f"* {text}",
+            "m.new_content": {"msgtype": "m.text", "body": text},
+            "m.relates_to": {"rel_type": "m.replace", "event_id": message},
+        }
+        self._run(self._put(sender, room, "m.room.message", content))
+        return message
+
+    def delete(self, room: str, message: str, *, sender: str = "ann") -> str:
+        self._run(self._people[sender].room_redact(self._rooms[room], message))
+        return message
+
+    def react(self, room: str, message: str, emoji: str, *, sender: str = "ann") -> str:
+        relation = {"rel_type": "m.annotation", "event_id": message, "key": emoji}
+        self._run(self._put(sender, room, "m.reaction", {"m.relates_to": relation}))
+        return message
+
+    def join(self, room: str, *, sender: str = "ann") -> str:
+        return self._run(self._join(room, sender))
+
+    async def _join(self, room: str, sender: str) -> str:
+        room_id = self._rooms[room]
+        client = await self._add_person(sender)
+        if room_id in client.rooms:
+            await client.room_leave(room_id)
+        await self._people["bob" if sender == "ann" else "ann"].room_invite(room_id, client.user_id)
+        await client.join(room_id)
+        path = f"/_matrix/client/v3/rooms/{room_id}/state/m.room.member/{client.user_id}?format=event"
+        answer = await client.send("GET", path, headers={"Authorization": f"Bearer {client.access_token}"})
+        return str((await answer.json())["event_id"])
+
+    async def _put(self, sender: str, room: str, kind: str, content: dict[str, Any]) -> str:
+        client = await self._add_person(sender)
+        answer = await client.room_send(self._rooms[room], kind, content, ignore_unverified_devices=True)
+        return str(answer.event_id)
+
+    # What can be seen.
+
+    def get_typing(self) -> list[str]:
+        with self.changed:
+            return list(self._typing)
+
+    async def _see(self, observer: str, room_id: str, event: Event) -> None:
+        room = next((name for name, each in self._rooms.items() if each == room_id), "")
+        if observer != ("ann" if room == "team" else room.removeprefix("direct:")):
+            return
+        content = event.source.get("content") or {}
+        files = await self._fetch(observer, content) if event.source.get("type") == "m.room.message" else []
+        with self.changed:
+            self._note(room, event, content, files)
+            self.changed.notify_all()
+
+    def _note(self, room: str, event: Event, content: dict[str, Any], files: list[GivenFile]) -> None:
+        known = {each.id: each for each in self.record}
+        relation = content.get("m.relates_to") or {}
+        target = known.get(relation.get("event_id", ""))
+        sender = event.sender[1:].partition(":")[0].removesuffix(f"-{self._mark}")
+        match event.source.get("type"):
+            case "m.room.message" if relation.get("rel_type") == "m.replace" and target:
+                target.text, target.edits = read_shown_text(content["m.new_content"]), target.edits + 1
+            case "m.room.message" | "m.room.encrypted":
+                shown = read_shown(event, room, sender, content, files)
+                shown.key = self._keys.get(event.event_id, "")
+                if event.event_id not in known:
+                    self.record.append(shown)
+            case "m.reaction" if target:
+                target.reactions = [*target.reactions, (relation["key"], sender)]
+            case "m.room.redaction":
+                gone = known.get(content.get("redacts") or event.source.get("redacts", ""))
+                if gone:
+                    gone.deleted = True
+            case "m.room.pinned_events":
+                for each in self.record:
+                    if each.room == room:
+                        each.pinned = each.id in content.get("pinned", [])
+
+    async def _fetch(self, observer: str, content: dict[str, Any]) -> list[GivenFile]:
+        hidden = content.get("file") or {}
+        url = hidden.get("url") or content.get("url")
+        if not url:
+            return []
+        data = (await self._people[observer].download(url)).body
+        if hidden:
+            data = decrypt_attachment(data, hidden["key"]["k"], hidden["hashes"]["sha256"], hidden["iv"])
+        name = content.get("filename") or content["body"]
+        return [GivenFile(name, data, (content.get("info") or {}).get("mimetype", ""))]
+
+    # What stands between the bot and the server.
+
+    async def _forward(self, request: Request) -> Response:
+        path, body = request.scope["raw_path"].decode(), await request.body()
+        with self.changed:
+            self.requests.append((request.method, unquote(path)))
+        if self.is_faulty(PlatformFault.UNAUTHORIZED):
+            return _refuse(401, "M_UNKNOWN_TOKEN", "Invalid access token passed.", soft_logout=False)
+        fault = self.take_fault(*_SEND_FAULTS) if _SENDS.match(path) else None
+        match fault:
+            case PlatformFault.FORBIDDEN:
+                return _refuse(403, "M_FORBIDDEN", "You don't have permission to post to the room.")
+            case PlatformFault.RATE_LIMIT:
+                return _refuse(
+                    429, "M_LIMIT_EXCEEDED", "Too Many Requests", retry_after_ms=int(self.retry_after * 1000)
+                )
+            case PlatformFault.BUSY:
+                return _refuse(503, "M_UNKNOWN", "busy")
+        assert self._http is not None
+        query = f"?{request.url.query}" if request.url.query else ""
+        kept = {name: value for name, value in request.headers.items() if name not in ("host", "accept-encoding")}
+        answer = await self._http.request(request.method, f"{path}{query}", content=body, headers=kept)
+        await self._note_request(path, body, answer)
+        if fault is PlatformFault.NO_ANSWER:
+            self._abort(request)
+        content = answer.content
+        if path.endswith("/sync"):
+            content = await self._spoil_sync(content)
+        return Response(content, answer.status_code, media_type=answer.headers.get("content-type"))
+
+    async def _note_request(self, path: str, body: bytes, answer: httpx2.Response) -> None:
+        with self.changed:
+            if _SENDS.match(path) and answer.status_code == 200:
+                event = answer.json()["event_id"]
+                self._keys[event] = path.rpartition("/")[2]
+            if (found := _TYPING.match(path)) and json.loads(body).get("typing"):
+                room_id = unquote(found[1])
+                self._typing += [name for name, each in self._rooms.items() if each == room_id]
+            self.changed.notify_all()
+
+    async def _spoil_sync(self, content: bytes) -> bytes:
+        while self.is_faulty(PlatformFault.HELD_POLL):  # noqa: ASYNC110  `changed` is of threads, not of this loop
+            await asyncio.sleep(0.02)
+        answer = json.loads(content)
+        for room in (answer.get("rooms") or {}).get("join", {}).values():
+            events = room["timeline"]["events"]
+            if events and self.take_fault(PlatformFault.DUPLICATE):
+                events.append(events[-1])
+        return json.dumps(answer).encode()
+
+    def _abort(self, request: Request) -> None:
+        """End the connection of one request without an answer."""
+        for connection in list(self._server.server_state.connections):
+            transport = getattr(connection, "transport", None)
+            if transport is not None and transport.get_extra_info("peername")[:2] == tuple(request.scope["client"]):
+                transport.abort()
+
+
+def _refuse(status: int, code: str, error: str, **more: Any) -> Response:
+    return JSONResponse({"errcode": code, "error": error, **more}, status)
