@@ -44,7 +44,7 @@ class TelegramPlatform(EmulatedPlatform):
             "can_read_all_group_messages": True,
             "supports_inline_queries": False,
         }
-        self.webhook = ""
+        self.webhook: str = ""
         self.people: dict[str, dict[str, Any]] = {}
         self.chats: dict[str, dict[str, Any]] = {}  # by room
         self.moved: dict[int, int] = {}  # the number of a group that became a supergroup: its new one
