@@ -77,7 +77,7 @@ from gatepost.serve.agents.service import AgentService
 from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
 from gatepost.serve.control import token_auth
 from gatepost.serve.control.api import ApiDeps, make_api
-from gatepost.serve.control.contract import OperationDeps
+from gatepost.serve.control.contract import OperationDeps, to_json
 from gatepost.serve.http import CONNECTIONS, HttpServer, get_bound_address, open_listener
 from gatepost.serve.web.login import make_login_url
 from gatepost.serve.web.site import WebDeps, make_site
@@ -129,6 +129,7 @@ class Gateway:
         self.typing = TypingIndicator(self.channels, self.reach)
         self.pump = DeliveryLoop(self.store, clock, config, self.channels, self.reach, self.bells, self.owner)
         self.supervisor.is_sending = self.pump.is_sending
+        self.pump.on_channel_ended(self.supervisor.report_end, self.supervisor.find_trouble)
         tools = self.tools = TOOLS.copy()
         self.connectors = Connectors(config[CONNECTORS], tools, home, self.bells, opened)
         purse = StoreBudget(self.store, clock, self.reach, self.bells)
@@ -438,6 +439,7 @@ class Daemon:
                 "retention": gateway.retention,
                 "erasure": gateway.erasure,
                 "tools": gateway.tools,
+                "channels": gateway.supervisor,
             },
         )
         return make_api(
@@ -487,6 +489,7 @@ class Daemon:
             "sandbox": name,
             "sandbox_note": note,
             "channels": sorted(gateway.channels),
+            "channel_health": to_json(gateway.supervisor.list_reports()),
             "sessions_awake": len(gateway.sessions.awake),
             "sessions_waiting": gateway.sessions.waiting,
             "pressed": gateway.sessions.held_back,

@@ -17,7 +17,12 @@ from gatepost.channels.contract import EndReason
 from gatepost.core.errors import NotFound
 from gatepost.flow.channel_health import ChannelState
 from gatepost.flow.channel_supervisor import get_folder
-from gatepost.store import channel_cursors, secrets
+from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
+from gatepost.flow.sessions.sandbox_requirements import variables
+from gatepost.store import channel_cursors, outbox, secrets
+from gatepost.store.outbox import EffectOrigin
+from gatepost.store.port import Db, quick
+from gatepost.store.readonly import list_waiting_instances
 from gatepost.testing.beacon import GOOD_TOKEN, BeaconPlatform, registered_beacon
 from gatepost.testing.gateway import open_room, running_gateway, start_channel, wait_for_channel
 from gatepost.testing.waiting import PATIENCE_S
@@ -139,6 +144,17 @@ async def test_an_instance_is_stopped_without_touching_the_others(tmp_path: Path
             await gateway.supervisor.restart("nobody")
 
 
+async def test_sandboxes_get_what_a_channel_declares_while_it_runs(tmp_path: Path, platform: BeaconPlatform) -> None:
+    async with gateway_with(tmp_path) as gateway:
+        found = [variables(gateway.config, gateway.home, "demo")]
+        await start_channel(gateway, "beacon", secrets={"token": GOOD_TOKEN}, instance="north")
+        found.append(variables(gateway.config, gateway.home, "demo"))
+        await gateway.supervisor.stop("north")
+        found.append(variables(gateway.config, gateway.home, "demo"))
+
+    assert found == [{}, {"BEACON": "lit"}, {}]
+
+
 async def test_one_that_cannot_be_made_has_ended_and_the_gateway_starts(
     tmp_path: Path, platform: BeaconPlatform
 ) -> None:
@@ -187,3 +203,54 @@ def test_a_started_core_has_imported_no_library_of_a_platform_and_no_adapter(tmp
     assert {name for name in PLATFORM_LIBRARIES if name in loaded} == set()
     assert [name for name in loaded if name.startswith("gatepost.channels.") and name.endswith(".adapter")] == []
     assert "gatepost.channels.contract" in loaded
+
+
+async def test_a_send_that_finds_the_token_revoked_ends_the_channel_and_waits(
+    tmp_path: Path, platform: BeaconPlatform
+) -> None:
+    async with gateway_with(tmp_path, "north", "south", delivery__retry_base_s=0.05) as gateway:
+        platform.holds_polls = True  # only the send can find out
+        platform.tokens.clear()
+        new = OutgoingMessage(
+            key="k1", origin=EffectOrigin.NOTICE, instance="north", address="beacon:room/1", text="hello"
+        )
+        await gateway.pump.write(
+            "north", "beacon:room/1", lambda db: add_outgoing_message(db, gateway.reach, new, gateway.clock.now())
+        )
+        report = await wait_for_channel(gateway, "north", ChannelState.ENDED)
+        assert report.reason is EndReason.TOKEN
+        await until(lambda: "no longer accepts" in gateway.store.read_now(read_reason, "k1"))
+        assert "north" not in gateway.channels
+
+        platform.holds_polls = False
+        platform.tokens.add(GOOD_TOKEN)
+        await gateway.supervisor.restart("north")
+        await until(lambda: platform.sent == [("north", "hello")])
+
+
+@quick
+def read_reason(db: Db, key: str) -> str:
+    found = outbox.find_by_key(db, key)
+    return found.reason or "" if found is not None else ""
+
+
+async def test_what_waits_for_a_channel_that_was_removed_stays_and_says_so(
+    tmp_path: Path, platform: BeaconPlatform
+) -> None:
+    async with gateway_with(tmp_path, "north") as gateway:
+        await gateway.supervisor.stop("north")
+        new = OutgoingMessage(
+            key="k1", origin=EffectOrigin.NOTICE, instance="north", address="beacon:room/1", text="hello"
+        )
+        await gateway.pump.write(
+            "north", "beacon:room/1", lambda db: add_outgoing_message(db, gateway.reach, new, gateway.clock.now())
+        )
+        await until(lambda: "it is not switched on" in gateway.store.read_now(read_reason, "k1"))
+        assert await gateway.store.read(list_waiting_instances) == [("north", 1)]
+
+
+async def test_no_value_of_a_secret_is_in_what_is_shown_of_an_error(tmp_path: Path, platform: BeaconPlatform) -> None:
+    async with gateway_with(tmp_path, "north") as gateway:
+        platform.breaks_with = f"GET https://beacon.example/{GOOD_TOKEN}/poll failed"
+        report = await wait_for_channel(gateway, "north", ChannelState.RETRYING)
+        assert report.error == "GET https://beacon.example/[redacted]/poll failed"

@@ -9,11 +9,9 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
-import anyio
-
-from gatepost.channels import contract
-from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
+from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, ChannelGuide, EndReason, Receive, channel
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.uploads import open_upload
 from gatepost.core.errors import NotFound, Unavailable
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import CLICK, Attachment, Inbound, Quote, Verb
@@ -60,7 +58,7 @@ def render(message: Outbound, files: list[str]) -> dict[str, Any]:
     return {"text": message.text, "key": message.key, **more}
 
 
-@contract.channel(
+@channel(
     "toy",
     title="Toy",
     settings=(API_URL, TOKEN),
@@ -70,7 +68,7 @@ def render(message: Outbound, files: list[str]) -> dict[str, Any]:
     max_text=500,
     largest_file=1_000_000,
     deaf_after_s=3 * POLL_S,
-    guide=contract.ChannelGuide(before="Make a bot at https://toy.invalid/bots.", ask=(TOKEN,)),
+    guide=ChannelGuide(before="Make a bot at https://toy.invalid/bots.", ask=(TOKEN,)),
     tested_against="our emulator; there is no such platform",
 )
 class Toy:
@@ -134,9 +132,9 @@ class Toy:
         return self._http
 
     async def _upload(self, http: PlatformHttp, file: OutboundFile) -> str:
-        async with await anyio.open_file(file.path, "rb") as data:
-            about = {"name": file.name, "mime": file.mime}
-            return str((await http.call("POST", "files", params=about, content=data, reads=True))["id"])
+        async with open_upload(file) as data:
+            given = {"file": (file.name, data, file.mime)}
+            return str((await http.call("POST", "files", files=given, reads=True))["id"])
 
     async def _download(self, file: str) -> AsyncIterator[bytes]:
         async for chunk in (await self._connect()).download(f"files/{file}"):

@@ -73,8 +73,9 @@ class ChannelCursor(Protocol):
         """'' if nothing was saved yet."""
         ...
 
-    async def save(self, value: str, name: str = "", *, acknowledged: bool = False) -> None:
-        """After `receive` has returned for all up to `value`. `acknowledged`: the platform was told so, too."""
+    async def save(self, value: str, name: str = "", *, acknowledged: bool = False, durable: bool = False) -> None:
+        """After `receive` has returned for all up to `value`. `acknowledged`: the platform was told so, too. `durable`:
+        it outlives a kill once this returns; without it a lost save means that events come again."""
         ...
 
 
@@ -87,7 +88,7 @@ class MemoryCursor:
     async def load(self, name: str = "") -> str:
         return self.saved.get(name, "")
 
-    async def save(self, value: str, name: str = "", *, acknowledged: bool = False) -> None:
+    async def save(self, value: str, name: str = "", *, acknowledged: bool = False, durable: bool = False) -> None:
         self.saved[name] = value
 
 

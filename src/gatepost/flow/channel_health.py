@@ -3,15 +3,18 @@ on it."""
 
 from collections.abc import Callable
 from enum import StrEnum
+from typing import Any
 
 from msgspec import Struct
 
 from gatepost.channels.contract import ChannelEnded, ChannelKind, ChannelPulse, EndReason
 from gatepost.core.clock import SECOND, Clock, to_microseconds
+from gatepost.core.log import HIDDEN
 
 LONGEST_WAIT_S = 60.0
 FIRST_WAIT_S = 1.0
 LONGEST_ERROR = 500
+SHORTEST_HIDDEN = 6  # characters; a shorter one is a word that may stand anywhere
 
 
 class ChannelState(StrEnum):
@@ -73,11 +76,22 @@ class ChannelHealth:
         self._beat_at: int | None = None
         self._event_at: int | None = None
         self._restarts = 0
+        self._hidden: set[str] = set()
         self.started = clock.monotonic()  # the current listen
 
     @classmethod
     def of(cls, instance: str, kind: ChannelKind, clock: Clock) -> "ChannelHealth":
         return cls(instance, kind.name, clock, kind.deaf_after_s)
+
+    def hide(self, value: str) -> None:
+        """A secret that the channel has read: an error of its library may repeat it, and is shown to people."""
+        if len(value) >= SHORTEST_HIDDEN:
+            self._hidden.add(value)
+
+    def scrub(self, text: str) -> str:
+        for each in self._hidden:
+            text = text.replace(each, HIDDEN)
+        return " ".join(text.split())[:LONGEST_ERROR]
 
     def begin(self) -> None:
         """A listen begins. Without any evidence to wait for, that is as good as can be known."""
@@ -112,7 +126,7 @@ class ChannelHealth:
     def record_end(self, error: Exception) -> None:
         if isinstance(error, ChannelEnded):
             self._set(ChannelState.ENDED, error.why)
-            self._reason, self._way_out = error.reason, error.way_out
+            self._reason, self._way_out = error.reason, self.scrub(error.way_out)
         else:
             self._set(ChannelState.ENDED, str(error) or type(error).__name__)
             self._reason = EndReason.SETTING
@@ -124,7 +138,7 @@ class ChannelHealth:
     def _set(self, state: ChannelState, error: str = "") -> None:
         if state is not self.state:
             self.state, self._since = state, self._clock.now()
-        self._error = " ".join(error.split())[:LONGEST_ERROR]
+        self._error = self.scrub(error)
         self._way_out, self._reason, self._next_at = "", None, None
 
     def is_deaf(self) -> bool:
@@ -169,3 +183,16 @@ def render_trouble(report: ChannelReport) -> str:
     """Why it is not well, in one line."""
     way_out = f"; {report.way_out}" if report.way_out else ""
     return f"{report.state}: {report.error}{way_out}" if report.error else str(report.state)
+
+
+def parse_report(facts: dict[str, Any]) -> ChannelReport:
+    """One that came as JSON. Its times are texts there, and are left out."""
+    return ChannelReport(
+        instance=facts["instance"],
+        kind=facts["kind"],
+        state=ChannelState(facts["state"]),
+        since_at=0,
+        error=facts["error"],
+        way_out=facts["way_out"],
+        restarts=facts["restarts"],
+    )

@@ -42,7 +42,8 @@ async def run_channel(channel: Channel, health: ChannelHealth, receive: Receive)
         except Exception as error:  # noqa: BLE001  whatever a platform's library raises, the others go on
             wait = health.next_wait(wait)
             health.record_break(str(error) or repr(error), wait)
-            _log.error("a channel broke and is started again", channel=health.instance, error=repr(error), wait_s=wait)
+            shown = health.scrub(repr(error))
+            _log.error("a channel broke and is started again", channel=health.instance, error=shown, wait_s=wait)
         await asyncio.sleep(wait)
 
 

@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from gatepost.channels.contract import CHANNELS, ChannelKind
 from gatepost.core.errors import SetupError
+from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
-from gatepost.core.registry import Registry
+from gatepost.core.registry import Registry, load_folder, load_package
 from gatepost.core.settings import KIND, Config, Setting, setting, setting_instances
 from gatepost.store.channel_instances import StoredChannel
 from gatepost.store.secrets import get_channel_secret_name
@@ -67,6 +68,12 @@ class BrokenSpec(Struct, frozen=True):
     instance: str
     kind_name: str
     error: SetupError
+
+
+def load_kinds(home: Home) -> None:
+    """Register every kind: the package's own, then the home's. Only declarations are imported."""
+    load_package("gatepost.channels")
+    load_folder(home.plugins / "channels", "channels")
 
 
 def get_last_name(each: Setting[Any]) -> str:

@@ -58,12 +58,16 @@ def make_folder(home: Home, instance: str) -> Path:
     return folder
 
 
-def make_secret_reader(secrets: SecretReader, instance: str) -> ReadSecret:
-    """Each read is on record, with the channel as its purpose."""
+def make_secret_reader(
+    secrets: SecretReader, instance: str, hide: Callable[[str], None] = lambda value: None
+) -> ReadSecret:
+    """Each read is on record, with the channel as its purpose. `hide` is given every value that was read."""
 
     async def read(wanted: Setting[str]) -> str:
         name = get_channel_secret_name(instance, channel_specs.get_last_name(wanted))
-        return await secrets.get(name, "", purpose=f"channel:{instance}") or ""
+        value = await secrets.get(name, "", purpose=f"channel:{instance}") or ""
+        hide(value)
+        return value
 
     return read
 
@@ -205,7 +209,7 @@ class ChannelSupervisor:
             instance=spec.instance,
             config=spec.make_config(around.config),
             clock=around.clock,
-            secret=make_secret_reader(around.secrets, spec.instance),
+            secret=make_secret_reader(around.secrets, spec.instance, health.hide),
             cursor=StoreCursor(around.store, around.clock, spec.instance),
             pulse=health.pulse,
             folder=folder,

@@ -43,6 +43,7 @@ class BeaconPlatform:
     has_rights: bool = True
     holds_polls: bool = False
     missing: tuple[str, ...] = ()
+    breaks_with: str = ""  # the text of a library's own error, while polling
     events: list[str] = field(default_factory=list)
     sent: list[tuple[str, str]] = field(default_factory=list)  # (instance, text)
     colors: dict[str, str] = field(default_factory=dict)  # by instance: the setting that it was made with
@@ -89,6 +90,8 @@ class BeaconChannel:
 
     async def _poll(self, receive: Receive, token: str) -> None:
         self.platform.check(token)
+        if self.platform.breaks_with:
+            raise RuntimeError(self.platform.breaks_with)
         at = int(await self._around.cursor.load() or 0)
         for number, text in enumerate(self.platform.events[at:], start=at + 1):
             await receive(
@@ -124,6 +127,7 @@ def register_beacon() -> None:
         NAME,
         features=frozenset({Feature.KEYED}),
         settings=(token, color),
+        env={"BEACON": "lit"},
         title="Beacon",
         deaf_after_s=DEAF_AFTER_S,
         guide=ChannelGuide(

@@ -10,7 +10,7 @@ from typing import Any
 
 from gatepost.channels.contract import ChannelDeps, HookRequest, Receive
 from gatepost.core.errors import Unavailable
-from gatepost.messages.inbound import Inbound
+from gatepost.messages.inbound import Inbound, Receipt
 
 
 def sign(secret: str, body: bytes) -> str:
@@ -58,11 +58,14 @@ class HookInbox:
     async def receive(self, events: Iterable[Inbound]) -> None:
         """Returns once all are durable. Raises Unavailable while nobody listens, so that the platform sends again."""
         for event in events:
-            async with self._hold(event.address):
-                if self._receive is None:
-                    raise Unavailable("the channel", "it is not running yet", retry_after=1)
-                await self._receive(event)
+            await self.receive_one(event)
         self._around.beat()
+
+    async def receive_one(self, event: Inbound) -> Receipt:
+        async with self._hold(event.address):
+            if self._receive is None:
+                raise Unavailable("the channel", "it is not running yet", retry_after=1)
+            return await self._receive(event)
 
     @asynccontextmanager
     async def _hold(self, room: str) -> AsyncIterator[None]:

@@ -60,7 +60,7 @@ class SendAttempts:
 
     async def _save(self, known: dict[str, SendAttempt]) -> None:
         rows = {key: [each.at, each.thread, each.note, each.done_at] for key, each in known.items()}
-        await self._cursor.save(json.dumps(rows, separators=(",", ":")), self._name)
+        await self._cursor.save(json.dumps(rows, separators=(",", ":")), self._name, durable=True)
 
     def _expire(self, known: dict[str, SendAttempt]) -> None:
         now = self._clock.now()

@@ -5,13 +5,13 @@ deduplicates by our key, or where the operation is the same done twice, it is re
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct, convert
 
-from gatepost.channels.contract import Channel, SupportsLookup
+from gatepost.channels.contract import Channel, ChannelEnded, SupportsLookup
 from gatepost.core import log
-from gatepost.core.clock import Clock
+from gatepost.core.clock import SECOND, Clock
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.flow.delivery.content_fallback import degrade
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
@@ -61,14 +61,15 @@ class ChannelSender:
     ) -> None:
         self._channels, self._reach, self._clock, self._policy, self._timeout = channels, reach, clock, policy, timeout
         self._pace = pace or DeliveryPace(reach, clock, policy.most_age)
+        self.on_ended: Callable[[str, ChannelEnded], None] = lambda instance, error: None
+        self.why_away: Callable[[str], str] = lambda instance: ""  # '' if nobody knows
 
     async def send(self, job: SendJob) -> SendOutcome:
         effect = job.effect
         channel = self._channels.get(effect.instance)
         if channel is None:
-            why = Unavailable(
-                f"the channel {effect.instance!r}", "it is not switched on; switch it on in gatepost.toml or wait"
-            )
+            reason = self.why_away(effect.instance) or "it is not switched on; `gatepost channel list` shows what is"
+            why = Unavailable(f"the channel {effect.instance!r}", reason)
             return self._retry_lookup(effect, why) if job.found else self._again(effect, why, EffectState.FAILED)
         if job.found:
             return await self._look_up_effect(channel, effect)
@@ -93,6 +94,9 @@ class ChannelSender:
             if effect.origin == EffectOrigin.STATUS:  # worth nothing later, and nothing should wait for it
                 return SendOutcome(effect, EffectState.FAILED, str(error))
             return self._uncertain(effect, error) if error.uncertain else self._again(effect, error, EffectState.FAILED)
+        except ChannelEnded as error:  # it did not happen, and waits until somebody has mended the channel
+            self.on_ended(effect.instance, error)
+            return self._again(effect, Unavailable(f"the channel {effect.instance!r}", str(error)), EffectState.FAILED)
         except GatepostError as error:
             return SendOutcome(effect, EffectState.FAILED, str(error))
         except Exception as error:  # noqa: BLE001  an adapter's mistake must not stop the room; it may have sent
@@ -147,6 +151,9 @@ class ChannelSender:
         except Unavailable as error:
             self._pause(effect, error)
             return self._retry_lookup(effect, error)
+        except ChannelEnded as error:
+            self.on_ended(effect.instance, error)
+            return self._retry_lookup(effect, Unavailable(f"the channel {effect.instance!r}", str(error)))
         except GatepostError as error:
             return SendOutcome(effect, EffectState.UNCERTAIN, str(error))
         except Exception as error:  # noqa: BLE001  as above: the room must go on
@@ -158,9 +165,10 @@ class ChannelSender:
 
     def _pause(self, effect: OutboxEffect, error: Unavailable) -> None:
         """A limit that holds for the whole channel stops its other rooms, too."""
-        if error.everywhere and error.retry_after is not None:
-            self._pace.pause(effect.instance, error.retry_after)
-            LOG.warning("a channel pauses", instance=effect.instance, seconds=error.retry_after, reason=str(error))
+        if error.everywhere:
+            seconds = error.retry_after if error.retry_after is not None else self._policy.base / SECOND
+            self._pace.pause(effect.instance, seconds)
+            LOG.warning("a channel pauses", instance=effect.instance, seconds=seconds, reason=str(error))
 
     def _uncertain(self, effect: OutboxEffect, error: Unavailable) -> SendOutcome:
         features = self._reach.features(effect.instance)

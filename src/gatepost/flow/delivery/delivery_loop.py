@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import anyio
 
-from gatepost.channels.contract import Channel
+from gatepost.channels.contract import Channel, ChannelEnded
 from gatepost.core import log
 from gatepost.core.clock import SECOND, Clock, to_microseconds
 from gatepost.core.errors import Unavailable
@@ -84,6 +84,11 @@ class DeliveryLoop:
     def on_sent(self, hear: Callable[[str, str, str], None]) -> None:
         """Be told (instance, address, thread) of everything that was sent."""
         self._sent.append(hear)
+
+    def on_channel_ended(self, report: Callable[[str, ChannelEnded], None], why_away: Callable[[str], str]) -> None:
+        """`report` is told of a channel that cannot send until somebody acts, `why_away` asked about one that is not
+        there."""
+        self._sender.on_ended, self._sender.why_away = report, why_away
 
     def is_sending(self, instance: str) -> bool:
         """Whether a lane of this channel is at work."""

@@ -78,6 +78,13 @@ class ChannelInstances:
         kind = self._kinds.get(instance)
         return kind is not None and kind.always
 
+    def list_instances(self, feature: Feature) -> list[str]:
+        """Those that can do this."""
+        return [instance for instance, kind in self._kinds.items() if feature in kind.features]
+
+    def find_channel(self, instance: str) -> Channel | None:
+        return self._channels.get(instance)
+
     def own_names(self, instance: str) -> frozenset[str]:
         """What this bot is called on its platform, in lower case; empty if its channel does not know (`HasOwnNames`).
         Asked with each message, and to ask whether a channel is of a protocol costs more than all else there."""

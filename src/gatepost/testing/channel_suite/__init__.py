@@ -7,12 +7,15 @@ A check is a function `check_…` of a file in `checks/`, with a sentence for a 
 check gets a platform and a channel of its own. Send nothing else to a platform while it runs.
 """
 
+import asyncio
 import importlib
 import inspect
 import pkgutil
 from collections.abc import Awaitable, Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 
+from gatepost.core.errors import NotFound
 from gatepost.testing.channel_suite import checks
 from gatepost.testing.channel_suite.grades import Grade, GradeEnd, GradeState, list_failures, render_notes, render_table
 from gatepost.testing.channel_suite.trial import PATIENCE_S, ChannelTrial, trying
@@ -22,6 +25,7 @@ __all__ = ["Grade", "GradeState", "list_checks", "list_failures", "render_notes"
 
 SuiteCheck: TypeAlias = Callable[[ChannelTrial], Awaitable[None]]
 LONGEST_WHY = 300
+AT_ONCE = 6  # checks mostly wait
 
 
 def list_checks() -> list[tuple[str, str, SuiteCheck]]:
@@ -36,14 +40,29 @@ def list_checks() -> list[tuple[str, str, SuiteCheck]]:
 
 
 async def run_suite(
-    make_platform: Callable[[], EmulatedPlatform], *, only: Collection[str] = (), patience: float = PATIENCE_S
+    make_platform: Callable[[], EmulatedPlatform],
+    *,
+    only: Collection[str] = (),
+    patience: float = PATIENCE_S,
+    at_once: int = AT_ONCE,
 ) -> list[Grade]:
-    """Grade the channel of this platform's kind. `only`: names of checks; `patience`: how long one may take."""
-    return [
-        await _grade(area, name, check, make_platform, patience)
-        for area, name, check in list_checks()
-        if not only or name in only
-    ]
+    """Grade the channel of this platform's kind. `only`: names of checks. `patience`: how long one step of a check may
+    take. `at_once`: how many checks run beside each other; 1 for a server that all of them share."""
+    wanted = [each for each in list_checks() if not only or each[1] in only]
+    unknown = set(only) - {name for _, name, _ in wanted}
+    if unknown:
+        raise NotFound("check", ", ".join(sorted(unknown)), "`list_checks` lists them")
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(at_once, "suite") as pool:
+        jobs = [loop.run_in_executor(pool, _run, *each, make_platform, patience) for each in wanted]
+        return list(await asyncio.gather(*jobs))
+
+
+def _run(
+    area: str, name: str, check: SuiteCheck, make_platform: Callable[[], EmulatedPlatform], patience: float
+) -> Grade:
+    """In a loop of its own, so that the tasks of one check are known from those of another."""
+    return asyncio.run(_grade(area, name, check, make_platform, patience))
 
 
 async def _grade(

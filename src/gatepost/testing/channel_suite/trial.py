@@ -11,7 +11,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gatepost.channels.contract import CHANNELS, Channel, ChannelKind, MemoryCursor, SupportsClose
+from gatepost.channels.contract import (
+    CHANNELS,
+    Channel,
+    ChannelKind,
+    ChannelPulse,
+    MemoryCursor,
+    SupportsClose,
+    SupportsHook,
+)
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError
 from gatepost.flow.delivery.content_fallback import degrade
@@ -23,7 +31,7 @@ from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel_suite.grades import CheckImpossible, FeatureMissing
 from gatepost.testing.channel_suite.suite_outbox import SuiteOutbox
 from gatepost.testing.platforms.base import EmulatedPlatform, NotOffered, PlatformFault, ShownMessage
-from gatepost.testing.platforms.wiring import ReceivedEvents, make_channel
+from gatepost.testing.platforms.wiring import ReceivedEvents, make_channel, serve_hooks
 
 ROOMS = ("team", "direct:ann")
 WARM_UP = "is anybody there"  # is written until the channel receives it, and then forgotten
@@ -51,6 +59,7 @@ class ChannelTrial:
         self.channel, self.around = make_channel(platform, cursor=self.cursor)
         self.kind: ChannelKind = CHANNELS[platform.kind]
         self._keys = 0
+        self._hooks = AsyncExitStack()
         self._listening: asyncio.Task[None] | None = None
 
     # The channel.
@@ -64,12 +73,17 @@ class ChannelTrial:
     @property
     def rooms(self) -> list[str]:
         """Those of the usual rooms that the platform has."""
-        found = [room for room in ROOMS if room.partition(":")[0] not in self.platform.cannot]
-        return found or list(ROOMS[:1])
+        found = ROOMS if self.platform.has_direct else ROOMS[:1]
+        return list(found if self.platform.has_groups else found[1:])
 
     @property
     def room(self) -> str:
         return self.rooms[0]
+
+    @property
+    def other(self) -> str:
+        """Somebody besides ann who can act in the room; ann herself where nobody else is there."""
+        return "bob" if self.room == "team" else "ann"
 
     @property
     def address(self) -> str:
@@ -78,7 +92,7 @@ class ChannelTrial:
     async def start(self) -> None:
         """The channel listens from now on, and is known to receive: before it has connected, some platforms would not
         bring what is written."""
-        self.listen()
+        await self.listen()
         ends = asyncio.get_running_loop().time() + self.patience
         while not self.received.warm:
             self.write(WARM_UP)
@@ -89,12 +103,15 @@ class ChannelTrial:
             if self.has_ended or asyncio.get_running_loop().time() > ends:
                 raise AssertionError(f"nothing is received{self._describe_end()}")
 
-    def listen(self) -> None:
+    async def listen(self) -> None:
         """The same without waiting."""
+        if isinstance(self.channel, SupportsHook):
+            self.platform.hook_url = await self._hooks.enter_async_context(serve_hooks(self.channel))
         self._listening = asyncio.create_task(self.channel.listen(self.received.receive))
 
     @property
-    def pulse(self) -> Any:
+    def pulse(self) -> ChannelPulse:
+        assert self.around.pulse is not None
         return self.around.pulse
 
     async def stop(self) -> None:
@@ -103,13 +120,14 @@ class ChannelTrial:
             self._listening.cancel()
             await asyncio.gather(self._listening, return_exceptions=True)
             self._listening = None
+        await self._hooks.aclose()
 
     async def restart(self) -> None:
         """Another instance of the channel, with the cursor that the one before had saved."""
         await self.stop()
         await close_channel(self.channel)
         self.channel, self.around = make_channel(self.platform, cursor=self.cursor)
-        self.listen()
+        await self.listen()
 
     async def close(self) -> None:
         await self.stop()

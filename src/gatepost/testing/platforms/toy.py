@@ -12,7 +12,7 @@ Its whole API, as JSON over HTTP with `Authorization: Bearer <token>`:
     DELETE /messages/ID
     PUT    /messages/ID/reactions     {"emoji"}
     PUT    /messages/ID/pin           and DELETE
-    POST   /files?name=N&mime=M       the bytes -> {"id"}
+    POST   /files                     a form with one field `file` -> {"id"}
     GET    /files/ID                  the bytes
 
 A text has at most 500 characters and a file 1 MB. A `key` that is sent again gets the id of its first message.
@@ -27,6 +27,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -339,12 +340,16 @@ class ToyPlatform(EmulatedPlatform):
         return JSONResponse({"id": shown.id})
 
     async def _upload(self, request: Request) -> Response:
-        data = await request.body()
+        async with request.form() as form:
+            given = form["file"]
+            if not isinstance(given, UploadFile):
+                return _refuse(400, "there is no file")
+            data = await given.read()
         if len(data) > LARGEST_FILE:
             return _refuse(413, f"a file has at most {LARGEST_FILE} bytes")
         with self.changed:
             name = f"f{len(self._files) + 1}"
-            self._files[name] = GivenFile(request.query_params["name"], data, request.query_params["mime"])
+            self._files[name] = GivenFile(given.filename or "", data, given.content_type or "")
         return JSONResponse({"id": name})
 
     async def _download(self, request: Request) -> Response:

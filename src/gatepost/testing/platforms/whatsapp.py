@@ -2,8 +2,8 @@
 
 Covered: messages of text, media, interactive buttons and lists, reactions, templates, read marks with the typing sign,
 upload and two-step download of media, statuses with `biz_opaque_callback_data`, the 24-hour window, the limits of
-lengths and numbers. Not covered: groups, flows, catalogues, calls, the management of templates and numbers, the check of
-a template's parameters beyond their number. A rate limit names its wait in Retry-After, which Meta does not promise.
+lengths and numbers. Not covered: groups, flows, catalogues, calls, the management of templates and numbers, and what a
+template's own text is. A rate limit names its wait in Retry-After, which Meta does not promise.
 
 There are no groups: the room `team` is the private chat with ann.
 """
@@ -48,6 +48,7 @@ class GraphError(Exception):
 class WhatsAppPlatform(HookedPlatform):
     kind = "whatsapp"
     cannot = frozenset({"edit", "delete", "join"})
+    has_groups = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -173,14 +174,6 @@ class WhatsAppPlatform(HookedPlatform):
         with self.changed:
             return list(self._typing)
 
-    def verify_hook(self, url: str, token: str = VERIFY_TOKEN) -> tuple[int, str]:
-        """What Meta asks when the address is typed into the app's settings."""
-        import httpx2
-
-        query = {"hub.mode": "subscribe", "hub.challenge": "1158201444", "hub.verify_token": token}
-        answer = httpx2.get(url, params=query)
-        return answer.status_code, answer.text
-
     # Hooks.
 
     def render_delivery(self, event: Event) -> tuple[dict[str, str], bytes]:
@@ -210,6 +203,7 @@ class WhatsAppPlatform(HookedPlatform):
     def _check_token(self, request: Request) -> None:
         with self.changed:
             self.requests.append((request.method, request.url.path))
+            self.changed.notify_all()
         given = request.headers.get("authorization")
         if given != f"Bearer {TOKEN}" or self.is_faulty(PlatformFault.UNAUTHORIZED):
             raise GraphError(401, 190, "Error validating access token: the session has been invalidated.")
