@@ -26,6 +26,7 @@ LIMIT = 10_000
 class ZulipPlatform(RestPlatform):
     kind = "zulip"
     cannot: ClassVar[frozenset[str]] = frozenset({"click", "join"})
+    reads_markdown: ClassVar[bool] = True
     faults = RestPlatform.faults | {PlatformFault.HELD_POLL, PlatformFault.FORGOTTEN}
 
     def __init__(self) -> None:
