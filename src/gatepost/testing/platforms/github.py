@@ -42,6 +42,8 @@ class ApiError(Exception):
 class GitHubPlatform(HookedPlatform):
     kind = "github"
     cannot = frozenset({"react", "join", "click", "get_typing"})
+    has_direct = False
+    reads_markdown = True
     redelivers = False
 
     def __init__(self) -> None:

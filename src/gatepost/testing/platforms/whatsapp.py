@@ -48,6 +48,7 @@ class GraphError(Exception):
 class WhatsAppPlatform(HookedPlatform):
     kind = "whatsapp"
     cannot = frozenset({"edit", "delete", "join"})
+    has_groups = False
 
     def __init__(self) -> None:
         super().__init__()
