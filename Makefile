@@ -38,6 +38,7 @@ test: setup-test  ## run the tests (TESTS=tests/store, ARGS="-k ledger"; NO_SYST
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow" $(TESTS) $(ARGS)
 
 test-all: setup-test  ## and those that take long
+	@$(PYTHON) scripts/bootstrap.py all
 	@NO_SYSTEM=$(NO_SYSTEM) $(BIN)/python scripts/system_packages.py --all
 	@NEW_EXAMPLES=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS) $(ARGS)
 

@@ -30,7 +30,7 @@ from gatepost.core.json_limits import limit_numbers
 from gatepost.core.keyring import Keyring
 from gatepost.core.listen_address import LISTEN, ListenAddress, control_path, parse, render_open_help
 from gatepost.core.name_suggestions import did_you_mean
-from gatepost.core.settings import Config, setting
+from gatepost.core.settings import Config
 from gatepost.core.thread_pools import FairThreadPool
 from gatepost.core.watchdog import EVERY_S, Watchdog
 from gatepost.egress.egress_socket import EgressDeps
@@ -39,7 +39,8 @@ from gatepost.egress.model_proxy import ModelProxy
 from gatepost.egress.price_list import PriceList
 from gatepost.egress.prices import load_own_prices
 from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
-from gatepost.flow.channel_listener import run_channel
+from gatepost.flow.channel_specs import SpecOrigin, list_file_specs
+from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundings
 from gatepost.flow.delivery.delivery_loop import DeliveryLoop
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.delivery.typing_indicator import TypingIndicator
@@ -60,6 +61,7 @@ from gatepost.flow.sessions.isolation import find_isolation, render_banner
 from gatepost.flow.sessions.panic_result import PanicResult
 from gatepost.flow.sessions.provider_specs import list_own_providers, list_plugin_providers, list_provider_names
 from gatepost.flow.sessions.sandbox_plan import KIND, TIMEZONE, describe_sandbox, name_prefix
+from gatepost.flow.sessions.sandbox_requirements import follow_channels
 from gatepost.flow.sessions.session_deps import MOST_AWAKE, PROVIDER, SessionDeps
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 from gatepost.flow.sessions.session_timeouts import ListeningTime
@@ -75,7 +77,7 @@ from gatepost.serve.agents.service import AgentService
 from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
 from gatepost.serve.control import token_auth
 from gatepost.serve.control.api import ApiDeps, make_api
-from gatepost.serve.control.contract import OperationDeps
+from gatepost.serve.control.contract import OperationDeps, to_json
 from gatepost.serve.http import CONNECTIONS, HttpServer, get_bound_address, open_listener
 from gatepost.serve.web.login import make_login_url
 from gatepost.serve.web.site import WebDeps, make_site
@@ -86,9 +88,6 @@ from gatepost.store.secrets import SecretReader
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.tools.contract import TOOLS
 
-CHANNELS_ON = setting(
-    "channels.on", (), help="Channels to run besides web and terminal: a name, or instance=name for a second one."
-)
 STOP_S = 10.0
 WALLS_S = 5.0  # the ready banner waits for a trial start of the sandbox so long
 STUCK = 75  # EX_TEMPFAIL: it ended, and something in it would not
@@ -124,15 +123,13 @@ class Gateway:
         self.watchdog.on_tick(self.store.interrupt_overdue)
         self.kinds: dict[str, ChannelKind] = {}
         self.channels: dict[str, Channel] = {}
-        for instance, kind in _instances(config):
-            self.kinds[instance] = kind
-            self.channels[instance] = kind.make(ChannelDeps(instance=instance, config=config, clock=clock))
-        for instance, (kind, channel) in (extra or {}).items():
-            self.kinds[instance], self.channels[instance] = kind, channel
+        opened = SecretReader(self.store, Keyring(home), clock)
+        self.supervisor = self._make_supervisor(opened, extra or {})
         self.reach = ChannelInstances(self.kinds, self.channels)
         self.typing = TypingIndicator(self.channels, self.reach)
         self.pump = DeliveryLoop(self.store, clock, config, self.channels, self.reach, self.bells, self.owner)
-        opened = SecretReader(self.store, Keyring(home), clock)
+        self.supervisor.is_sending = self.pump.is_sending
+        self.pump.on_channel_ended(self.supervisor.report_end, self.supervisor.find_trouble)
         tools = self.tools = TOOLS.copy()
         self.connectors = Connectors(config[CONNECTORS], tools, home, self.bells, opened)
         purse = StoreBudget(self.store, clock, self.reach, self.bells)
@@ -217,6 +214,23 @@ class Gateway:
         self.management = agent_tools.make_management_dispatch(self.agents, self.around)
         self.self_id = self_id.make_self_dispatch(self.around)
 
+    def _make_supervisor(
+        self, opened: SecretReader, extra: Mapping[str, tuple[ChannelKind, Channel]]
+    ) -> ChannelSupervisor:
+        """With the channels that are ourselves, and those that are given. The others are made when it starts."""
+        around = ChannelSurroundings(
+            home=self.home, config=self.config, store=self.store, clock=self.clock, secrets=opened
+        )
+        made = ChannelSupervisor(around, self.kinds, self.channels)
+        for name, kind in CHANNELS.items():
+            if kind.always:
+                channel = kind.make(ChannelDeps(instance=name, config=self.config, clock=self.clock))
+                made.add_made(name, kind, channel, SpecOrigin.ALWAYS)
+        for instance, (kind, channel) in extra.items():
+            made.add_made(instance, kind, channel, SpecOrigin.GIVEN)
+        follow_channels(self.config, self.kinds)
+        return made
+
     def _changed(self, instance: str, address: str) -> None:
         """A platform that is ourselves shows what becomes of a message."""
         channel = self.channels.get(instance)
@@ -255,6 +269,7 @@ class Gateway:
         await self.worktrees.recover()
         await continue_turns(self.sessions.parts)
         await self.sessions.obey()
+        await self.supervisor.prepare()
         self.store.set_unit_timeout(
             self.config[UNIT_S]
         )  # not before: a start may have much to settle, and nobody waits
@@ -281,8 +296,7 @@ class Gateway:
             tasks.create_task(self._prepare())
             tasks.create_task(self.connectors.run())
             tasks.create_task(self.retention.run())
-            for instance, channel in self.channels.items():
-                tasks.create_task(run_channel(instance, channel, self.intake))
+            tasks.create_task(self.supervisor.run(self.intake.receive))
 
     async def _prepare(self) -> None:
         """What need not hold up the start: a sandbox is tried out before it is needed, and leftovers are swept."""
@@ -298,6 +312,7 @@ class Gateway:
         await self.sessions.stop_all(turns.GATEWAY_STOPPED)
         self.flows.cancel()
         await asyncio.wait({self.flows}, timeout=STOP_S / 2)
+        await self.supervisor.close()
         await self.models.close()
         self.files.close()
         self.left = self.store.close()
@@ -305,18 +320,6 @@ class Gateway:
             _log.error("the store could not be closed in time", left=self.left)
         if self.flows.done() and not self.flows.cancelled() and (error := self.flows.exception()) is not None:
             raise error
-
-
-def _instances(config: Config) -> list[tuple[str, ChannelKind]]:
-    chosen = [(name, kind) for name, kind in CHANNELS.items() if kind.always]
-    for entry in config[CHANNELS_ON]:
-        instance, _, name = entry.rpartition("=")
-        kind = CHANNELS.get(name)
-        if kind is None:
-            near = did_you_mean(name, CHANNELS)
-            raise SetupError(f"channels.on: there is no channel {name!r}; there are: {', '.join(CHANNELS)}{near}")
-        chosen.append((instance or name, kind))
-    return chosen
 
 
 class Daemon:
@@ -436,6 +439,7 @@ class Daemon:
                 "retention": gateway.retention,
                 "erasure": gateway.erasure,
                 "tools": gateway.tools,
+                "channels": gateway.supervisor,
             },
         )
         return make_api(
@@ -464,6 +468,7 @@ class Daemon:
                 stopping=self.stopping,
                 listens=self.listen.host if self.listen.kind == "tcp" else None,
                 reach=gateway.reach,
+                channels=gateway.channels,
             )
         )
 
@@ -484,6 +489,7 @@ class Daemon:
             "sandbox": name,
             "sandbox_note": note,
             "channels": sorted(gateway.channels),
+            "channel_health": to_json(gateway.supervisor.list_reports()),
             "sessions_awake": len(gateway.sessions.awake),
             "sessions_waiting": gateway.sessions.waiting,
             "pressed": gateway.sessions.held_back,
@@ -524,7 +530,7 @@ def check_config(home: Home, config: Config) -> None:
     parse(config[LISTEN])
     gateway_bases(config)
     load_own_prices(home, config)
-    _instances(config)
+    list_file_specs(config)
     read_allowed(config, home)
 
 

@@ -16,6 +16,7 @@ from gatepost.core.registry import load_folder
 _NO_SETTINGS = frozenset(
     {"cli", "embed", "inside", "migrations", "testing", "sdk_elicitation", "sdk_fallback", "__main__"}
 )
+_FOLDED = "gatepost.channels"  # a channel's own folder: what it declares is in its `__init__`, the rest is for later
 _PLUGINS = ("channels", "tools", "sandboxes")  # providers are loaded inside their sandboxes alone
 
 
@@ -29,7 +30,7 @@ def list_modules() -> Iterator[str]:
                 continue
             name = f"{package}.{info.name}"
             yield name
-            if info.ispkg:
+            if info.ispkg and package != _FOLDED:
                 folders.append((name, list(importlib.import_module(name).__path__)))
 
 

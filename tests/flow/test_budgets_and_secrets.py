@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+from gatepost.core.home import Home
+from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
 from gatepost.core.records import replace
 from gatepost.egress.contract import BudgetShortage, ReservationHandle, Spender
-from gatepost.flow.budgets_and_secrets import StoreBudget
-from gatepost.store import budgets, costs
+from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
+from gatepost.store import budgets, costs, secrets
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
@@ -45,3 +47,16 @@ async def test_where_nobody_ever_asked_only_the_groups_budgets_hold(tmp_path: Pa
     alone = Spender("acme/eng", agent.session.id, None)
     assert await purse.room(alone) == 100
     assert isinstance(await purse.reserve(replace(alone, session_id=""), "m", 80), ReservationHandle)
+
+
+async def test_no_agent_gets_a_channels_secret_also_if_it_was_bound_before(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await GateAgent.create(tmp_path, store, "acme/eng")
+    home = Home(tmp_path)
+    keyring, owner = Keyring(home), secrets.SecretOwner()
+    for name in ("HUB_TOKEN", "CHANNEL_WORK_TOKEN"):
+        await store.write(secrets.put, keyring, owner, name, "hush", 1)
+    keys = SpenderSecrets(store, secrets.SecretReader(store, keyring))
+    spender = Spender("acme/eng", agent.session.id, None)
+
+    assert await keys.get("HUB_TOKEN", spender) == "hush"
+    assert await keys.get("CHANNEL_WORK_TOKEN", spender) is None

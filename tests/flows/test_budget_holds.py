@@ -151,6 +151,7 @@ async def held(endpoint: ModelEndpoint, calls: int) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 async def test_fifty_calls_at_once_keep_within_the_budget_also_across_a_kill(tmp_path: Path) -> None:
     usage = {"input": 100, "output": 200}  # $0.0033; what is set aside for it is $0.06
     script: dict[str, Any] = {

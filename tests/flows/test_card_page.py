@@ -131,6 +131,7 @@ async def test_the_owner_allows_a_held_call_by_its_button_and_the_card_says_who_
     assert daemon.json("ledger", "check")["unaccounted"] == 0
 
 
+@pytest.mark.slow
 async def test_a_card_is_decided_from_the_keyboard_and_its_buttons_rest_while_that_is_sent(
     daemon: DaemonProcess, page: Page
 ) -> None:
@@ -229,6 +230,7 @@ async def test_a_click_that_the_gateway_cannot_place_is_said_on_the_card(daemon:
     assert await said(page, PLAN).count() == 0
 
 
+@pytest.mark.slow
 async def test_a_card_that_is_decided_elsewhere_says_so_without_a_reload(daemon: DaemonProcess, page: Page) -> None:
     card = await ask(daemon, page)
     title = await card.get_by_role("heading").text_content()
@@ -242,6 +244,7 @@ async def test_a_card_that_is_decided_elsewhere_says_so_without_a_reload(daemon:
     await expect(card.get_by_role("button")).to_have_count(0)
 
 
+@pytest.mark.slow
 async def test_an_agents_card_is_for_reading_and_its_words_are_text(daemon: DaemonProcess, page: Page) -> None:
     await page.goto(daemon.address)
     await expect(page.locator(".live.on")).to_be_visible()
@@ -261,6 +264,7 @@ async def test_an_agents_card_is_for_reading_and_its_words_are_text(daemon: Daem
     await page.screenshot(path=ARTIFACTS / "web-card-agent.png")
 
 
+@pytest.mark.slow
 async def test_questions_are_answered_by_a_button_by_boxes_and_in_ones_own_words(
     daemon: DaemonProcess, page: Page
 ) -> None:

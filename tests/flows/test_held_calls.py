@@ -102,6 +102,14 @@ async def test_edited_arguments_are_what_runs_and_what_the_audit_has(tmp_path: P
         for wrong in ("{broken", "{}", '{"text": "x"} and more'):
             await channel.say(f"/approve {request.id} {wrong}", address=DIRECT, sender=BOSS, direct=True)
         await channel.wait_for(lambda sent: sum("Nothing was decided" in each.message.text for each in sent) == 3)
+        unfit = (
+            json.dumps({**request.input, "txet": "a kind word"}),  # the tool has no such parameter
+            json.dumps({**request.input, "text": 7}),
+        )
+        for wrong in unfit:
+            await channel.say(f"/approve {request.id} {wrong}", address=DIRECT, sender=BOSS, direct=True)
+        told = await channel.wait_for(lambda sent: sum("does not fit send" in each.message.text for each in sent) == 2)
+        assert any("txet" in each.message.text for each in told)
         assert len(await gateway.store.read(requests.list_pending)) == 1
 
         edited = {**request.input, "text": "a kind word"}
@@ -216,3 +224,22 @@ async def test_who_stops_a_turn_withdraws_its_held_calls(tmp_path: Path) -> None
         assert late.reason == f"not decided {request.id}"
         await wait_until_settled(gateway)
         assert "the secret plan" not in channel.texts(ROOM)
+
+
+async def test_the_first_of_two_votes_is_noted_and_the_second_decides(tmp_path: Path) -> None:
+    channel, other = FakeChannel(), "fake:user/second"
+    async with held_gateway(tmp_path / "h", channel) as gateway:
+
+        def need_two(db: Db) -> None:
+            grant_changes.add_rule(db, "home", "hold[2] send", "test", gateway.clock.now())
+            users.add(db, other, "Bea", gateway.clock.now())
+            users.add_role(db, other, UserRole.OWNER, "", "test", gateway.clock.now())
+
+        await gateway.store.write(need_two)
+        gateway.bells.tools()
+        request, _ = await ask(gateway, channel)
+
+        assert await gateway.agents.respond(request.id, BOSS, allow=True) == "Noted: 1 of 2 who must agree."
+        assert [each.id for each in await gateway.store.read(requests.list_pending)] == [request.id]
+        assert await gateway.agents.respond(request.id, other, allow=True) == ""
+        await channel.wait_for(lambda sent: any(each.message.text == "the secret plan" for each in sent))

@@ -81,6 +81,7 @@ async def test_a_word_is_remembered_a_tool_is_used_and_the_answer_comes(
     assert "x-api-key" not in first.headers and "authorization" not in first.headers
 
 
+@pytest.mark.slow
 async def test_an_overloaded_model_is_asked_again(tmp_path: Path, channel: FakeChannel, provider: str) -> None:
     script = {"turns": [{"do": [{"fault": 529, "times": 2, "retry_after": 0.01, "say": "there you are"}]}]}
     async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
@@ -92,6 +93,7 @@ async def test_an_overloaded_model_is_asked_again(tmp_path: Path, channel: FakeC
     assert len(endpoint.calls) == 3 and {request.count_text("hello") for request in endpoint.calls} == {1}
 
 
+@pytest.mark.slow
 async def test_a_stream_that_is_cut_is_asked_for_again_and_nothing_of_it_is_said(
     tmp_path: Path, channel: FakeChannel, provider: str
 ) -> None:
@@ -167,6 +169,7 @@ async def test_a_killed_turn_is_continued_without_its_prompt_twice_and_its_tool_
     assert [line.role for line in last.lines if line.role != "system"] == ["user", "assistant", "tool", "user"]
 
 
+@pytest.mark.slow
 async def test_a_call_whose_answer_was_lost_is_not_made_again_unless_that_changes_nothing(
     tmp_path: Path, channel: FakeChannel, provider: str
 ) -> None:
@@ -196,6 +199,7 @@ async def test_a_call_whose_answer_was_lost_is_not_made_again_unless_that_change
     )  # in the note of what was done
 
 
+@pytest.mark.slow
 async def test_a_follow_up_joins_the_turn_between_two_requests(
     tmp_path: Path, channel: FakeChannel, provider: str
 ) -> None:
@@ -247,6 +251,7 @@ async def test_stop_ends_a_request_that_hangs(tmp_path: Path, channel: FakeChann
     assert endpoint.calls[-1].count_text("was not answered to its end") == 1
 
 
+@pytest.mark.slow
 async def test_a_picture_is_shown_to_the_model_also_in_later_turns(
     tmp_path: Path, channel: FakeChannel, provider: str
 ) -> None:

@@ -52,6 +52,7 @@ def list_owners_identities(daemon: DaemonProcess) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 async def test_a_link_is_confirmed_by_the_person_who_is_signed_in(daemon: DaemonProcess, page: Page) -> None:
     link = gatepost(daemon, "pair", PHONE, "--link").splitlines()[0]
     state, button = page.get_by_role("status"), page.get_by_role("button", name="Confirm")

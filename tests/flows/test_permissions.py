@@ -97,6 +97,7 @@ async def test_a_turn_that_ends_withdraws_what_it_asked_and_its_card_says_so(
     reason="claude-agent-sdk is not installed: pip install '.[claude]'",
 )
 @pytest.mark.parametrize(("answer", "made"), [("1", True), ("2", False)])
+@pytest.mark.slow
 async def test_claude_in_its_default_mode_asks_and_does_as_it_is_answered(
     tmp_path: Path, channel: FakeChannel, answer: str, made: bool
 ) -> None:

@@ -37,6 +37,7 @@ def check_end(platform: Platform, daemon: DaemonProcess) -> None:
     assert unaccounted(daemon) == 0
 
 
+@pytest.mark.slow
 def test_a_question_outlives_a_kill_and_its_answer_reaches_the_agent_once(tmp_path: Path) -> None:
     with a_place(tmp_path, SCRIPT) as (platform, daemon):
         daemon.start()

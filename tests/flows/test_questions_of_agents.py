@@ -44,6 +44,7 @@ def count_result(endpoint: ModelEndpoint, text: str) -> int:
 
 @needs_claude
 @pytest.mark.parametrize("buttons", [True, False])
+@pytest.mark.slow
 async def test_claude_asks_by_the_tool_and_gets_the_choice(tmp_path: Path, buttons: bool) -> None:
     channel = FakeChannel(features=EVERYTHING | {Feature.CARDS} if buttons else EVERYTHING)
     async with (
@@ -95,6 +96,7 @@ async def test_claude_gets_the_choice_also_when_the_gateway_is_restarted_while_i
 
 @needs_claude
 @pytest.mark.parametrize("mode", ["bypassPermissions", "default"])
+@pytest.mark.slow
 async def test_claudes_own_question_is_asked_in_the_room(tmp_path: Path, mode: str) -> None:
     channel = FakeChannel()
     own = {**DRINK, "multiSelect": False}

@@ -171,6 +171,7 @@ async def test_the_official_client_lists_calls_and_is_told_when_a_grant_is_withd
     importlib.util.find_spec("claude_agent_sdk") is None,
     reason="claude-agent-sdk is not installed: pip install '.[claude]'",
 )
+@pytest.mark.slow
 async def test_claude_code_lists_and_calls_and_its_next_request_lacks_what_was_withdrawn(tmp_path: Path) -> None:
     """It has servers of its own as well, which run inside and do not stand in the place of ours."""
     channel = FakeChannel()
@@ -253,6 +254,7 @@ class Submitter:
 """
 
 
+@pytest.mark.slow
 async def test_stranger_e_submit_turn_is_bounded_and_the_next_message_is_answered(tmp_path: Path) -> None:
     channel, home = FakeChannel(), tmp_path / "h"
     folder = home / "plugins" / "providers"

@@ -126,6 +126,7 @@ async def denied(gateway: Gateway) -> list[tuple[str, str]]:
 
 
 @needs_bwrap
+@pytest.mark.slow
 async def test_a_pull_request_that_only_the_origin_has_comes_through_the_groups_way_out(
     shop: Path, origin: str, tmp_path: Path
 ) -> None:
@@ -181,6 +182,7 @@ async def test_a_setup_reaches_what_a_rule_allows_and_nothing_else(shop: Path, t
 
 
 @needs_bwrap
+@pytest.mark.slow
 async def test_what_a_setup_leaves_running_is_neither_waited_for_nor_left(shop: Path) -> None:
     async with a_gateway(shop) as desk:
         stays = "sh -c 'while :; do date > alive; sleep 0.05; done' & echo $! started"
@@ -196,6 +198,7 @@ async def test_what_a_setup_leaves_running_is_neither_waited_for_nor_left(shop: 
 
 
 @needs_bwrap
+@pytest.mark.slow
 async def test_a_setup_that_says_too_much_is_heard_to_its_end(shop: Path) -> None:
     async with a_gateway(shop, sandbox__memory_mb=128) as desk:
         done = await set_up(desk.gateway, shop, "head -c 200000000 /dev/zero | tr '\\0' x; echo; echo the end")
@@ -216,6 +219,7 @@ async def test_a_setup_that_hangs_is_ended(shop: Path) -> None:
 
 
 @needs_bwrap
+@pytest.mark.slow
 async def test_a_setup_that_fills_the_disk_is_ended(shop: Path) -> None:
     async with a_gateway(shop, sandbox__disk_mb=16) as desk:
         ended = await set_up(desk.gateway, shop, "head -c 40000000 /dev/zero > big; exec sleep 1000")
@@ -224,6 +228,7 @@ async def test_a_setup_that_fills_the_disk_is_ended(shop: Path) -> None:
 
 
 @needs_bwrap
+@pytest.mark.slow
 async def test_a_worktree_counts_to_what_its_agent_may_take_of_the_disk(shop: Path) -> None:
     async with a_gateway(shop, sandbox__disk_mb=16, sessions__tries=1) as desk:
         mine = await desk("create_agent", cwd=str(shop), worktreeName="mine", baseBranch="main", title="A")

@@ -61,6 +61,7 @@ def left(home: Path) -> list[str]:
     return sorted(path.name for path in place.worktrees.glob("*/*")) + errands
 
 
+@pytest.mark.slow
 def test_a_worktree_that_was_being_made_never_was(daemon: DaemonProcess, shop: Path) -> None:
     head = shop / ".git" / "HEAD"
     text = head.read_text()
@@ -76,6 +77,7 @@ def test_a_worktree_that_was_being_made_never_was(daemon: DaemonProcess, shop: P
     assert daemon.json("worktree", "create", "fix", "--from", str(shop))["name"].endswith("/fix")
 
 
+@pytest.mark.slow
 def test_a_worktree_that_was_being_put_away_is_whole_or_saved(daemon: DaemonProcess, shop: Path) -> None:
     commit(shop, ".gatepost.toml", "[worktree]\nteardown = 'mkfifo wait; cat wait'\n")
     place = Path(daemon.json("worktree", "create", "fix", "--from", str(shop))["worktreePath"])
@@ -103,6 +105,7 @@ def test_a_worktree_that_was_being_put_away_is_whole_or_saved(daemon: DaemonProc
     assert state == "archived" or (place / "work-1999").read_text() == "1999"
 
 
+@pytest.mark.slow
 def test_a_daemon_that_is_stopped_ends_what_runs_in_worktrees(daemon: DaemonProcess, shop: Path) -> None:
     commit(shop, ".gatepost.toml", "[worktree]\nsetup = 'mkfifo wait; exec cat wait'\n")
     place = Path(daemon.json("worktree", "create", "fix", "--from", str(shop))["worktreePath"])

@@ -633,6 +633,7 @@ def test_they_are_declared_in_the_file_by_name(tmp_path: Path) -> None:
         ('[connectors.x]\ncommand = ["y"]\ntimeout_s = 0', "timeout_s"),
         ('[connectors.x]\ncommand = ["y"]\nenv = ["A"]', "write NAME=value"),
         ('[connectors.x]\ncommand = ["y"]\nenv_secrets = ["A-B"]', "is no name of a variable"),
+        ('[connectors.x]\ncommand = ["y"]\nenv_secrets = ["A=CHANNEL_WORK_TOKEN"]', "is a channel's, for its platform"),
         ('[connectors.X]\ncommand = ["y"]', "has 'X': a name has"),
         ("connectors = 3", "is no table"),
     ],

@@ -6,13 +6,14 @@ from typing import Literal
 from msgspec import Struct
 
 from gatepost.access import acl
+from gatepost.messages import untrusted
 from gatepost.store.acl import AclRow
 from gatepost.store.rooms import RoomPolicy
 from gatepost.store.users import SenderRoles, UserRole
 
 Rights = Literal["owner", "admin", "member", "guest"]
 COMMANDING: frozenset[Rights] = frozenset({"owner", "admin"})
-SYNTHETIC = ("agent", "gatepost")  # platforms of senders that are no people; nobody there gives commands
+SYNTHETIC = ("agent", "gatepost", untrusted.PLATFORM)  # of senders that are no people; nobody there gives commands
 
 
 class SenderVerdict(Struct, frozen=True):
@@ -22,6 +23,7 @@ class SenderVerdict(Struct, frozen=True):
 
 ALLOWED = SenderVerdict(True)
 ASKS_FIRST = "unknown_sender_request_approval"
+UNTRUSTED = SenderVerdict(False, "untrusted_sender")
 SHUT_OUT = SenderVerdict(False, "denied_by_the_access_list")
 
 
@@ -69,5 +71,5 @@ def may_decide_about(rights: Rights | None, folder: str) -> bool:
 
 
 def is_person(sender: str) -> bool:
-    """Whether somebody outside wrote it, and not an agent or the gateway itself."""
+    """Whether somebody outside wrote it who is known to be who they say, and not an agent or the gateway itself."""
     return sender.partition(":")[0] not in SYNTHETIC

@@ -73,8 +73,9 @@ class ChannelCursor(Protocol):
         """'' if nothing was saved yet."""
         ...
 
-    async def save(self, value: str, name: str = "", *, acknowledged: bool = False) -> None:
-        """After `receive` has returned for all up to `value`. `acknowledged`: the platform was told so, too."""
+    async def save(self, value: str, name: str = "", *, acknowledged: bool = False, durable: bool = False) -> None:
+        """After `receive` has returned for all up to `value`. `acknowledged`: the platform was told so, too. `durable`:
+        it outlives a kill once this returns; without it a lost save means that events come again."""
         ...
 
 
@@ -87,7 +88,7 @@ class MemoryCursor:
     async def load(self, name: str = "") -> str:
         return self.saved.get(name, "")
 
-    async def save(self, value: str, name: str = "", *, acknowledged: bool = False) -> None:
+    async def save(self, value: str, name: str = "", *, acknowledged: bool = False, durable: bool = False) -> None:
         self.saved[name] = value
 
 
@@ -272,6 +273,7 @@ class ChannelKind(Struct, frozen=True, kw_only=True):
         ""  # "Synapse 1.163", "our emulator of 2026-11"; never run against the platform itself: say so
     )
     extra: str = ""  # of this package, that brings its library
+    load: Callable[[], object] | None = None  # imports what `make` needs; takes long, so it is called in a thread
 
 
 class ChannelTraits(TypedDict, total=False):
@@ -334,7 +336,10 @@ def declare_channel(
         made: Channel = _import_class(name, module, cls, kind.extra)(around)
         return made
 
-    kind = ChannelKind(name=name, make=make, features=features, settings=settings, **traits)
+    def load() -> object:
+        return _import_class(name, module, cls, kind.extra)
+
+    kind = ChannelKind(name=name, make=make, load=load, features=features, settings=settings, **traits)
     registry.add(name, kind, origin=module)
     return kind
 

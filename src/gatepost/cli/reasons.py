@@ -11,6 +11,7 @@ _SENTENCES = {
     "denied_by_the_access_list": "a row of the access list shuts the sender out (`gatepost grant list`)",
     "unknown_sender_strict": "nobody here knows the sender (policy strict)",
     "unknown_sender_request_approval": "nobody here knows the sender, and nobody was asked (policy request_approval)",
+    "untrusted_sender": "the platform does not prove who sent it",
     "sender_denied": "somebody decided that the sender may not speak here",
     "sender_expired": "nobody decided about the sender in time",
     "root_is_for_owners": "root hears owners alone",

@@ -61,6 +61,11 @@ class Home(Struct, frozen=True):
         return self.path / "media"
 
     @property
+    def channels(self) -> Path:
+        """`<instance>`: what the library of a channel must keep on the disk. Made when a channel needs it."""
+        return self.path / "channels"
+
+    @property
     def logs(self) -> Path:
         return self.path / "logs"
 

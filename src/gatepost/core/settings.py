@@ -8,7 +8,7 @@ import math
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
@@ -35,7 +35,7 @@ class Setting(Generic[T]):
     help: str
     variable: str
     choices: tuple[str, ...] = ()
-    secret: bool = False
+    secret: bool = False  # kept in the store, sealed; no file, variable or command line may hold it
     whole: bool = False  # a table of tables, whose keys are names that people choose
 
     def parse(self, raw: Any, where: str) -> T:
@@ -147,8 +147,7 @@ def setting_tables(name: str, kind: type[Table], *, help: str) -> Setting[Mappin
             raise ValueError(f"is no table; write [{name}.NAME]")
         made = {}
         for key, table in found.items():
-            if not _NAME.match(key):
-                raise ValueError(f"has {key!r}: a name has a-z, 0-9, _ and -, begins with a letter, at most 32 signs")
+            check_name(key)
             try:
                 made[key] = msgspec.convert(table, kind)
             except msgspec.ValidationError as error:
@@ -164,6 +163,44 @@ def setting_tables(name: str, kind: type[Table], *, help: str) -> Setting[Mappin
         whole=True,
     )
     SETTINGS.add(name, declared, origin=help)
+    return declared
+
+
+KIND = "kind"  # the key that makes a table an instance
+INSTANCE = "<instance>"  # in the name of a declaration: any name that people choose
+
+
+def check_name(name: str) -> str:
+    """Of a table or instance that people name."""
+    if not _NAME.match(name):
+        raise ValueError(f"has {name!r}: a name has a-z, 0-9, _ and -, begins with a letter, at most 32 signs")
+    return name
+
+
+def setting_instances(prefix: str, *, help: str) -> Setting[Mapping[str, Mapping[str, Any]]]:
+    """Declare that a table `[prefix.NAME]` that has `kind` is an instance of that kind. Its other keys are the last
+    names of settings `prefix.KIND.…`, for this instance alone; who knows the kinds judges them. In the environment the
+    tables are JSON."""
+
+    def read(raw: Any) -> dict[str, Mapping[str, Any]]:
+        found = msgspec.json.decode(raw) if isinstance(raw, str) else raw
+        if not isinstance(found, Mapping) or not all(isinstance(each, Mapping) for each in found.values()):
+            raise ValueError(f"is no table of tables; write [{prefix}.NAME]")
+        for name, table in found.items():
+            check_name(name)
+            if not isinstance(table.get(KIND), str):
+                raise ValueError(f"has a {name} without `{KIND}`, which is the name of what it is an instance of")
+        return dict(found)
+
+    declared: Setting[Mapping[str, Mapping[str, Any]]] = Setting(
+        name=f"{prefix}.{INSTANCE}",
+        default={},
+        read=read,
+        help=help,
+        variable=f"GATEPOST_{prefix.upper()}_INSTANCES",
+        whole=True,
+    )
+    SETTINGS.add(declared.name, declared, origin=help)
     return declared
 
 
@@ -185,12 +222,23 @@ class Config:
     def with_values(self, values: Mapping[str, Any], source: str) -> "Config":
         return Config({**self._values, **values}, {**self._sources, **dict.fromkeys(values, source)})
 
+    def without(self, names: Iterable[str]) -> "Config":
+        """The same with the defaults of these settings."""
+        gone = set(names)
+        return Config(
+            {name: value for name, value in self._values.items() if name not in gone},
+            {name: source for name, source in self._sources.items() if name not in gone},
+        )
+
 
 def _flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
+    instances = SETTINGS.get(prefix + INSTANCE)
     for key, value in table.items():
         declared = SETTINGS.get(prefix + key)
-        if isinstance(value, dict) and not (declared is not None and declared.whole):
+        if instances is not None and isinstance(value, dict) and KIND in value:
+            flat.setdefault(instances.name, {})[key] = value
+        elif isinstance(value, dict) and not (declared is not None and declared.whole):
             flat.update(_flatten(value, f"{prefix}{key}."))
         else:
             flat[prefix + key] = value
@@ -201,7 +249,22 @@ def _nearest(name: str) -> str:
     below = sorted(each for each in SETTINGS if each.startswith(f"{name}."))
     if below:
         return f", which is a table: [{name}], with {', '.join(each.removeprefix(f'{name}.') for each in below)}"
-    return did_you_mean(name, SETTINGS) or "; `gatepost settings` lists all"
+    near = did_you_mean(name, SETTINGS)
+    table = name.rpartition(".")[0]
+    if f"{table.rpartition('.')[0]}.{INSTANCE}" in SETTINGS and not any(
+        each.startswith(f"{table}.") for each in SETTINGS
+    ):
+        return f"; a table [{table}] of an instance needs `{KIND}`{near}"
+    return near or "; `gatepost settings` lists all"
+
+
+def _parse(declared: Setting[Any], raw: Any, where: str) -> Any:
+    if declared.secret:
+        raise SetupError(
+            f"{where}: {declared.name} is a secret, which belongs in no file and no variable; remove it there, and give"
+            " it to `gatepost channel add` or `gatepost channel set`"
+        )
+    return declared.parse(raw, where)
 
 
 def load(home: Path, environ: Mapping[str, str] | None = None, given: Mapping[str, Any] | None = None) -> Config:
@@ -212,14 +275,14 @@ def load(home: Path, environ: Mapping[str, str] | None = None, given: Mapping[st
     for name, raw in _read_file(path).items():
         if name not in SETTINGS:
             raise SetupError(f"{path}: unknown setting {name!r}{_nearest(name)}")
-        values[name], sources[name] = SETTINGS[name].parse(raw, str(path)), str(path)
+        values[name], sources[name] = _parse(SETTINGS[name], raw, str(path)), str(path)
     env = os.environ if environ is None else environ
     for name, declared in SETTINGS.items():
         if declared.variable in env:
-            values[name] = declared.parse(env[declared.variable], declared.variable)
+            values[name] = _parse(declared, env[declared.variable], declared.variable)
             sources[name] = declared.variable
     for name, raw in (given or {}).items():
-        values[name], sources[name] = SETTINGS[name].parse(raw, f"--{name}"), "command line"
+        values[name], sources[name] = _parse(SETTINGS[name], raw, f"--{name}"), "command line"
     return Config(values, sources)
 
 
@@ -234,10 +297,10 @@ def load_declared(home: Path, *wanted: Setting[Any], environ: Mapping[str, str] 
     sources: dict[str, str] = {}
     for declared in chosen:
         if declared.variable in env:
-            values[declared.name] = declared.parse(env[declared.variable], declared.variable)
+            values[declared.name] = _parse(declared, env[declared.variable], declared.variable)
             sources[declared.name] = declared.variable
         elif declared.name in in_file:
-            values[declared.name] = declared.parse(in_file[declared.name], str(path))
+            values[declared.name] = _parse(declared, in_file[declared.name], str(path))
             sources[declared.name] = str(path)
     return Config(values, sources)
 

@@ -12,7 +12,7 @@ from gatepost.store.costs import TokenCounts
 from gatepost.store.outbox import EffectOrigin
 from gatepost.store.port import Db, Store
 from gatepost.store.reservations import BudgetDenial
-from gatepost.store.secrets import SecretReader
+from gatepost.store.secrets import SecretReader, is_channel_secret
 
 RoomAddress = tuple[str, str]
 
@@ -106,6 +106,9 @@ class SpenderSecrets:
     async def get(
         self, name: str, spender: Spender, purpose: str = "model", origins: tuple[str, ...] | None = None
     ) -> str | None:
+        if is_channel_secret(name):
+            return None  # bound before it was a channel's: no agent ever gets it
+
         def read(db: Db) -> str:
             return costs.find_asker(db, spender.turn_id) if spender.turn_id else ""
 

@@ -1,29 +1,70 @@
 """Listening: keeps a channel's `listen` running. One of the three loops that must not die."""
 
 import asyncio
-from functools import partial
 
-from gatepost.channels.contract import Channel
+from gatepost.channels.contract import Channel, ChannelEnded, Receive
 from gatepost.core import log
-from gatepost.flow.intake.intake import Intake
+from gatepost.flow.channel_health import ChannelHealth, render_trouble
+from gatepost.messages.inbound import Inbound, Receipt
 
-LONGEST_WAIT_S = 60.0
+LOOKS = 5  # at the pulse, in the time after which a silent channel is deaf
+END_S = 5.0  # a listen that was cancelled gets so long to end
 
 _log = log.get("listening")
 
 
-async def run_channel(instance: str, channel: Channel, intake: Intake) -> None:
-    """Until cancelled. A channel that breaks is started again, later each time; one that returns is done."""
-    receive = partial(intake.receive, instance)
-    wait = 1.0
+class _Deaf(Exception):
+    """It listens and receives nothing."""
+
+
+async def run_channel(channel: Channel, health: ChannelHealth, receive: Receive) -> None:
+    """Until cancelled, or until the channel has ended for good. One that breaks or is deaf is started again, later each
+    time; one that returns is done."""
+
+    async def receive_event(inbound: Inbound) -> Receipt:
+        receipt = await receive(inbound)
+        health.record_event()
+        return receipt
+
+    wait = 0.0
     while True:
-        started = asyncio.get_running_loop().time()
+        health.begin()
         try:
-            await channel.listen(receive)
+            await _listen(channel, health, receive_event)
             return
+        except ChannelEnded as error:
+            record_end(health, error)
+            return
+        except _Deaf:
+            wait = health.next_wait(wait)
+            health.record_deaf(wait)
+            _log.warning("a channel is deaf and is started again", channel=health.instance, wait_s=wait)
         except Exception as error:  # noqa: BLE001  whatever a platform's library raises, the others go on
-            _log.error("a channel broke and is started again", channel=instance, error=repr(error))
-        if asyncio.get_running_loop().time() - started > LONGEST_WAIT_S:
-            wait = 1.0
+            wait = health.next_wait(wait)
+            health.record_break(str(error) or repr(error), wait)
+            shown = health.scrub(repr(error))
+            _log.error("a channel broke and is started again", channel=health.instance, error=shown, wait_s=wait)
         await asyncio.sleep(wait)
-        wait = min(wait * 2, LONGEST_WAIT_S)
+
+
+def record_end(health: ChannelHealth, error: Exception) -> None:
+    health.record_end(error)
+    _log.error("a channel has ended", channel=health.instance, trouble=render_trouble(health.report()))
+
+
+async def _listen(channel: Channel, health: ChannelHealth, receive: Receive) -> None:
+    """Watched, if the channel gives evidence that it receives."""
+    if not health.deaf_after_s:
+        return await channel.listen(receive)
+    listening = asyncio.create_task(channel.listen(receive))
+    try:
+        while not listening.done():
+            await asyncio.wait({listening}, timeout=health.deaf_after_s / LOOKS)
+            if not listening.done() and health.is_deaf():
+                raise _Deaf
+        return listening.result()
+    finally:
+        listening.cancel()
+        _, left = await asyncio.wait({listening}, timeout=END_S)
+        if left:
+            _log.error("a channel does not stop listening", channel=health.instance)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gatepost.access.approvers import choose_next
+from gatepost.access.senders import is_person
 from gatepost.core.clock import DAY
 from gatepost.core.periods import Period, start_of
 from gatepost.core.records import replace
@@ -93,7 +94,8 @@ def greet(case: MessageContext, result: IntakeResult) -> IntakeResult:
     """Say to a stranger who is refused how to come in, once a day. Without an entrance it costs nothing."""
     inbound, receipt = case.arrival.inbound, result.receipt
     refused = result.stranger and receipt.state == InboxState.REFUSED and receipt.reason in GREETED
-    if not refused or inbound.kind is not MessageKind.CHAT or inbound.event != "message":
+    spoken = inbound.kind is MessageKind.CHAT and inbound.event == "message" and is_person(inbound.sender)
+    if not refused or not spoken:
         return result
     if not inbound.direct or case.arrival.stale or case.arrival.fault:
         return result

@@ -6,10 +6,13 @@ from msgspec import Struct
 from gatepost.access import senders
 from gatepost.access.acl import expand_roles, list_valid_rows
 from gatepost.access.senders import Rights
+from gatepost.messages.untrusted import get_claimed, is_untrusted
 from gatepost.store import acl, users
 from gatepost.store.acl import AclRow
 from gatepost.store.port import Db
 from gatepost.store.users import SenderRoles
+
+NOBODY = SenderRoles(known=False)
 
 
 class PersonStanding(Struct, frozen=True):
@@ -19,9 +22,13 @@ class PersonStanding(Struct, frozen=True):
     roles: SenderRoles
     rows: tuple[AclRow, ...] = ()
     names: frozenset[str] = frozenset()
+    trusted: bool = True  # False: nothing is given to who only claims to be somebody, but what is denied stays denied
 
     def judge(self, folder: str) -> Rights | None:
         """What she is in a group. None: a row shuts one of her identities out."""
+        if not self.trusted:
+            shut_out = senders.rights_by_acl("guest", self.rows, self.names, folder) is None
+            return None if shut_out else "guest"
         rights = senders.rights_of(self.roles, folder)
         return senders.rights_by_acl(rights, self.rows, self.names, folder) if self.names else rights
 
@@ -29,7 +36,7 @@ class PersonStanding(Struct, frozen=True):
 def read_standing(db: Db, sender: str) -> PersonStanding:
     """What it reads changes rarely: who asks with every message keeps it (`RuleCache`)."""
     if not acl.has_people_rows(db):
-        return PersonStanding(users.get_roles(db, sender))
+        return PersonStanding(_get_roles(db, sender), trusted=not is_untrusted(sender))
     return read_list_standing(db, sender)
 
 
@@ -37,7 +44,13 @@ def read_list_standing(db: Db, sender: str) -> PersonStanding:
     """With every row of the access list, also if none is about who may speak."""
     members = acl.list_members(db)
     rows = list_valid_rows(acl.list_rows(db), members)
+    if is_untrusted(sender):
+        return PersonStanding(NOBODY, rows, expand_roles([sender, get_claimed(sender)], members), trusted=False)
     return PersonStanding(users.get_roles(db, sender), rows, expand_roles([sender], members))
+
+
+def _get_roles(db: Db, sender: str) -> SenderRoles:
+    return NOBODY if is_untrusted(sender) else users.get_roles(db, sender)
 
 
 def find_rights(db: Db, sender: str, folder: str) -> Rights | None:

@@ -32,7 +32,7 @@ from gatepost.gate.mcp_server_process import McpServerError, run_mcp_server
 from gatepost.gate.secret_scrubber import SecretScrubber
 from gatepost.jsonrpc.errors import JsonRpcFailure
 from gatepost.store import costs
-from gatepost.store.secrets import SecretReader
+from gatepost.store.secrets import SecretReader, is_channel_secret
 from gatepost.tools.contract import ForwardedResult, Tool, ToolCall
 
 MOST_AT_ONCE, MOST_OF_A_GROUP = 16, 4  # runs of one connector; who comes later waits within the same patience
@@ -67,6 +67,8 @@ class Connector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(f"{entry.partition('=')[0]!r} is no name of a variable")
         if bare := [entry for entry in self.env if "=" not in entry]:
             raise ValueError(f"`env` has {bare[0]!r}; write NAME=value")
+        if taken := [name for name in self.secrets.values() if is_channel_secret(name)]:
+            raise ValueError(f"`env_secrets` has {taken[0]}, which is a channel's, for its platform alone")
 
     @property
     def secrets(self) -> dict[str, str]:

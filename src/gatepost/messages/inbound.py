@@ -97,10 +97,16 @@ class Inbound(Struct, frozen=True, kw_only=True):
     extra: dict[str, Any] = field(default_factory=dict)  # kept in `content`, never read by the core
 
 
+class UnrecordedState(StrEnum):
+    """What became of an event of which nothing is written down."""
+
+    OWN = "own"  # the bot's own words
+
+
 class Receipt(Struct, frozen=True, kw_only=True):
     """What became of a received event, once it is durable."""
 
     message_id: int
     new: bool  # False: seen before, nothing was done
-    state: str  # the inbox state of its first target: queued, observed, refused …
+    state: str  # the inbox state of its first target: queued, observed, refused …, or an `UnrecordedState`
     reason: str = ""

@@ -46,7 +46,7 @@ class PeerRateLimiter:
 class RateLimitMiddleware:
     """Holds every request but those below `judged`, which are held there if they turn out to be a stranger's."""
 
-    def __init__(self, app: ASGIApp, pace: PeerRateLimiter, judged: str) -> None:
+    def __init__(self, app: ASGIApp, pace: PeerRateLimiter, judged: str | tuple[str, ...]) -> None:
         self._app, self._pace, self._judged = app, pace, judged
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

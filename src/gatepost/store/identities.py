@@ -7,6 +7,7 @@ unpaired. Rows of the access list, secrets and direct rooms name an identity, an
 
 from msgspec import Struct
 
+from gatepost.messages.untrusted import is_untrusted
 from gatepost.store import users
 from gatepost.store.port import Db, quick
 from gatepost.store.table import Table
@@ -46,8 +47,10 @@ def list_names(db: Db, identity: str) -> tuple[str, ...]:
 
 
 def add(db: Db, identity: str, person: str, by: str, now: int) -> bool:
-    """Bind an identity to a person who is known. What it holds moves to her. False if it is paired, or has identities
-    of its own."""
+    """Bind an identity to a person who is known. What it holds moves to her. False if it is paired, has identities of
+    its own, or is one that no platform proves."""
+    if is_untrusted(identity) or is_untrusted(person):
+        return False
     if identity == person or get(db, person) is not None or len(list_names(db, identity)) > 1:
         return False
     users.add(db, person, "", now)

@@ -464,6 +464,20 @@ def list_due(db: Db, now: int, most: int) -> list[Request]:
     return REQUESTS.list(db, "WHERE state = 'pending' AND next_at <= ? ORDER BY next_at, id LIMIT ?", now, most)
 
 
+def list_short_of_cards(db: Db, most: int) -> list[Request]:
+    """Those that wait for whoever may decide about a group and were shown to fewer than must agree. The oldest first.
+    What is asked of whoever manages an agent has no card."""
+    return REQUESTS.list(
+        db,
+        "WHERE state = 'pending' AND kind <> 'question'"
+        " AND (SELECT COUNT(*) FROM request_cards c WHERE c.request_id = requests.id AND c.open = 1) < quorum"
+        " AND (asker <> 'provider' OR NOT EXISTS"
+        " (SELECT 1 FROM sessions s WHERE s.id = requests.session_id AND s.agent = 1))"
+        " ORDER BY asked_at, id LIMIT ?",
+        most,
+    )
+
+
 def get_next_due(db: Db) -> int | None:
     row = db.row("SELECT MIN(next_at) FROM requests WHERE state = 'pending'")
     return row[0] if row else None

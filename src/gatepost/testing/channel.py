@@ -15,7 +15,7 @@ from itertools import count
 
 from msgspec import Struct
 
-from gatepost.channels.contract import Channel, ChannelDeps, ChannelKind, Receive
+from gatepost.channels.contract import Channel, ChannelDeps, ChannelKind, ChannelPace, Receive
 from gatepost.core.errors import GatepostError, Refused, Unavailable, Unsupported
 from gatepost.messages.inbound import CLICK, Attachment, Inbound, Quote, Receipt, Verb
 from gatepost.messages.outbound import NEEDS, Feature, Op, Outbound
@@ -53,6 +53,7 @@ class FaultPlan:
     faults: deque[SendFault] = field(default_factory=deque)
     always: SendFault = SendFault.NONE
     retry_after: float | None = None
+    everywhere: bool = False  # in all rooms
 
 
 class FakeChannel:
@@ -66,9 +67,11 @@ class FakeChannel:
         platform: str = "fake",
         max_text: int = 0,
         own_names: frozenset[str] = frozenset(),
+        pace: ChannelPace | None = None,
     ) -> None:
         self.instance = around.instance if around else platform
         self.platform, self.features, self.max_text, self.own_names = platform, features, max_text, own_names
+        self.pace = pace or ChannelPace()
         self.sent: list[SentMessage] = []
         self.tried: list[tuple[str, Outbound]] = []  # every call of `send`, whatever came of it
         self.looked_up: list[str] = []
@@ -90,13 +93,21 @@ class FakeChannel:
             self.instance = around.instance
             return self
 
-        return ChannelKind(name=self.platform, make=make, features=self.features, max_text=self.max_text)
+        return ChannelKind(
+            name=self.platform, make=make, features=self.features, max_text=self.max_text, pace=self.pace
+        )
 
     # What goes wrong.
 
-    def script(self, *faults: SendFault, then: SendFault = SendFault.NONE, retry_after: float | None = None) -> None:
+    def script(
+        self,
+        *faults: SendFault,
+        then: SendFault = SendFault.NONE,
+        retry_after: float | None = None,
+        everywhere: bool = False,
+    ) -> None:
         """One fault for each of the next sends, and `then` for all that follow."""
-        self._plan = FaultPlan(deque(faults), then, retry_after)
+        self._plan = FaultPlan(deque(faults), then, retry_after, everywhere)
 
     def release(self) -> None:
         """Let go of what `SendFault.DELAY` holds, now and from here on."""
@@ -231,7 +242,13 @@ class FakeChannel:
         if fault is SendFault.REFUSE:
             return Refused(self.platform, "write", "this room")
         uncertain = fault is not SendFault.UNAVAILABLE
-        return Unavailable(self.platform, "as scripted", retry_after=self._plan.retry_after, uncertain=uncertain)
+        return Unavailable(
+            self.platform,
+            "as scripted",
+            retry_after=self._plan.retry_after,
+            uncertain=uncertain,
+            everywhere=self._plan.everywhere,
+        )
 
     async def _happen(self, address: str, message: Outbound) -> str:
         known = self._by_key.get((address, message.key))

@@ -18,8 +18,13 @@ from gatepost.channels.contract import Channel, ChannelKind
 from gatepost.core import settings
 from gatepost.core.clock import Clock, SystemClock
 from gatepost.core.home import Home
-from gatepost.store import ledger, rooms
+from gatepost.core.keyring import Keyring
+from gatepost.flow.channel_health import ChannelReport, ChannelState
+from gatepost.flow.channel_specs import parse_stored
+from gatepost.store import channel_instances, ledger, rooms
+from gatepost.store.channel_instances import StoredChannel
 from gatepost.store.ledger import LedgerStatus
+from gatepost.store.port import Db
 from gatepost.store.rooms import RoomPolicy
 from gatepost.testing.waiting import PATIENCE_S
 
@@ -54,6 +59,45 @@ async def running_gateway(
 def _load_once(home: Home) -> None:
     """Registries are filled on import, which happens once in a process however many gateways it runs."""
     load_plugins(home)
+
+
+async def start_channel(
+    gateway: Gateway,
+    kind: str,
+    settings: Mapping[str, Any] | None = None,
+    secrets: Mapping[str, str] | None = None,
+    *,
+    instance: str = "",
+) -> Channel:
+    """An instance of a registered kind, as `gatepost channel add` would have made it, but for the check. `settings` and
+    `secrets` have their last names (`api_url`, `token`). It is started when this returns; what it then receives and
+    sends goes through the gateway. A second call with the same instance changes it."""
+    now = gateway.clock.now()
+    row = StoredChannel(instance or kind, kind, dict(settings or {}), True, now, "test")
+    spec = parse_stored(row)
+
+    def put(db: Db) -> None:
+        channel_instances.put(db, row)
+        channel_instances.put_secrets(db, Keyring(gateway.home), row.instance, secrets or {}, now)
+
+    await gateway.store.write(put)
+    await gateway.supervisor.start(spec)
+    channel = gateway.channels.get(row.instance)
+    if channel is None:
+        raise AssertionError(f"{row.instance} did not start: {gateway.supervisor.find_trouble(row.instance)}")
+    return channel
+
+
+async def wait_for_channel(
+    gateway: Gateway, instance: str, state: ChannelState, timeout: float = PATIENCE_S
+) -> ChannelReport:
+    """Its report, once it is in this state."""
+    async with asyncio.timeout(timeout):
+        while True:
+            report = gateway.supervisor.find_report(instance)
+            if report is not None and report.state is state:
+                return report
+            await asyncio.sleep(0.01)
 
 
 async def open_room(gateway: Gateway, instance: str, address: str) -> None:

@@ -27,6 +27,7 @@ from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
 from gatepost.core.thread_pools import FairThreadPool
 from gatepost.messages.outbound import Feature
+from gatepost.messages.text_size import TextUnit
 from gatepost.store import audit, origins, requests, tool_calls
 from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db, Store
@@ -100,6 +101,8 @@ class ChannelCapabilities(Protocol):
     def features(self, instance: str) -> frozenset[Feature]: ...
 
     def max_text(self, instance: str) -> int: ...
+
+    def text_unit(self, instance: str) -> TextUnit: ...
 
     def platform(self, instance: str) -> str: ...
 

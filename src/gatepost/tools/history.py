@@ -26,6 +26,7 @@ from gatepost.messages import address as addresses
 from gatepost.messages.address import Address
 from gatepost.messages.inbound import Direction, Inbound
 from gatepost.messages.text import clean
+from gatepost.messages.untrusted import mark_untrusted
 from gatepost.store import groups, identities, messages, room_history, routes
 from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import EffectState
@@ -282,7 +283,9 @@ async def _ask_platform(call: ToolCall, before: Cursor, limit: int) -> tuple[lis
             found = await channel.history(place.address, None if before == Cursor() else before.at, limit)
     except (GatepostError, OSError, TimeoutError, ValueError):
         return [], "cache"
-    return [each for each in found if each.address == place.address and each.platform_id][:limit], "platform"
+    return [mark_untrusted(each) for each in found if each.address == place.address and each.platform_id][
+        :limit
+    ], "platform"
 
 
 def _filter_own(db: Db, place: ReachableRoom, found: list[Inbound], folder: str, now: int) -> list[NewMessage]:

@@ -16,6 +16,7 @@ from gatepost.flow.delivery.outgoing_messages import MOST_RESULTS, ChannelInstan
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import MESSAGES, Op, OutboundFile
 from gatepost.messages.text import clean
+from gatepost.messages.text_size import fits, measure
 from gatepost.store import messages, outbox
 from gatepost.store.messages import Message
 from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
@@ -132,9 +133,10 @@ def check_text(field: str, text: str) -> str:
 
 def check_short_text(call: ToolCall, field: str, text: str) -> str:
     """Words that must go into one message."""
-    said, most = check_text(field, text), call.around.reach.max_text(call.place.instance)
-    if most and len(said) > most:
-        raise Invalid(field, f"has {len(said)} characters; one message takes {most} here")
+    said, reach, instance = check_text(field, text), call.around.reach, call.place.instance
+    most, unit = reach.max_text(instance), reach.text_unit(instance)
+    if not fits(said, most, unit):
+        raise Invalid(field, f"has {measure(said, unit)} {unit}; one message takes {most} here")
     return said
 
 

@@ -5,9 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatepost.core.errors import Unsupported
-from gatepost.flow.delivery.content_fallback import check_supported, degrade, split_text, strip_markdown
+from gatepost.flow.delivery.content_fallback import (
+    SMALLEST_FENCED,
+    check_supported,
+    degrade,
+    split_text,
+    strip_markdown,
+)
 from gatepost.flow.delivery.plain_text import MarkdownScanner
 from gatepost.messages.outbound import NEEDS, Feature, Op, Outbound, OutboundFile
+from gatepost.messages.text_size import TextUnit, measure
 
 NOTHING: frozenset[Feature] = frozenset()
 EVERYTHING = frozenset(Feature)
@@ -241,3 +248,104 @@ def test_stranger_02_only_the_head_of_a_strangers_text_is_looked_at_for_a_quote(
 def test_stranger_02_a_very_long_text_keeps_its_marks() -> None:
     assert strip_markdown("*" * 20_001) == "*" * 20_001
     assert strip_markdown("**a** " * 3_000) == "a " * 3_000
+
+
+CLUSTERS = ["e\u0301", "👩\u200d👧", "👍🏽", "🇩🇪", "\u1112\u1161\u11ab", "漢", "a", "b", " ", " ", "\n"]
+
+
+@given(st.lists(st.sampled_from(CLUSTERS), max_size=300), st.sampled_from(TextUnit), st.integers(32, 120))
+def test_parts_are_within_the_limit_of_their_unit_and_no_sign_is_torn(
+    signs: list[str], unit: TextUnit, limit: int
+) -> None:
+    parts = split_text("".join(signs), limit, unit)
+
+    assert all(measure(part, unit) <= limit for part in parts)
+    joints = {0}
+    for sign in (sign for sign in signs if not sign.isspace()):
+        joints.add(max(joints) + len(sign))
+    at = 0
+    for part in parts:
+        at += len("".join(part.split()))
+        assert at in joints
+    assert "".join("".join(parts).split()) == "".join("".join(signs).split())
+
+
+_LINE = st.text(alphabet="ab 漢🙂", max_size=60)
+_BLOCK = st.builds(
+    lambda mark, info, lines: "\n".join([mark + info, *lines, mark]),
+    st.sampled_from(["```", "~~~", "`````"]),
+    st.sampled_from(["", "python", "日本"]),
+    st.lists(_LINE, max_size=8),
+)
+
+
+@given(st.lists(_LINE | _BLOCK, max_size=12), st.sampled_from(TextUnit), st.integers(SMALLEST_FENCED, 300))
+def test_each_part_closes_the_code_blocks_that_it_opens_and_no_line_is_lost(
+    pieces: list[str], unit: TextUnit, limit: int
+) -> None:
+    text = "\n".join(pieces)
+    parts = split_text(text, limit, unit)
+
+    assert all(measure(part, unit) <= limit for part in parts)
+    assert all(not _is_open_at_end(part) for part in parts)
+    assert _words("\n".join(parts)) == _words(text)
+
+
+def _is_open_at_end(part: str) -> bool:
+    mark = ""
+    for line in part.split("\n"):
+        run = line[: len(line) - len(line.lstrip(line[0]))] if line[:3] in ("```", "~~~") else ""
+        if run and not mark:
+            mark = run
+        elif run and line.startswith(mark) and line == run:
+            mark = ""
+    return bool(mark)
+
+
+def _words(text: str) -> str:
+    return "".join("".join(line for line in text.split("\n") if line[:3] not in ("```", "~~~")).split())
+
+
+class CountedText(str):
+    """Counts the code points that are looked at."""
+
+    steps = 0
+
+    def __getitem__(self, place: object) -> str:
+        found = super().__getitem__(place)  # type: ignore[index]
+        CountedText.steps += len(found)
+        return found
+
+    def rfind(self, sign: str, start: int = 0, end: int | None = None) -> int:  # type: ignore[override]
+        at = super().rfind(sign, start, end)
+        CountedText.steps += (len(self) if end is None else end) - max(at, start)
+        return at
+
+
+@pytest.mark.parametrize("unit", TextUnit)
+@pytest.mark.parametrize("piece", ["x", "🙂", "word ", "e\u0301", " \u0301", "🇩🇪", "```\ncode\n```\n", "\n"])
+def test_splitting_looks_at_each_sign_a_few_times_however_long_the_text(piece: str, unit: TextUnit) -> None:
+    text = CountedText(piece * (20_000 // len(piece)))
+    CountedText.steps = 0
+
+    split_text(text, 256, unit)
+
+    assert CountedText.steps <= 20 * len(text)
+
+
+def test_a_file_larger_than_the_channel_takes_is_named_and_the_others_are_sent() -> None:
+    small = OutboundFile(name="small.txt", mime="text/plain", path="/x/small.txt", size=10)
+    message = Outbound(key="k", text="here", files=(PLAN, small))
+
+    result = degrade(message, EVERYTHING, "fake", largest_file=PLAN.size - 1)
+
+    assert result is not None and result.files == (small,)
+    assert result.text.startswith("here\n[file: plan.pdf, ")
+    assert degrade(message, EVERYTHING, "fake", largest_file=PLAN.size) is message
+
+
+def test_a_voice_message_larger_than_the_channel_takes_becomes_its_words() -> None:
+    message = Outbound(key="k", op=Op.VOICE, text="good morning", files=(PLAN,))
+    result = degrade(message, EVERYTHING, "fake", largest_file=1)
+    assert result is not None and (result.op, result.files) == (Op.SEND, ())
+    assert result.text.startswith("good morning\n[file: plan.pdf")

@@ -179,6 +179,7 @@ async def test_a_secret_is_bound_to_a_host_and_what_is_missing_is_said(desk: Des
         ({"header": "Host: {}"}, "header"),
         ({"header": "X: value"}, "header"),
         ({"name": "token"}, "name"),
+        ({"name": "CHANNEL_WORK_TOKEN"}, "name"),
     ],
 )
 async def test_what_cannot_be_bound_is_refused(desk: Desk, given: dict[str, str], field: str) -> None:

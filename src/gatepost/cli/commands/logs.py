@@ -3,7 +3,7 @@
 import json
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +29,18 @@ def command(home: str | None, follow: bool, lines: int, raw: bool) -> None:
     path = home_of(home).logs / "gatepost.log"
     if not path.is_file() and not follow:
         raise SetupError(f"there is no log at {path}; `gatepost up` begins one")
-    for line in _read(path, lines, follow):
+    for line in read_lines(path, lines, follow):
         output.print_line(make_json_visible(line) if raw else readable(line), flush=follow)
 
 
-def _read(path: Path, lines: int, follow: bool) -> Iterator[str]:
+def read_lines(
+    path: Path, lines: int, follow: bool, wanted: Callable[[str], bool] = lambda line: True
+) -> Iterator[str]:
     where, inode = 0, 0
     if path.is_file():
         with path.open(encoding="utf-8", errors="replace") as file:
             inode = path.stat().st_ino
-            yield from deque((line.rstrip("\n") for line in file), maxlen=lines)
+            yield from deque(filter(wanted, (line.rstrip("\n") for line in file)), maxlen=lines)
             where = file.tell()
     while follow:
         time.sleep(LOOK_S)
@@ -52,7 +54,8 @@ def _read(path: Path, lines: int, follow: bool) -> Iterator[str]:
             for line in file:
                 if not line.endswith("\n"):
                     break  # half a line: it comes whole the next time
-                yield line.rstrip("\n")
+                if wanted(line):
+                    yield line.rstrip("\n")
                 where += len(line.encode())
 
 

@@ -8,6 +8,7 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
+from gatepost.cli.operation_runner import zone_of
 from gatepost.cli.timeline_renderer import LONGEST_TOLD, list_consequences, summarize_request
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
@@ -33,16 +34,20 @@ def command() -> None:
 @command.command("ls")
 @from_operation(ListRequestsArgs)
 def list_requests(run: CommandRun, found: list[dict[str, Any]]) -> None:
+    zone, name = zone_of(run.home)
     rows = [
         (
             each["request"]["id"],
-            each["agent"]["title"] or each["agent"]["agentId"],
+            output.format_iso(each["request"]["askedAt"], zone),
+            each["agent"]["folder"],
+            each["agent"]["title"] or each["agent"]["type"] or "somebody",
             _WANTS.get(each["request"]["kind"]) or f"to use {each['request']['name']}",
             summarize_request(each["request"]),
         )
         for each in found
     ]
-    output.print_table(("request", "agent", "wants", "what it says"), rows, empty="nobody asks for anything")
+    columns = ("request", f"asked ({name})", "group", "who", "wants", "what it says")
+    output.print_table(columns, rows, empty="nobody asks for anything")
     for each in found:
         if more := list_consequences(each["request"], LONGEST_TOLD):
             output.print_line("\n".join([f"\n{each['request']['id']}:", *(f"  {line}" for line in more)]))
@@ -106,6 +111,9 @@ def _is_meant(each: dict[str, Any], named: str) -> bool:
 def allow(run: CommandRun, told: dict[str, Any], edit: bool, given: str | None) -> None:
     """Allow it, or answer it if it is a question. REQUEST is an id, the beginning of one, or the agent, if it asks one
     thing only. What is edited is judged anew by all rules, and is what runs."""
+    if told.get("awaited"):
+        output.print_line(f"{told['id']} waits for others: {told['awaited']}")
+        return
     changed = " with changes" if run.args["input"] else ""
     output.print_line(f"{told['id']} is {'answered' if run.args['answers'] else 'allowed'}{changed}")
     for line in list_consequences({"input": {}, **told}):

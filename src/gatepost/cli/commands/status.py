@@ -12,10 +12,11 @@ from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.records import asdict
+from gatepost.flow.channel_health import parse_report, render_trouble
 from gatepost.store import audit, groups, ledger, newcomers, requests, sessions, switches
 from gatepost.store.port import Db
 
-_OF_DAEMON = ("channels", "pressed", "slow_steps", "slowest", "slowest_ms", "busiest", "busiest_ms")
+_OF_DAEMON = ("channels", "channel_health", "pressed", "slow_steps", "slowest", "slowest_ms", "busiest", "busiest_ms")
 
 
 @click.command()
@@ -24,7 +25,7 @@ _OF_DAEMON = ("channels", "pressed", "slow_steps", "slowest", "slowest_ms", "bus
     "as_json",
     is_flag=True,
     help="running, answers, pid, since, home, version, listen, control, sandbox, awake, waiting, pressed, slow_steps,"
-    " slowest, slowest_ms, busiest, busiest_ms (the same by the processor's time), channels, store.",
+    " slowest, slowest_ms, busiest, busiest_ms (the same by the processor's time), channels, channel_health, store.",
 )
 @click.pass_obj
 def command(home: str | None, as_json: bool) -> int:
@@ -60,6 +61,7 @@ def read_status(home: Home) -> dict[str, Any]:
         "busiest": "",
         "busiest_ms": 0,
         "channels": [],
+        "channel_health": [],
         "store": _store(home),
     }
     if holder is not None:
@@ -133,6 +135,7 @@ def render_status(status: dict[str, Any]) -> list[output.Line]:
         out.append((f"  {'web':<10} {status['listen']}",))
         out.append((f"  {'control':<10} {status['control']}",))
         out.append((f"  {'channels':<10} {', '.join(status['channels']) or 'none'}",))
+        out += _channel_lines(status["channel_health"])
         awake, waiting = status["awake"], status["waiting"]
         queue = f"{waiting} session{' waits' if waiting == 1 else 's wait'} for one"
         out.append((f"  {'awake':<10} {awake} sandbox{'' if awake == 1 else 'es'}, {queue}",))
@@ -146,6 +149,19 @@ def render_status(status: dict[str, Any]) -> list[output.Line]:
         out.append((f"  {'slow':<10} {steps} held up everybody, {worst}",))
     out.append((f"  {'sandbox':<10} ", _render_sandbox(status["sandbox"])))
     return out + _store_lines(status["store"])
+
+
+def _channel_lines(health: list[dict[str, Any]]) -> list[output.Line]:
+    """Those that are not well."""
+    reports = [parse_report(each) for each in health]
+    return [
+        (
+            f"  {'channel':<10} ",
+            output.colored(f"{each.instance} is {render_trouble(each)}", "fail" if each.way_out else "warn"),
+        )
+        for each in reports
+        if not each.is_well
+    ]
 
 
 def _render_sandbox(sandbox: dict[str, Any]) -> output.Piece:

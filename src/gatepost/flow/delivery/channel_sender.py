@@ -5,16 +5,17 @@ deduplicates by our key, or where the operation is the same done twice, it is re
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct, convert
 
-from gatepost.channels.contract import Channel, SupportsLookup
+from gatepost.channels.contract import Channel, ChannelEnded, SupportsLookup
 from gatepost.core import log
 from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.flow.delivery.content_fallback import degrade
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.delivery.pace import DeliveryPace
 from gatepost.flow.delivery.retry import DeliveryRetryPolicy, GiveUp, next_try
 from gatepost.messages.card import Card
 from gatepost.messages.outbound import REPEATABLE, TARGETED, Feature, Op, Outbound, OutboundFile, PromptButton
@@ -56,16 +57,19 @@ class ChannelSender:
         clock: Clock,
         policy: DeliveryRetryPolicy,
         timeout: float,
+        pace: DeliveryPace | None = None,
     ) -> None:
         self._channels, self._reach, self._clock, self._policy, self._timeout = channels, reach, clock, policy, timeout
+        self._pace = pace or DeliveryPace(reach, clock, policy.most_age)
+        self.on_ended: Callable[[str, ChannelEnded], None] = lambda instance, error: None
+        self.why_away: Callable[[str], str] = lambda instance: ""  # '' if nobody knows
 
     async def send(self, job: SendJob) -> SendOutcome:
         effect = job.effect
         channel = self._channels.get(effect.instance)
         if channel is None:
-            why = Unavailable(
-                f"the channel {effect.instance!r}", "it is not switched on; switch it on in gatepost.toml or wait"
-            )
+            reason = self.why_away(effect.instance) or "it is not switched on; `gatepost channel list` shows what is"
+            why = Unavailable(f"the channel {effect.instance!r}", reason)
             return self._retry_lookup(effect, why) if job.found else self._again(effect, why, EffectState.FAILED)
         if job.found:
             return await self._look_up_effect(channel, effect)
@@ -86,9 +90,13 @@ class ChannelSender:
         except TimeoutError:
             return self._uncertain(effect, self._late())
         except Unavailable as error:
+            self._pause(effect, error)
             if effect.origin == EffectOrigin.STATUS:  # worth nothing later, and nothing should wait for it
                 return SendOutcome(effect, EffectState.FAILED, str(error))
             return self._uncertain(effect, error) if error.uncertain else self._again(effect, error, EffectState.FAILED)
+        except ChannelEnded as error:  # it did not happen, and waits until somebody has mended the channel
+            self.on_ended(effect.instance, error)
+            return self._again(effect, Unavailable(f"the channel {effect.instance!r}", str(error)), EffectState.FAILED)
         except GatepostError as error:
             return SendOutcome(effect, EffectState.FAILED, str(error))
         except Exception as error:  # noqa: BLE001  an adapter's mistake must not stop the room; it may have sent
@@ -116,7 +124,15 @@ class ChannelSender:
         # A result answers what came last, which everybody sees; only a reply that was asked for is worth a quote.
         quote = target.text if target and answers and effect.origin == EffectOrigin.TOOL else ""
         reach, instance = self._reach, effect.instance
-        return degrade(message, reach.features(instance), reach.platform(instance), quote, reach.max_text(instance))
+        return degrade(
+            message,
+            reach.features(instance),
+            reach.platform(instance),
+            quote,
+            reach.max_text(instance),
+            unit=reach.text_unit(instance),
+            largest_file=reach.largest_file(instance),
+        )
 
     async def _look_up_effect(self, channel: Channel, effect: OutboxEffect) -> SendOutcome:
         """It was being sent when somebody stopped, or the platform never answered: is it there?"""
@@ -133,7 +149,11 @@ class ChannelSender:
         except TimeoutError:
             return self._retry_lookup(effect, self._late())
         except Unavailable as error:
+            self._pause(effect, error)
             return self._retry_lookup(effect, error)
+        except ChannelEnded as error:
+            self.on_ended(effect.instance, error)
+            return self._retry_lookup(effect, Unavailable(f"the channel {effect.instance!r}", str(error)))
         except GatepostError as error:
             return SendOutcome(effect, EffectState.UNCERTAIN, str(error))
         except Exception as error:  # noqa: BLE001  as above: the room must go on
@@ -142,6 +162,12 @@ class ChannelSender:
         if platform_id is not None:
             return SendOutcome(effect, EffectState.SENT, "found on the platform", platform_id)
         return self._now(effect, "not on the platform")
+
+    def _pause(self, effect: OutboxEffect, error: Unavailable) -> None:
+        """A limit that holds for the whole channel stops its other rooms, too."""
+        if error.everywhere and error.retry_after is not None:
+            self._pace.pause(effect.instance, error.retry_after)
+            LOG.warning("a channel pauses", instance=effect.instance, seconds=error.retry_after, reason=str(error))
 
     def _uncertain(self, effect: OutboxEffect, error: Unavailable) -> SendOutcome:
         features = self._reach.features(effect.instance)

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from gatepost.core.errors import Unsupported
 from gatepost.core.records import replace
 from gatepost.flow.delivery.plain_text import read_fence, strip_markdown
+from gatepost.messages.graphemes import find_boundary, is_boundary
 from gatepost.messages.outbound import NEEDS, Feature, Op, Outbound, OutboundFile
+from gatepost.messages.text_size import TextUnit, find_end, fits, measure, shorten
 
 SMALLEST_FENCED = 64  # below that there is no room to close and open code blocks
 LONGEST_MARK = 8
@@ -48,7 +50,14 @@ def check_supported(op: Op, features: frozenset[Feature], platform: str, verb: s
 
 
 def degrade(
-    message: Outbound, features: frozenset[Feature], platform: str, quote: str = "", limit: int = 0
+    message: Outbound,
+    features: frozenset[Feature],
+    platform: str,
+    quote: str = "",
+    limit: int = 0,
+    *,
+    unit: TextUnit = TextUnit.CHARACTERS,
+    largest_file: int = 0,
 ) -> Outbound | None:
     """The message as this channel can show it; None if it is better not shown at all.
 
@@ -62,20 +71,20 @@ def degrade(
         op = Op.EDIT if message.target else Op.SEND
     elif op is Op.CARD and Feature.CARDS not in features:
         op = Op.SEND
-    if op is Op.VOICE and Feature.VOICE not in features:
+    files, unsent = sort_files(files, op, features, largest_file)
+    if op is Op.VOICE and (unsent or Feature.VOICE not in features):
         # The words go along if they fit whole: cut, they would only seem to be what is said.
-        op, text = Op.SEND, text if not 0 < limit < len(text) else ""
-    if files and Feature.FILES not in features and op is not Op.VOICE:
-        text, files = name_files(text, files), ()
+        op, text = Op.SEND, text if fits(text, limit, unit) else ""
+    if unsent:
+        text = name_files(text, unsent)
     if op is Op.FILE and not files:
         op = Op.SEND
     if text and Feature.MARKDOWN not in features:
         text = strip_markdown(text)
     if reply_to and Feature.REPLY not in features:
         with_quote = add_quote(quote, text)
-        reply_to, text = "", text if 0 < limit < len(with_quote) else with_quote
-    if 0 < limit < len(text):
-        text = text[: limit - 1] + "…"
+        reply_to, text = "", with_quote if fits(with_quote, limit, unit) else text
+    text = shorten(text, limit, unit)
     thread = message.thread if Feature.THREADS in features else ""
     card = message.card if Feature.CARDS in features else None  # its text says the same, with numbers
     if (op, text, files, reply_to, thread, card) == (
@@ -88,6 +97,15 @@ def degrade(
     ):
         return message
     return replace(message, op=op, text=text, files=files, reply_to=reply_to, thread=thread, card=card)
+
+
+def sort_files(
+    files: tuple[OutboundFile, ...], op: Op, features: frozenset[Feature], largest: int
+) -> tuple[tuple[OutboundFile, ...], tuple[OutboundFile, ...]]:
+    """Those that the channel takes, and those that a line can only name. `largest`: in bytes; 0: no limit."""
+    able = Feature.FILES in features or (op is Op.VOICE and Feature.VOICE in features)
+    taken = tuple(file for file in files if able and not 0 < largest < file.size)
+    return taken, tuple(file for file in files if file not in taken) if len(taken) < len(files) else ()
 
 
 def name_files(text: str, files: Sequence[OutboundFile]) -> str:
@@ -112,45 +130,51 @@ def add_quote(quote: str, text: str) -> str:
     return f"> {line}\n{text}"
 
 
-def split_text(text: str, limit: int) -> list[str]:
-    """Parts of at most `limit` characters (0: no limit), cut at a blank line, a line, a space, or hard.
+def split_text(text: str, limit: int, unit: TextUnit = TextUnit.CHARACTERS) -> list[str]:
+    """Parts of at most `limit` units (0: no limit), cut at a blank line, a line, a space, or between two graphemes.
 
     A code block that is cut is closed in its part and opened again in the next, so that each part reads by itself.
     The text is walked by an index: cutting the rest off anew for every part would be quadratic.
     """
     if not text.strip():
         return []
-    if limit <= 0 or len(text) <= limit:
+    if fits(text, limit, unit):
         return [text]
     fences = limit >= SMALLEST_FENCED and ("```" in text or "~~~" in text)
     parts, opening, start = [], "", 0
-    while len(opening) + len(text) - start > limit:
-        room = limit - len(opening) - (LONGEST_MARK + 1 if fences else 0)
-        at = _cut(text, start, room)
-        head = opening + text[start:at].rstrip()
+    while find_end(text, start, limit - measure(opening, unit), unit) < len(text):
+        room = limit - measure(opening, unit) - (LONGEST_MARK + 1 if fences else 0)
+        at = _cut(text, start, room, unit)
+        body = text[start:at].rstrip()
         start = _skip(text, at)
+        if not body.strip():
+            continue
+        head = opening + body
         mark, opening = _open_fence(head) if fences else ("", "")
-        if len(opening) > limit // 4:
+        if measure(opening, unit) > limit // 4:
             opening = f"{mark}\n"
-        if head.strip():
-            parts.append(f"{head}\n{mark}" if mark else head)
+        parts.append(f"{head}\n{mark}" if mark else head)
     if text[start:].strip():
         parts.append(opening + text[start:])
     return parts
 
 
-def _cut(text: str, start: int, room: int) -> int:
+def _cut(text: str, start: int, room: int, unit: TextUnit) -> int:
     """Where to end a part. A break in the first quarter would waste most of it."""
+    end = find_end(text, start, room, unit)
+    least = start + (end - start) // 4
     for mark in ("\n\n", "\n", " "):
-        at = text.rfind(mark, start, start + room + 1)
-        if at - start > room // 4:
+        at = text.rfind(mark, start, end + 1)
+        while at > least and not is_boundary(text, at + 1, at):  # a space that carries an accent
+            at = text.rfind(mark, start, at)
+        if at > least:
             return at
-    return start + room
+    return max(find_boundary(text, end, start), start + 1)
 
 
 def _skip(text: str, at: int) -> int:
     """Where the next part begins: behind the line breaks, or behind the space, at which the last one ended."""
-    spaced = text[at] == " "
+    spaced = text[at : at + 1] == " " and is_boundary(text, at + 1, at)
     while text[at : at + 1] == "\n":
         at += 1
     return at + 1 if spaced else at

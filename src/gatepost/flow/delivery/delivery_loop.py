@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import anyio
 
-from gatepost.channels.contract import Channel
+from gatepost.channels.contract import Channel, ChannelEnded
 from gatepost.core import log
 from gatepost.core.clock import SECOND, Clock, to_microseconds
 from gatepost.core.errors import Unavailable
@@ -26,6 +26,7 @@ from gatepost.flow.delivery import outbox_claims
 from gatepost.flow.delivery.channel_sender import ChannelSender, SendJob, SendOutcome
 from gatepost.flow.delivery.outbox_claims import DeliveryContext, DeliveryLane, WaitUntil
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.delivery.pace import DeliveryPace
 from gatepost.flow.delivery.retry import load_retry_policy
 from gatepost.messages.outbound import Feature
 from gatepost.store import outbox, sessions
@@ -64,7 +65,8 @@ class DeliveryLoop:
         self._terms = DeliveryContext(
             owner=owner, lease=to_microseconds(2 * timeout) + FRESH, policy=policy, reach=reach
         )
-        self._sender = ChannelSender(channels, reach, clock, policy, timeout)
+        self._pace = DeliveryPace(reach, clock, policy.most_age)
+        self._sender = ChannelSender(channels, reach, clock, policy, timeout, self._pace)
         self._most, self._look = max(config[LANES], 1), config[LOOK_S]
         self._busy: dict[DeliveryLane, bool] = {}  # True: rung again while it ran
         self._waiting: defaultdict[str, FairQueue[DeliveryLane]] = defaultdict(
@@ -72,6 +74,7 @@ class DeliveryLoop:
         )  # for a free place, by instance
         self._running: dict[str, int] = {}
         self._asleep: dict[DeliveryLane, asyncio.TimerHandle] = {}
+        self._held_up: dict[str, asyncio.TimerHandle] = {}  # instances none of whose rooms may be sent to yet
         self._tasks: set[asyncio.Task[None]] = set()
         self._look_up_at: dict[int, int] = {}
         self._sent: list[Callable[[str, str, str], None]] = []
@@ -81,6 +84,15 @@ class DeliveryLoop:
     def on_sent(self, hear: Callable[[str, str, str], None]) -> None:
         """Be told (instance, address, thread) of everything that was sent."""
         self._sent.append(hear)
+
+    def on_channel_ended(self, report: Callable[[str, ChannelEnded], None], why_away: Callable[[str], str]) -> None:
+        """`report` is told of a channel that cannot send until somebody acts, `why_away` asked about one that is not
+        there."""
+        self._sender.on_ended, self._sender.why_away = report, why_away
+
+    def is_sending(self, instance: str) -> bool:
+        """Whether a lane of this channel is at work."""
+        return self._running.get(instance, 0) > 0
 
     async def write(self, instance: str, address: str, fn: Callable[[Db], T], *, lane: str = "") -> T:
         """Write down what goes to a room. If its lane is at rest, the first row is taken in the same transaction and
@@ -105,6 +117,8 @@ class DeliveryLoop:
         lane = DeliveryLane(instance, address)
         at_rest = lane not in self._busy and lane not in self._asleep and lane not in self._waiting[instance]
         if not self._open or not at_rest or self._running.get(instance, 0) >= self._most:
+            return None
+        if self._pace.claim(instance, address):
             return None
         self._busy[lane] = False
         self._running[instance] = self._running.get(instance, 0) + 1
@@ -147,9 +161,10 @@ class DeliveryLoop:
             LOG.warning("the outbox cannot be looked at", error=str(error))
 
     async def _finish(self) -> None:
-        for timer in self._asleep.values():
+        for timer in (*self._asleep.values(), *self._held_up.values()):
             timer.cancel()
         self._asleep.clear()
+        self._held_up.clear()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=LAST_WORDS_S)
         for task in self._tasks:
@@ -184,10 +199,25 @@ class DeliveryLoop:
             group = waiting.next_group()
             if group is None:
                 return
+            if wait := self._pace.get_wait(instance):  # one timer, however many rooms wait
+                self._hold_up(instance, wait)
+                return
             lane = waiting.pop(group)
+            if wait := self._pace.claim(*lane):
+                self._sleep_for(lane, wait)
+                continue
             self._busy[lane] = False
             self._running[instance] = self._running.get(instance, 0) + 1
             self._send_off(lane, None)
+
+    def _hold_up(self, instance: str, wait: int) -> None:
+        if (timer := self._held_up.pop(instance, None)) is not None:
+            timer.cancel()
+        self._held_up[instance] = asyncio.get_running_loop().call_later(_to_delay(wait), self._go_on, instance)
+
+    def _go_on(self, instance: str) -> None:
+        self._held_up.pop(instance, None)
+        self._start(instance)
 
     async def _run_lane(self, lane: DeliveryLane, first: SendJob | WaitUntil | None) -> None:
         try:
@@ -201,12 +231,12 @@ class DeliveryLoop:
             self._start(lane.instance)
 
     async def _send_all(self, lane: DeliveryLane, first: SendJob | WaitUntil | None) -> None:
-        """Send what is in the lane, one after another."""
+        """Send what is in the lane, one after another. The pace has let the first one through."""
         outcome: SendOutcome | None = None
         count = 0
         while True:
             self._busy[lane] = False  # rung from here on: there may be more than this look sees
-            if outcome is not None and (not self._open or (count >= FAIR_SHARE and self._waiting[lane.instance])):
+            if outcome is not None and (self._must_end(lane, count) or self._pace.claim(*lane)):
                 await self._write_last(outcome)
                 self._busy[lane] = True
                 return
@@ -216,9 +246,13 @@ class DeliveryLoop:
                 outcome = await self._sender.send(job)
                 count += 1
             else:
+                self._pace.give_back(*lane)
                 if isinstance(job, WaitUntil):
                     self._sleep(lane, job.at)
                 return
+
+    def _must_end(self, lane: DeliveryLane, count: int) -> bool:
+        return not self._open or (count >= FAIR_SHARE and bool(self._waiting[lane.instance]))
 
     async def _advance(self, lane: DeliveryLane, outcome: SendOutcome | None) -> SendJob | WaitUntil | None:
         if outcome is not None and outcome.state == EffectState.SENDING:
@@ -284,10 +318,15 @@ class DeliveryLoop:
             await asyncio.to_thread(_remove, [Path(file["path"]) for file in files])
 
     def _sleep(self, lane: DeliveryLane, at: int) -> None:
-        if not self._open:
-            return
-        delay = min(max((at - self._clock.now()) / SECOND, 0.0), LONGEST_SLEEP_S)
-        self._asleep[lane] = asyncio.get_running_loop().call_later(delay, self._queue, lane)
+        if self._open:
+            self._sleep_for(lane, at - self._clock.now())
+
+    def _sleep_for(self, lane: DeliveryLane, wait: int) -> None:
+        self._asleep[lane] = asyncio.get_running_loop().call_later(_to_delay(wait), self._queue, lane)
+
+
+def _to_delay(wait: int) -> float:
+    return min(max(wait / SECOND, 0.0), LONGEST_SLEEP_S)
 
 
 def _remove(paths: list[Path]) -> None:

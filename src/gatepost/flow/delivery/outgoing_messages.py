@@ -8,12 +8,13 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gatepost.channels.contract import Channel, ChannelKind
+from gatepost.channels.contract import Channel, ChannelKind, ChannelPace
 from gatepost.core.settings import setting
 from gatepost.flow.delivery import content_fallback
 from gatepost.mailbox import runner_frames
 from gatepost.messages.outbound import Feature, Op, OutboundFile
 from gatepost.messages.text import clean
+from gatepost.messages.text_size import TextUnit, measure
 from gatepost.store import outbox
 from gatepost.store.outbox import EffectOrigin, NewEffect, OutboxEffect
 from gatepost.store.port import Db
@@ -31,6 +32,8 @@ MOST_RESULT_BYTES = setting(
     help="A turn whose messages have more than this many bytes together is ended. What is longer is a file.",
 )
 
+UNPACED = ChannelPace()
+
 
 class ChannelInstances:
     """What the channel instances of this gateway can do. An instance that is not there can do nothing."""
@@ -43,9 +46,22 @@ class ChannelInstances:
         return kind.features if kind else frozenset()
 
     def max_text(self, instance: str) -> int:
-        """The longest text of one message, in characters; 0: no limit."""
+        """The longest text of one message, in its `text_unit`; 0: no limit."""
         kind = self._kinds.get(instance)
         return kind.max_text if kind else 0
+
+    def text_unit(self, instance: str) -> TextUnit:
+        kind = self._kinds.get(instance)
+        return kind.text_unit if kind else TextUnit.CHARACTERS
+
+    def largest_file(self, instance: str) -> int:
+        """The largest file that it can send, in bytes; 0: no limit."""
+        kind = self._kinds.get(instance)
+        return kind.largest_file if kind else 0
+
+    def pace(self, instance: str) -> ChannelPace:
+        kind = self._kinds.get(instance)
+        return kind.pace if kind else UNPACED
 
     def policy(self, instance: str) -> RoomPolicy:
         """Who may speak in a room of this instance that nobody has said anything about."""
@@ -61,6 +77,13 @@ class ChannelInstances:
         """Whether the gateway itself is the platform: what people see there is the ledger."""
         kind = self._kinds.get(instance)
         return kind is not None and kind.always
+
+    def list_instances(self, feature: Feature) -> list[str]:
+        """Those that can do this."""
+        return [instance for instance, kind in self._kinds.items() if feature in kind.features]
+
+    def find_channel(self, instance: str) -> Channel | None:
+        return self._channels.get(instance)
 
     def own_names(self, instance: str) -> frozenset[str]:
         """What this bot is called on its platform, in lower case; empty if its channel does not know (`HasOwnNames`).
@@ -112,13 +135,20 @@ def find_or_add(db: Db, reach: ChannelInstances, new: OutgoingMessage, now: int)
 
 
 def _split_parts(reach: ChannelInstances, new: OutgoingMessage) -> list[str]:
-    most = reach.max_text(new.instance)
-    text, limit = clean(new.text), min(most, runner_frames.LONGEST_RESULT) if most else runner_frames.LONGEST_RESULT
-    if most and new.files and Feature.FILES not in reach.features(new.instance):
+    most, unit, text = reach.max_text(new.instance), reach.text_unit(new.instance), clean(new.text)
+    limit = most or runner_frames.LONGEST_RESULT
+    if most and new.files and (unsent := _list_unsent(reach, new)):
         # The lines that will name the files go with the first part and need room there.
-        limit = max(limit - len(content_fallback.name_files("", new.files)) - 1, limit // 2)
-    parts = content_fallback.split_text(text, limit)
+        limit = max(limit - measure(content_fallback.name_files("", unsent), unit) - 1, limit // 2)
+    parts = content_fallback.split_text(text, limit, unit)
+    if most > runner_frames.LONGEST_RESULT:
+        parts = [each for part in parts for each in content_fallback.split_text(part, runner_frames.LONGEST_RESULT)]
     return parts or ([""] if new.files else [])
+
+
+def _list_unsent(reach: ChannelInstances, new: OutgoingMessage) -> tuple[OutboundFile, ...]:
+    features, largest = reach.features(new.instance), reach.largest_file(new.instance)
+    return content_fallback.sort_files(new.files, Op.SEND, features, largest)[1]
 
 
 def _key(key: str, number: int) -> str:

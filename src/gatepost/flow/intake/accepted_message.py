@@ -48,6 +48,7 @@ class Arrival(Struct, frozen=True, kw_only=True):
     inbound: Inbound
     at: int
     kept: tuple[StoredAttachment, ...] = ()
+    unfetched: bool = False  # its files are still on the platform: nobody was expected to get them
     command: SlashCommand | None = None
     facts: CommandFacts | None = None  # what the command needs to know
     code: ReceivedCode | None = None  # it is one, which is nowhere else in here
@@ -89,6 +90,10 @@ class UnrecordedSender(GatepostError):
     def __init__(self, reason: str) -> None:
         super().__init__(f"a message is not written down: {reason}")
         self.reason = reason
+
+
+class FilesWanted(GatepostError):
+    """Somebody gets a message whose files were not fetched. Raised within the transaction: nothing of it stays."""
 
 
 class MessageContext(Struct, frozen=True):

@@ -78,7 +78,7 @@ def write_attachments(media: Path, attachments: Sequence[Attachment]) -> tuple[S
             _write(media / folder / name, each.data)
             kept.append(StoredAttachment(name, each.mime, each.kind, len(each.data), f"{folder}/{name}"))
         for path in (media / folder, media / "in"):
-            _flush(path)
+            flush_folder(path)
     except OSError as error:
         shutil.rmtree(media / folder, ignore_errors=True)
         raise Unavailable("the disk", f"the attachment could not be stored: {error.strerror}") from None
@@ -120,15 +120,19 @@ def _old_folders(place: Path) -> set[str]:
     }
 
 
+def open_new(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+
+
 def _write(path: Path, data: bytes) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    handle = open_new(path)
     with os.fdopen(handle, "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(handle)
 
 
-def _flush(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
     """A new name is safe only once its folder is on the disk."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

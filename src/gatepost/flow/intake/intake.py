@@ -24,19 +24,24 @@ from gatepost.core.settings import Config, setting
 from gatepost.core.thread_pools import FairThreadPool
 from gatepost.flow.code_masking import mask_message
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.intake import attachments, slash_commands
-from gatepost.flow.intake.accepted_message import Arrival, IntakeResult, UnrecordedSender
+from gatepost.flow.intake import attachments, file_streams, slash_commands
+from gatepost.flow.intake.accepted_message import Arrival, FilesWanted, IntakeResult, UnrecordedSender
+from gatepost.flow.intake.admission import sessions_to_stop, wants_files
 from gatepost.flow.intake.command_facts import CommandFacts
-from gatepost.flow.intake.message_acceptance import accept, sessions_to_stop
+from gatepost.flow.intake.file_streams import FilesTooLarge, FileStreams
+from gatepost.flow.intake.followed_threads import FollowedThreads
+from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.intake.received_codes import MASKS, find_code
 from gatepost.flow.intake.slash_commands import COMMANDS, SlashCommand
 from gatepost.flow.requests.asking import read_rules
 from gatepost.flow.requests.deciding import follow_decision
 from gatepost.flow.sessions.provider_choices import ProviderChoices, read_choices
 from gatepost.messages import address as addresses
-from gatepost.messages.inbound import Inbound, MessageKind, Receipt
+from gatepost.messages.inbound import Attachment, Inbound, MessageKind, Receipt, UnrecordedState
 from gatepost.messages.text import clean
+from gatepost.messages.untrusted import mark_untrusted
 from gatepost.store import audit, outbox, sessions
+from gatepost.store.inbox import InboxState
 from gatepost.store.port import Store
 from gatepost.store.rule_cache import RuleCache
 
@@ -101,23 +106,30 @@ class Intake:
         self._choices, self._choices_until = ProviderChoices(), 0
         self._strangers = RepeatCounter[tuple[str, str]](HOUR)  # (instance, sender): whose messages are refused
         self._threads = FairThreadPool(share=1)  # by room
+        self._streams = FileStreams(home.media, self._threads, clock)
+        self._followed = FollowedThreads(reach)
 
     async def receive(self, instance: str, inbound: Inbound) -> Receipt:
         """Take one event. Told twice, it is accepted once."""
+        if inbound.own:
+            return Receipt(message_id=0, new=False, state=UnrecordedState.OWN)
         oldest = self._clock.ago(to_microseconds(self._config[STALE_S]))
         names = self._reach.own_names(instance)
         arrival = make_arrival(instance, inbound, self._config, self._clock.now(), oldest, names, self._page)
         if arrival.command is not None:
             arrival = replace(arrival, facts=await self._read_facts(arrival.command, inbound.address))
-        if arrival.inbound.attachments and not arrival.fault:
-            media, given = self._home.media, arrival.inbound.attachments
-            kept = await self._threads.run(arrival.inbound.address, attachments.write_attachments, media, given)
-            arrival = replace(arrival, kept=kept)
         now, who = self._clock.now(), (instance, arrival.inbound.sender)
         spare = self._strangers.is_full(who, now, FIRST_OF_A_STRANGER)
         spare = spare or self._strangers.is_full((instance, ANYBODY), now, FIRST_OF_STRANGERS)
+        if arrival.inbound.attachments and not arrival.fault:
+            arrival = await self._keep_files(arrival, now, spare)
+            now = self._clock.now()
         try:
-            accepted = await self._accept(arrival, now, spare)
+            try:
+                accepted = await self._accept(arrival, now, spare)
+            except FilesWanted:  # who was a stranger when the files were judged is let in by now
+                arrival = await self._fetch_files(arrival)
+                accepted = await self._accept(arrival, now, spare)
         except UnrecordedSender as no:
             await self._forget_files(arrival)
             self._count(who, now)
@@ -129,8 +141,35 @@ class Intake:
             self._count(who, now)
         if not accepted.delivered:
             await self._forget_files(arrival)
+        if arrival.inbound.thread and accepted.delivered and accepted.receipt.state != InboxState.HELD:
+            self._followed.follow(instance, arrival.inbound.address, arrival.inbound.thread)
         await self._follow(arrival, accepted)
         return accepted.receipt
+
+    async def _keep_files(self, arrival: Arrival, now: int, spare: bool) -> Arrival:
+        """On the disk, before the message is committed. What the platform still has is fetched only if somebody would
+        get the message: a stranger must not make us download anything."""
+        given = arrival.inbound.attachments
+        if all(each.open is None for each in given):
+            room, media = arrival.inbound.address, self._home.media
+            return replace(arrival, kept=await self._threads.run(room, attachments.write_attachments, media, given))
+        if spare or not await self._store.read(wants_files, self._reach, arrival, now):
+            return replace(arrival, unfetched=True)
+        return await self._fetch_files(arrival)
+
+    async def _fetch_files(self, arrival: Arrival) -> Arrival:
+        inbound, most = arrival.inbound, self._config[MAX_ATTACHMENTS]
+        event = (arrival.instance, inbound.address, inbound.platform_id, inbound.event)
+        try:
+            fetched = await self._streams.fetch(
+                event, inbound.attachments, most * MEGABYTE, self._config[file_streams.TIMEOUT_S]
+            )
+        except FilesTooLarge:
+            fault, complaint = _complain_of_size("more than they should have", most)
+            shortened = replace(inbound, text=inbound.text[:RECORDED], attachments=())
+            return replace(arrival, inbound=shortened, fault=fault, complaint=complaint, command=None, unfetched=False)
+        text = "\n".join(filter(None, (inbound.text, *fetched.missing)))
+        return replace(arrival, inbound=replace(inbound, text=text), kept=fetched.kept, unfetched=False)
 
     async def _accept(self, arrival: Arrival, now: int, spare: bool) -> IntakeResult:
         lane = f"{arrival.instance} {arrival.address}"
@@ -243,11 +282,11 @@ def make_arrival(
             raise Invalid(
                 field, f"an event needs one of at most {LONGEST_ID} characters; the channel gave {value[:40]!r}"
             )
-    cleaned = _cleaned(inbound)
+    cleaned = mark_untrusted(_cleaned(inbound))
     fault, complaint = _find_fault(cleaned, config)
     if fault:
         cleaned = replace(cleaned, text=cleaned.text[:RECORDED], attachments=())
-    written = inbound.kind is MessageKind.CHAT and senders.is_person(inbound.sender)
+    written = inbound.kind is MessageKind.CHAT and senders.is_person(cleaned.sender)
     spoken = written and inbound.event == "message"
     command = slash_commands.parse_command(cleaned.text, own_names) if written and not fault else None
     code = find_code(cleaned.text, command, page, direct=inbound.direct) if written and not fault else None
@@ -332,9 +371,16 @@ def _find_fault(inbound: Inbound, config: Config) -> tuple[str, str]:
             "text_too_long",
             f"Your message is too long: {size:,} bytes, and at most {limit:,} are possible. Please shorten it.",
         )
-    size, most = sum(len(each.data) for each in inbound.attachments), config[MAX_ATTACHMENTS]
-    if size > most * MEGABYTE:
-        return "attachments_too_large", (
-            f"Your files are too large: {size / MEGABYTE:.1f} MB, and at most {most} MB are possible in one message."
-        )
-    return "", ""
+    size, most = sum(_get_size(each) for each in inbound.attachments), config[MAX_ATTACHMENTS]
+    return _complain_of_size(f"{size / MEGABYTE:.1f} MB", most) if size > most * MEGABYTE else ("", "")
+
+
+def _get_size(attachment: Attachment) -> int:
+    """As its platform says, before one byte is fetched."""
+    return max(attachment.size or 0, 0) if attachment.open is not None else len(attachment.data)
+
+
+def _complain_of_size(size: str, most: int) -> tuple[str, str]:
+    return "attachments_too_large", (
+        f"Your files are too large: {size}, and at most {most} MB are possible in one message."
+    )

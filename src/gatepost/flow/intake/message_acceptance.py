@@ -10,21 +10,22 @@ from typing import Any
 import msgspec
 
 from gatepost.access import budgets, senders
-from gatepost.access.senders import COMMANDING, Rights, is_person
+from gatepost.access.senders import Rights, is_person
 from gatepost.core.clock import DAY
 from gatepost.core.records import replace
 from gatepost.flow import onboarding, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.intake import routing, slash_commands, verbs
+from gatepost.flow.intake import routing, verbs
 from gatepost.flow.intake.accepted_message import (
     Arrival,
+    FilesWanted,
     IntakeResult,
     MessageContext,
     TargetAccess,
     UnrecordedSender,
-    find_session,
     make_seen_room,
 )
+from gatepost.flow.intake.admission import admit, decide_route, find_parent
 from gatepost.flow.intake.command_dispatch import answer_without_agent, run_command
 from gatepost.flow.intake.earlier_messages import release_earlier
 from gatepost.flow.intake.received_codes import redeem
@@ -34,10 +35,9 @@ from gatepost.flow.intake.unrouted_rooms import hold_unknown_room
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, read_answer
 from gatepost.flow.requests.asking import AskedRequest, AskingRules
-from gatepost.flow.sessions.session_stop import works_for
 from gatepost.messages.inbound import CLICK, Direction, Inbound, MessageKind, Receipt, Verb
+from gatepost.messages.untrusted import is_untrusted
 from gatepost.store import (
-    groups,
     identities,
     inbox,
     messages,
@@ -45,8 +45,6 @@ from gatepost.store import (
     reservations,
     room_history,
     rooms,
-    routes,
-    turns,
 )
 from gatepost.store.budgets import STOP, BudgetNotice, has_budgets
 from gatepost.store.inbox import InboxState
@@ -80,6 +78,8 @@ def accept(
     accepted = _accept(db, rules, reach, arrival, now, asking)
     if spare and accepted.stranger:
         raise UnrecordedSender(accepted.receipt.reason)
+    if arrival.unfetched and accepted.delivered:
+        raise FilesWanted("the files of the message are wanted")
     return accepted
 
 
@@ -87,7 +87,7 @@ def _accept(
     db: Db, rules: RuleCache, reach: ChannelInstances, arrival: Arrival, now: int, asking: AskingRules | None
 ) -> IntakeResult:
     inbound = arrival.inbound
-    parent = _find_parent(db, arrival)
+    parent = find_parent(db, arrival)
     thread = verbs.thread_of(inbound, parent)
     verb = verbs.promote(verbs.find_verb(inbound), parent)
     new = _make_message(arrival, thread, verb)
@@ -97,6 +97,8 @@ def _accept(
     case = MessageContext(db, rules, reach, arrival, message_id, thread, now)
     if arrival.code is not None:
         return redeem(case, arrival.code)
+    if inbound.event == CLICK and is_untrusted(inbound.sender):
+        return replace(case.end(InboxState.REFUSED, senders.UNTRUSTED.reason, "guest"), stranger=True)
     answered = _read_answer(case, parent)
     if answered is not None and not answered.passes:
         return _end_answer(case, answered)
@@ -112,7 +114,7 @@ def _route(case: MessageContext, new: NewMessage, verb: Verb, asking: AskingRule
     inbound, address = arrival.inbound, arrival.inbound.address
     room = rules.read(db, rooms.get, arrival.instance, address)
     policy = room.policy if room else reach.policy(arrival.instance)
-    decision = _decide(db, rules, arrival, verb, thread)
+    decision = decide_route(db, rules, arrival, verb, thread)
     if not decision.chosen:
         rights = senders.rights_of(rules.read(db, sender_rights.read_standing, inbound.sender).roles, "")
         if policy is RoomPolicy.REQUEST_APPROVAL and decision.dropped_by is None and asking is not None:
@@ -120,7 +122,7 @@ def _route(case: MessageContext, new: NewMessage, verb: Verb, asking: AskingRule
             if held_room is not None:
                 return held_room
         return _refuse_unrouted(case, decision, rights, senders.check_sender(policy, rights), verb)
-    admitted, rejected = _admit(db, rules, inbound.sender, policy, decision)
+    admitted, rejected = admit(db, rules, inbound.sender, policy, decision)
     if earlier := release_earlier(case, admitted):
         room = rules.read(db, rooms.get, arrival.instance, address)
     held = _hold_strangers(case, new, rejected, asking) if asking is not None else ()
@@ -173,7 +175,7 @@ def _read_answer(case: MessageContext, parent: Message | None) -> GivenAnswer | 
         answers=parent.id if parent is not None else None,
         command=arrival.command.head if arrival.command is not None else "",
         thread=case.thread,
-        with_files=bool(arrival.kept),
+        with_files=bool(arrival.kept) or arrival.unfetched,
     )
     return read_answer(case.db, case.reach, said, cards, case.now)
 
@@ -192,64 +194,6 @@ def _end_answer(case: MessageContext, given: GivenAnswer) -> IntakeResult:
 def _is_spoken(inbound: Inbound) -> bool:
     """Whether a person wrote it or pressed a button: an edit, a reaction or what a task says decides nothing."""
     return inbound.kind is MessageKind.CHAT and inbound.event in ("message", CLICK) and is_person(inbound.sender)
-
-
-def sessions_to_stop(db: Db, reach: ChannelInstances, arrival: Arrival) -> tuple[str, ...]:
-    """What `accept` would have stopped for this command, told by reading alone. Nothing for one that was there before,
-    or is too old."""
-    inbound, command = arrival.inbound, arrival.command
-    if command is None or arrival.fault or arrival.stale:
-        return ()
-    if (
-        messages.find(db, arrival.instance, inbound.address, Direction.IN, inbound.platform_id, inbound.event)
-        is not None
-    ):
-        return ()
-    parent, rules = _find_parent(db, arrival), RuleCache()
-    thread, verb = verbs.thread_of(inbound, parent), verbs.promote(verbs.find_verb(inbound), parent)
-    room = rooms.get(db, arrival.instance, inbound.address)
-    policy = room.policy if room else reach.policy(arrival.instance)
-    admitted, _ = _admit(db, rules, inbound.sender, policy, _decide(db, rules, arrival, verb, thread))
-    allowed = [each for each in admitted if not each.chosen.observe and slash_commands.may_use(command, each.rights)]
-    case = MessageContext(db, rules, reach, arrival, 0, thread, arrival.at)
-    names = identities.list_names(db, inbound.sender)
-    found = ((each.rights in COMMANDING, find_session(case, each.chosen)) for each in allowed)
-    return tuple(session.id for all_, session in found if session and (all_ or _is_working_for(db, session.id, names)))
-
-
-def _is_working_for(db: Db, session_id: str, names: tuple[str, ...]) -> bool:
-    turn = turns.find_open(db, session_id)
-    return turn is not None and works_for(db, turn, names)
-
-
-def _decide(db: Db, rules: RuleCache, arrival: Arrival, verb: Verb, thread: str) -> routing.RouteDecision:
-    inbound = arrival.inbound
-    known = rules.read(db, routes.list_all)
-    facts = routing.make_match_input(
-        arrival.instance,
-        arrival.address,
-        sender=inbound.sender,
-        verb=verb,
-        text=inbound.text,
-        thread=thread,
-        names=rules.read(db, identities.list_names, inbound.sender) if routing.asks_sender(known) else (),
-    )
-    return routing.decide(known, facts, lambda folder: rules.read(db, groups.get, folder) is not None)
-
-
-def _admit(
-    db: Db, rules: RuleCache, sender: str, policy: RoomPolicy, decision: routing.RouteDecision
-) -> tuple[list[TargetAccess], list[TargetAccess]]:
-    """The targets that the sender may speak to, and the others."""
-    admitted: list[TargetAccess] = []
-    rejected: list[TargetAccess] = []
-    standing = rules.read(db, sender_rights.read_standing, sender)
-    for chosen in decision.chosen:
-        allowed = standing.judge(chosen.folder)
-        rights = allowed or senders.rights_of(standing.roles, chosen.folder)
-        verdict = senders.check_sender(policy, rights, chosen.folder) if allowed else senders.SHUT_OUT
-        (admitted if verdict.allowed else rejected).append(TargetAccess(chosen, rights, verdict.reason))
-    return admitted, rejected
 
 
 def _apply_admission(
@@ -299,15 +243,6 @@ def _check_budget(case: MessageContext, target: TargetAccess) -> bool:
         budgets.render_notice(note), key=budgets.make_notice_key(note, case.arrival.instance, inbound.address)
     )
     return False
-
-
-def _find_parent(db: Db, arrival: Arrival) -> Message | None:
-    """The message that this one is about: the agent's if there is one of that id, else somebody's."""
-    wanted, address = verbs.parent_of(arrival.inbound), arrival.inbound.address
-    if not wanted:
-        return None
-    ours = messages.find(db, arrival.instance, address, Direction.OUT, wanted)
-    return ours or messages.find(db, arrival.instance, address, Direction.IN, wanted)
 
 
 def _make_message(arrival: Arrival, thread: str, verb: Verb) -> NewMessage:

@@ -10,6 +10,7 @@ SENTENCES = {
     "dropped_by_route": "A route drops what is written here; `gatepost route list` shows it.",
     "unknown_sender_strict": "This agent does not know you, and here it hears only those it knows.",
     "unknown_sender_request_approval": "This agent does not know you, and nobody has let you in yet.",
+    "untrusted_sender": "The platform does not prove who wrote it, and here that counts.",
     "sender_denied": "Somebody decided that you may not speak to this agent.",
     "sender_expired": "Nobody has let you in.",
     "room_denied": "Somebody decided that no agent answers here.",

@@ -26,7 +26,7 @@ def parent_of(inbound: Inbound) -> str:
 def find_verb(inbound: Inbound) -> Verb:
     """What the person did, whoever wrote the message it is about."""
     emoji = reaction_of(inbound.event)
-    if not emoji:
+    if not emoji or inbound.verb is Verb.UNTRUSTED:
         return inbound.verb
     return Verb.DISLIKE if emoji.translate(_SHADES) in NEGATIVE else Verb.LIKE
 

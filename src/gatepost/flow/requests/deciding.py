@@ -62,7 +62,7 @@ class Decision(Struct, frozen=True):
     wake: tuple[str, ...] = ()  # sessions that have something to work on
     files: tuple[str, ...] = ()  # below the media folder, of what nobody gets
     renew: tuple[str, ...] = ()  # sessions that start anew after their turn: an approved plan changed their mode
-    kept: bool = False  # an answer to one of several questions: the others wait
+    kept: bool = False  # an answer to one of several questions, or one vote of several: the others are awaited
 
 
 def may_decide(
@@ -131,7 +131,8 @@ def decide(
         agree = _list_agreeing(db, reach, request)
         if len(agree) < request.quorum:
             record_decision(db, now, clicked, "vote", request)
-            return Decision(request, False, f"Noted: {len(agree)} of {request.quorum} who must agree.")
+            said = f"Noted: {len(agree)} of {request.quorum} who must agree."
+            return Decision(request, False, said, kept=True)
         by = requests.join_names(agree)
     if choice.state is RequestState.ALLOWED and choice.lasts is AnswerLasts.ALWAYS and request.rule:
         grant_changes.add_rule(db, request.folder, request.rule, by, now)

@@ -10,6 +10,7 @@ from gatepost.core.errors import Invalid
 from gatepost.core.json_limits import has_few_values
 from gatepost.messages.text import one_line
 from gatepost.store.requests import AnswerLasts, Request, RequestKind
+from gatepost.tools.contract import TOOLS
 
 LONGEST = 20_000  # bytes of them, as JSON
 MOST_NAMED, LONGEST_NAME = 20, 100  # parameters that the audit names, and characters of each
@@ -51,9 +52,22 @@ def check_edited(request: Request, given: Mapping[str, Any], lasts: AnswerLasts)
         raise Invalid("input", f"{request.quorum} people must agree to {request.id} as it was asked; deny it instead")
     if lasts is not AnswerLasts.ONCE:
         raise Invalid("input", f"{request.id} with other arguments can be allowed once, and no longer")
-    if len(_encode(given)) > LONGEST:
+    raw = _encode(given)
+    if len(raw) > LONGEST:
         raise Invalid("input", f"other arguments may have {LONGEST} bytes at most")
+    _check_fit(request, raw)
     return dict(given)
+
+
+def _check_fit(request: Request, raw: bytes) -> None:
+    """A call that its tool would refuse must not use the request up: nobody would know until the agent says so."""
+    tool = TOOLS.get(request.tool) if request.kind is RequestKind.CALL else None
+    if tool is None:  # of a connector, which judges its calls itself
+        return
+    try:
+        tool.read(raw)
+    except ValueError as error:
+        raise Invalid("input", f"it does not fit {tool.name}: {error}") from None
 
 
 def describe_edit(request: Request) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from gatepost.flow.requests.agent_questions import AgentQuestions
 from gatepost.flow.requests.asking import AskingRules, ask_next, read_rules
 from gatepost.flow.requests.card_delivery import show_decision
 from gatepost.flow.requests.deciding import expire, withdraw_outdated
+from gatepost.flow.requests.direct_room_opening import DirectRoomOpener
 from gatepost.flow.requests.held_calls import CallGate, HeldCalls
 from gatepost.store import provider_answers, request_cards, requests
 from gatepost.store.port import Db, Store
@@ -49,6 +50,7 @@ class MovedRequests:
     def __init__(self) -> None:
         self.rooms: set[tuple[str, str]] = set()
         self.sessions: set[str] = set()
+        self.unreached: set[str] = set()  # requests about which nobody could be asked
         self.files: list[str] = []  # below the media folder, of what nobody gets
         self.more = False  # there may be others that are due
 
@@ -70,6 +72,8 @@ class RequestLoop:
         self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
         self._calls, self._questions, self._gate = calls, questions, gate
         self._providers, self._media = providers, media
+        self._opener = DirectRoomOpener(store, clock, config, bells, reach)
+        self._unreached: set[str] = set()
         self._rung = asyncio.Event()
         bells.on_requests(self._rung.set)
 
@@ -83,6 +87,8 @@ class RequestLoop:
             try:
                 while await self.move_due():
                     pass
+                unreached, self._unreached = self._unreached, set()
+                self._opener.start(tasks, unreached)
                 await self._answer_providers()
                 await self._questions.notify_answered()
                 await self._calls.start_allowed(self._gate, tasks)
@@ -119,6 +125,7 @@ class RequestLoop:
             self._bells.room(*room)
         for session_id in moved.sessions:
             self._bells.session(session_id)
+        self._unreached.update(moved.unreached)
         if moved.files and self._media is not None:
             await asyncio.to_thread(remove_refused, self._media, moved.files)
         return moved.more
@@ -154,4 +161,7 @@ def _move(
         moved.sessions.update(decision.wake)
         moved.files += decision.files
     else:
-        moved.rooms.update(ask_next(db, rules, request, now))
+        asked = ask_next(db, rules, request, now)
+        moved.rooms.update(asked)
+        if not asked:
+            moved.unreached.add(request.id)

@@ -48,13 +48,7 @@ def hold(
 ) -> AskedRequest | None:
     """Hold a message until somebody decides about its sender. None: nobody is asked, and it is refused. `room`: what
     its channel tells of where it was said."""
-    if "*" in new.sender:  # a row of the access list that blocks it would be a pattern
-        return None
-    last = requests.find_last(db, RequestKind.SENDER, folder, new.sender)
-    if was_refused(last, now) or not _fits(db, new, folder):
-        return None
-    waits = last is not None and last.state is RequestState.PENDING
-    if not waits and requests.count_of_people(db, folder) >= MOST_ASKED:
+    if not may_hold(db, folder, new.sender, now) or not _fits(db, new, folder):
         return None
     about = {
         "from": new.sender,
@@ -78,10 +72,19 @@ def hold(
     return asked
 
 
+def may_hold(db: Db, folder: str, sender: str, now: int) -> bool:
+    """Whether people are asked about a sender, or can be, whatever the size of what they write."""
+    if "*" in sender:  # a row of the access list that blocks it would be a pattern
+        return False
+    last = requests.find_last(db, RequestKind.SENDER, folder, sender)
+    if was_refused(last, now) or inbox.count_held(db, folder, sender) >= MOST_HELD:
+        return False
+    waits = last is not None and last.state is RequestState.PENDING
+    return waits or requests.count_of_people(db, folder) < MOST_ASKED
+
+
 def _fits(db: Db, new: NewMessage, folder: str) -> bool:
     """Whether a message can be held besides those of its sender that are."""
-    if inbox.count_held(db, folder, new.sender) >= MOST_HELD:
-        return False
     size = sum_files(json.loads(new.content))
     if not size:
         return True

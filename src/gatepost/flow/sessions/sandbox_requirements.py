@@ -5,14 +5,16 @@ has on PATH.
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
-from gatepost.channels.contract import CHANNELS
+from gatepost.channels.contract import ChannelKind
 from gatepost.core import log, npm_programs
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
-from gatepost.core.settings import SETTINGS, Config, setting
+from gatepost.core.settings import Config, setting
+from gatepost.flow.channel_specs import list_file_specs
 from gatepost.flow.sessions.extra_mounts import GrantedMount, MountRequest, grant_mount, parse_mount_target
 from gatepost.flow.sessions.provider_specs import load_spec
 from gatepost.inside.sandbox_needs import DeclaredNeeds, Need
@@ -26,14 +28,21 @@ BIN = "/opt/gatepost/bin"
 _log = log.get("sessions")
 
 
+_running: WeakKeyDictionary[Config, Mapping[str, ChannelKind]] = WeakKeyDictionary()
+
+
+def follow_channels(config: Config, kinds: Mapping[str, ChannelKind]) -> None:
+    """Of the gateway that has this configuration, these instances run: the mapping changes with them."""
+    _running[config] = kinds
+
+
 def list_channel_needs(config: Config) -> Iterator[tuple[str, DeclaredNeeds]]:
-    """The channels that run, each with what it declares for every sandbox."""
-    setting_on = SETTINGS.get("channels.on")
-    named: tuple[str, ...] = config[setting_on] if setting_on is not None else ()
-    on = {entry.rpartition("=")[2] for entry in named}
-    for name, kind in CHANNELS.items():
-        if kind.always or name in on:
-            yield name, kind.needs
+    """The channels that run, each with what it declares for every sandbox. Without a gateway: those of the file."""
+    running = _running.get(config)
+    if running is None:
+        running = {each.instance: each.kind for each in list_file_specs(config) if each.is_on}
+    for name, kind in sorted({kind.name: kind for kind in running.values()}.items()):
+        yield name, kind.needs
 
 
 def variables(config: Config, home: Home, provider: str) -> dict[str, str]:

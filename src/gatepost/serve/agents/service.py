@@ -399,8 +399,9 @@ class AgentService:
         message: str = "",
         interrupt: bool = False,
         lasts: AnswerLasts = AnswerLasts.ONCE,
-    ) -> None:
-        """Answer a request, once. What was answered is durable before the provider hears it."""
+    ) -> str:
+        """Answer a request, once. What was answered is durable before the provider hears it. '', or what is still
+        awaited, if others must agree, too."""
         wish = await self._parts.store.read(requests.get, request_id)
         if agent_id and (wish is None or wish.session_id != agent_id):  # else it is known, also in a chat
             agent_id = (await self.find(agent_id)).id
@@ -411,8 +412,7 @@ class AgentService:
             given = dict(updated or {})
             if wish.kind is RequestKind.QUESTION and allow:
                 given = check_answers(wish.input, given)
-            await self._decide(wish, by, message, given, allow=allow, lasts=lasts)
-            return
+            return await self._decide(wish, by, message, given, allow=allow, lasts=lasts)
         if lasts is not AnswerLasts.ONCE:
             raise Invalid("lasts", f"{request_id} is asked by a provider, which takes an answer once")
         await self._answer_provider(
@@ -424,10 +424,11 @@ class AgentService:
             allow=allow,
             interrupt=interrupt,
         )
+        return ""
 
     async def _decide(
         self, wish: Request, by: str, words: str, given: dict[str, Any], *, allow: bool, lasts: AnswerLasts
-    ) -> None:
+    ) -> str:
         """What people are asked in chats, too: whoever decides first decides."""
         choice = AnswerChoice("", RequestState.ALLOWED if allow else RequestState.DENIED, lasts)
         if allow and lasts is AnswerLasts.ALWAYS and wish.kind is RequestKind.CALL and not wish.rule:
@@ -444,8 +445,9 @@ class AgentService:
         deciding.follow_decision(self._parts.bells, decision)
         if decision.files:
             await asyncio.to_thread(remove_refused, self._parts.home.media, decision.files)
-        if not decision.decided:
+        if not decision.decided and not decision.kept:
             raise Invalid("requestId", decision.said)
+        return decision.said if decision.kept else ""
 
     async def _answer_provider(
         self,

@@ -3,6 +3,9 @@ browser may do with the answer.
 
 A page of somebody else can make a browser send requests here. It cannot choose their Host (a name that was bent to
 point here is refused), nor our Origin, nor add our header to a write.
+
+Hooks of channels are open to strangers by design: they come by the public name, which may be another than the page's,
+and from servers, which have no Origin. They get no cookie, so a browser that is made to send there gains nothing.
 """
 
 import ipaddress
@@ -73,10 +76,11 @@ def write_allowed(headers: Headers) -> bool:
 
 
 class BrowserSecurityMiddleware:
-    """`listens` None: on a socket file, where whoever stands before us has checked the name."""
+    """`listens` None: on a socket file, where whoever stands before us has checked the name. `open_to_all`: the start
+    of paths for which neither the name nor the origin is checked."""
 
-    def __init__(self, app: ASGIApp, listens: str | None, further: tuple[str, ...]) -> None:
-        self._app, self._listens, self._further = app, listens, further
+    def __init__(self, app: ASGIApp, listens: str | None, further: tuple[str, ...], open_to_all: str = "") -> None:
+        self._app, self._listens, self._further, self._open = app, listens, further, open_to_all
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -93,6 +97,8 @@ class BrowserSecurityMiddleware:
         host = headers.get("host", "")
         if len(headers.getlist("host")) > 1:
             await PlainTextResponse("There is more than one Host header.\n", 400)(scope, receive, send_guarded)
+        elif self._open and scope["path"].startswith(self._open):
+            await self._app(scope, receive, send_guarded)
         elif self._listens is not None and not host_allowed(host, self._listens, self._further):
             text = "This name is not known here. Add it to the setting web.hosts if it is yours.\n"
             await PlainTextResponse(text, 403)(scope, receive, send_guarded)

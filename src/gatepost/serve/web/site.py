@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -15,6 +16,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gatepost.channels.contract import Channel
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.clock import DAY, SECOND, Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
@@ -24,7 +26,7 @@ from gatepost.core.settings import Config, setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
 from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware
-from gatepost.serve.web import login
+from gatepost.serve.web import hooks, login
 from gatepost.serve.web.browser_security import BrowserSecurityMiddleware, port_of
 from gatepost.serve.web.chat import BrowserStreams, Chat, UploadTooLarge
 from gatepost.serve.web.json_body import read_text_field
@@ -52,6 +54,7 @@ class WebDeps(Struct, frozen=True, kw_only=True):
     stop_session: StopSession = stop_nothing
     listens: str | None = "127.0.0.1"
     reach: ChannelInstances | None = None  # None: what happens here is said in no other channel
+    channels: Mapping[str, Channel] = field(default_factory=dict)  # by instance, for what platforms send to us
 
 
 def make_site(parts: WebDeps) -> Starlette:
@@ -69,6 +72,7 @@ def make_site(parts: WebDeps) -> Starlette:
             Route("/health", door.health, methods=["GET"]),
             Route("/pair/{token}", _show_pairing, methods=["GET"]),
             Mount("/static", _Assets(directory=STATIC)),
+            Mount(hooks.PREFIX, hooks.ChannelHooks(parts.channels, parts.config, pace)),
             Mount(
                 "/api",
                 routes=[*chat.routes(), *links.routes(), *remote.routes()],
@@ -76,8 +80,13 @@ def make_site(parts: WebDeps) -> Starlette:
             ),
         ],
         middleware=[
-            Middleware(RateLimitMiddleware, pace=pace, judged="/api/"),
-            Middleware(BrowserSecurityMiddleware, listens=parts.listens, further=parts.config[HOSTS]),
+            Middleware(RateLimitMiddleware, pace=pace, judged=("/api/", f"{hooks.PREFIX}/")),
+            Middleware(
+                BrowserSecurityMiddleware,
+                listens=parts.listens,
+                further=parts.config[HOSTS],
+                open_to_all=f"{hooks.PREFIX}/",
+            ),
         ],
         exception_handlers={
             GatepostError: render_error,

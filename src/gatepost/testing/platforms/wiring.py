@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from gatepost.channels.contract import (
     CHANNELS,
@@ -13,13 +14,19 @@ from gatepost.channels.contract import (
     ChannelPulse,
     MemoryCursor,
     SupportsClose,
+    SupportsHook,
 )
 from gatepost.core import registry
 from gatepost.core.clock import SystemClock
+from gatepost.core.listen_address import parse
 from gatepost.core.settings import Config, Setting
 from gatepost.messages.inbound import Inbound, Receipt
+from gatepost.serve.http import HttpServer, bind, get_bound_address
+from gatepost.serve.web.hooks import PREFIX, ChannelHooks
 from gatepost.testing.platforms.base import EmulatedPlatform
 from gatepost.testing.waiting import PATIENCE_S
+
+_PLATFORMS: WeakKeyDictionary[Channel, EmulatedPlatform] = WeakKeyDictionary()  # of the channels that were made here
 
 
 def make_channel(
@@ -48,7 +55,9 @@ def make_channel(
         pulse=ChannelPulse(clock),
         folder=platform.folder,
     )
-    return kind.make(around), around
+    channel = kind.make(around)
+    _PLATFORMS[channel] = platform
+    return channel, around
 
 
 class ReceivedEvents:
@@ -93,12 +102,36 @@ class ReceivedEvents:
 
 
 @asynccontextmanager
+async def serve_hooks(channel: Channel, instance: str = "it") -> AsyncIterator[str]:
+    """While the block runs, what is sent to this URL reaches the channel, as it does in a gateway."""
+    listen = parse("127.0.0.1:0")
+    sock = bind(listen)
+    hooks = ChannelHooks({instance: channel}, Config())
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await hooks({**scope, "root_path": PREFIX}, receive, send)
+
+    server = HttpServer(app, sock)
+    running = asyncio.create_task(server.run())
+    try:
+        yield f"{get_bound_address(listen, sock).url}{PREFIX}/{instance}"
+    finally:
+        server.stop()
+        await asyncio.wait_for(running, PATIENCE_S)
+
+
+@asynccontextmanager
 async def listening(channel: Channel, received: ReceivedEvents | None = None) -> AsyncIterator[ReceivedEvents]:
-    """While the block runs, the channel listens. What `listen` raises comes out of the block."""
+    """While the block runs, the channel listens. What `listen` raises comes out of the block. A channel with a hook
+    gets what its platform sends there."""
     received = received or ReceivedEvents()
     task = asyncio.create_task(channel.listen(received.receive))
     try:
-        yield received
+        async with AsyncExitStack() as stack:
+            platform = _PLATFORMS.get(channel)
+            if platform is not None and isinstance(channel, SupportsHook):
+                platform.hook_url = await stack.enter_async_context(serve_hooks(channel))
+            yield received
     finally:
         ended = task.done() and not task.cancelled()
         task.cancel()

@@ -3,9 +3,9 @@
 import pytest
 
 from gatepost.core.settings import Config
+from gatepost.flow.intake.admission import sessions_to_stop
 from gatepost.flow.intake.commands.stop import FOR_OTHERS, NOT_RUNNING
 from gatepost.flow.intake.intake import make_arrival
-from gatepost.flow.intake.message_acceptance import sessions_to_stop
 from gatepost.messages.inbound import Inbound
 from gatepost.store import identities, inbox, messages, turns
 from gatepost.store.port import Db

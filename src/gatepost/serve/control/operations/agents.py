@@ -89,6 +89,7 @@ class AnswerResult(Struct, frozen=True, kw_only=True, rename="camel"):
 
     id: str
     allowed: bool
+    awaited: str | UnsetType = UNSET  # one vote of several: how many are there
     next_mode_id: str | UnsetType = UNSET
     follow_up: str | UnsetType = UNSET
 
@@ -220,7 +221,7 @@ async def answer_request(deps: OperationDeps, args: AnswerRequestArgs) -> Answer
         name = request.id if request is not None else args.id  # what does not wait, the service answers
         given = make_answers(request, args.answers) if args.allow and request is not None else {}
         given = given or args.input
-        await service.respond(
+        awaited = await service.respond(
             name,
             deps.caller,
             allow=args.allow,
@@ -229,6 +230,8 @@ async def answer_request(deps: OperationDeps, args: AnswerRequestArgs) -> Answer
             interrupt=args.interrupt,
             lasts=args.lasts,
         )
+    if awaited:
+        return AnswerResult(id=name, allowed=False, awaited=awaited)
     if not args.allow or request is None:
         return AnswerResult(id=name, allowed=args.allow)
     return AnswerResult(

@@ -158,6 +158,8 @@ async def remove(deps: OperationDeps, args: RemoveSecretArgs) -> SecretRemoval:
 @operation
 async def bind(deps: OperationDeps, args: BindSecretArgs) -> BindSecretResult:
     name, place = check_name(args.name), secret_bindings.parse_binding_host(args.host)
+    if secrets.is_channel_secret(name):
+        raise Invalid("name", f"{name} is a channel's, for its platform alone; no agent's request may carry it")
     header, template = secret_bindings.parse_binding_header(args.header)
     holder, now = parse_owner(args.folder, "").folder, deps.clock.now()
 

@@ -1,0 +1,377 @@
+"""Discord: the gateway brings events, the REST API sends.
+
+What was received is known in two ways. Within a session, the number of the last durable event is kept, and the platform
+replays what came after it. Where the session is gone, each room is read from its last message on.
+"""
+
+import asyncio
+import json
+import random
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import quote, urlsplit
+
+from gatepost.channels.contract import MYSELF, BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
+from gatepost.channels.discord import API_URL, TOKEN
+from gatepost.channels.discord.gateway import PORTAL, GatewayConnection, GatewaySession, NextStep
+from gatepost.channels.discord.missed_messages import MissedMessages
+from gatepost.channels.discord.render import make_nonce, render_edit, render_message
+from gatepost.channels.discord.rest import DiscordHttp
+from gatepost.channels.discord.rooms import DiscordRooms
+from gatepost.channels.discord.wire import (
+    DiscordRoom,
+    DiscordSelf,
+    Payload,
+    is_id,
+    parse_person,
+    parse_room,
+    read_click,
+    read_delete,
+    read_edit,
+    read_message,
+    read_reaction,
+    to_snowflake,
+)
+from gatepost.channels.kit.http import PlatformRefusal
+from gatepost.channels.kit.room_queues import RoomQueues
+from gatepost.channels.kit.send_attempts import SendAttempts
+from gatepost.core.clock import SECOND
+from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable, Unsupported
+from gatepost.core.records import replace
+from gatepost.messages.inbound import Inbound, OpenFile
+from gatepost.messages.outbound import MESSAGES, Op, Outbound
+
+NONCE_WINDOW = 120 * SECOND  # the platform compares nonces "of the past few minutes": we rely on two
+SKEW = 5 * SECOND
+MOST_KNOWN = 2000
+PAGE = 100
+FILE_HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 60.0
+PERMISSIONS = sum(1 << bit for bit in (6, 10, 11, 14, 15, 16, 38, 46, 51))
+CONTENT_FLAGS = (1 << 18) | (1 << 19)  # the switch MESSAGE CONTENT INTENT, for large and for small bots
+
+
+class DiscordChannel:
+    def __init__(self, around: ChannelDeps) -> None:
+        self._around = around
+        self._http: DiscordHttp | None = None
+        self._me = DiscordSelf()
+        self._attempts = SendAttempts(around.cursor, around.clock)
+        self._sent: OrderedDict[str, str] = OrderedDict()  # nonce: the platform's id
+        self._authors: OrderedDict[str, tuple[str, str, bool]] = OrderedDict()  # of messages, for their deletion
+        self._session = GatewaySession()
+        self._open: dict[tuple[str, int], None] = {}  # events under way, oldest first
+        self._receive: Receive | None = None
+        self._rooms = DiscordRooms(self._get_http)
+        self._missed = MissedMessages(around, self._get_http, self._hand_in_message)
+
+    @property
+    def own_names(self) -> frozenset[str]:
+        return frozenset({self._me.name.lower()} - {""})
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.close()
+            self._http = None
+
+    async def _get_http(self) -> DiscordHttp:
+        if self._http is None:
+            token = await self._around.secret(TOKEN)
+            if not token:
+                raise ChannelEnded(EndReason.TOKEN, "there is no token of a bot", f"copy it from {PORTAL} and set it")
+            if self._http is None:
+                self._http = DiscordHttp(self._around.config[API_URL], token)
+        return self._http
+
+    # Receiving.
+
+    async def listen(self, receive: Receive) -> None:
+        self._receive = receive
+        http = await self._get_http()
+        self._me = _read_self(await http.call("GET", "users/@me", action="ask who it is"))
+        self._session = _read_session(await self._around.cursor.load("session"))
+        self._open.clear()
+        await self._missed.begin()
+        wait = FIRST_WAIT_S
+        async with RoomQueues() as queues:
+            while True:
+                connection = GatewayConnection(
+                    http.token, self._session, partial(self._dispatch, queues), self._record_heartbeat
+                )
+                try:
+                    url = "" if self._session.url else (await http.call("GET", "gateway/bot"))["url"]
+                    step = await connection.run(url)
+                    self._session = connection.session if step is NextStep.RESUME else GatewaySession()
+                except (Unavailable, TimeoutError):
+                    self._session = connection.session
+                wait = FIRST_WAIT_S if connection.ready else min(2 * wait, LONGEST_WAIT_S)
+                await asyncio.sleep(wait * random.uniform(0.5, 1.0) if not connection.ready else 0)
+
+    async def _record_heartbeat(self) -> None:
+        """The oldest event under way is the first that must come again."""
+        self._around.beat()
+        session = self._session
+        first = next((seq for ident, seq in self._open if ident == session.id), session.seq + 1)
+        await self._around.cursor.save(json.dumps([session.id, session.url, first - 1]), "session")
+
+    async def _dispatch(self, queues: RoomQueues, name: str, data: Any, session: GatewaySession) -> None:
+        self._session = session
+        self._around.beat()
+        if name == "READY":
+            self._me = _read_self(data["user"])
+            await self._missed.check_direct(queues)
+        elif name == "GUILD_CREATE":
+            self._rooms.add_guild(data)
+            await self._missed.check_guild(queues, data)
+        elif name in ("CHANNEL_CREATE", "CHANNEL_UPDATE", "THREAD_CREATE", "THREAD_UPDATE"):
+            self._rooms.add(data)
+        elif name in HANDLERS and is_id(data.get("channel_id")):
+            mark = (session.id, session.seq)
+            self._open[mark] = None
+            await queues.put(data["channel_id"], partial(self._handle, name, data, mark))
+
+    async def _handle(self, name: str, data: Payload, mark: tuple[str, int]) -> None:
+        room = await self._rooms.find(data["channel_id"])
+        if room is not None:
+            await HANDLERS[name](self, data, room)
+        self._open.pop(mark, None)
+
+    async def _receive_message(self, data: Payload, room: DiscordRoom) -> None:
+        await self._hand_in_message(data, room)
+
+    async def _hand_in_message(self, data: Payload, room: DiscordRoom | None = None) -> None:
+        place = room or await self._rooms.find(str(data.get("channel_id")))
+        made = read_message(data, place, self._me, self._open_url) if place is not None else None
+        if place is None or made is None:
+            return
+        self._remember(self._authors, made.platform_id, (made.sender, made.sender_name, made.own))
+        if made.own and data.get("nonce"):
+            self._remember(self._sent, str(data["nonce"]), made.platform_id)
+        await self._hand_in(made)
+        await self._missed.record(str(data["channel_id"]), made.platform_id, place.direct)
+
+    async def _receive_edit(self, data: Payload, room: DiscordRoom) -> None:
+        await self._hand_in(read_edit(data, room, self._me, self._open_url))
+
+    async def _receive_delete(self, data: Payload, room: DiscordRoom) -> None:
+        for ident in (data.get("ids") or (data.get("id"),))[:PAGE]:
+            await self._hand_in(read_delete(ident, room, self._authors.get(str(ident))))
+
+    async def _receive_reaction(self, data: Payload, room: DiscordRoom) -> None:
+        await self._hand_in(read_reaction(data, room, self._me))
+
+    async def _receive_click(self, data: Payload, room: DiscordRoom) -> None:
+        """The platform shows an error to the person unless it gets an answer within three seconds."""
+        made = read_click(data, room)
+        if made is None:
+            return
+        await self._hand_in(made)
+        http = await self._get_http()
+        path = f"interactions/{made.platform_id}/{quote(str(data.get('token')), safe='')}/callback"
+        try:
+            await http.call("POST", path, json={"type": 6}, action="answer a click", reads=True)
+        except (Unavailable, PlatformRefusal):
+            return  # the click is ours; only its sign on the screen is late
+
+    async def _hand_in(self, made: Inbound | None) -> None:
+        if made is not None and self._receive is not None:
+            await self._receive(made)
+
+    def _remember(self, known: OrderedDict[str, Any], key: str, value: Any) -> None:
+        known[key] = value
+        if len(known) > MOST_KNOWN:
+            known.popitem(last=False)
+
+    def _open_url(self, url: str) -> OpenFile:
+        async def read() -> AsyncIterator[bytes]:
+            http = await self._get_http()
+            parts, own = urlsplit(url), urlsplit(http.base_url)
+            if parts.hostname not in FILE_HOSTS and (parts.scheme, parts.netloc) != (own.scheme, own.netloc):
+                raise Invalid("file", f"{parts.hostname} is no place where Discord keeps files")
+            async for chunk in http.download(url):
+                yield chunk
+
+        return read
+
+    # Sending.
+
+    async def send(self, address: str, message: Outbound) -> str:
+        channel = _find_channel(address, message.thread)
+        if message.op in MESSAGES:
+            return await self._post(channel, message)
+        http, target = await self._get_http(), message.target
+        if message.op is Op.UNPIN_ALL:
+            return await self._unpin_all(http, channel)
+        if not is_id(target):
+            raise NotFound("message", target)
+        path = f"channels/{channel}/messages/{target}"
+        pin = f"channels/{channel}/messages/pins/{target}"
+        match message.op:
+            case Op.EDIT:
+                await http.call("PATCH", path, json=render_edit(message), action="edit a message")
+            case Op.DELETE:
+                await self._remove(http, path, "delete a message")
+            case Op.REACT:
+                emoji = quote(message.reaction, safe="")
+                await http.call("PUT", f"{path}/reactions/{emoji}/@me", action="react")
+            case Op.PIN:
+                await http.call("PUT", pin, action="pin a message")
+            case Op.UNPIN:
+                await self._remove(http, pin, "unpin a message")
+            case _:
+                raise Unsupported(message.op.value, "discord")
+        return target
+
+    async def _post(self, channel: str, message: Outbound) -> str:
+        if message.op not in (Op.SEND, Op.FILE, Op.CARD, Op.VOICE):
+            raise Unsupported(message.op.value, "discord", "use send")
+        http = await self._get_http()
+        await self._attempts.begin(message.key, thread=channel)
+        try:
+            answer = await self._post_body(http, channel, message)
+        except Unavailable as error:
+            if not error.uncertain:
+                self._attempts.remove(message.key)
+            raise
+        except Refused:
+            self._attempts.remove(message.key)
+            raise
+        self._attempts.end(message.key)
+        made = str(answer["id"])
+        self._remember(self._sent, make_nonce(message.key), made)
+        return made
+
+    async def _post_body(self, http: DiscordHttp, channel: str, message: Outbound) -> Any:
+        body, path = render_message(message), f"channels/{channel}/messages"
+        if not message.files:
+            return await http.call("POST", path, json=body, action="send a message")
+        with ExitStack() as opened:
+            files = _open_files(opened, message, body)
+            return await http.call(
+                "POST", path, data={"payload_json": json.dumps(body)}, files=files, action="send a file"
+            )
+
+    async def _remove(self, http: DiscordHttp, path: str, action: str) -> None:
+        try:
+            await http.call("DELETE", path, action=action)
+        except PlatformRefusal as error:
+            if error.status != 404:  # gone is gone
+                raise
+
+    async def _unpin_all(self, http: DiscordHttp, channel: str) -> str:
+        """Fifty pins a page; a room has at most 250."""
+        for _ in range(6):
+            found = await http.call("GET", f"channels/{channel}/messages/pins", action="list pins")
+            items = found.get("items") or []
+            for each in items:
+                ident = str((each.get("message") or {}).get("id"))
+                await self._remove(http, f"channels/{channel}/messages/pins/{ident}", "unpin a message")
+            if not found.get("has_more"):
+                break
+        return channel
+
+    async def look_up(self, address: str, key: str) -> str | None:
+        """While the platform compares nonces, a second send is safe. Later, only a silent room tells."""
+        nonce = make_nonce(key)
+        if nonce in self._sent:
+            return self._sent[nonce]
+        attempt = await self._attempts.find(key)
+        if attempt is None or self._around.clock.now() - attempt.at < NONCE_WINDOW:
+            return None
+        channel = attempt.thread or _find_channel(address, "")
+        http = await self._get_http()
+        since = {"after": str(to_snowflake(attempt.at - SKEW)), "limit": str(PAGE)}
+        rows = await http.call("GET", f"channels/{channel}/messages", params=since, action="read what was said")
+        me = self._me.id or _read_self(await http.call("GET", "users/@me")).id
+        for row in rows:
+            if row.get("nonce") == nonce and is_id(row.get("id")):
+                return str(row["id"])
+        if len(rows) < PAGE and not any((row.get("author") or {}).get("id") == me for row in rows):
+            return None
+        raise Refused("this bot", "find out whether a message was sent", address, "it is too long ago")
+
+    # The rest.
+
+    async def typing(self, address: str, thread: str, on: bool) -> None:
+        if on:  # it ends by itself after ten seconds, or with the next message
+            http = await self._get_http()
+            await http.call(
+                "POST", f"channels/{_find_channel(address, thread)}/typing", reads=True, action="show typing"
+            )
+
+    async def history(self, address: str, before: int | None, limit: int) -> list[Inbound]:
+        channel, http = _find_channel(address, ""), await self._get_http()
+        if not self._me.id:
+            self._me = _read_self(await http.call("GET", "users/@me"))
+        room = await self._rooms.find(channel)
+        edge, found = to_snowflake(before) if before is not None else 0, list[Inbound]()
+        while room is not None and len(found) < limit:
+            wanted = {"limit": str(min(limit - len(found), PAGE)), **({"before": str(edge)} if edge else {})}
+            rows = await http.call("GET", f"channels/{channel}/messages", params=wanted, action="read what was said")
+            made = [read_message(row, room, self._me, self._open_url) for row in rows]
+            found += [replace(each, sender=MYSELF) if each.own else each for each in made if each is not None]
+            if len(rows) < int(wanted["limit"]):
+                break
+            edge = int(rows[-1]["id"])
+        return found[:limit][::-1]
+
+    async def open_direct(self, sender: str) -> str:
+        person = parse_person(sender)
+        if not person:
+            raise NotFound("person", sender, "a person on Discord is discord:user/<id>")
+        http = await self._get_http()
+        opened = await http.call(
+            "POST", "users/@me/channels", json={"recipient_id": person}, reads=True, action="open a direct chat"
+        )
+        return f"discord:dm/{opened['id']}"
+
+    async def check(self) -> BotIdentity:
+        http = await self._get_http()
+        me = _read_self(await http.call("GET", "users/@me", action="ask who it is"))
+        application = await http.call("GET", "applications/@me", action="ask for its application")
+        if not int(application.get("flags") or 0) & CONTENT_FLAGS:
+            raise ChannelEnded(
+                EndReason.RIGHTS,
+                "the bot may not read messages",
+                f"switch on MESSAGE CONTENT INTENT at {PORTAL}, on the page Bot of the application",
+            )
+        link = f"https://discord.com/oauth2/authorize?client_id={application['id']}&scope=bot&permissions={PERMISSIONS}"
+        return BotIdentity(name=f"@{me.name}", link=link)
+
+
+HANDLERS = {
+    "MESSAGE_CREATE": DiscordChannel._receive_message,
+    "MESSAGE_UPDATE": DiscordChannel._receive_edit,
+    "MESSAGE_DELETE": DiscordChannel._receive_delete,
+    "MESSAGE_DELETE_BULK": DiscordChannel._receive_delete,
+    "MESSAGE_REACTION_ADD": DiscordChannel._receive_reaction,
+    "INTERACTION_CREATE": DiscordChannel._receive_click,
+}
+
+
+def _open_files(opened: ExitStack, message: Outbound, body: Payload) -> list[tuple[str, tuple[str, IO[bytes], str]]]:
+    """The client reads them in parts while it sends."""
+    names = [str(each["filename"]) for each in body["attachments"]]
+    return [
+        (f"files[{at}]", (names[at], opened.enter_context(Path(each.path).open("rb")), each.mime))
+        for at, each in enumerate(message.files)
+    ]
+
+
+def _find_channel(address: str, thread: str) -> str:
+    found = parse_room(address)
+    if found is None or (thread and not is_id(thread)):
+        raise NotFound("room", address, "a room on Discord is discord:<server>/channel/<id> or discord:dm/<id>")
+    return thread or found[1]
+
+
+def _read_self(user: Payload) -> DiscordSelf:
+    return DiscordSelf(str(user.get("id") or ""), str(user.get("username") or ""))
+
+
+def _read_session(text: str) -> GatewaySession:
+    return GatewaySession(*json.loads(text)) if text else GatewaySession()

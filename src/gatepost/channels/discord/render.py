@@ -1,0 +1,110 @@
+"""What we say, as Discord wants it. Pure, but for the length of a sound, which is read from its file."""
+
+import base64
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from gatepost.channels.discord.wire import VOICE_FLAG
+from gatepost.messages.card import Card
+from gatepost.messages.outbound import Op, Outbound
+
+NOBODY: dict[str, Any] = {"parse": []}  # no text of an agent calls people by itself
+STYLES = {"primary": 1, "danger": 4}
+LONGEST_NONCE = 25
+FLAT_WAVE = base64.b64encode(bytes([64] * 32)).decode()
+TAIL = 66_000  # the last page of an Ogg file is not longer
+
+
+def make_nonce(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:LONGEST_NONCE]
+
+
+def render_message(message: Outbound) -> dict[str, Any]:
+    """The body of a new message. Its files are named by their place."""
+    body: dict[str, Any] = {
+        **render_content(message),
+        "allowed_mentions": {**NOBODY, "replied_user": False},
+        "nonce": make_nonce(message.key),
+        "enforce_nonce": True,
+    }
+    if message.reply_to:
+        body["message_reference"] = {"message_id": message.reply_to, "fail_if_not_exists": False}
+    if message.files:
+        body["attachments"] = [{"id": at, "filename": file.name} for at, file in enumerate(message.files)]
+    if message.op is Op.VOICE:
+        sound = message.files[0]
+        body.pop("content", None)  # a voice message has no words beside it
+        body["flags"] = VOICE_FLAG
+        body["attachments"] = [
+            {"id": 0, "filename": "voice-message.ogg", "duration_secs": read_length(sound.path), "waveform": FLAT_WAVE}
+        ]
+    return body
+
+
+def render_edit(message: Outbound) -> dict[str, Any]:
+    return {**render_content(message), "allowed_mentions": NOBODY}
+
+
+def render_content(message: Outbound) -> dict[str, Any]:
+    if message.card is None:
+        return {"content": render_text(message.text)}
+    return {"content": "", "embeds": [render_embed(message.card)], "components": render_buttons(message.card)}
+
+
+def render_text(text: str) -> str:
+    return text
+
+
+def escape(text: str) -> str:
+    """Plain words, as the platform's markdown shows them."""
+    return "".join(f"\\{sign}" if sign in "\\`*_~|<>[]()#-@:" else sign for sign in text)
+
+
+def render_embed(card: Card) -> dict[str, Any]:
+    text = render_text(card.text)
+    if card.done:
+        text = f"{text}\n\n{escape(card.done)}".strip()
+    embed: dict[str, Any] = {"title": card.title[:256], "description": text[:4000]}
+    if card.fields:
+        embed["fields"] = [
+            {"name": escape(each.name)[:256] or "\u200b", "value": escape(each.value)[:1024] or "\u200b"}
+            for each in card.fields[:25]
+        ]
+    return embed
+
+
+def render_buttons(card: Card) -> list[dict[str, Any]]:
+    """Five in a row, five rows; one menu where several may be chosen. An empty list takes the buttons away."""
+    if card.done or not card.buttons:
+        return []
+    if card.many:
+        options = [
+            {"label": each.label[:100], "value": each.id, **({"description": each.about[:100]} if each.about else {})}
+            for each in card.buttons[:25]
+        ]
+        token = card.buttons[0].id.partition(":")[0]
+        menu = {
+            "type": 3,
+            "custom_id": f"{token}:many"[:100],
+            "min_values": 1,
+            "max_values": len(options),
+            "options": options,
+        }
+        return [{"type": 1, "components": [menu]}]
+    made = [
+        {"type": 2, "style": STYLES.get(each.style, 2), "label": each.label[:80], "custom_id": each.id}
+        for each in card.buttons[:25]
+    ]
+    return [{"type": 1, "components": made[at : at + 5]} for at in range(0, len(made), 5)]
+
+
+def read_length(path: str) -> float:
+    """Of Opus in Ogg, in seconds: the position of its last page, of 48,000 a second. 1 if it cannot be read."""
+    with Path(path).open("rb") as file:
+        file.seek(0, 2)
+        file.seek(max(file.tell() - TAIL, 0))
+        tail = file.read(TAIL)
+    at = tail.rfind(b"OggS")
+    position = int.from_bytes(tail[at + 6 : at + 14], "little", signed=True) if at >= 0 and len(tail) >= at + 14 else -1
+    return round(position / 48_000, 2) if position > 0 else 1.0

@@ -1,0 +1,303 @@
+"""GitHub's REST API: comments out, webhooks in, and a list of what changed for what no webhook brought."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx2
+
+from gatepost.channels.contract import (
+    MYSELF,
+    BotIdentity,
+    ChannelDeps,
+    ChannelEnded,
+    EndReason,
+    HookRequest,
+    HookResponse,
+    Receive,
+)
+from gatepost.channels.github import API_URL, NAME, POLL_S, REPOSITORIES, TOKEN, WEBHOOK_SECRET, wire
+from gatepost.channels.kit.hooks import HookInbox, is_signed, parse_object
+from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.markup import GITHUB, render
+from gatepost.core import log
+from gatepost.core.clock import SECOND
+from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
+from gatepost.messages.inbound import Inbound
+from gatepost.messages.outbound import Op, Outbound
+
+WAY_OUT = "make a new token for the bot's account and set it with `gatepost channel set`"
+PAGE = 100
+MOST_PAGES = 20
+LOOKED_BACK = timedelta(days=30)  # no effect waits for so long
+SECONDARY_WAIT_S = 60.0  # GitHub's own advice where it names no time
+SCOPES = {"repo", "public_repo"}
+
+_log = log.get("github")
+
+
+class _GitHubHttp(PlatformHttp):
+    """Limits come as 403, too."""
+
+    def _check(self, response: httpx2.Response, answer: Any, action: str, effect: bool) -> None:
+        status, headers = response.status_code, response.headers
+        spent = headers.get("x-ratelimit-remaining") == "0"
+        words = str(answer.get("message", "")) if isinstance(answer, dict) else ""
+        if status in (403, 429) and (spent or "retry-after" in headers or "rate limit" in words.lower()):
+            wait = self._retry_after(response, answer)
+            if wait is None:
+                wait = _find_reset(response) if spent else SECONDARY_WAIT_S
+            raise Unavailable("GitHub", "it asks us to wait", retry_after=wait, everywhere=True)
+        super()._check(response, answer, action, effect)
+
+
+class GitHubComments:
+    def __init__(self, around: ChannelDeps) -> None:
+        self._around, self._config = around, around.config
+        self._repositories = {name.casefold(): name for name in around.config[REPOSITORIES]}
+        self._inbox = HookInbox(around)
+        self._client: PlatformHttp | None = None
+        self._bot: wire.BotNames | None = None
+
+    @property
+    def own_names(self) -> frozenset[str]:
+        return frozenset({self._bot.mentioned, self._bot.login}) if self._bot else frozenset()
+
+    async def listen(self, receive: Receive) -> None:
+        self._check_repositories()
+        async with self._inbox.open(receive):
+            while True:
+                try:
+                    for name in self._repositories.values():
+                        await self._catch_up(name)
+                    self._around.beat()
+                except Unavailable as error:
+                    _log.warning("GitHub was not asked whole", instance=self._around.instance, error=str(error))
+                await asyncio.sleep(self._config[POLL_S])
+
+    async def answer_hook(self, request: HookRequest) -> HookResponse:
+        secret = await self._around.secret(WEBHOOK_SECRET)
+        if request.method != "POST" or not is_signed(request, "x-hub-signature-256", secret):
+            return HookResponse(status=403)
+        payload = parse_object(request.body)
+        if payload is None:
+            return HookResponse(status=415, body=b"Set the webhook's content type to application/json.\n")
+        event = wire.read_delivery(request.headers.get("x-github-event", ""), payload, await self._get_bot())
+        if event is not None and self._find_room(event.address) is not None:
+            await self._inbox.receive([event])
+        return HookResponse(status=202)
+
+    async def _catch_up(self, repository: str) -> None:
+        """Comments and issues that were made or changed since the last time; the ledger knows those it has."""
+        bot = await self._get_bot()
+        for kind, read in (("issues/comments", wire.read_comment), ("issues", wire.read_issue)):
+            name = f"{kind} {repository.casefold()}"
+            since = await self._around.cursor.load(name)
+            if not since:  # what was said before the bot came is not for it
+                await self._around.cursor.save(_render_time(self._around.clock.now()), name)
+                continue
+            query = {"since": since, "sort": "updated", "direction": "asc"}
+            async for page in self._list(f"repos/{repository}/{kind}", state="all", **query):
+                for item in page:
+                    # An issue is listed for every comment on it; it is new to us if it was made since we last asked.
+                    if kind == "issues/comments" or str(item.get("created_at")) >= since:
+                        await self._receive_listed(item, read(repository, item, bot), repository, bot)
+                if page:
+                    await self._around.cursor.save(str(page[-1].get("updated_at") or since), name)
+
+    async def _receive_listed(
+        self, item: dict[str, Any], event: Inbound | None, repository: str, bot: wire.BotNames
+    ) -> None:
+        if event is None:
+            return
+        receipt = await self._inbox.receive_one(event)
+        if receipt.new or event.own or not wire.is_edited(item) or event.platform_id.startswith("issue-"):
+            return
+        edit = wire.read_comment(repository, item, bot, edited=True)
+        if edit is not None:
+            await self._inbox.receive_one(edit)
+
+    async def send(self, address: str, message: Outbound) -> str:
+        room = self._get_room(address)
+        match message.op:
+            case Op.EDIT:
+                body = {"body": render(message.text, GITHUB)}
+                await self._call("PATCH", self._get_comment_path(room, message.target), action="edit", json=body)
+                return message.target
+            case Op.DELETE:
+                await self._delete(self._get_comment_path(room, message.target))
+                return message.target
+            case Op.REACT:
+                await self._react(room, message)
+                return message.target
+        text = wire.render_comment(message, render(message.text, GITHUB))
+        answer = await self._call("POST", f"{room.path}/comments", action="comment", json={"body": text})
+        found = answer.get("id") if isinstance(answer, dict) else None
+        if not isinstance(found, int):
+            raise Unavailable("GitHub", "its answer names no comment", uncertain=True)
+        return str(found)
+
+    async def _delete(self, path: str) -> None:
+        try:
+            await self._call("DELETE", path, action="delete")
+        except PlatformRefusal as error:
+            if error.status != 404:  # what is gone is deleted
+                raise
+
+    async def _react(self, room: wire.IssueRoom, message: Outbound) -> None:
+        content = wire.find_reaction(message.reaction)
+        if content is None:
+            raise Unsupported(f"react with {message.reaction!r}", "github", f"use one of {' '.join(wire.REACTIONS)}")
+        kind, number = wire.parse_target(message.target)
+        if not number:
+            raise NotFound("message", message.target)
+        path = {"issue": f"issues/{number}", "review": f"pulls/comments/{number}"}.get(
+            kind, f"issues/comments/{number}"
+        )
+        full = f"repos/{room.repository}/{path}/reactions"
+        await self._call("POST", full, action="react", json={"content": content})
+
+    async def look_up(self, address: str, key: str) -> str | None:
+        room, bot = self._get_room(address), await self._get_bot()
+        now = datetime.fromtimestamp(self._around.clock.now() / SECOND, UTC)
+        since = (now - LOOKED_BACK).strftime("%Y-%m-%dT%H:%M:%SZ")
+        pages = 0
+        async for page in self._list(f"{room.path}/comments", since=since):
+            pages += 1
+            found = wire.find_marked(page, key, bot.login)
+            if found is not None:
+                return found
+        if pages >= MOST_PAGES:
+            raise Refused("this bot", "find the comment", address, f"there are more than {MOST_PAGES * PAGE} new ones")
+        return None
+
+    async def history(self, address: str, before: int | None, limit: int) -> list[Inbound]:
+        room, bot = self._get_room(address), await self._get_bot()
+        issue = await self._call("GET", room.path, action="read the issue")
+        count = issue.get("comments") if isinstance(issue, dict) else 0
+        last = max(1, -(-(count if isinstance(count, int) else 0) // PAGE))
+        found: list[Inbound] = []
+        for page in range(last, max(0, last - MOST_PAGES), -1):
+            items = await self._get_page(f"{room.path}/comments", page, {})
+            listed = (_read_past(room, item, bot) for item in items)
+            found = [each for each in listed if each and (before is None or (each.at or 0) < before)] + found
+            if len(found) >= limit:
+                break
+        return found[-limit:] if limit > 0 else []
+
+    async def check(self) -> BotIdentity:
+        self._check_repositories()
+        http = await self._connect()
+        response, user = await http.exchange("GET", "user", action="read who it is")
+        login = str(user.get("login", "")) if isinstance(user, dict) else ""
+        missing: list[str] = []
+        scopes = {each.strip() for each in response.headers.get("x-oauth-scopes", "").split(",")} - {""}
+        if scopes and not scopes & SCOPES:
+            missing.append("the scope repo (or public_repo): without it nothing can be said")
+        notes: list[str] = []
+        for name in self._repositories.values():
+            missing += await self._check_repository(name, notes)
+        if not await self._around.secret(WEBHOOK_SECRET):
+            notes.append(f"no webhook secret is set: comments come by asking, every {self._config[POLL_S]:g} s")
+        return BotIdentity(
+            name=f"@{login}", link=f"https://github.com/{login}", missing=tuple(missing), notes=tuple(notes)
+        )
+
+    async def _check_repository(self, name: str, notes: list[str]) -> list[str]:
+        try:
+            found = await self._call("GET", f"repos/{name}", action=f"read {name}")
+        except PlatformRefusal as error:
+            if error.status not in (403, 404):
+                raise
+            return [f"the right to read {name}: invite the account, or add the repository to the token"]
+        if isinstance(found, dict) and found.get("archived"):
+            notes.append(f"{name} is archived: nothing can be said there")
+        return []
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+    def _check_repositories(self) -> None:
+        wrong = [name for name in self._repositories.values() if not wire.is_repository(name)]
+        if wrong or not self._repositories:
+            why = f"{wrong[0]!r} is no repository" if wrong else "channels.github.repositories is empty"
+            raise ChannelEnded(EndReason.SETTING, why, "write each as owner/name")
+
+    def _find_room(self, address: str) -> wire.IssueRoom | None:
+        """Only the repositories that the operator named are rooms, whatever else the token can reach."""
+        room = wire.parse_room(address)
+        return room if room is not None and room.repository.casefold() in self._repositories else None
+
+    def _get_room(self, address: str) -> wire.IssueRoom:
+        room = self._find_room(address)
+        if room is None:
+            hint = f"a room is github:<owner>/<name>/issue/<number> of: {', '.join(self._repositories.values())}"
+            raise NotFound("room", address, hint)
+        return room
+
+    def _get_comment_path(self, room: wire.IssueRoom, target: str) -> str:
+        kind, number = wire.parse_target(target)
+        if kind or not number:
+            raise Refused("this bot", "change what is not its own", target)
+        return f"repos/{room.repository}/issues/comments/{number}"
+
+    async def _get_bot(self) -> wire.BotNames:
+        if self._bot is None:
+            user = await self._call("GET", "user", action="read who it is")
+            login = str(user.get("login", "")) if isinstance(user, dict) else ""
+            self._bot = wire.BotNames(login, self._config[NAME].removeprefix("@") or login)
+        return self._bot
+
+    async def _list(self, path: str, **query: str) -> AsyncIterator[list[dict[str, Any]]]:
+        """Pages of a list, at most so many."""
+        for number in range(1, MOST_PAGES + 1):
+            page = await self._get_page(path, number, query)
+            yield page
+            if len(page) < PAGE:
+                return
+
+    async def _get_page(self, path: str, number: int, query: dict[str, str]) -> list[dict[str, Any]]:
+        params = {"per_page": str(PAGE), "page": str(number), **query}
+        answer = await self._call("GET", path, action="list comments", params=params)
+        return [each for each in answer if isinstance(each, dict)] if isinstance(answer, list) else []
+
+    async def _call(self, method: str, path: str, **more: Any) -> Any:
+        return await (await self._connect()).call(method, path, **more)
+
+    async def _connect(self) -> PlatformHttp:
+        if self._client is None:
+            token = await self._around.secret(TOKEN)
+            if not token:
+                raise ChannelEnded(EndReason.TOKEN, "channels.github.token is not set", WAY_OUT)
+            headers = {
+                "authorization": f"Bearer {token}",
+                "accept": "application/vnd.github+json",
+                "x-github-api-version": "2022-11-28",
+                "user-agent": "gatepost",
+            }
+            self._client = _GitHubHttp("GitHub", self._config[API_URL], headers=headers, way_out=WAY_OUT)
+        return self._client
+
+
+def _read_past(room: wire.IssueRoom, item: dict[str, Any], bot: wire.BotNames) -> Inbound | None:
+    event = wire.read_comment(room.repository, {**item, "issue_url": room.path}, bot)
+    if event is None or not event.own:
+        return event
+    return Inbound(address=event.address, platform_id=event.platform_id, sender=MYSELF, text=event.text, at=event.at)
+
+
+def _find_reset(response: httpx2.Response) -> float:
+    """Seconds until the hour's requests are there again; GitHub names the moment by its own clock."""
+    try:
+        reset = float(response.headers.get("x-ratelimit-reset", ""))
+        now = datetime.strptime(response.headers["date"], "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC)
+    except (ValueError, KeyError):
+        return SECONDARY_WAIT_S
+    return min(max(reset - now.timestamp(), 1.0), 3600.0)
+
+
+def _render_time(now: int) -> str:
+    return datetime.fromtimestamp(now // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,195 @@
+"""GitHub's words and ours: what it sends or lists becomes events, keys become hidden marks. No I/O."""
+
+import hashlib
+import re
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from gatepost.core.clock import SECOND
+from gatepost.messages.inbound import Inbound, Verb
+from gatepost.messages.outbound import Outbound
+
+REACTIONS = {
+    "👍": "+1",
+    "👎": "-1",
+    "😄": "laugh",
+    "😕": "confused",
+    "❤": "heart",
+    "🎉": "hooray",
+    "🚀": "rocket",
+    "👀": "eyes",
+}
+_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}\Z")
+_LOGIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}(\[bot\])?\Z")
+_ADDRESS = re.compile(r"github:([^/]+/[^/]+)/issue/([1-9][0-9]{0,9})\Z")
+_VARIANTS = dict.fromkeys((0xFE0F, *range(0x1F3FB, 0x1F400)))  # presentation and skin tone
+
+
+class IssueRoom(Struct, frozen=True):
+    """An issue or a pull request; they share their numbers."""
+
+    repository: str
+    number: int
+
+    @property
+    def address(self) -> str:
+        return f"github:{self.repository}/issue/{self.number}"
+
+    @property
+    def path(self) -> str:
+        return f"repos/{self.repository}/issues/{self.number}"
+
+
+class BotNames(Struct, frozen=True):
+    """`login`: of the account that writes; `mentioned`: by which people call it."""
+
+    login: str
+    mentioned: str
+
+
+def is_repository(name: str) -> bool:
+    return bool(_REPOSITORY.match(name)) and name.partition("/")[2] not in (".", "..")
+
+
+def parse_room(address: str) -> IssueRoom | None:
+    found = _ADDRESS.match(address)
+    return IssueRoom(found[1], int(found[2])) if found and is_repository(found[1]) else None
+
+
+def parse_target(target: str) -> tuple[str, str]:
+    """Of which kind a message is (`issue`, `review`, '' for a comment), and its number; ('', '') if it is none."""
+    kind, _, number = target.rpartition("-")
+    known = kind in ("", "issue", "review") and number.isascii() and number.isdecimal() and len(number) <= 20
+    return (kind, number) if known else ("", "")
+
+
+def find_reaction(emoji: str) -> str | None:
+    """GitHub's word for an emoji; None if it has none."""
+    bare = emoji.translate(_VARIANTS)
+    return REACTIONS.get(bare) or (bare if bare in REACTIONS.values() else None)
+
+
+def render_mark(key: str) -> str:
+    """A comment in HTML that nobody sees. Issues are public, so it holds no key, only what a key is known by."""
+    return f"<!-- gatepost:{hashlib.sha256(key.encode()).hexdigest()[:32]} -->"
+
+
+def render_comment(message: Outbound, text: str) -> str:
+    return f"{text}\n\n{render_mark(message.key)}"
+
+
+def strip_mark(text: str) -> str:
+    return re.sub(r"\s*<!-- gatepost:[0-9a-f]{32} -->\s*\Z", "", text)
+
+
+def read_delivery(event: str, payload: dict[str, Any], bot: BotNames) -> Inbound | None:
+    """What a webhook brings; None if it is nothing that anybody said."""
+    repository = _text(_object(payload.get("repository")).get("full_name"))
+    action = _text(payload.get("action"))
+    name = {"issue_comment": "issue", "issues": "issue"}.get(event, "pull_request")
+    if event not in ("issue_comment", "issues", "pull_request", "pull_request_review_comment"):
+        return None
+    subject = _object(payload.get(name))
+    room = _read_room(repository, subject)
+    if room is None:
+        return None
+    title = _text(subject.get("title"))
+    if event in ("issue_comment", "pull_request_review_comment"):
+        prefix = "review-" if event == "pull_request_review_comment" else ""
+        comment = _object(payload.get("comment"))
+        return _read_event(room, title, comment, prefix, {"created": "opened"}.get(action, action), bot)
+    return _read_event(room, title, subject, "issue-", action, bot)
+
+
+def read_comment(repository: str, comment: dict[str, Any], bot: BotNames, *, edited: bool = False) -> Inbound | None:
+    """Of the list of comments of a repository. Its issue is known by the end of a URL."""
+    number = _text(comment.get("issue_url")).rpartition("/")[2]
+    room = _read_room(repository, {"number": int(number) if number.isascii() and number.isdecimal() else 0})
+    return _read_event(room, "", comment, "", "edited" if edited else "opened", bot) if room else None
+
+
+def read_issue(repository: str, issue: dict[str, Any], bot: BotNames, *, edited: bool = False) -> Inbound | None:
+    """Of the list of issues of a repository, which has the pull requests, too."""
+    room = _read_room(repository, issue)
+    title = _text(issue.get("title"))
+    return _read_event(room, title, issue, "issue-", "edited" if edited else "opened", bot) if room else None
+
+
+def is_edited(item: dict[str, Any]) -> bool:
+    return item.get("created_at") != item.get("updated_at")
+
+
+def find_marked(comments: Iterable[dict[str, Any]], key: str, login: str) -> str | None:
+    """The comment of this account with the mark of a key. Others can copy a mark."""
+    mark = render_mark(key)
+    for each in comments:
+        author = _text(_object(each.get("user")).get("login"))
+        if mark in _text(each.get("body")) and author.casefold() == login.casefold():
+            return str(each.get("id"))
+    return None
+
+
+def is_mentioned(text: str, name: str) -> bool:
+    bare = re.escape(name.removesuffix("[bot]"))
+    return bool(name) and re.search(rf"(?<![\w/@-])@{bare}(?![\w-])", text, re.IGNORECASE) is not None
+
+
+def parse_time(raw: Any) -> int | None:
+    """Microseconds UTC."""
+    try:
+        return int(datetime.fromisoformat(_text(raw)).timestamp()) * SECOND
+    except (ValueError, OverflowError):
+        return None
+
+
+def _read_room(repository: str, subject: dict[str, Any]) -> IssueRoom | None:
+    number = subject.get("number")
+    if not is_repository(repository) or not isinstance(number, int) or not 0 < number < 10**10:
+        return None
+    return IssueRoom(repository, number)
+
+
+def _read_event(
+    room: IssueRoom, title: str, item: dict[str, Any], prefix: str, action: str, bot: BotNames
+) -> Inbound | None:
+    number = room.number if prefix == "issue-" else item.get("id")
+    login = _text(_object(item.get("user")).get("login"))
+    if action not in ("opened", "edited", "deleted") or not isinstance(number, int) or not _LOGIN.match(login):
+        return None
+    body = strip_mark(_text(item.get("body")))
+    text = f"{title}\n\n{body}".strip() if prefix == "issue-" else body
+    if prefix == "review-" and (where := _text(item.get("path"))):
+        text = f"[{where}] {text}"
+    verb, event = Verb.MENTION if is_mentioned(text, bot.mentioned) else Verb.MESSAGE, "message"
+    if action == "edited":
+        verb, event = Verb.EDIT, f"edit:{_find_revision(item, text)}"
+    elif action == "deleted":
+        verb, event, text = Verb.DELETE, "delete", ""
+    return Inbound(
+        address=room.address,
+        platform_id=f"{prefix}{number}",
+        sender=f"github:user/{login}",
+        sender_name=login,
+        text=text,
+        event=event,
+        verb=verb,
+        own=login.casefold() == bot.login.casefold(),
+        room_name=f"{room.repository}#{room.number}" + (f" {title}" if title else ""),
+        at=parse_time(item.get("created_at" if event == "message" else "updated_at")),
+    )
+
+
+def _find_revision(item: dict[str, Any], text: str) -> str:
+    """GitHub's times have whole seconds; two edits within one differ by their words."""
+    return f"{_text(item.get('updated_at'))[:40]}.{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,80 @@
+"""Which sends began, and when. It is kept in the store before each send, for platforms that recognize a repeated key
+only for a while, or that can be asked about a message only if one knows where it would be.
+
+A send that is not here never reached the platform. One that is here may have.
+"""
+
+import hashlib
+import json
+from typing import Any
+
+from msgspec import Struct
+
+from gatepost.channels.contract import ChannelCursor
+from gatepost.core.clock import DAY, SECOND, Clock
+
+MOST = 1000
+DONE_KEPT = 30 * SECOND  # until the ledger surely knows the outcome
+OPEN_KEPT = 3 * DAY
+
+
+class SendAttempt(Struct):
+    at: int  # when the first try began, microseconds UTC
+    thread: str = ""
+    note: str = ""  # what a look-up needs
+    done_at: int = 0
+
+
+class SendAttempts:
+    def __init__(self, cursor: ChannelCursor, clock: Clock, name: str = "sends") -> None:
+        self._cursor, self._clock, self._name = cursor, clock, name
+        self._known: dict[str, SendAttempt] | None = None
+
+    async def begin(self, key: str, *, thread: str = "", note: str = "") -> None:
+        """Durable when it returns. A second try keeps the moment of the first."""
+        known = await self._load()
+        attempt = known.setdefault(_digest(key), SendAttempt(self._clock.now()))
+        attempt.thread, attempt.note, attempt.done_at = thread, note or attempt.note, 0
+        self._expire(known)
+        await self._save(known)
+
+    def end(self, key: str) -> None:
+        """It is there. It stays known for a moment: the gateway may be killed before it has written that down."""
+        attempt = (self._known or {}).get(_digest(key))
+        if attempt is not None:
+            attempt.done_at = self._clock.now()
+
+    def remove(self, key: str) -> None:
+        """It surely did not happen."""
+        (self._known or {}).pop(_digest(key), None)
+
+    async def find(self, key: str) -> SendAttempt | None:
+        return (await self._load()).get(_digest(key))
+
+    async def _load(self) -> dict[str, SendAttempt]:
+        if self._known is None:
+            loaded = _read(await self._cursor.load(self._name))
+            if self._known is None:  # nobody else was faster
+                self._known = loaded
+        return self._known
+
+    async def _save(self, known: dict[str, SendAttempt]) -> None:
+        rows = {key: [each.at, each.thread, each.note, each.done_at] for key, each in known.items()}
+        await self._cursor.save(json.dumps(rows, separators=(",", ":")), self._name, durable=True)
+
+    def _expire(self, known: dict[str, SendAttempt]) -> None:
+        now = self._clock.now()
+        for key, each in list(known.items()):
+            if (each.done_at and each.done_at < now - DONE_KEPT) or each.at < now - OPEN_KEPT:
+                del known[key]
+        while len(known) > MOST:
+            del known[next(iter(known))]
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:24]
+
+
+def _read(text: str) -> dict[str, SendAttempt]:
+    rows: dict[str, Any] = json.loads(text) if text else {}
+    return {key: SendAttempt(*row) for key, row in rows.items()}

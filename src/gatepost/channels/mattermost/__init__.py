@@ -1,0 +1,52 @@
+"""mattermost: a bot account of a Mattermost server, by its REST API v4 and its websocket.
+
+Rooms are `mattermost:channel/<id>` and `mattermost:direct/<id>`, people `mattermost:user/<id>`.
+"""
+
+from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
+from gatepost.core.settings import setting
+from gatepost.messages.inbound import Verb
+from gatepost.messages.outbound import Feature
+
+API_URL = setting(
+    "channels.mattermost.api_url", "", help="The address of the server, such as https://chat.example.org."
+)
+TOKEN = setting("channels.mattermost.token", "", help="The access token of the bot account.", secret=True)
+
+FEATURES = frozenset(
+    {
+        Feature.EDIT,
+        Feature.DELETE,
+        Feature.REACT,
+        Feature.FILES,
+        Feature.THREADS,
+        Feature.MARKDOWN,
+        Feature.TYPING,
+        Feature.PIN,
+        Feature.LOOKUP,
+        Feature.DIRECT,
+        Feature.HISTORY,
+    }
+)
+
+declare_channel(
+    "mattermost",
+    "gatepost.channels.mattermost.adapter:MattermostChannel",
+    features=FEATURES,
+    settings=(API_URL, TOKEN),
+    title="Mattermost",
+    extra="mattermost",
+    max_text=16_383,
+    largest_file=100 * 1024 * 1024,
+    pace=ChannelPace(everywhere=8.0, room=4.0, burst=8),
+    deaf_after_s=90.0,
+    verbs=frozenset(
+        {Verb.MESSAGE, Verb.MENTION, Verb.REPLY, Verb.LIKE, Verb.DISLIKE, Verb.EDIT, Verb.DELETE, Verb.JOIN}
+    ),
+    guide=ChannelGuide(
+        before="In Mattermost: Integrations > Bot Accounts > Add Bot Account; copy the token that it shows once.",
+        after="Add the bot to a team, then write `/invite @<its name>` in each channel in which it shall listen.",
+        ask=(API_URL, TOKEN),
+    ),
+    tested_against="our emulator of 2026-11, with mattermostautodriver 11.11; never run against a Mattermost server",
+)

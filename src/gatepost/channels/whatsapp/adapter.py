@@ -1,0 +1,337 @@
+"""WhatsApp's Cloud API: events by hooks, messages by the Graph API.
+
+A message whose answer was lost cannot be asked for. Meta reports each message that it took by a status, with our key
+in it. So a look-up waits a while for that report; without one nobody knows, and it is never sent again on suspicion.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+
+from gatepost.channels.contract import (
+    BotIdentity,
+    ChannelDeps,
+    ChannelEnded,
+    EndReason,
+    HookRequest,
+    HookResponse,
+    Receive,
+)
+from gatepost.channels.kit.hooks import HookInbox, is_same, is_signed, parse_object
+from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.whatsapp import (
+    API_URL,
+    APP_SECRET,
+    CHECK_S,
+    PHONE_NUMBER_ID,
+    TEMPLATE,
+    TEMPLATE_LANGUAGE,
+    TOKEN,
+    VERIFY_TOKEN,
+    wire,
+)
+from gatepost.core import log
+from gatepost.core.clock import SECOND
+from gatepost.core.errors import NotFound, Refused, Unavailable
+from gatepost.messages.inbound import OpenFile
+from gatepost.messages.outbound import Op, Outbound
+
+MEDIA_ORIGIN = "https://lookaside.fbsbx.com"
+WAY_OUT = "make a new token for the system user and set it with `gatepost channel set`"
+FIELDS = "display_phone_number,verified_name,quality_rating,status,messaging_limit_tier,name_status"
+EVERYWHERE = {4, 80007, 130429, 131048}  # limits of the app or of the number
+ONE_ROOM = 131056  # too many messages to one person
+WINDOW = 131047  # more than 24 hours since the person's last message
+BAD_TOKEN = {0, 190}
+NO_RIGHT = {3, 10, *range(200, 300)}
+BUSY = {1, 2, 131000, 131016, 133004}
+REPORTED_WITHIN = 60 * SECOND  # a status comes within seconds, or it does not come
+MOST_KEPT = 2000
+RETRY_S = 5.0
+
+_log = log.get("whatsapp")
+
+
+class _GraphHttp(PlatformHttp):
+    """Meta's codes say more than its statuses: it answers 400 for nearly everything."""
+
+    def _check(self, response: httpx2.Response, answer: Any, action: str, effect: bool) -> None:
+        code = _find_code(answer) if response.status_code >= 300 else None
+        if code in BAD_TOKEN:
+            raise ChannelEnded(EndReason.TOKEN, f"WhatsApp no longer accepts the token (code {code})", WAY_OUT)
+        if code in EVERYWHERE or code == ONE_ROOM:
+            wait = self._retry_after(response, answer)
+            wait = (6.0 if code == ONE_ROOM else RETRY_S) if wait is None else wait
+            raise Unavailable("WhatsApp", "it asks us to wait", retry_after=wait, everywhere=code in EVERYWHERE)
+        if code in BUSY:
+            raise Unavailable("WhatsApp", f"it cannot do it now (code {code})")
+        try:
+            super()._check(response, answer, action, effect)
+        except PlatformRefusal as error:
+            if code not in NO_RIGHT:
+                raise
+            why = f"{error.detail}; the token needs whatsapp_business_messaging for this number"
+            raise PlatformRefusal(self.platform, action, response.status_code, answer, why) from None
+
+
+class WhatsAppCloud:
+    def __init__(self, around: ChannelDeps) -> None:
+        self._around, self._config = around, around.config
+        self._number = around.config[PHONE_NUMBER_ID]
+        self._inbox = HookInbox(around)
+        self._clients: dict[str, PlatformHttp] = {}
+        self._reported: OrderedDict[str, str] = OrderedDict()  # our key -> the message that Meta reported
+        self._asked: OrderedDict[str, int] = OrderedDict()  # since when a look-up waits for a report
+        self._last: OrderedDict[str, str] = OrderedDict()  # room -> the message that a typing sign answers
+
+    async def listen(self, receive: Receive) -> None:
+        """Events come by the hook. Meanwhile the token is tried now and then, so that a revoked one is found."""
+        async with self._inbox.open(receive):
+            while True:
+                try:
+                    await self._get_number()
+                    self._around.beat()
+                except Unavailable as error:
+                    _log.warning("WhatsApp does not answer", instance=self._around.instance, error=str(error))
+                await asyncio.sleep(self._config[CHECK_S])
+
+    async def answer_hook(self, request: HookRequest) -> HookResponse:
+        if request.method == "GET":
+            return await self._verify(request)
+        if request.method != "POST" or not is_signed(
+            request, "x-hub-signature-256", await self._around.secret(APP_SECRET)
+        ):
+            return HookResponse(status=403)
+        payload = parse_object(request.body)
+        if payload is None:
+            return HookResponse(status=400)
+        for value in wire.list_values(payload, self._number):
+            for status in wire.read_statuses(value):
+                self._record_status(status)
+            events = list(wire.read_messages(value, self._open_media))
+            await self._inbox.receive(events)
+            for event in events:
+                if event.event == "message" and not event.own:
+                    _keep(self._last, event.address, event.platform_id)
+        return HookResponse()
+
+    async def _verify(self, request: HookRequest) -> HookResponse:
+        """Meta asks once whether the address is ours."""
+        given, challenge = request.query.get("hub.verify_token", ""), request.query.get("hub.challenge", "")
+        known = is_same(given, await self._around.secret(VERIFY_TOKEN))
+        if request.query.get("hub.mode") != "subscribe" or not known or len(challenge) > 200:
+            return HookResponse(status=403)
+        return HookResponse(body=challenge.encode())
+
+    def _record_status(self, status: wire.MessageStatus) -> None:
+        if status.key and status.message:
+            _keep(self._reported, status.key, status.message)
+        if status.status == "failed":
+            _log.warning(
+                "WhatsApp could not deliver a message",
+                instance=self._around.instance,
+                message=status.message,
+                code=status.code,
+                detail=status.detail[:200],
+            )
+
+    async def send(self, address: str, message: Outbound) -> str:
+        to = wire.parse_recipient(address)
+        if to is None:
+            raise NotFound("room", address, "a WhatsApp room is whatsapp:user/<number>")
+        bodies = await self._render(to, message)
+        sent = ""
+        for body in bodies:
+            try:
+                sent = await self._post(to, message, body)
+            except Unavailable as error:
+                if not sent:
+                    raise
+                why = f"only a part was sent ({error.why})"
+                raise Unavailable("WhatsApp", why, uncertain=True) from None
+        return sent
+
+    async def _render(self, to: str, message: Outbound) -> list[dict[str, Any]]:
+        """A message has one file, so several are several messages; they are uploaded before the first is sent. The last
+        one alone has our key: what is found by it is there whole."""
+        if not message.files:
+            return [wire.render_message(to, message)]
+        voice = message.op is Op.VOICE
+        media = []
+        for file in message.files:
+            kind, mime = wire.find_media_kind(file, voice=voice)
+            media.append((await self._upload(file.path, file.name, mime), kind))
+        return wire.render_files(to, message, media)
+
+    async def _post(self, to: str, message: Outbound, body: dict[str, Any]) -> str:
+        try:
+            answer = await self._call("POST", f"{self._number}/messages", action="send a message", json=body)
+        except PlatformRefusal as error:
+            if _find_code(error.answer) != WINDOW or message.op is Op.REACT:
+                raise
+            answer = await self._post_template(to, message)
+        return _read_message_id(answer)
+
+    async def _post_template(self, to: str, message: Outbound) -> Any:
+        name = self._config[TEMPLATE]
+        if not name:
+            raise Refused(
+                "this bot",
+                "write first",
+                wire.get_address(to),
+                "the person's last message is more than 24 hours old; wait for one, or set channels.whatsapp.template"
+                " to an approved template with one parameter",
+            )
+        body = wire.render_template(to, message, name, self._config[TEMPLATE_LANGUAGE])
+        return await self._call("POST", f"{self._number}/messages", action="send a template", json=body)
+
+    async def _upload(self, path: str, name: str, mime: str) -> str:
+        """Uploading is no effect that anybody sees, so it may be repeated."""
+        with open(path, "rb") as stream:  # noqa: ASYNC230  a local file that httpx2 reads in parts
+            answer = await self._call(
+                "POST",
+                f"{self._number}/media",
+                action="upload a file",
+                reads=True,
+                timeout=120.0,
+                data={"messaging_product": "whatsapp", "type": mime},
+                files={"file": (name, stream, mime)},
+            )
+        media = answer.get("id") if isinstance(answer, dict) else None
+        if not isinstance(media, str):
+            raise Unavailable("WhatsApp", "it gave no id for an uploaded file")
+        return media
+
+    async def look_up(self, address: str, key: str) -> str | None:
+        """Never None: that Meta has not reported a message does not prove that it has not taken it."""
+        found = self._reported.get(key[: wire.LONGEST_CALLBACK])
+        if found is not None:
+            return found
+        now = self._around.clock.now()
+        since = self._asked.get(key, now)
+        _keep(self._asked, key, since)
+        if now - since < REPORTED_WITHIN:
+            raise Unavailable("WhatsApp", "it has not reported on the message yet", retry_after=RETRY_S)
+        raise Refused("this bot", "know whether it was sent", address, "WhatsApp has not reported on the message")
+
+    async def typing(self, address: str, thread: str, on: bool) -> None:
+        """The sign belongs to a message and marks it as read; it ends with the answer, or after 25 seconds."""
+        message = self._last.get(address)
+        if not on or message is None:
+            return
+        body = {
+            "messaging_product": "whatsapp",
+            "status": "read",
+            "message_id": message,
+            "typing_indicator": {"type": "text"},
+        }
+        await self._call("POST", f"{self._number}/messages", action="show that it types", reads=True, json=body)
+
+    async def check(self) -> BotIdentity:
+        for name, value in (
+            ("app_secret", await self._around.secret(APP_SECRET)),
+            ("verify_token", await self._around.secret(VERIFY_TOKEN)),
+        ):
+            if not value:
+                raise ChannelEnded(EndReason.SETTING, f"channels.whatsapp.{name} is not set", "set it")
+        number = await self._get_number()
+        shown = str(number.get("display_phone_number", ""))
+        digits = "".join(sign for sign in shown if sign.isdecimal())
+        return BotIdentity(
+            name=f"{shown} ({number.get('verified_name', '')})",
+            link=f"https://wa.me/{digits}" if digits else "",
+            notes=_list_notes(number),
+        )
+
+    async def close(self) -> None:
+        while self._clients:
+            _, client = self._clients.popitem()
+            await client.close()
+
+    async def _get_number(self) -> dict[str, Any]:
+        if not self._number:
+            raise ChannelEnded(
+                EndReason.SETTING, "channels.whatsapp.phone_number_id is not set", "copy it from the app's API Setup"
+            )
+        answer = await self._call("GET", self._number, action="read its number", params={"fields": FIELDS})
+        return answer if isinstance(answer, dict) else {}
+
+    def _open_media(self, media: str) -> OpenFile:
+        async def stream() -> AsyncIterator[bytes]:
+            """Two steps: the address, which holds for five minutes, then the bytes."""
+            found = await self._call("GET", media, action="find a file", params={"phone_number_id": self._number})
+            url = found.get("url") if isinstance(found, dict) else None
+            if not isinstance(url, str):
+                raise NotFound("file", media, "WhatsApp keeps files for seven days")
+            http = await self._connect(url)
+            async for chunk in http.download(url):
+                yield chunk
+
+        return stream
+
+    async def _call(self, method: str, path: str, **more: Any) -> Any:
+        http = await self._connect()
+        return await http.call(method, path, **more)
+
+    async def _connect(self, url: str = "") -> PlatformHttp:
+        """The client for the Graph API, or for the host of Meta that has the files. No other host gets the token, nor
+        a request."""
+        api = self._config[API_URL]
+        origin = MEDIA_ORIGIN if url and not _is_below(url, api) else api
+        if origin == MEDIA_ORIGIN and not _is_below(url, MEDIA_ORIGIN):
+            raise Refused("this bot", "read a file", "WhatsApp", "its address is not on a host of Meta")
+        if origin not in self._clients:
+            token = await self._around.secret(TOKEN)
+            if not token:
+                raise ChannelEnded(EndReason.TOKEN, "channels.whatsapp.token is not set", WAY_OUT)
+            headers = {"authorization": f"Bearer {token}"}
+            self._clients[origin] = _GraphHttp("WhatsApp", origin, headers=headers, way_out=WAY_OUT)
+        return self._clients[origin]
+
+
+def _is_below(url: str, base: str) -> bool:
+    """Whether an address has the origin of another."""
+    given, known = urlsplit(url), urlsplit(base)
+    return (given.scheme, given.netloc) == (known.scheme, known.netloc)
+
+
+def _keep(table: OrderedDict[str, Any], name: str, value: Any) -> None:
+    """The newest entries only."""
+    table.pop(name, None)
+    table[name] = value
+    while len(table) > MOST_KEPT:
+        table.popitem(last=False)
+
+
+def _find_code(answer: Any) -> int:
+    error = answer.get("error") if isinstance(answer, dict) else None
+    code = error.get("code") if isinstance(error, dict) else None
+    return code if isinstance(code, int) else -1
+
+
+def _read_message_id(answer: Any) -> str:
+    messages = answer.get("messages") if isinstance(answer, dict) else None
+    first = messages[0] if isinstance(messages, list) and messages else None
+    found = first.get("id") if isinstance(first, dict) else None
+    if not isinstance(found, str):
+        raise Unavailable("WhatsApp", "its answer names no message", uncertain=True)
+    return found
+
+
+def _list_notes(number: dict[str, Any]) -> tuple[str, ...]:
+    """What the operator should know of the number."""
+    notes = []
+    quality, status = number.get("quality_rating"), number.get("status")
+    if quality in ("YELLOW", "RED"):
+        notes.append(f"the quality of the number is {quality}: people block or report it, and Meta may limit it")
+    if status not in (None, "CONNECTED"):
+        notes.append(f"the number is {status}, not CONNECTED")
+    if number.get("name_status") == "DECLINED":
+        notes.append("Meta declined the display name")
+    if tier := number.get("messaging_limit_tier"):
+        notes.append(f"messaging limit {tier}: so many people a day can be written to first")
+    return tuple(notes)

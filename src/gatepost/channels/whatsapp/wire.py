@@ -1,0 +1,287 @@
+"""WhatsApp's words and ours: what Meta sends becomes events, cards and texts become bodies of requests. No I/O."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct, structs
+
+from gatepost.channels.kit.markup import WHATSAPP, render
+from gatepost.core.clock import SECOND
+from gatepost.messages.card import Card
+from gatepost.messages.inbound import CLICK, Attachment, AttachmentKind, Inbound, OpenFile, Quote, Verb
+from gatepost.messages.outbound import Op, Outbound, OutboundFile
+
+LONGEST_CALLBACK = 512
+MOST_BUTTONS, LONGEST_BUTTON, LONGEST_BUTTONS_BODY = 3, 20, 1024
+MOST_ROWS, LONGEST_ROW, LONGEST_ABOUT, LONGEST_LIST_BODY = 10, 24, 72, 4096
+LONGEST_CAPTION = 1024
+LARGEST_IMAGE, LARGEST_SOUND = 5 * 1024 * 1024, 16 * 1024 * 1024
+VOICE_MIME = "audio/ogg; codecs=opus"
+MEDIA = {
+    "image": AttachmentKind.IMAGE,
+    "sticker": AttachmentKind.IMAGE,
+    "audio": AttachmentKind.AUDIO,
+    "video": AttachmentKind.VIDEO,
+    "document": AttachmentKind.FILE,
+}
+IMAGES = frozenset({"image/jpeg", "image/png"})
+SOUNDS = frozenset({"audio/aac", "audio/amr", "audio/mpeg", "audio/mp4", VOICE_MIME, "audio/ogg"})
+VIDEOS = frozenset({"video/mp4", "video/3gp", "video/3gpp"})
+_NUMBER = re.compile(r"[0-9]{5,20}\Z")
+_ID = re.compile(r"[\x21-\x7e]{1,256}\Z")
+
+OpenMedia = Callable[[str], OpenFile]
+
+
+class MessageStatus(Struct, frozen=True):
+    """What Meta reports of a message of ours. `key`: what we sent along."""
+
+    message: str
+    status: str
+    key: str
+    code: int = 0
+    detail: str = ""
+
+
+def get_address(wa_id: str) -> str:
+    return f"whatsapp:user/{wa_id}"
+
+
+def parse_recipient(address: str) -> str | None:
+    """The number that a room stands for; None if it is no room of ours."""
+    number = address.removeprefix("whatsapp:user/")
+    return number if number != address and _NUMBER.match(number) else None
+
+
+def list_values(payload: dict[str, Any], number_id: str) -> Iterator[dict[str, Any]]:
+    """The changes of this number; an app may have several."""
+    for entry in _list(payload.get("entry")):
+        for change in _list(entry.get("changes")):
+            value = change.get("value")
+            if change.get("field") != "messages" or not isinstance(value, dict):
+                continue
+            if _object(value.get("metadata")).get("phone_number_id") == number_id:
+                yield value
+
+
+def read_statuses(value: dict[str, Any]) -> Iterator[MessageStatus]:
+    for each in _list(value.get("statuses")):
+        error = next(iter(_list(each.get("errors"))), {})
+        detail = _object(error.get("error_data")).get("details") or error.get("title")
+        code = error.get("code")
+        yield MessageStatus(
+            _text(each.get("id")),
+            _text(each.get("status")),
+            _text(each.get("biz_opaque_callback_data")),
+            code if isinstance(code, int) else 0,
+            _text(detail),
+        )
+
+
+def read_messages(value: dict[str, Any], open_media: OpenMedia) -> Iterator[Inbound]:
+    names = {
+        contact.get("wa_id"): _text(_object(contact.get("profile")).get("name"))
+        for contact in _list(value.get("contacts"))
+    }
+    for message in _list(value.get("messages")):
+        number, message_id = _text(message.get("from")), _text(message.get("id"))
+        if _NUMBER.match(number) and _ID.match(message_id):
+            yield _read_message(message, number, message_id, names.get(number, ""), open_media)
+
+
+def _read_message(message: dict[str, Any], number: str, message_id: str, name: str, open_media: OpenMedia) -> Inbound:
+    kind = _text(message.get("type"))
+    body, address = _object(message.get(kind)), get_address(number)
+    base: dict[str, Any] = {
+        "address": address,
+        "sender": address,
+        "sender_name": name,
+        "room_name": name,
+        "direct": True,
+        "at": _read_time(message.get("timestamp")),
+    }
+    if kind == "reaction":
+        # Without an emoji the reaction was taken back. That is an event of its own, and says nothing to an agent.
+        emoji, target = _text(body.get("emoji")), _text(body.get("message_id"))
+        if emoji and _ID.match(target):
+            event = f"reaction:{emoji}:{address}"
+            return Inbound(platform_id=target, event=event, text=emoji, **base)
+        return Inbound(platform_id=message_id, text="", own=True, **base)
+    if kind in ("interactive", "button") and (clicked := _read_click(kind, body)):
+        return Inbound(platform_id=message_id, event=CLICK, click=clicked, text="", **base)
+    quote = _read_quote(message.get("context"))
+    return Inbound(
+        platform_id=message_id,
+        text=_read_text(kind, body),
+        verb=Verb.REPLY if quote else Verb.MESSAGE,
+        reply_to=quote,
+        attachments=_read_media(kind, body, open_media),
+        **base,
+    )
+
+
+def _read_click(kind: str, body: dict[str, Any]) -> str:
+    if kind == "button":
+        return _text(body.get("payload"))
+    return _text(_object(body.get(_text(body.get("type")))).get("id"))
+
+
+def _read_text(kind: str, body: dict[str, Any]) -> str:
+    match kind:
+        case "text":
+            return _text(body.get("body"))
+        case "location":
+            place = " ".join(filter(None, (_text(body.get("name")), _text(body.get("address")))))
+            return f"[location {body.get('latitude')}, {body.get('longitude')}] {place}".strip()
+        case _ if kind in MEDIA:
+            return _text(body.get("caption"))
+        case "button":
+            return _text(body.get("text"))
+        case _:
+            return f"[a message of the kind {kind[:40]!r}, which WhatsApp does not pass on whole]"
+
+
+def _read_media(kind: str, body: dict[str, Any], open_media: OpenMedia) -> tuple[Attachment, ...]:
+    media = _text(body.get("id"))
+    if kind not in MEDIA or not media.isascii() or not media.isalnum():
+        return ()
+    mime = _text(body.get("mime_type")) or "application/octet-stream"
+    name = _text(body.get("filename")) or f"{kind}.{_guess_ending(mime)}"
+    return (Attachment(name=name, mime=mime.partition(";")[0], kind=MEDIA[kind], open=open_media(media)),)
+
+
+def _guess_ending(mime: str) -> str:
+    ending = mime.partition(";")[0].rpartition("/")[2]
+    return {"jpeg": "jpg", "mpeg": "mp3"}.get(ending, re.sub(r"[^a-z0-9]", "", ending)[:8] or "bin")
+
+
+def _read_quote(context: Any) -> Quote | None:
+    quoted = _text(_object(context).get("id"))
+    return Quote(platform_id=quoted) if _ID.match(quoted) else None
+
+
+def _read_time(raw: Any) -> int | None:
+    text = str(raw)
+    return int(text) * SECOND if text.isascii() and text.isdecimal() and len(text) <= 11 else None
+
+
+def render_message(to: str, message: Outbound, media: tuple[str, str] | None = None) -> dict[str, Any]:
+    """The body of a request. `media`: the id of an uploaded file, and what kind of message it makes."""
+    body: dict[str, Any] = {
+        "messaging_product": "whatsapp",
+        "recipient_type": "individual",
+        "to": to,
+        "biz_opaque_callback_data": message.key[:LONGEST_CALLBACK],
+    }
+    if message.reply_to:
+        body["context"] = {"message_id": message.reply_to}
+    if message.op is Op.REACT:
+        return body | {"type": "reaction", "reaction": {"message_id": message.target, "emoji": message.reaction}}
+    if media is not None:
+        return body | _render_media(message, *media)
+    interactive = render_card(message.card) if message.card is not None else None
+    if interactive is not None:
+        return body | {"type": "interactive", "interactive": interactive}
+    return body | {"type": "text", "text": {"body": render(message.text, WHATSAPP), "preview_url": False}}
+
+
+def render_template(to: str, message: Outbound, name: str, language: str) -> dict[str, Any]:
+    """The words as the one parameter of a template. A parameter has no line breaks, tabs or runs of spaces."""
+    words = " ".join(message.text.split())[:LONGEST_CAPTION] or "…"
+    return {
+        "messaging_product": "whatsapp",
+        "recipient_type": "individual",
+        "to": to,
+        "biz_opaque_callback_data": message.key[:LONGEST_CALLBACK],
+        "type": "template",
+        "template": {
+            "name": name,
+            "language": {"code": language},
+            "components": [{"type": "body", "parameters": [{"type": "text", "text": words}]}],
+        },
+    }
+
+
+def find_media_kind(file: OutboundFile, *, voice: bool = False) -> tuple[str, str]:
+    """What kind of message a file makes, and the type that it is uploaded with. What WhatsApp does not show is a
+    document."""
+    if voice:
+        return "audio", VOICE_MIME
+    if file.mime in IMAGES and file.size <= LARGEST_IMAGE:
+        return "image", file.mime
+    if file.mime in SOUNDS - {"audio/ogg"} and file.size <= LARGEST_SOUND:
+        return "audio", file.mime
+    if file.mime in VIDEOS and file.size <= LARGEST_SOUND:
+        return "video", file.mime
+    return "document", file.mime
+
+
+def has_caption(kind: str, text: str) -> bool:
+    """Whether the words fit below the file. Sound has none."""
+    return kind != "audio" and len(text) <= LONGEST_CAPTION
+
+
+def render_files(to: str, message: Outbound, media: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """A message for each file; the words are below the first, or before it where they do not fit. `media`: of each file
+    the id of its upload, and its kind."""
+    parts: list[dict[str, Any]] = []
+    if message.text and message.op is not Op.VOICE and not has_caption(media[0][1], message.text):
+        parts.append(render_message(to, structs.replace(message, files=(), card=None)))
+        message = structs.replace(message, text="", reply_to="")
+    for file, each in zip(message.files, media, strict=True):
+        parts.append(render_message(to, structs.replace(message, files=(file,)), each))
+        message = structs.replace(message, text="", reply_to="")
+    for place, part in enumerate(parts[:-1]):
+        part["biz_opaque_callback_data"] = f"part {place}"
+    return parts
+
+
+def _render_media(message: Outbound, media: str, kind: str) -> dict[str, Any]:
+    shown: dict[str, Any] = {"id": media}
+    if message.op is Op.VOICE:
+        shown["voice"] = True
+    elif message.text and has_caption(kind, message.text):
+        shown["caption"] = render(message.text, WHATSAPP)
+    if kind == "document":
+        shown["filename"] = message.files[0].name
+    return {"type": kind, kind: shown}
+
+
+def render_card(card: Card) -> dict[str, Any] | None:
+    """Buttons, or a list of rows. None where neither can show the card: then it is text, with numbers to answer."""
+    text = "\n\n".join(part for part in (f"*{card.title}*", render(card.text, WHATSAPP), _render_fields(card)) if part)
+    if card.many or not 0 < len(card.buttons) <= MOST_ROWS:
+        return None
+    short = all(len(each.label) <= LONGEST_BUTTON and not each.about for each in card.buttons)
+    if short and len(card.buttons) <= MOST_BUTTONS and len(text) <= LONGEST_BUTTONS_BODY:
+        buttons = [{"type": "reply", "reply": {"id": each.id, "title": each.label}} for each in card.buttons]
+        return {"type": "button", "body": {"text": text}, "action": {"buttons": buttons}}
+    if len(text) > LONGEST_LIST_BODY:
+        return None
+    rows = [_render_row(each.id, each.label, each.about) for each in card.buttons]
+    action = {"button": "Choose", "sections": [{"title": "Choose", "rows": rows}]}
+    return {"type": "list", "body": {"text": text}, "action": action}
+
+
+def _render_row(row_id: str, label: str, about: str) -> dict[str, str]:
+    """A label that does not fit begins in the title and stands whole below it."""
+    if len(label) <= LONGEST_ROW:
+        return {"id": row_id, "title": label} | ({"description": about[:LONGEST_ABOUT]} if about else {})
+    return {"id": row_id, "title": f"{label[: LONGEST_ROW - 1]}…", "description": label[:LONGEST_ABOUT]}
+
+
+def _render_fields(card: Card) -> str:
+    return "\n".join(f"{field.name}: {field.value}" for field in card.fields)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

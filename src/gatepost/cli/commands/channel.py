@@ -1,0 +1,229 @@
+"""`gatepost channel`: the platforms that people write on; list, kinds, add, set, rm, restart, test, logs."""
+
+import json
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from gatepost.cli import output
+from gatepost.cli.commands.logs import read_lines, readable
+from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
+from gatepost.cli.operation_runner import home_of, zone_of
+from gatepost.core import home_lock
+from gatepost.core.errors import Invalid, SetupError
+from gatepost.core.home import Home
+from gatepost.core.terminal_text import make_json_visible
+from gatepost.serve.control.arguments.channels import (
+    AddChannelArgs,
+    CheckChannelArgs,
+    ListChannelKindsArgs,
+    ListChannelsArgs,
+    RemoveChannelArgs,
+    RestartChannelArgs,
+    SetChannelArgs,
+)
+
+SECRET_HELP = "A key or password, by its name. It is asked for, or read as a line of stdin; may be repeated."
+
+
+@click.group()
+def command() -> None:
+    """The platforms that people write on: list, kinds, add, set, rm, restart, test, logs.
+
+    Works with the gateway up or down; a running one acts at once. Channels of gatepost.toml are listed, too, and are
+    changed there.
+    """
+
+
+@command.command("list")
+@from_operation(ListChannelsArgs)
+def list_channels(run: CommandRun, found: list[dict[str, Any]]) -> None:
+    zone, called = zone_of(run.home)
+    output.print_table(
+        ("instance", "kind", "state", f"since ({called})", "last sign", "waiting", "tested against"),
+        [
+            (
+                each["instance"],
+                each["kind"],
+                each["state"] or "down",
+                output.format_iso(each["since_at"], zone),
+                _render_age(each["beat_at"]),
+                each["waiting"],
+                each["tested_against"],
+            )
+            for each in found
+        ],
+        empty="no channels",
+        gives=("tested against",),
+    )
+    for each in found:
+        if each["error"]:
+            output.print_line(f"{each['instance']}: {_render_trouble(each)}")
+    if home_lock.find_holder(run.home) is None:
+        output.print_line("no gateway runs; `gatepost up` starts it with its channels")
+
+
+def _render_age(at: str | None) -> str:
+    if at is None:
+        return "-"
+    return f"{output.format_duration(max((datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds(), 0.0))} ago"
+
+
+def _render_trouble(each: dict[str, Any]) -> str:
+    return f"{each['error']}; {each['way_out']}" if each["way_out"] else str(each["error"])
+
+
+@command.command()
+@from_operation(ListChannelKindsArgs)
+def kinds(run: CommandRun, found: list[dict[str, Any]]) -> None:
+    output.print_table(
+        ("kind", "platform", "asks for", "tested against", "extra"),
+        [
+            (
+                each["name"],
+                each["title"],
+                ", ".join(asked["name"] for asked in each["asks"]),
+                each["tested_against"],
+                each["extra"],
+            )
+            for each in found
+        ],
+        empty="there is none but those of the gateway itself",
+        gives=("tested against",),
+    )
+
+
+def _complete_new(home: Home, args: dict[str, Any], secret: tuple[str, ...]) -> dict[str, Any]:
+    """Ask for exactly what the kind's guide names and was not given."""
+    from gatepost.cli import channel_questions
+    from gatepost.flow import channel_specs
+
+    channel_specs.load_kinds(home)
+    kind = channel_specs.get_kind(args["kind_name"], "channel add")
+    named = channel_questions.parse_secret_names(secret)
+    if kind.guide.before and sys.stdin.isatty():
+        output.print_line(kind.guide.before)
+    given = {**args["settings"], **channel_questions.ask_settings(kind, args["settings"])}
+    secrets = channel_questions.read_secrets(kind, [*named, *channel_questions.list_asked_secrets(kind)])
+    return {**args, "settings": given, "secrets": secrets}
+
+
+@command.command()
+@from_operation(AddChannelArgs, prepare=_complete_new)
+@click.option("--secret", multiple=True, metavar="NAME=-", help=SECRET_HELP)
+def add(run: CommandRun, made: dict[str, Any], secret: tuple[str, ...]) -> None:
+    _print_bot(made)
+    if made["link"]:
+        output.print_line(f"invite it: {made['link']}")
+    if made["after"]:
+        output.print_line(made["after"])
+    output.print_line("to be known there as the owner: `gatepost pair` prints a code, which you send to the bot")
+    if not made["is_running"]:
+        output.print_line("it starts with the gateway: `gatepost up`")
+
+
+def _print_bot(made: dict[str, Any]) -> None:
+    instance = made["instance"]
+    if made["is_checked"]:
+        output.print_line(f"{instance}: {made['kind']} accepts us as {made['bot']}")
+    else:
+        output.print_line(f"{instance}: {made['kind']} cannot be asked whether it accepts us; `gatepost status` tells")
+    for each in made["missing"]:
+        output.print_line(output.colored(f"  it lacks: {each}", "warn"))
+    for each in made["notes"]:
+        output.print_line(f"  {each}")
+
+
+def _complete_change(home: Home, args: dict[str, Any], secret: tuple[str, ...]) -> dict[str, Any]:
+    """With nothing given, somebody at a terminal is asked for the secrets anew: that is what mends a revoked key."""
+    from gatepost.channels.contract import CHANNELS
+    from gatepost.cli import channel_questions
+    from gatepost.flow import channel_specs
+
+    named = channel_questions.parse_secret_names(secret)
+    nothing = not any(args[name] for name in ("settings", "unset", "on", "off"))
+    if not named and not (nothing and sys.stdin.isatty()):
+        return {**args, "secrets": {}}
+    channel_specs.load_kinds(home)
+    known = {each["instance"]: each["kind"] for each in call_operation(home, ListChannelsArgs, {})}
+    kind = CHANNELS.get(known.get(args["instance"], ""))
+    if kind is None:
+        return {**args, "secrets": {}}  # the operation says what is wrong
+    wanted = named or channel_questions.list_asked_secrets(kind)
+    return {**args, "secrets": channel_questions.read_secrets(kind, wanted)}
+
+
+@command.command("set")
+@from_operation(SetChannelArgs, prepare=_complete_change)
+@click.option("--secret", multiple=True, metavar="NAME=-", help=SECRET_HELP)
+def set_channel(run: CommandRun, made: dict[str, Any], secret: tuple[str, ...]) -> None:
+    if run.args["off"]:
+        output.print_line(f"{made['instance']} is off; `gatepost channel set {made['instance']} --on` starts it again")
+        return
+    _print_bot(made)
+    if not made["is_running"]:
+        output.print_line("it starts with the gateway: `gatepost up`")
+
+
+def _confirm_removal(home: Home, args: dict[str, Any], yes: bool) -> dict[str, Any]:
+    if not yes:
+        if not sys.stdin.isatty():
+            raise Invalid("--yes", "is needed where nobody can be asked")
+        click.confirm(f"Remove {args['instance']} with its settings, secrets and cursor?", abort=True)
+    return args
+
+
+@command.command()
+@from_operation(RemoveChannelArgs, prepare=_confirm_removal)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def rm(run: CommandRun, gone: dict[str, Any], yes: bool) -> None:
+    also = f", with {', '.join(gone['secrets'])}" if gone["secrets"] else ""
+    output.print_line(f"{gone['instance']} is removed{also}")
+    if gone["waiting"]:
+        left = f"{gone['waiting']} message{'' if gone['waiting'] == 1 else 's'}"
+        output.print_line(
+            f"{left} for it stay in the outbox: a channel of the same name sends them while they are young"
+        )
+
+
+@command.command()
+@from_operation(RestartChannelArgs)
+def restart(run: CommandRun, made: dict[str, Any]) -> None:
+    trouble = f": {_render_trouble(made)}" if made["error"] else ""
+    output.print_line(f"{made['instance']} is {made['state']}{trouble}")
+
+
+@command.command()
+@from_operation(CheckChannelArgs)
+def test(run: CommandRun, made: dict[str, Any]) -> None:
+    _print_bot(made)
+    if made["link"]:
+        output.print_line(f"  invite it: {made['link']}")
+
+
+@command.command()
+@click.argument("instance")
+@click.option("-f", "--follow", is_flag=True, help="Go on printing what is added.")
+@click.option(
+    "-n", "lines", type=click.IntRange(0), default=50, show_default=True, help="How many lines to begin with."
+)
+@click.option("--json", "raw", is_flag=True, help="The lines as they are: one JSON object each.")
+@click.pass_obj
+def logs(home: str | None, instance: str, follow: bool, lines: int, raw: bool) -> None:
+    """What the log says about one instance, oldest first. Times are UTC."""
+    path = home_of(home).logs / "gatepost.log"
+    if not path.is_file() and not follow:
+        raise SetupError(f"there is no log at {path}; `gatepost up` begins one")
+    for line in read_lines(path, lines, follow, lambda text: is_about(text, instance)):
+        output.print_line(make_json_visible(line) if raw else readable(line), flush=follow)
+
+
+def is_about(line: str, instance: str) -> bool:
+    """Whether a line of the log names this instance as what it is about."""
+    try:
+        facts = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(facts, dict) and instance in (facts.get("channel"), facts.get("instance"))

@@ -1,0 +1,79 @@
+"""Asks a platform whether a channel would work, before anything is written: who the bot is, and what it may do.
+
+The channel is made for this question alone, beside one that may run, and closed after it.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from gatepost.channels.contract import (
+    BotIdentity,
+    Channel,
+    ChannelDeps,
+    ReadSecret,
+    SupportsCheck,
+    SupportsClose,
+)
+from gatepost.core import log
+from gatepost.core.errors import GatepostError, Unavailable
+from gatepost.core.settings import Setting
+from gatepost.flow.channel_specs import ChannelSpec, get_last_name
+from gatepost.flow.channel_supervisor import ChannelSurroundings, load_kind, make_secret_reader
+
+CHECK_S = 40.0
+CLOSE_S = 5.0
+
+_log = log.get("channels")
+
+
+async def check_spec(around: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str]) -> BotIdentity | None:
+    """Who the bot is; None: this kind cannot be asked. `secrets`, by the last names of their settings, count before
+    those of the store. Every failure is one GatepostError."""
+    await load_kind(spec.kind)
+    with tempfile.TemporaryDirectory(prefix="gatepost-check-") as folder:
+        channel = spec.kind.make(
+            ChannelDeps(
+                instance=spec.instance,
+                config=spec.make_config(around.config),
+                clock=around.clock,
+                secret=_prefer(secrets, make_secret_reader(around.secrets, spec.instance)),
+                folder=Path(folder),
+            )
+        )
+        try:
+            return await check_channel(channel, spec.kind.title or spec.kind.name)
+        finally:
+            await _close(channel)
+
+
+async def check_channel(channel: Channel, title: str) -> BotIdentity | None:
+    asked: object = channel
+    if not isinstance(asked, SupportsCheck):
+        return None
+    try:
+        async with asyncio.timeout(CHECK_S):
+            return await asked.check()
+    except TimeoutError:
+        raise Unavailable(title, f"it did not answer within {CHECK_S:g} s") from None
+    except GatepostError:
+        raise
+    except Exception as error:  # noqa: BLE001  a library's own error; its text may hold the key, so its name must do
+        raise Unavailable(title, f"its channel broke with {type(error).__name__}") from None
+
+
+def _prefer(given: Mapping[str, str], stored: ReadSecret) -> ReadSecret:
+    async def read(wanted: Setting[str]) -> str:
+        return given.get(get_last_name(wanted)) or await stored(wanted)
+
+    return read
+
+
+async def _close(channel: object) -> None:
+    if isinstance(channel, SupportsClose):
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await channel.close()
+        except Exception as error:  # noqa: BLE001  the answer is there
+            _log.warning("a channel could not be closed", error=repr(error))

@@ -1,0 +1,24 @@
+"""A channel's cursor, kept in the store. A save that is lost only means that the platform brings something again, which
+intake knows by its identity: so a save waits for nothing, unless the channel says that it must."""
+
+from gatepost.core.clock import Clock
+from gatepost.store import channel_cursors
+from gatepost.store.port import Store
+
+
+class StoreCursor:
+    def __init__(self, store: Store, clock: Clock, instance: str) -> None:
+        self._store, self._clock, self._instance = store, clock, instance
+        self._lane = f"channel {instance}"
+
+    async def load(self, name: str = "") -> str:
+        """In the lane of the saves: one that is still to be written is written before."""
+        row = await self._store.write(channel_cursors.get, self._instance, name, durable=False, lane=self._lane)
+        return row.received if row is not None else ""
+
+    async def save(self, value: str, name: str = "", *, acknowledged: bool = False, durable: bool = False) -> None:
+        row = (self._instance, name, value, acknowledged, self._clock.now())
+        if durable:
+            await self._store.write(channel_cursors.put, *row, lane=self._lane)
+        else:
+            self._store.post(channel_cursors.put, *row, lane=self._lane)

@@ -1,0 +1,198 @@
+"""The health of a channel instance: what it does, since when, and the evidence for it. No I/O; `channel_listener` acts
+on it."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+
+from gatepost.channels.contract import ChannelEnded, ChannelKind, ChannelPulse, EndReason
+from gatepost.core.clock import SECOND, Clock, to_microseconds
+from gatepost.core.log import HIDDEN
+
+LONGEST_WAIT_S = 60.0
+FIRST_WAIT_S = 1.0
+LONGEST_ERROR = 500
+SHORTEST_HIDDEN = 6  # characters; a shorter one is a word that may stand anywhere
+
+
+class ChannelState(StrEnum):
+    STARTING = "starting"  # it has not shown yet that it receives
+    UP = "up"
+    RETRYING = "retrying"  # it broke, and is started again
+    DEAF = "deaf"  # it gave no sign of receiving, and is started again
+    ENDED = "ended"  # nothing helps until somebody acts
+    OFF = "off"
+
+
+WELL = frozenset({ChannelState.STARTING, ChannelState.UP, ChannelState.OFF})
+UNPROVEN = frozenset({ChannelState.STARTING, ChannelState.RETRYING, ChannelState.DEAF})
+
+
+class ChannelReport(Struct, frozen=True, kw_only=True):
+    """The health of an instance at a moment, for people and for `--json`."""
+
+    instance: str
+    kind: str
+    state: ChannelState
+    since_at: int
+    error: str = ""  # why it is not well
+    way_out: str = ""  # what somebody must do, of one that has ended
+    reason: EndReason | None = None
+    next_at: int | None = None  # when it is started again
+    beat_at: int | None = None  # the last evidence that it receives
+    event_at: int | None = None  # the last event that it brought
+    restarts: int = 0
+
+    @property
+    def is_well(self) -> bool:
+        return self.state in WELL
+
+
+class ListenPulse(ChannelPulse):
+    """Whoever watches is told of each beat."""
+
+    def __init__(self, clock: Clock, on_beat: Callable[[], None]) -> None:
+        super().__init__(clock)
+        self._on_beat = on_beat
+
+    def beat(self) -> None:
+        super().beat()
+        self._on_beat()
+
+
+class ChannelHealth:
+    """Of one instance. A channel that broke or was deaf counts as such until there is evidence of the contrary."""
+
+    def __init__(self, instance: str, kind_name: str, clock: Clock, deaf_after_s: float = 0.0) -> None:
+        self.instance, self.kind_name, self.deaf_after_s = instance, kind_name, deaf_after_s
+        self.pulse = ListenPulse(clock, self._record_beat)
+        self._clock = clock
+        self.state, self._since = ChannelState.STARTING, clock.now()
+        self._error = self._way_out = ""
+        self._reason: EndReason | None = None
+        self._next_at: int | None = None
+        self._beat_at: int | None = None
+        self._event_at: int | None = None
+        self._restarts = 0
+        self._hidden: set[str] = set()
+        self.started = clock.monotonic()  # the current listen
+
+    @classmethod
+    def of(cls, instance: str, kind: ChannelKind, clock: Clock) -> "ChannelHealth":
+        return cls(instance, kind.name, clock, kind.deaf_after_s)
+
+    def hide(self, value: str) -> None:
+        """A secret that the channel has read: an error of its library may repeat it, and is shown to people."""
+        if len(value) >= SHORTEST_HIDDEN:
+            self._hidden.add(value)
+
+    def scrub(self, text: str) -> str:
+        for each in self._hidden:
+            text = text.replace(each, HIDDEN)
+        return " ".join(text.split())[:LONGEST_ERROR]
+
+    def begin(self) -> None:
+        """A listen begins. Without any evidence to wait for, that is as good as can be known."""
+        self.pulse.reset()
+        self.started, self._next_at = self._clock.monotonic(), None
+        if not self.deaf_after_s:
+            self._set(ChannelState.UP)
+        elif self.state not in UNPROVEN:
+            self._set(ChannelState.STARTING)
+
+    def record_event(self) -> None:
+        """An event is evidence, too, also of a channel that never beats."""
+        self._event_at = self._clock.now()
+        self.pulse.beat()
+
+    def _record_beat(self) -> None:
+        self._beat_at = self._clock.now()
+        if self.state in UNPROVEN:
+            self._set(ChannelState.UP)
+
+    def record_break(self, error: str, wait_s: float) -> None:
+        self._restart(ChannelState.RETRYING, error, wait_s)
+
+    def record_deaf(self, wait_s: float) -> None:
+        self._restart(ChannelState.DEAF, f"it gave no sign of receiving for {self.deaf_after_s:g} s", wait_s)
+
+    def _restart(self, state: ChannelState, error: str, wait_s: float) -> None:
+        self._restarts += 1
+        self._set(state, error)
+        self._next_at = self._clock.now() + to_microseconds(wait_s)
+
+    def record_end(self, error: Exception) -> None:
+        if isinstance(error, ChannelEnded):
+            self._set(ChannelState.ENDED, error.why)
+            self._reason, self._way_out = error.reason, self.scrub(error.way_out)
+        else:
+            self._set(ChannelState.ENDED, str(error) or type(error).__name__)
+            self._reason = EndReason.SETTING
+            self._way_out = f"mend that, then `gatepost channel restart {self.instance}`"
+
+    def record_off(self) -> None:
+        self._set(ChannelState.OFF)
+
+    def _set(self, state: ChannelState, error: str = "") -> None:
+        if state is not self.state:
+            self.state, self._since = state, self._clock.now()
+        self._error = self.scrub(error)
+        self._way_out, self._reason, self._next_at = "", None, None
+
+    def is_deaf(self) -> bool:
+        return is_deaf(self.started, self.pulse.last, self._clock.monotonic(), self.deaf_after_s)
+
+    def next_wait(self, wait_s: float) -> float:
+        """Before the next try, after one that followed a wait of `wait_s`."""
+        return next_wait(wait_s, self.started, self.pulse.last, self._clock.monotonic())
+
+    def report(self) -> ChannelReport:
+        return ChannelReport(
+            instance=self.instance,
+            kind=self.kind_name,
+            state=self.state,
+            since_at=self._since,
+            error=self._error,
+            way_out=self._way_out,
+            reason=self._reason,
+            next_at=self._next_at,
+            beat_at=self._beat_at,
+            event_at=self._event_at,
+            restarts=self._restarts,
+        )
+
+
+def is_deaf(started: int, last: int | None, now: int, deaf_after_s: float) -> bool:
+    """No beat for too long. Moments of the monotonic clock; 0: it gives no such evidence."""
+    return deaf_after_s > 0 and now - (started if last is None else last) > to_microseconds(deaf_after_s)
+
+
+def next_wait(wait_s: float, started: int, last: int | None, now: int) -> float:
+    """It doubles, and begins anew after a try that lived longer than the wait before it: by its last beat, or, of a
+    channel that never beats, if it ran for as long as the longest wait."""
+    lived_s = (now - started) / SECOND
+    proven_s = (last - started) / SECOND if last is not None else 0.0
+    if proven_s > wait_s or (last is None and lived_s > LONGEST_WAIT_S):
+        return FIRST_WAIT_S
+    return min(wait_s * 2, LONGEST_WAIT_S) if wait_s else FIRST_WAIT_S
+
+
+def render_trouble(report: ChannelReport) -> str:
+    """Why it is not well, in one line."""
+    way_out = f"; {report.way_out}" if report.way_out else ""
+    return f"{report.state}: {report.error}{way_out}" if report.error else str(report.state)
+
+
+def parse_report(facts: dict[str, Any]) -> ChannelReport:
+    """One that came as JSON. Its times are texts there, and are left out."""
+    return ChannelReport(
+        instance=facts["instance"],
+        kind=facts["kind"],
+        state=ChannelState(facts["state"]),
+        since_at=0,
+        error=facts["error"],
+        way_out=facts["way_out"],
+        restarts=facts["restarts"],
+    )

@@ -1,0 +1,253 @@
+"""The channels of a running gateway: made, started, stopped and restarted one by one, without touching the others.
+
+Delivery, intake and the tools look into `kinds` and `channels`. An instance that is stopped or has ended is no longer
+in `channels`, so what is for it waits in the outbox. Its kind stays known while it is meant to run.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from msgspec import Struct
+
+from gatepost.channels.contract import Channel, ChannelDeps, ChannelEnded, ChannelKind, ReadSecret, SupportsClose
+from gatepost.core import log
+from gatepost.core.clock import Clock
+from gatepost.core.errors import NotFound
+from gatepost.core.home import Home
+from gatepost.core.settings import Config, Setting
+from gatepost.flow import channel_specs
+from gatepost.flow.channel_cursor import StoreCursor
+from gatepost.flow.channel_health import ChannelHealth, ChannelReport, render_trouble
+from gatepost.flow.channel_listener import record_end, run_channel
+from gatepost.flow.channel_specs import BrokenSpec, ChannelSpec, SpecOrigin
+from gatepost.messages.inbound import Inbound, Receipt
+from gatepost.store import channel_instances
+from gatepost.store.port import Store
+from gatepost.store.secrets import SecretReader, get_channel_secret_name
+
+QUIET_S = 10.0  # what is being sent when a channel is stopped gets so long
+CLOSE_S = 5.0
+LOOK_S = 0.05
+
+ReceiveFor = Callable[[str, Inbound], Awaitable[Receipt]]
+
+_log = log.get("channels")
+
+
+class ChannelSurroundings(Struct, frozen=True, kw_only=True):
+    """What channels are made with."""
+
+    home: Home
+    config: Config
+    store: Store
+    clock: Clock
+    secrets: SecretReader
+
+
+def get_folder(home: Home, instance: str) -> Path:
+    return home.channels / instance
+
+
+def make_folder(home: Home, instance: str) -> Path:
+    folder = get_folder(home, instance)
+    for each in (home.channels, folder):
+        each.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def make_secret_reader(
+    secrets: SecretReader, instance: str, hide: Callable[[str], None] = lambda value: None
+) -> ReadSecret:
+    """Each read is on record, with the channel as its purpose. `hide` is given every value that was read."""
+
+    async def read(wanted: Setting[str]) -> str:
+        name = get_channel_secret_name(instance, channel_specs.get_last_name(wanted))
+        value = await secrets.get(name, "", purpose=f"channel:{instance}") or ""
+        hide(value)
+        return value
+
+    return read
+
+
+async def load_kind(kind: ChannelKind) -> None:
+    """Import what it needs, off the loop."""
+    if kind.load is not None:
+        await asyncio.to_thread(kind.load)
+
+
+class ChannelSupervisor:
+    def __init__(
+        self, around: ChannelSurroundings, kinds: dict[str, ChannelKind], channels: dict[str, Channel]
+    ) -> None:
+        self._around, self._kinds, self._channels = around, kinds, channels
+        self._health: dict[str, ChannelHealth] = {}
+        self._specs: dict[str, ChannelSpec] = {}
+        self._made: dict[str, Channel] = {}  # also those that have ended: they are still to be closed
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._receive: ReceiveFor | None = None
+        self._changing = asyncio.Lock()
+        self.is_sending: Callable[[str], bool] = lambda instance: False  # whether delivery is at work there
+
+    # What is there.
+
+    def list_reports(self) -> list[ChannelReport]:
+        return [self._health[instance].report() for instance in sorted(self._health)]
+
+    def find_report(self, instance: str) -> ChannelReport | None:
+        health = self._health.get(instance)
+        return health.report() if health is not None else None
+
+    def find_trouble(self, instance: str) -> str:
+        """Why nothing can be sent there now, in one line; '' if that is not known."""
+        report = self.find_report(instance)
+        return "" if report is None or report.is_well else render_trouble(report)
+
+    def find_channel(self, instance: str) -> Channel | None:
+        return self._channels.get(instance)
+
+    # The start of a gateway.
+
+    def add_made(self, instance: str, kind: ChannelKind, channel: Channel, origin: SpecOrigin) -> None:
+        """One that somebody else made: it runs for as long as the gateway does."""
+        self._specs[instance] = ChannelSpec(instance=instance, kind=kind, origin=origin)
+        self._health[instance] = ChannelHealth.of(instance, kind, self._around.clock)
+        self._kinds[instance] = kind
+        self._channels[instance] = self._made[instance] = channel
+
+    async def prepare(self) -> None:
+        """Make every instance that is switched on. One that cannot be made has ended, and stops nobody else."""
+        specs, broken = await self._list_specs()
+        for spec in specs:
+            if spec.instance not in self._made:
+                await self._make(spec)
+        for each in broken:
+            self._health[each.instance] = ChannelHealth(each.instance, each.kind_name, self._around.clock)
+            record_end(self._health[each.instance], each.error)
+
+    async def _list_specs(self) -> tuple[list[ChannelSpec], list[BrokenSpec]]:
+        rows = await self._around.store.read(channel_instances.list_all)
+        return channel_specs.list_specs(self._around.config, rows)
+
+    async def run(self, receive: ReceiveFor) -> None:
+        """Until cancelled."""
+        self._receive = receive
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                for instance in list(self._channels):
+                    self._start_listening(instance)
+                await asyncio.Event().wait()
+        finally:
+            self._group = None
+
+    async def close(self) -> None:
+        """After nothing is sent any more."""
+        await asyncio.gather(*(self._close(instance) for instance in list(self._made)))
+
+    # One instance.
+
+    async def start(self, spec: ChannelSpec) -> None:
+        """Start it, or start it anew with other settings."""
+        async with self._changing:
+            await self._stop(spec.instance)
+            await self._make(spec)
+            self._start_listening(spec.instance)
+
+    async def restart(self, instance: str) -> None:
+        """With what the settings and the store say now. One that has ended gets another chance."""
+        specs, broken = await self._list_specs()
+        error = next((each.error for each in broken if each.instance == instance), None)
+        if error is not None:
+            raise error
+        spec = next((each for each in specs if each.instance == instance), None)
+        if spec is None:
+            raise NotFound("channel", instance, "`gatepost channel list` shows them")
+        await self.start(spec)
+
+    async def stop(self, instance: str) -> None:
+        """It is gone: what waits for it in the outbox stays there."""
+        async with self._changing:
+            await self._stop(instance)
+            for known in (self._health, self._specs, self._kinds):
+                known.pop(instance, None)
+
+    def report_end(self, instance: str, error: ChannelEnded) -> None:
+        """A send found out that nothing helps until somebody acts: as if `listen` had."""
+        health = self._health.get(instance)
+        if health is None or instance not in self._channels:
+            return
+        record_end(health, error)
+        del self._channels[instance]
+        if (task := self._tasks.get(instance)) is not None:
+            task.cancel()
+
+    async def _make(self, spec: ChannelSpec) -> None:
+        instance, kind = spec.instance, spec.kind
+        health = self._health[instance] = ChannelHealth.of(instance, kind, self._around.clock)
+        self._specs[instance] = spec
+        if not spec.is_on:
+            self._kinds.pop(instance, None)
+            health.record_off()
+            return
+        self._kinds[instance] = kind
+        try:
+            await load_kind(kind)
+            folder = await asyncio.to_thread(make_folder, self._around.home, instance)
+            channel = kind.make(self._make_deps(spec, health, folder))
+        except Exception as error:  # noqa: BLE001  whatever a library raises when it is loaded, the others go on
+            record_end(health, error)
+            return
+        self._channels[instance] = self._made[instance] = channel
+
+    def _make_deps(self, spec: ChannelSpec, health: ChannelHealth, folder: Path) -> ChannelDeps:
+        around = self._around
+        return ChannelDeps(
+            instance=spec.instance,
+            config=spec.make_config(around.config),
+            clock=around.clock,
+            secret=make_secret_reader(around.secrets, spec.instance, health.hide),
+            cursor=StoreCursor(around.store, around.clock, spec.instance),
+            pulse=health.pulse,
+            folder=folder,
+        )
+
+    def _start_listening(self, instance: str) -> None:
+        channel = self._channels.get(instance)
+        if self._group is not None and self._receive is not None and channel is not None:
+            self._tasks[instance] = self._group.create_task(self._listen(instance, channel))
+
+    async def _listen(self, instance: str, channel: Channel) -> None:
+        assert self._receive is not None
+        await run_channel(channel, self._health[instance], partial(self._receive, instance))
+        if not self._health[instance].report().is_well and self._channels.get(instance) is channel:
+            del self._channels[instance]
+
+    async def _stop(self, instance: str) -> None:
+        """Nothing new is sent there from now on; what is being sent ends; then its connections do."""
+        self._channels.pop(instance, None)
+        task = self._tasks.pop(instance, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task}, timeout=CLOSE_S * 2)
+        if instance in self._made:
+            await self._wait_until_quiet(instance)
+            await self._close(instance)
+
+    async def _wait_until_quiet(self, instance: str) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(QUIET_S):
+                while self.is_sending(instance):  # noqa: ASYNC110  delivery has no event for it
+                    await asyncio.sleep(LOOK_S)
+
+    async def _close(self, instance: str) -> None:
+        channel: object = self._made.pop(instance, None)
+        if isinstance(channel, SupportsClose):
+            try:
+                async with asyncio.timeout(CLOSE_S):
+                    await channel.close()
+            except Exception as error:  # noqa: BLE001  it is gone in any case
+                _log.warning("a channel could not be closed", channel=instance, error=repr(error))

@@ -1,0 +1,405 @@
+"""Channels: list, add, set, remove, restart and test their instances. A secret's value comes in and never goes out."""
+
+import asyncio
+import shutil
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from gatepost.channels.contract import CHANNELS, BotIdentity, ChannelKind, EndReason
+from gatepost.core import settings
+from gatepost.core.errors import Invalid, NotFound, SetupError
+from gatepost.core.keyring import Keyring
+from gatepost.core.name_suggestions import did_you_mean
+from gatepost.core.records import replace
+from gatepost.core.settings import Setting
+from gatepost.flow import channel_specs
+from gatepost.flow.channel_check import check_channel, check_spec
+from gatepost.flow.channel_health import ChannelReport, ChannelState
+from gatepost.flow.channel_specs import BrokenSpec, ChannelSpec, SpecOrigin, get_last_name
+from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundings, get_folder
+from gatepost.serve.control.arguments.channels import (
+    AddChannelArgs,
+    CheckChannelArgs,
+    ListChannelKindsArgs,
+    ListChannelsArgs,
+    RemoveChannelArgs,
+    RestartChannelArgs,
+    SetChannelArgs,
+)
+from gatepost.serve.control.contract import OperationDeps, operation
+from gatepost.serve.control.operations.secrets import check_name, check_value
+from gatepost.store import channel_instances
+from gatepost.store.channel_instances import StoredChannel
+from gatepost.store.port import Db
+from gatepost.store.readonly import list_waiting_instances
+from gatepost.store.secrets import SecretReader
+
+SUPERVISOR = "channels"  # in `OperationDeps.extra`, while a gateway runs
+SETTLE_S, LOOK_S = 3.0, 0.02
+
+
+class ChannelListItem(Struct, frozen=True, kw_only=True):
+    """`state` is null while no gateway runs."""
+
+    instance: str
+    kind: str
+    origin: SpecOrigin
+    state: ChannelState | None
+    since_at: int | None = None
+    error: str = ""
+    way_out: str = ""
+    reason: EndReason | None = None
+    next_at: int | None = None
+    beat_at: int | None = None
+    event_at: int | None = None
+    restarts: int = 0
+    tested_against: str = ""
+    waiting: int = 0  # messages of the outbox
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+class AskedSetting(Struct, frozen=True, kw_only=True):
+    name: str
+    help: str
+    default: Any
+    choices: tuple[str, ...]
+    is_secret: bool
+
+
+class ChannelKindItem(Struct, frozen=True, kw_only=True):
+    name: str
+    title: str
+    before: str
+    asks: list[AskedSetting]
+    settings: list[AskedSetting]
+    tested_against: str
+    extra: str
+
+
+class ChannelAnswer(Struct, frozen=True, kw_only=True):
+    """What became of a channel. `is_checked`: its platform was asked; some kinds cannot be."""
+
+    instance: str
+    kind: str
+    is_checked: bool
+    is_running: bool
+    bot: str = ""
+    link: str = ""
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    after: str = ""
+
+
+class ChannelRemoval(Struct, frozen=True, kw_only=True):
+    instance: str
+    secrets: list[str]
+    waiting: int
+
+
+def find_supervisor(deps: OperationDeps) -> ChannelSupervisor | None:
+    """None: no gateway runs."""
+    found: ChannelSupervisor | None = deps.extra.get(SUPERVISOR)
+    return found
+
+
+def _get_surroundings(deps: OperationDeps) -> ChannelSurroundings:
+    """A running gateway has its configuration; else the file is read, with what the channels declare."""
+    channel_specs.load_kinds(deps.home)
+    config = deps.config if find_supervisor(deps) is not None else settings.load_declared(deps.home.path)
+    reader = SecretReader(deps.store, Keyring(deps.home), deps.clock)
+    return ChannelSurroundings(home=deps.home, config=config, store=deps.store, clock=deps.clock, secrets=reader)
+
+
+async def _list_specs(around: ChannelSurroundings) -> tuple[list[ChannelSpec], list[BrokenSpec]]:
+    return channel_specs.list_specs(around.config, await around.store.read(channel_instances.list_all))
+
+
+def _list_names(specs: Iterable[ChannelSpec], broken: Iterable[BrokenSpec]) -> list[str]:
+    return [*(each.instance for each in specs), *(each.instance for each in broken)]
+
+
+async def _find_spec(around: ChannelSurroundings, instance: str) -> ChannelSpec:
+    specs, broken = await _list_specs(around)
+    for each in broken:
+        if each.instance == instance:
+            raise each.error
+    known = {each.instance: each for each in specs}
+    if instance not in known:
+        raise NotFound("channel", instance, f"`gatepost channel list` shows them{did_you_mean(instance, known)}")
+    if known[instance].origin is SpecOrigin.ALWAYS:
+        raise Invalid("instance", f"{instance} is part of the gateway, and has nothing to set")
+    return known[instance]
+
+
+@operation
+async def list_channels(deps: OperationDeps, args: ListChannelsArgs) -> list[ChannelListItem]:
+    around, supervisor = _get_surroundings(deps), find_supervisor(deps)
+    specs, broken = await _list_specs(around)
+    waiting = dict(await deps.store.read(list_waiting_instances))
+    items = [_make_item(each, waiting.get(each.instance, 0)) for each in specs]
+    items += [_make_broken_item(each, waiting.get(each.instance, 0)) for each in broken]
+    reports = {each.instance: each for each in supervisor.list_reports()} if supervisor is not None else {}
+    return [_add_report(each, reports.get(each.instance)) for each in sorted(items, key=lambda item: item.instance)]
+
+
+def _make_item(spec: ChannelSpec, waiting: int) -> ChannelListItem:
+    return ChannelListItem(
+        instance=spec.instance,
+        kind=spec.kind.name,
+        origin=spec.origin,
+        state=None if spec.is_on else ChannelState.OFF,
+        tested_against=spec.kind.tested_against,
+        waiting=waiting,
+        settings=channel_specs.render_values(spec.kind, spec.values),
+    )
+
+
+def _make_broken_item(each: BrokenSpec, waiting: int) -> ChannelListItem:
+    return ChannelListItem(
+        instance=each.instance,
+        kind=each.kind_name,
+        origin=SpecOrigin.STORE,
+        state=ChannelState.ENDED,
+        error=str(each.error),
+        reason=EndReason.SETTING,
+        waiting=waiting,
+    )
+
+
+def _add_report(item: ChannelListItem, report: ChannelReport | None) -> ChannelListItem:
+    if report is None:
+        return item
+    taken = ("state", "since_at", "error", "way_out", "reason", "next_at", "beat_at", "event_at", "restarts")
+    return replace(item, **{name: getattr(report, name) for name in taken})
+
+
+@operation
+async def list_kinds(deps: OperationDeps, args: ListChannelKindsArgs) -> list[ChannelKindItem]:
+    channel_specs.load_kinds(deps.home)
+    return [_make_kind_item(kind) for _, kind in CHANNELS.items() if not kind.always]
+
+
+def _make_kind_item(kind: ChannelKind) -> ChannelKindItem:
+    return ChannelKindItem(
+        name=kind.name,
+        title=kind.title or kind.name,
+        before=kind.guide.before,
+        asks=[_make_asked(each) for each in kind.guide.ask],
+        settings=[_make_asked(each) for each in kind.settings],
+        tested_against=kind.tested_against,
+        extra=kind.extra,
+    )
+
+
+def _make_asked(each: Setting[Any]) -> AskedSetting:
+    default = msgspec.to_builtins(each.default)
+    return AskedSetting(
+        name=get_last_name(each), help=each.help, default=default, choices=each.choices, is_secret=each.secret
+    )
+
+
+@operation
+async def add(deps: OperationDeps, args: AddChannelArgs) -> ChannelAnswer:
+    around = _get_surroundings(deps)
+    kind = channel_specs.get_kind(args.kind_name, "channel add")
+    instance = _check_new_name(args.instance or kind.name, kind)
+    spec = ChannelSpec(
+        instance=instance,
+        kind=kind,
+        origin=SpecOrigin.STORE,
+        values=channel_specs.parse_values(kind, args.settings, f"the channel {instance}"),
+    )
+    specs, broken = await _list_specs(around)
+    if instance in _list_names(specs, broken):
+        raise Invalid("name", f"there is a channel {instance!r}; --name gives this one another name")
+    channel_specs.check_secret_names([*specs, spec])
+    _check_secrets(kind, args.secrets)
+    await _check_complete(around, spec, args.secrets)
+    identity = await check_spec(around, spec, args.secrets)
+    await _write(deps, spec, args.secrets, new=True)
+    return await _start(deps, spec, identity)
+
+
+def _check_new_name(instance: str, kind: ChannelKind) -> str:
+    if kind.always:
+        raise Invalid("kind", f"{kind.name} is part of the gateway, and there is one of it")
+    try:
+        settings.check_name(instance)
+    except ValueError as error:
+        raise Invalid("name", str(error).removeprefix("has ")) from None
+    if instance != kind.name and instance in CHANNELS:
+        raise Invalid("name", f"{instance} is the name of another kind of channel; choose another one")
+    return instance
+
+
+def _check_secrets(kind: ChannelKind, given: Mapping[str, str]) -> None:
+    known = [get_last_name(each) for each in kind.settings if each.secret]
+    for name, value in given.items():
+        if name not in known:
+            near = did_you_mean(name, known) or f"; it has: {', '.join(known) or 'none'}"
+            raise Invalid("secret", f"{kind.name} has no secret {name!r}{near}")
+        check_value(value)
+
+
+async def _check_complete(around: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str]) -> None:
+    """What the guide asks for must be there, from wherever."""
+    config, names = spec.make_config(around.config), spec.list_secrets()
+    for name in names.values():
+        check_name(name)
+    for each in spec.kind.guide.ask:
+        last = get_last_name(each)
+        if each.secret:
+            there = last in secrets or names[last] in await _list_secret_names(around, spec.instance)
+            if not there:
+                raise Invalid(last, f"is missing: {each.help} Give it with --secret {last}=-")
+        elif config[each] in ("", ()):
+            raise Invalid(last, f"is missing: {each.help} Give it with --set {last}=…")
+
+
+async def _list_secret_names(around: ChannelSurroundings, instance: str) -> list[str]:
+    return await around.store.read(channel_instances.list_secret_names, instance, ())
+
+
+async def _write(deps: OperationDeps, spec: ChannelSpec, secrets: Mapping[str, str], *, new: bool) -> None:
+    """Settings and secrets in one transaction. One of the file has its secrets here, and nothing else."""
+    keyring, now = Keyring(deps.home), deps.clock.now()
+    values = channel_specs.render_values(spec.kind, spec.values)
+
+    def put(db: Db) -> None:
+        if new and channel_instances.get(db, spec.instance) is not None:
+            raise Invalid("name", f"there is a channel {spec.instance!r}; --name gives this one another name")
+        if spec.origin is SpecOrigin.STORE:
+            row = StoredChannel(spec.instance, spec.kind.name, values, spec.is_on, now, deps.caller)
+            channel_instances.put(db, row)
+        channel_instances.put_secrets(db, keyring, spec.instance, secrets, now)
+
+    await deps.write(put, instance=spec.instance, secrets_set=sorted(secrets))
+
+
+async def _start(deps: OperationDeps, spec: ChannelSpec, identity: BotIdentity | None) -> ChannelAnswer:
+    supervisor = find_supervisor(deps)
+    if supervisor is not None:
+        await supervisor.start(spec)
+    return _make_answer(spec, identity, is_running=supervisor is not None and spec.is_on)
+
+
+def _make_answer(spec: ChannelSpec, identity: BotIdentity | None, *, is_running: bool) -> ChannelAnswer:
+    bot = identity or BotIdentity(name="")
+    return ChannelAnswer(
+        instance=spec.instance,
+        kind=spec.kind.name,
+        is_checked=identity is not None,
+        is_running=is_running,
+        bot=bot.name,
+        link=bot.link,
+        missing=bot.missing,
+        notes=bot.notes,
+        after=spec.kind.guide.after,
+    )
+
+
+@operation
+async def set_channel(deps: OperationDeps, args: SetChannelArgs) -> ChannelAnswer:
+    around = _get_surroundings(deps)
+    spec = _change(await _find_spec(around, args.instance), args)
+    _check_secrets(spec.kind, args.secrets)
+    identity = None
+    if spec.is_on:
+        await _check_complete(around, spec, args.secrets)
+        identity = await check_spec(around, spec, args.secrets)
+    await _write(deps, spec, args.secrets, new=False)
+    return await _start(deps, spec, identity)
+
+
+def _change(spec: ChannelSpec, args: SetChannelArgs) -> ChannelSpec:
+    if args.on and args.off:
+        raise Invalid("off", "it is switched on or off, not both")
+    changes = bool(args.settings or args.unset or args.on or args.off)
+    if not changes and not args.secrets:
+        raise Invalid("", "nothing is given to change: --set KEY=VALUE, --unset KEY, --secret NAME, --on or --off")
+    if changes and spec.origin is not SpecOrigin.STORE:
+        raise Invalid(
+            "instance",
+            f"{spec.instance} stands in gatepost.toml: change it there, then `gatepost down` and `gatepost up`;"
+            " only its secrets are set here",
+        )
+    where = f"the channel {spec.instance}"
+    known = {get_last_name(each): each.name for each in spec.kind.settings}
+    for name in args.unset:
+        if name not in known:
+            raise Invalid("unset", f"{spec.kind.name} has no setting {name!r}{did_you_mean(name, known)}")
+    kept = {name: value for name, value in spec.values.items() if name not in {known[each] for each in args.unset}}
+    values = {**kept, **channel_specs.parse_values(spec.kind, args.settings, where)}
+    return replace(spec, values=values, is_on=(spec.is_on or args.on) and not args.off)
+
+
+@operation
+async def remove(deps: OperationDeps, args: RemoveChannelArgs) -> ChannelRemoval:
+    around, supervisor, instance = _get_surroundings(deps), find_supervisor(deps), args.instance
+    specs, broken = await _list_specs(around)
+    others = [each for each in _list_names(specs, broken) if each != instance]
+    _check_removable(instance, specs, broken)
+    if supervisor is not None:
+        await supervisor.stop(instance)
+
+    def delete(db: Db) -> ChannelRemoval:
+        names = channel_instances.list_secret_names(db, instance, others)
+        if not channel_instances.remove(db, instance, names):
+            raise NotFound("channel", instance, "`gatepost channel list` shows them")
+        return ChannelRemoval(
+            instance=instance, secrets=names, waiting=dict(list_waiting_instances(db)).get(instance, 0)
+        )
+
+    done = await deps.write(delete)
+    await asyncio.to_thread(shutil.rmtree, get_folder(deps.home, instance), ignore_errors=True)
+    return done
+
+
+def _check_removable(instance: str, specs: Iterable[ChannelSpec], broken: Iterable[BrokenSpec]) -> None:
+    known = {each.instance: each.origin for each in specs} | {each.instance: SpecOrigin.STORE for each in broken}
+    if instance not in known:
+        raise NotFound("channel", instance, f"`gatepost channel list` shows them{did_you_mean(instance, known)}")
+    if known[instance] is SpecOrigin.ALWAYS:
+        raise Invalid("instance", f"{instance} is part of the gateway")
+    if known[instance] is not SpecOrigin.STORE:
+        raise Invalid("instance", f"{instance} stands in gatepost.toml: remove it there, or switch it off (on = false)")
+
+
+@operation
+async def restart(deps: OperationDeps, args: RestartChannelArgs) -> ChannelListItem:
+    supervisor = find_supervisor(deps)
+    if supervisor is None:
+        raise SetupError("no gateway runs; `gatepost up` starts it with its channels")
+    spec = await _find_spec(_get_surroundings(deps), args.instance)
+    await deps.write(lambda db: None)
+    await supervisor.restart(args.instance)
+    return _add_report(_make_item(spec, 0), await _wait_until_settled(supervisor, args.instance))
+
+
+async def _wait_until_settled(supervisor: ChannelSupervisor, instance: str) -> ChannelReport | None:
+    """What can be said of it after a moment."""
+    deadline = asyncio.get_running_loop().time() + SETTLE_S
+    while True:
+        report = supervisor.find_report(instance)
+        if report is None or report.state is not ChannelState.STARTING:
+            return report
+        if asyncio.get_running_loop().time() > deadline:
+            return report
+        await asyncio.sleep(LOOK_S)
+
+
+@operation
+async def test(deps: OperationDeps, args: CheckChannelArgs) -> ChannelAnswer:
+    """The one that runs is asked itself; else one is made for the question."""
+    around, supervisor = _get_surroundings(deps), find_supervisor(deps)
+    spec = await _find_spec(around, args.instance)
+    running = supervisor.find_channel(args.instance) if supervisor is not None else None
+    if running is not None:
+        identity = await check_channel(running, spec.kind.title or spec.kind.name)
+    else:
+        await _check_complete(around, spec, {})
+        identity = await check_spec(around, spec, {})
+    return _make_answer(spec, identity, is_running=running is not None)

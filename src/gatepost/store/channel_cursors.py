@@ -1,0 +1,41 @@
+"""How far a channel has received: one row for each stream that it reads."""
+
+from msgspec import Struct
+
+from gatepost.store.port import Db
+from gatepost.store.table import Table
+
+
+class CursorRow(Struct, frozen=True):
+    instance: str
+    name: str
+    received: str
+    acknowledged: str
+    updated_at: int
+
+
+CURSORS = Table("channel_cursors", CursorRow)
+
+
+def get(db: Db, instance: str, name: str) -> CursorRow | None:
+    return CURSORS.get(db, "WHERE instance = ? AND name = ?", instance, name)
+
+
+def list_all(db: Db) -> list[CursorRow]:
+    return CURSORS.list(db, "ORDER BY instance, name")
+
+
+def put(db: Db, instance: str, name: str, received: str, acknowledged: bool, now: int) -> None:
+    """`acknowledged`: the platform was told so, too; else what it was told before stays."""
+    told = ", acknowledged = excluded.acknowledged" if acknowledged else ""
+    row = CursorRow(instance, name, received, received if acknowledged else "", now)
+    CURSORS.insert(
+        db,
+        "ON CONFLICT (instance, name) DO UPDATE SET received = excluded.received,"
+        f" updated_at = excluded.updated_at{told}",
+        row,
+    )
+
+
+def remove(db: Db, instance: str) -> int:
+    return db.run("DELETE FROM channel_cursors WHERE instance = ?", (instance,))

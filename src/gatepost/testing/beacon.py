@@ -1,0 +1,149 @@
+"""A channel with a key, settings, a pulse and a cursor, whose platform is an object. For tests of what runs channels.
+
+    with registered_beacon() as platform:
+        platform.push("hello")                  # somebody writes; the channel polls
+        platform.tokens.clear()                 # the token is revoked
+
+A gateway in another process has it by a plug-in that calls `register_beacon`.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from gatepost.channels.contract import (
+    CHANNELS,
+    BotIdentity,
+    ChannelDeps,
+    ChannelEnded,
+    ChannelGuide,
+    EndReason,
+    Receive,
+    channel,
+)
+from gatepost.core.errors import Unavailable
+from gatepost.core.settings import SETTINGS, Setting, setting
+from gatepost.messages.inbound import Inbound
+from gatepost.messages.outbound import Feature, Outbound
+
+NAME = "beacon"
+GOOD_TOKEN = "beacon-key-0123456789"
+DEAF_AFTER_S = 0.2
+
+
+@dataclass
+class BeaconPlatform:
+    """What the bots of all instances talk to."""
+
+    tokens: set[str] = field(default_factory=lambda: {GOOD_TOKEN})
+    reachable: bool = True
+    second_poller: bool = False
+    has_rights: bool = True
+    holds_polls: bool = False
+    missing: tuple[str, ...] = ()
+    breaks_with: str = ""  # the text of a library's own error, while polling
+    events: list[str] = field(default_factory=list)
+    sent: list[tuple[str, str]] = field(default_factory=list)  # (instance, text)
+    colors: dict[str, str] = field(default_factory=dict)  # by instance: the setting that it was made with
+    connects: list[str] = field(default_factory=list)  # the instances that connected, each time anew
+    closed: list[str] = field(default_factory=list)
+    checks: int = 0
+
+    def push(self, text: str) -> None:
+        """Somebody writes."""
+        self.events.append(text)
+
+    def check(self, token: str) -> None:
+        if not self.reachable:
+            raise Unavailable("beacon", "it cannot be reached (ConnectError)")
+        if token not in self.tokens:
+            raise ChannelEnded(
+                EndReason.TOKEN, "beacon no longer accepts the token", "set a valid one with `gatepost channel set`"
+            )
+        if self.second_poller:
+            raise ChannelEnded(
+                EndReason.SECOND_POLLER, "another program receives as this bot", "stop it, then restart the channel"
+            )
+        if not self.has_rights:
+            raise ChannelEnded(EndReason.RIGHTS, "the bot may not read messages", "switch that on at beacon.example")
+
+
+class BeaconChannel:
+    platform: ClassVar[BeaconPlatform] = BeaconPlatform()
+    settings: ClassVar[dict[str, Setting[str]]] = {}
+
+    def __init__(self, around: ChannelDeps) -> None:
+        self._around = around
+        self.platform.colors[around.instance] = around.config[self.settings["color"]]
+
+    async def listen(self, receive: Receive) -> None:
+        around = self._around
+        token = await around.secret(self.settings["token"])
+        self.platform.check(token)
+        self.platform.connects.append(around.instance)
+        while True:
+            if not self.platform.holds_polls:
+                await self._poll(receive, token)
+            await asyncio.sleep(0.005)
+
+    async def _poll(self, receive: Receive, token: str) -> None:
+        self.platform.check(token)
+        if self.platform.breaks_with:
+            raise RuntimeError(self.platform.breaks_with)
+        at = int(await self._around.cursor.load() or 0)
+        for number, text in enumerate(self.platform.events[at:], start=at + 1):
+            await receive(
+                Inbound(address="beacon:room/1", platform_id=f"b-{number}", sender="beacon:user/ann", text=text)
+            )
+            await self._around.cursor.save(str(number), acknowledged=True)
+        self._around.beat()
+
+    async def send(self, address: str, message: Outbound) -> str:
+        self.platform.check(await self._around.secret(self.settings["token"]))
+        self.platform.sent.append((self._around.instance, message.text))
+        return f"s-{len(self.platform.sent)}"
+
+    async def check(self) -> BotIdentity:
+        self.platform.checks += 1
+        self.platform.check(await self._around.secret(self.settings["token"]))
+        return BotIdentity(
+            name=f"@{self._around.instance} (Beacon)",
+            link="https://beacon.example/invite",
+            missing=self.platform.missing,
+        )
+
+    async def close(self) -> None:
+        self.platform.closed.append(self._around.instance)
+
+
+def register_beacon() -> None:
+    """The kind `beacon`, with the settings `token` (a secret) and `color`."""
+    token = setting("channels.beacon.token", help="The key of the bot.", secret=True)
+    color = setting("channels.beacon.color", "red", help="Of the light.", choices=("red", "green", "blue"))
+    BeaconChannel.settings = {"token": token, "color": color}
+    channel(
+        NAME,
+        features=frozenset({Feature.KEYED}),
+        settings=(token, color),
+        title="Beacon",
+        deaf_after_s=DEAF_AFTER_S,
+        guide=ChannelGuide(
+            before="Get a key at beacon.example.", after="Invite the bot into a room.", ask=(token, color)
+        ),
+        tested_against="nothing: it is made up",
+    )(BeaconChannel)
+
+
+@contextmanager
+def registered_beacon() -> Iterator[BeaconPlatform]:
+    """For a test: registered while the block runs, with a platform of its own."""
+    platform = BeaconChannel.platform = BeaconPlatform()
+    register_beacon()
+    try:
+        yield platform
+    finally:
+        CHANNELS.drop(NAME)
+        for each in BeaconChannel.settings.values():
+            SETTINGS.drop(each.name)

@@ -1,0 +1,343 @@
+"""GitHub, emulated: one repository with issues, their comments, reactions of the bot, and signed webhooks.
+
+Covered: the REST endpoints for comments, issues, reactions and the account; pages with Link headers; webhooks for
+issues, issue comments and review comments; secondary rate limits. As on GitHub, a delivery that fails is not repeated,
+and people's reactions bring no webhook. Not covered: discussions, reviews as such, apps and their keys,
+permissions of people, the redelivery API.
+
+Every room is an issue of `acme/site`: `team` is number 1. None is private.
+"""
+
+import asyncio
+import itertools
+import json
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from gatepost.channels.kit.hooks import sign
+from gatepost.testing.platforms.base import Asgi, GivenFile, NotOffered, PlatformFault, ShownMessage
+from gatepost.testing.platforms.hooked import Event, HookedPlatform
+
+TOKEN, SECRET, LOGIN, REPOSITORY = "github_pat_x", "hook-secret", "gatebot", "acme/site"
+HOLD_S = 0.02
+LONG_AGO = "2020-01-01T00:00:00Z"
+FAULTS = (PlatformFault.RATE_LIMIT, PlatformFault.BUSY, PlatformFault.FORBIDDEN, PlatformFault.NO_ANSWER)
+CONTENTS = ("+1", "-1", "laugh", "confused", "heart", "hooray", "rocket", "eyes")
+EMOJI = dict(zip(CONTENTS, "👍👎😄😕❤🎉🚀👀", strict=True))
+
+
+class ApiError(Exception):
+    def __init__(self, status: int, text: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(text)
+        self.status, self.text, self.headers = status, text, headers or {}
+
+
+class GitHubPlatform(HookedPlatform):
+    kind = "github"
+    cannot = frozenset({"react", "join", "click", "get_typing"})
+    redelivers = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ids = itertools.count(4_100_000_001)
+        self._rooms = {"team": 1}
+        self._issues: dict[int, dict[str, Any]] = {1: self._make_old_issue(1, "The site")}
+        self._comments: dict[int, dict[str, Any]] = {}
+
+    # How a channel is pointed at it.
+
+    def get_settings(self) -> dict[str, Any]:
+        return {"api_url": self.url, "repositories": (REPOSITORY,), "poll_s": 0.1}
+
+    def get_secrets(self) -> dict[str, str]:
+        return {"token": TOKEN, "webhook_secret": SECRET}
+
+    def get_address(self, room: str) -> str:
+        with self.changed:
+            number = self._rooms.setdefault(room, len(self._rooms) + 1)
+            if number not in self._issues:
+                self._issues[number] = self._make_old_issue(number, room)
+        return f"github:{REPOSITORY}/issue/{number}"
+
+    def get_sender(self, person: str) -> str:
+        return f"github:user/{person}"
+
+    # What people do.
+
+    def send(
+        self,
+        text: str,
+        *,
+        room: str = "team",
+        sender: str = "ann",
+        thread: str = "",
+        reply_to: str = "",
+        files: Sequence[GivenFile] = (),
+        mention: bool = False,
+    ) -> str:
+        if thread or reply_to or files:
+            raise NotOffered
+        return str(self._add_comment(self._get_number(room), f"@{LOGIN} {text}" if mention else text, sender)["id"])
+
+    def open_issue(self, title: str, body: str, *, sender: str = "ann") -> int:
+        with self.changed:
+            number = max(self._issues) + 1
+            self._rooms[f"issue {number}"] = number
+            issue = self._issues[number] = self._make_issue(number, title, body, sender)
+        self._emit("issues", "opened", issue)
+        return number
+
+    def review(self, text: str, *, room: str = "team", sender: str = "ann", path: str = "src/main.py") -> str:
+        """A comment on a line of a pull request."""
+        issue = self._issues[self._get_number(room)]
+        comment = {**self._make_item(next(self._ids), text, sender), "path": path}
+        self._emit("pull_request_review_comment", "created", issue, comment)
+        return f"review-{comment['id']}"
+
+    def edit(self, room: str, message: str, text: str, *, sender: str = "ann") -> str:
+        with self.changed:
+            comment = self._change(int(message), text)
+        self._emit("issue_comment", "edited", self._issues[comment["number"]], comment)
+        return message
+
+    def delete(self, room: str, message: str, *, sender: str = "ann") -> str:
+        with self.changed:
+            comment = self._comments.pop(int(message))
+            self.find(message).deleted = True
+        self._emit("issue_comment", "deleted", self._issues[comment["number"]], comment)
+        return message
+
+    # State.
+
+    def _get_number(self, room: str) -> int:
+        self.get_address(room)
+        return self._rooms[room]
+
+    def _make_old_issue(self, number: int, title: str) -> dict[str, Any]:
+        """Opened long before the bot came."""
+        return {**self._make_issue(number, title, "", "ann"), "created_at": LONG_AGO, "updated_at": LONG_AGO}
+
+    def _make_issue(self, number: int, title: str, body: str, login: str) -> dict[str, Any]:
+        return {**self._make_item(number, body, login), "number": number, "title": title, "comments": 0}
+
+    def _make_item(self, item: int, body: str, login: str) -> dict[str, Any]:
+        now, kind = _render_now(), "Bot" if login == LOGIN else "User"
+        user = {"login": login, "id": len(login), "type": kind}
+        return {"id": item, "body": body, "user": user, "created_at": now, "updated_at": now}
+
+    def _add_comment(self, number: int, body: str, login: str) -> dict[str, Any]:
+        with self.changed:
+            issue = self._issues[number]
+            comment = self._make_item(next(self._ids), body, login)
+            comment |= {"number": number, "issue_url": f"{self.url}/repos/{REPOSITORY}/issues/{number}"}
+            self._comments[comment["id"]] = comment
+            issue["comments"] += 1
+            issue["updated_at"] = comment["updated_at"]
+            room = next(name for name, known in self._rooms.items() if known == number)
+            self.record.append(
+                ShownMessage(
+                    id=str(comment["id"]),
+                    room=room,
+                    sender="bot" if login == LOGIN else login,
+                    text=_strip(body),
+                    raw=body,
+                )
+            )
+            self.changed.notify_all()
+        self._emit("issue_comment", "created", issue, comment, faulty=login != LOGIN)
+        return comment
+
+    def _change(self, comment_id: int, body: str) -> dict[str, Any]:
+        comment = self._comments.get(comment_id)
+        if comment is None:
+            raise ApiError(404, "Not Found")
+        comment["body"] = body
+        # Whole seconds, but a later one than before: people do not write twice within one.
+        comment["updated_at"] = max(_render_now(), _render_next(comment["updated_at"]))
+        shown = self.find(str(comment_id))
+        shown.text, shown.raw, shown.edits = _strip(body), body, shown.edits + 1
+        self.changed.notify_all()
+        return comment
+
+    def _emit(
+        self,
+        event: str,
+        action: str,
+        issue: dict[str, Any],
+        comment: dict[str, Any] | None = None,
+        *,
+        faulty: bool = True,
+    ) -> None:
+        name = "pull_request" if event.startswith("pull_request") else "issue"
+        payload = {"action": action, name: dict(issue), "repository": {"full_name": REPOSITORY}}
+        if comment is not None:
+            payload["comment"] = dict(comment)
+        self.emit({"event": event, "payload": payload, "delivery": f"d-{next(self._ids)}"}, faulty=faulty)
+
+    def render_delivery(self, event: Event) -> tuple[dict[str, str], bytes]:
+        body = json.dumps(event["payload"]).encode()
+        headers = {
+            "content-type": "application/json",
+            "x-github-event": event["event"],
+            "x-github-delivery": event["delivery"],
+            "x-hub-signature-256": sign(SECRET, body),
+            "user-agent": "GitHub-Hookshot/044aadd",
+        }
+        return headers, body
+
+    # The API.
+
+    def make_app(self) -> Asgi:
+        base = f"/repos/{REPOSITORY}"
+        return Starlette(
+            routes=[
+                Route("/user", self._answer_user, methods=["GET"]),
+                Route(base, self._answer_repository, methods=["GET"]),
+                Route(f"{base}/issues", self._answer_issues, methods=["GET"]),
+                Route(f"{base}/issues/comments", self._answer_all_comments, methods=["GET"]),
+                Route(f"{base}/issues/comments/{{id:int}}", self._answer_change, methods=["PATCH", "DELETE"]),
+                Route(f"{base}/issues/comments/{{id:int}}/reactions", self._answer_reaction, methods=["POST"]),
+                Route(f"{base}/pulls/comments/{{id:int}}/reactions", self._answer_reaction, methods=["POST"]),
+                Route(f"{base}/issues/{{number:int}}", self._answer_issue, methods=["GET"]),
+                Route(f"{base}/issues/{{number:int}}/reactions", self._answer_reaction, methods=["POST"]),
+                Route(f"{base}/issues/{{number:int}}/comments", self._answer_comments, methods=["GET", "POST"]),
+            ],
+            exception_handlers={ApiError: _render_error, 404: _render_missing},
+        )
+
+    async def _begin_answer(self, request: Request) -> None:
+        with self.changed:
+            self.requests.append((request.method, request.url.path))
+            self.changed.notify_all()
+        if request.headers.get("authorization") not in (f"Bearer {TOKEN}", f"token {TOKEN}"):
+            raise ApiError(401, "Bad credentials")
+        if self.is_faulty(PlatformFault.UNAUTHORIZED):
+            raise ApiError(401, "Bad credentials")
+        while request.method == "GET" and self.is_faulty(PlatformFault.HELD_POLL):  # noqa: ASYNC110  until heal
+            await asyncio.sleep(HOLD_S)
+
+    async def _answer_user(self, request: Request) -> Response:
+        await self._begin_answer(request)
+        return JSONResponse({"login": LOGIN, "id": 7, "type": "User"})
+
+    async def _answer_repository(self, request: Request) -> Response:
+        await self._begin_answer(request)
+        return JSONResponse({"full_name": REPOSITORY, "private": True, "archived": False, "has_issues": True})
+
+    async def _answer_issue(self, request: Request) -> Response:
+        await self._begin_answer(request)
+        issue = self._issues.get(request.path_params["number"])
+        if issue is None:
+            raise ApiError(404, "Not Found")
+        return JSONResponse(issue)
+
+    async def _answer_issues(self, request: Request) -> Response:
+        await self._begin_answer(request)
+        return self._render_page(request, list(self._issues.values()))
+
+    async def _answer_all_comments(self, request: Request) -> Response:
+        await self._begin_answer(request)
+        return self._render_page(request, list(self._comments.values()))
+
+    async def _answer_comments(self, request: Request) -> Response:
+        await self._begin_answer(request)
+        number = request.path_params["number"]
+        if number not in self._issues:
+            raise ApiError(404, "Not Found")
+        if request.method == "GET":
+            return self._render_page(request, [each for each in self._comments.values() if each["number"] == number])
+        fault = self.take_fault(*FAULTS)
+        if fault is PlatformFault.RATE_LIMIT:
+            text = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
+            raise ApiError(403, text, {"retry-after": str(self.retry_after)})
+        if fault is PlatformFault.BUSY:
+            raise ApiError(503, "Service unavailable")
+        if fault is PlatformFault.FORBIDDEN:
+            raise ApiError(403, "Resource not accessible by personal access token")
+        body = (await request.json()).get("body")
+        if not isinstance(body, str) or not 0 < len(body) <= 65536:
+            raise ApiError(422, "Validation Failed: body is too long (maximum is 65536 characters)")
+        comment = self._add_comment(number, body, LOGIN)
+        if fault is PlatformFault.NO_ANSWER:
+            await self.drop_connections()
+        return JSONResponse(comment, 201)
+
+    async def _answer_change(self, request: Request) -> Response:
+        await self._begin_answer(request)
+        found = request.path_params["id"]
+        comment = self._comments.get(found)
+        if comment is None:
+            raise ApiError(404, "Not Found")
+        if comment["user"]["login"] != LOGIN:
+            raise ApiError(403, "Must have admin rights to Repository.")
+        if request.method == "PATCH":
+            with self.changed:
+                self._change(found, (await request.json())["body"])
+            self._emit("issue_comment", "edited", self._issues[comment["number"]], comment, faulty=False)
+            return JSONResponse(comment)
+        with self.changed:
+            del self._comments[found]
+            self.find(str(found)).deleted = True
+            self.changed.notify_all()
+        return Response(status_code=204)
+
+    async def _answer_reaction(self, request: Request) -> Response:
+        await self._begin_answer(request)
+        content = (await request.json()).get("content")
+        if content not in CONTENTS:
+            raise ApiError(422, "Validation Failed")
+        target = request.path_params.get("id")
+        with self.changed:
+            if target in self._comments:
+                reactions = self.find(str(target)).reactions
+                if (EMOJI[content], "bot") not in reactions:
+                    reactions.append((EMOJI[content], "bot"))
+                self.changed.notify_all()
+        return JSONResponse({"id": next(self._ids), "content": content, "user": {"login": LOGIN}}, 201)
+
+    def _render_page(self, request: Request, items: list[dict[str, Any]]) -> Response:
+        query = request.query_params
+        size, page = min(int(query.get("per_page", "30")), 100), int(query.get("page", "1"))
+        with self.changed:
+            found = [dict(each) for each in items if each["updated_at"] >= query.get("since", "")]
+        if query.get("sort") == "updated":
+            found.sort(key=lambda each: (each["updated_at"], each["id"]), reverse=query.get("direction") != "asc")
+        headers = {}
+        if len(found) > page * size:
+            following = request.url.include_query_params(page=page + 1)
+            headers["link"] = f'<{following}>; rel="next"'
+        return JSONResponse(found[(page - 1) * size : page * size], headers=headers)
+
+
+def _strip(body: str) -> str:
+    """What people see: comments in HTML are hidden."""
+    return body.partition("<!--")[0].strip()
+
+
+def _render_now() -> str:
+    return datetime.fromtimestamp(int(time.time()), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _render_next(moment: str) -> str:
+    later = datetime.fromisoformat(moment).timestamp() + 1
+    return datetime.fromtimestamp(later, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+async def _render_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ApiError)
+    return JSONResponse(
+        {"message": error.text, "documentation_url": "https://docs.github.com/rest"},
+        error.status,
+        headers=error.headers,
+    )
+
+
+async def _render_missing(request: Request, error: Exception) -> Response:
+    return JSONResponse({"message": "Not Found"}, 404)

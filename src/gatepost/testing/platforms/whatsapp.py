@@ -1,0 +1,397 @@
+"""WhatsApp's Cloud API, emulated: one business number, private chats, signed hooks.
+
+Covered: messages of text, media, interactive buttons and lists, reactions, templates, read marks with the typing sign,
+upload and two-step download of media, statuses with `biz_opaque_callback_data`, the 24-hour window, the limits of
+lengths and numbers. Not covered: groups, flows, catalogues, calls, the management of templates and numbers, and what a
+template's own text is. A rate limit names its wait in Retry-After, which Meta does not promise.
+
+There are no groups: the room `team` is the private chat with ann.
+"""
+
+import asyncio
+import base64
+import itertools
+import json
+import re
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from gatepost.channels.kit.hooks import sign
+from gatepost.testing.platforms.base import Asgi, GivenFile, NotOffered, PlatformFault, ShownMessage
+from gatepost.testing.platforms.hooked import Event, HookedPlatform
+
+TOKEN, APP_SECRET, VERIFY_TOKEN = "EAAtoken", "app-secret", "verify-me"
+NUMBER_ID, NUMBER, ACCOUNT = "106540352242922", "15550783881", "102290129340398"
+VERSION = "v26.0"
+FAULTS = (
+    PlatformFault.RATE_LIMIT,
+    PlatformFault.BUSY,
+    PlatformFault.FORBIDDEN,
+    PlatformFault.NO_ANSWER,
+)
+_MARKS = re.compile(r"```(.+?)```|`([^`\n]+)`|(?<!\w)[*_~](\S(?:[^\n]*?\S)?)[*_~](?!\w)", re.DOTALL)
+
+
+class GraphError(Exception):
+    def __init__(self, status: int, code: int, text: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(text)
+        self.status, self.code, self.text, self.headers = status, code, text, headers or {}
+
+
+class WhatsAppPlatform(HookedPlatform):
+    kind = "whatsapp"
+    cannot = frozenset({"edit", "delete", "join"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.quality = "GREEN"
+        self._ids = itertools.count(1)
+        self._media: dict[str, GivenFile] = {}
+        self._typing: list[str] = []
+        self._read: set[str] = set()
+        self._closed: set[str] = set()  # rooms whose last message is more than 24 hours old
+        self._people: dict[str, str] = {}  # number -> name
+
+    # How a channel is pointed at it.
+
+    def get_settings(self) -> dict[str, Any]:
+        return {"api_url": f"{self.url}/{VERSION}", "phone_number_id": NUMBER_ID, "check_s": 0.2}
+
+    def get_secrets(self) -> dict[str, str]:
+        return {"token": TOKEN, "app_secret": APP_SECRET, "verify_token": VERIFY_TOKEN}
+
+    def get_number(self, person: str) -> str:
+        digits = "".join(f"{ord(sign) % 100:02d}" for sign in person)[:10]
+        number = f"49{digits:0<9}"
+        self._people[number] = person
+        return number
+
+    def get_address(self, room: str) -> str:
+        return self.get_sender(_get_person(room))
+
+    def get_sender(self, person: str) -> str:
+        return f"whatsapp:user/{self.get_number(person)}"
+
+    def list_shown(self, room: str = "", *, by_bot: bool = True) -> list[ShownMessage]:
+        return super().list_shown(room and f"direct:{_get_person(room)}", by_bot=by_bot)
+
+    # What people do.
+
+    def send(
+        self,
+        text: str,
+        *,
+        room: str = "team",
+        sender: str = "ann",
+        thread: str = "",
+        reply_to: str = "",
+        files: Sequence[GivenFile] = (),
+        mention: bool = False,
+    ) -> str:
+        """Several files are several messages, as people send them; the words are below the first."""
+        if _get_person(room) != sender or thread:
+            raise NotOffered
+        context = {"context": {"from": NUMBER, "id": reply_to}} if reply_to else {}
+        if not files:
+            return self._add(sender, "text", {"body": text}, text, context)
+        sent = [self._send_file(sender, each, text if not place else "", context) for place, each in enumerate(files)]
+        return sent[0]
+
+    def _send_file(self, sender: str, file: GivenFile, caption: str, context: dict[str, Any]) -> str:
+        media = self._add_media(file)
+        kind = {"image": "image", "audio": "audio", "video": "video"}.get(file.mime.partition("/")[0], "document")
+        body: dict[str, Any] = {"id": media, "mime_type": file.mime, "sha256": "x"}
+        if caption and kind != "audio":
+            body["caption"] = caption
+        if kind == "document":
+            body["filename"] = file.name
+        return self._add(sender, kind, body, caption, context, files=[file])
+
+    def _add(
+        self,
+        sender: str,
+        kind: str,
+        body: dict[str, Any],
+        text: str,
+        more: dict[str, Any] | None = None,
+        *,
+        files: Sequence[GivenFile] = (),
+        shown: bool = True,
+    ) -> str:
+        message_id, room = self._new_id(), f"direct:{sender}"
+        context = (more or {}).get("context", {})
+        with self.changed:
+            self._closed.discard(room)
+            if shown:
+                self.record.append(
+                    ShownMessage(
+                        id=message_id,
+                        room=room,
+                        sender=sender,
+                        text=text,
+                        reply_to=context.get("id", ""),
+                        files=list(files),
+                    )
+                )
+        number = self.get_number(sender)
+        message = {"from": number, "id": message_id, "timestamp": str(int(time.time())), "type": kind, kind: body}
+        contact = {"profile": {"name": sender.capitalize()}, "wa_id": number}
+        self.emit({"contacts": [contact], "messages": [message | (more or {})]})
+        return message_id
+
+    def react(self, room: str, message: str, emoji: str, *, sender: str = "ann") -> str:
+        if _get_person(room) != sender:
+            raise NotOffered
+        with self.changed:
+            self.find(message).reactions.append((emoji, sender))
+        self._add(sender, "reaction", {"message_id": message, "emoji": emoji}, "", shown=False)
+        return message
+
+    def click(self, room: str, message: str, label: str, *, sender: str = "ann") -> str:
+        interactive = self.find(message).raw["interactive"]
+        for option in _list_options(interactive):
+            if label in (option["title"], option.get("description")):
+                name = "button_reply" if interactive["type"] == "button" else "list_reply"
+                body = {"type": name, name: option}
+                more = {"context": {"from": NUMBER, "id": message}}
+                return self._add(sender, "interactive", body, option["title"], more)
+        raise NotOffered
+
+    def close_window(self, person: str) -> None:
+        """A day goes by without a word of this person."""
+        with self.changed:
+            self._closed.add(f"direct:{person}")
+
+    def get_typing(self) -> list[str]:
+        with self.changed:
+            return list(self._typing)
+
+    # Hooks.
+
+    def render_delivery(self, event: Event) -> tuple[dict[str, str], bytes]:
+        value = {
+            "messaging_product": "whatsapp",
+            "metadata": {"display_phone_number": NUMBER, "phone_number_id": NUMBER_ID},
+            **event,
+        }
+        entry = {"id": ACCOUNT, "changes": [{"value": value, "field": "messages"}]}
+        body = json.dumps({"object": "whatsapp_business_account", "entry": [entry]}).encode()
+        return {"content-type": "application/json", "x-hub-signature-256": sign(APP_SECRET, body)}, body
+
+    # The API.
+
+    def make_app(self) -> Asgi:
+        return Starlette(
+            routes=[
+                Route(f"/{VERSION}/{NUMBER_ID}", self._answer_number, methods=["GET"]),
+                Route(f"/{VERSION}/{NUMBER_ID}/messages", self._answer_message, methods=["POST"]),
+                Route(f"/{VERSION}/{NUMBER_ID}/media", self._answer_upload, methods=["POST"]),
+                Route(f"/{VERSION}/{{media}}", self._answer_media, methods=["GET"]),
+                Route("/files/{media}", self._answer_file, methods=["GET"]),
+            ],
+            exception_handlers={GraphError: _render_error},
+        )
+
+    def _check_token(self, request: Request) -> None:
+        with self.changed:
+            self.requests.append((request.method, request.url.path))
+            self.changed.notify_all()
+        given = request.headers.get("authorization")
+        if given != f"Bearer {TOKEN}" or self.is_faulty(PlatformFault.UNAUTHORIZED):
+            raise GraphError(401, 190, "Error validating access token: the session has been invalidated.")
+
+    async def _answer_number(self, request: Request) -> Response:
+        self._check_token(request)
+        return JSONResponse(
+            {
+                "id": NUMBER_ID,
+                "display_phone_number": "+1 555-078-3881",
+                "verified_name": "Lucky Shrub",
+                "quality_rating": self.quality,
+                "status": "CONNECTED",
+                "messaging_limit_tier": "TIER_1K",
+            }
+        )
+
+    async def _answer_media(self, request: Request) -> Response:
+        self._check_token(request)
+        media = request.path_params["media"]
+        file = self._media.get(media)
+        if file is None:
+            raise GraphError(400, 100, "Unsupported get request. Object does not exist")
+        url = f"{self.url}/files/{media}"
+        return JSONResponse({"id": media, "url": url, "mime_type": file.mime, "file_size": str(len(file.data))})
+
+    async def _answer_file(self, request: Request) -> Response:
+        self._check_token(request)
+        file = self._media[request.path_params["media"]]
+        return Response(file.data, media_type=file.mime)
+
+    async def _answer_upload(self, request: Request) -> Response:
+        self._check_token(request)
+        async with request.form() as form:
+            file, mime = form.get("file"), form.get("type")
+            if form.get("messaging_product") != "whatsapp" or not isinstance(file, UploadFile):
+                raise GraphError(400, 100, "(#100) The parameters messaging_product, type and file are required.")
+            media = self._add_media(GivenFile(file.filename or "", await file.read(), str(mime)))
+        return JSONResponse({"id": media})
+
+    async def _answer_message(self, request: Request) -> Response:
+        self._check_token(request)
+        body = await request.json()
+        if body.get("status") == "read":
+            return self._mark_read(body)
+        fault = self.take_fault(*FAULTS)
+        if fault is PlatformFault.RATE_LIMIT:
+            wait = {"retry-after": str(self.retry_after)}
+            raise GraphError(429, 131056, "(#131056) (Business Account, Consumer Account) pair rate limit hit", wait)
+        if fault is PlatformFault.BUSY:
+            raise GraphError(503, 131016, "(#131016) Service unavailable")
+        if fault is PlatformFault.FORBIDDEN:
+            raise GraphError(403, 10, "(#10) Application does not have permission for this action")
+        message = self._accept(body)
+        self.notify()
+        if fault is PlatformFault.NO_ANSWER:
+            await self.drop_connections()
+            await asyncio.sleep(0)
+        number = body["to"]
+        return JSONResponse(
+            {
+                "messaging_product": "whatsapp",
+                "contacts": [{"input": number, "wa_id": number}],
+                "messages": [{"id": message}],
+            }
+        )
+
+    def _mark_read(self, body: dict[str, Any]) -> Response:
+        with self.changed:
+            found = next((each for each in self.record if each.id == body.get("message_id")), None)
+            if found is None or found.sender == "bot":
+                raise GraphError(400, 100, "(#100) Invalid parameter: message_id")
+            self._read.add(found.id)
+            if "typing_indicator" in body:
+                self._typing.append(found.room)
+            self.changed.notify_all()
+        return JSONResponse({"success": True})
+
+    def _accept(self, body: dict[str, Any]) -> str:
+        kind = body.get("type", "text")
+        person = self._people.get(str(body.get("to", "")))
+        if body.get("messaging_product") != "whatsapp" or person is None:
+            raise GraphError(400, 131026, "(#131026) Message undeliverable")
+        room = f"direct:{person}"
+        with self.changed:
+            if room in self._closed and kind != "template":
+                raise GraphError(400, 131047, "(#131047) Re-engagement message")
+            if kind == "reaction":
+                return self._accept_reaction(body["reaction"])
+            shown = self._render_shown(kind, body, room)
+            self.record.append(shown)
+        number = self.get_number(person)
+        status = {"id": shown.id, "status": "sent", "timestamp": str(int(time.time())), "recipient_id": number}
+        self.emit({"statuses": [status | {"biz_opaque_callback_data": shown.key}]}, faulty=False)
+        return shown.id
+
+    def _accept_reaction(self, reaction: dict[str, str]) -> str:
+        found = next((each for each in self.record if each.id == reaction["message_id"]), None)
+        if found is None:
+            raise GraphError(400, 131009, "(#131009) Parameter value is not valid")
+        found.reactions = [each for each in found.reactions if each[1] != "bot"]
+        if reaction["emoji"]:
+            found.reactions.append((reaction["emoji"], "bot"))
+        return self._new_id()
+
+    def _render_shown(self, kind: str, body: dict[str, Any], room: str) -> ShownMessage:
+        content = body[kind]
+        shown = ShownMessage(
+            id=self._new_id(),
+            room=room,
+            sender="bot",
+            text=_resolve(_check_content(kind, content)),
+            raw=body,
+            reply_to=body.get("context", {}).get("message_id", ""),
+            key=body.get("biz_opaque_callback_data", ""),
+            voice=bool(content.get("voice")),
+        )
+        if len(shown.key) > 512 or (shown.reply_to and not any(each.id == shown.reply_to for each in self.record)):
+            raise GraphError(400, 131009, "(#131009) Parameter value is not valid")
+        if "id" in content and kind in ("image", "audio", "video", "document", "sticker"):
+            file = self._media.get(content["id"])
+            if file is None:
+                raise GraphError(400, 131053, "(#131053) Media upload error")
+            shown.files = [GivenFile(content.get("filename", file.name), file.data, file.mime)]
+        if kind == "interactive":
+            shown.buttons = [each.get("description") or each["title"] for each in _list_options(content)]
+        return shown
+
+    def _add_media(self, file: GivenFile) -> str:
+        media = f"{next(self._ids) + 2754859441498000}"
+        with self.changed:
+            self._media[media] = file
+        return media
+
+    def _new_id(self) -> str:
+        return "wamid." + base64.b64encode(f"message {next(self._ids):010d}".encode()).decode()
+
+
+def _get_person(room: str) -> str:
+    return room.removeprefix("direct:") if room.startswith("direct:") else "ann"
+
+
+def _list_options(interactive: dict[str, Any]) -> list[dict[str, str]]:
+    action = interactive["action"]
+    if interactive["type"] == "button":
+        return [each["reply"] for each in action["buttons"]]
+    return [row for section in action["sections"] for row in section["rows"]]
+
+
+def _check_content(kind: str, content: dict[str, Any]) -> str:
+    """The words of a message. What Meta would refuse is refused."""
+    match kind:
+        case "text":
+            text, limit = content["body"], 4096
+        case "interactive":
+            text, limit = content["body"]["text"], 1024 if content["type"] == "button" else 4096
+            _check_options(content)
+        case "template":
+            (body,) = content["components"]
+            text, limit = body["parameters"][0]["text"], 1024
+            if "\n" in text or "\t" in text or "    " in text:
+                raise GraphError(400, 132018, "(#132018) There is an issue with the parameters in your template")
+        case "audio" if "caption" in content:
+            raise GraphError(400, 100, "(#100) Unexpected key caption")
+        case "image" | "audio" | "video" | "document" | "sticker":
+            text, limit = content.get("caption", ""), 1024
+        case _:
+            raise GraphError(400, 100, f"(#100) Param type must be one of …, got {kind}")
+    if len(text) > limit or (not text and kind in ("text", "interactive", "template")):
+        raise GraphError(400, 100, f"(#100) Length must be between 1 and {limit}")
+    return str(text)
+
+
+def _check_options(content: dict[str, Any]) -> None:
+    options, buttons = _list_options(content), content["type"] == "button"
+    most, longest = (3, 20) if buttons else (10, 24)
+    too_long = [each for each in options if not 0 < len(each["title"]) <= longest or len(each["id"]) > 200]
+    if not 0 < len(options) <= most or too_long or any(len(each.get("description", "")) > 72 for each in options):
+        raise GraphError(400, 131009, "(#131009) Parameter value is not valid")
+    names = [each["title"] if buttons else each["id"] for each in options]
+    if len(set(names)) < len(names):
+        raise GraphError(400, 131009, "(#131009) Parameter value is not valid: not unique")
+
+
+def _resolve(text: str) -> str:
+    return _MARKS.sub(lambda found: found[1] or found[2] or found[3], text)
+
+
+async def _render_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, GraphError)
+    body = {"message": error.text, "type": "OAuthException", "code": error.code, "fbtrace_id": "Az8or2yhqkZ"}
+    return JSONResponse({"error": body}, error.status, headers=error.headers)

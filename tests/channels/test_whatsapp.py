@@ -1,0 +1,338 @@
+"""WhatsApp's Cloud API through its emulator: events by signed hooks, messages by the Graph API."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from gatepost.channels.contract import (
+    Channel,
+    ChannelEnded,
+    EndReason,
+    HookRequest,
+    SupportsCheck,
+    SupportsHook,
+    SupportsLookup,
+    SupportsTyping,
+)
+from gatepost.channels.kit.hooks import sign
+from gatepost.channels.whatsapp import wire
+from gatepost.core.errors import GatepostError, NotFound, Refused, Unavailable
+from gatepost.messages import address
+from gatepost.messages.card import Card, CardButton, CardField
+from gatepost.messages.inbound import CLICK, AttachmentKind, Verb
+from gatepost.messages.outbound import Op, Outbound, OutboundFile
+from gatepost.testing.platforms.base import GivenFile, PlatformFault
+from gatepost.testing.platforms.whatsapp import APP_SECRET, NUMBER_ID, WhatsAppPlatform
+from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel, serve_hooks
+
+
+@pytest.fixture
+def platform() -> Iterator[WhatsAppPlatform]:
+    with WhatsAppPlatform() as made:
+        assert isinstance(made, WhatsAppPlatform)
+        yield made
+
+
+@pytest.fixture
+def channel(platform: WhatsAppPlatform) -> Channel:
+    return make_channel(platform)[0]
+
+
+@pytest.fixture
+async def received(channel: Channel) -> AsyncIterator[ReceivedEvents]:
+    async with listening(channel) as events:
+        yield events
+
+
+@pytest.fixture
+def ann(platform: WhatsAppPlatform) -> str:
+    return platform.get_address("direct:ann")
+
+
+def file(tmp_path: Path, name: str, mime: str, data: bytes = b"data") -> OutboundFile:
+    (tmp_path / name).write_bytes(data)
+    return OutboundFile(name=name, mime=mime, path=str(tmp_path / name), size=len(data))
+
+
+async def test_a_message_comes_once_with_its_sender_and_its_time(
+    platform: WhatsAppPlatform, received: ReceivedEvents, ann: str
+) -> None:
+    platform.fault(PlatformFault.DUPLICATE, PlatformFault.FORGOTTEN)
+    sent = platform.send("hello", room="direct:ann")
+
+    (event,) = await received.wait_for(1)
+    await platform.until(lambda: len(platform.deliveries) == 3)
+
+    assert (event.address, event.sender, event.platform_id, event.text) == (ann, ann, sent, "hello")
+    assert (event.sender_name, event.direct, event.verb) == ("Ann", True, Verb.MESSAGE)
+    assert event.at is not None and address.parse(event.address)
+    assert received.calls == 3 and len(received.events) == 1
+
+
+async def test_what_cannot_be_kept_is_answered_so_that_it_comes_again(
+    platform: WhatsAppPlatform, received: ReceivedEvents
+) -> None:
+    received.error = Unavailable("the store")
+    platform.send("first", room="direct:ann")
+    platform.send("second", room="direct:ann")
+    await platform.until(lambda: platform.deliveries.count(503) >= 2)
+    received.error = None
+
+    assert [each.text for each in await received.wait_for(2)] == ["first", "second"]
+
+
+async def test_a_reply_names_what_it_answers(platform: WhatsAppPlatform, received: ReceivedEvents) -> None:
+    first = platform.send("one", room="direct:ann")
+    platform.send("two", room="direct:ann", reply_to=first)
+
+    event = (await received.wait_for(2))[1]
+    assert event.verb is Verb.REPLY and event.reply_to is not None and event.reply_to.platform_id == first
+
+
+async def test_a_reaction_is_an_event_of_the_message_it_is_about(
+    platform: WhatsAppPlatform, received: ReceivedEvents, ann: str
+) -> None:
+    message = platform.send("hi", room="direct:ann")
+    platform.react("direct:ann", message, "👎")
+
+    event = (await received.wait_for(2))[1]
+    assert (event.platform_id, event.event, event.text) == (message, f"reaction:👎:{ann}", "👎")
+
+
+async def test_a_file_is_read_in_two_steps(platform: WhatsAppPlatform, received: ReceivedEvents) -> None:
+    platform.send("look", room="direct:ann", files=[GivenFile("a b.pdf", b"%PDF" * 50_000, "application/pdf")])
+
+    (event,) = await received.wait_for(1)
+    (attachment,) = event.attachments
+    assert attachment.open is not None
+    data = b"".join([chunk async for chunk in attachment.open()])
+    assert (event.text, attachment.name, attachment.mime) == ("look", "a b.pdf", "application/pdf")
+    assert (attachment.kind, data) == (AttachmentKind.FILE, b"%PDF" * 50_000)
+
+
+async def test_a_text_is_sent_with_our_key_and_as_a_reply(
+    platform: WhatsAppPlatform, received: ReceivedEvents, channel: Channel, ann: str
+) -> None:
+    asked = platform.send("hello", room="direct:ann")
+    sent = await channel.send(ann, Outbound(key="k1", text="hello back", reply_to=asked))
+
+    (shown,) = platform.list_shown("direct:ann")
+    assert (shown.id, shown.text, shown.key, shown.reply_to) == (sent, "hello back", "k1", asked)
+
+
+async def test_a_reaction_is_set(platform: WhatsAppPlatform, channel: Channel, ann: str) -> None:
+    message = platform.send("hello", room="direct:ann")
+    await channel.send(ann, Outbound(key="k", op=Op.REACT, target=message, reaction="👍"))
+    assert platform.find(message).reactions == [("👍", "bot")]
+
+
+async def test_files_are_uploaded_and_sent_each_with_the_words_below_the_first(
+    platform: WhatsAppPlatform, channel: Channel, ann: str, tmp_path: Path
+) -> None:
+    files = (file(tmp_path, "a.png", "image/png"), file(tmp_path, "b.csv", "text/csv", b"1,2"))
+    last = await channel.send(ann, Outbound(key="k", op=Op.FILE, text="two files", files=files))
+
+    first, second = platform.list_shown()
+    assert (first.text, first.raw["type"], first.files[0].data) == ("two files", "image", b"data")
+    assert (second.text, second.raw["type"], second.files) == ("", "document", [GivenFile("b.csv", b"1,2", "text/csv")])
+    assert (last, second.key, first.key) == (second.id, "k", "part 0")
+
+
+async def test_words_that_do_not_fit_below_a_file_come_before_it(
+    platform: WhatsAppPlatform, channel: Channel, ann: str, tmp_path: Path
+) -> None:
+    sound = file(tmp_path, "a.mp3", "audio/mpeg")
+    await channel.send(ann, Outbound(key="k", op=Op.FILE, text="a song", files=(sound,)))
+    assert [(each.text, each.raw["type"]) for each in platform.list_shown()] == [("a song", "text"), ("", "audio")]
+
+
+async def test_a_voice_note_is_one(platform: WhatsAppPlatform, channel: Channel, ann: str, tmp_path: Path) -> None:
+    note = file(tmp_path, "note.ogg", "audio/ogg")
+    await channel.send(ann, Outbound(key="k", op=Op.VOICE, text="the words", files=(note,)))
+    (shown,) = platform.list_shown()
+    assert shown.voice and shown.files[0].mime == "audio/ogg; codecs=opus"
+
+
+def make_card(count: int, label: str = "Choice", **more: Any) -> Card:
+    buttons = tuple(CardButton(f"t:{number}", f"{label} {number}") for number in range(count))
+    return Card(title="Well?", text="Choose.", fields=(CardField("cost", "2"),), buttons=buttons, **more)
+
+
+@pytest.mark.parametrize(("count", "label"), [(2, "Choice"), (3, "A label of more than twenty signs"), (10, "Row")])
+async def test_a_card_has_buttons_or_rows_and_a_press_comes_back(
+    platform: WhatsAppPlatform, received: ReceivedEvents, channel: Channel, ann: str, count: int, label: str
+) -> None:
+    sent = await channel.send(ann, Outbound(key="k", op=Op.CARD, text="Well? 1. …", card=make_card(count, label)))
+    (shown,) = platform.list_shown()
+    assert shown.buttons == [f"{label} {number}" for number in range(count)]
+    assert "Well?" in shown.text and "cost: 2" in shown.text
+
+    platform.click("direct:ann", sent, f"{label} 1")
+    (event,) = await received.wait_for(1)
+    assert (event.event, event.click, event.text, event.sender) == (CLICK, "t:1", "", ann)
+
+
+@pytest.mark.parametrize("card", [make_card(11), make_card(2, many=True), make_card(0)])
+async def test_a_card_that_whatsapp_cannot_show_is_text(
+    platform: WhatsAppPlatform, channel: Channel, ann: str, card: Card
+) -> None:
+    await channel.send(ann, Outbound(key="k", op=Op.CARD, text="the card as text", card=card))
+    assert platform.texts() == ["the card as text"]
+
+
+async def test_typing_is_shown_for_the_last_message(
+    platform: WhatsAppPlatform, received: ReceivedEvents, channel: Channel, ann: str
+) -> None:
+    assert isinstance(channel, SupportsTyping)
+    await channel.typing(ann, "", True)
+    assert platform.get_typing() == []
+    platform.send("hello", room="direct:ann")
+    await platform.until(lambda: 200 in platform.deliveries)
+    await channel.typing(ann, "", True)
+    assert platform.get_typing() == ["direct:ann"]
+
+
+async def test_after_a_day_only_a_template_reaches_a_person(platform: WhatsAppPlatform, ann: str) -> None:
+    platform.close_window("ann")
+    plain, _ = make_channel(platform)
+    with pytest.raises(Refused, match=r"24 hours.*channels\.whatsapp\.template"):
+        await plain.send(ann, Outbound(key="k", text="news"))
+
+    noted, _ = make_channel(platform, template="notice", template_language="de")
+    await noted.send(ann, Outbound(key="k2", text="line one\n\nline   two"))
+    (shown,) = platform.list_shown()
+    assert shown.text == "line one line two"
+    assert (shown.raw["template"]["name"], shown.raw["template"]["language"]) == ("notice", {"code": "de"})
+
+
+async def test_an_answer_that_was_lost_is_found_by_the_report(
+    platform: WhatsAppPlatform, received: ReceivedEvents, channel: Channel, ann: str
+) -> None:
+    assert isinstance(channel, SupportsLookup)
+    platform.fault(PlatformFault.NO_ANSWER)
+    with pytest.raises(Unavailable) as caught:
+        await channel.send(ann, Outbound(key="k", text="once"))
+    assert caught.value.uncertain
+    await platform.until(lambda: 200 in platform.deliveries)
+
+    assert await channel.look_up(ann, "k") == platform.list_shown()[0].id
+    assert platform.texts() == ["once"]
+
+
+async def test_without_a_report_nobody_says_that_it_is_not_there(channel: Channel, ann: str) -> None:
+    assert isinstance(channel, SupportsLookup)
+    with pytest.raises(Unavailable, match="not reported"):
+        await channel.look_up(ann, "never sent")
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "uncertain"),
+    [(PlatformFault.RATE_LIMIT, Unavailable, False), (PlatformFault.BUSY, Unavailable, False)],
+)
+async def test_a_busy_platform_is_tried_again(
+    platform: WhatsAppPlatform, channel: Channel, ann: str, fault: PlatformFault, kind: type, uncertain: bool
+) -> None:
+    platform.fault(fault)
+    with pytest.raises(kind) as caught:
+        await channel.send(ann, Outbound(key="k", text="x"))
+    assert caught.value.uncertain == uncertain
+    assert caught.value.retry_after == (0.2 if fault is PlatformFault.RATE_LIMIT else None)
+    await channel.send(ann, Outbound(key="k", text="x"))
+    assert platform.texts() == ["x"]
+
+
+async def test_a_refusal_is_told_with_its_reason(platform: WhatsAppPlatform, channel: Channel, ann: str) -> None:
+    platform.fault(PlatformFault.FORBIDDEN)
+    with pytest.raises(Refused, match="whatsapp_business_messaging"):
+        await channel.send(ann, Outbound(key="k", text="x"))
+    for room in ("whatsapp:group/1", "whatsapp:user/../x", "telegram:user/12345", "whatsapp:user/1"):
+        with pytest.raises(NotFound):
+            await channel.send(room, Outbound(key="k", text="x"))
+
+
+async def test_a_revoked_token_ends_the_channel(platform: WhatsAppPlatform, channel: Channel, ann: str) -> None:
+    platform.fault(PlatformFault.UNAUTHORIZED)
+    for ended in (channel.listen(ReceivedEvents().receive), channel.send(ann, Outbound(key="k", text="x"))):
+        with pytest.raises(ChannelEnded) as caught:
+            await ended
+        assert caught.value.reason is EndReason.TOKEN
+
+
+async def test_the_check_names_the_number_and_its_quality(platform: WhatsAppPlatform, channel: Channel) -> None:
+    assert isinstance(channel, SupportsCheck)
+    platform.quality = "RED"
+    found = await channel.check()
+    assert (found.name, found.link) == ("+1 555-078-3881 (Lucky Shrub)", "https://wa.me/15550783881")
+    assert any("RED" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("missing", ["token", "app_secret", "verify_token"])
+async def test_a_missing_secret_is_named(platform: WhatsAppPlatform, missing: str) -> None:
+    secrets = {name: value for name, value in platform.get_secrets().items() if name != missing}
+    channel, _ = make_channel(platform, secrets=secrets)
+    assert isinstance(channel, SupportsCheck)
+    with pytest.raises(ChannelEnded, match=missing):
+        await channel.check()
+
+
+async def test_the_hook_is_verified_by_the_word_that_was_agreed(platform: WhatsAppPlatform, channel: Channel) -> None:
+    async with serve_hooks(channel) as url:
+        assert (await _ask(url, "verify-me")) == (200, "1158201444")
+        assert (await _ask(url, "wrong"))[0] == 403
+        assert (await _ask(url, ""))[0] == 403
+
+
+async def _ask(url: str, token: str) -> tuple[int, str]:
+    query = {"hub.mode": "subscribe", "hub.challenge": "1158201444", "hub.verify_token": token}
+    async with httpx2.AsyncClient(verify=False) as client:
+        answer = await client.get(url, params=query)
+    return answer.status_code, answer.text
+
+
+async def test_what_is_not_signed_is_nobodys_word(channel: Channel, received: ReceivedEvents) -> None:
+    assert isinstance(channel, SupportsHook)
+    body = json.dumps({"entry": [{"changes": [{"field": "messages", "value": {"messages": [{}]}}]}]}).encode()
+    for headers in ({}, {"x-hub-signature-256": "sha256=00"}, {"x-hub-signature-256": sign("other", body)}):
+        answer = await channel.answer_hook(HookRequest(method="POST", headers=headers, body=body))
+        assert answer.status == 403
+    assert received.calls == 0
+
+
+HOSTILE: list[Any] = [
+    [],
+    "x",
+    {"entry": 5},
+    {"entry": [{"changes": [5, {"field": "messages", "value": []}]}]},
+    {"messages": [{"from": "../../etc", "id": "wamid.x", "type": "text", "text": {"body": "x"}}]},
+    {"messages": [{"from": "491234567", "id": "a b\n", "type": "text", "text": {"body": "x"}}]},
+    {"messages": [{"from": 5, "id": None, "type": {}, "text": 5}, 7]},
+    {"statuses": [{"id": 5, "errors": [5, {}]}, {"id": "x", "errors": [{"code": "y"}]}]},
+]
+
+
+async def test_a_strange_payload_makes_no_event_and_breaks_nothing(channel: Channel, received: ReceivedEvents) -> None:
+    assert isinstance(channel, SupportsHook)
+    for given in HOSTILE:
+        value = {"metadata": {"phone_number_id": NUMBER_ID}, **(given if isinstance(given, dict) else {})}
+        wrapped = {"entry": [{"changes": [{"field": "messages", "value": value}]}]}
+        body = json.dumps(wrapped if isinstance(given, dict) and "entry" not in given else given).encode()
+        request = HookRequest(method="POST", headers={"x-hub-signature-256": sign(APP_SECRET, body)}, body=body)
+        assert (await channel.answer_hook(request)).status in (200, 400)
+    assert received.calls == 0
+
+
+@pytest.mark.parametrize("kind", ["image", "audio", "location", "sticker", "contacts", "unsupported", "order"])
+def test_every_kind_of_message_becomes_words_or_a_file(kind: str) -> None:
+    body = {"id": "123", "mime_type": "audio/ogg; codecs=opus", "latitude": 1, "longitude": 2}
+    message = {"from": "491234567", "id": "wamid.1", "timestamp": "1700000000", "type": kind, kind: body}
+    (event,) = wire.read_messages({"messages": [message]}, lambda media: None)  # type: ignore[arg-type,return-value]
+    assert event.text or event.attachments
+
+
+async def test_a_file_elsewhere_is_not_asked_for(platform: WhatsAppPlatform, channel: Channel) -> None:
+    with pytest.raises(GatepostError, match="host of Meta"):
+        await channel._connect("https://evil.example/file")  # type: ignore[attr-defined]

@@ -1,0 +1,125 @@
+"""Which channel instances there are: those of the file and those of the store, each with settings of its own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.channels.contract import CHANNELS
+from gatepost.core import registry, settings
+from gatepost.core.errors import SetupError
+from gatepost.core.settings import SETTINGS, Config
+from gatepost.flow.channel_specs import SpecOrigin, list_file_specs, list_specs, parse_stored, render_values
+from gatepost.store.channel_instances import StoredChannel
+from gatepost.testing.beacon import BeaconPlatform, registered_beacon
+
+
+@pytest.fixture(autouse=True)
+def platform() -> Iterator[BeaconPlatform]:
+    registry.load_package("gatepost.channels")
+    with registered_beacon() as made:
+        yield made
+
+
+def load(tmp_path: Path, text: str, **environ: str) -> Config:
+    (tmp_path / "gatepost.toml").write_text(text)
+    return settings.load(tmp_path, environ)
+
+
+def colors(config: Config, *rows: StoredChannel) -> dict[str, str]:
+    specs, _ = list_specs(config, rows)
+    color: Any = SETTINGS["channels.beacon.color"]
+    return {each.instance: each.make_config(config)[color] for each in specs if each.kind.name == "beacon"}
+
+
+def stored(instance: str, kind: str = "beacon", **values: Any) -> StoredChannel:
+    return StoredChannel(instance, kind, values, True, 1, "operator")
+
+
+def test_a_table_with_a_kind_is_an_instance_with_settings_of_its_own(tmp_path: Path) -> None:
+    config = load(
+        tmp_path,
+        '[channels.north]\nkind = "beacon"\ncolor = "green"\n[channels.south]\nkind = "beacon"\n'
+        '[channels.beacon]\ncolor = "blue"\n',
+    )
+
+    assert colors(config) == {"north": "green", "south": "red"}
+    assert colors(config, stored("west", color="green"), stored("beacon")) == {
+        "north": "green",
+        "south": "red",
+        "west": "green",
+        "beacon": "blue",
+    }
+
+
+def test_channels_on_is_enough_for_the_simple_case_and_the_environment_counts_there(tmp_path: Path) -> None:
+    config = load(tmp_path, 'channels.on = ["beacon", "second=beacon"]\n', GATEPOST_CHANNELS_BEACON_COLOR="green")
+
+    assert colors(config) == {"beacon": "green", "second": "red"}
+
+
+def test_an_instance_may_be_named_like_its_kind_and_be_switched_off(tmp_path: Path) -> None:
+    config = load(tmp_path, '[channels.beacon]\nkind = "beacon"\ncolor = "blue"\non = false\n')
+    (spec,) = (each for each in list_file_specs(config) if each.origin is SpecOrigin.FILE)
+
+    assert (spec.instance, spec.is_on) == ("beacon", False)
+    assert colors(config) == {"beacon": "blue"}
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ('[channels.north]\nkind = "baecon"\n', r"\[channels\.north\]: there is no channel 'baecon'.*mean 'beacon'"),
+        ('[channels.north]\nkind = "beacon"\ncolour = "red"\n', r"no setting 'colour'; did you mean 'color'\?"),
+        ('[channels.north]\nkind = "beacon"\nx = 1\n', r"beacon has no setting 'x'; it has: color, token"),
+        ('[channels.north]\nkind = "beacon"\ncolor = "pink"\n', r"color = 'pink' is not one of red, green, blue"),
+        ('[channels.north]\nkind = "beacon"\non = "yes"\n', r"on = 'yes' is neither true nor false"),
+        ('[channels.north]\nkind = "beacon"\ntoken = "hush"\n', r"token is a secret.*--secret"),
+        ('[channels.web]\nkind = "beacon"\n', r"web always runs"),
+        ('[channels.north]\nkind = "web"\n', r"web always runs"),
+        ('[channels.NORTH]\nkind = "beacon"\n', r"a name has a-z"),
+        ("[channels.north]\nkind = 3\n", r"has a north without `kind`"),
+        ('[channels.north]\ncolor = "red"\n', r"a table \[channels\.north\] of an instance needs `kind`"),
+        ('[channels.beacon]\ntoken = "hush"\n', r"channels\.beacon\.token is a secret.*gatepost channel add"),
+        (
+            '[channels]\non = ["north=beacon"]\n[channels.north]\nkind = "beacon"\non = false\n',
+            r"says something else than \[channels\.north\]",
+        ),
+        (
+            '[channels.a-b]\nkind = "beacon"\n[channels.a_b]\nkind = "beacon"\n',
+            r"a-b and a_b would share the secret CHANNEL_A_B_TOKEN",
+        ),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_refused_with_the_way_out(tmp_path: Path, text: str, error: str) -> None:
+    with pytest.raises(SetupError, match=error) as refused:
+        list_file_specs(load(tmp_path, text))
+    assert "hush" not in str(refused.value)
+
+
+def test_a_secret_is_refused_in_the_environment_too(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=r"GATEPOST_CHANNELS_BEACON_TOKEN: .*is a secret") as refused:
+        load(tmp_path, "", GATEPOST_CHANNELS_BEACON_TOKEN="hush")
+    assert "hush" not in str(refused.value)
+
+
+def test_the_file_counts_where_the_store_has_one_of_the_same_name(tmp_path: Path) -> None:
+    config = load(tmp_path, '[channels.north]\nkind = "beacon"\ncolor = "green"\n')
+
+    assert colors(config, stored("north", color="blue")) == {"north": "green"}
+
+
+def test_a_row_of_a_kind_that_is_gone_stops_nobody_else(tmp_path: Path) -> None:
+    specs, broken = list_specs(load(tmp_path, ""), [stored("old", "smoke"), stored("north")])
+
+    assert "north" in {each.instance for each in specs}
+    assert [each.instance for each in broken] == ["old"]
+    assert "there is no channel 'smoke'" in str(broken[0].error)
+
+
+def test_values_survive_the_way_into_a_row_and_back() -> None:
+    spec = parse_stored(stored("north", color="green"))
+
+    assert render_values(CHANNELS["beacon"], spec.values) == {"color": "green"}
+    assert spec.list_secrets() == {"token": "CHANNEL_NORTH_TOKEN"}

@@ -1,0 +1,190 @@
+"""What platforms send to a channel: who gets it, and what a stranger can cost."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+
+from gatepost.channels.contract import Channel, ChannelEnded, EndReason, HookRequest, HookResponse, Receive
+from gatepost.core.clock import SystemClock
+from gatepost.core.errors import Unavailable
+from gatepost.core.home import Home
+from gatepost.core.listen_address import parse
+from gatepost.core.settings import Config
+from gatepost.core.token_bucket import Rate
+from gatepost.messages.outbound import Outbound
+from gatepost.serve.http import HttpServer, bind, get_bound_address
+from gatepost.serve.web.hooks import ChannelHooks
+from gatepost.serve.web.site import WebDeps, make_site
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.waiting import PATIENCE_S
+
+
+class Deaf:
+    """A channel without a hook."""
+
+    async def listen(self, receive: Receive) -> None:
+        await asyncio.Event().wait()
+
+    async def send(self, address: str, message: Outbound) -> str:
+        return ""
+
+
+class Hooked(Deaf):
+    def __init__(self) -> None:
+        self.requests: list[HookRequest] = []
+        self.answer = HookResponse(body=b"taken")
+        self.error: Exception | None = None
+        self.gate: asyncio.Event | None = None
+
+    async def answer_hook(self, request: HookRequest) -> HookResponse:
+        self.requests.append(request)
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+        return self.answer
+
+
+@asynccontextmanager
+async def serving(app: Any) -> AsyncIterator[str]:
+    listen = parse("127.0.0.1:0")
+    sock = bind(listen)
+    server = HttpServer(app, sock)
+    running = asyncio.create_task(server.run())
+    yield get_bound_address(listen, sock).url
+    server.stop()
+    await asyncio.wait_for(running, PATIENCE_S)
+
+
+@pytest.fixture
+def hooked() -> Hooked:
+    return Hooked()
+
+
+@pytest.fixture
+async def page(store: SqliteStore, home: Home, web: Any, hooked: Hooked) -> AsyncIterator[httpx2.AsyncClient]:
+    channels: dict[str, Channel] = {"phone": hooked, "deaf": Deaf()}  # type: ignore[dict-item]  # made by hand
+    parts = WebDeps(
+        store=store,
+        clock=SystemClock(),
+        config=Config({"web.largest_hook_bytes": 1000}),
+        home=home,
+        channel=web.hub,
+        stopping=asyncio.Event(),
+        channels=channels,
+    )
+    async with serving(make_site(parts)) as base, httpx2.AsyncClient(base_url=base, timeout=PATIENCE_S) as client:
+        yield client
+
+
+async def test_a_hook_reaches_its_channel_by_any_name_and_method(page: httpx2.AsyncClient, hooked: Hooked) -> None:
+    for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+        answer = await page.request(
+            method, "/channels/phone/a/b?x=1&y=%C3%A9", headers={"host": "hooks.example", "x-sign": "s"}, content=b"z"
+        )
+        assert (answer.status_code, answer.text) == (200, "taken")
+    first = hooked.requests[0]
+    assert (first.method, first.path, dict(first.query), first.body) == ("GET", "/a/b", {"x": "1", "y": "é"}, b"z")
+    assert first.headers["x-sign"] == "s"
+
+
+async def test_the_page_is_still_refused_under_a_strange_name(page: httpx2.AsyncClient) -> None:
+    for path in ("/", "/channels", "/api/start", "/channelsx/phone"):
+        assert (await page.get(path, headers={"host": "hooks.example"})).status_code == 403
+    assert (await page.post("/login", json={"token": "x"})).status_code == 403
+    up = await page.request("POST", "/channels/../login", json={"token": "x"}, headers={"host": "hooks.example"})
+    assert up.status_code in (403, 404)
+
+
+async def test_an_unknown_instance_and_one_without_a_hook_look_alike(page: httpx2.AsyncClient) -> None:
+    answers = [await page.post(f"/channels/{name}", content=b"x") for name in ("nobody", "deaf", "", "web", "phone%2F")]
+    assert {(each.status_code, each.text) for each in answers[:4]} == {(404, "There is nothing here.\n")}
+
+
+async def test_a_cookie_never_reaches_a_channel_and_none_is_set(page: httpx2.AsyncClient, hooked: Hooked) -> None:
+    answer = await page.post("/channels/phone", headers={"cookie": "gatepost-1-2=secret", "x-gatepost": "1"})
+    assert "cookie" not in hooked.requests[0].headers and "x-gatepost" not in hooked.requests[0].headers
+    assert "set-cookie" not in answer.headers
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_a_header_that_comes_twice_is_given_to_nobody(page: httpx2.AsyncClient, hooked: Hooked) -> None:
+    await page.post("/channels/phone", headers=[("x-sign", "a"), ("x-sign", "b")])
+    assert "x-sign" not in hooked.requests[0].headers
+
+
+async def test_a_body_over_the_limit_is_refused_whatever_it_announces(page: httpx2.AsyncClient, hooked: Hooked) -> None:
+    async def trickle() -> AsyncIterator[bytes]:
+        for _ in range(11):
+            yield b"x" * 100
+
+    assert (await page.post("/channels/phone", content=b"x" * 1001)).status_code == 413
+    assert (await page.post("/channels/phone", content=trickle())).status_code == 413
+    assert hooked.requests == []
+    assert (await page.post("/channels/phone", content=b"x" * 1000)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("the token is s3cret"), ChannelEnded(EndReason.TOKEN, "s3cret", "s3cret")]
+)
+async def test_an_error_of_the_channel_is_answered_without_words(
+    page: httpx2.AsyncClient, hooked: Hooked, error: Exception
+) -> None:
+    hooked.error = error
+    answer = await page.post("/channels/phone")
+    assert (answer.status_code, answer.content) == (500, b"")
+
+
+async def test_the_platform_is_asked_to_come_again_while_we_cannot_take_it(
+    page: httpx2.AsyncClient, hooked: Hooked
+) -> None:
+    hooked.error = Unavailable("the store", retry_after=2.5)
+    answer = await page.post("/channels/phone")
+    assert (answer.status_code, answer.headers["retry-after"], answer.content) == (503, "3", b"")
+
+
+async def test_a_flood_of_one_hook_is_refused_and_starves_nobody(page: httpx2.AsyncClient, hooked: Hooked) -> None:
+    hooked.gate = asyncio.Event()
+    flood = [asyncio.create_task(page.post("/channels/phone")) for _ in range(64)]
+    done: set[Any] = set()
+    while len(done) < 32:
+        done, _ = await asyncio.wait(flood, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+
+    assert {each.result().status_code for each in done} == {429}
+    assert (await page.get("/health")).status_code == 200
+    hooked.gate.set()
+    answers = await asyncio.gather(*flood)
+    assert sum(each.status_code == 200 for each in answers) == len(hooked.requests) == 32
+
+
+async def test_requests_over_the_rate_are_told_how_long_to_wait(hooked: Hooked) -> None:
+    other = Hooked()
+    channels: dict[str, Channel] = {"phone": hooked, "other": other}  # type: ignore[dict-item]  # made by hand
+    hooks = ChannelHooks(channels, Config(), arrivals=Rate(per_second=0.01, burst=3, patience_s=float("inf")))
+    async with serving(hooks) as base, httpx2.AsyncClient(base_url=base) as client:
+        answers = [await client.post("/phone") for _ in range(8)]
+        assert [each.status_code for each in answers] == [200] * 4 + [429] * 4
+        assert {each.headers["retry-after"] for each in answers[4:]} <= {"99", "100"}
+        assert (await client.post("/other")).status_code == 200
+
+
+async def test_a_channel_that_does_not_answer_in_time_is_asked_again(hooked: Hooked) -> None:
+    hooked.gate = asyncio.Event()
+    hooks = ChannelHooks({"phone": hooked}, Config(), answer_s=0.01)  # type: ignore[dict-item]  # made by hand
+    async with serving(hooks) as base, httpx2.AsyncClient(base_url=base) as client:
+        assert (await client.post("/phone")).status_code == 503
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(hooked: Hooked) -> None:
+    hooks = ChannelHooks({"phone": hooked}, Config(), body_s=0.01)  # type: ignore[dict-item]  # made by hand
+    async with serving(hooks) as base:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(base.rpartition(":")[2]))
+        writer.write(b"POST /phone HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nab")
+        async with asyncio.timeout(PATIENCE_S):
+            assert b" 408 " in await reader.readline()
+        writer.close()
+    assert hooked.requests == []
