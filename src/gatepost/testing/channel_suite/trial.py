@@ -73,7 +73,9 @@ class ChannelTrial:
     @property
     def rooms(self) -> list[str]:
         """Those of the usual rooms that the platform has."""
-        return list(ROOMS if self.platform.has_groups else ROOMS[1:])
+        public, private = ROOMS
+        known = {public: self.platform.has_groups, private: self.platform.has_direct}
+        return [room for room in ROOMS if known[room]]
 
     @property
     def room(self) -> str:

@@ -2,7 +2,7 @@
 
 import time
 
-from gatepost.channels.contract import ChannelEnded, EndReason, SupportsLookup
+from gatepost.channels.contract import ChannelEnded, EndReason, SupportsHook, SupportsLookup
 from gatepost.messages.outbound import Feature
 from gatepost.testing.channel_suite.grades import CheckImpossible, FeatureMissing
 from gatepost.testing.channel_suite.trial import ChannelTrial
@@ -40,6 +40,8 @@ async def check_busy_platform(trial: ChannelTrial) -> None:
 
 async def check_lost_answer(trial: ChannelTrial) -> None:
     """A send whose answer is lost appears once: found again, made one by its key, or labelled uncertain."""
+    if isinstance(trial.channel, SupportsHook):
+        await trial.start()  # such a platform may tell by a hook what became of it
     trial.fault(PlatformFault.NO_ANSWER)
     effect = await trial.deliver(WORDS)
     trial.require_used()

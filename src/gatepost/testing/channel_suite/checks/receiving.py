@@ -90,10 +90,11 @@ async def check_reactions_in(trial: ChannelTrial) -> None:
     """A reaction names the message, the emoji and who reacted."""
     await trial.start()
     shown = await trial.send(text="what do you think")
-    trial.act(Verb.LIKE, trial.platform.react, trial.room, shown.id, "👍", sender="bob")
+    who = "bob" if trial.room == "team" else "ann"
+    trial.act(Verb.LIKE, trial.platform.react, trial.room, shown.id, "👍", sender=who)
     event = await trial.find_event(Verb.LIKE, lambda each: each.event.startswith("reaction:"))
     assert event.platform_id == shown.id, f"it is about {event.platform_id}, the message is {shown.id}"
-    assert event.sender == trial.platform.get_sender("bob")
+    assert event.sender == trial.platform.get_sender(who)
     assert event.event.endswith(event.sender), f"{event.event!r} does not name who reacted"
 
 
