@@ -22,12 +22,29 @@ def parse_secret_names(given: Iterable[str]) -> list[str]:
     for each in given:
         name, equals, value = each.partition("=")
         if equals and value != STDIN:
-            sys.argv[:] = ["…" if word.endswith(each) else word for word in sys.argv]  # the lock file shows them
+            _hide_argument(each)
             raise Invalid(
                 "--secret", f"{name}: others can see a value on the command line; write {name}=- and give it on stdin"
             )
         names.append(name)
     return names
+
+
+def check_settings(kind: ChannelKind, given: Mapping[str, str]) -> None:
+    """No secret is among them."""
+    for name in list_secrets(kind):
+        if name in given:
+            _hide_argument(f"{name}={given[name]}")
+            raise Invalid("--set", f"{name} is a secret; write --secret {name}=- and give it on stdin")
+
+
+def _hide_argument(text: str) -> None:
+    """Whoever holds the home's lock writes its command line beside it, for people to see."""
+    sys.argv[:] = ["…" if word.endswith(text) else word for word in sys.argv]
+
+
+def list_secrets(kind: ChannelKind) -> list[str]:
+    return [get_last_name(each) for each in kind.settings if each.secret]
 
 
 def ask_settings(kind: ChannelKind, given: Mapping[str, str]) -> dict[str, str]:

@@ -103,6 +103,7 @@ def _complete_new(home: Home, args: dict[str, Any], secret: tuple[str, ...]) -> 
     channel_specs.load_kinds(home)
     kind = channel_specs.get_kind(args["kind"], "channel add")
     named = channel_questions.parse_secret_names(secret)
+    channel_questions.check_settings(kind, args["settings"])
     if kind.guide.before and sys.stdin.isatty():
         output.print_line(kind.guide.before)
     given = {**args["settings"], **channel_questions.ask_settings(kind, args["settings"])}
