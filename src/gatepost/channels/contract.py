@@ -139,6 +139,7 @@ class ChannelGuide(Struct, frozen=True, kw_only=True):
     before: str = ""  # where to get what it asks for
     after: str = ""  # what to do next
     ask: tuple[Setting[Any], ...] = ()  # what it asks for, in this order; the rest has defaults
+    optional: tuple[Setting[Any], ...] = ()  # those of them that may stay empty; so may lists
 
 
 class Channel(Protocol):
