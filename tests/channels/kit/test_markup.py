@@ -177,6 +177,8 @@ def test_escaped_signs_are_words() -> None:
     assert render("\\*not bold\\*", TELEGRAM_HTML) == "*not bold*"
     assert render("\\*not bold\\*", DISCORD) == "\\*not bold\\*"
     assert render("\\# not a heading", GITHUB) == "\\# not a heading"
+    assert render("1\\. not an item", GITHUB) == "1\\. not an item"
+    assert render("#5 is 3.14", GITHUB) == "#5 is 3.14"
 
 
 @by_name
