@@ -31,7 +31,7 @@ from gatepost.channels.slack.hooks import sign
 from gatepost.channels.slack.rest import SlackHttp
 from gatepost.channels.slack.wire import SlackNames, SlackSelf, read_click, read_message, read_text, read_ts, render_ts
 from gatepost.core.clock import SECOND, SystemClock
-from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable, Unsupported
+from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable
 from gatepost.core.settings import Config
 from gatepost.messages import address
 from gatepost.messages.card import Card, CardButton, CardField
@@ -243,8 +243,16 @@ async def test_the_pane_has_a_title_prompts_and_a_status(platform: SlackPlatform
     assert [each["title"] for each in platform.prompts[thread]] == ["P0", "P1", "P2", "P3"]
     assert platform.titles[thread] == "Invoices" and platform.get_typing() == ["direct:ann"]
     assert (event.thread, event.direct) == (thread, True)
-    with pytest.raises(Unsupported, match="pane"):
-        await channel.send(platform.get_address("team"), words(op=Op.TITLE, text="no"))
+
+
+async def test_what_is_set_before_the_pane_is_open_is_shown_in_it(
+    platform: SlackPlatform, channel: SlackChannel
+) -> None:
+    await channel.send(platform.get_address("direct:ann"), words(op=Op.TITLE, text="Invoices"))
+    async with listening(channel):
+        await until_connected(platform)
+        thread = platform.open_pane("ann")
+        await platform.until(lambda: platform.titles.get(thread) == "Invoices")
 
 
 async def test_an_event_is_acknowledged_only_once_it_is_durable(platform: SlackPlatform) -> None:

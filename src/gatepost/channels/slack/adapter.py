@@ -192,6 +192,7 @@ class SlackChannel:
         if not made.own:
             self._remember(channel, made.thread or made.platform_id)
         await self._hand_in(made)
+        await self._sender.show_kept(channel, made.thread or made.platform_id)
         if not made.thread:
             await self._missed.record(channel, made.platform_id)
 
@@ -209,6 +210,7 @@ class SlackChannel:
             return
         self._remember(str(channel), str(thread))
         await self._sender.set_title(str(channel), str(thread), f"{self._me.name} — chat")
+        await self._sender.show_kept(str(channel), str(thread))
 
     def _remember(self, channel: str, thread: str) -> None:
         self._latest[channel] = thread

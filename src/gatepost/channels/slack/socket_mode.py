@@ -24,7 +24,7 @@ from gatepost.core.errors import Unavailable
 LARGEST_FRAME = 4 * 1024 * 1024
 OPEN_S = 20.0
 LEAVE_S = 30.0
-MOST_OTHERS = 5  # so many connections in a row on which another program listens, too
+MOST_OTHERS = 6  # so many in a row, within half a minute, on which another program listens, too
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 60.0
 
 HandleEnvelope = Callable[[str, dict[str, Any]], Awaitable[None]]

@@ -231,7 +231,7 @@ class SlackPlatform(EmulatedPlatform):
 
     def add_message(self, channel: str, user: str, body: dict[str, Any]) -> dict[str, Any]:
         ts, room = self.make_ts(), self.channels[channel]
-        made = {"type": "message", "user": user, "team": self.team, "ts": ts}
+        made: dict[str, Any] = {"type": "message", "user": user, "team": self.team, "ts": ts}
         made |= {name: value for name, value in body.items() if name not in ("channel", "token")}
         if user == self.bot["id"]:
             made |= {"bot_id": self.bot["bot_id"], "app_id": "A0EMULATED"}
