@@ -15,6 +15,7 @@ from typing import Any
 
 import uvloop
 
+import adapters
 import embed
 import gate
 import growth
@@ -318,6 +319,7 @@ async def figures() -> list[Figure]:
         at_most("session_rss_mb", reply["session_rss"], "MB", bare_rss, 60),
         at_most("version_ms", version, "ms", python, 150),
         *startup.figures(python),
+        *adapters.figures(python),
         *await embed.figures(echo, python),
         *await streamable.figures(echo, python),
         *await telegram_rooms.figures(ingest),
