@@ -1,4 +1,4 @@
-"""`gatepost channel`: the platforms that people write on; list, kinds, add, set, rm, restart, test, logs."""
+"""`gatepost channel`: the platforms that people write on; list, kinds, add, set, rm, restart, test, logs, emulate."""
 
 import json
 import sys
@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from gatepost.cli import output
+from gatepost.cli.channel_emulation import emulate
 from gatepost.cli.commands.logs import read_lines, readable
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
 from gatepost.cli.operation_runner import home_of, zone_of
@@ -30,7 +31,7 @@ SECRET_HELP = "A key or password, by its name. It is asked for, or read as a lin
 
 @click.group()
 def command() -> None:
-    """The platforms that people write on: list, kinds, add, set, rm, restart, test, logs.
+    """The platforms that people write on: list, kinds, add, set, rm, restart, test, logs, emulate.
 
     Works with the gateway up or down; a running one acts at once. Channels of gatepost.toml are listed, too, and are
     changed there.
@@ -227,3 +228,6 @@ def is_about(line: str, instance: str) -> bool:
     except ValueError:
         return False
     return isinstance(facts, dict) and instance in (facts.get("channel"), facts.get("instance"))
+
+
+command.add_command(emulate)

@@ -46,7 +46,6 @@ class GitHubPlatform(HookedPlatform):
     has_direct = False
     reads_markdown = True
     redelivers = False
-    has_direct = False
 
     def __init__(self) -> None:
         super().__init__()
