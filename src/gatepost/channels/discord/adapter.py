@@ -8,7 +8,7 @@ import asyncio
 import json
 import random
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -39,12 +39,14 @@ from gatepost.channels.discord.wire import (
 from gatepost.channels.kit.http import PlatformRefusal
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.kit.send_attempts import SendAttempts
+from gatepost.core import log
 from gatepost.core.clock import SECOND
-from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable, Unsupported
+from gatepost.core.errors import Invalid, NotFound, Refused, SetupError, Unavailable, Unsupported
 from gatepost.core.records import replace
 from gatepost.messages.inbound import Inbound, OpenFile
 from gatepost.messages.outbound import MESSAGES, Op, Outbound
 
+LOG = log.get("channels")
 NONCE_WINDOW = 120 * SECOND  # the platform compares nonces "of the past few minutes": we rely on two
 SKEW = 5 * SECOND
 MOST_KNOWN = 2000
@@ -145,7 +147,7 @@ class DiscordChannel:
 
     async def _hand_in_message(self, data: Payload, room: DiscordRoom | None = None) -> None:
         place = room or await self._rooms.find(str(data.get("channel_id")))
-        made = read_message(data, place, self._me, self._open_url) if place is not None else None
+        made = self._read(read_message, data, place, self._me, self._open_url) if place is not None else None
         if place is None or made is None:
             return
         self._remember(self._authors, made.platform_id, (made.sender, made.sender_name, made.own))
@@ -155,18 +157,18 @@ class DiscordChannel:
         await self._missed.record(str(data["channel_id"]), made.platform_id, place.direct)
 
     async def _receive_edit(self, data: Payload, room: DiscordRoom) -> None:
-        await self._hand_in(read_edit(data, room, self._me, self._open_url))
+        await self._hand_in(self._read(read_edit, data, room, self._me, self._open_url))
 
     async def _receive_delete(self, data: Payload, room: DiscordRoom) -> None:
         for ident in (data.get("ids") or (data.get("id"),))[:PAGE]:
             await self._hand_in(read_delete(ident, room, self._authors.get(str(ident))))
 
     async def _receive_reaction(self, data: Payload, room: DiscordRoom) -> None:
-        await self._hand_in(read_reaction(data, room, self._me))
+        await self._hand_in(self._read(read_reaction, data, room, self._me))
 
     async def _receive_click(self, data: Payload, room: DiscordRoom) -> None:
         """The platform shows an error to the person unless it gets an answer within three seconds."""
-        made = read_click(data, room)
+        made = self._read(read_click, data, room)
         if made is None:
             return
         await self._hand_in(made)
@@ -176,6 +178,14 @@ class DiscordChannel:
             await http.call("POST", path, json={"type": 6}, action="answer a click", reads=True)
         except (Unavailable, PlatformRefusal):
             return  # the click is ours; only its sign on the screen is late
+
+    def _read(self, read: Callable[..., Inbound | None], *given: Any) -> Inbound | None:
+        """An event that is not as documented would come again with every resume, so it is left out."""
+        try:
+            return read(*given)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            LOG.warning("an event of Discord cannot be read", instance=self._around.instance, error=repr(error))
+            return None
 
     async def _hand_in(self, made: Inbound | None) -> None:
         if made is not None and self._receive is not None:
@@ -237,7 +247,7 @@ class DiscordChannel:
             if not error.uncertain:
                 self._attempts.remove(message.key)
             raise
-        except Refused:
+        except (Refused, SetupError):
             self._attempts.remove(message.key)
             raise
         self._attempts.end(message.key)

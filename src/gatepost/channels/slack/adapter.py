@@ -6,7 +6,7 @@ and the history is searched for it before one is sent again. A file has no metad
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from gatepost.channels.contract import (
@@ -42,12 +42,14 @@ from gatepost.channels.slack.wire import (
     read_reaction,
     render_ts,
 )
+from gatepost.core import log
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid, NotFound, Unavailable
 from gatepost.core.records import replace
 from gatepost.messages.inbound import Inbound, OpenFile
 from gatepost.messages.outbound import Outbound
 
+LOG = log.get("channels")
 CHECK_S = 60.0  # in HTTP mode, how often the platform is asked whether it still knows us
 MOST_ROOMS = 5000
 PAGE = 100
@@ -156,17 +158,14 @@ class SlackChannel:
 
     async def _handle(self, kind: str, payload: dict[str, Any]) -> None:
         if kind == "interactive":
-            made = read_click(payload, self._me)
-            if made is not None:
-                await self._inbox.receive([made])
-            return
+            return await self._hand_in(self._read(read_click, payload, self._me))
         event = payload.get("event") or {}
         match event.get("type"):
             case "message" | "app_mention":
                 await self._receive_event(event)
             case "reaction_added":
                 names = await self._find_names(str((event.get("item") or {}).get("channel") or ""), event)
-                await self._hand_in(read_reaction(event, self._me, names))
+                await self._hand_in(self._read(read_reaction, event, self._me, names))
             case "assistant_thread_started":
                 await self._open_pane(event.get("assistant_thread") or {})
             case _:
@@ -177,16 +176,16 @@ class SlackChannel:
         match event.get("subtype"):
             case "message_changed":
                 names = await self._find_names(channel, event)
-                await self._hand_in(read_edit(event, channel, self._me, names, self._open_url))
+                await self._hand_in(self._read(read_edit, event, channel, self._me, names, self._open_url))
             case "message_deleted":
                 names = await self._find_names(channel, event)
-                await self._hand_in(read_delete(event, channel, self._me, names))
+                await self._hand_in(self._read(read_delete, event, channel, self._me, names))
             case _:
                 await self._receive_message(event, channel)
 
     async def _receive_message(self, event: dict[str, Any], channel: str) -> None:
         names = await self._find_names(channel, event)
-        made = read_message(event, channel, self._me, names, self._open_url)
+        made = self._read(read_message, event, channel, self._me, names, self._open_url)
         if made is None:
             return
         if not made.own:
@@ -198,6 +197,14 @@ class SlackChannel:
 
     async def _find_names(self, channel: str, event: Payload) -> Any:
         return await self._names.find(await self._get_http(), channel, list_people(event))
+
+    def _read(self, read: Callable[..., Inbound | None], *given: Any) -> Inbound | None:
+        """An event that is not as documented would come again and again, so it is left out."""
+        try:
+            return read(*given)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            LOG.warning("an event of Slack cannot be read", instance=self._around.instance, error=repr(error))
+            return None
 
     async def _hand_in(self, made: Inbound | None) -> None:
         if made is not None:
