@@ -4,9 +4,7 @@ What was received is known in two ways. Within a session, the number of the last
 replays what came after it. Where the session is gone, each room is read from its last message on.
 """
 
-import asyncio
 import json
-import random
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack
@@ -36,6 +34,7 @@ from gatepost.channels.discord.wire import (
     read_reaction,
     to_snowflake,
 )
+from gatepost.channels.kit.batches import Backoff
 from gatepost.channels.kit.http import PlatformRefusal
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.kit.send_attempts import SendAttempts
@@ -52,7 +51,8 @@ SKEW = 5 * SECOND
 MOST_KNOWN = 2000
 PAGE = 100
 FILE_HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 60.0
+MOST_FAILURES = 3
+LASTING = 30 * SECOND  # a connection that held so long was a good one
 PERMISSIONS = sum(1 << bit for bit in (6, 10, 11, 14, 15, 16, 38, 46, 51))
 CONTENT_FLAGS = (1 << 18) | (1 << 19)  # the switch MESSAGE CONTENT INTENT, for large and for small bots
 
@@ -98,20 +98,28 @@ class DiscordChannel:
         self._session = _read_session(await self._around.cursor.load("session"))
         self._open.clear()
         await self._missed.begin()
-        wait = FIRST_WAIT_S
+        backoff, failed = Backoff(), 0
         async with RoomQueues() as queues:
             while True:
                 connection = GatewayConnection(
                     http.token, self._session, partial(self._dispatch, queues), self._record_heartbeat
                 )
-                try:
-                    url = "" if self._session.url else (await http.call("GET", "gateway/bot"))["url"]
-                    step = await connection.run(url)
-                    self._session = connection.session if step is NextStep.RESUME else GatewaySession()
-                except (Unavailable, TimeoutError):
-                    self._session = connection.session
-                wait = FIRST_WAIT_S if connection.ready else min(2 * wait, LONGEST_WAIT_S)
-                await asyncio.sleep(wait * random.uniform(0.5, 1.0) if not connection.ready else 0)
+                begun = self._around.clock.monotonic()
+                await self._run(connection, http)
+                failed = 0 if connection.ready else failed + 1
+                if self._around.clock.monotonic() - begun > LASTING:
+                    backoff.reset()
+                await backoff.wait()  # also after a short success: the platform counts new sessions
+                if failed >= MOST_FAILURES:
+                    self._session = GatewaySession()  # where it could be resumed there may be nobody any more
+
+    async def _run(self, connection: GatewayConnection, http: DiscordHttp) -> None:
+        try:
+            url = "" if self._session.url else (await http.call("GET", "gateway/bot"))["url"]
+            step = await connection.run(url)
+            self._session = connection.session if step is NextStep.RESUME else GatewaySession()
+        except (Unavailable, TimeoutError):
+            self._session = connection.session
 
     async def _record_heartbeat(self) -> None:
         """The oldest event under way is the first that must come again."""

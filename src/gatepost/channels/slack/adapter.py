@@ -21,7 +21,7 @@ from gatepost.channels.contract import (
 )
 from gatepost.channels.kit.hooks import HookInbox
 from gatepost.channels.kit.room_queues import RoomQueues
-from gatepost.channels.slack import API_URL, APP_TOKEN, MODE, PING_S, SIGNING_SECRET, TOKEN
+from gatepost.channels.slack import API_URL, APP_TOKEN, MODE, PING_S, SIGNING_SECRET, TOKEN, SlackMode
 from gatepost.channels.slack.hooks import is_genuine, read_hook
 from gatepost.channels.slack.missed_messages import SlackMissedMessages
 from gatepost.channels.slack.names import NameCache
@@ -74,7 +74,7 @@ SCOPES = {
 
 class SlackChannel:
     def __init__(self, around: ChannelDeps) -> None:
-        self._around = around
+        self._around, self._mode = around, SlackMode(around.config[MODE])
         self._http: SlackHttp | None = None
         self._me = SlackSelf()
         self._names = NameCache()
@@ -114,7 +114,7 @@ class SlackChannel:
         self._me = _read_self(await http.ask("auth.test", "ask who it is"))
         async with self._inbox.open(receive), RoomQueues() as queues:
             await self._missed.check(http, queues)
-            if self._around.config[MODE] == "http":
+            if self._mode is SlackMode.HTTP:
                 await self._listen_for_hooks(http)
             else:
                 await self._listen_by_socket(queues)
@@ -158,7 +158,8 @@ class SlackChannel:
 
     async def _handle(self, kind: str, payload: dict[str, Any]) -> None:
         if kind == "interactive":
-            return await self._hand_in(self._read(read_click, payload, self._me))
+            await self._hand_in(self._read(read_click, payload, self._me))
+            return
         event = payload.get("event") or {}
         match event.get("type"):
             case "message" | "app_mention":
@@ -283,7 +284,7 @@ class SlackChannel:
         if "chat:write" not in granted:
             way_out = f"add it at {APPS} under OAuth & Permissions, and install the app again"
             raise ChannelEnded(EndReason.RIGHTS, "the app lacks the scope chat:write", way_out)
-        if self._around.config[MODE] == "socket":
+        if self._mode is SlackMode.SOCKET:
             await self._check_app_token()
         return BotIdentity(
             name=f"@{me.name} in {answer.get('team') or me.team}", link=str(answer.get("url") or ""), missing=missing
