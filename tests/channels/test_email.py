@@ -13,7 +13,7 @@ from gatepost.channels.email.mail_text import read_html, split_quote
 from gatepost.channels.email.render import render_mail
 from gatepost.channels.email.sender_proof import is_proved, parse_address, read_sender
 from gatepost.channels.email.wire import MailHead, ReadMail, read_mail, read_room, render_message_id
-from gatepost.messages.inbound import Inbound, Verb
+from gatepost.messages.inbound import Attachment, Inbound, Verb
 from gatepost.messages.outbound import Outbound, OutboundFile
 
 BOT, US = "bot@example.org", "mx.example.org"
@@ -128,7 +128,8 @@ def test_a_report_of_a_mail_server_is_not_answered_and_a_person_is() -> None:
 
 
 def test_our_own_mails_are_known_as_ours() -> None:
-    assert get(f"From: {BOT}\r\nAuto-Submitted: auto-replied\r\n\r\nhello\r\n").own
+    copy = get(f"From: {BOT}\r\nTo: ann@example.com\r\nAuto-Submitted: auto-replied\r\n\r\nhello\r\n")
+    assert copy.own and copy.address == "email:ann@example.com"
 
 
 def make_mail(*parts: tuple[str, str], kind: str = "mixed") -> str:
@@ -147,7 +148,12 @@ def test_of_alternatives_the_plain_text_is_read_and_html_where_there_is_no_other
     assert get(rich).text == "rich text"
 
 
-def test_files_have_names_and_calendars_are_left_out() -> None:
+async def fetch(attachment: Attachment) -> bytes:
+    assert attachment.open is not None
+    return b"".join([chunk async for chunk in attachment.open()])
+
+
+async def test_files_have_names_and_calendars_are_left_out() -> None:
     got = get(
         make_mail(
             ("Content-Type: text/plain; charset=iso-8859-1\r\nContent-Transfer-Encoding: quoted-printable", "sch=F6n"),
@@ -163,7 +169,7 @@ def test_files_have_names_and_calendars_are_left_out() -> None:
         ("ä.csv", "text/csv"),
         ("mail-3.eml", "message/rfc822"),
     ]
-    assert got.attachments[0].data == b"\x00\x01\x02" and b"inner" in got.attachments[2].data
+    assert await fetch(got.attachments[0]) == b"\x00\x01\x02" and b"inner" in await fetch(got.attachments[2])
 
 
 def test_an_unknown_charset_and_a_deep_mail_do_no_harm() -> None:

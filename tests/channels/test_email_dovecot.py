@@ -75,7 +75,8 @@ async def test_files_go_both_ways(server: MailServer, talk: Any, tmp_path: Path)
     server.send("see this", files=[GivenFile("plän.png", data, "image/png")])
     (event,) = await received.wait_for(1)
     (given,) = event.attachments
-    assert (given.name, given.mime, given.data) == ("plän.png", "image/png", data)
+    assert (given.name, given.mime) == ("plän.png", "image/png") and given.open is not None
+    assert b"".join([chunk async for chunk in given.open()]) == data
 
     (tmp_path / "0").write_bytes(data)
     file = OutboundFile(name="ответ.bin", mime="application/octet-stream", path=str(tmp_path / "0"), size=len(data))
@@ -132,7 +133,7 @@ async def test_a_mail_is_kept_until_it_is_durable(server: MailServer) -> None:
         await until(lambda: cursor.saved[""].endswith(":1"), "the cursor")
 
 
-async def test_a_sent_mail_is_found_by_its_key_and_a_lost_answer_is_uncertain(server: MailServer, talk: Any) -> None:
+async def test_a_sent_mail_is_found_by_its_key_also_after_a_lost_answer(server: MailServer, talk: Any) -> None:
     channel, _ = talk
     room = server.get_address("direct:ann")
     assert await channel.look_up(room, "k1") is None
@@ -143,8 +144,16 @@ async def test_a_sent_mail_is_found_by_its_key_and_a_lost_answer_is_uncertain(se
     with pytest.raises(Unavailable) as lost:
         await channel.send(room, message("k2", "lost"))
     assert lost.value.uncertain
-    with pytest.raises(Refused, match="know whether"):
-        await channel.look_up(room, "k2")
+    assert await channel.look_up(room, "k2") == server.list_shown()[1].id
+
+
+async def test_a_mail_that_did_not_come_back_is_not_taken_as_not_sent(server: MailServer) -> None:
+    channel: Any = make_channel(server, copy=False)[0]
+    server.fault(PlatformFault.NO_ANSWER)
+    with pytest.raises(Unavailable):
+        await channel.send("email:ann@mail.test", message("k1", "lost"))
+    with pytest.raises(Unavailable, match="not known yet"):
+        await channel.look_up("email:ann@mail.test", "k1")
 
 
 async def test_what_the_server_refuses_is_named(server: MailServer, talk: Any) -> None:

@@ -55,7 +55,7 @@ async def test_what_people_say_is_received_in_our_words(platform: MastodonPlatfo
 
     by_text = {each.text: each for each in events}
     plain = by_text["good <b>morning</b> & so on\nall"]
-    assert (plain.address, plain.sender, plain.thread) == (FEED, platform.get_sender("ann"), first)
+    assert (plain.address, plain.sender, plain.thread) == (FEED, platform.get_sender("ann"), "")
     assert (plain.verb, plain.sender_name, plain.direct) == (Verb.MENTION, "Ann", False)
     assert by_text["more on that"].thread == first and by_text["and more"].thread == first
     answered = by_text["and more"].reply_to

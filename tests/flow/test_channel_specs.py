@@ -75,13 +75,16 @@ def test_an_instance_may_be_named_like_its_kind_and_be_switched_off(tmp_path: Pa
         ('[channels.north]\nkind = "beacon"\nx = 1\n', r"beacon has no setting 'x'; it has: color, token"),
         ('[channels.north]\nkind = "beacon"\ncolor = "pink"\n', r"color = 'pink' is not one of red, green, blue"),
         ('[channels.north]\nkind = "beacon"\non = "yes"\n', r"on = 'yes' is neither true nor false"),
-        ('[channels.north]\nkind = "beacon"\ntoken = "hush"\n', r"token is a secret.*--secret"),
+        (
+            '[channels.north]\nkind = "beacon"\ntoken = "hush"\n',
+            r"has a north with token; that is a secret.*gatepost channel add",
+        ),
         ('[channels.web]\nkind = "beacon"\n', r"web always runs"),
         ('[channels.north]\nkind = "web"\n', r"web always runs"),
         ('[channels.NORTH]\nkind = "beacon"\n', r"a name has a-z"),
         ("[channels.north]\nkind = 3\n", r"has a north without `kind`"),
         ('[channels.north]\ncolor = "red"\n', r"a table \[channels\.north\] of an instance needs `kind`"),
-        ('[channels.beacon]\ntoken = "hush"\n', r"channels\.beacon\.token is a secret.*gatepost channel add"),
+        ('[channels.beacon]\ntoken = "hush"\n', r"channels\.beacon\.token; that is a secret.*gatepost channel add"),
         (
             '[channels]\non = ["north=beacon"]\n[channels.north]\nkind = "beacon"\non = false\n',
             r"says something else than \[channels\.north\]",
@@ -99,7 +102,7 @@ def test_what_is_wrong_in_the_file_is_refused_with_the_way_out(tmp_path: Path, t
 
 
 def test_a_secret_is_refused_in_the_environment_too(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match=r"GATEPOST_CHANNELS_BEACON_TOKEN: .*is a secret") as refused:
+    with pytest.raises(SetupError, match=r"GATEPOST_CHANNELS_BEACON_TOKEN: .*that is a secret") as refused:
         load(tmp_path, "", GATEPOST_CHANNELS_BEACON_TOKEN="hush")
     assert "hush" not in str(refused.value)
 

@@ -40,10 +40,9 @@ def ask_settings(kind: ChannelKind, given: Mapping[str, str]) -> dict[str, str]:
 
 def _prompt(each: Setting[Any]) -> str:
     output.print_line(each.help)
-    default = ",".join(each.default) if isinstance(each.default, tuple) else each.default
+    default = ",".join(each.default) if isinstance(each.default, tuple) else each.default or None
     choice = click.Choice(each.choices) if each.choices else str
-    name = get_last_name(each)
-    return str(click.prompt(name, type=choice, default=default if default != "" else None))
+    return str(click.prompt(get_last_name(each), type=choice, default=default))
 
 
 def read_secrets(kind: ChannelKind, names: Iterable[str]) -> dict[str, str]:

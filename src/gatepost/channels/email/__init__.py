@@ -44,7 +44,12 @@ FOLDER = setting("channels.email.folder", "INBOX", help="The folder of the mailb
 SENT_FOLDER = setting(
     "channels.email.sent_folder",
     "",
-    help="The folder for what is sent. With it, a mail that was being sent at a crash can be found again.",
+    help="The folder in which your mail server itself keeps what is sent through it, if it does.",
+)
+COPY = setting(
+    "channels.email.copy",
+    True,
+    help="Each mail goes to the bot's own mailbox, too. By this copy a mail is found whose sending broke off.",
 )
 AUTHSERV_ID = setting(
     "channels.email.authserv_id",
@@ -83,12 +88,13 @@ EMAIL = declare_channel(
         SMTP_SECURITY,
         FOLDER,
         SENT_FOLDER,
+        COPY,
         AUTHSERV_ID,
         LARGEST_MAIL,
         MOST_PER_HOUR,
         SUBJECT,
     ),
-    max_text=100_000,
+    max_text=20_000,  # a longer mail is hard to read, and marked text is rendered up to here
     largest_file=15 * 1024 * 1024,  # as base64 it is a third larger, and many servers stop at 25 MB
     pace=ChannelPace(everywhere=1.0, room=0.2, burst=5),
     deaf_after_s=400.0,

@@ -5,13 +5,13 @@ import email
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from email.message import EmailMessage
 from typing import TypeVar
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.email import (
     ADDRESS,
     AUTHSERV_ID,
+    COPY,
     FOLDER,
     IMAP_HOST,
     IMAP_PORT,
@@ -28,7 +28,7 @@ from gatepost.channels.email import (
     USER,
     MailSecurity,
 )
-from gatepost.channels.email.imap import DRAFT, SEEN, ImapSession, MailServerLogin
+from gatepost.channels.email.imap import SEEN, ImapSession, MailServerLogin
 from gatepost.channels.email.render import render_mail
 from gatepost.channels.email.sender_proof import parse_address
 from gatepost.channels.email.smtp import open_smtp, send_mail
@@ -41,6 +41,7 @@ from gatepost.channels.email.wire import (
     read_room,
     render_message_id,
 )
+from gatepost.channels.kit.send_attempts import SendAttempts
 from gatepost.core import log
 from gatepost.core.clock import HOUR
 from gatepost.core.errors import GatepostError, NotFound, Refused, Unavailable, Unsupported
@@ -48,6 +49,7 @@ from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Op, Outbound
 
 LOG = log.get("email")
+NO_COPY = "without `copy` and `sent_folder` a mail whose sending broke off ends as uncertain"
 IDLE_S = 120.0  # below what firewalls forget, and far below the half hour that servers allow
 LONGEST_WAIT_S = 60.0
 MOST_HEADS, MOST_ADDRESSES = 2000, 2000
@@ -61,6 +63,7 @@ class Email:
         self._begun = around.clock.now() // 1_000_000
         self._heads: OrderedDict[str, MailHead] = OrderedDict()  # of recent mails, by id
         self._sent_at: OrderedDict[str, deque[int]] = OrderedDict()  # to an address, within the last hour
+        self._attempts = SendAttempts(around.cursor, around.clock)
         self.skipped = 0  # mails of programs and lists
 
     # Receiving.
@@ -161,29 +164,35 @@ class Email:
             render_mail, message, person, self._own, config[NAME], config[SUBJECT], answered, now
         )
         own_id = render_message_id(message.key, self._own)
-        await self._keep_copy(mail, own_id)
-        await send_mail(await self._get_login(SMTP_SECURITY.name), mail, self._own, person)
+        await self._attempts.begin(message.key)
+        try:
+            copy = self._own if config[COPY] else ""
+            await send_mail(await self._get_login(SMTP_SECURITY.name), mail, self._own, person, copy)
+        except GatepostError as error:
+            if not (isinstance(error, Unavailable) and error.uncertain):
+                self._attempts.remove(message.key)
+            raise
+        self._attempts.end(message.key)
         self._sent_at.setdefault(person, deque()).append(now)
         references = (*answered.references, answered.message_id) if answered else ()
         self._keep_head(MailHead(message_id=own_id, subject=str(mail["Subject"]), references=references))
-        await self._finish_copy(own_id)
         return own_id
 
     async def open_direct(self, sender: str) -> str:
         return get_address(self._read_person(sender))
 
     async def look_up(self, address: str, key: str) -> str | None:
-        """A copy is kept as a draft before a mail goes out, and is no draft once it went. A draft that is left over may
-        have been sent or not."""
-        if not self._config[SENT_FOLDER]:
-            raise Refused("this bot", "find a mail again", "", "`sent_folder` is not set")
-        own_id = render_message_id(key, self._own)
-        flags = await self._use_mailbox(self._config[SENT_FOLDER], lambda box: _find_flags(box, own_id))
-        if flags is None:
+        """What never began was not sent. What was sent lies in our own mailbox, sooner or later. As long as it does
+        not, it stays open what became of it: the server may still have it in its queue."""
+        attempt, own_id = await self._attempts.find(key), render_message_id(key, self._own)
+        if attempt is None:
             return None
-        if DRAFT in flags:
-            raise Refused("this bot", "know whether a mail was sent", "", "the gateway stopped while it was being sent")
-        return own_id
+        if attempt.done_at:
+            return own_id
+        for folder in dict.fromkeys(filter(None, (self._config[FOLDER], self._config[SENT_FOLDER]))):
+            if await self._use_mailbox(folder, lambda box: box.find(own_id)):
+                return own_id
+        raise Unavailable("e-mail", "it is not known yet whether the mail was sent", uncertain=True)
 
     async def check(self) -> BotIdentity:
         if not self._own:
@@ -197,7 +206,7 @@ class Email:
             name=f"{self._config[NAME]} <{self._own}>" if self._config[NAME] else self._own,
             link=f"mailto:{self._own}",
             missing=() if self._config[AUTHSERV_ID] else (unproved,),
-            notes=() if self._config[SENT_FOLDER] else ("without `sent_folder` a lost answer ends as uncertain",),
+            notes=() if self._config[COPY] or self._config[SENT_FOLDER] else (NO_COPY,),
         )
 
     def _read_person(self, address: str) -> str:
@@ -236,31 +245,6 @@ class Email:
         self._keep_head(head)
         return head
 
-    async def _keep_copy(self, mail: EmailMessage, own_id: str) -> None:
-        folder = self._config[SENT_FOLDER]
-        if not folder:
-            return
-        raw = mail.as_bytes()
-
-        def keep(box: ImapSession) -> None:
-            if not box.find(own_id):
-                box.add(raw, f"({SEEN} {DRAFT})")
-
-        await self._use_mailbox(folder, keep)
-
-    async def _finish_copy(self, own_id: str) -> None:
-        if not self._config[SENT_FOLDER]:
-            return
-
-        def finish(box: ImapSession) -> None:
-            for uid in box.find(own_id):
-                box.set_flag(uid, DRAFT, False)
-
-        try:
-            await self._use_mailbox(self._config[SENT_FOLDER], finish)
-        except GatepostError as error:  # it was sent; only the copy looks as if it were not
-            LOG.warning("a copy stayed a draft", instance=self._around.instance, error=str(error))
-
     async def _use_mailbox(self, folder: str, work: Callable[[ImapSession], T]) -> T:
         """A connection of its own, for one piece of work: the other one waits for mails."""
         mailbox = ImapSession(await self._get_login(IMAP_SECURITY.name), folder)
@@ -293,8 +277,3 @@ def read_safely(raw: bytes, own: str, authserv_id: str, fallback_id: str, whole:
     except Exception as error:  # noqa: BLE001  a mail that breaks the library must not keep back those behind it
         LOG.error("a mail cannot be read", error=repr(error))
         return None
-
-
-def _find_flags(mailbox: ImapSession, message_id: str) -> frozenset[str] | None:
-    uids = mailbox.find(message_id)
-    return mailbox.get_flags(uids[-1]) if uids else None

@@ -20,7 +20,7 @@ from gatepost.core.errors import Unavailable
 PLATFORM = "the mailbox"
 TIMEOUT_S = 30.0
 MOST_AT_ONCE = 200
-SEEN, DRAFT = "\\Seen", "\\Draft"
+SEEN = "\\Seen"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -167,26 +167,33 @@ class ImapSession:
             return []
         return self.list_uids(f'HEADER Message-ID "<{message_id}>"')
 
-    def get_flags(self, uid: int) -> frozenset[str]:
-        line = self._fetch(uid, "(FLAGS)")[0]
-        found = re.search(rb"FLAGS \(([^)]*)\)", line)
-        return frozenset(found[1].decode(errors="replace").split()) if found else frozenset()
-
     def set_flag(self, uid: int, flag: str, on: bool) -> None:
         with read_errors(self._login.host):
             self._client.uid("STORE", str(uid), "+FLAGS" if on else "-FLAGS", f"({flag})")
-
-    def add(self, raw: bytes, flags: str) -> None:
-        with read_errors(self._login.host):
-            status, data = self._client.append(f'"{self._folder}"', flags, "", raw)
-            if status != "OK":
-                raise OSError(f"a copy cannot be kept in {self._folder}: {data!r}")
 
     def wait(self, seconds: float) -> None:
         """Until something happens in the folder, or the time is over. A server that cannot announce it is asked."""
         with read_errors(self._login.host):
             if "IDLE" in self._client.capabilities and self._box is not None:
-                self._box.idle.wait(timeout=seconds)
+                with self._box.idle as idle:
+                    if not _has_unread_answer(self._client):
+                        idle.poll(timeout=seconds)
             else:
                 time.sleep(min(seconds, 15.0))  # in a thread of its own
             self._client.noop()
+
+
+def _has_unread_answer(client: imaplib.IMAP4) -> bool:
+    """Whether the server has said more than was read. What came in one piece with its last line is no longer in the
+    socket, where the library waits for it: a mail that arrived just then would be noticed minutes later."""
+    sock, buffered = client.sock, getattr(client, "_file", None)
+    if isinstance(sock, ssl.SSLSocket) and sock.pending():
+        return True
+    before = sock.gettimeout()
+    sock.settimeout(0)
+    try:
+        return buffered is not None and bool(buffered.peek(1))
+    except (OSError, ValueError):
+        return False
+    finally:
+        sock.settimeout(before)

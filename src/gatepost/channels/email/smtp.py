@@ -1,5 +1,6 @@
 """One mail to one server by SMTP, and what became of it."""
 
+from contextlib import suppress
 from email.message import EmailMessage
 from email.policy import SMTP as SMTP_POLICY
 
@@ -55,14 +56,18 @@ async def open_smtp(login: MailServerLogin) -> SMTP:
     return client
 
 
-async def send_mail(login: MailServerLogin, mail: EmailMessage, sender: str, to: str) -> None:
-    """Raise as `Channel.send` does. Once the text is on its way, a lost answer leaves open what happened."""
+async def send_mail(login: MailServerLogin, mail: EmailMessage, sender: str, to: str, copy: str = "") -> None:
+    """`copy`: a second recipient, whom the mail does not name. Raise as `Channel.send` does. Once the text is on its
+    way, a lost answer leaves open what happened."""
     raw = mail.as_bytes(policy=SMTP_POLICY)
     client = await open_smtp(login)
     handed_over = False
     try:
         await client.mail(sender)
         await client.rcpt(to)
+        if copy:
+            with suppress(SMTPResponseException):  # without it the mail goes out all the same
+                await client.rcpt(copy)
         handed_over = True
         await client.data(raw)
     except SMTPResponseException as error:

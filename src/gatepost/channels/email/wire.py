@@ -1,9 +1,10 @@
 """A mail as our own words. Pure: bytes in, values out. Runs in a thread, since a mail may be large."""
 
+import asyncio
 import email
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 from email.message import Message
@@ -19,6 +20,7 @@ MESSAGE_ID = re.compile(r"[!-;=?-~]{1,240}\Z")  # printable, without angle brack
 MOST_PARTS, MOST_FILES, MOST_REFERENCES = 200, 50, 20
 LONGEST_TEXT = 400_000
 LONGEST_NAME = 200
+CHUNK = 256 * 1024
 MACHINES = re.compile(r"(mailer-daemon|postmaster|no-?reply|do-?not-?reply|bounces?)([+.-][^@]*)?@")
 _ID = re.compile(r"<([^<>\s]{1,240})>")
 ANSWER_PREFIX = re.compile(r"(?:(?:re|aw|sv|antw|fwd?|wg)(?:\[\d+\])?\s*:\s*)+", re.IGNORECASE)
@@ -63,8 +65,10 @@ def read_mail(raw: bytes, own: str, authserv_id: str, fallback_id: str, whole: b
     answered = find_ids(_get_header(mail, "In-Reply-To"))
     quote = Quote(platform_id=answered[0], text=quoted) if answered else None
     proved = is_proved(sender, _list_headers(mail, "Authentication-Results"), authserv_id)
+    own_words = sender.address == own  # a copy of what we sent, or somebody who says so
+    room = read_sender(_list_headers(mail, "To")).address if own_words else sender.address
     inbound = Inbound(
-        address=get_address(sender.address),
+        address=get_address(room or own),
         platform_id=head.message_id,
         sender=get_address(sender.address),
         sender_name=decode_words(sender.name)[:LONGEST_NAME] or sender.address,
@@ -72,7 +76,7 @@ def read_mail(raw: bytes, own: str, authserv_id: str, fallback_id: str, whole: b
         verb=Verb.UNTRUSTED if not proved else Verb.REPLY if quote else Verb.MESSAGE,
         thread=head.thread,
         direct=True,
-        own=sender.address == own,
+        own=own_words,
         at=_read_moment(mail),
         reply_to=quote,
         attachments=files,
@@ -225,15 +229,25 @@ def _get_file_name(part: Message) -> str:
 
 
 def _read_file(part: Message, kind: str, name: str, number: int) -> Attachment:
-    if part.get_content_maintype() == "message":
-        data = b"\n".join(each.as_bytes() for each in _list_children(part))
-        name = name or f"mail-{number}.eml"
-    else:
-        payload = part.get_payload(decode=True)
-        data = payload if isinstance(payload, bytes) else b""
+    whole_mail = part.get_content_maintype() == "message"
     main = kind.partition("/")[0]
     shown = AttachmentKind(main) if main in ("image", "audio", "video") else AttachmentKind.FILE
-    return Attachment(name=name or f"file-{number}", mime=kind[:100], data=data, kind=shown, size=len(data))
+    given = name or (f"mail-{number}.eml" if whole_mail else f"file-{number}")
+
+    async def read() -> AsyncIterator[bytes]:
+        """Decoded when somebody gets it. The mail itself was bounded by `largest_mail` when it was fetched."""
+        data = await asyncio.to_thread(_decode_file, part, whole_mail)
+        for at in range(0, len(data), CHUNK):
+            yield data[at : at + CHUNK]
+
+    return Attachment(name=given, mime=kind[:100], kind=shown, open=read)
+
+
+def _decode_file(part: Message, whole_mail: bool) -> bytes:
+    if whole_mail:
+        return b"\n".join(each.as_bytes() for each in _list_children(part))
+    payload = part.get_payload(decode=True)
+    return payload if isinstance(payload, bytes) else b""
 
 
 def render_message_id(key: str, own: str) -> str:

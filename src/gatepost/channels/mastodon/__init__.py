@@ -26,6 +26,7 @@ FEATURES = frozenset(
         Feature.REPLY,
         Feature.FILES,
         Feature.THREADS,
+        Feature.MARKDOWN,
         Feature.POST,
         Feature.QUOTE,
         Feature.REPOST,
@@ -44,7 +45,7 @@ declare_channel(
     largest_file=16 * 1024 * 1024,
     pace=ChannelPace(everywhere=0.5, burst=5),
     deaf_after_s=150.0,
-    verbs=frozenset({Verb.MESSAGE, Verb.MENTION, Verb.LIKE, Verb.EDIT, Verb.DELETE, Verb.JOIN}),
+    verbs=frozenset({Verb.MENTION, Verb.LIKE, Verb.EDIT, Verb.DELETE, Verb.JOIN}),
     guide=ChannelGuide(
         before="On your server: Preferences > Development > New application, scopes read and write; copy the token.",
         after="Mention the account in a post, or write to it privately.",

@@ -183,15 +183,17 @@ class MastodonChannel:
         backoff = Backoff()
         while True:
             try:
-                lines, stream = wire.EventLines(), await self._open_stream()
+                lines, stream, is_new = wire.EventLines(), await self._open_stream(), True
                 async for chunk in stream.download("api/v1/streaming/user", action="read its stream"):
                     self._around.beat()
-                    backoff.reset()
+                    if is_new:  # what came between two streams is in the list
+                        backoff.reset()
+                        bell.set()
+                        is_new = False
                     for name, data in lines.feed(chunk):
                         await self._read_stream_event(name, data, bell, changes)
             except (Unavailable, PlatformRefusal, ValueError) as error:
                 LOG.info("Mastodon's stream ended", instance=self._around.instance, error=str(error))
-            bell.set()  # what the stream did not bring is in the list
             await backoff.wait()
 
     async def _open_stream(self) -> PlatformHttp:

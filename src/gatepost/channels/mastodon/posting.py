@@ -39,7 +39,9 @@ class MastodonPosting:
                 case Op.SEND | Op.FILE | Op.CARD | Op.VOICE:
                     return await self._answer(address, message)
                 case Op.POST:
-                    return await self._post({"status": message.text, "visibility": self._visibility}, message)
+                    return await self._post(
+                        {"status": wire.render_answer(message.text, []), "visibility": self._visibility}, message
+                    )
                 case Op.QUOTE:
                     return await self._quote(message)
                 case Op.EDIT:
@@ -92,12 +94,13 @@ class MastodonPosting:
     async def _quote(self, message: Outbound) -> str:
         """An older server knows no quotes: there the address of the post goes along."""
         http, target = await self._connect(), wire.check_status_id(message.target)
-        status: dict[str, Any] = {"status": message.text, "visibility": self._visibility}
+        text = wire.render_answer(message.text, [])
+        status: dict[str, Any] = {"status": text, "visibility": self._visibility}
         if await self._get_api_version() >= QUOTES_SINCE:
             status["quoted_status_id"] = target
         else:
             quoted = await http.call("GET", f"api/v1/statuses/{target}", action="read what it quotes")
-            status["status"] = f"{message.text}\n\n{quoted.get('url') or quoted.get('uri')}"
+            status["status"] = f"{text}\n\n{quoted.get('url') or quoted.get('uri')}"
         return await self._post(status, message)
 
     async def _get_api_version(self) -> int:

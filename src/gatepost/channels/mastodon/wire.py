@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from gatepost.channels.kit.dialects import MASTODON
+from gatepost.channels.kit.markup import render
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import NotFound, Unsupported
 from gatepost.messages.inbound import Attachment, AttachmentKind, Inbound, OpenFile, Quote, Verb
@@ -116,8 +118,8 @@ def read_status(
         sender=f"mastodon:account/{account.id}",
         sender_name=str(raw.get("display_name") or account.acct)[:200],
         text=f"[{spoiler[:500]}]\n{text}" if spoiler else text,
-        verb=Verb.MESSAGE if direct else Verb.MENTION,
-        thread="" if direct else root,
+        verb=Verb.MENTION,
+        thread="" if direct or root == number else root,
         reply_to=Quote(platform_id=answers) if ID.match(answers) else None,
         direct=direct,
         own=account.id == own.id,
@@ -176,7 +178,7 @@ def read_favourite(note: Mapping[str, Any], root: str) -> Inbound | None:
         sender_name=account.acct[:200],
         text=STAR,
         event=f"reaction:{STAR}:{sender}",
-        thread="" if direct else root,
+        thread="" if direct or root == str(status["id"]) else root,
         direct=direct,
         at=read_time(note.get("created_at")),
     )
@@ -217,10 +219,8 @@ class EventLines:
 
 
 def render_answer(text: str, names: list[str]) -> str:
-    """An answer reaches those whom it names."""
-    said = text.lower()
-    missing = [f"@{each}" for each in names if f"@{each.lower()}" not in said]
-    return " ".join([*missing, text]).strip()
+    """An answer reaches those whom it names: the person answered, and nobody else whom an agent thinks of."""
+    return " ".join([*(f"@{each}" for each in names), render(text, MASTODON)]).strip()
 
 
 def find_stream_url(base: str, told: Any) -> str:

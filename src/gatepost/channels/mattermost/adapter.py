@@ -200,7 +200,7 @@ class MattermostChannel:
         known = await self._load()
         if not known:
             newest = max((int(each.get("last_post_at") or 0) for each in channels), default=0)
-            beginning = str(newest or self._around.clock.now() // wire.MILLISECOND)
+            beginning = str(newest or 1)  # the server's own clock counts: with no post yet, every one is new
             await self._around.cursor.save(beginning, BEGINNING)
             await self._around.cursor.save(beginning)
             return

@@ -7,7 +7,9 @@ stays with the post, in its props: there it is found again.
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+from gatepost.channels.kit.dialects import MATTERMOST
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.markup import render
 from gatepost.channels.kit.uploads import open_upload
 from gatepost.channels.mattermost import emoji, wire
 from gatepost.channels.mattermost.wire import MattermostBot
@@ -52,7 +54,7 @@ class MattermostPosting:
             raise Refused("this bot", "send so many files at once", "Mattermost", f"at most {MOST_FILES}")
         post: dict[str, Any] = {
             "channel_id": channel,
-            "message": wire.silence_mentions(message.text),
+            "message": render(message.text, MATTERMOST),
             "pending_post_id": f"{bot.id}:{message.key}",
             "props": {wire.KEY_PROP: message.key},
         }
@@ -80,7 +82,7 @@ class MattermostPosting:
     async def _edit(self, message: Outbound) -> str:
         http, _ = await self._connect()
         target = wire.check_post_id(message.target)
-        changed = {"message": wire.silence_mentions(message.text)}
+        changed = {"message": render(message.text, MATTERMOST)}
         await http.call("PUT", f"api/v4/posts/{target}/patch", json=changed, action="edit a message")
         return target
 

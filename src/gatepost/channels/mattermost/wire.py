@@ -18,7 +18,6 @@ DIRECT_TYPE = "D"
 JOINED = frozenset({"system_join_channel", "system_add_to_channel"})
 KEY_PROP = "gatepost_key"
 MOST_FILES = 10
-_EVERYBODY = re.compile(r"@(?=(?:channel|all|here)\b)", re.IGNORECASE)
 
 
 class SocketEvent(StrEnum):
@@ -225,8 +224,3 @@ def read_missed(inbound: Inbound, post: Mapping[str, Any], since: int) -> list[I
         return [read_deletion(inbound)]
     found = [inbound] if int(post.get("create_at") or 0) > since else []
     return [*found, read_edit(inbound, post)] if post.get("edit_at") else found
-
-
-def silence_mentions(text: str) -> str:
-    """No word of an agent calls a whole channel: the name no longer follows its sign."""
-    return _EVERYBODY.sub("@\u200b", text)

@@ -100,7 +100,8 @@ class SignalRpc:
 
 async def parse_events(chunks: AsyncIterator[bytes]) -> AsyncIterator[DaemonEvent]:
     """Server-sent events. A line that is too long is an error: nobody writes such messages."""
-    pending, event, data = b"", "", []
+    pending, event = b"", ""
+    data: list[str] = []
     async for chunk in chunks:
         *lines, pending = (pending + chunk).split(b"\n")
         if len(pending) > LARGEST_LINE:

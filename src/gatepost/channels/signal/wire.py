@@ -7,7 +7,7 @@ import base64
 import binascii
 import re
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 from msgspec import Struct
 
@@ -236,11 +236,11 @@ async def decode_attachment(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes
         pending = ready[whole:]
 
 
-def _is_stamp(value: Any) -> bool:
+def _is_stamp(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**15
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**40
 
 

@@ -8,7 +8,9 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from gatepost.channels.kit.dialects import ZULIP
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.markup import render
 from gatepost.channels.kit.uploads import open_upload
 from gatepost.channels.zulip import wire
 from gatepost.core.errors import Refused, Unavailable, Unsupported
@@ -29,7 +31,7 @@ class ZulipPosting:
                     return await self._post(address, message)
                 case Op.EDIT:
                     number = wire.check_message_id(message.target)
-                    changed = {"content": wire.silence_mentions(message.text)}
+                    changed = {"content": render(message.text, ZULIP)}
                     return await self._change("PATCH", number, "", "edit a message", changed)
                 case Op.DELETE:
                     return await self._change("DELETE", wire.check_message_id(message.target), "", "delete a message")
@@ -45,7 +47,7 @@ class ZulipPosting:
     async def _post(self, address: str, message: Outbound) -> str:
         http, place = await self._connect(), wire.parse_address(address)
         links = [await self._upload(file) for file in message.files]
-        text = "\n".join(part for part in (wire.silence_mentions(message.text), *links) if part)
+        text = "\n".join(part for part in (render(message.text, ZULIP), *links) if part)
         asked: dict[str, Any] = {"content": text}
         if place.stream:
             asked |= {"type": "stream", "to": place.stream, "topic": (message.thread or self._topic)[:LONGEST_TOPIC]}

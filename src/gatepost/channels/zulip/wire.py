@@ -15,7 +15,6 @@ ADDED = "add"  # the operation of a reaction that is new
 MOST_PEOPLE = 20  # of a group conversation
 MOST_FILES = 10
 _UPLOAD = re.compile(r"\[([^\[\]\n]{0,300})\]\((/user_uploads/[\w./%~+-]{1,500})\)")
-_EVERYBODY = re.compile(r"@(?=\*\*(?:all|everyone|channel|stream|topic)\*\*)", re.IGNORECASE)
 _KINDS = {
     AttachmentKind.IMAGE: ("png", "jpg", "jpeg", "gif", "webp", "svg"),
     AttachmentKind.AUDIO: ("mp3", "ogg", "opus", "wav", "m4a"),
@@ -204,8 +203,3 @@ def find_emoji_name(reaction: str, names: Mapping[str, Any]) -> str:
     if not re.fullmatch(r"[a-z0-9_+-]{1,64}", name):
         raise Invalid("reaction", f"Zulip has no emoji {reaction[:20]!r}; use another, or its name, such as :tada:")
     return name
-
-
-def silence_mentions(text: str) -> str:
-    """No word of an agent calls a whole channel: `@_**all**` shows the name and calls nobody."""
-    return _EVERYBODY.sub("@_", text)

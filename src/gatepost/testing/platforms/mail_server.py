@@ -34,6 +34,7 @@ _ANSWERS = {
 
 class MailServer(EmulatedPlatform):
     kind = "email"
+    has_groups = False
     cannot = frozenset({"edit", "delete", "react", "join", "click", "get_typing"})
 
     def __init__(self) -> None:
@@ -92,7 +93,6 @@ class MailServer(EmulatedPlatform):
             "smtp_host": "127.0.0.1",
             "smtp_port": self.smtp_port,
             "smtp_security": "none",
-            "sent_folder": "Sent",
             "authserv_id": AUTHSERV_ID,
         }
 
@@ -151,7 +151,7 @@ class MailServer(EmulatedPlatform):
     # What can be seen.
 
     def list_shown(self, room: str = "", *, by_bot: bool = True) -> list[ShownMessage]:
-        return super().list_shown(_get_person(room) if room else "", by_bot=by_bot)
+        return super().list_shown(f"direct:{_get_person(room)}" if room else "", by_bot=by_bot)
 
     def _note(self, mail: EmailMessage, person: str, sender: str) -> None:
         own_id = _IDS.findall(str(mail["Message-ID"]))[0]
@@ -159,7 +159,7 @@ class MailServer(EmulatedPlatform):
         body = mail.get_body(("plain",))
         shown = ShownMessage(
             id=own_id,
-            room=person,
+            room=f"direct:{person}",
             sender=sender,
             text=body.get_content().strip() if body is not None else "",
             raw=mail,
@@ -213,11 +213,11 @@ class MailServer(EmulatedPlatform):
             return _ANSWERS[fault]
         raw = bytes(envelope.content or b"")
         for recipient in envelope.rcpt_tos:
-            person = recipient.partition("@")[0]
             await asyncio.to_thread(self.dovecot.deliver, raw, envelope.mail_from or "", recipient)
             read = email.message_from_bytes(raw, policy=email.policy.default)
             assert isinstance(read, EmailMessage)
-            self._note(read, person, "bot")
+            if recipient != BOT:
+                self._note(read, recipient.partition("@")[0], "bot")
         if fault is PlatformFault.NO_ANSWER and server.transport is not None:
             server.transport.abort()
         return "250 2.0.0 accepted"
@@ -229,6 +229,8 @@ class MailServer(EmulatedPlatform):
         self._connections.update((writer, back))
         try:
             await asyncio.gather(self._pump(reader, back, held=False), self._pump(there, writer, held=True))
+        except asyncio.CancelledError:  # at the end of all; raised, the loop would report it
+            writer.transport.abort()
         finally:
             self._connections.difference_update((writer, back))
 

@@ -26,6 +26,7 @@ THUMP_S = 15.0
 class MastodonPlatform(RestPlatform):
     kind = "mastodon"
     cannot: ClassVar[frozenset[str]] = frozenset({"click"})
+    only_mentions: ClassVar[bool] = True
     faults = RestPlatform.faults | {PlatformFault.HELD_POLL, PlatformFault.REORDER}
 
     def __init__(self) -> None:

@@ -24,7 +24,7 @@ from nio import AsyncClient, AsyncClientConfig, Event, MatrixRoom
 from nio.crypto import decrypt_attachment
 from nio.store import SqliteMemoryStore
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -330,7 +330,11 @@ class MatrixServer(EmulatedPlatform):
     # What stands between the bot and the server.
 
     async def _forward(self, request: Request) -> Response:
-        path, body = request.scope["raw_path"].decode(), await request.body()
+        path = request.scope["raw_path"].decode()
+        try:
+            body = await request.body()
+        except ClientDisconnect:
+            return Response(status_code=499)
         with self.changed:
             self.requests.append((request.method, unquote(path)))
         if self.is_faulty(PlatformFault.UNAUTHORIZED):

@@ -46,7 +46,10 @@ class RestPlatform(EmulatedPlatform):
                 return self.render_error(401, "Invalid or expired session, please login again.")
             fault = self.take_fault(*OF_A_SEND) if sends else None
             refusal = self._render_fault(fault)
-            response = refusal or await answer(request)
+            try:
+                response = refusal or await answer(request)
+            except asyncio.CancelledError:  # the platform is stopped while a poll is held
+                return self.render_error(503, "the server stops")
             self.notify()
             if fault is PlatformFault.NO_ANSWER:
                 await self.abort(request)

@@ -180,6 +180,10 @@ class SlackPlatform(EmulatedPlatform):
             body = {"subtype": "channel_join", "text": f"<@{person}> has joined the channel"}
             return str(self.add_message(self.find_channel(room), person, body)["ts"])
 
+    def get_title(self, thread: str) -> str:
+        with self.changed:
+            return str(self.titles.get(thread, ""))
+
     def open_pane(self, person: str = "ann") -> str:
         """Somebody opens the assistant; the thread that begins."""
         with self.changed:

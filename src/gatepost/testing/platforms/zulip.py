@@ -26,6 +26,7 @@ LIMIT = 10_000
 class ZulipPlatform(RestPlatform):
     kind = "zulip"
     cannot: ClassVar[frozenset[str]] = frozenset({"click", "join"})
+    reads_markdown = True
     faults = RestPlatform.faults | {PlatformFault.HELD_POLL, PlatformFault.FORGOTTEN}
 
     def __init__(self) -> None:
@@ -67,8 +68,7 @@ class ZulipPlatform(RestPlatform):
         with self.changed:
             links = [f"[{each.name}]({self._add_file(each)})" for each in files]
             said = "\n".join([f"@**Porter** {text}" if mention else text, *links])
-            # A topic begins with its name: in a message's place, it is called as that message's own topic is.
-            topic = thread if not thread.isdecimal() else str(self._messages[int(thread)]["subject"])
+            topic = f"about message {thread}" if thread.isdecimal() else thread  # a topic begins with its name
             return self._add_message(room, sender, said, topic or "general", files)
 
     def edit(self, room: str, message: str, text: str, *, sender: str = "ann") -> str:

@@ -288,14 +288,22 @@ async def check_passing_on(trial: ChannelTrial) -> None:
 
 
 async def check_panes(trial: ChannelTrial) -> None:
-    """Prompts and a title are accepted for a conversation."""
+    """A conversation in a pane has a title, and accepts prompts and another title."""
     if not trial.has(Feature.PANE):
         require_hint(trial, Op.PROMPTS)
         require_hint(trial, Op.TITLE)
         raise FeatureMissing("refused, with a hint")
+    await trial.start()
+    try:
+        thread = trial.platform.open_pane("ann")
+        await trial.until(lambda: trial.platform.get_title(thread), "the first title")
+    except NotOffered:
+        raise CheckImpossible("nobody can open a pane on this platform") from None
+    address = trial.platform.get_address("direct:ann")
     prompts = (PromptButton("More", "tell me more"),)
-    await trial.channel.send(trial.address, trial.make_message(op=Op.PROMPTS, prompts=prompts))
-    await trial.channel.send(trial.address, trial.make_message(op=Op.TITLE, text="About stamps"))
+    await trial.channel.send(address, trial.make_message(op=Op.PROMPTS, prompts=prompts, thread=thread))
+    await trial.channel.send(address, trial.make_message(op=Op.TITLE, text="About stamps", thread=thread))
+    assert trial.platform.get_title(thread) == "About stamps"
 
 
 async def check_direct_rooms(trial: ChannelTrial) -> None:
