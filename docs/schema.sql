@@ -44,6 +44,22 @@ CREATE TABLE calls (
             settled INTEGER NOT NULL DEFAULT 0,       -- 1: the agent went on after its answer, and does not repeat it
             PRIMARY KEY (turn_id, digest, number)
         ) STRICT;
+CREATE TABLE channel_cursors (
+            instance TEXT NOT NULL,
+            name TEXT NOT NULL,  -- '' for a channel that reads one stream
+            received TEXT NOT NULL,  -- all up to here is durable
+            acknowledged TEXT NOT NULL,  -- and the platform was told so up to here
+            updated_at INTEGER NOT NULL,
+            PRIMARY KEY (instance, name)
+        ) STRICT;
+CREATE TABLE channel_instances (
+            instance TEXT NOT NULL PRIMARY KEY,
+            kind TEXT NOT NULL,
+            settings TEXT NOT NULL,  -- JSON, by the last names of the settings; secrets are in `secrets`
+            is_on INTEGER NOT NULL,
+            created_at INTEGER NOT NULL,
+            created_by TEXT NOT NULL
+        ) STRICT;
 CREATE TABLE conversations (
         session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
         provider TEXT NOT NULL,

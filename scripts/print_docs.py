@@ -12,6 +12,7 @@ from typing import Any, get_args, get_origin
 
 import click
 
+import channel_tables
 from gatepost import declarations
 from gatepost.access.tiers import Tier
 from gatepost.cli.commands.settings import render_markdown
@@ -348,6 +349,7 @@ def pages() -> dict[str, str]:
         "openapi.json": json.dumps(make_openapi(OPERATIONS), indent=1, ensure_ascii=False) + "\n",
         "schema.sql": schema(),
         "security.md": security(),
+        "channels.md": channel_tables.fill_page((DOCS / "channels.md").read_text(encoding="utf-8")),
     }
     return printed | extend()
 

@@ -100,6 +100,17 @@ OPEN_FIELDS = {
         "an address on the web",
     ),
     "core/home_lock.py LockHolder.role": "the lock file of another version may name another role",
+    **dict.fromkeys(
+        (
+            "flow/channel_health.py ChannelReport.kind",
+            "serve/control/arguments/channels.py AddChannelArgs.kind",
+            "serve/control/operations/channels.py ChannelAnswer.kind",
+            "serve/control/operations/channels.py ChannelListItem.kind",
+            "store/channel_instances.py StoredChannel.kind",
+            "testing/platforms/base.py EmulatedPlatform.kind",
+        ),
+        "plug-ins: whoever adds a channel adds a kind",
+    ),
     "flow/sessions/isolation.py SandboxIsolation.kind": "plug-ins: whoever adds a sandbox adds a kind",
     "gate/call_audit.py AuditedCall.verdict": "the audit log's own words",
     "gate/call_audit.py _RepeatKey.verdict": "the audit log's own words",

@@ -13,6 +13,7 @@ import pytest
 from gatepost.access import acl, grants
 from gatepost.access.budgets import parse_usd
 from gatepost.access.tiers import check_folder
+from gatepost.core import settings
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.registry import Registry
 from gatepost.egress import price_list, rules, secret_bindings
@@ -139,6 +140,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "price": price_list.parse_price,
     "folder": check_folder,
     "name": check_name,
+    "instance": settings.check_name,
     "host": rules.read_pattern,
     "secret.bind host": secret_bindings.parse_binding_host,
     "secret.unbind host": secret_bindings.parse_binding_host,

@@ -9,6 +9,7 @@ from gatepost.access.grants import parse
 from gatepost.access.policy import AccessRequest, AccessRules, GroupPolicy
 from gatepost.access.tiers import Tier
 from gatepost.core.records import replace
+from gatepost.messages.untrusted import make_untrusted
 from gatepost.store.acl import OPERATOR, AclEffect, AclRow
 
 FOLDERS = ("root", "acme", "acme/eng", "acme/eng/sre", "acme/eng/sre/x", "other", "other/ops")
@@ -217,3 +218,18 @@ def test_what_one_identity_is_denied_by_a_condition_all_are(user: str) -> None:
     ours = GroupPolicy("acme/eng", AccessRules(rows=(row,), members=members))
     assert not ours.decide(replace(ask(), claims={"user": user}))
     assert ours.decide(replace(ask(), claims={"user": "fake:user/bob"}))
+
+
+@pytest.mark.parametrize(
+    ("principal", "predicate"), [("mail:user/eve", ""), ("mail:**", ""), ("**", "user=mail:user/*")]
+)
+def test_who_only_claims_a_name_is_denied_what_it_is_denied_and_given_nothing(principal: str, predicate: str) -> None:
+    eve = make_untrusted("mail:user/eve")
+    tool = AccessRequest("send", Tier.AGENT, "acme/eng", claims={"user": eve}, also=(eve,))
+    scarce = replace(tool, tool="schedule_task", tier=Tier.WORLD)
+    denies = AclRow(1, principal, "mcp:send", effect=AclEffect.DENY, predicate=predicate)
+    allows = AclRow(2, principal, "mcp:schedule_task", predicate=predicate)
+
+    assert policy("acme/eng").decide(tool)
+    assert not policy("acme/eng", rows=(denies,)).decide(tool)
+    assert not policy("acme/eng/sre", rows=(allows,)).decide(scarce)

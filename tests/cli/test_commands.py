@@ -458,7 +458,7 @@ def test_nanoclaw_47_the_doctor_finds_what_is_wrong_and_says_the_way_out(run: Ru
         ("[sandbox]\nmounts_allowed = ['relative']", "mounts_allowed"),
         ("[sessions]\nprovider = 'claud'", "did you mean 'claude'?"),
         ("[sessions]\nmost_awake = 0", "no agent would ever run"),
-        ("[channels]\non = ['telegram']", "there is no channel 'telegram'"),
+        ("[channels]\non = ['smoke']", "there is no channel 'smoke'"),
         ("[anthropic]\nbase_url = 'nope'", "is not an address"),
         ("[prices]\nfile = 'nope.toml'", "nope.toml"),
         ("listen = 'host:port'", "port"),

@@ -49,7 +49,7 @@ class ChannelDesk:
         ann = self.platform.get_sender("ann")
         self.run("user", "add", ann, "--name", "Ann")
         self.run("user", "role", ann, "owner")
-        self.run("room", "policy", self.platform.get_address("team"), "public", "--channel", self.instance)
+        self.run("room", "policy", self.platform.get_address("team"), "public")
         self._script = script
 
     def start(self) -> "ChannelDesk":

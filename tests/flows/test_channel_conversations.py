@@ -18,7 +18,7 @@ PLATFORMS = {  # the emulator, or what drives a real server
     "telegram": "gatepost.testing.platforms.telegram:TelegramPlatform",
     "discord": "gatepost.testing.platforms.discord:DiscordPlatform",
     "slack": "gatepost.testing.platforms.slack:SlackPlatform",
-    "whatsapp": "gatepost.testing.platforms.whatsapp:WhatsappPlatform",
+    "whatsapp": "gatepost.testing.platforms.whatsapp:WhatsAppPlatform",
     "email": "gatepost.testing.platforms.mail_server:MailServer",
     "matrix": "gatepost.testing.platforms.matrix_server:MatrixServer",
 }

@@ -18,6 +18,7 @@ from gatepost.core.errors import NotFound
 from gatepost.flow.channel_health import ChannelState
 from gatepost.flow.channel_supervisor import get_folder
 from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
+from gatepost.flow.sessions.sandbox_requirements import variables
 from gatepost.store import channel_cursors, outbox, secrets
 from gatepost.store.outbox import EffectOrigin
 from gatepost.store.port import Db, quick
@@ -141,6 +142,17 @@ async def test_an_instance_is_stopped_without_touching_the_others(tmp_path: Path
         assert platform.connects == ["north", "south"]
         with pytest.raises(NotFound, match="gatepost channel list"):
             await gateway.supervisor.restart("nobody")
+
+
+async def test_sandboxes_get_what_a_channel_declares_while_it_runs(tmp_path: Path, platform: BeaconPlatform) -> None:
+    async with gateway_with(tmp_path) as gateway:
+        found = [variables(gateway.config, gateway.home, "demo")]
+        await start_channel(gateway, "beacon", secrets={"token": GOOD_TOKEN}, instance="north")
+        found.append(variables(gateway.config, gateway.home, "demo"))
+        await gateway.supervisor.stop("north")
+        found.append(variables(gateway.config, gateway.home, "demo"))
+
+    assert found == [{}, {"BEACON": "lit"}, {}]
 
 
 async def test_one_that_cannot_be_made_has_ended_and_the_gateway_starts(

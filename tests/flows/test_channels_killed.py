@@ -19,11 +19,11 @@ EMULATORS = {
     "telegram": "TelegramPlatform",
     "discord": "DiscordPlatform",
     "slack": "SlackPlatform",
-    "whatsapp": "WhatsappPlatform",
+    "whatsapp": "WhatsAppPlatform",
     "signal": "SignalPlatform",
     "mastodon": "MastodonPlatform",
     "bluesky": "BlueskyPlatform",
-    "github": "GithubPlatform",
+    "github": "GitHubPlatform",
     "mattermost": "MattermostPlatform",
     "zulip": "ZulipPlatform",
 }

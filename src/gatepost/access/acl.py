@@ -11,6 +11,7 @@ from functools import lru_cache
 from gatepost.access.grants import ParamCondition, check_condition, parse_params
 from gatepost.core.globs import glob_to_regex, is_glob
 from gatepost.core.linear_regex import BadPattern, compile_linear_regex
+from gatepost.messages.untrusted import get_claimed, is_untrusted
 from gatepost.store.acl import ANYWHERE, OPERATOR, ROLE, AclEffect, AclRow
 
 LONGEST_SCOPE = 512
@@ -31,7 +32,11 @@ def expand_roles(principals: Iterable[str], members: RoleMemberships) -> frozens
 
 
 def list_other_names(identity: str, members: RoleMemberships) -> tuple[str, ...]:
-    """Further identities of the same person: these are members of each other."""
+    """Further identities of the same person: these are members of each other. For what is denied alone: to those of a
+    sender whom no platform proves belong those of whoever they claim to be."""
+    if is_untrusted(identity):
+        claimed = get_claimed(identity)
+        return (claimed, *list_other_names(claimed, members))
     if not identity or identity not in members:
         return ()
     return tuple(sorted(each for each in expand_roles([identity], members) if each != identity and not _is_role(each)))

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from gatepost.access import acl, grants
 from gatepost.access.grants import GrantRule
 from gatepost.access.tiers import ROOT_FOLDER, Tier, tier_of
+from gatepost.messages.untrusted import get_claimed, is_untrusted
 from gatepost.store.acl import ANYWHERE, AclEffect, AclRow
 
 NOTHING: Mapping[str, str] = {}
@@ -209,8 +210,12 @@ class GroupPolicy:
         denied, allowed = denied or (rule is not None and rule.deny), rule is not None and not rule.deny
         _explain_rules(steps, self.folder, standing.own, rule, binds=False)
         who = acl.expand_roles([*self._who, *ask.also], self._facts.members) if ask.also else self._who
+        claimed = [get_claimed(each) for each in ask.also if is_untrusted(each)]
+        bound = acl.expand_roles([*who, *claimed], self._facts.members) if claimed else who
         for row in standing.rows:
-            act = (row, who, f"mcp:{ask.tool}", ask.scope, ask.params, ask.claims)
+            # A name that is only claimed gives nothing, and what it is denied stays denied.
+            concerned = bound if row.effect is AclEffect.DENY else who
+            act = (row, concerned, f"mcp:{ask.tool}", ask.scope, ask.params, ask.claims)
             hit = acl.applies(*act) or acl.denies_by_other_name(*act, self._facts.members)
             denied = denied or (hit and row.effect is AclEffect.DENY)
             allowed = allowed or (hit and row.effect is AclEffect.ALLOW)

@@ -23,8 +23,9 @@ from gatepost.flow.sessions.host_uids import sandbox_uid, uid_range, world_of
 from gatepost.flow.sessions.provider_specs import load_spec
 from gatepost.flow.sessions.sandbox_requirements import find_program, list_channel_needs
 from gatepost.flow.sessions.session_deps import PROVIDER
+from gatepost.inside.sandbox_needs import DeclaredNeeds
 from gatepost.sandboxes import cgroups
-from gatepost.store import groups, secrets, uids
+from gatepost.store import channel_instances, groups, secrets, uids
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
 from gatepost.store.readonly import read_snapshot
@@ -129,6 +130,15 @@ def _programs(home: Home, config: Config, every: list[Group]) -> Iterator[Findin
                 yield Finding("ok", "programs", f"{provider}: {name} is {path}")
 
 
+def _list_channel_needs(home: Home, config: Config) -> list[tuple[str, DeclaredNeeds]]:
+    """None if the settings or the store are not well, which is told of elsewhere."""
+    try:
+        rows = read_snapshot(home.store, channel_instances.list_all) if home.store.is_file() else []
+        return list(list_channel_needs(config, rows))
+    except GatepostError:
+        return []
+
+
 def _mounts(home: Home, config: Config, every: list[Group]) -> Iterator[Finding]:
     """Those that would be refused at a start, or cannot be written to."""
     wishes = [(group, wish) for group in every for wish in group.mounts]
@@ -143,7 +153,7 @@ def _mounts(home: Home, config: Config, every: list[Group]) -> Iterator[Finding]
         if uid is not None and granted.mount.writable and not may_write(source, uid):
             text = f"agents of {group.folder}, which are uid {uid}, may not write in {source}"
             yield Finding("warn", "mounts", text, f"chown {uid} {source}, or set sandbox.uid for all of them")
-    for name, needs in list_channel_needs(config):
+    for name, needs in _list_channel_needs(home, config):
         for need in needs.mounts:
             try:
                 grant_mount(config, home, MountRequest(need.source, parse_mount_target(need.target), need.writable))

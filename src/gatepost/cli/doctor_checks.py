@@ -9,12 +9,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
 from gatepost import declarations
 from gatepost.cli.agent_checks import check_agents
+from gatepost.cli.channel_checks import check_channels, check_waiting
 from gatepost.cli.findings import Finding, FindingLevel
 from gatepost.cli.model_checks import check_models
 from gatepost.cli.sandbox_isolation import get_isolation
@@ -38,7 +38,6 @@ from gatepost.store.readonly import (
     find_damage,
     get_newest_version,
     get_version,
-    list_waiting_instances,
     read_snapshot,
 )
 from gatepost.store.retention import can_shrink
@@ -68,7 +67,7 @@ def run_checks(home: Home) -> list[Finding]:
     else:
         findings.append(Finding("ok", "settings", f"{len(SETTINGS)} settings, every plug-in loads"))
     findings += [*_providers(home), *_control(home), *_sandboxes(home, config), *_limits(home, config)]
-    findings += [*_connectors(home, config)]
+    findings += [*_connectors(home, config), *check_channels(home, config)]
     return [*findings, *check_agents(home, config), *check_models(home, config), *_store(home, config)]
 
 
@@ -264,12 +263,12 @@ def _store(home: Home, config: Config) -> Iterator[Finding]:
         yield Finding("ok", "store", "none yet; `gatepost up` makes it")
         return
     try:
-        yield from read_snapshot(home.store, _check_store, _instances(config), home_lock.find_holder(home) is not None)
+        yield from read_snapshot(home.store, _check_store, config, home_lock.find_holder(home) is not None)
     except GatepostError as error:
         yield Finding("fail", "store", str(error))
 
 
-def _check_store(db: Db, instances: set[str], running: bool) -> list[Finding]:
+def _check_store(db: Db, config: Config, running: bool) -> list[Finding]:
     now = SystemClock().now()
     found: list[Finding] = []
     broken = find_damage(db)
@@ -307,19 +306,4 @@ def _check_store(db: Db, instances: set[str], running: bool) -> list[Finding]:
         if fault := why_unreadable(route):
             text = f"route {route.id} matches nothing: {fault}"
             found.append(Finding("warn", "routes", text, f"`gatepost route rm {route.id}`, then add it anew"))
-    for instance, count in list_waiting_instances(db):
-        if instance not in instances:
-            text = f"{count} messages wait for the channel {instance!r}, which does not run"
-            found.append(Finding("fail", "channels", text, "switch it on again in channels.on"))
-    return found
-
-
-def _instances(config: Config) -> set[str]:
-    """The channel instances that a start would run."""
-    from gatepost.channels.contract import CHANNELS
-
-    switched_on = SETTINGS.get("channels.on")
-    names: Any = config[switched_on] if switched_on is not None else ()
-    return {name for name, kind in CHANNELS.items() if kind.always} | {
-        entry.rpartition("=")[0] or entry.rpartition("=")[2] for entry in names
-    }
+    return [*found, *check_waiting(db, config)]

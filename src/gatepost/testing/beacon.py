@@ -127,6 +127,7 @@ def register_beacon() -> None:
         NAME,
         features=frozenset({Feature.KEYED}),
         settings=(token, color),
+        env={"BEACON": "lit"},
         title="Beacon",
         deaf_after_s=DEAF_AFTER_S,
         guide=ChannelGuide(

@@ -306,3 +306,35 @@ def test_a_home_plug_in_can_be_added_too(run: Run, home: Home, tmp_path: Path) -
         CHANNELS.drop("bell")
     assert done.code == 0, done.err
     assert "bell: bell cannot be asked whether it accepts us" in done.out
+
+
+def test_the_doctor_names_what_is_wrong_with_channels(
+    run: Run, home: Home, platform: BeaconPlatform, given: Callable[..., None]
+) -> None:
+    for name in ("north", "south"):
+        given(GOOD_TOKEN)
+        assert run("channel", "add", "beacon", "--name", name).code == 0
+    (home.path / "gatepost.toml").write_text(
+        '[channels.north]\nkind = "beacon"\n[channels.west]\nkind = "beacon"\n'
+        '[channels.east]\nkind = "beacon"\non = false\n'
+    )
+    found = [each for each in run("doctor", "--json").json["findings"] if each["subject"] == "channels"]
+    told = {each["text"]: each["way_out"] for each in found}
+
+    assert told == {
+        "north is in gatepost.toml and was also added by `gatepost channel add`; the file counts": (
+            "rename the one in the file, or remove it there"
+        ),
+        "west has no token": "`gatepost channel set west --secret token` asks for it",
+    }
+
+
+def test_the_doctor_names_a_channel_whose_kind_is_gone(run: Run, home: Home, given: Callable[..., None]) -> None:
+    with registered_beacon():
+        given(GOOD_TOKEN)
+        assert run("channel", "add", "beacon", "--name", "north").code == 0
+    found = [each for each in run("doctor", "--json").json["findings"] if each["subject"] == "channels"]
+
+    assert len(found) == 1 and "there is no channel 'beacon'" in found[0]["text"]
+    assert found[0]["way_out"] == "`gatepost channel rm north`"
+    assert run("channel", "rm", "north", "--yes").out == "north is removed, with CHANNEL_NORTH_TOKEN\n"

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 from gatepost.channels.contract import MYSELF, BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.discord import API_URL, TOKEN
 from gatepost.channels.discord.gateway import PORTAL, GatewayConnection, GatewaySession, NextStep
-from gatepost.channels.discord.missed_messages import MissedMessages
+from gatepost.channels.discord.missed_messages import DiscordMissedMessages
 from gatepost.channels.discord.render import make_nonce, render_edit, render_message
 from gatepost.channels.discord.rest import DiscordHttp
 from gatepost.channels.discord.rooms import DiscordRooms
@@ -67,7 +67,7 @@ class DiscordChannel:
         self._open: dict[tuple[str, int], None] = {}  # events under way, oldest first
         self._receive: Receive | None = None
         self._rooms = DiscordRooms(self._get_http)
-        self._missed = MissedMessages(around, self._get_http, self._hand_in_message)
+        self._missed = DiscordMissedMessages(around, self._get_http, self._hand_in_message)
 
     @property
     def own_names(self) -> frozenset[str]:

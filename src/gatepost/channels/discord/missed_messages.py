@@ -21,7 +21,7 @@ MOST_ROOMS = 20_000
 BEGUN, DIRECT = "begun", "direct"  # when we first listened; the direct rooms, which no event lists
 
 
-class MissedMessages:
+class DiscordMissedMessages:
     def __init__(
         self,
         around: ChannelDeps,

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from gatepost.channels.discord.wire import VOICE_FLAG
+from gatepost.channels.kit.markup import DISCORD, render
 from gatepost.messages.card import Card
 from gatepost.messages.outbound import Op, Outbound
 
 NOBODY: dict[str, Any] = {"parse": []}  # no text of an agent calls people by itself
 STYLES = {"primary": 1, "danger": 4}
 LONGEST_NONCE = 25
+LONGEST_TEXT = 2000
 FLAT_WAVE = base64.b64encode(bytes([64] * 32)).decode()
 TAIL = 66_000  # the last page of an Ogg file is not longer
 
@@ -53,7 +55,9 @@ def render_content(message: Outbound) -> dict[str, Any]:
 
 
 def render_text(text: str) -> str:
-    return text
+    """What its escapes make too long goes as it is: the platform reads markdown itself."""
+    rendered = render(text, DISCORD)
+    return rendered if len(rendered) <= LONGEST_TEXT else text
 
 
 def escape(text: str) -> str:

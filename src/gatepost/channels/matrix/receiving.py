@@ -246,7 +246,7 @@ class MatrixReceiver:
         self.undecryptable += 1
         LOG.warning(
             "a message cannot be decrypted; its key was asked for", instance=self._around.instance, room=room_id,
-            sender=event.sender, device=event.device_id, event=event.event_id, count=self.undecryptable,
+            sender=event.sender, device=event.device_id, event_id=event.event_id, count=self.undecryptable,
         )  # fmt: skip
         self._undecrypted[place] = event
         while len(self._undecrypted) > MOST_UNDECRYPTED:

@@ -101,7 +101,7 @@ def _complete_new(home: Home, args: dict[str, Any], secret: tuple[str, ...]) -> 
     from gatepost.flow import channel_specs
 
     channel_specs.load_kinds(home)
-    kind = channel_specs.get_kind(args["kind_name"], "channel add")
+    kind = channel_specs.get_kind(args["kind"], "channel add")
     named = channel_questions.parse_secret_names(secret)
     if kind.guide.before and sys.stdin.isatty():
         output.print_line(kind.guide.before)

@@ -27,7 +27,7 @@ TAKEN_UP = ("anthropic.base_url", "openai.base_url", "prices.file")  # `gatepost
     "--json",
     "as_json",
     is_flag=True,
-    help="A list of objects: name, value, in_use (null if no gateway runs), source, default, variable, help.",
+    help="A list of objects: name, value, in_use (null if no gateway runs), source, default, variable (null of a secret), help.",
 )
 @click.option("--docs", is_flag=True, help="Print docs/settings.md: what can be set, without any home's values.")
 @click.pass_obj
@@ -94,7 +94,7 @@ def _row(each: Setting[Any], config: Config, used: Any) -> dict[str, Any]:
         "in_use": used,
         "source": config.source(each),
         "default": each.default,
-        "variable": each.variable,
+        "variable": None if each.secret else each.variable,
         "choices": list(each.choices),
         "help": each.help,
     }
@@ -118,7 +118,8 @@ def render_markdown() -> str:
         default = ", ".join(each.default) if isinstance(each.default, tuple | dict) else each.default
         text = "false" if default is False else "true" if default is True else str(default)
         meaning = each.help + (f" One of: {', '.join(each.choices)}." if each.choices else "")
-        out.append(f"| `{each.name}` | {f'`{text}`' if text else ''} | `{each.variable}` | {_cell(meaning)} |")
+        where = "a secret, kept in the store" if each.secret else f"`{each.variable}`"
+        out.append(f"| `{each.name}` | {f'`{text}`' if text else ''} | {where} | {_cell(meaning)} |")
     return "\n".join(out) + "\n"
 
 

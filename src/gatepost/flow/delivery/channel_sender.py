@@ -11,7 +11,7 @@ from msgspec import Struct, convert
 
 from gatepost.channels.contract import Channel, ChannelEnded, SupportsLookup
 from gatepost.core import log
-from gatepost.core.clock import Clock
+from gatepost.core.clock import SECOND, Clock
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.flow.delivery.content_fallback import degrade
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
@@ -165,9 +165,10 @@ class ChannelSender:
 
     def _pause(self, effect: OutboxEffect, error: Unavailable) -> None:
         """A limit that holds for the whole channel stops its other rooms, too."""
-        if error.everywhere and error.retry_after is not None:
-            self._pace.pause(effect.instance, error.retry_after)
-            LOG.warning("a channel pauses", instance=effect.instance, seconds=error.retry_after, reason=str(error))
+        if error.everywhere:
+            seconds = error.retry_after if error.retry_after is not None else self._policy.base / SECOND
+            self._pace.pause(effect.instance, seconds)
+            LOG.warning("a channel pauses", instance=effect.instance, seconds=seconds, reason=str(error))
 
     def _uncertain(self, effect: OutboxEffect, error: Unavailable) -> SendOutcome:
         features = self._reach.features(effect.instance)

@@ -5,7 +5,7 @@ has on PATH.
 """
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -14,11 +14,12 @@ from gatepost.core import log, npm_programs
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
-from gatepost.flow.channel_specs import list_file_specs
+from gatepost.flow.channel_specs import list_specs
 from gatepost.flow.sessions.extra_mounts import GrantedMount, MountRequest, grant_mount, parse_mount_target
 from gatepost.flow.sessions.provider_specs import load_spec
 from gatepost.inside.sandbox_needs import DeclaredNeeds, Need
 from gatepost.sandboxes.contract import Mount
+from gatepost.store.channel_instances import StoredChannel
 
 PROGRAMS = setting(
     "programs", (), help="Programs for agents, `name=/absolute/path` each: seen in every sandbox, first on its PATH."
@@ -36,11 +37,12 @@ def follow_channels(config: Config, kinds: Mapping[str, ChannelKind]) -> None:
     _running[config] = kinds
 
 
-def list_channel_needs(config: Config) -> Iterator[tuple[str, DeclaredNeeds]]:
-    """The channels that run, each with what it declares for every sandbox. Without a gateway: those of the file."""
+def list_channel_needs(config: Config, rows: Iterable[StoredChannel] = ()) -> Iterator[tuple[str, DeclaredNeeds]]:
+    """The channels that run, each with what it declares for every sandbox. Without a gateway: those of the file, and
+    these of the store."""
     running = _running.get(config)
     if running is None:
-        running = {each.instance: each.kind for each in list_file_specs(config) if each.is_on}
+        running = {each.instance: each.kind for each in list_specs(config, rows)[0] if each.is_on}
     for name, kind in sorted({kind.name: kind for kind in running.values()}.items()):
         yield name, kind.needs
 

@@ -73,13 +73,17 @@ class ChannelTrial:
     @property
     def rooms(self) -> list[str]:
         """Those of the usual rooms that the platform has."""
-        public, private = ROOMS
-        known = {public: self.platform.has_groups, private: self.platform.has_direct}
-        return [room for room in ROOMS if known[room]]
+        found = ROOMS if self.platform.has_direct else ROOMS[:1]
+        return list(found if self.platform.has_groups else found[1:])
 
     @property
     def room(self) -> str:
         return self.rooms[0]
+
+    @property
+    def other(self) -> str:
+        """Somebody besides ann who can act in the room; ann herself where nobody else is there."""
+        return "bob" if self.room == "team" else "ann"
 
     @property
     def address(self) -> str:

@@ -83,7 +83,8 @@ class EmulatedPlatform:
     kind: ClassVar[str]  # the channel that speaks to it
     cannot: ClassVar[frozenset[str]] = frozenset()  # names of the methods below that raise NotOffered
     has_groups: ClassVar[bool] = True  # False: only private chats, as `direct:ann`
-    has_direct: ClassVar[bool] = True  # False: only rooms that everybody sees
+    has_direct: ClassVar[bool] = True  # False: no private chats
+    reads_markdown: ClassVar[bool] = False  # True: people's programs show markdown, and `text` has its marks
     retry_after: float = 0.2
     hook_url: str = ""  # of a platform that sends its events by HTTP: where to, `…/channels/<instance>`
     folder: Path | None = None  # of the channel, where its library keeps something on the disk

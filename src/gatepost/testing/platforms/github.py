@@ -43,6 +43,8 @@ class ApiError(Exception):
 class GitHubPlatform(HookedPlatform):
     kind = "github"
     cannot = frozenset({"react", "join", "click", "get_typing"})
+    has_direct = False
+    reads_markdown = True
     redelivers = False
     has_direct = False
 

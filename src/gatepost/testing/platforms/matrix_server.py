@@ -12,12 +12,14 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import httpx2
+import peewee
 from nio import AsyncClient, AsyncClientConfig, Event, MatrixRoom
 from nio.crypto import decrypt_attachment
 from nio.store import SqliteMemoryStore
@@ -38,6 +40,25 @@ _SENDS = re.compile(r"/_matrix/client/v3/rooms/[^/]+/(send|redact)/")
 _TYPING = re.compile(r"/_matrix/client/v3/rooms/([^/]+)/typing/")
 _NUMBERS = itertools.count(1)
 _SEND_FAULTS = (PlatformFault.FORBIDDEN, PlatformFault.RATE_LIMIT, PlatformFault.BUSY, PlatformFault.NO_ANSWER)
+_STORES = threading.RLock()
+
+
+class _OneStoreAtATime(peewee._BoundModelsContext):  # type: ignore[misc]
+    """matrix-nio points its tables, which all stores of a process share, at one store while it is used. The people
+    here and the bot of a test run in different threads, so they take turns."""
+
+    def __enter__(self) -> Any:
+        _STORES.acquire()
+        return super().__enter__()
+
+    def __exit__(self, *error: object) -> Any:
+        try:
+            return super().__exit__(*error)
+        finally:
+            _STORES.release()
+
+
+peewee._BoundModelsContext = _OneStoreAtATime
 
 
 class MatrixServer(EmulatedPlatform):
@@ -75,9 +96,7 @@ class MatrixServer(EmulatedPlatform):
         return Starlette(routes=[Route("/{path:path}", self._forward, methods=["GET", "PUT", "POST", "DELETE"])])
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(
-            3 * PATIENCE_S
-        )  # several steps, each with a wait of its own
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(3 * PATIENCE_S)  # several waits
 
     async def _prepare(self) -> None:
         self._http = httpx2.AsyncClient(base_url=self._server_url, timeout=None, trust_env=False)

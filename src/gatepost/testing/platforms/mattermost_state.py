@@ -16,6 +16,7 @@ _EMOJI = {"👍": "+1", "👎": "-1", "🎉": "tada", "❤": "heart", "❤️": 
 class MattermostState(RestPlatform):
     kind = "mattermost"
     cannot: ClassVar[frozenset[str]] = frozenset({"click"})
+    reads_markdown: ClassVar[bool] = True
     faults = RestPlatform.faults | {PlatformFault.HELD_POLL, PlatformFault.REORDER}
 
     def __init__(self) -> None:

@@ -26,6 +26,7 @@ class RestPlatform(EmulatedPlatform):
     def __init__(self) -> None:
         super().__init__()
         self._delayed: list[Any] = []  # an event that the next one overtakes
+        self._waiting: set[asyncio.Event] = set()  # of held polls
 
     def fault(self, *faults: PlatformFault) -> None:
         unknown = [each for each in faults if each not in self.faults]
@@ -79,6 +80,29 @@ class RestPlatform(EmulatedPlatform):
 
     # Events for the bot.
 
+    async def wait_until(self, holds: Callable[[], bool], timeout: float) -> bool:
+        """In the platform's loop: until this holds of what was pushed, or the time is over."""
+        news = asyncio.Event()
+        self._waiting.add(news)
+        try:
+            async with asyncio.timeout(timeout):
+                while not holds():
+                    await news.wait()
+                    news.clear()
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting.discard(news)
+        return True
+
+    def wake(self) -> None:
+        """Held polls look again."""
+        self.call_soon(self._wake)
+
+    def _wake(self) -> None:
+        for each in self._waiting:
+            each.set()
+
     def push(self, event: Any) -> None:
         """Give the bot one event, now. Called with `changed` held."""
         raise NotImplementedError
@@ -96,6 +120,11 @@ class RestPlatform(EmulatedPlatform):
             while self._delayed:
                 self.push(self._delayed.pop(0))
             self.changed.notify_all()
+        self.wake()
+
+    def heal(self) -> None:
+        super().heal()
+        self.wake()
 
 
 def make_id(*parts: str, length: int = 26) -> str:

@@ -34,7 +34,7 @@ class AddChannelArgs(OperationArgs, frozen=True):
     If the platform says no, or cannot be reached, nothing is written.
     """
 
-    kind_name: Annotated[str, argument("Which platform; `gatepost channel kinds` lists them.", "kind")]
+    kind: Annotated[str, argument("Which platform; `gatepost channel kinds` lists them.")]
     instance: Annotated[str, option("Its name here (default: that of the kind).", "name", examples=("work",))] = ""
     settings: Settings = field(default_factory=dict)
     secrets: Secrets = field(default_factory=dict)

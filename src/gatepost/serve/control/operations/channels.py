@@ -204,7 +204,7 @@ def _make_asked(each: Setting[Any]) -> AskedSetting:
 @operation
 async def add(deps: OperationDeps, args: AddChannelArgs) -> ChannelAnswer:
     around = _get_surroundings(deps)
-    kind = channel_specs.get_kind(args.kind_name, "channel add")
+    kind = channel_specs.get_kind(args.kind, "channel add")
     instance = _check_new_name(args.instance or kind.name, kind)
     spec = ChannelSpec(
         instance=instance,

@@ -1,0 +1,132 @@
+"""The tables of `docs/channels.md`: what each channel declares, and how the suite graded it.
+
+`make grades` runs the suite over every emulator and writes `docs/channel-grades.json`; `make docs` prints the tables
+from it. A slow test compares the file with a fresh run.
+"""
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gatepost import declarations
+from gatepost.channels.contract import CHANNELS, ChannelKind
+from gatepost.messages.inbound import Verb
+from gatepost.messages.outbound import Feature
+from gatepost.testing.channel_suite import Grade, GradeState, list_checks, list_failures, render_table, run_suite
+from gatepost.testing.emulation import TOY, list_emulators, make_platform
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+GRADES = DOCS / "channel-grades.json"
+PART = r"(<!-- {name}: .*? -->\n).*?(<!-- end of {name} -->\n)"
+MEANINGS = {
+    Feature.EDIT: "edit",
+    Feature.DELETE: "delete, of the agent's own messages",
+    Feature.REACT: "like, dislike",
+    Feature.PIN: "pin_message, unpin_message",
+    Feature.UNPIN_ALL: "unpin_all",
+    Feature.POST: "post",
+    Feature.FORWARD: "forward",
+    Feature.QUOTE: "quote",
+    Feature.REPOST: "repost",
+    Feature.PANE: "pane_set_prompts, pane_set_title",
+    Feature.VOICE: "send_voice; without it the sound is a file",
+    Feature.FILES: "send_file; without it a line that names the file",
+    Feature.REPLY: "reply; without it a short quote",
+    Feature.MARKDOWN: "marked text; without it plain text",
+    Feature.THREADS: "conversations within a room",
+    Feature.CARDS: "send_card, and cards with buttons; without it their text, with numbers",
+    Feature.TYPING: "shows that somebody is at work",
+    Feature.DIRECT: "opens a private room with somebody; without it people write first",
+    Feature.HISTORY: "fetch_history, of what was said before the bot came",
+    Feature.SUBSCRIBE: "follows a thread that it was not told of",
+    Feature.LOOKUP: "can tell whether a message arrived",
+    Feature.KEYED: "delivers a message that is sent twice only once",
+}
+
+
+def list_kinds() -> list[ChannelKind]:
+    """Those of the gateway itself first."""
+    return sorted((kind for _, kind in CHANNELS.items()), key=lambda kind: (not kind.always, kind.name))
+
+
+def render_features() -> str:
+    kinds = list_kinds()
+    lines = [
+        f"| feature | what it is for | {' | '.join(kind.name for kind in kinds)} |",
+        f"|---|---{'|---' * len(kinds)}|",
+    ]
+    for feature, meaning in MEANINGS.items():
+        marks = ["✔" if feature in kind.features else "" for kind in kinds]
+        lines.append(f"| `{feature.upper()}` | {meaning} | {' | '.join(marks)} |")
+    return "\n".join(lines)
+
+
+def render_verbs() -> str:
+    kinds = [kind for kind in list_kinds() if not kind.always]
+    lines = [f"| received | {' | '.join(kind.name for kind in kinds)} |", f"|---{'|---' * len(kinds)}|"]
+    for verb in Verb:
+        marks = ["✔" if verb in kind.verbs else "" for kind in kinds]
+        lines.append(f"| `{verb}` | {' | '.join(marks)} |")
+    return "\n".join(lines)
+
+
+def render_grades() -> str:
+    found = read_grades()
+    count = {kind: sum(each.state is GradeState.PASS for each in grades) for kind, grades in found.items()}
+    total = " | ".join(str(count[kind]) for kind in sorted(found))
+    return f"{render_table(found)}\n| **passed, of {len(list_checks())}** | {total} |"
+
+
+def read_grades() -> dict[str, list[Grade]]:
+    """The last results that were written down, by kind."""
+    areas = {name: area for area, name, _ in list_checks()}
+    stored: Mapping[str, Mapping[str, str]] = json.loads(GRADES.read_text(encoding="utf-8"))
+    return {
+        kind: [
+            Grade(check=check, area=areas[check], state=GradeState(grades[check])) for check in areas if check in grades
+        ]
+        for kind, grades in stored.items()
+    }
+
+
+def fill_page(text: str) -> str:
+    """`docs/channels.md` with its tables as they are now."""
+    parts = {"features": render_features, "received": render_verbs, "grades": render_grades}
+    for name, render in parts.items():
+        body = f"\n{render()}\n\n"
+        text = re.sub(
+            PART.format(name=name),
+            lambda found, body=body: found[1] + body + found[2],  # type: ignore[misc]
+            text,
+            flags=re.DOTALL,
+        )
+    return text
+
+
+def list_graded() -> list[str]:
+    """The kinds that have an emulator here. The toy's channel is an example, which is graded by its own test."""
+    return [kind for kind in list_emulators() if kind != TOY and kind in CHANNELS]
+
+
+async def grade_all(kinds: Sequence[str]) -> dict[str, list[Grade]]:
+    return {kind: await run_suite(lambda kind=kind: make_platform(kind)) for kind in kinds}  # type: ignore[misc]
+
+
+def main() -> int:
+    """Grade the kinds that are named, or all; those that are not named keep their grades."""
+    declarations.load_package()
+    found = asyncio.run(grade_all(sys.argv[1:] or list_graded()))
+    stored = json.loads(GRADES.read_text(encoding="utf-8")) if GRADES.is_file() and sys.argv[1:] else {}
+    stored |= {kind: {each.check: each.state for each in grades} for kind, grades in found.items()}
+    GRADES.write_text(json.dumps(stored, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(render_table(found))
+    failures = [f"{kind}: {line}" for kind, grades in found.items() for line in list_failures(grades)]
+    print("\n".join(failures) or "nothing failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""mastodon: an account of a Mastodon server, by its REST API and its stream.
+
+`mastodon:feed` is the room of all that is public, each conversation a thread in it; `mastodon:direct/<account>` are
+private mentions of one person. People are `mastodon:account/<id>`.
+"""
+
+from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
+from gatepost.core.settings import setting
+from gatepost.messages.inbound import Verb
+from gatepost.messages.outbound import Feature
+
+API_URL = setting("channels.mastodon.api_url", "", help="The address of the server, such as https://mastodon.social.")
+TOKEN = setting("channels.mastodon.token", "", help="The access token of the account.", secret=True)
+VISIBILITY = setting(
+    "channels.mastodon.visibility",
+    "unlisted",
+    help="Who sees what the bot says without being asked. An answer is seen by those who see the question.",
+    choices=("public", "unlisted", "private"),
+)
+
+FEATURES = frozenset(
+    {
+        Feature.EDIT,
+        Feature.DELETE,
+        Feature.REACT,
+        Feature.REPLY,
+        Feature.FILES,
+        Feature.THREADS,
+        Feature.POST,
+        Feature.QUOTE,
+        Feature.REPOST,
+        Feature.KEYED,
+        Feature.DIRECT,
+    }
+)
+
+declare_channel(
+    "mastodon",
+    "gatepost.channels.mastodon.adapter:MastodonChannel",
+    features=FEATURES,
+    settings=(API_URL, TOKEN, VISIBILITY),
+    title="Mastodon",
+    max_text=460,  # of 500: an answer begins with the name of the person answered
+    largest_file=16 * 1024 * 1024,
+    pace=ChannelPace(everywhere=0.5, burst=5),
+    deaf_after_s=150.0,
+    verbs=frozenset({Verb.MESSAGE, Verb.MENTION, Verb.LIKE, Verb.EDIT, Verb.DELETE, Verb.JOIN}),
+    guide=ChannelGuide(
+        before="On your server: Preferences > Development > New application, scopes read and write; copy the token.",
+        after="Mention the account in a post, or write to it privately.",
+        ask=(API_URL, TOKEN),
+    ),
+    tested_against="our emulator of 2026-11, with Mastodon.py 2.3; never run against a Mastodon server",
+)

@@ -1,0 +1,67 @@
+"""Slack: an app of one workspace, by Socket Mode or by HTTP events, with the pane of an assistant."""
+
+from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
+from gatepost.core.settings import setting
+from gatepost.messages.inbound import Verb
+from gatepost.messages.outbound import Feature
+from gatepost.messages.text_size import TextUnit
+
+TOKEN = setting("channels.slack.token", "", help="The bot's token (xoxb-…), of the installed app.", secret=True)
+APP_TOKEN = setting(
+    "channels.slack.app_token",
+    "",
+    help="The app's token (xapp-…) for Socket Mode, with connections:write.",
+    secret=True,
+)
+SIGNING_SECRET = setting(
+    "channels.slack.signing_secret", "", help="The app's signing secret, for HTTP events.", secret=True
+)
+MODE = setting(
+    "channels.slack.mode",
+    "socket",
+    help="How events come: by a socket that we open, or by HTTP to us.",
+    choices=("socket", "http"),
+)
+API_URL = setting("channels.slack.api_url", "https://slack.com/api/", help="Where Slack's API is. For an emulator.")
+PING_S = setting("channels.slack.ping_s", 15.0, help="How often to ask whether the socket is alive, in seconds.")
+
+declare_channel(
+    "slack",
+    "gatepost.channels.slack.adapter:SlackChannel",
+    title="Slack",
+    settings=(TOKEN, APP_TOKEN, SIGNING_SECRET, MODE, API_URL, PING_S),
+    features=frozenset(
+        {
+            Feature.EDIT,
+            Feature.DELETE,
+            Feature.REACT,
+            Feature.FILES,
+            Feature.THREADS,
+            Feature.MARKDOWN,
+            Feature.TYPING,
+            Feature.PIN,
+            Feature.UNPIN_ALL,
+            Feature.CARDS,
+            Feature.PANE,
+            Feature.LOOKUP,
+            Feature.DIRECT,
+            Feature.HISTORY,
+        }
+    ),
+    verbs=frozenset({Verb.MESSAGE, Verb.MENTION, Verb.REPLY, Verb.EDIT, Verb.DELETE, Verb.LIKE, Verb.JOIN}),
+    max_text=4000,
+    text_unit=TextUnit.CHARACTERS,
+    largest_file=1024 * 1024 * 1024,
+    pace=ChannelPace(room=1.0, burst=3),
+    deaf_after_s=150.0,
+    guide=ChannelGuide(
+        before=(
+            "Make your own app at https://api.slack.com/apps with the manifest of docs/channels/slack.md, install it "
+            "to the workspace, and copy the Bot User OAuth Token. For Socket Mode make an app-level token, too."
+        ),
+        after="Invite the bot to a channel with /invite, or write to it directly, and use `gatepost pair`.",
+        ask=(TOKEN, APP_TOKEN),
+    ),
+    tested_against="our emulator of 2026-11, which slack-sdk 3.46 accepts; never run against Slack itself",
+    extra="slack",
+)

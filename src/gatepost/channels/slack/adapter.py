@@ -1,0 +1,295 @@
+"""Slack: events by Socket Mode or HTTP, everything else by the Web API.
+
+`chat.postMessage` takes no key by which it would know a repeated message, so each message carries ours in its metadata,
+and the history is searched for it before one is sent again. A file has no metadata: its id says whether it was shared.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from typing import Any
+
+from gatepost.channels.contract import (
+    MYSELF,
+    BotIdentity,
+    ChannelDeps,
+    ChannelEnded,
+    EndReason,
+    HookRequest,
+    HookResponse,
+    Receive,
+)
+from gatepost.channels.kit.hooks import HookInbox
+from gatepost.channels.kit.room_queues import RoomQueues
+from gatepost.channels.slack import API_URL, APP_TOKEN, MODE, PING_S, SIGNING_SECRET, TOKEN
+from gatepost.channels.slack.hooks import is_genuine, read_hook
+from gatepost.channels.slack.missed_messages import SlackMissedMessages
+from gatepost.channels.slack.names import NameCache
+from gatepost.channels.slack.rest import APPS, SlackHttp
+from gatepost.channels.slack.sending import SlackSender, find_channel
+from gatepost.channels.slack.socket_mode import SocketMode
+from gatepost.channels.slack.wire import (
+    Payload,
+    SlackSelf,
+    is_id,
+    is_ts,
+    list_people,
+    parse_person,
+    read_click,
+    read_delete,
+    read_edit,
+    read_message,
+    read_reaction,
+    render_ts,
+)
+from gatepost.core.clock import SECOND
+from gatepost.core.errors import Invalid, NotFound, Unavailable
+from gatepost.core.records import replace
+from gatepost.messages.inbound import Inbound, OpenFile
+from gatepost.messages.outbound import Outbound
+
+CHECK_S = 60.0  # in HTTP mode, how often the platform is asked whether it still knows us
+MOST_ROOMS = 5000
+PAGE = 100
+SCOPES = {
+    "chat:write": "to send",
+    "channels:history": "to read channels",
+    "groups:history": "to read private channels",
+    "im:history": "to read direct messages",
+    "im:write": "to open direct messages",
+    "channels:read": "to know what channels are called",
+    "groups:read": "to know what private channels are called",
+    "users:read": "to know what people are called",
+    "reactions:read": "to see reactions",
+    "reactions:write": "to react",
+    "files:read": "to get files",
+    "files:write": "to send files",
+    "pins:read": "to list pins",
+    "pins:write": "to pin",
+    "assistant:write": "to use the pane and to show that it is at work",
+}
+
+
+class SlackChannel:
+    def __init__(self, around: ChannelDeps) -> None:
+        self._around = around
+        self._http: SlackHttp | None = None
+        self._me = SlackSelf()
+        self._names = NameCache()
+        self._latest: OrderedDict[str, str] = OrderedDict()  # by channel: where a status can be shown
+        self._inbox = HookInbox(around)
+        self._missed = SlackMissedMessages(around.cursor, self._receive_message)
+        self._sender = SlackSender(around, self._get_http, self._latest)
+
+    @property
+    def own_names(self) -> frozenset[str]:
+        return frozenset({self._me.name.lower()} - {""})
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.close()
+            self._http = None
+
+    async def _get_http(self) -> SlackHttp:
+        if self._http is None:
+            token = await self._around.secret(TOKEN)
+            if not token:
+                raise ChannelEnded(EndReason.TOKEN, "there is no token of a bot", f"copy it from {APPS} and set it")
+            if self._http is None:
+                self._http = SlackHttp(self._around.config[API_URL], token, "bot token")
+        return self._http
+
+    async def _find_self(self) -> SlackSelf:
+        """Who we are; the platform may have been asked before."""
+        if not self._me.user:
+            self._me = _read_self(await (await self._get_http()).ask("auth.test", "ask who it is"))
+        return self._me
+
+    # Receiving.
+
+    async def listen(self, receive: Receive) -> None:
+        http = await self._get_http()
+        self._me = _read_self(await http.ask("auth.test", "ask who it is"))
+        async with self._inbox.open(receive), RoomQueues() as queues:
+            await self._missed.check(http, queues)
+            if self._around.config[MODE] == "http":
+                await self._listen_for_hooks(http)
+            else:
+                await self._listen_by_socket(queues)
+
+    async def _listen_by_socket(self, queues: RoomQueues) -> None:
+        token = await self._around.secret(APP_TOKEN)
+        if not token:
+            why = "there is no app-level token for Socket Mode"
+            raise ChannelEnded(EndReason.TOKEN, why, f"make one at {APPS} with connections:write, and set it")
+        http = SlackHttp(self._around.config[API_URL], token, "app-level token")
+        try:
+            mode = SocketMode(http, queues, self._handle, self._around.beat, self._around.config[PING_S])
+            await mode.run()
+        finally:
+            await http.close()
+
+    async def _listen_for_hooks(self, http: SlackHttp) -> None:
+        if not await self._around.secret(SIGNING_SECRET):
+            why = "there is no signing secret for HTTP events"
+            raise ChannelEnded(EndReason.SETTING, why, f"copy it from {APPS}, Basic Information, and set it")
+        while True:
+            await http.ask("auth.test", "ask who it is")
+            self._around.beat()
+            await asyncio.sleep(CHECK_S)
+
+    async def answer_hook(self, request: HookRequest) -> HookResponse:
+        secret = await self._around.secret(SIGNING_SECRET)
+        if not is_genuine(request, secret, self._around.clock.now() // SECOND):
+            return HookResponse(status=401, body=b"not signed")
+        payload = read_hook(request)
+        if payload is None:
+            return HookResponse(status=400, body=b"not understood")
+        if payload.get("type") == "url_verification":
+            return HookResponse(body=str(payload.get("challenge") or "")[:1000].encode())
+        kind = "interactive" if payload.get("type") == "block_actions" else "events_api"
+        try:
+            await self._handle(kind, payload)
+        except Unavailable:
+            return HookResponse(status=503, body=b"later")  # the platform sends it again
+        return HookResponse()
+
+    async def _handle(self, kind: str, payload: dict[str, Any]) -> None:
+        if kind == "interactive":
+            made = read_click(payload, self._me)
+            if made is not None:
+                await self._inbox.receive([made])
+            return
+        event = payload.get("event") or {}
+        match event.get("type"):
+            case "message" | "app_mention":
+                await self._receive_event(event)
+            case "reaction_added":
+                names = await self._find_names(str((event.get("item") or {}).get("channel") or ""), event)
+                await self._hand_in(read_reaction(event, self._me, names))
+            case "assistant_thread_started":
+                await self._open_pane(event.get("assistant_thread") or {})
+            case _:
+                pass
+
+    async def _receive_event(self, event: dict[str, Any]) -> None:
+        channel = str(event.get("channel") or "")
+        match event.get("subtype"):
+            case "message_changed":
+                names = await self._find_names(channel, event)
+                await self._hand_in(read_edit(event, channel, self._me, names, self._open_url))
+            case "message_deleted":
+                names = await self._find_names(channel, event)
+                await self._hand_in(read_delete(event, channel, self._me, names))
+            case _:
+                await self._receive_message(event, channel)
+
+    async def _receive_message(self, event: dict[str, Any], channel: str) -> None:
+        names = await self._find_names(channel, event)
+        made = read_message(event, channel, self._me, names, self._open_url)
+        if made is None:
+            return
+        if not made.own:
+            self._remember(channel, made.thread or made.platform_id)
+        await self._hand_in(made)
+        if not made.thread:
+            await self._missed.record(channel, made.platform_id)
+
+    async def _find_names(self, channel: str, event: Payload) -> Any:
+        return await self._names.find(await self._get_http(), channel, list_people(event))
+
+    async def _hand_in(self, made: Inbound | None) -> None:
+        if made is not None:
+            await self._inbox.receive([made])
+
+    async def _open_pane(self, pane: Payload) -> None:
+        """Somebody opened the assistant. Nothing was said yet, so there is nothing to hand in."""
+        channel, thread = pane.get("channel_id"), pane.get("thread_ts")
+        if not is_id(channel) or not is_ts(thread):
+            return
+        self._remember(str(channel), str(thread))
+        await self._sender.set_title(str(channel), str(thread), f"{self._me.name} — chat")
+
+    def _remember(self, channel: str, thread: str) -> None:
+        self._latest[channel] = thread
+        self._latest.move_to_end(channel)
+        if len(self._latest) > MOST_ROOMS:
+            self._latest.popitem(last=False)
+
+    def _open_url(self, url: str) -> OpenFile:
+        async def read() -> AsyncIterator[bytes]:
+            http = await self._get_http()
+            if not http.is_own_place(url):
+                raise Invalid("file", "it does not lie on Slack")
+            async for chunk in http.download(url):
+                yield chunk
+
+        return read
+
+    # Sending.
+
+    async def send(self, address: str, message: Outbound) -> str:
+        return await self._sender.send(find_channel(address), message)
+
+    async def look_up(self, address: str, key: str) -> str | None:
+        return await self._sender.look_up(find_channel(address), key)
+
+    async def typing(self, address: str, thread: str, on: bool) -> None:
+        await self._sender.set_status(find_channel(address), thread, on)
+
+    # The rest.
+
+    async def history(self, address: str, before: int | None, limit: int) -> list[Inbound]:
+        channel, http, me = find_channel(address), await self._get_http(), await self._find_self()
+        found, more = list[Inbound](), ""
+        latest = render_ts(before) if before is not None else ""
+        while len(found) < limit:
+            size = min(limit - len(found), PAGE)
+            answer = await http.ask(
+                "conversations.history", "read what was said", channel=channel, latest=latest, limit=size, cursor=more
+            )
+            for row in answer.get("messages") or ():
+                made = read_message(row, channel, me, await self._find_names(channel, row), self._open_url)
+                if made is not None:
+                    found.append(replace(made, sender=MYSELF) if made.own else made)
+            more = str((answer.get("response_metadata") or {}).get("next_cursor") or "")
+            if not more:
+                break
+        return found[:limit][::-1]
+
+    async def open_direct(self, sender: str) -> str:
+        person = parse_person(sender)
+        if not person:
+            raise NotFound("person", sender, "a person on Slack is slack:<team>/user/<id>")
+        http, me = await self._get_http(), await self._find_self()
+        opened = await http.act("conversations.open", {"users": person}, "open a direct chat", reads=True)
+        return f"slack:{me.team}/channel/{opened['channel']['id']}"
+
+    async def check(self) -> BotIdentity:
+        http = await self._get_http()
+        response, answer = await http.exchange("POST", "auth.test", reads=True, action="ask who it is")
+        me = _read_self(answer)
+        granted = {each.strip() for each in response.headers.get("x-oauth-scopes", "").split(",")}
+        missing = tuple(f"{scope} ({why})" for scope, why in SCOPES.items() if scope not in granted)
+        if "chat:write" not in granted:
+            way_out = f"add it at {APPS} under OAuth & Permissions, and install the app again"
+            raise ChannelEnded(EndReason.RIGHTS, "the app lacks the scope chat:write", way_out)
+        if self._around.config[MODE] == "socket":
+            await self._check_app_token()
+        return BotIdentity(
+            name=f"@{me.name} in {answer.get('team') or me.team}", link=str(answer.get("url") or ""), missing=missing
+        )
+
+    async def _check_app_token(self) -> None:
+        http = SlackHttp(self._around.config[API_URL], await self._around.secret(APP_TOKEN), "app-level token")
+        try:
+            await http.act("apps.connections.open", {}, "open a socket", reads=True)
+        finally:
+            await http.close()
+
+
+def _read_self(answer: Payload) -> SlackSelf:
+    team, user, bot = (str(answer.get(name) or "") for name in ("team_id", "user_id", "bot_id"))
+    if not is_id(team) or not is_id(user):
+        raise Unavailable("Slack", "it does not say who we are")
+    return SlackSelf(team, user, bot, str(answer.get("user") or ""))

@@ -1,0 +1,63 @@
+"""What was said while nobody was connected for longer than the platform repeats its events: read from the history of
+each room that is known, from its last message on. Answers in threads are not in it, nor are edits and reactions.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from gatepost.channels.contract import ChannelCursor, ChannelEnded
+from gatepost.channels.kit.room_queues import RoomQueues
+from gatepost.channels.slack.rest import SlackHttp
+from gatepost.channels.slack.wire import is_id, is_ts
+from gatepost.core.errors import Refused
+
+MOST_ROOMS = 100
+PAGE = 100
+MOST_PAGES = 20
+ROOMS = "rooms"
+
+
+class SlackMissedMessages:
+    def __init__(self, cursor: ChannelCursor, hand_in: Callable[[dict[str, Any], str], Awaitable[None]]) -> None:
+        self._cursor, self._hand_in = cursor, hand_in
+        self._last: dict[str, str] | None = None  # by room, the latest last
+
+    async def record(self, channel: str, ts: str) -> None:
+        """All up to this message of a room is durable."""
+        last = await self._load()
+        if channel in last and Decimal(ts) <= Decimal(last[channel]):
+            return
+        last.pop(channel, None)
+        last[channel] = ts
+        while len(last) > MOST_ROOMS:
+            del last[next(iter(last))]
+        await self._cursor.save(json.dumps(last), ROOMS)
+
+    async def check(self, http: SlackHttp, queues: RoomQueues) -> None:
+        for channel, ts in list((await self._load()).items()):
+            await queues.put(channel, partial(self._read_room, http, channel, ts))
+
+    async def _read_room(self, http: SlackHttp, channel: str, after: str) -> None:
+        """The oldest page comes last there, so the pages are turned round."""
+        found, more = list[dict[str, Any]](), ""
+        try:
+            for _ in range(MOST_PAGES):
+                answer = await http.ask("conversations.history", channel=channel, oldest=after, limit=PAGE, cursor=more)
+                found += answer.get("messages") or ()
+                more = str((answer.get("response_metadata") or {}).get("next_cursor") or "")
+                if not more:
+                    break
+        except (Refused, ChannelEnded):
+            return  # we are no longer in the room, or may not look back
+        for message in sorted((each for each in found if is_ts(each.get("ts"))), key=lambda each: Decimal(each["ts"])):
+            await self._hand_in(message, channel)
+
+    async def _load(self) -> dict[str, str]:
+        if self._last is None:
+            saved = await self._cursor.load(ROOMS)
+            known = json.loads(saved) if saved else {}
+            self._last = {channel: ts for channel, ts in known.items() if is_id(channel) and is_ts(ts)}
+        return self._last

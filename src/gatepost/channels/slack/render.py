@@ -1,0 +1,82 @@
+"""What we say, as Slack wants it. Pure."""
+
+import hashlib
+from typing import Any
+
+from gatepost.channels.kit.markup import SLACK, render
+from gatepost.messages.card import Card, CardButton
+from gatepost.messages.outbound import Outbound, PromptButton
+
+EVENT_TYPE = "gatepost_message"
+MOST_PROMPTS = 4
+STYLES = frozenset({"primary", "danger"})
+
+
+def make_mark(key: str) -> str:
+    """Of a message's key. Any app of the workspace can read it, so it says nothing."""
+    return hashlib.sha256(key.encode()).hexdigest()[:32]
+
+
+def render_message(channel: str, message: Outbound) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "channel": channel,
+        **render_content(message),
+        "unfurl_links": False,
+        "unfurl_media": False,
+        "metadata": {"event_type": EVENT_TYPE, "event_payload": {"key": make_mark(message.key)}},
+    }
+    if message.thread:
+        body["thread_ts"] = message.thread
+    return body
+
+
+def render_content(message: Outbound) -> dict[str, Any]:
+    """An edit of a card to one without buttons must name its blocks, else the old ones stay."""
+    if message.card is None:
+        return {"text": render_text(message.text)}
+    return {"text": escape(message.card.title), "blocks": render_card(message.card)}
+
+
+def render_text(text: str) -> str:
+    return render(text, SLACK)
+
+
+def escape(text: str) -> str:
+    """Plain words: no text of an agent calls people or makes a link that says something else."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def render_card(card: Card) -> list[dict[str, Any]]:
+    blocks: list[dict[str, Any]] = [{"type": "header", "text": _plain(card.title, 150)}]
+    if card.text:
+        blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": render_text(card.text)[:3000]}})
+    for at in range(0, min(len(card.fields), 50), 10):
+        fields = [_plain(f"{each.name}: {each.value}", 2000) for each in card.fields[at : at + 10]]
+        blocks.append({"type": "section", "fields": fields})
+    if card.done:
+        return [*blocks, {"type": "context", "elements": [_plain(card.done, 2000)]}]
+    if card.buttons and card.many:
+        boxes = {"type": "checkboxes", "action_id": "boxes", "options": [_option(each) for each in card.buttons[:10]]}
+        send = {"type": "button", "action_id": "many", "text": _plain("OK", 75), "style": "primary", "value": "many"}
+        blocks += [{"type": "actions", "block_id": "choices", "elements": [boxes, send]}]
+    elif card.buttons:
+        blocks.append({"type": "actions", "elements": [_button(at, each) for at, each in enumerate(card.buttons[:25])]})
+    return blocks
+
+
+def _plain(text: str, most: int) -> dict[str, Any]:
+    return {"type": "plain_text", "text": text[:most] or " ", "emoji": False}
+
+
+def _option(button: CardButton) -> dict[str, Any]:
+    about = {"description": _plain(button.about, 75)} if button.about else {}
+    return {"text": _plain(button.label, 75), "value": button.id, **about}
+
+
+def _button(at: int, button: CardButton) -> dict[str, Any]:
+    style = {"style": button.style} if button.style in STYLES else {}
+    return {"type": "button", "action_id": f"b{at}", "text": _plain(button.label, 75), "value": button.id, **style}
+
+
+def render_prompts(prompts: tuple[PromptButton, ...]) -> list[dict[str, str]]:
+    return [{"title": each.title[:75], "message": each.message[:2000]} for each in prompts[:MOST_PROMPTS]]

@@ -1,0 +1,163 @@
+"""Socket Mode: connections that we open, envelopes that we acknowledge once they are durable.
+
+The platform asks for a new connection every few hours. The next one is opened before the old one is left, so that
+there is always somebody to deliver to; what the old one still brings is handled, too.
+"""
+
+import asyncio
+import json
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+import websockets
+from websockets.asyncio.client import ClientConnection, connect
+
+from gatepost.channels.contract import ChannelEnded, EndReason
+from gatepost.channels.kit.room_queues import RoomQueues
+from gatepost.channels.slack.rest import APPS, SlackHttp
+from gatepost.core.errors import Unavailable
+
+LARGEST_FRAME = 4 * 1024 * 1024
+OPEN_S = 20.0
+LEAVE_S = 30.0
+MOST_OTHERS = 5  # so many connections in a row on which another program listens, too
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 60.0
+
+HandleEnvelope = Callable[[str, dict[str, Any]], Awaitable[None]]
+
+
+class SocketMode:
+    def __init__(
+        self,
+        http: SlackHttp,
+        queues: RoomQueues,
+        handle: HandleEnvelope,
+        beat: Callable[[], None],
+        ping_s: float,
+    ) -> None:
+        """`handle` gets the kind of an envelope and its payload, and returns when it is durable."""
+        self._http, self._queues, self._handle, self._beat, self._ping_s = http, queues, handle, beat, ping_s
+        self._others = 0
+        self._open = set[asyncio.Task[None]]()
+        self._greeted = False
+
+    async def run(self) -> None:
+        """Until cancelled, or until an error that no new connection mends."""
+        wait = FIRST_WAIT_S
+        try:
+            while True:
+                self._greeted, leaving = False, asyncio.Event()
+                task = asyncio.create_task(self._serve(leaving))
+                self._open.add(task)
+                await _wait_any(leaving, task)
+                for done in [each for each in self._open if each.done()]:
+                    self._open.discard(done)
+                    _raise_ended(done)
+                wait = FIRST_WAIT_S if self._greeted else min(2 * wait, LONGEST_WAIT_S)
+                await asyncio.sleep(0 if self._greeted else wait * random.uniform(0.5, 1.0))
+        finally:
+            for each in self._open:
+                each.cancel()
+            await asyncio.gather(*self._open, return_exceptions=True)
+
+    async def _serve(self, leaving: asyncio.Event) -> None:
+        """One connection. `leaving` is set when the platform wants us to open another."""
+        answer = await self._http.act("apps.connections.open", {}, "open a socket", reads=True)
+        url = _check_url(str(answer.get("url") or ""), self._http)
+        try:
+            async with connect(
+                url, max_size=LARGEST_FRAME, open_timeout=OPEN_S, close_timeout=1, ping_interval=None, proxy=None
+            ) as socket:
+                await self._converse(socket, leaving)
+        except websockets.ConnectionClosed:
+            return
+        except (OSError, TimeoutError, websockets.InvalidHandshake, websockets.InvalidURI) as error:
+            raise Unavailable("Slack's socket", type(error).__name__) from None
+
+    async def _converse(self, socket: ClientConnection, leaving: asyncio.Event) -> None:
+        async with asyncio.timeout(OPEN_S):
+            self._check_hello(json.loads(await socket.recv()))
+        self._greeted = True
+        pulse = asyncio.create_task(self._send_pings(socket))
+        try:
+            async for text in socket:
+                self._beat()
+                frame = json.loads(text)
+                if frame.get("type") == "disconnect":
+                    if frame.get("reason") == "link_disabled":
+                        raise ChannelEnded(
+                            EndReason.SETTING, "Socket Mode is switched off for the app", f"switch it on at {APPS}"
+                        )
+                    leaving.set()
+                    asyncio.get_running_loop().call_later(LEAVE_S, pulse.cancel)
+                elif frame.get("envelope_id"):
+                    await self._queue(socket, frame)
+        finally:
+            pulse.cancel()
+            await asyncio.gather(pulse, return_exceptions=True)
+
+    def _check_hello(self, hello: dict[str, Any]) -> None:
+        """A connection that we left without a word may still be counted for a while, but not again and again."""
+        self._beat()
+        own = sum(1 for each in self._open if not each.done())
+        self._others = self._others + 1 if int(hello.get("num_connections") or 1) > max(own, 1) else 0
+        if self._others >= MOST_OTHERS:
+            raise ChannelEnded(
+                EndReason.SECOND_POLLER,
+                "another program receives the events of this app, too",
+                "stop it, or make an app of its own for it",
+            )
+        if self._others:
+            raise Unavailable("Slack's socket", "another connection of this app is open")
+
+    async def _queue(self, socket: ClientConnection, frame: dict[str, Any]) -> None:
+        payload = frame.get("payload") or {}
+        await self._queues.put(find_room(payload), partial(self._receive, socket, frame, payload))
+
+    async def _receive(self, socket: ClientConnection, frame: dict[str, Any], payload: dict[str, Any]) -> None:
+        await self._handle(str(frame.get("type")), payload)
+        with suppress(websockets.ConnectionClosed):  # not acknowledged: it comes again, and is known
+            await socket.send(json.dumps({"envelope_id": frame["envelope_id"]}))
+
+    async def _send_pings(self, socket: ClientConnection) -> None:
+        """A connection that does not answer is dead, whatever the network says."""
+        with suppress(TimeoutError, websockets.ConnectionClosed):
+            while True:
+                answered = await socket.ping()
+                await asyncio.wait_for(answered, self._ping_s)
+                self._beat()
+                await asyncio.sleep(self._ping_s)
+        await socket.close()
+
+
+def find_room(payload: dict[str, Any]) -> str:
+    """What must stay in order with it."""
+    event = payload.get("event") or {}
+    where = payload.get("container") or event.get("item") or event.get("assistant_thread") or {}
+    return str(event.get("channel") or where.get("channel") or where.get("channel_id") or "")
+
+
+async def _wait_any(leaving: asyncio.Event, task: asyncio.Task[None]) -> None:
+    asked = asyncio.create_task(leaving.wait())
+    try:
+        await asyncio.wait({asked, task}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        asked.cancel()
+
+
+def _raise_ended(task: asyncio.Task[None]) -> None:
+    error = None if task.cancelled() else task.exception()
+    if error is not None and not isinstance(error, Unavailable | TimeoutError):
+        raise error
+
+
+def _check_url(url: str, http: SlackHttp) -> str:
+    """A socket is opened without a token in a header, but not in the clear where the API is not."""
+    parts = urlsplit(url)
+    if parts.scheme != "wss" and not (parts.scheme == "ws" and http.base_url.startswith("http://")):
+        raise Unavailable("Slack's socket", "its address is not one of a secure socket")
+    return url

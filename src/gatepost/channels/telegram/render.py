@@ -1,0 +1,157 @@
+"""What we say, as Telegram wants it. Pure."""
+
+import hashlib
+import html
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from gatepost.channels.kit.dialects import escape_entities
+from gatepost.channels.kit.markup import TELEGRAM_HTML, render
+from gatepost.messages.card import Card, CardButton, join_clicks
+from gatepost.messages.outbound import OutboundFile
+from gatepost.messages.text_size import TextUnit, measure
+
+LONGEST_TEXT = 4096  # units of UTF-16, once the tags are gone
+LONGEST_CAPTION = 1024
+LONGEST_DATA = 64  # bytes of a button's data
+MOST_IN_GROUP = 10
+LARGEST_PHOTO = 10 * 1024 * 1024
+CHOOSE, DONE, DIGEST = "+", "=", "#"  # what the data of a button begins with, where it is not its id
+CHECKED, UNCHECKED = "☑ ", "☐ "
+DONE_LABEL = "Done"
+_TAG = re.compile(r"<[^<>]*>")
+_KINDS = {  # by type: the method, and the field that holds the file
+    "image/jpeg": ("sendPhoto", "photo"),
+    "image/png": ("sendPhoto", "photo"),
+    "image/gif": ("sendAnimation", "animation"),
+    "video/mp4": ("sendVideo", "video"),
+    "audio/mpeg": ("sendAudio", "audio"),
+    "audio/mp4": ("sendAudio", "audio"),
+}
+Keyboard = list[list[dict[str, str]]]
+
+
+class RenderedText(Struct, frozen=True):
+    """`plain`: the same without tags, for a platform that does not like them."""
+
+    html: str
+    plain: str
+
+
+def render_words(text: str, limit: int = LONGEST_TEXT) -> RenderedText:
+    """A text that grows beyond the limit by its rendering (a table that is aligned) stays as it was written."""
+    made = render(text, TELEGRAM_HTML)
+    if count_shown(made) > limit:
+        made = escape_entities(text)
+    return RenderedText(made, text)
+
+
+def count_shown(made: str) -> int:
+    """What the platform counts: units of UTF-16 without tags."""
+    return measure(html.unescape(_TAG.sub("", made)), TextUnit.UTF16)
+
+
+def render_card(card: Card) -> RenderedText:
+    """The text of a card is markdown; everything else is shown as it is."""
+    lines, plain = [f"<b>{escape_entities(card.title)}</b>"], [card.title]
+    if card.text:
+        lines += ["", render(card.text, TELEGRAM_HTML)]
+        plain += ["", card.text]
+    if card.fields:
+        lines += ["", *(f"{escape_entities(each.name)}: {escape_entities(each.value)}" for each in card.fields)]
+        plain += ["", *(f"{each.name}: {each.value}" for each in card.fields)]
+    about = [each for each in card.buttons if each.about and not card.done]
+    if about:
+        lines += ["", *(f"{escape_entities(each.label)}: {escape_entities(each.about)}" for each in about)]
+        plain += ["", *(f"{each.label}: {each.about}" for each in about)]
+    if card.done:
+        lines += ["", f"<i>{escape_entities(card.done)}</i>"]
+        plain += ["", card.done]
+    made, words = "\n".join(lines), "\n".join(plain)
+    if count_shown(made) > LONGEST_TEXT:
+        words = _cut(words)
+        made = escape_entities(words)
+    return RenderedText(made, words)
+
+
+def _cut(text: str) -> str:
+    """To what the platform takes. Half of the units, if many count twice, is still the most of a card."""
+    return text if measure(text, TextUnit.UTF16) <= LONGEST_TEXT else text[: LONGEST_TEXT // 2 - 1] + "…"
+
+
+def render_keyboard(card: Card) -> tuple[Keyboard, dict[str, str]]:
+    """The rows of buttons, and the ids that are too long to be the data of a button, by what stands for them."""
+    if card.done or not card.buttons:
+        return [], {}
+    long_ids: dict[str, str] = {}
+    rows: Keyboard = []
+    for button in card.buttons:
+        data = _make_data(button, CHOOSE if card.many else "", long_ids)
+        label = f"{UNCHECKED}{button.label}" if card.many else button.label
+        rows.append([{"text": label, "callback_data": data}])
+    if card.many:
+        rows.append([{"text": DONE_LABEL, "callback_data": DONE}])
+    elif len(rows) == 2 and all(len(row[0]["text"]) <= 20 for row in rows):
+        rows = [[*rows[0], *rows[1]]]
+    return rows, long_ids
+
+
+def _make_data(button: CardButton, prefix: str, long_ids: dict[str, str]) -> str:
+    data = f"{prefix}{button.id}"
+    if len(data.encode()) <= LONGEST_DATA and not button.id.startswith((CHOOSE, DONE, DIGEST)):
+        return data
+    short = DIGEST + hashlib.sha256(button.id.encode()).hexdigest()[:40]
+    long_ids[short] = button.id
+    return f"{prefix}{short}"
+
+
+def toggle_choice(keyboard: Keyboard, data: str) -> Keyboard:
+    """The same buttons, with the pressed one checked or not. The message itself keeps what is chosen."""
+    return [[_toggle(button) if button.get("callback_data") == data else button for button in row] for row in keyboard]
+
+
+def _toggle(button: dict[str, str]) -> dict[str, str]:
+    label = button["text"]
+    if label.startswith(CHECKED):
+        return {**button, "text": UNCHECKED + label.removeprefix(CHECKED)}
+    return {**button, "text": CHECKED + label.removeprefix(UNCHECKED)}
+
+
+def join_choices(keyboard: Keyboard, long_ids: dict[str, str]) -> str:
+    """One click for all that is checked; '' if nothing is."""
+    chosen = [
+        button["callback_data"].removeprefix(CHOOSE)
+        for row in keyboard
+        for button in row
+        if str(button.get("text", "")).startswith(CHECKED) and str(button.get("callback_data", "")).startswith(CHOOSE)
+    ]
+    return join_clicks([long_ids.get(each, each) for each in chosen]) if chosen else ""
+
+
+def pick_method(file: OutboundFile) -> tuple[str, str]:
+    method, field = _KINDS.get(file.mime, ("sendDocument", "document"))
+    if method == "sendPhoto" and file.size > LARGEST_PHOTO:
+        return "sendDocument", "document"
+    return method, field
+
+
+def split_groups(files: Sequence[OutboundFile]) -> list[tuple[OutboundFile, ...]]:
+    """A group has two to ten files; one file is sent alone."""
+    return [tuple(files[at : at + MOST_IN_GROUP]) for at in range(0, len(files), MOST_IN_GROUP)]
+
+
+def render_group(files: Sequence[OutboundFile], caption: str) -> list[dict[str, Any]]:
+    """Pictures and films stand together; as soon as there is another file, all are documents."""
+    methods = [pick_method(file) for file in files]
+    shown = all(field in ("photo", "video") for _, field in methods)
+    return [
+        {
+            "type": field if shown else "document",
+            "media": f"attach://file{at}",
+            **({"caption": caption, "parse_mode": "HTML"} if caption and at == 0 else {}),
+        }
+        for at, (_, field) in enumerate(methods)
+    ]

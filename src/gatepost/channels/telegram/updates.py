@@ -1,0 +1,109 @@
+"""Updates of Telegram on their way to intake: rooms beside each other, each in order, confirmed behind the oldest.
+
+A poll confirms what lies before its offset, so the offset stays at the oldest update that is not durable yet. Telegram
+then brings the ones behind it again; those that are known are left out. No offset is kept over a restart: Telegram
+itself keeps what was not confirmed, and may begin its numbers anew after a week of silence.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
+
+from gatepost.channels.kit.room_queues import RoomQueues
+from gatepost.channels.telegram.wire import Payload
+
+Handle = Callable[[Sequence[Payload]], Awaitable[None]]
+MOST = 100  # that one poll brings
+WAIT_S = 1.0  # for the oldest, before it is looked for what lies behind it
+
+
+class UpdateTracker:
+    def __init__(self, queues: RoomQueues, handle: Handle) -> None:
+        self._queues, self._handle = queues, handle
+        self._open: dict[int, None] = {}  # under way, oldest first
+        self._known: set[int] = set()  # not confirmed yet
+        self._next = 0
+        self._first = True  # what comes first may have been received before a restart
+        self._moved = asyncio.Event()
+
+    @property
+    def offset(self) -> int:
+        """What the next poll may confirm; 0 before the first update."""
+        return min(self._open, default=self._next)
+
+    @property
+    def has_open(self) -> bool:
+        return bool(self._open)
+
+    def is_new(self, update: Payload) -> bool:
+        return read_number(update) not in self._known
+
+    async def put(self, updates: Sequence[Payload]) -> None:
+        """Those that are new, with the parts of an album as one. Not so in the first batch: an album of which a part is
+        already stored under the same id would not be stored again, and its other parts would be lost."""
+        new = [each for each in updates if self.is_new(each)]
+        self._known &= {read_number(each) for each in updates}
+        if updates:
+            self._next = max(map(read_number, updates)) + 1
+        groups = [[each] for each in new] if self._first else group_albums(new)
+        self._first = False
+        for group in groups:
+            numbers = [read_number(each) for each in group]
+            for number in numbers:
+                self._open[number] = None
+                self._known.add(number)
+            await self._queues.put(find_chat(group[0]), partial(self._run, group, numbers))
+
+    async def _run(self, group: Sequence[Payload], numbers: Sequence[int]) -> None:
+        await self._handle(group)
+        for number in numbers:
+            self._open.pop(number, None)
+        self._moved.set()
+
+    async def wait(self) -> None:
+        """Until nothing is under way, or for a while."""
+        try:
+            async with asyncio.timeout(WAIT_S):
+                while self._open:
+                    self._moved.clear()
+                    await self._moved.wait()
+        except TimeoutError:
+            return
+
+
+def read_number(update: Payload) -> int:
+    return int(update["update_id"])
+
+
+def find_message(update: Payload) -> Payload:
+    for name in ("message", "edited_message", "channel_post", "edited_channel_post", "message_reaction"):
+        if found := update.get(name):
+            return dict(found)
+    return dict((update.get("callback_query") or {}).get("message") or {})
+
+
+def find_chat(update: Payload) -> str:
+    return str((find_message(update).get("chat") or {}).get("id"))
+
+
+def find_album(update: Payload) -> Any:
+    """What its parts have in common; None if it is no part of an album."""
+    message = update.get("message") or update.get("channel_post") or {}
+    album = message.get("media_group_id")
+    return (find_chat(update), album) if album else None
+
+
+def group_albums(updates: Sequence[Payload]) -> list[list[Payload]]:
+    """The parts of an album that came in one poll stand together, where the first of them stood."""
+    groups: list[list[Payload]] = []
+    albums: dict[Any, list[Payload]] = {}
+    for update in updates:
+        album = find_album(update)
+        if album is not None and album in albums:
+            albums[album].append(update)
+            continue
+        groups.append([update])
+        if album is not None:
+            albums[album] = groups[-1]
+    return groups

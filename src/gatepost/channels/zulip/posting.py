@@ -1,0 +1,108 @@
+"""What the bot does at a Zulip organization.
+
+Zulip has nothing by which a message could be found again or recognized: `local_id` comes back with the event alone. A
+message whose answer got lost is therefore uncertain.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.uploads import open_upload
+from gatepost.channels.zulip import wire
+from gatepost.core.errors import Refused, Unavailable, Unsupported
+from gatepost.messages.outbound import Op, Outbound, OutboundFile
+
+LONGEST_TOPIC = 60  # characters that every server takes
+
+
+class ZulipPosting:
+    def __init__(self, connect: Callable[[], Awaitable[PlatformHttp]], topic: str) -> None:
+        self._connect, self._topic = connect, topic
+        self._emoji: Mapping[str, Any] | None = None
+
+    async def send(self, address: str, message: Outbound) -> str:
+        try:
+            match message.op:
+                case Op.SEND | Op.FILE | Op.CARD | Op.VOICE:
+                    return await self._post(address, message)
+                case Op.EDIT:
+                    number = wire.check_message_id(message.target)
+                    changed = {"content": wire.silence_mentions(message.text)}
+                    return await self._change("PATCH", number, "", "edit a message", changed)
+                case Op.DELETE:
+                    return await self._change("DELETE", wire.check_message_id(message.target), "", "delete a message")
+                case Op.REACT:
+                    return await self._react(message)
+        except Unavailable as error:
+            if error.retry_after is None:
+                raise
+            # The server counts by account, not by channel.
+            raise Unavailable(error.what, error.why, retry_after=error.retry_after, everywhere=True) from None
+        raise Unsupported(message.op.value, "zulip", "use send with the same text")
+
+    async def _post(self, address: str, message: Outbound) -> str:
+        http, place = await self._connect(), wire.parse_address(address)
+        links = [await self._upload(file) for file in message.files]
+        text = "\n".join(part for part in (wire.silence_mentions(message.text), *links) if part)
+        asked: dict[str, Any] = {"content": text}
+        if place.stream:
+            asked |= {"type": "stream", "to": place.stream, "topic": (message.thread or self._topic)[:LONGEST_TOPIC]}
+        else:
+            asked |= {"type": "private", "to": json.dumps(list(place.people))}
+        answer = await http.call("POST", "api/v1/messages", data=asked, action="send a message")
+        return str(answer["id"])
+
+    async def _upload(self, file: OutboundFile) -> str:
+        """The link to a file. One that no message names is seen by nobody: doing it twice does no harm."""
+        http = await self._connect()
+        async with open_upload(file) as data:
+            answer = await http.call(
+                "POST",
+                "api/v1/user_uploads",
+                files={"filename": (file.name, data, file.mime)},
+                reads=True,
+                action="upload a file",
+            )
+        name = "".join(each for each in file.name if each not in "[]()\n\r") or "file"
+        return f"[{name}]({answer.get('url') or answer.get('uri')})"
+
+    async def _change(self, method: str, number: int, path: str, action: str, data: Any = None) -> str:
+        http = await self._connect()
+        await http.call(method, f"api/v1/messages/{number}{path}", data=data, action=action)
+        return str(number)
+
+    async def _react(self, message: Outbound) -> str:
+        number = wire.check_message_id(message.target)
+        name = wire.find_emoji_name(message.reaction, await self._get_emoji())
+        try:
+            return await self._change("POST", number, "/reactions", "react", {"emoji_name": name})
+        except PlatformRefusal as refusal:
+            if isinstance(refusal.answer, Mapping) and refusal.answer.get("code") == "REACTION_ALREADY_EXISTS":
+                return str(number)
+            raise
+
+    async def _get_emoji(self) -> Mapping[str, Any]:
+        """The server's own table of names, read once."""
+        if self._emoji is None:
+            http = await self._connect()
+            asked = {"event_types": json.dumps(["realm"]), "fetch_event_types": json.dumps(["realm"])}
+            state = await http.call("POST", "api/v1/register", data=asked, reads=True, action="read the emoji")
+            await http.call("DELETE", "api/v1/events", data={"queue_id": state["queue_id"]}, reads=True)
+            table = await http.call("GET", str(state.get("server_emoji_data_url")), action="read the emoji")
+            names = table.get("code_to_names") if isinstance(table, Mapping) else None
+            self._emoji = names if isinstance(names, Mapping) else {}
+        return self._emoji
+
+    async def send_typing(self, address: str, thread: str, on: bool) -> None:
+        http, place = await self._connect(), wire.parse_address(address)
+        asked: dict[str, Any] = {"op": "start" if on else "stop"}
+        if place.stream:
+            asked |= {"type": "stream", "stream_id": place.stream, "topic": (thread or self._topic)[:LONGEST_TOPIC]}
+        else:
+            asked |= {"type": "direct", "to": json.dumps(list(place.people))}
+        try:
+            await http.call("POST", "api/v1/typing", data=asked, action="show that it writes")
+        except Refused:
+            return  # an old server has no such sign in channels

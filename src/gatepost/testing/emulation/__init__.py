@@ -1,0 +1,38 @@
+"""Emulated platforms to try by hand: found by their kind, with one web page for all of them."""
+
+import importlib
+import inspect
+import pkgutil
+
+from gatepost.channels.contract import CHANNELS
+from gatepost.core.errors import NotFound, SetupError
+from gatepost.testing import platforms
+from gatepost.testing.platforms.base import EmulatedPlatform
+
+TOY = "toy"  # the example of docs/extend/channel.md; its channel is a plug-in
+
+
+def list_emulators() -> list[str]:
+    """The kinds that can be emulated: a file of `gatepost.testing.platforms` has the name of its kind."""
+    files = {info.name for info in pkgutil.iter_modules(platforms.__path__)}
+    kinds = {name for name, _ in CHANNELS.items()} | {TOY}
+    return sorted(kind for kind in kinds if kind.replace("-", "_") in files)
+
+
+def make_platform(kind: str) -> EmulatedPlatform:
+    """The emulator of this kind, not started yet."""
+    if kind not in list_emulators():
+        raise NotFound("emulator", kind, f"there are: {', '.join(list_emulators())}")
+    name = f"{platforms.__name__}.{kind.replace('-', '_')}"
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise SetupError(
+            f"the emulator of {kind} needs {error.name}, which is not installed: pip install {error.name}"
+        ) from None
+    for each in vars(module).values():
+        own = inspect.isclass(each) and each.__module__ == name and issubclass(each, EmulatedPlatform)
+        if own and getattr(each, "kind", "") == kind:
+            made: EmulatedPlatform = each()
+            return made
+    raise NotFound("emulator", kind, f"{name} has none")

@@ -1,0 +1,391 @@
+"""An emulated Mastodon server with one bot account: posts, notifications, the stream, media, favourites and boosts.
+
+It keeps to the REST API and the stream (server-sent events) for what our channel and Mastodon.py use. It does not have:
+other servers, timelines, polls, content filters, time limits, or a stream for people whom the bot does not follow.
+"""
+
+import html
+import time
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from gatepost.testing.platforms.base import Asgi, GivenFile, PlatformFault, ShownMessage
+from gatepost.testing.platforms.mastodon_objects import BOT_NAME, describe_account, read_form, render_json
+from gatepost.testing.platforms.rest import RestPlatform, make_id
+
+KEEPS_KEYS_S = 3600.0
+LIMIT = 500
+THUMP_S = 15.0
+
+
+class MastodonPlatform(RestPlatform):
+    kind = "mastodon"
+    cannot: ClassVar[frozenset[str]] = frozenset({"click"})
+    faults = RestPlatform.faults | {PlatformFault.HELD_POLL, PlatformFault.REORDER}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._people = {"bot": "1"}
+        self._statuses: dict[str, dict[str, Any]] = {}
+        self._notes: list[dict[str, Any]] = []
+        self._media: dict[str, GivenFile] = {}
+        self._keys: dict[str, tuple[str, float]] = {}
+        self._events: list[str] = []  # of the stream, as they are written
+        self._streams = 0
+        self.processing = 0  # so many looks until an uploaded file is ready
+
+    def get_settings(self) -> dict[str, Any]:
+        return {"api_url": self.url}
+
+    def get_secrets(self) -> dict[str, str]:
+        return {"token": self.token}
+
+    def get_address(self, room: str) -> str:
+        if room.startswith("direct:"):
+            return f"mastodon:direct/{self._get_account(room.partition(':')[2])}"
+        return "mastodon:feed"
+
+    def get_sender(self, person: str) -> str:
+        return f"mastodon:account/{self._get_account(person)}"
+
+    # What people do.
+
+    def send(
+        self,
+        text: str,
+        *,
+        room: str = "team",
+        sender: str = "ann",
+        thread: str = "",
+        reply_to: str = "",
+        files: Sequence[GivenFile] = (),
+        mention: bool = False,
+    ) -> str:
+        """Every post that reaches the bot names it."""
+        visibility = "direct" if room.startswith("direct:") else "public"
+        with self.changed:
+            media = [self._add_media(each) for each in files]
+            status = self._add_status(
+                room, sender, f"@{BOT_NAME} {text}", visibility, reply_to or thread or None, media, text
+            )
+            self._add_note("mention", sender, status)
+            return str(status["id"])
+
+    def edit(self, room: str, message: str, text: str, *, sender: str = "ann") -> str:
+        with self.changed:
+            status = self._statuses[message]
+            self._edit_status(status, f"@{BOT_NAME} {text}", text)
+            self.deliver(f"event: status.update\ndata: {render_json(status)}\n\n")
+        return message
+
+    def delete(self, room: str, message: str, *, sender: str = "ann") -> str:
+        with self.changed:
+            del self._statuses[message]
+            self.find(message).deleted = True
+            self.deliver(f"event: delete\ndata: {message}\n\n")
+        return message
+
+    def react(self, room: str, message: str, emoji: str, *, sender: str = "ann") -> str:
+        with self.changed:
+            self.find(message).reactions.append(("⭐", sender))
+            self._add_note("favourite", sender, self._statuses[message])
+        return message
+
+    def join(self, room: str, *, sender: str = "ann") -> str:
+        with self.changed:
+            return f"follow-{self._add_note('follow', sender, None)['id']}"
+
+    def count_streams(self) -> int:
+        with self.changed:
+            return self._streams
+
+    # What the server does with it. Called with `changed` held.
+
+    def _get_account(self, person: str) -> str:
+        return self._people.setdefault(person, str(len(self._people) + 1))
+
+    def _describe(self, person: str) -> dict[str, Any]:
+        return describe_account(self._get_account(person), BOT_NAME if person == "bot" else person, self.url)
+
+    def _add_media(self, file: GivenFile) -> str:
+        media = make_id(length=18)
+        self._media[media] = file
+        return media
+
+    def _describe_media(self, media: str, ready: bool = True) -> dict[str, Any]:
+        file = self._media[media]
+        url = f"{self.url}/media/{media}/{file.name}" if ready else None
+        kind = file.mime.partition("/")[0]
+        known = kind if kind in ("image", "video", "audio") else "unknown"
+        return {"id": media, "type": known, "url": url, "preview_url": url, "description": None, "meta": {}}
+
+    def _add_status(
+        self,
+        room: str,
+        sender: str,
+        text: str,
+        visibility: str,
+        answers: str | None = None,
+        media: Sequence[str] = (),
+        shown: str | None = None,
+        quoted: str | None = None,
+    ) -> dict[str, Any]:
+        number = str(len(self.record) + 1000)
+        named = [each for each in self._people if f"@{BOT_NAME if each == 'bot' else each}" in text]
+        parent = self._statuses.get(answers or "")
+        status: dict[str, Any] = {
+            "id": number,
+            "uri": f"{self.url}/statuses/{number}",
+            "url": f"{self.url}/@{sender}/{number}",
+            "created_at": _now(),
+            "edited_at": None,
+            "account": self._describe(sender),
+            "content": f"<p>{html.escape(text)}</p>".replace("\n", "<br />"),
+            "visibility": visibility,
+            "in_reply_to_id": answers,
+            "in_reply_to_account_id": parent["account"]["id"] if parent else None,
+            "mentions": [self._describe(each) for each in named],
+            "media_attachments": [self._describe_media(each) for each in media],
+            "spoiler_text": "",
+            "sensitive": False,
+            "tags": [],
+            "emojis": [],
+            "reblog": None,
+            "favourites_count": 0,
+            "quote": {"state": "accepted", "quoted_status": self._statuses[quoted]} if quoted else None,
+        }
+        self._statuses[number] = status
+        self.record.append(
+            ShownMessage(
+                id=number,
+                room=room,
+                sender=sender,
+                text=text if shown is None else shown,
+                raw=status,
+                thread=self._find_root(status) if answers else "",
+                reply_to=answers or "",
+                files=[self._media[each] for each in media],
+            )
+        )
+        return status
+
+    def _find_root(self, status: dict[str, Any]) -> str:
+        while status["in_reply_to_id"] in self._statuses:
+            status = self._statuses[status["in_reply_to_id"]]
+        return str(status["id"])
+
+    def _edit_status(self, status: dict[str, Any], text: str, shown: str) -> None:
+        status["content"], status["edited_at"] = f"<p>{html.escape(text)}</p>", _now()
+        found = self.find(status["id"])
+        found.text, found.edits = shown, found.edits + 1
+
+    def _add_note(self, name: str, sender: str, status: dict[str, Any] | None) -> dict[str, Any]:
+        note = {"id": str(len(self._notes) + 1), "type": name, "created_at": _now(), "account": self._describe(sender)}
+        self._notes.append({**note, **({"status": dict(status)} if status else {})})
+        self.deliver(f"event: notification\ndata: {render_json(self._notes[-1])}\n\n")
+        return self._notes[-1]
+
+    # The stream.
+
+    def push(self, event: str) -> None:
+        self._events.append(event)
+
+    async def _serve_stream(self, request: Request) -> Response:
+        return StreamingResponse(self._write_stream(), media_type="text/event-stream")
+
+    async def _write_stream(self) -> AsyncIterator[str]:
+        with self.changed:
+            place = len(self._events)
+            self._streams += 1
+        try:
+            yield ":)\n"
+            while True:
+                held = self.is_faulty(PlatformFault.HELD_POLL)
+                if not held and len(self._events) > place:
+                    place += 1
+                    yield self._events[place - 1]
+                    continue
+                at = place
+
+                def has_news(at: int = at, held: bool = held) -> bool:
+                    now_held = self.is_faulty(PlatformFault.HELD_POLL)
+                    return now_held != held or (not now_held and len(self._events) > at)
+
+                if not await self.wait_until(has_news, THUMP_S) and not held:
+                    yield ":thump\n"
+        finally:
+            with self.changed:
+                self._streams -= 1
+
+    # REST.
+
+    def make_app(self) -> Asgi:
+        v1 = "/api/v1"
+        routes = [
+            self.route("GET", f"{v1}/accounts/verify_credentials", self._get_me),
+            self.route("GET", f"{v1}/accounts/{{account}}", self._get_person),
+            self.route("GET", "/api/v2/instance", self._get_instance, open_to_all=True),
+            self.route("GET", f"{v1}/instance", self._get_instance, open_to_all=True),
+            self.route("GET", f"{v1}/notifications", self._list_notes),
+            self.route("GET", f"{v1}/streaming/user", self._serve_stream),
+            self.route("GET", f"{v1}/streaming/health", self._get_health, open_to_all=True),
+            self.route("POST", f"{v1}/statuses", self._create_status, sends=True),
+            self.route("GET", f"{v1}/statuses/{{status}}", self._get_status),
+            self.route("PUT", f"{v1}/statuses/{{status}}", self._put_status, sends=True),
+            self.route("DELETE", f"{v1}/statuses/{{status}}", self._remove_status, sends=True),
+            self.route("GET", f"{v1}/statuses/{{status}}/context", self._get_context),
+            self.route("POST", f"{v1}/statuses/{{status}}/favourite", self._favourite, sends=True),
+            self.route("POST", f"{v1}/statuses/{{status}}/reblog", self._reblog, sends=True),
+            self.route("POST", "/api/v2/media", self._upload),
+            self.route("GET", f"{v1}/media/{{media}}", self._get_media),
+            self.route("GET", "/media/{media}/{name}", self._download, open_to_all=True),
+        ]
+        return Starlette(routes=routes)
+
+    def render_error(self, status: int, words: str, headers: dict[str, str] | None = None) -> Response:
+        if status == 429:
+            end = datetime.fromtimestamp(time.time() + self.retry_after, UTC).isoformat().replace("+00:00", "Z")
+            headers = {"X-RateLimit-Limit": "300", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": end}
+        return JSONResponse({"error": words}, status, headers)
+
+    async def _get_health(self, request: Request) -> Response:
+        return Response("OK", media_type="text/plain")
+
+    async def _get_me(self, request: Request) -> Response:
+        return JSONResponse({**self._describe("bot"), "source": {"privacy": "public"}})
+
+    async def _get_person(self, request: Request) -> Response:
+        account = request.path_params["account"]
+        person = next((each for each, number in self._people.items() if number == account), "")
+        return JSONResponse(self._describe(person)) if person else self.render_error(404, "Record not found")
+
+    async def _get_instance(self, request: Request) -> Response:
+        stream = self.url.replace("http", "ws")
+        limits = {"max_characters": LIMIT, "max_media_attachments": 4}
+        told = {"urls": {"streaming": stream}, "statuses": limits}
+        more = {"version": "4.5.0", "api_versions": {"mastodon": 7}, "urls": {"streaming_api": stream}}
+        return JSONResponse({"domain": "mastodon.test", "title": "Emulated", "configuration": told, **more})
+
+    async def _list_notes(self, request: Request) -> Response:
+        asked = request.query_params
+        limit = int(asked.get("limit", 40))
+        with self.changed:
+            wanted = asked.getlist("types[]")
+            found = [each for each in self._notes if not wanted or each["type"] in wanted]
+            if "min_id" in asked:
+                found = [each for each in found if int(each["id"]) > int(asked["min_id"])][:limit]
+            return JSONResponse(found[::-1][:limit])
+
+    async def _create_status(self, request: Request) -> Response:
+        asked = await read_form(request)
+        key, text = request.headers.get("idempotency-key", ""), str(asked.get("status") or "")
+        media = [each for each in asked.get("media_ids") or [] if each in self._media]
+        with self.changed:
+            known, until = self._keys.get(key, ("", 0.0))
+            if key and until > time.monotonic() and known in self._statuses:
+                return JSONResponse(self._statuses[known])
+            if (not text and not media) or len(text) > LIMIT:
+                return self.render_error(422, "Validation failed: Text can't be blank or too long")
+            answers, quoted = asked.get("in_reply_to_id"), asked.get("quoted_status_id")
+            if (answers or quoted) and (answers or quoted) not in self._statuses:
+                return self.render_error(404, "The post you are trying to reply to does not appear to exist")
+            visibility = str(asked.get("visibility") or "public")
+            named = [each for each in self._people if each != "bot" and f"@{each}" in text]
+            room = f"direct:{named[0]}" if visibility == "direct" and named else "team"
+            plain = " ".join(each for each in text.split(" ") if each.removeprefix("@") not in named)
+            status = self._add_status(room, "bot", text, visibility, answers, media, plain, quoted)
+            self.find(status["id"]).key = key
+            if key:
+                self._keys[key] = (status["id"], time.monotonic() + KEEPS_KEYS_S)
+            return JSONResponse(status)
+
+    def _find_status(self, request: Request) -> dict[str, Any] | None:
+        return self._statuses.get(request.path_params["status"])
+
+    async def _get_status(self, request: Request) -> Response:
+        status = self._find_status(request)
+        return JSONResponse(status) if status else self.render_error(404, "Record not found")
+
+    async def _put_status(self, request: Request) -> Response:
+        asked = await read_form(request)
+        with self.changed:
+            status = self._find_status(request)
+            if status is None or status["account"]["id"] != "1":
+                return self.render_error(404, "Record not found")
+            text = str(asked["status"])
+            plain = " ".join(each for each in text.split(" ") if each.removeprefix("@") not in self._people)
+            self._edit_status(status, text, plain)
+            return JSONResponse(status)
+
+    async def _remove_status(self, request: Request) -> Response:
+        with self.changed:
+            status = self._find_status(request)
+            if status is None or status["account"]["id"] != "1":
+                return self.render_error(404, "Record not found")
+            del self._statuses[status["id"]]
+            self.find(status["id"]).deleted = True
+            return JSONResponse(status)
+
+    async def _get_context(self, request: Request) -> Response:
+        with self.changed:
+            status, before = self._find_status(request), []
+            if status is None:
+                return self.render_error(404, "Record not found")
+            while status["in_reply_to_id"] in self._statuses:
+                status = self._statuses[status["in_reply_to_id"]]
+                before.insert(0, status)
+            return JSONResponse({"ancestors": before, "descendants": []})
+
+    async def _favourite(self, request: Request) -> Response:
+        with self.changed:
+            status = self._find_status(request)
+            if status is None:
+                return self.render_error(404, "Record not found")
+            shown = self.find(status["id"])
+            if ("⭐", "bot") not in shown.reactions:
+                shown.reactions.append(("⭐", "bot"))
+            return JSONResponse({**status, "favourited": True})
+
+    async def _reblog(self, request: Request) -> Response:
+        with self.changed:
+            status = self._find_status(request)
+            if status is None or status["visibility"] == "direct":
+                return self.render_error(422, "This action is not allowed")
+            known = [
+                each for each in self._statuses.values() if each["reblog"] and each["reblog"]["id"] == status["id"]
+            ]
+            made = known[0] if known else self._add_status("team", "bot", "", "public", shown=f"boosts {status['id']}")
+            made["reblog"] = status
+            return JSONResponse(made)
+
+    async def _upload(self, request: Request) -> Response:
+        async with request.form() as form:
+            given = next(each for each in form.values() if not isinstance(each, str))
+            mime = given.content_type or "application/octet-stream"
+            file = GivenFile(given.filename or "file", await given.read(), mime)
+        with self.changed:
+            media = self._add_media(file)
+        ready = self.processing == 0
+        return JSONResponse(self._describe_media(media, ready), 200 if ready else 202)
+
+    async def _get_media(self, request: Request) -> Response:
+        media = request.path_params["media"]
+        if media not in self._media:
+            return self.render_error(404, "Record not found")
+        with self.changed:
+            self.processing = max(self.processing - 1, 0)
+            ready = self.processing == 0
+        return JSONResponse(self._describe_media(media, ready), 200 if ready else 206)
+
+    async def _download(self, request: Request) -> Response:
+        file = self._media[request.path_params["media"]]
+        return Response(file.data, media_type=file.mime)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

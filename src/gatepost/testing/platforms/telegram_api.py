@@ -1,0 +1,313 @@
+"""The methods of the emulated Bot API, by name. Each gets the platform and the parameters of the request."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+
+from gatepost.testing.platforms.base import GivenFile
+from gatepost.testing.platforms.telegram_html import UnreadableHtml, count_units, read_html
+
+if TYPE_CHECKING:
+    from gatepost.testing.platforms.telegram import TelegramPlatform
+
+LONGEST_TEXT, LONGEST_CAPTION = 4096, 1024
+LARGEST_UPLOAD, LARGEST_DOWNLOAD = 50 * 1024 * 1024, 20 * 1024 * 1024
+STRUCTURED = ("reply_parameters", "reply_markup", "reaction", "media", "entities", "allowed_updates")
+_REACTIONS = (
+    "👍 👎 ❤ 🔥 🥰 👏 😁 🤔 🤯 😱 🤬 😢 🎉 🤩 🤮 💩 🙏 👌 🕊 🤡 🥱 🥴 😍 🐳 ❤️\u200d🔥 "
+    "🌚 🌭 💯 🤣 ⚡ 🍌 🏆 💔 🤨 😐 🍓 🍾 💋 🖕 😈 😴 😭 🤓 👻 👨\u200d💻 👀 "
+    "🎃 🙈 😇 😨 🤝 ✍ 🤗 🫡 🎅 🎄 ☃ 💅 🤪 🗿 🆒 💘 🙉 🦄 😘 💊 🙊 😎 👾 🤷\u200d♂️ 🤷 🤷\u200d♀️ 😡"
+)
+REACTIONS = frozenset(_REACTIONS.split())
+Params = dict[str, Any]
+
+
+class BotApiError(Exception):
+    def __init__(self, code: int, description: str, **parameters: Any) -> None:
+        super().__init__(description)
+        self.code, self.description, self.parameters = code, description, parameters
+
+    def render(self) -> dict[str, Any]:
+        answer: dict[str, Any] = {"ok": False, "error_code": self.code, "description": self.description}
+        return {**answer, "parameters": self.parameters} if self.parameters else answer
+
+
+async def read_params(request: Request) -> Params:
+    """From JSON, a form or the query; files by the name of their field."""
+    found: Params = dict(request.query_params)
+    if "json" in request.headers.get("content-type", ""):
+        found |= await request.json()
+    elif request.method == "POST":
+        async with request.form(max_part_size=LARGEST_UPLOAD) as form:
+            for name, value in form.multi_items():
+                if isinstance(value, UploadFile):
+                    data = await value.read()
+                    found[name] = GivenFile(value.filename or name, data, value.content_type or "")
+                else:
+                    found[name] = value
+    for name in STRUCTURED:
+        if isinstance(found.get(name), str):
+            found[name] = json.loads(found[name])
+    return found
+
+
+def find_number(params: Params, name: str) -> int:
+    try:
+        return int(params[name])
+    except (KeyError, ValueError, TypeError):
+        raise BotApiError(400, f"Bad Request: {name} is not specified") from None
+
+
+def _find_chat(platform: "TelegramPlatform", params: Params, name: str = "chat_id") -> dict[str, Any]:
+    ident = find_number(params, name)
+    if ident in platform.moved:
+        raise BotApiError(
+            400,
+            "Bad Request: group chat was upgraded to a supergroup chat",
+            migrate_to_chat_id=platform.moved[ident],
+        )
+    chat = platform.find_chat_by_id(ident)
+    if chat is None:
+        raise BotApiError(400, "Bad Request: chat not found")
+    if ident in platform.closed:
+        raise BotApiError(403, "Forbidden: bot can't initiate conversation with a user")
+    return chat
+
+
+def _find_message(platform: "TelegramPlatform", params: Params, what: str) -> dict[str, Any]:
+    chat = _find_chat(platform, params)
+    found = platform.messages.get(find_number(params, "message_id"))
+    if found is None or found["chat"]["id"] != chat["id"]:
+        raise BotApiError(400, f"Bad Request: message to {what} not found")
+    return found
+
+
+def _read_words(params: Params, field: str, limit: int) -> dict[str, Any]:
+    """The text or caption, with its entities, as the message then has them."""
+    raw = str(params.get(field) or "")
+    if str(params.get("parse_mode") or "").upper() == "HTML":
+        try:
+            words, entities = read_html(raw)
+        except UnreadableHtml as error:
+            raise BotApiError(400, f"Bad Request: can't parse entities: {error}") from None
+    else:
+        words, entities = raw, []
+    if field == "text" and not words.strip():
+        raise BotApiError(400, "Bad Request: message text is empty")
+    if count_units(words) > limit:
+        what = "message is too long" if field == "text" else "message caption is too long"
+        raise BotApiError(400, f"Bad Request: {what}")
+    if not words:
+        return {}
+    return {field: words, "entities" if field == "text" else "caption_entities": entities}
+
+
+def _read_keyboard(params: Params) -> dict[str, Any]:
+    markup = params.get("reply_markup") or {}
+    for row in markup.get("inline_keyboard") or ():
+        for button in row:
+            if not 1 <= len(str(button.get("callback_data", "")).encode()) <= 64:
+                raise BotApiError(400, "Bad Request: BUTTON_DATA_INVALID")
+    return {"reply_markup": markup} if markup.get("inline_keyboard") else {}
+
+
+def _read_place(platform: "TelegramPlatform", params: Params, chat: dict[str, Any]) -> dict[str, Any]:
+    place: dict[str, Any] = {}
+    if params.get("message_thread_id"):
+        thread = find_number(params, "message_thread_id")
+        if thread not in platform.messages and thread not in platform.topics:
+            raise BotApiError(400, "Bad Request: message thread not found")
+        place |= {"message_thread_id": thread, "is_topic_message": True}
+    reply = params.get("reply_parameters") or {}
+    if reply:
+        answered = platform.messages.get(int(reply["message_id"]))
+        if answered is not None:
+            place["reply_to_message"] = platform.make_quotable(answered)
+        elif not reply.get("allow_sending_without_reply"):
+            raise BotApiError(400, "Bad Request: message to be replied not found")
+    return place
+
+
+def send_message(platform: "TelegramPlatform", params: Params) -> Any:
+    chat = _find_chat(platform, params)
+    content = {
+        **_read_words(params, "text", LONGEST_TEXT),
+        **_read_place(platform, params, chat),
+        **_read_keyboard(params),
+    }
+    return platform.add_message(chat, platform.bot, content, raw=params)
+
+
+def _make_sender(field: str) -> Callable[["TelegramPlatform", Params], Any]:
+    def send_file(platform: "TelegramPlatform", params: Params) -> Any:
+        chat, file = _find_chat(platform, params), params.get(field)
+        if not isinstance(file, GivenFile):
+            raise BotApiError(400, f"Bad Request: there is no {field} in the request")
+        if len(file.data) > LARGEST_UPLOAD:
+            raise BotApiError(413, "Request Entity Too Large")
+        if field == "photo" and not file.data.startswith((b"\x89PNG", b"\xff\xd8")):
+            raise BotApiError(400, "Bad Request: IMAGE_PROCESS_FAILED")
+        content = {**_read_words(params, "caption", LONGEST_CAPTION), **_read_place(platform, params, chat)}
+        content |= platform.add_file(field, file)
+        return platform.add_message(chat, platform.bot, content, files=[file], raw=params)
+
+    return send_file
+
+
+def send_group(platform: "TelegramPlatform", params: Params) -> Any:
+    chat, media = _find_chat(platform, params), params.get("media") or []
+    if not 2 <= len(media) <= 10:
+        raise BotApiError(400, "Bad Request: a media group has 2-10 items")
+    if len({each["type"] == "document" for each in media}) > 1:
+        raise BotApiError(400, "Bad Request: documents can't be mixed with other media types")
+    album, sent = str(platform.make_number()), []
+    for each in media:
+        file = params[each["media"].removeprefix("attach://")]
+        content = {**_read_words(each, "caption", LONGEST_CAPTION), **_read_place(platform, params, chat)}
+        content |= {"media_group_id": album, **platform.add_file(each["type"], file)}
+        sent.append(platform.add_message(chat, platform.bot, content, files=[file], raw=params))
+    return sent
+
+
+def edit_text(platform: "TelegramPlatform", params: Params) -> Any:
+    message = _find_message(platform, params, "edit")
+    if "text" not in message:
+        raise BotApiError(400, "Bad Request: there is no text in the message to edit")
+    return _change(platform, message, {**_read_words(params, "text", LONGEST_TEXT), **_read_keyboard(params)})
+
+
+def edit_caption(platform: "TelegramPlatform", params: Params) -> Any:
+    message = _find_message(platform, params, "edit")
+    return _change(platform, message, {**_read_words(params, "caption", LONGEST_CAPTION), **_read_keyboard(params)})
+
+
+def edit_markup(platform: "TelegramPlatform", params: Params) -> Any:
+    message = _find_message(platform, params, "edit")
+    kept = {name: message[name] for name in ("text", "entities", "caption", "caption_entities") if name in message}
+    return _change(platform, message, {**kept, **_read_keyboard(params)})
+
+
+def _change(platform: "TelegramPlatform", message: dict[str, Any], new: dict[str, Any]) -> Any:
+    names = ("text", "entities", "caption", "caption_entities", "reply_markup")
+    if message["from"]["id"] != platform.bot["id"]:
+        raise BotApiError(400, "Bad Request: message can't be edited")
+    if {name: message[name] for name in names if name in message} == new:
+        raise BotApiError(
+            400,
+            "Bad Request: message is not modified: specified new message content and reply markup are exactly "
+            "the same as a current content and reply markup of the message",
+        )
+    return platform.change_message(message, new)
+
+
+def delete_message(platform: "TelegramPlatform", params: Params) -> Any:
+    message = _find_message(platform, params, "delete")
+    if message["date"] < platform.get_time() - 48 * 3600:
+        raise BotApiError(400, "Bad Request: message can't be deleted for everyone")
+    platform.remove_message(message)
+    return True
+
+
+def forward_message(platform: "TelegramPlatform", params: Params) -> Any:
+    chat, source = _find_chat(platform, params), _find_chat(platform, params, "from_chat_id")
+    found = platform.messages.get(find_number(params, "message_id"))
+    if found is None or found["chat"]["id"] != source["id"]:
+        raise BotApiError(400, "Bad Request: message to forward not found")
+    names = ("text", "entities", "caption", "document", "photo", "voice", "audio", "video")
+    content = {name: found[name] for name in names if name in found}
+    origin = {"type": "user", "sender_user": found["from"], "date": found["date"]}
+    place = _read_place(platform, params, chat)
+    return platform.add_message(chat, platform.bot, {**content, **place, "forward_origin": origin}, raw=params)
+
+
+def set_reaction(platform: "TelegramPlatform", params: Params) -> Any:
+    message = _find_message(platform, params, "react")
+    emoji = [str(each.get("emoji")) for each in params.get("reaction") or ()]
+    if any(each not in REACTIONS for each in emoji) or len(emoji) > 1:
+        raise BotApiError(400, "Bad Request: REACTION_INVALID")
+    platform.set_reactions(message, "bot", emoji)
+    return True
+
+
+def _make_pin(pinned: bool) -> Callable[["TelegramPlatform", Params], Any]:
+    def pin(platform: "TelegramPlatform", params: Params) -> Any:
+        platform.find(str(_find_message(platform, params, "pin")["message_id"])).pinned = pinned
+        return True
+
+    return pin
+
+
+def unpin_all(platform: "TelegramPlatform", params: Params) -> Any:
+    room = platform.find_room(_find_chat(platform, params)["id"])
+    thread = str(params.get("message_thread_id") or "")
+    for each in platform.record:
+        if each.room == room and (not thread or each.thread == thread):
+            each.pinned = False
+    return True
+
+
+def send_action(platform: "TelegramPlatform", params: Params) -> Any:
+    platform.typings.append(platform.find_room(_find_chat(platform, params)["id"]))
+    return True
+
+
+def get_file(platform: "TelegramPlatform", params: Params) -> Any:
+    found = platform.files.get(str(params.get("file_id")))
+    if found is None:
+        raise BotApiError(400, "Bad Request: invalid file_id")
+    if len(found.data) > LARGEST_DOWNLOAD:
+        raise BotApiError(400, "Bad Request: file is too big")
+    ident = str(params["file_id"])
+    path = f"documents/{ident}"
+    return {"file_id": ident, "file_unique_id": f"u{ident}", "file_size": len(found.data), "file_path": path}
+
+
+def answer_click(platform: "TelegramPlatform", params: Params) -> Any:
+    platform.answered.append((str(params.get("callback_query_id")), str(params.get("text") or "")))
+    return True
+
+
+def create_topic(platform: "TelegramPlatform", params: Params) -> Any:
+    _find_chat(platform, params)
+    thread = platform.make_number()
+    platform.topics.add(thread)
+    return {"message_thread_id": thread, "name": str(params.get("name")), "icon_color": 7322096}
+
+
+def get_chat(platform: "TelegramPlatform", params: Params) -> Any:
+    chat = _find_chat(platform, params)
+    return {**chat, "accent_color_id": 0, "max_reaction_count": 11, "accepted_gift_types": {}}
+
+
+METHODS: Mapping[str, Callable[["TelegramPlatform", Params], Any]] = {
+    "getme": lambda platform, _: platform.bot,
+    "getwebhookinfo": lambda platform, _: {
+        "url": platform.webhook,
+        "has_custom_certificate": False,
+        "pending_update_count": len(platform.updates),
+    },
+    "deletewebhook": lambda *_: True,
+    "sendmessage": send_message,
+    "sendmediagroup": send_group,
+    "editmessagetext": edit_text,
+    "editmessagecaption": edit_caption,
+    "editmessagereplymarkup": edit_markup,
+    "deletemessage": delete_message,
+    "forwardmessage": forward_message,
+    "setmessagereaction": set_reaction,
+    "pinchatmessage": _make_pin(True),
+    "unpinchatmessage": _make_pin(False),
+    "unpinallchatmessages": unpin_all,
+    "unpinallforumtopicmessages": unpin_all,
+    "sendchataction": send_action,
+    "getfile": get_file,
+    "getchat": get_chat,
+    "answercallbackquery": answer_click,
+    "createforumtopic": create_topic,
+    **{f"send{field}": _make_sender(field) for field in ("document", "photo", "voice", "audio", "video", "animation")},
+}
+READING = frozenset({"getme", "getwebhookinfo", "deletewebhook", "getfile", "getchat"})
+UNFAILING = READING | {"sendchataction", "answercallbackquery", "createforumtopic"}  # no single fault is spent on these

@@ -1,0 +1,57 @@
+"""`gatepost channel emulate`: it prints where to write and how to add the channel, and ends with Ctrl-C."""
+
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx2
+import pytest
+from click.testing import CliRunner
+
+from gatepost.cli.channel_emulation import emulate, render_lines
+from gatepost.core.errors import NotFound
+from gatepost.testing.waiting import PATIENCE_S
+
+START = "from gatepost.cli.channel_emulation import emulate; emulate(obj={home!r})"
+
+
+def test_without_a_kind_it_lists_what_can_be_played(tmp_path: Path) -> None:
+    done = CliRunner().invoke(emulate, [], obj=str(tmp_path / "home"))
+    assert done.exit_code == 0
+    assert {"discord", "toy"} <= set(done.output.split())
+
+
+def test_a_kind_that_nobody_plays_is_named(tmp_path: Path) -> None:
+    done = CliRunner().invoke(emulate, ["pigeon"], obj=str(tmp_path / "home"))
+    assert isinstance(done.exception, NotFound)
+    assert "there are: " in str(done.exception)
+
+
+@pytest.mark.parametrize("ends", [signal.SIGINT, signal.SIGTERM])
+def test_it_serves_the_platform_and_the_page_until_it_is_ended(tmp_path: Path, ends: signal.Signals) -> None:
+    command = [sys.executable, "-c", START.format(home=str(tmp_path / "home")), "toy"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = []
+        while not lines or "Ctrl-C" not in lines[-1]:
+            lines.append(process.stdout.readline())
+            assert lines[-1], process.stderr and process.stderr.read()
+        printed = "".join(lines)
+        platform, page = re.findall(r"http://127\.0\.0\.1:\d+", printed)[:2]
+        assert httpx2.get(f"{platform}/me", trust_env=False, timeout=PATIENCE_S).status_code == 401
+        assert httpx2.get(f"{page}/state", trust_env=False, timeout=PATIENCE_S).json()["kind"] == "toy"
+        assert f"--set api_url={platform} --secret token=-" in printed
+        process.send_signal(ends)
+        assert process.wait(timeout=PATIENCE_S) == 0
+        assert process.stderr is not None and "Traceback" not in process.stderr.read()
+
+
+def test_what_it_prints_can_be_pasted_into_a_shell() -> None:
+    (line,) = render_lines("toy", "second toy", {"api_url": "http://x/?a=1&b", "on": True}, {"token": "it's"})
+    assert shlex.split(line) == [
+        *("printf", "%s\\n", "it's", "|", "gatepost", "channel", "add", "toy", "--name", "second toy"),
+        *("--set", "api_url=http://x/?a=1&b", "--set", "on=true", "--secret", "token=-"),
+    ]

@@ -1,0 +1,73 @@
+"""The health of a channel: decisions on values, and the states that evidence leads to."""
+
+import pytest
+
+from gatepost.channels.contract import ChannelEnded, EndReason
+from gatepost.core.clock import SECOND, SystemClock
+from gatepost.flow.channel_health import ChannelHealth, ChannelState, is_deaf, next_wait, parse_report, render_trouble
+from gatepost.serve.control.contract import to_json
+
+
+@pytest.mark.parametrize(
+    ("started", "last", "now", "after", "deaf"),
+    [
+        (0, None, 9, 10.0, False),
+        (0, None, 11, 10.0, True),
+        (0, 5, 11, 10.0, False),
+        (0, 5, 16, 10.0, True),
+        (0, None, 10_000, 0.0, False),  # it gives no such evidence
+    ],
+)
+def test_a_channel_is_deaf_without_a_beat_for_too_long(
+    started: int, last: int | None, now: int, after: float, deaf: bool
+) -> None:
+    beat = None if last is None else last * SECOND
+    assert is_deaf(started * SECOND, beat, now * SECOND, after) is deaf
+
+
+@pytest.mark.parametrize(
+    ("wait", "last", "now", "following"),
+    [
+        (0.0, None, 0, 1.0),
+        (1.0, None, 1, 2.0),
+        (32.0, None, 1, 60.0),
+        (60.0, None, 59, 60.0),
+        (60.0, None, 61, 1.0),  # never beats, and ran for long
+        (8.0, 3, 3, 16.0),  # it beat, and not for longer than it had to wait: it flaps
+        (8.0, 9, 9, 1.0),
+        (8.0, 9, 500, 1.0),
+        (8.0, 3, 500, 16.0),  # it beat, and then it was silent: no evidence
+    ],
+)
+def test_waits_double_and_begin_anew_after_evidence(wait: float, last: int | None, now: int, following: float) -> None:
+    beat = None if last is None else last * SECOND
+    assert next_wait(wait, 0, beat, now * SECOND) == following
+
+
+def test_one_that_broke_counts_as_such_until_it_beats() -> None:
+    health = ChannelHealth("north", "beacon", SystemClock(), deaf_after_s=10)
+    health.begin()
+    assert health.state is ChannelState.STARTING
+    health.record_break("no network", 1.0)
+    health.begin()
+    assert (health.state, health.report().error) == (ChannelState.RETRYING, "no network")
+    health.pulse.beat()
+    assert (health.state, health.report().error) == (ChannelState.UP, "")
+
+
+def test_one_without_evidence_is_up_while_it_listens() -> None:
+    health = ChannelHealth("north", "beacon", SystemClock())
+    health.begin()
+    assert health.state is ChannelState.UP
+    health.record_event()
+    assert health.report().event_at is not None
+
+
+def test_one_that_has_ended_stays_so_whatever_still_beats() -> None:
+    health = ChannelHealth("north", "beacon", SystemClock(), deaf_after_s=10)
+    health.record_end(ChannelEnded(EndReason.SECOND_POLLER, "another program receives", "stop it"))
+    health.pulse.beat()
+    report = health.report()
+    assert (report.state, report.reason, report.is_well) == (ChannelState.ENDED, EndReason.SECOND_POLLER, False)
+    assert render_trouble(report) == "ended: another program receives; stop it"
+    assert render_trouble(parse_report(to_json(report))) == render_trouble(report)

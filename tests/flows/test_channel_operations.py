@@ -1,0 +1,185 @@
+"""The operations on channels in a running gateway, and what `status` and `doctor` say of one that is not well."""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.app import Gateway
+from gatepost.channels.contract import ChannelEnded
+from gatepost.core.errors import Invalid, Refused
+from gatepost.core.home import Home
+from gatepost.core.listen_address import find_control_path
+from gatepost.core.records import replace
+from gatepost.core.registry import load_package
+from gatepost.flow.channel_health import ChannelState
+from gatepost.serve.control.client import ControlClient, ControlError
+from gatepost.serve.control.contract import OPERATIONS, OperationDeps
+from gatepost.store import channel_instances, secrets
+from gatepost.testing.beacon import GOOD_TOKEN, BeaconPlatform, registered_beacon
+from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.gateway import running_gateway, wait_for_channel
+from gatepost.testing.waiting import block_until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def platform() -> Iterator[BeaconPlatform]:
+    with registered_beacon() as made:
+        yield made
+
+
+class Office:
+    def __init__(self, gateway: Gateway) -> None:
+        load_package("gatepost.serve.control.operations")
+        self.gateway = gateway
+        self.deps = OperationDeps(
+            home=gateway.home,
+            store=gateway.store,
+            clock=gateway.clock,
+            config=gateway.config,
+            bells=gateway.bells,
+            extra={"channels": gateway.supervisor},
+        )
+
+    async def run(self, name: str, /, caller: str = "operator", **args: Any) -> Any:
+        return await OPERATIONS[name](replace(self.deps, caller=caller), args)
+
+    async def add(self, instance: str, **settings: str) -> Any:
+        args = {"kind": "beacon", "instance": instance, "settings": settings, "secrets": {"token": GOOD_TOKEN}}
+        return await self.run("channel.add", **args)
+
+    async def find(self, instance: str) -> Any:
+        return next((each for each in await self.run("channel.list") if each["instance"] == instance), None)
+
+
+@pytest.fixture
+async def office(tmp_path: Path, platform: BeaconPlatform) -> AsyncIterator[Office]:
+    async with running_gateway(tmp_path) as gateway:
+        yield Office(gateway)
+
+
+async def test_a_channel_that_is_added_runs_at_once(office: Office, platform: BeaconPlatform) -> None:
+    made = await office.add("north", color="green")
+    await wait_for_channel(office.gateway, "north", ChannelState.UP)
+    row = await office.find("north")
+
+    assert (made["bot"], made["is_running"]) == ("@north (Beacon)", True)
+    assert (row["state"], row["settings"], row["origin"]) == ("up", {"color": "green"}, "store")
+    assert row["beat_at"] is not None and row["tested_against"] == "nothing: it is made up"
+    assert (await office.find("web"))["state"] == "up"
+
+
+async def test_a_change_restarts_that_one_alone(office: Office, platform: BeaconPlatform) -> None:
+    await office.add("north")
+    await office.add("south")
+    await wait_for_channel(office.gateway, "north", ChannelState.UP)
+    await wait_for_channel(office.gateway, "south", ChannelState.UP)
+    await office.run("channel.set", instance="north", settings={"color": "blue"})
+    await wait_for_channel(office.gateway, "north", ChannelState.UP)
+
+    assert platform.colors == {"north": "blue", "south": "red"}
+    assert sorted(platform.connects) == ["north", "north", "south"]
+
+    await office.run("channel.set", instance="north", off=True)
+    assert (await office.find("north"))["state"] == "off"
+    assert "north" not in office.gateway.channels
+    await office.run("channel.set", instance="north", on=True)
+    await wait_for_channel(office.gateway, "north", ChannelState.UP)
+
+
+async def test_a_change_that_the_platform_refuses_leaves_the_running_one_alone(
+    office: Office, platform: BeaconPlatform
+) -> None:
+    await office.add("north")
+    await wait_for_channel(office.gateway, "north", ChannelState.UP)
+    with pytest.raises(ChannelEnded, match="no longer accepts the token"):
+        await office.run("channel.set", instance="north", secrets={"token": "a-wrong-one"}, settings={"color": "blue"})
+
+    assert (await office.find("north"))["settings"] == {}
+    assert platform.connects == ["north"]
+    assert (await office.run("channel.test", instance="north"))["bot"] == "@north (Beacon)"
+
+
+async def test_one_that_has_ended_runs_again_with_a_valid_key(office: Office, platform: BeaconPlatform) -> None:
+    await office.add("north")
+    platform.tokens.clear()
+    await wait_for_channel(office.gateway, "north", ChannelState.ENDED)
+    assert (await office.run("channel.restart", instance="north"))["state"] == "ended"
+    with pytest.raises(ChannelEnded):
+        await office.run("channel.test", instance="north")
+    platform.tokens.add("a-newer-key-9")
+    await office.run("channel.set", instance="north", secrets={"token": "a-newer-key-9"})
+    await wait_for_channel(office.gateway, "north", ChannelState.UP)
+
+
+async def test_a_removed_one_is_gone_with_its_secrets(office: Office, platform: BeaconPlatform) -> None:
+    await office.add("north")
+    await wait_for_channel(office.gateway, "north", ChannelState.UP)
+    platform.push("hello")
+    gone = await office.run("channel.remove", instance="north")
+
+    assert gone["secrets"] == ["CHANNEL_NORTH_TOKEN"]
+    assert await office.find("north") is None
+    assert await office.gateway.store.read(channel_instances.list_all) == []
+    assert await office.gateway.store.read(secrets.list_all) == []
+    assert not (office.gateway.home.channels / "north").exists()
+    with pytest.raises(Invalid, match="is part of the gateway"):
+        await office.run("channel.remove", instance="web")
+
+
+async def test_only_who_has_the_right_at_the_root_may(office: Office, platform: BeaconPlatform) -> None:
+    for name, args in (("channel.list", {}), ("channel.remove", {"instance": "north"})):
+        with pytest.raises(Refused, match=r"it needs op:channel\.(read|write) there"):
+            await office.run(name, caller="web:user/9", **args)
+
+
+PLUGIN = """
+import os
+from gatepost.testing.beacon import BeaconChannel, BeaconPlatform, register_beacon
+
+class FilePlatform(BeaconPlatform):
+    def check(self, token):
+        self.tokens = set(open(os.environ["GATEPOST_HOME"] + "/tokens").read().split())
+        super().check(token)
+
+BeaconChannel.platform = FilePlatform()
+register_beacon()
+"""
+
+
+def test_a_revoked_token_is_named_in_status_and_doctor_of_a_real_gateway(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.prepare()
+    (home.plugins / "channels" / "beacon.py").write_text(PLUGIN)
+    (home.path / "tokens").write_text(GOOD_TOKEN)
+    with DaemonProcess(home.path) as daemon:
+        control = ControlClient(find_control_path(home), home.path)
+
+        def post(name: str, **args: Any) -> Any:
+            return control.post(f"/v1/ops/{name}", args, 30)["result"]
+
+        def health() -> Any:
+            return next((each for each in daemon.json("status")["channel_health"] if each["instance"] == "north"), None)
+
+        with pytest.raises(ControlError, match="no longer accepts the token"):
+            post("channel.add", kind="beacon", instance="north", secrets={"token": "wrong-key"})
+        assert health() is None
+        post("channel.add", kind="beacon", instance="north", secrets={"token": GOOD_TOKEN})
+        block_until(lambda: health()["state"] == "up", "the channel is up")
+        assert "channel    " not in daemon.gatepost("status").stdout
+        assert "north is up" in daemon.gatepost("doctor").stdout
+
+        (home.path / "tokens").write_text("")
+        block_until(lambda: health()["state"] == "ended", "the end is in status")
+        line = "north is ended: beacon no longer accepts the token; set a valid one with `gatepost channel set`"
+        assert line in daemon.gatepost("status").stdout
+        assert "north is ended: beacon no longer accepts the token" in daemon.gatepost("doctor").stdout
+        assert "a channel has ended" in daemon.gatepost("channel", "logs", "north").stdout
+        said = daemon.stderr() + "".join(path.read_text() for path in home.logs.iterdir())
+        assert GOOD_TOKEN not in said and "wrong-key" not in said
+        assert GOOD_TOKEN not in str(daemon.json("audit", "list"))
+    assert os.listdir(home.channels) == ["north"]
