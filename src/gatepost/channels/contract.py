@@ -137,8 +137,11 @@ class ChannelGuide(Struct, frozen=True, kw_only=True):
     """What `gatepost channel add` says."""
 
     before: str = ""  # where to get what it asks for
-    after: str = ""  # what to do next
+    after: str = ""  # what to do next; `<web.url>` and `<instance>` stand for the page's address and the name
     ask: tuple[Setting[Any], ...] = ()  # what it asks for, in this order; the rest has defaults
+
+    def render_after(self, page_url: str, instance: str) -> str:
+        return self.after.replace("<web.url>", page_url).replace("<instance>", instance)
 
 
 class Channel(Protocol):

@@ -20,6 +20,7 @@ from gatepost.flow.channel_check import check_channel, check_spec
 from gatepost.flow.channel_health import ChannelReport, ChannelState
 from gatepost.flow.channel_specs import BrokenSpec, ChannelSpec, SpecOrigin, get_last_name
 from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundings, get_folder
+from gatepost.flow.pairing import get_page_url
 from gatepost.serve.control.arguments.channels import (
     AddChannelArgs,
     CheckChannelArgs,
@@ -283,10 +284,12 @@ async def _start(deps: OperationDeps, spec: ChannelSpec, identity: BotIdentity |
     supervisor = find_supervisor(deps)
     if supervisor is not None:
         await supervisor.start(spec)
-    return _make_answer(spec, identity, is_running=supervisor is not None and spec.is_on)
+    return _make_answer(deps, spec, identity, is_running=supervisor is not None and spec.is_on)
 
 
-def _make_answer(spec: ChannelSpec, identity: BotIdentity | None, *, is_running: bool) -> ChannelAnswer:
+def _make_answer(
+    deps: OperationDeps, spec: ChannelSpec, identity: BotIdentity | None, *, is_running: bool
+) -> ChannelAnswer:
     bot = identity or BotIdentity(name="")
     return ChannelAnswer(
         instance=spec.instance,
@@ -297,7 +300,7 @@ def _make_answer(spec: ChannelSpec, identity: BotIdentity | None, *, is_running:
         link=bot.link,
         missing=bot.missing,
         notes=bot.notes,
-        after=spec.kind.guide.after,
+        after=spec.kind.guide.render_after(get_page_url(deps.config), spec.instance),
     )
 
 
@@ -402,4 +405,4 @@ async def test(deps: OperationDeps, args: CheckChannelArgs) -> ChannelAnswer:
     else:
         await _check_complete(around, spec, {})
         identity = await check_spec(around, spec, {})
-    return _make_answer(spec, identity, is_running=running is not None)
+    return _make_answer(deps, spec, identity, is_running=running is not None)
