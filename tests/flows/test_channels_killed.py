@@ -11,7 +11,7 @@ import pytest
 
 from gatepost.testing.platforms.base import EmulatedPlatform, NotOffered, PlatformFault
 from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import block_until
+from gatepost.testing.waiting import PATIENCE_S, block_until
 
 from .channel_desk import ChannelDesk
 
@@ -90,7 +90,7 @@ def test_every_fault_with_a_kill_in_the_middle(
             return settled and len(count_answers(platform)) + unsure >= len(sent)
 
         try:
-            block_until(is_over, "every message to be answered or given up")
+            block_until(is_over, "every message to be answered or given up", 5 * PATIENCE_S)
         except AssertionError:
             missing = [each for each in sent if not count_answers(platform)[each]]
             raise AssertionError(f"never answered: {missing}; {desk.run('ledger', 'list')[-3000:]}") from None
