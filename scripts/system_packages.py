@@ -30,6 +30,7 @@ MORE = {  # with --all only: they take long to install and to run
     "catatonit": ("catatonit",),
     "uidmap": ("newuidmap",),
     "npm": ("npm",),
+    "ngircd": ("ngircd",),
 }
 # With --all only: the packages and versions that the tests were written for.
 AGENTS = {"codex": ("@openai/codex", "0.166.0"), "opencode": ("opencode-ai", "1.18.18")}
@@ -42,6 +43,7 @@ WHAT_FOR = {
     "chromium": "the web page in a real browser",
     **dict.fromkeys(MORE, "agents in containers"),
     "npm": "the coding agents that it installs",
+    "ngircd": "the IRC channel",
 }
 
 

@@ -123,7 +123,7 @@ class BlueskyChannel:
         )
 
     async def _read_note(self, note: Mapping[str, Any]) -> Inbound | None:
-        images: list[str] = []
+        images: list[tuple[str, str]] = []
         if wire.has_images(note):
             view, _ = await self._posting.get_view(str(note.get("uri", "")))
             images = wire.read_images(view)
@@ -144,9 +144,9 @@ class BlueskyChannel:
 
     async def _receive_chat(self, receive: Receive) -> None:
         cursor = await self._around.cursor.load(CHAT_LOG)
-        asked = {"params": {"cursor": cursor}} if cursor else {}
+        asked = {"cursor": cursor} if cursor else {}
         answer = await self._session.call(
-            "GET", "chat.bsky.convo.getLog", chat=True, action="read private conversations", **asked
+            "GET", "chat.bsky.convo.getLog", chat=True, params=asked, action="read private conversations"
         )
         newest = str(answer.get("cursor") or cursor)
         if cursor:

@@ -107,9 +107,9 @@ def read_ref(raw: Any) -> RecordRef | None:
 
 
 def read_note(
-    note: Mapping[str, Any], images: Sequence[str], open_file: Callable[[str], OpenFile], handle: str
+    note: Mapping[str, Any], images: Sequence[tuple[str, str]], open_file: Callable[[str], OpenFile], handle: str
 ) -> Inbound | None:
-    """`images`: addresses of the post's pictures."""
+    """`images`: (name, address) of the post's pictures."""
     author, reason, uri = note.get("author"), note.get("reason"), str(note.get("uri", ""))
     did = str(get_in(author, "did") or "")
     if not DID.match(did):
@@ -145,8 +145,8 @@ def read_note(
         reply_to=Quote(platform_id=parent) if _URI.match(parent) else None,
         at=at,
         attachments=tuple(
-            Attachment(name=f"image-{number}.jpg", mime="image/jpeg", kind=AttachmentKind.IMAGE, open=open_file(url))
-            for number, url in enumerate(images, start=1)
+            Attachment(name=name, mime="image/jpeg", kind=AttachmentKind.IMAGE, open=open_file(url))
+            for name, url in images
         ),
     )
 
@@ -155,11 +155,15 @@ def has_images(note: Mapping[str, Any]) -> bool:
     return bool(get_in(note, "record", "embed", "images") or get_in(note, "record", "embed", "media", "images"))
 
 
-def read_images(view: Any) -> list[str]:
-    """Addresses of a post's pictures, as its server shows them."""
+def read_images(view: Any) -> list[tuple[str, str]]:
+    """(name, address) of a post's pictures, as its server shows them. A description that is a file's name names it."""
     listed = get_in(view, "embed", "images") or get_in(view, "embed", "media", "images")
-    found = [str(get_in(each, "fullsize") or "") for each in (listed if isinstance(listed, list) else [])]
-    return [url for url in found[:4] if urlsplit(url).scheme in ("http", "https")]
+    found = []
+    for number, each in enumerate((listed if isinstance(listed, list) else [])[:4], start=1):
+        url, alt = str(get_in(each, "fullsize") or ""), str(get_in(each, "alt") or "")
+        name = alt if re.fullmatch(r"[\w -]{1,80}\.\w{2,4}", alt) else f"image-{number}.jpg"
+        found += [(name, url)] if urlsplit(url).scheme in ("http", "https") else []
+    return found
 
 
 def read_log(entry: Mapping[str, Any], own: str) -> Inbound | None:

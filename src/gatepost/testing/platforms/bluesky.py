@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from gatepost.testing.platforms.base import Asgi, GivenFile, PlatformFault, ShownMessage
+from gatepost.testing.platforms.base import Asgi, GivenFile, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.rest import RestPlatform, make_id
 
 BOT_HANDLE = "porter.test"
@@ -26,6 +26,7 @@ LIMIT = 300
 class BlueskyPlatform(RestPlatform):
     kind = "bluesky"
     cannot: ClassVar[frozenset[str]] = frozenset({"click", "edit"})
+    sample_file = ("data.png", "image/png")
     faults = RestPlatform.faults | {PlatformFault.HELD_POLL}
     token = "an-app-password"
 
@@ -64,7 +65,8 @@ class BlueskyPlatform(RestPlatform):
         files: Sequence[GivenFile] = (),
         mention: bool = False,
     ) -> str:
-        """A post that reaches the bot names it, or answers it."""
+        """A post that reaches the bot names it, or answers it. Only pictures can be posted."""
+        files = [each for each in files if each.mime.startswith("image/")]
         with self.changed:
             if room.startswith("direct:"):
                 return self._add_chat(room, sender, text, reply_to)
@@ -81,12 +83,11 @@ class BlueskyPlatform(RestPlatform):
             return uri
 
     def delete(self, room: str, message: str, *, sender: str = "ann") -> str:
+        if not room.startswith("direct:"):
+            raise NotOffered("nobody is told that a post was deleted")
         with self.changed:
             self.find(message).deleted = True
-            if room.startswith("direct:"):
-                self._add_log("logDeleteMessage", room, message=self._view_chat(message))
-            else:
-                del self._records[message]
+            self._add_log("logDeleteMessage", room, message=self._view_chat(message))
         return message
 
     def react(self, room: str, message: str, emoji: str, *, sender: str = "ann") -> str:
@@ -291,7 +292,7 @@ class BlueskyPlatform(RestPlatform):
         kept = self._records[uri]
         author = self._describe(uri.split("/")[2])
         images = kept["value"].get("embed", {}).get("images", [])
-        shown = [{"alt": "", "thumb": f"{self.url}/img/{each['image']['ref']['$link']}"} for each in images]
+        shown = [{"alt": each["alt"], "thumb": f"{self.url}/img/{each['image']['ref']['$link']}"} for each in images]
         view = {"uri": uri, "cid": kept["cid"], "author": author, "record": kept["value"], "indexedAt": self._now()}
         if shown:
             full = [{**each, "fullsize": each["thumb"]} for each in shown]
@@ -302,19 +303,28 @@ class BlueskyPlatform(RestPlatform):
         asked = await request.json()
         collection, record, key = asked["collection"], asked["record"], asked.get("rkey") or make_id(length=13)
         with self.changed:
+            known = [each for each in self._records.values() if collection == LIKE and self._is_same_like(each, record)]
+            if known:  # a second like of the same post is the first
+                return JSONResponse({"uri": known[0]["uri"], "cid": known[0]["cid"]})
             if f"at://{self._get_did('bot')}/{collection}/{key}" in self._records:
                 return JSONResponse({"error": "InternalServerError", "message": "Internal Server Error"}, 500)
             if len(record.get("text", "")) > LIMIT:
                 return self.render_error(400, "Record/text must not be longer than 300 graphemes")
             uri = self._add_record("bot", collection, key, record)
             if collection == POST:
-                blobs = [each["image"]["ref"]["$link"] for each in record.get("embed", {}).get("images", [])]
-                self._show(uri, "team", "bot", record["text"], [self._blobs[each] for each in blobs])
+                images = record.get("embed", {}).get("images", [])
+                blobs = [(each["alt"], self._blobs[each["image"]["ref"]["$link"]]) for each in images]
+                shown = [GivenFile(alt, blob.data, blob.mime) for alt, blob in blobs]
+                self._show(uri, "team", "bot", record["text"], shown)
             elif collection == REPOST:
                 self._show(uri, "team", "bot", f"reposts {record['subject']['uri']}")
             elif collection == LIKE:
                 self.find(record["subject"]["uri"]).reactions.append(("❤", "bot"))
             return JSONResponse({"uri": uri, "cid": self._records[uri]["cid"], "validationStatus": "valid"})
+
+    def _is_same_like(self, kept: dict[str, Any], record: dict[str, Any]) -> bool:
+        liked = kept["value"].get("subject", {}).get("uri")
+        return f"/{LIKE}/" in kept["uri"] and bool(liked == record.get("subject", {}).get("uri"))
 
     async def _get_record(self, request: Request) -> Response:
         asked = request.query_params
