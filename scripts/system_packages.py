@@ -34,6 +34,7 @@ MORE = {  # with --all only: they take long to install and to run
     "uidmap": ("newuidmap",),
     "npm": ("npm",),
     "dovecot-imapd": ("dovecot",),
+    "ngircd": ("ngircd",),
 }
 # With --all only: the packages and versions that the tests were written for.
 AGENTS = {"codex": ("@openai/codex", "0.166.0"), "opencode": ("opencode-ai", "1.18.18")}
@@ -48,6 +49,7 @@ WHAT_FOR = {
     **dict.fromkeys(MORE, "agents in containers"),
     "npm": "the coding agents that it installs",
     "dovecot-imapd": "e-mail with a real mail server",
+    "ngircd": "the IRC channel",
 }
 
 
