@@ -17,6 +17,7 @@ NOT_IMPORTED = {  # by distribution: why it is declared all the same
     "python-multipart": "Starlette reads forms with it",
     "tzdata": "zoneinfo reads it where the system has no zones",
 }
+FOR_TESTS = {"test", "platforms"}
 BY_NAME = {"claude-agent-sdk"}  # imported by a name in a constant, in a sandbox
 
 
@@ -35,7 +36,7 @@ def find_imports(files: Iterable[Path]) -> set[str]:
 def read_declared(project: Path) -> tuple[set[str], set[str]]:
     """The distributions that the package needs, and those of its extras for channels and providers."""
     said = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
-    extras = {name: each for name, each in said["optional-dependencies"].items() if name != "test"}
+    extras = {name: each for name, each in said["optional-dependencies"].items() if name not in FOR_TESTS}
     return _names(said["dependencies"]), _names([line for each in extras.values() for line in each])
 
 
