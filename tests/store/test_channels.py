@@ -1,8 +1,10 @@
 """Channels in the store: cursors, and which secrets belong to which instance."""
 
+from pathlib import Path
+
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
-from gatepost.store import channel_cursors, channel_instances, secrets
+from gatepost.store import channel_cursors, channel_instances, groups, secrets
 from gatepost.store.channel_instances import StoredChannel
 from gatepost.store.port import Db
 
@@ -28,10 +30,11 @@ def test_a_change_keeps_who_made_it_and_when(db: Db) -> None:
     assert channel_instances.list_all(db) == [StoredChannel("north", "beacon", {}, False, 1, "operator")]
 
 
-def test_an_instance_whose_name_begins_alike_keeps_its_secrets(db: Db, home: Home) -> None:
-    keyring = Keyring(home)
+def test_an_instance_whose_name_begins_alike_keeps_its_secrets(db: Db, tmp_path: Path) -> None:
+    keyring = Keyring(Home(tmp_path), {})
     for instance in ("mail", "mail-two"):
         channel_instances.put_secrets(db, keyring, instance, {"password": "hush"}, 1)
+    groups.add(db, "acme", "acme", "", 1)
     secrets.put(db, keyring, secrets.SecretOwner(folder="acme"), "CHANNEL_MAIL_PASSWORD", "not of a channel", 1)
 
     names = channel_instances.list_secret_names(db, "mail", ["mail-two", "other"])
