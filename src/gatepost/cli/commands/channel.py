@@ -104,11 +104,11 @@ def _complete_new(home: Home, args: dict[str, Any], secret: tuple[str, ...]) -> 
     channel_specs.load_kinds(home)
     kind = channel_specs.get_kind(args["kind"], "channel add")
     named = channel_questions.parse_secret_names(secret)
+    channel_questions.check_settings(kind, args["settings"])
     if kind.guide.before and sys.stdin.isatty():
         output.print_line(kind.guide.before)
-    given = {**args["settings"], **channel_questions.ask_settings(kind, args["settings"])}
-    secrets = channel_questions.read_secrets(kind, [*named, *channel_questions.list_asked_secrets(kind)])
-    return {**args, "settings": given, "secrets": secrets}
+    asked, secrets = channel_questions.ask_for_new(kind, args["settings"], named)
+    return {**args, "settings": {**args["settings"], **asked}, "secrets": secrets}
 
 
 @command.command()
@@ -190,7 +190,7 @@ def rm(run: CommandRun, gone: dict[str, Any], yes: bool) -> None:
 
 
 @command.command()
-@from_operation(RestartChannelArgs)
+@from_operation(RestartChannelArgs, exit_code=lambda made: int(bool(made["error"])))
 def restart(run: CommandRun, made: dict[str, Any]) -> None:
     trouble = f": {_render_trouble(made)}" if made["error"] else ""
     output.print_line(f"{made['instance']} is {made['state']}{trouble}")

@@ -44,7 +44,6 @@ class GitHubPlatform(HookedPlatform):
     kind = "github"
     cannot = frozenset({"react", "join", "click", "get_typing"})
     has_direct = False
-    reads_markdown = True
     redelivers = False
 
     def __init__(self) -> None:

@@ -58,7 +58,7 @@ class SlackPlatform(EmulatedPlatform):
         self.find_channel("team")
 
     def get_settings(self) -> dict[str, Any]:
-        return {"api_url": f"{self.url}/api/", "ping_s": 0.5}
+        return {"api_url": f"{self.url}/api/", "ping_s": 0.3}
 
     def get_secrets(self) -> dict[str, str]:
         return {"token": BOT_TOKEN, "app_token": APP_TOKEN, "signing_secret": SIGNING_SECRET}

@@ -124,10 +124,11 @@ async def check_files_out(trial: ChannelTrial) -> None:
         effect = await trial.deliver("see the data", [trial.make_file("data.bin", data)])
         assert effect.state is EffectState.SENT and trial.count_shown("data.bin"), "the file is not named instead"
         raise FeatureMissing("the delivery names the file instead")
-    file = trial.make_file("data.bin", data, mime="application/octet-stream")
+    name, mime = trial.platform.sample_file
+    file = trial.make_file(name, data, mime=mime)
     await trial.send(op=Op.FILE, text="see the data", files=(file,))
     files = [each for shown in trial.platform.list_shown(trial.room) for each in shown.files]
-    assert [each.name for each in files] == ["data.bin"], f"there are {[each.name for each in files]}"
+    assert [each.name for each in files] == [name], f"there are {[each.name for each in files]}"
     assert files[0].data == data, f"{len(files[0].data)} bytes of {len(data)} arrived"
     assert trial.count_shown("see the data") == 1, "the words beside it are missing, or there twice"
 
@@ -137,7 +138,8 @@ async def check_large_files_out(trial: ChannelTrial) -> None:
     if not trial.has(Feature.FILES) or not trial.kind.largest_file:
         raise FeatureMissing("there are no files, or no limit is known")
     if trial.kind.largest_file <= LARGEST_TRIED:
-        await trial.send(op=Op.FILE, files=(trial.make_file("reel.bin", size=trial.kind.largest_file),))
+        name, mime = trial.platform.sample_file
+        await trial.send(op=Op.FILE, files=(trial.make_file(name, size=trial.kind.largest_file, mime=mime),))
         sizes = [len(file.data) for each in trial.platform.list_shown(trial.room) for file in each.files]
         assert sizes == [trial.kind.largest_file], f"files of {sizes} bytes are there"
     effect = await trial.deliver("see the film", [trial.make_file("film.bin", size=trial.kind.largest_file + 1)])
@@ -154,6 +156,8 @@ async def check_voice(trial: ChannelTrial) -> None:
     shown = await trial.send(op=Op.VOICE, text="spoken words", files=(voice,))
     spoken = [each for each in trial.platform.list_shown(trial.room) if each.voice]
     if not trial.has(Feature.VOICE):
+        if not shown.files and "voice.ogg" in shown.text:
+            raise FeatureMissing("the platform takes no sound; it is named")
         assert shown.files and not spoken, "voice works and is not declared" if spoken else "no file was sent"
         raise FeatureMissing("the sound is a file")
     assert len(spoken) == 1, f"{len(spoken)} voice messages are there"
