@@ -243,9 +243,14 @@ class ChannelTrial:
         except NotOffered:
             raise CheckImpossible(f"this platform cannot make the fault {', '.join(faults)}") from None
 
+    @property
+    def is_used(self) -> bool:
+        """Whether the single faults have happened."""
+        return not self.platform._once
+
     def require_used(self) -> None:
         """The fault has happened. One that the platform does not know stays where it is, and nothing was tried."""
-        if self.platform._once:
+        if not self.is_used:
             left = ", ".join(self.platform._once)
             self.platform.heal()
             raise CheckImpossible(f"this platform cannot make the fault {left}")
