@@ -23,8 +23,8 @@ class DiscordHttp(PlatformHttp):
         )
 
     def _check(self, response: httpx2.Response, answer: Any, action: str, effect: bool) -> None:
-        """A limit is of one route, so of one room, unless it says that it is of the whole bot. An answer that is no JSON
-        is of the proxy before the API, which refuses our address."""
+        """A limit is of one route, so of one room, unless it says that it is of the whole bot. An answer without JSON
+        is the proxy's before the API, which refuses our address."""
         try:
             super()._check(response, answer, action, effect)
         except Unavailable as error:
