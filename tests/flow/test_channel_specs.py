@@ -126,3 +126,13 @@ def test_values_survive_the_way_into_a_row_and_back() -> None:
 
     assert render_values(CHANNELS["beacon"], spec.values) == {"color": "green"}
     assert spec.list_secrets() == {"token": "CHANNEL_NORTH_TOKEN"}
+
+
+def test_instances_may_be_json_of_the_environment(tmp_path: Path) -> None:
+    given = '{"north": {"kind": "beacon", "color": "green"}}'
+    assert colors(load(tmp_path, "", GATEPOST_CHANNELS_INSTANCES=given)) == {"north": "green"}
+    with pytest.raises(SetupError, match="is no table of tables"):
+        load(tmp_path, "", GATEPOST_CHANNELS_INSTANCES='{"north": 3}')
+    with pytest.raises(SetupError, match="has a north with token") as refused:
+        load(tmp_path, "", GATEPOST_CHANNELS_INSTANCES='{"north": {"kind": "beacon", "token": "hush"}}')
+    assert "hush" not in str(refused.value)

@@ -8,10 +8,10 @@ import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from nio import BadEvent, Event, ForwardedRoomKeyEvent, MegolmEvent, RoomKeyEvent, SyncResponse, UnknownBadEvent
+from nio import Event, ForwardedRoomKeyEvent, MegolmEvent, RoomKeyEvent, SyncResponse
 from nio.responses import RoomInfo
 
 from gatepost.channels.contract import ChannelDeps, Receive
@@ -39,7 +39,7 @@ FILTER = {
         "ephemeral": {"types": []},
     },
 }
-AnyEvent = Event | BadEvent | UnknownBadEvent
+AnyEvent: TypeAlias = Any  # Event, BadEvent or UnknownBadEvent of nio: each has a `source`
 
 
 class MatrixReceiver:

@@ -134,7 +134,7 @@ class WhatsAppCloud:
     def _record_status(self, status: wire.MessageStatus) -> None:
         if status.key and status.message:
             _keep(self._reported, status.key, status.message)
-        if status.status == "failed":
+        if status.has_failed:
             _log.warning(
                 "WhatsApp could not deliver a message",
                 instance=self._around.instance,
@@ -350,7 +350,7 @@ def _list_notes(number: dict[str, Any]) -> tuple[str, ...]:
         notes.append(f"the quality of the number is {quality}: people block or report it, and Meta may limit it")
     if status not in (None, "CONNECTED"):
         notes.append(f"the number is {status}, not CONNECTED")
-    if number.get("name_status") == "DECLINED":
+    if number.get("name_status") == wire.NameReview.DECLINED:
         notes.append("Meta declined the display name")
     if tier := number.get("messaging_limit_tier"):
         notes.append(f"messaging limit {tier}: so many people a day can be written to first")

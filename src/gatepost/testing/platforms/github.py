@@ -44,9 +44,7 @@ class GitHubPlatform(HookedPlatform):
     kind = "github"
     cannot = frozenset({"react", "join", "click", "get_typing"})
     has_direct = False
-    reads_markdown = True
     redelivers = False
-    has_direct = False
 
     def __init__(self) -> None:
         super().__init__()

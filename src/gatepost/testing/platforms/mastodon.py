@@ -27,6 +27,7 @@ class MastodonPlatform(RestPlatform):
     kind = "mastodon"
     cannot: ClassVar[frozenset[str]] = frozenset({"click"})
     only_mentions: ClassVar[bool] = True
+    sample_file = ("data.png", "image/png")
     faults = RestPlatform.faults | {PlatformFault.HELD_POLL, PlatformFault.REORDER}
 
     def __init__(self) -> None:
@@ -334,7 +335,8 @@ class MastodonPlatform(RestPlatform):
 
     async def _get_context(self, request: Request) -> Response:
         with self.changed:
-            status, before = self._find_status(request), []
+            status = self._find_status(request)
+            before: list[dict[str, Any]] = []
             if status is None:
                 return self.render_error(404, "Record not found")
             while status["in_reply_to_id"] in self._statuses:
@@ -369,6 +371,8 @@ class MastodonPlatform(RestPlatform):
             given = next(each for each in form.values() if not isinstance(each, str))
             mime = given.content_type or "application/octet-stream"
             file = GivenFile(given.filename or "file", await given.read(), mime)
+        if file.mime.partition("/")[0] not in ("image", "video", "audio"):
+            return self.render_error(422, "Validation failed: File content type is invalid")
         with self.changed:
             media = self._add_media(file)
         ready = self.processing == 0

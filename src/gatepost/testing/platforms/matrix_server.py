@@ -14,12 +14,13 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import httpx2
-import peewee
+import peewee  # type: ignore[import-untyped]
 from nio import AsyncClient, AsyncClientConfig, Event, MatrixRoom
 from nio.crypto import decrypt_attachment
 from nio.store import SqliteMemoryStore
@@ -111,9 +112,9 @@ class MatrixServer(EmulatedPlatform):
         async with listening(channel, ReceivedEvents()):
             await until(lambda: around.cursor.saved, "the first sync of the bot")  # type: ignore[attr-defined]
             for name, client in self._people.items():
-                await until(lambda name=name: self._has_joined(name), "the bot to accept its invitation")
+                await until(partial(self._has_joined, name), "the bot to accept its invitation")
                 if self._encrypted:
-                    await until(lambda client=client: self._has_keys(client), "the keys of the bot")
+                    await until(partial(self._has_keys, client), "the keys of the bot")
 
     def _has_joined(self, person: str) -> bool:
         assert self._bot is not None
@@ -149,7 +150,7 @@ class MatrixServer(EmulatedPlatform):
         async def see(room: MatrixRoom, event: Event) -> None:
             await self._see(name, room.room_id, event)
 
-        client.add_event_callback(see, (Event,))  # type: ignore[arg-type]
+        client.add_event_callback(see, (Event,))
         self._syncs.append(asyncio.create_task(client.sync_forever(timeout=30_000, full_state=True)))
         return client
 
@@ -170,7 +171,7 @@ class MatrixServer(EmulatedPlatform):
         for client in (*(self._people[each] for each in others), *(() if direct else (self._bot,))):
             await client.join(made.room_id)
         for client in (self._people[each] for each in (owner, *others)):
-            await until(lambda client=client: made.room_id in client.rooms, "the room")
+            await until(partial(client.rooms.__contains__, made.room_id), "the room")
 
     # How a channel is pointed at it.
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -364,6 +364,8 @@ class TelegramPlatform(EmulatedPlatform):
             return abort_connection(self, request.scope) if fault is PlatformFault.NO_ANSWER else answer
         except BotApiError as error:
             return JSONResponse(error.render(), error.code)
+        except ClientDisconnect:
+            return Response()  # nobody is there to get it
 
     def _raise_fault(self, fault: PlatformFault | None) -> None:
         match fault:

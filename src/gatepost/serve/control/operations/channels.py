@@ -252,6 +252,8 @@ async def _check_complete(around: ChannelSurroundings, spec: ChannelSpec, secret
         check_name(name)
     for each in spec.kind.guide.ask:
         last = get_last_name(each)
+        if each in spec.kind.guide.optional:
+            continue
         if each.secret:
             there = last in secrets or names[last] in await _list_secret_names(around, spec.instance)
             if not there:
