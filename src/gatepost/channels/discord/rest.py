@@ -23,13 +23,8 @@ class DiscordHttp(PlatformHttp):
         )
 
     def _check(self, response: httpx2.Response, answer: Any, action: str, effect: bool) -> None:
-<<<<<<< HEAD
-        """A limit is of one route, so of one room, unless it says that it is of the whole bot. What is no JSON comes
-        from the proxy in front of the API, which refuses our address."""
-=======
         """A limit is of one route, so of one room, unless it says that it is of the whole bot. An answer without JSON
         is the proxy's before the API, which refuses our address."""
->>>>>>> s/chat
         try:
             super()._check(response, answer, action, effect)
         except Unavailable as error:
