@@ -16,7 +16,7 @@ from gatepost.testing.platforms.base import GivenFile, PlatformFault
 from gatepost.testing.platforms.dovecot import find_dovecot
 from gatepost.testing.platforms.mail_server import PASSWORD, MailServer
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
-from gatepost.testing.waiting import until
+from gatepost.testing.waiting import PATIENCE_S, until
 
 pytestmark = [
     pytest.mark.slow,
@@ -191,7 +191,7 @@ async def test_a_changed_password_ends_the_channel(server: MailServer) -> None:
     await received.wait_for(1)
     server.fault(PlatformFault.UNAUTHORIZED)
     with pytest.raises(ChannelEnded) as ended:
-        await asyncio.wait_for(task, 60)
+        await asyncio.wait_for(task, PATIENCE_S)
     assert ended.value.reason is EndReason.TOKEN
 
 

@@ -16,7 +16,7 @@ from gatepost.testing.platforms.base import GivenFile, PlatformFault
 from gatepost.testing.platforms.matrix_server import MatrixServer
 from gatepost.testing.platforms.matrix_view import UNREADABLE
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
-from gatepost.testing.waiting import until
+from gatepost.testing.waiting import PATIENCE_S, until
 
 pytestmark = [
     pytest.mark.slow,
@@ -272,7 +272,7 @@ async def test_a_revoked_token_ends_the_channel(server: MatrixServer) -> None:
     server.fault(PlatformFault.UNAUTHORIZED)
     try:
         with pytest.raises(ChannelEnded) as ended:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 await channel.listen(ReceivedEvents().receive)
     finally:
         server.heal()

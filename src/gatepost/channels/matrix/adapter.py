@@ -39,10 +39,15 @@ class Matrix:
             self._session, around.instance, InvitePolicy(config[INVITES]), config[INVITERS]
         )
         self._receiver = MatrixReceiver(around, self._session, self._keys, self._invitations, around.clock.now())
+        self._listening = False
 
     async def listen(self, receive: Receive) -> None:
-        await self._session.start()
-        await self._receiver.run(receive)
+        self._listening = True
+        try:
+            await self._session.start()
+            await self._receiver.run(receive)
+        finally:
+            self._listening = False
 
     async def close(self) -> None:
         await self._session.close()
@@ -128,6 +133,9 @@ class Matrix:
         """Before the first sync it is not known which rooms are encrypted."""
         try:
             async with asyncio.timeout(READY_S):
+                if not self._listening and not self._receiver.synced.is_set():
+                    await self._session.start()
+                    await self._receiver.learn_rooms()
                 await self._receiver.synced.wait()
         except TimeoutError:
             raise Unavailable(PLATFORM, "the rooms are not known yet", retry_after=2.0) from None

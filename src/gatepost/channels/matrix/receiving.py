@@ -53,6 +53,7 @@ class MatrixReceiver:
         self._undecrypted: OrderedDict[tuple[str, str], MegolmEvent | None] = OrderedDict()
         self.undecryptable = 0  # so far, also those whose key came later
         self.synced = asyncio.Event()
+        self._learning = asyncio.Lock()
 
     async def run(self, receive: Receive) -> None:
         since, first, failures = await self._around.cursor.load(), True, 0
@@ -76,6 +77,16 @@ class MatrixReceiver:
             await self._around.cursor.save(since)
             self.synced.set()
             await self._invitations.accept(response)
+
+    async def learn_rooms(self) -> None:
+        """For a send while nobody listens. The cursor stays where it is, so that what came is received later."""
+        async with self._learning:
+            if self.synced.is_set():
+                return
+            await self._invitations.load()
+            self._invitations.read(await self._sync(await self._around.cursor.load(), True))
+            await self._refresh_keys()
+            self.synced.set()
 
     async def _sync(self, since: str, first: bool) -> SyncResponse:
         """The first one brings the state of every room: it is kept in memory alone."""

@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import tempfile
-import threading
 from collections.abc import Coroutine, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,6 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import httpx2
-import peewee  # type: ignore[import-untyped]
 from nio import AsyncClient, AsyncClientConfig, Event, MatrixRoom
 from nio.crypto import decrypt_attachment
 from nio.store import SqliteMemoryStore
@@ -31,6 +29,7 @@ from starlette.routing import Route
 
 from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, PlatformFault
 from gatepost.testing.platforms.matrix_view import read_shown, read_shown_text
+from gatepost.testing.platforms.nio_stores import guard_stores
 from gatepost.testing.platforms.synapse import SERVER_NAME, get_synapse
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
 from gatepost.testing.waiting import PATIENCE_S, until
@@ -41,25 +40,6 @@ _SENDS = re.compile(r"/_matrix/client/v3/rooms/[^/]+/(send|redact)/")
 _TYPING = re.compile(r"/_matrix/client/v3/rooms/([^/]+)/typing/")
 _NUMBERS = itertools.count(1)
 _SEND_FAULTS = (PlatformFault.FORBIDDEN, PlatformFault.RATE_LIMIT, PlatformFault.BUSY, PlatformFault.NO_ANSWER)
-_STORES = threading.RLock()
-
-
-class _OneStoreAtATime(peewee._BoundModelsContext):  # type: ignore[misc]
-    """matrix-nio points its tables, which all stores of a process share, at one store while it is used. The people
-    here and the bot of a test run in different threads, so they take turns."""
-
-    def __enter__(self) -> Any:
-        _STORES.acquire()
-        return super().__enter__()
-
-    def __exit__(self, *error: object) -> Any:
-        try:
-            return super().__exit__(*error)
-        finally:
-            _STORES.release()
-
-
-peewee._BoundModelsContext = _OneStoreAtATime
 
 
 class MatrixServer(EmulatedPlatform):
@@ -68,6 +48,7 @@ class MatrixServer(EmulatedPlatform):
 
     def __init__(self, *, encrypted: bool = True) -> None:
         super().__init__()
+        guard_stores()
         self._encrypted = encrypted
         self._mark = f"{os.getpid()}-{next(_NUMBERS)}"  # names of this instance, on a server that all share
         self._people: dict[str, AsyncClient] = {}
@@ -75,6 +56,7 @@ class MatrixServer(EmulatedPlatform):
         self._syncs: list[asyncio.Task[None]] = []
         self._typing: list[str] = []
         self._keys: dict[str, str] = {}  # event → transaction id
+        self._seen: set[str] = set()  # events that people's programs have shown
         self._bot: AsyncClient | None = None
         self._http: httpx2.AsyncClient | None = None
         self.folder: Path | None = None
@@ -291,6 +273,7 @@ class MatrixServer(EmulatedPlatform):
         files = await self._fetch(observer, content) if event.source.get("type") == "m.room.message" else []
         with self.changed:
             self._note(room, event, content, files)
+            self._seen.add(event.event_id)
             self.changed.notify_all()
 
     def _note(self, room: str, event: Event, content: dict[str, Any], files: list[GivenFile]) -> None:
@@ -355,6 +338,7 @@ class MatrixServer(EmulatedPlatform):
         kept = {name: value for name, value in request.headers.items() if name not in ("host", "accept-encoding")}
         answer = await self._http.request(request.method, f"{path}{query}", content=body, headers=kept)
         await self._note_request(path, body, answer)
+        await self._wait_until_seen(path, answer)
         if fault is PlatformFault.NO_ANSWER:
             self._abort(request)
         content = answer.content
@@ -371,6 +355,13 @@ class MatrixServer(EmulatedPlatform):
                 room_id = unquote(found[1])
                 self._typing += [name for name, each in self._rooms.items() if each == room_id]
             self.changed.notify_all()
+
+    async def _wait_until_seen(self, path: str, answer: httpx2.Response) -> None:
+        """The bot is answered once people see it, so that a test need not wait for what they see."""
+        room_id = unquote(path.split("/")[5]) if _SENDS.match(path) and answer.status_code == 200 else ""
+        if room_id in self._rooms.values():
+            event = answer.json()["event_id"]
+            await until(lambda: event in self._seen, "people to see what the bot sent")
 
     async def _spoil_sync(self, content: bytes) -> bytes:
         while self.is_faulty(PlatformFault.HELD_POLL):  # noqa: ASYNC110  `changed` is of threads, not of this loop
