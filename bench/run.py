@@ -15,6 +15,7 @@ from typing import Any
 
 import uvloop
 
+import adapters
 import embed
 import gate
 import growth
@@ -23,6 +24,7 @@ import neighbours
 import search
 import startup
 import streamable
+import telegram_rooms
 from gatepost.app import Gateway
 from gatepost.gate.caller import Caller
 from gatepost.gate.tool_socket import ToolSocket
@@ -294,6 +296,7 @@ async def figures() -> list[Figure]:
     bare_way = (3 * commit + 2 * echo) / 1000
     listing, (gated, ungated) = await permission()
     finding, bare_finding = await found()
+    ingest = await ingest_per_s()
     version = limits.command_ms([sys.executable, "-m", "gatepost", "--version"])
     return [
         at_most("warm_reply_ms", reply["warm"], "ms", bare_way, 4),
@@ -302,7 +305,7 @@ async def figures() -> list[Figure]:
         at_most("cold_reply_ms", reply["cold"], "ms", (bwrap or 0) + loaded, 300),
         at_most("burst50_s", reply["burst50"], "s", 50 * commit / 1e6, 1),
         at_most("wake20_s", reply["wake20"], "s", 20 * ((bwrap or 0) + loaded) / 2000, 5),
-        at_least("ingest_per_s", await ingest_per_s(), "/s", rows, 5000),
+        at_least("ingest_per_s", ingest, "/s", rows, 5000),
         at_least("deliver_per_s", await deliver_per_s(), "/s", rows, 5000),
         within("tool_call_us", tool["read"], "µs", echo, 3.5),
         within("tool_effect_us", tool["effect"], "µs", echo, 15),
@@ -316,8 +319,10 @@ async def figures() -> list[Figure]:
         at_most("session_rss_mb", reply["session_rss"], "MB", bare_rss, 60),
         at_most("version_ms", version, "ms", python, 150),
         *startup.figures(python),
+        *adapters.figures(python),
         *await embed.figures(echo, python),
         *await streamable.figures(echo, python),
+        *await telegram_rooms.figures(ingest),
         *await growth.figures(bwrap or 0, loaded, sandbox),
     ]
 

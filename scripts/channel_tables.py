@@ -16,10 +16,12 @@ from gatepost.channels.contract import CHANNELS, ChannelKind
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
 from gatepost.testing.channel_suite import Grade, GradeState, list_checks, list_failures, render_table, run_suite
-from gatepost.testing.emulation import TOY, list_emulators, make_platform
+from gatepost.testing.emulation import SERVERS, TOY, list_emulators, make_platform
+from gatepost.testing.waiting import PATIENCE_S
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 GRADES = DOCS / "channel-grades.json"
+SERVERS_AT_ONCE = 3
 PART = r"(<!-- {name}: .*? -->\n).*?(<!-- end of {name} -->\n)"
 MEANINGS = {
     Feature.EDIT: "edit",
@@ -107,12 +109,18 @@ def fill_page(text: str) -> str:
 
 
 def list_graded() -> list[str]:
-    """The kinds that have an emulator here. The toy's channel is an example, which is graded by its own test."""
-    return [kind for kind in list_emulators() if kind != TOY and kind in CHANNELS]
+    """The kinds that are played or run here. The toy's channel is an example, which is graded by its own test."""
+    return [kind for kind in (*list_emulators(), *SERVERS) if kind != TOY and kind in CHANNELS]
+
+
+async def grade(kind: str) -> list[Grade]:
+    if kind in SERVERS:
+        return await run_suite(lambda: make_platform(kind), patience=PATIENCE_S, at_once=SERVERS_AT_ONCE)
+    return await run_suite(lambda: make_platform(kind))
 
 
 async def grade_all(kinds: Sequence[str]) -> dict[str, list[Grade]]:
-    return {kind: await run_suite(lambda kind=kind: make_platform(kind)) for kind in kinds}  # type: ignore[misc]
+    return {kind: await grade(kind) for kind in kinds}
 
 
 def main() -> int:

@@ -18,6 +18,7 @@ PARTS = {
         "print(uvloop.run(run.growth.warm_replies(400, 5)), uvloop.run(run.growth.new_rooms_per_s('process', 4)),"
         " uvloop.run(run.growth.quiet_beside_flood('process', 5, 4)))"
     ),
+    "telegram_rooms": "print(run.table(uvloop.run(run.telegram_rooms.figures(1, 20, 60, 6))))",
     "streamable": "print(run.table(uvloop.run(run.streamable.figures(1, 1, 20))))",
 }
 

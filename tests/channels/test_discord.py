@@ -367,6 +367,19 @@ async def test_an_event_that_comes_twice_or_late_is_known_by_its_id(
     assert sorted(received.texts) == ["one", "two"]
 
 
+async def test_an_event_that_is_not_as_documented_is_left_out(platform: DiscordPlatform, channel: Channel) -> None:
+    async with listening(channel) as received:
+        await until_connected(platform)
+        room = platform.find_channel("team")["id"]
+        for odd in ({"author": "nobody"}, {"author": {}, "attachments": [1]}, {"mentions": 5, "content": "x"}):
+            odd_event = {"id": "7", "channel_id": room, "type": 0, **odd}
+            platform.call_soon(platform.gateway.deliver, "MESSAGE_CREATE", odd_event)
+        platform.send("fine")
+        await received.wait_for(1)
+
+    assert received.texts == ["fine"] and platform.gateway.identified == 1
+
+
 async def test_a_revoked_token_ends_it_by_name(platform: DiscordPlatform, channel: Channel) -> None:
     with pytest.raises(ChannelEnded) as ended:
         async with listening(channel):

@@ -31,7 +31,7 @@ from gatepost.channels.slack.hooks import sign
 from gatepost.channels.slack.rest import SlackHttp
 from gatepost.channels.slack.wire import SlackNames, SlackSelf, read_click, read_message, read_text, read_ts, render_ts
 from gatepost.core.clock import SECOND, SystemClock
-from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable, Unsupported
+from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable
 from gatepost.core.settings import Config
 from gatepost.messages import address
 from gatepost.messages.card import Card, CardButton, CardField
@@ -243,8 +243,16 @@ async def test_the_pane_has_a_title_prompts_and_a_status(platform: SlackPlatform
     assert [each["title"] for each in platform.prompts[thread]] == ["P0", "P1", "P2", "P3"]
     assert platform.titles[thread] == "Invoices" and platform.get_typing() == ["direct:ann"]
     assert (event.thread, event.direct) == (thread, True)
-    with pytest.raises(Unsupported, match="pane"):
-        await channel.send(platform.get_address("team"), words(op=Op.TITLE, text="no"))
+
+
+async def test_what_is_set_before_the_pane_is_open_is_shown_in_it(
+    platform: SlackPlatform, channel: SlackChannel
+) -> None:
+    await channel.send(platform.get_address("direct:ann"), words(op=Op.TITLE, text="Invoices"))
+    async with listening(channel):
+        await until_connected(platform)
+        thread = platform.open_pane("ann")
+        await platform.until(lambda: platform.titles.get(thread) == "Invoices")
 
 
 async def test_an_event_is_acknowledged_only_once_it_is_durable(platform: SlackPlatform) -> None:
@@ -320,16 +328,23 @@ async def test_a_connection_that_answers_no_ping_is_given_up(platform: SlackPlat
 
 async def test_another_program_on_the_same_app_is_a_named_end(platform: SlackPlatform, channel: Channel) -> None:
     platform.fault(PlatformFault.CONFLICT)
-    from gatepost.channels.slack import socket_mode
-
-    most, socket_mode.MOST_OTHERS = socket_mode.MOST_OTHERS, 2
-    try:
-        with pytest.raises(ChannelEnded) as ended:
-            async with asyncio.timeout(PATIENCE_S):
-                await channel.listen(ReceivedEvents().receive)
-    finally:
-        socket_mode.MOST_OTHERS = most
+    with pytest.raises(ChannelEnded) as ended:
+        async with asyncio.timeout(PATIENCE_S):
+            await channel.listen(ReceivedEvents().receive)
     assert ended.value.reason is EndReason.SECOND_POLLER
+
+
+async def test_an_event_that_is_not_as_documented_is_left_out(platform: SlackPlatform, channel: Channel) -> None:
+    async with listening(channel) as received:
+        await until_connected(platform)
+        odd = {"type": "message", "channel": platform.find_channel("team"), "ts": platform.make_ts()}
+        for more in ({"files": [1]}, {"files": 5}, {"subtype": "message_changed", "message": {"edited": 1}}):
+            platform.emit({**odd, **more})
+        platform.send("fine")
+        await received.wait_for(1)
+        await platform.until(lambda: platform.socket.waiting == {})
+
+    assert received.texts == ["fine"]
 
 
 async def test_a_revoked_token_ends_it_by_name(platform: SlackPlatform, channel: Channel) -> None:

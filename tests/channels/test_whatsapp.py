@@ -223,10 +223,17 @@ async def test_an_answer_that_was_lost_is_found_by_the_report(
     assert platform.texts() == ["once"]
 
 
-async def test_without_a_report_nobody_says_that_it_is_not_there(channel: Channel, ann: str) -> None:
+async def test_without_a_report_nobody_says_that_it_is_not_there(
+    platform: WhatsAppPlatform, channel: Channel, ann: str
+) -> None:
+    """No hook is served here, so no report comes."""
     assert isinstance(channel, SupportsLookup)
+    assert await channel.look_up(ann, "never sent") is None
+    platform.fault(PlatformFault.NO_ANSWER)
+    with pytest.raises(Unavailable):
+        await channel.send(ann, Outbound(key="k", text="once"))
     with pytest.raises(Unavailable, match="not reported"):
-        await channel.look_up(ann, "never sent")
+        await channel.look_up(ann, "k")
 
 
 @pytest.mark.parametrize(

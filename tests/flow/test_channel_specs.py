@@ -75,13 +75,16 @@ def test_an_instance_may_be_named_like_its_kind_and_be_switched_off(tmp_path: Pa
         ('[channels.north]\nkind = "beacon"\nx = 1\n', r"beacon has no setting 'x'; it has: color, token"),
         ('[channels.north]\nkind = "beacon"\ncolor = "pink"\n', r"color = 'pink' is not one of red, green, blue"),
         ('[channels.north]\nkind = "beacon"\non = "yes"\n', r"on = 'yes' is neither true nor false"),
-        ('[channels.north]\nkind = "beacon"\ntoken = "hush"\n', r"token is a secret.*--secret"),
+        (
+            '[channels.north]\nkind = "beacon"\ntoken = "hush"\n',
+            r"has a north with token; that is a secret.*gatepost channel add",
+        ),
         ('[channels.web]\nkind = "beacon"\n', r"web always runs"),
         ('[channels.north]\nkind = "web"\n', r"web always runs"),
         ('[channels.NORTH]\nkind = "beacon"\n', r"a name has a-z"),
         ("[channels.north]\nkind = 3\n", r"has a north without `kind`"),
         ('[channels.north]\ncolor = "red"\n', r"a table \[channels\.north\] of an instance needs `kind`"),
-        ('[channels.beacon]\ntoken = "hush"\n', r"channels\.beacon\.token is a secret.*gatepost channel add"),
+        ('[channels.beacon]\ntoken = "hush"\n', r"channels\.beacon\.token; that is a secret.*gatepost channel add"),
         (
             '[channels]\non = ["north=beacon"]\n[channels.north]\nkind = "beacon"\non = false\n',
             r"says something else than \[channels\.north\]",
@@ -99,7 +102,7 @@ def test_what_is_wrong_in_the_file_is_refused_with_the_way_out(tmp_path: Path, t
 
 
 def test_a_secret_is_refused_in_the_environment_too(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match=r"GATEPOST_CHANNELS_BEACON_TOKEN: .*is a secret") as refused:
+    with pytest.raises(SetupError, match=r"GATEPOST_CHANNELS_BEACON_TOKEN: .*that is a secret") as refused:
         load(tmp_path, "", GATEPOST_CHANNELS_BEACON_TOKEN="hush")
     assert "hush" not in str(refused.value)
 
@@ -123,3 +126,13 @@ def test_values_survive_the_way_into_a_row_and_back() -> None:
 
     assert render_values(CHANNELS["beacon"], spec.values) == {"color": "green"}
     assert spec.list_secrets() == {"token": "CHANNEL_NORTH_TOKEN"}
+
+
+def test_instances_may_be_json_of_the_environment(tmp_path: Path) -> None:
+    given = '{"north": {"kind": "beacon", "color": "green"}}'
+    assert colors(load(tmp_path, "", GATEPOST_CHANNELS_INSTANCES=given)) == {"north": "green"}
+    with pytest.raises(SetupError, match="is no table of tables"):
+        load(tmp_path, "", GATEPOST_CHANNELS_INSTANCES='{"north": 3}')
+    with pytest.raises(SetupError, match="has a north with token") as refused:
+        load(tmp_path, "", GATEPOST_CHANNELS_INSTANCES='{"north": {"kind": "beacon", "token": "hush"}}')
+    assert "hush" not in str(refused.value)

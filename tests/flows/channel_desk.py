@@ -49,14 +49,24 @@ class ChannelDesk:
         ann = self.platform.get_sender("ann")
         self.run("user", "add", ann, "--name", "Ann")
         self.run("user", "role", ann, "owner")
-        self.run("room", "policy", self.platform.get_address("team"), "public", "--channel", self.instance)
+        self.run("room", "policy", self.platform.get_address("team"), "public")
         self._script = script
 
     def start(self) -> "ChannelDesk":
         self.daemon.start()
         folder = self.daemon.home / "groups" / "home"
         self._script.write(folder).chmod(0o644)
+        block_until(
+            self._is_up, f"{self.instance} to be up"
+        )  # what was said before a bot ever was there is not its own
         return self
+
+    def _is_up(self) -> bool:
+        return any(each["instance"] == self.instance and each["state"] == "up" for each in self._list_channels())
+
+    def _list_channels(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.daemon.json("channel", "list")
+        return found
 
     def __enter__(self) -> "ChannelDesk":
         return self.start()
@@ -93,7 +103,7 @@ class ChannelDesk:
             return
         found = re.search(rf"(\d+)\. {re.escape(label)}", card.text)
         assert found is not None, card.text
-        self.platform.send(found[1], room=room, sender=sender)
+        self.platform.send(found[1], room=room, sender=sender, thread=card.thread, reply_to=card.id)
 
     def wait_until_settled(self) -> None:
         def is_settled() -> bool:

@@ -18,7 +18,7 @@ PLATFORMS = {  # the emulator, or what drives a real server
     "telegram": "gatepost.testing.platforms.telegram:TelegramPlatform",
     "discord": "gatepost.testing.platforms.discord:DiscordPlatform",
     "slack": "gatepost.testing.platforms.slack:SlackPlatform",
-    "whatsapp": "gatepost.testing.platforms.whatsapp:WhatsappPlatform",
+    "whatsapp": "gatepost.testing.platforms.whatsapp:WhatsAppPlatform",
     "email": "gatepost.testing.platforms.mail_server:MailServer",
     "matrix": "gatepost.testing.platforms.matrix_server:MatrixServer",
 }
@@ -105,8 +105,8 @@ def test_a_whole_conversation_reaches_the_agent_and_comes_back(platform: Emulate
         desk.wait_for_text("the held words", room)
 
         platform.send("work long", room=room)
-        desk.wait_for_text("working", room)
-        platform.send("/stop", room=room)
+        working = desk.wait_for_text("working", room)
+        platform.send("/stop", room=room, thread=working.thread)
         desk.wait_until_settled()
         shown = platform.texts()
         assert not any("never said" in each for each in shown)

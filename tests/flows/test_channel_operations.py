@@ -14,9 +14,11 @@ from gatepost.core.home import Home
 from gatepost.core.listen_address import find_control_path
 from gatepost.core.records import replace
 from gatepost.core.registry import load_package
+from gatepost.core.settings import Config
 from gatepost.flow.channel_health import ChannelState
 from gatepost.serve.control.client import ControlClient, ControlError
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
+from gatepost.serve.control.operations.channels import render_after
 from gatepost.store import channel_instances, secrets
 from gatepost.testing.beacon import GOOD_TOKEN, BeaconPlatform, registered_beacon
 from gatepost.testing.daemon import DaemonProcess
@@ -135,6 +137,13 @@ async def test_only_who_has_the_right_at_the_root_may(office: Office, platform: 
     for name, args in (("channel.list", {}), ("channel.remove", {"instance": "north"})):
         with pytest.raises(Refused, match=r"it needs op:channel\.(read|write) there"):
             await office.run(name, caller="web:user/9", **args)
+
+
+def test_the_guide_names_the_instance_and_the_address_that_people_see() -> None:
+    text = "Set the callback to <web.url>/channels/<instance>."
+    assert render_after(text, "work", Config()) == "Set the callback to <web.url>/channels/work."
+    public = Config({"web.url": "https://bot.example/"})
+    assert render_after(text, "work", public) == "Set the callback to https://bot.example/channels/work."
 
 
 PLUGIN = """

@@ -166,6 +166,10 @@ def setting_tables(name: str, kind: type[Table], *, help: str) -> Setting[Mappin
     return declared
 
 
+SECRET_ELSEWHERE = (
+    "that is a secret, which belongs in no file and no variable: remove it there, and give it to `gatepost channel add`"
+    " or `gatepost channel set`"
+)
 KIND = "kind"  # the key that makes a table an instance
 INSTANCE = "<instance>"  # in the name of a declaration: any name that people choose
 
@@ -190,6 +194,10 @@ def setting_instances(prefix: str, *, help: str) -> Setting[Mapping[str, Mapping
             check_name(name)
             if not isinstance(table.get(KIND), str):
                 raise ValueError(f"has a {name} without `{KIND}`, which is the name of what it is an instance of")
+            for key in table:
+                known = SETTINGS.get(f"{prefix}.{table[KIND]}.{key}")
+                if known is not None and known.secret:
+                    raise ValueError(f"has a {name} with {key}; {SECRET_ELSEWHERE}")
         return dict(found)
 
     declared: Setting[Mapping[str, Mapping[str, Any]]] = Setting(
@@ -260,10 +268,7 @@ def _nearest(name: str) -> str:
 
 def _parse(declared: Setting[Any], raw: Any, where: str) -> Any:
     if declared.secret:
-        raise SetupError(
-            f"{where}: {declared.name} is a secret, which belongs in no file and no variable; remove it there, and give"
-            " it to `gatepost channel add` or `gatepost channel set`"
-        )
+        raise SetupError(f"{where}: {declared.name}; {SECRET_ELSEWHERE}")
     return declared.parse(raw, where)
 
 

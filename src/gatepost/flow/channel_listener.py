@@ -8,7 +8,7 @@ from gatepost.flow.channel_health import ChannelHealth, render_trouble
 from gatepost.messages.inbound import Inbound, Receipt
 
 LOOKS = 5  # at the pulse, in the time after which a silent channel is deaf
-END_S = 5.0  # a listen that was cancelled gets so long to end
+END_S = 2.0  # a listen that was cancelled gets so long to end
 
 _log = log.get("listening")
 

@@ -100,10 +100,7 @@ def parse_values(kind: ChannelKind, given: Mapping[str, Any], where: str) -> dic
             has = f"it has: {', '.join(sorted(known))}" if known else "it has none"
             raise SetupError(f"{where}: {kind.name} has no setting {name!r}{near or f'; {has}'}")
         if declared.secret:
-            raise SetupError(
-                f"{where}: {name} is a secret, which belongs in no file and no variable; remove it there, and give it"
-                " to `gatepost channel add` or `gatepost channel set` with --secret"
-            )
+            raise SetupError(f"{where}: {name} is a secret; give it with --secret {name}=- instead")
         values[declared.name] = declared.parse(raw, where)
     return values
 

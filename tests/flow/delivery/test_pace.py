@@ -8,11 +8,13 @@ import pytest
 
 from gatepost.channels.contract import ChannelPace
 from gatepost.core.clock import HOUR, SECOND
-from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.delivery.pace import FEWEST_REMEMBERED, DeliveryPace
+from gatepost.store.outbox import EffectOrigin
+from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel import FakeChannel, SendFault
-from gatepost.testing.clock import FixedClock
+from gatepost.testing.clock import NOON, FixedClock
 from gatepost.testing.outbox_harness import ROOM, OutboxHarness
 from gatepost.testing.waiting import PATIENCE_S
 
@@ -193,3 +195,37 @@ async def test_within_its_burst_a_message_costs_one_transaction_as_without_a_pac
         await post.ended("k9")
     assert written.count("settle_and_claim") == 11  # one for each message, and one that finds nothing more
     assert "settle_effect" not in written
+
+
+async def test_what_is_written_and_sent_in_one_step_keeps_the_pace_too(store: SqliteStore, free: FakeChannel) -> None:
+    channel = FakeChannel(pace=ChannelPace(room=20.0))
+    post = OutboxHarness(store, {"fake": channel, "free": free})
+
+    def add(number: int) -> Callable[[Db], object]:
+        text = f"text {number}"
+        new = OutgoingMessage(key=text, origin=EffectOrigin.TOOL, instance="fake", address=ROOM, text=text)
+        return lambda db: add_outgoing_message(db, post.reach, new, NOON)
+
+    async with post.running() as pump:
+        await post.say("first", "first", instance="free", address="free:room/2")  # the pump runs by now
+        await free.wait_for(1)
+        for number in range(2):
+            await pump.write("fake", ROOM, add(number))
+        await channel.wait_for(1)
+        await settle(post)
+        assert (channel.texts(), (await post.row("text 1")).state) == (["text 0"], "pending")
+        post.clock.advance(0.05)
+        await channel.wait_for(2)
+
+
+async def test_a_room_with_nothing_to_send_uses_up_none_of_its_pace(store: SqliteStore, free: FakeChannel) -> None:
+    channel = FakeChannel(pace=ChannelPace(room=0.01, everywhere=0.01))
+    post = OutboxHarness(store, {"fake": channel, "free": free})
+    async with post.running():
+        await settle(post)
+        for _ in range(5):
+            post.bells.room("fake", ROOM)  # it looks, and finds nothing
+            post.clock.advance(0.001)
+            await settle(post)
+        await post.say("k", "hello")
+        await channel.wait_for(1)

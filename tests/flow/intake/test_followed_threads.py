@@ -1,15 +1,25 @@
 """Threads that a channel is asked to follow."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from gatepost.core.errors import Unavailable
+from gatepost.core.event_bus import EventBus
+from gatepost.core.home import Home
+from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake import followed_threads
 from gatepost.flow.intake.followed_threads import FollowedThreads
+from gatepost.flow.intake.intake import Intake
+from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Feature
+from gatepost.store import groups, routes, users
+from gatepost.store.port import Db
+from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel import EVERYTHING, FakeChannel
+from gatepost.testing.clock import NOON, FixedClock
 from gatepost.testing.waiting import PATIENCE_S
 
 ROOM = "fake:room/1"
@@ -83,3 +93,32 @@ async def test_what_is_remembered_and_what_runs_at_once_has_a_bound(monkeypatch:
         followed.follow("fake", ROOM, thread)
         await channel.wait()
     assert [thread for _, thread in channel.asked] == ["t1", "t2", "t3", "t1"]  # the first was forgotten
+
+
+async def test_a_message_in_a_thread_that_an_agent_gets_has_its_thread_followed_and_no_other(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    def prepare(db: Db) -> None:
+        groups.add(db, "home", "Home", "scripted", NOON)
+        users.add(db, "fake:user/1", "", NOON)
+        users.add_member(db, "fake:user/1", "home", "test", NOON)
+        given = {"seq": 10, "match": "", "target": "home", "folder": "home", "mode": "per-thread", "also": False}
+        routes.add(db, routes.Route(**given, created_by="test", created_at=NOON))  # type: ignore[arg-type]
+
+    async def stop(session_id: str, by: str) -> bool:
+        return False
+
+    await store.write(prepare)
+    home, channel = Home(tmp_path / "home"), Subscriber()
+    reach = ChannelInstances({"fake": channel.kind}, {"fake": channel})
+    intake = Intake(store, FixedClock(), Config(), EventBus(), reach, home, stop)
+
+    async def send(number: int, sender: str, thread: str) -> str:
+        event = Inbound(address=ROOM, platform_id=str(number), sender=sender, text="hello", thread=thread)
+        return (await intake.receive("fake", event)).state
+
+    assert await send(1, "fake:user/666", "strangers") == "refused"
+    assert await send(2, "fake:user/1", "") == "queued"
+    assert [await send(number, "fake:user/1", "t1") for number in (3, 3, 4)] == ["queued"] * 3
+    await channel.wait()
+    assert channel.asked == [(ROOM, "t1")]

@@ -117,7 +117,9 @@ async def test_it_gives_no_commands_even_where_everybody_may_speak(world: World,
 async def test_it_is_never_paired_by_a_code_that_somebody_gave_it(world: World) -> None:
     await world.set_policy(RoomPolicy.PUBLIC)
     code = await world.store.write(lambda db: pairing.issue_code(db, OWNER, "test", NOON))
-    await world.send(f"/pair {code}")
+    for text in (f"/pair {code}", code, f"here it is: {code}"):
+        receipt = await world.send(text)
+        assert code not in (await world.message(receipt)).text  # an agent would read it
     assert await world.store.read(identities.list_names, OWNER) == (OWNER,)
     assert not await world.store.write(lambda db: identities.add(db, FORGED, OWNER, "test", NOON))
     assert not await world.store.write(lambda db: identities.add(db, "mail:user/bob", FORGED, "test", NOON))

@@ -5,7 +5,7 @@ its parent here. A person is `discord:user/<id>`, another program `discord:bot/<
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -158,11 +158,11 @@ def _read_quote(message: Payload, me: DiscordSelf) -> Quote | None:
     answered = message.get("referenced_message") or {}
     author = answered.get("author") or {}
     sender = MYSELF if author.get("id") == me.id else read_sender(author, answered.get("webhook_id"))[0]
-    return Quote(platform_id=ident, sender=sender if author else "", text=read_text(answered))
+    return Quote(platform_id=str(ident), sender=sender if author else "", text=read_text(answered))
 
 
 def _read_files(message: Payload, open_url: OpenUrl) -> tuple[Attachment, ...]:
-    snapshots = message.get("message_snapshots") or ({},)
+    snapshots: Sequence[Payload] = message.get("message_snapshots") or ({},)
     given = message.get("attachments") or (snapshots[0].get("message") or {}).get("attachments") or ()
     return tuple(_read_file(each, open_url) for each in given[:MOST_FILES] if each.get("url"))
 

@@ -28,6 +28,7 @@ from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Op, Outbound
 
 WAY_OUT = "make a new token for the bot's account and set it with `gatepost channel set`"
+HOOK_S = 8.0  # GitHub waits ten seconds for an answer
 PAGE = 100
 MOST_PAGES = 20
 LOOKED_BACK = timedelta(days=30)  # no effect waits for so long
@@ -59,6 +60,7 @@ class GitHubComments:
         self._inbox = HookInbox(around)
         self._client: PlatformHttp | None = None
         self._bot: wire.BotNames | None = None
+        self._catching_up = asyncio.Lock()
 
     @property
     def own_names(self) -> frozenset[str]:
@@ -69,8 +71,9 @@ class GitHubComments:
         async with self._inbox.open(receive):
             while True:
                 try:
-                    for name in self._repositories.values():
-                        await self._catch_up(name)
+                    async with self._catching_up:
+                        for name in self._repositories.values():
+                            await self._catch_up(name)
                     self._around.beat()
                 except Unavailable as error:
                     _log.warning("GitHub was not asked whole", instance=self._around.instance, error=str(error))
@@ -85,8 +88,17 @@ class GitHubComments:
             return HookResponse(status=415, body=b"Set the webhook's content type to application/json.\n")
         event = wire.read_delivery(request.headers.get("x-github-event", ""), payload, await self._get_bot())
         if event is not None and self._find_room(event.address) is not None:
+            await self._wait_for_missed()
             await self._inbox.receive([event])
         return HookResponse(status=202)
+
+    async def _wait_for_missed(self) -> None:
+        """What was missed is older than what a webhook brings now, so it goes first."""
+        try:
+            async with asyncio.timeout(HOOK_S), self._catching_up:
+                return
+        except TimeoutError:
+            raise Unavailable("GitHub", "it is still being asked for what was missed") from None
 
     async def _catch_up(self, repository: str) -> None:
         """Comments and issues that were made or changed since the last time; the ledger knows those it has."""

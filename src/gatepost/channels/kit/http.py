@@ -3,8 +3,11 @@
 An adapter imports this in its `adapter.py`, never in its declaration: the client takes a tenth of a second to load.
 """
 
+import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import cache
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -52,10 +55,23 @@ class PlatformHttp:
             )
         self._origin, self._headers = (parts.scheme, parts.netloc), dict(headers or {})
         self._way_out, self._find_retry_after = way_out, find_retry_after
-        self._client = httpx2.AsyncClient(timeout=timeout, follow_redirects=False, trust_env=False)
+        self._timeout = timeout
+        self._making: asyncio.Task[httpx2.AsyncClient] | None = None
+
+    async def _get_client(self) -> httpx2.AsyncClient:
+        """Made when it is first needed, once, and off the loop: reading the certificates takes a while."""
+        if self._making is None:
+            self._making = asyncio.create_task(self._make_client())
+        return await asyncio.shield(self._making)
+
+    async def _make_client(self) -> httpx2.AsyncClient:
+        verify = await asyncio.to_thread(_get_tls)
+        return httpx2.AsyncClient(verify=verify, timeout=self._timeout, follow_redirects=False, trust_env=False)
 
     async def close(self) -> None:
-        await self._client.aclose()
+        making, self._making = self._making, None
+        if making is not None:
+            await (await making).aclose()
 
     async def call(
         self,
@@ -93,7 +109,7 @@ class PlatformHttp:
         given = {**self._get_headers(url), **(headers or {})}
         options: dict[str, Any] = body if timeout is None else {"timeout": timeout, **body}
         try:
-            async with self._client.stream(method, url, headers=given, **options) as response:
+            async with (await self._get_client()).stream(method, url, headers=given, **options) as response:
                 raw = await _read_bounded(response)
         except UNSENT as error:
             raise Unavailable(self.platform, f"it cannot be reached ({type(error).__name__})") from None
@@ -112,7 +128,8 @@ class PlatformHttp:
         if urlsplit(full).scheme not in ("http", "https"):
             raise Invalid("file", f"{self.platform} gave an address that is not on the web")
         try:
-            async with self._client.stream("GET", full, headers=self._get_headers(full)) as response:
+            client = await self._get_client()
+            async with client.stream("GET", full, headers=self._get_headers(full)) as response:
                 if response.status_code >= 300:
                     self._check(response, "", action, effect=False)
                 async for chunk in response.aiter_bytes():
@@ -148,6 +165,12 @@ class PlatformHttp:
             return max(float(response.headers.get("retry-after", "")), 0.0)
         except ValueError:
             return None
+
+
+@cache
+def _get_tls() -> ssl.SSLContext:
+    """One for all platforms."""
+    return httpx2.create_ssl_context()
 
 
 async def _read_bounded(response: httpx2.Response) -> bytes:

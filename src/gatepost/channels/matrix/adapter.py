@@ -34,11 +34,9 @@ class Matrix:
     def __init__(self, around: ChannelDeps) -> None:
         config = around.config
         self._session = MatrixSession(around)
-        self._keys = RoomKeys(
-            self._session, around.instance, DevicePolicy(config[DEVICES]), tuple(config[TRUSTED_DEVICES])
-        )
+        self._keys = RoomKeys(self._session, around.instance, DevicePolicy(config[DEVICES]), config[TRUSTED_DEVICES])
         self._invitations = RoomInvitations(
-            self._session, around.instance, InvitePolicy(config[INVITES]), tuple(config[INVITERS])
+            self._session, around.instance, InvitePolicy(config[INVITES]), config[INVITERS]
         )
         self._receiver = MatrixReceiver(around, self._session, self._keys, self._invitations, around.clock.now())
 

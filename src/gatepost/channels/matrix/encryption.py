@@ -39,9 +39,10 @@ class RoomKeys:
         client = self._session.client
         try:
             await self._share(room_id)
-            return client.encrypt(room_id, kind, content)
+            sealed: tuple[str, dict[str, Any]] = client.encrypt(room_id, kind, content)
         except (EncryptionError, GroupEncryptionError, LocalProtocolError, OlmTrustError) as error:
             raise Unavailable(PLATFORM, f"the message cannot be encrypted yet ({error})", retry_after=1.0) from None
+        return sealed
 
     async def _share(self, room_id: str) -> None:
         client, run = self._session.client, self._session.run

@@ -8,10 +8,10 @@ import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from nio import BadEvent, Event, ForwardedRoomKeyEvent, MegolmEvent, RoomKeyEvent, SyncResponse, UnknownBadEvent
+from nio import Event, ForwardedRoomKeyEvent, MegolmEvent, RoomKeyEvent, SyncResponse
 from nio.responses import RoomInfo
 
 from gatepost.channels.contract import ChannelDeps, Receive
@@ -39,7 +39,7 @@ FILTER = {
         "ephemeral": {"types": []},
     },
 }
-AnyEvent = Event | BadEvent | UnknownBadEvent
+AnyEvent: TypeAlias = Any  # Event, BadEvent or UnknownBadEvent of nio: each has a `source`
 
 
 class MatrixReceiver:
@@ -246,7 +246,7 @@ class MatrixReceiver:
         self.undecryptable += 1
         LOG.warning(
             "a message cannot be decrypted; its key was asked for", instance=self._around.instance, room=room_id,
-            sender=event.sender, device=event.device_id, event=event.event_id, count=self.undecryptable,
+            sender=event.sender, device=event.device_id, event_id=event.event_id, count=self.undecryptable,
         )  # fmt: skip
         self._undecrypted[place] = event
         while len(self._undecrypted) > MOST_UNDECRYPTED:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from gatepost.channels.slack.rest import SlackHttp
 from gatepost.channels.slack.wire import is_ts, parse_room, render_ts
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid, NotFound, Refused, SetupError, Unavailable, Unsupported
+from gatepost.core.records import replace
 from gatepost.messages.outbound import MESSAGES, Op, Outbound, OutboundFile
 
 CHUNK = 256 * 1024
@@ -22,7 +24,7 @@ PAGE = 100
 MOST_PAGES = 10
 SHARED_S = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # a file appears in its channel a moment after it was completed
 WORKING = "is thinking…"
-PANE_HINT = "use send; only threads of the assistant's pane have this"
+MOST_KEPT = 200
 
 
 class SlackSender:
@@ -33,6 +35,7 @@ class SlackSender:
         self._get_http, self._latest = get_http, latest
         self._attempts = SendAttempts(around.cursor, around.clock)
         self._statusless = False
+        self._kept: dict[tuple[str, Op], Outbound] = {}
 
     async def send(self, channel: str, message: Outbound) -> str:
         http = await self._get_http()
@@ -143,9 +146,13 @@ class SlackSender:
     # The pane.
 
     async def _set_pane(self, http: SlackHttp, channel: str, message: Outbound) -> str:
-        thread = message.thread or (self._latest.get(channel, "") if channel.startswith("D") else "")
+        """What comes before there is a thread to show it in is kept for the first one."""
+        thread = message.thread or self._latest.get(channel, "")
         if not thread:
-            raise Unsupported(message.op.value, "slack", PANE_HINT)
+            self._kept[channel, message.op] = message
+            while len(self._kept) > MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+            return channel
         where = {"channel_id": channel, "thread_ts": thread}
         if message.op is Op.TITLE:
             await http.act("assistant.threads.setTitle", {**where, "title": message.text[:255]}, "set a title")
@@ -154,14 +161,20 @@ class SlackSender:
             await http.act("assistant.threads.setSuggestedPrompts", body, "suggest prompts")
         return thread
 
+    async def show_kept(self, channel: str, thread: str) -> None:
+        """A thread is there now. Nothing depends on it: the platform refuses it outside of the pane."""
+        kept = [self._kept.pop((channel, op), None) for op in (Op.TITLE, Op.PROMPTS)]
+        for message in kept:
+            if message is not None:
+                with suppress(Unavailable, Refused, SetupError):
+                    await self._set_pane(await self._get_http(), channel, replace(message, thread=thread))
+
     async def set_title(self, channel: str, thread: str, title: str) -> None:
         """Nothing depends on it."""
         http = await self._get_http()
         body = {"channel_id": channel, "thread_ts": thread, "title": title}
-        try:
+        with suppress(Unavailable, Refused, SetupError):
             await http.act("assistant.threads.setTitle", body, "set a title", reads=True)
-        except (Unavailable, Refused, SetupError):
-            return
 
     async def set_status(self, channel: str, thread: str, on: bool) -> None:
         """A status stands under a thread, or under the message that would begin one. It ends with the next message."""

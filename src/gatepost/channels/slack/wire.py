@@ -225,7 +225,7 @@ def read_reaction(event: Payload, me: SlackSelf, names: SlackNames) -> Inbound |
 
 def read_click(payload: Payload, me: SlackSelf) -> Inbound | None:
     """A pressed button. Boxes that are ticked wait for the button below them."""
-    action = next(iter(payload.get("actions") or ()), {})
+    action: Payload = next(iter(payload.get("actions") or ()), {})
     where, user = payload.get("container") or {}, payload.get("user") or {}
     channel, ident = where.get("channel_id"), user.get("id")
     if payload.get("type") != "block_actions" or action.get("type") != "button":

@@ -89,24 +89,22 @@ class TelegramChannel:
     async def _handle(self, updates: Sequence[Payload]) -> None:
         """Updates that belong together: one, or the parts of an album."""
         api = await self._get_api()
-        await self._record_moves(api, updates)
-        if query := updates[0].get("callback_query"):
-            await self._handle_click(api, query)
-            return
-        made = await self._read(api, updates)
-        if len(updates) > 1 and made:
-            made = [join_album(made)]
-        for each in made:
-            await self._hand_in(each)
-
-    async def _read(self, api: TelegramApi, updates: Sequence[Payload]) -> list[Inbound]:
-        moved = await api.load_moved()
         try:
-            return [each for update in updates for each in read_update(update, self._me, moved, self._open_file)]
+            await self._record_moves(api, updates)
+            query = updates[0].get("callback_query")
+            moved = await api.load_moved()
+            click = read_click(query, moved) if query else None
+            made = [each for update in updates for each in read_update(update, self._me, moved, self._open_file)]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             # It would come again for ever, and stop everything behind it.
             LOG.error("an update cannot be read, and is left out", error=repr(error), update=updates[0]["update_id"])
-            return []
+            return
+        if query:
+            if click is not None:
+                await self._handle_click(api, query, click)
+            return
+        for each in [join_album(made)] if len(updates) > 1 and made else made:
+            await self._hand_in(each)
 
     async def _record_moves(self, api: TelegramApi, updates: Sequence[Payload]) -> None:
         for update in updates:
@@ -122,11 +120,8 @@ class TelegramChannel:
         if self._receive is not None:
             await self._receive(inbound)
 
-    async def _handle_click(self, api: TelegramApi, query: Payload) -> None:
+    async def _handle_click(self, api: TelegramApi, query: Payload, found: Inbound) -> None:
         """A pressed button. Where several may be chosen, the message itself keeps what is checked."""
-        found = read_click(query, await api.load_moved())
-        if found is None:
-            return
         keyboard = ((query.get("message") or {}).get("reply_markup") or {}).get("inline_keyboard") or []
         words = ""
         if found.click.startswith(CHOOSE):
@@ -239,9 +234,9 @@ class TelegramChannel:
         try:
             await api.call_chat(person, "sendChatAction", {"action": "typing"}, "write to a person")
         except PlatformRefusal:
-            raise Refused(
-                "this bot", "write to", sender, f"the person must first press Start at https://t.me/{self._me.username}"
-            ) from None
+            name = self._me.username or "the bot's name"
+            why = f"the person must first press Start at https://t.me/{name}"
+            raise Refused("this bot", "write to", sender, why) from None
         return f"telegram:user/{person}"
 
     async def check(self) -> BotIdentity:

@@ -9,7 +9,7 @@ from gatepost.channels.kit.batches import Backoff
 from gatepost.channels.kit.http import PlatformRefusal
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.telegram.api import TelegramApi
-from gatepost.channels.telegram.updates import MOST, Handle, UpdateTracker, find_album
+from gatepost.channels.telegram.updates import MOST, Handle, UpdateTracker, find_album, is_update
 from gatepost.channels.telegram.wire import UPDATES, Payload
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Unavailable
@@ -67,7 +67,7 @@ class UpdatePoller:
         found = await self._api.call(
             "getUpdates", payload, "receive updates", reads=True, timeout=self._poll_s + MORE_S
         )
-        return [each for each in found if isinstance(each, dict) and isinstance(each.get("update_id"), int)]
+        return [each for each in found if is_update(each)]
 
     async def _wait_out(self, error: PlatformRefusal) -> None:
         """A 409 once is a poll that an earlier process left open; one that comes back is another program."""

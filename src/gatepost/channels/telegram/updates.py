@@ -8,7 +8,7 @@ itself keeps what was not confirmed, and may begin its numbers anew after a week
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.telegram.wire import Payload
@@ -72,6 +72,13 @@ class UpdateTracker:
             return
 
 
+def is_update(given: Any) -> bool:
+    """What has no number, or no fields, can be neither handled nor confirmed."""
+    if not isinstance(given, dict) or not isinstance(given.get("update_id"), int):
+        return False
+    return all(isinstance(value, dict) for name, value in given.items() if name != "update_id")
+
+
 def read_number(update: Payload) -> int:
     return int(update["update_id"])
 
@@ -79,12 +86,14 @@ def read_number(update: Payload) -> int:
 def find_message(update: Payload) -> Payload:
     for name in ("message", "edited_message", "channel_post", "edited_channel_post", "message_reaction"):
         if found := update.get(name):
-            return dict(found)
-    return dict((update.get("callback_query") or {}).get("message") or {})
+            return cast(Payload, found)
+    message = (update.get("callback_query") or {}).get("message")
+    return message if isinstance(message, dict) else {}
 
 
 def find_chat(update: Payload) -> str:
-    return str((find_message(update).get("chat") or {}).get("id"))
+    chat = find_message(update).get("chat")
+    return str(chat.get("id")) if isinstance(chat, dict) else ""
 
 
 def find_album(update: Payload) -> Any:

@@ -107,7 +107,7 @@ def read_sender(message: Payload) -> tuple[str, str]:
 def read_update(
     update: Payload, me: TelegramSelf, moved: Mapping[int, int], open_file: OpenTelegramFile
 ) -> list[Inbound]:
-    """The events of one update; none for what nobody wrote."""
+    """The events of one update; none for what nobody wrote, and for a click (`read_click`)."""
     number = int(update.get("update_id") or 0)
     for name in ("message", "channel_post"):
         if message := update.get(name):
@@ -117,9 +117,6 @@ def read_update(
             return list(_read_edit(message, number, me, moved, open_file))
     if reaction := update.get("message_reaction"):
         return list(_read_reactions(reaction, me, moved))
-    if click := update.get("callback_query"):
-        found = read_click(click, moved)
-        return [found] if found is not None else []
     return []
 
 

@@ -2,6 +2,7 @@
 
 A message whose answer was lost cannot be asked for. Meta reports each message that it took by a status, with our key
 in it. So a look-up waits a while for that report; without one nobody knows, and it is never sent again on suspicion.
+What never began to be sent is known from a record of our own.
 """
 
 import asyncio
@@ -23,6 +24,8 @@ from gatepost.channels.contract import (
 )
 from gatepost.channels.kit.hooks import HookInbox, is_same, is_signed, parse_object
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.send_attempts import SendAttempts
+from gatepost.channels.kit.uploads import open_upload
 from gatepost.channels.whatsapp import (
     API_URL,
     APP_SECRET,
@@ -36,9 +39,9 @@ from gatepost.channels.whatsapp import (
 )
 from gatepost.core import log
 from gatepost.core.clock import SECOND
-from gatepost.core.errors import NotFound, Refused, Unavailable
+from gatepost.core.errors import GatepostError, NotFound, Refused, Unavailable
 from gatepost.messages.inbound import OpenFile
-from gatepost.messages.outbound import Op, Outbound
+from gatepost.messages.outbound import MESSAGES, Op, Outbound, OutboundFile
 
 MEDIA_ORIGIN = "https://lookaside.fbsbx.com"
 WAY_OUT = "make a new token for the system user and set it with `gatepost channel set`"
@@ -84,6 +87,7 @@ class WhatsAppCloud:
         self._number = around.config[PHONE_NUMBER_ID]
         self._inbox = HookInbox(around)
         self._clients: dict[str, PlatformHttp] = {}
+        self._attempts = SendAttempts(around.cursor, around.clock)
         self._reported: OrderedDict[str, str] = OrderedDict()  # our key -> the message that Meta reported
         self._asked: OrderedDict[str, int] = OrderedDict()  # since when a look-up waits for a report
         self._last: OrderedDict[str, str] = OrderedDict()  # room -> the message that a typing sign answers
@@ -130,7 +134,7 @@ class WhatsAppCloud:
     def _record_status(self, status: wire.MessageStatus) -> None:
         if status.key and status.message:
             _keep(self._reported, status.key, status.message)
-        if status.status == "failed":
+        if status.has_failed:
             _log.warning(
                 "WhatsApp could not deliver a message",
                 instance=self._around.instance,
@@ -143,7 +147,21 @@ class WhatsAppCloud:
         to = wire.parse_recipient(address)
         if to is None:
             raise NotFound("room", address, "a WhatsApp room is whatsapp:user/<number>")
+        if message.op not in MESSAGES:
+            return await self._post(to, message, wire.render_message(to, message))
         bodies = await self._render(to, message)
+        await self._attempts.begin(message.key)
+        try:
+            sent = await self._post_all(to, message, bodies)
+        except GatepostError as error:
+            if not (isinstance(error, Unavailable) and error.uncertain):
+                self._attempts.remove(message.key)
+            raise
+        self._attempts.end(message.key)
+        _keep(self._reported, message.key[: wire.LONGEST_CALLBACK], sent)
+        return sent
+
+    async def _post_all(self, to: str, message: Outbound, bodies: list[dict[str, Any]]) -> str:
         sent = ""
         for body in bodies:
             try:
@@ -164,7 +182,7 @@ class WhatsAppCloud:
         media = []
         for file in message.files:
             kind, mime = wire.find_media_kind(file, voice=voice)
-            media.append((await self._upload(file.path, file.name, mime), kind))
+            media.append((await self._upload(file, mime), kind))
         return wire.render_files(to, message, media)
 
     async def _post(self, to: str, message: Outbound, body: dict[str, Any]) -> str:
@@ -189,9 +207,9 @@ class WhatsAppCloud:
         body = wire.render_template(to, message, name, self._config[TEMPLATE_LANGUAGE])
         return await self._call("POST", f"{self._number}/messages", action="send a template", json=body)
 
-    async def _upload(self, path: str, name: str, mime: str) -> str:
+    async def _upload(self, file: OutboundFile, mime: str) -> str:
         """Uploading is no effect that anybody sees, so it may be repeated."""
-        with open(path, "rb") as stream:  # noqa: ASYNC230  a local file that httpx2 reads in parts
+        async with open_upload(file) as stream:
             answer = await self._call(
                 "POST",
                 f"{self._number}/media",
@@ -199,7 +217,7 @@ class WhatsAppCloud:
                 reads=True,
                 timeout=120.0,
                 data={"messaging_product": "whatsapp", "type": mime},
-                files={"file": (name, stream, mime)},
+                files={"file": (file.name, stream, mime)},
             )
         media = answer.get("id") if isinstance(answer, dict) else None
         if not isinstance(media, str):
@@ -207,10 +225,12 @@ class WhatsAppCloud:
         return media
 
     async def look_up(self, address: str, key: str) -> str | None:
-        """Never None: that Meta has not reported a message does not prove that it has not taken it."""
+        """None only for what never began: that Meta has not reported a message does not prove that it lacks it."""
         found = self._reported.get(key[: wire.LONGEST_CALLBACK])
         if found is not None:
             return found
+        if await self._attempts.find(key) is None:
+            return None
         now = self._around.clock.now()
         since = self._asked.get(key, now)
         _keep(self._asked, key, since)
@@ -330,7 +350,7 @@ def _list_notes(number: dict[str, Any]) -> tuple[str, ...]:
         notes.append(f"the quality of the number is {quality}: people block or report it, and Meta may limit it")
     if status not in (None, "CONNECTED"):
         notes.append(f"the number is {status}, not CONNECTED")
-    if number.get("name_status") == "DECLINED":
+    if number.get("name_status") == wire.NameReview.DECLINED:
         notes.append("Meta declined the display name")
     if tier := number.get("messaging_limit_tier"):
         notes.append(f"messaging limit {tier}: so many people a day can be written to first")

@@ -27,7 +27,8 @@ TAKEN_UP = ("anthropic.base_url", "openai.base_url", "prices.file")  # `gatepost
     "--json",
     "as_json",
     is_flag=True,
-    help="A list of objects: name, value, in_use (null if no gateway runs), source, default, variable (null of a secret), help.",
+    help="A list of objects: name, value, in_use (null if no gateway runs), source, default, variable (null of a"
+    " secret), help.",
 )
 @click.option("--docs", is_flag=True, help="Print docs/settings.md: what can be set, without any home's values.")
 @click.pass_obj

@@ -39,7 +39,7 @@ from gatepost.flow.sessions.provider_choices import ProviderChoices, read_choice
 from gatepost.messages import address as addresses
 from gatepost.messages.inbound import Attachment, Inbound, MessageKind, Receipt, UnrecordedState
 from gatepost.messages.text import clean
-from gatepost.messages.untrusted import mark_untrusted
+from gatepost.messages.untrusted import is_untrusted, mark_untrusted
 from gatepost.store import audit, outbox, sessions
 from gatepost.store.inbox import InboxState
 from gatepost.store.port import Store
@@ -293,7 +293,8 @@ def make_arrival(
     if code is not None:
         masked = MASKS.get(code.kind, cleaned.text)
         cleaned, command = replace(cleaned, text=masked, extra={}, attachments=()), None
-    if written and (masked_message := mask_message(cleaned)) is not cleaned:
+    claimed = is_untrusted(cleaned.sender)  # their codes redeem nothing, but nobody is to read them
+    if (written or claimed) and (masked_message := mask_message(cleaned)) is not cleaned:
         cleaned = masked_message
         command = slash_commands.parse_command(cleaned.text, own_names) if command is not None else None
     at = min(inbound.at or now, now)

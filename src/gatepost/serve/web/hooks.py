@@ -80,7 +80,7 @@ class ChannelHooks:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         instance, slash, rest = path.lstrip("/").partition("/")
-        channel = self._channels.get(instance)
+        channel: object = self._channels.get(instance)
         answer: ASGIApp
         if not isinstance(channel, SupportsHook):
             if self._pace is not None:

@@ -250,15 +250,15 @@ class ChannelTrial:
             self.platform.heal()
             raise CheckImpossible(f"this platform cannot make the fault {left}")
 
-    async def until(self, holds: Callable[[], object], what: str) -> None:
+    async def until(self, holds: Callable[[], object], what: str, patience: float = 0.0) -> None:
+        patience = patience or self.patience
         try:
-            async with asyncio.timeout(self.patience):
+            async with asyncio.timeout(patience):
                 while not holds():  # noqa: ASYNC110  several things change it, in two threads
                     await asyncio.sleep(0.005)
         except TimeoutError:
             raise AssertionError(
-                f"waited {self.patience:g} s in vain for {what}; received: {self.received.texts[-5:]}"
-                f"{self._describe_end()}"
+                f"waited {patience:g} s in vain for {what}; received: {self.received.texts[-5:]}{self._describe_end()}"
             ) from None
 
     def _describe_end(self) -> str:

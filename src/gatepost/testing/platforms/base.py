@@ -85,6 +85,7 @@ class EmulatedPlatform:
     has_groups: ClassVar[bool] = True  # False: only private chats, as `direct:ann`
     has_direct: ClassVar[bool] = True  # False: no private chats
     reads_markdown: ClassVar[bool] = False  # True: people's programs show markdown, and `text` has its marks
+    only_mentions: ClassVar[bool] = False  # True: a bot gets only what names it
     sample_file: ClassVar[tuple[str, str]] = ("data.bin", "application/octet-stream")  # name and type of one it takes
     retry_after: float = 0.2
     hook_url: str = ""  # of a platform that sends its events by HTTP: where to, `…/channels/<instance>`
@@ -210,6 +211,10 @@ class EmulatedPlatform:
         """Press the button with this label."""
         raise NotOffered
 
+    def open_pane(self, person: str = "ann") -> str:
+        """Somebody opens the pane of the assistant; the thread that begins in their private chat."""
+        raise NotOffered
+
     # What can be seen.
 
     def list_shown(self, room: str = "", *, by_bot: bool = True) -> list[ShownMessage]:
@@ -231,6 +236,10 @@ class EmulatedPlatform:
 
     def get_typing(self) -> list[str]:
         """The rooms in which the bot showed that it is at work, each time anew."""
+        raise NotOffered
+
+    def get_title(self, thread: str) -> str:
+        """Of a pane."""
         raise NotOffered
 
     def wait_for(self, holds: Callable[[], bool], timeout: float = PATIENCE_S) -> bool:

@@ -16,9 +16,9 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 
-from gatepost.flow.delivery.plain_text import strip_markdown
 from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, PlatformFault, ShownMessage
 from gatepost.testing.platforms.discord_gateway import EmulatedGateway
+from gatepost.testing.platforms.discord_payloads import MEMBER, list_labels, make_guild, make_ready, read_words
 
 EPOCH_MS = 1420070400000
 API = "/api/v10"
@@ -137,28 +137,8 @@ class DiscordPlatform(EmulatedPlatform):
         with self.changed:
             channels = [each for each in self.channels.values() if each["type"] == 0]
             threads = [each for each in self.channels.values() if each["type"] == 11]
-            guild = {
-                "id": self.guild,
-                "name": "Emulated",
-                "owner_id": self.guild,
-                "joined_at": "2024-01-01T00:00:00+00:00",
-                "large": False,
-                "unavailable": False,
-                "member_count": 2 + len(self.people),
-                "channels": [dict(each) for each in channels],
-                "threads": [dict(each) for each in threads],
-                "roles": [{"id": self.guild, "name": "@everyone", "permissions": str((1 << 53) - 1), "position": 0}],
-                "members": [{"user": self.bot, "roles": [], "joined_at": "2024-01-01T00:00:00+00:00"}],
-            }
-            ready = {
-                "v": 10,
-                "user": self.bot,
-                "session_id": session,
-                "resume_gateway_url": self.url.replace("http", "ws"),
-                "guilds": [{"id": self.guild, "unavailable": True}],
-                "private_channels": [],
-                "application": {"id": self.bot["id"], "flags": self.application_flags},
-            }
+            guild = make_guild(self.guild, channels, threads, self.bot)
+            ready = make_ready(session, self.bot, self.guild, self.url.replace("http", "ws"), self.application_flags)
             return [("READY", ready), ("GUILD_CREATE", guild)]
 
     def _emit(self, name: str, data: Any) -> None:
@@ -253,7 +233,7 @@ class DiscordPlatform(EmulatedPlatform):
             who = (
                 {"user": person}
                 if channel["type"] == 1
-                else {"member": {"user": person, "roles": []}, "guild_id": self.guild}
+                else {"member": {**MEMBER, "user": person, "permissions": "0"}, "guild_id": self.guild}
             )
             event = {
                 "id": self._make_id(),
@@ -264,6 +244,12 @@ class DiscordPlatform(EmulatedPlatform):
                 "data": data,
                 "message": shown,
                 "channel_id": channel["id"],
+                "channel": channel,
+                "attachment_size_limit": 10 * 1024 * 1024,
+                "app_permissions": "0",
+                "entitlements": [],
+                "authorizing_integration_owners": {},
+                "locale": "en-US",
                 **who,
             }
             self._emit("INTERACTION_CREATE", event)
@@ -301,7 +287,7 @@ class DiscordPlatform(EmulatedPlatform):
             made["referenced_message"] = answered and {**answered, "referenced_message": None}
         if channel["type"] != 1:
             made["guild_id"] = self.guild
-            made["member"] = {"roles": [], "joined_at": "2024-01-01T00:00:00+00:00", "deaf": False, "mute": False}
+            made["member"] = MEMBER
         self.messages[ident] = made
         channel["last_message_id"] = ident
         self.record.append(self._show(made, channel, body, files))
@@ -317,12 +303,12 @@ class DiscordPlatform(EmulatedPlatform):
             id=made["id"],
             room=channel["room"],
             sender="bot" if made["author"] is self.bot else name,
-            text=_read_words(made),
+            text=read_words(made),
             raw=body,
             thread=channel["id"] if channel["type"] == 11 else "",
             reply_to=str((body.get("message_reference") or {}).get("message_id") or ""),
             files=list(files),
-            buttons=_list_labels(made),
+            buttons=list_labels(made),
             voice=bool(made["flags"] & (1 << 13)),
             key=str(body.get("nonce") or ""),
         )
@@ -338,7 +324,7 @@ class DiscordPlatform(EmulatedPlatform):
         made, shown = self.messages[ident], self.find(ident)
         made |= {name: body[name] for name in ("content", "embeds", "components") if name in body}
         made["edited_timestamp"] = _now()
-        shown.text, shown.buttons, shown.raw = _read_words(made), _list_labels(made), body
+        shown.text, shown.buttons, shown.raw = read_words(made), list_labels(made), body
         shown.edits += 1
         self._emit("MESSAGE_UPDATE", made)
         return made
@@ -362,7 +348,7 @@ class DiscordPlatform(EmulatedPlatform):
         }
         event |= {"emoji": {"id": None, "name": emoji}, "message_author_id": made["author"]["id"]}
         if "guild_id" in made:
-            event |= {"guild_id": self.guild, "member": {"user": user, "roles": []}}
+            event |= {"guild_id": self.guild, "member": {**MEMBER, "user": user}}
         self._emit("MESSAGE_REACTION_ADD", event)
 
     def get_typing(self) -> list[str]:
@@ -377,16 +363,3 @@ class DiscordPlatform(EmulatedPlatform):
 
 def _now() -> str:
     return datetime.now(UTC).isoformat()
-
-
-def _read_words(message: dict[str, Any]) -> str:
-    parts = [message["content"]]
-    for embed in message["embeds"]:
-        parts += [embed.get("title") or "", embed.get("description") or ""]
-        parts += [f"{each['name']}: {each['value']}" for each in embed.get("fields") or ()]
-    return "\n".join(strip_markdown(each) for each in parts if each)
-
-
-def _list_labels(message: dict[str, Any]) -> list[str]:
-    parts = [part for row in message["components"] for part in row["components"]]
-    return [each["label"] for part in parts for each in (part["options"] if part["type"] == 3 else [part])]

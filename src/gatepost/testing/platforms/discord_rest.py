@@ -40,9 +40,10 @@ def list_routes(platform: DiscordPlatform) -> list[Route]:
         ("PATCH", "/channels/{channel}/messages/{message}", edit_message),
         ("DELETE", "/channels/{channel}/messages/{message}", delete_message),
         ("PUT", "/channels/{channel}/messages/{message}/reactions/{emoji}/@me", add_reaction),
-        ("POST", "/interactions/{interaction}/{token}/callback", answer_click),
     ]
     made = [Route(API + path, _guard(platform, handler), methods=[method]) for method, path, handler in table]
+    click = "/interactions/{interaction}/{token}/callback"  # who has its token may answer it
+    made.append(Route(API + click, _guard(platform, answer_click, open_to_all=True), methods=["POST"]))
     return [*made, Route("/cdn/{ident}/{name}", _guard(platform, get_file, open_to_all=True))]
 
 
@@ -238,9 +239,12 @@ async def list_pins(platform: DiscordPlatform, request: Request) -> Response:
 
 
 async def answer_click(platform: DiscordPlatform, request: Request) -> Response:
+    ident = request.path_params["interaction"]
     with platform.changed:
-        platform.answered.append(request.path_params["interaction"])
-    return Response(status_code=204)
+        platform.answered.append(ident)
+    if request.query_params.get("with_response", "").lower() not in ("1", "true"):
+        return Response(status_code=204)
+    return JSONResponse({"interaction": {"id": ident, "type": 3}, "resource": {"type": 6}})
 
 
 async def get_file(platform: DiscordPlatform, request: Request) -> Response:

@@ -22,6 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gatepost.channels.kit.hooks import sign
+from gatepost.flow.delivery.plain_text import strip_markdown
 from gatepost.testing.platforms.base import Asgi, GivenFile, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.hooked import Event, HookedPlatform
 
@@ -43,7 +44,6 @@ class GitHubPlatform(HookedPlatform):
     kind = "github"
     cannot = frozenset({"react", "join", "click", "get_typing"})
     has_direct = False
-    reads_markdown = True
     redelivers = False
 
     def __init__(self) -> None:
@@ -319,8 +319,8 @@ class GitHubPlatform(HookedPlatform):
 
 
 def _strip(body: str) -> str:
-    """What people see: comments in HTML are hidden."""
-    return body.partition("<!--")[0].strip()
+    """What people see: marks are resolved, comments in HTML are hidden."""
+    return strip_markdown(body.partition("<!--")[0]).strip()
 
 
 def _render_now() -> str:

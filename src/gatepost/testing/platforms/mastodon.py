@@ -26,6 +26,7 @@ THUMP_S = 15.0
 class MastodonPlatform(RestPlatform):
     kind = "mastodon"
     cannot: ClassVar[frozenset[str]] = frozenset({"click"})
+    only_mentions: ClassVar[bool] = True
     sample_file = ("data.png", "image/png")
     faults = RestPlatform.faults | {PlatformFault.HELD_POLL, PlatformFault.REORDER}
 

@@ -12,17 +12,20 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import httpx2
+import peewee  # type: ignore[import-untyped]
 from nio import AsyncClient, AsyncClientConfig, Event, MatrixRoom
 from nio.crypto import decrypt_attachment
 from nio.store import SqliteMemoryStore
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -38,6 +41,25 @@ _SENDS = re.compile(r"/_matrix/client/v3/rooms/[^/]+/(send|redact)/")
 _TYPING = re.compile(r"/_matrix/client/v3/rooms/([^/]+)/typing/")
 _NUMBERS = itertools.count(1)
 _SEND_FAULTS = (PlatformFault.FORBIDDEN, PlatformFault.RATE_LIMIT, PlatformFault.BUSY, PlatformFault.NO_ANSWER)
+_STORES = threading.RLock()
+
+
+class _OneStoreAtATime(peewee._BoundModelsContext):  # type: ignore[misc]
+    """matrix-nio points its tables, which all stores of a process share, at one store while it is used. The people
+    here and the bot of a test run in different threads, so they take turns."""
+
+    def __enter__(self) -> Any:
+        _STORES.acquire()
+        return super().__enter__()
+
+    def __exit__(self, *error: object) -> Any:
+        try:
+            return super().__exit__(*error)
+        finally:
+            _STORES.release()
+
+
+peewee._BoundModelsContext = _OneStoreAtATime
 
 
 class MatrixServer(EmulatedPlatform):
@@ -75,9 +97,7 @@ class MatrixServer(EmulatedPlatform):
         return Starlette(routes=[Route("/{path:path}", self._forward, methods=["GET", "PUT", "POST", "DELETE"])])
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(
-            3 * PATIENCE_S
-        )  # several steps, each with a wait of its own
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(3 * PATIENCE_S)  # several waits
 
     async def _prepare(self) -> None:
         self._http = httpx2.AsyncClient(base_url=self._server_url, timeout=None, trust_env=False)
@@ -92,9 +112,9 @@ class MatrixServer(EmulatedPlatform):
         async with listening(channel, ReceivedEvents()):
             await until(lambda: around.cursor.saved, "the first sync of the bot")  # type: ignore[attr-defined]
             for name, client in self._people.items():
-                await until(lambda name=name: self._has_joined(name), "the bot to accept its invitation")
+                await until(partial(self._has_joined, name), "the bot to accept its invitation")
                 if self._encrypted:
-                    await until(lambda client=client: self._has_keys(client), "the keys of the bot")
+                    await until(partial(self._has_keys, client), "the keys of the bot")
 
     def _has_joined(self, person: str) -> bool:
         assert self._bot is not None
@@ -130,7 +150,7 @@ class MatrixServer(EmulatedPlatform):
         async def see(room: MatrixRoom, event: Event) -> None:
             await self._see(name, room.room_id, event)
 
-        client.add_event_callback(see, (Event,))  # type: ignore[arg-type]
+        client.add_event_callback(see, (Event,))
         self._syncs.append(asyncio.create_task(client.sync_forever(timeout=30_000, full_state=True)))
         return client
 
@@ -151,7 +171,7 @@ class MatrixServer(EmulatedPlatform):
         for client in (*(self._people[each] for each in others), *(() if direct else (self._bot,))):
             await client.join(made.room_id)
         for client in (self._people[each] for each in (owner, *others)):
-            await until(lambda client=client: made.room_id in client.rooms, "the room")
+            await until(partial(client.rooms.__contains__, made.room_id), "the room")
 
     # How a channel is pointed at it.
 
@@ -311,7 +331,11 @@ class MatrixServer(EmulatedPlatform):
     # What stands between the bot and the server.
 
     async def _forward(self, request: Request) -> Response:
-        path, body = request.scope["raw_path"].decode(), await request.body()
+        path = request.scope["raw_path"].decode()
+        try:
+            body = await request.body()
+        except ClientDisconnect:
+            return Response(status_code=499)
         with self.changed:
             self.requests.append((request.method, unquote(path)))
         if self.is_faulty(PlatformFault.UNAUTHORIZED):

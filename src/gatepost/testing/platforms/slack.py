@@ -58,7 +58,7 @@ class SlackPlatform(EmulatedPlatform):
         self.find_channel("team")
 
     def get_settings(self) -> dict[str, Any]:
-        return {"api_url": f"{self.url}/api/", "ping_s": 0.5}
+        return {"api_url": f"{self.url}/api/", "ping_s": 0.3}
 
     def get_secrets(self) -> dict[str, str]:
         return {"token": BOT_TOKEN, "app_token": APP_TOKEN, "signing_secret": SIGNING_SECRET}
@@ -180,6 +180,10 @@ class SlackPlatform(EmulatedPlatform):
             body = {"subtype": "channel_join", "text": f"<@{person}> has joined the channel"}
             return str(self.add_message(self.find_channel(room), person, body)["ts"])
 
+    def get_title(self, thread: str) -> str:
+        with self.changed:
+            return str(self.titles.get(thread, ""))
+
     def open_pane(self, person: str = "ann") -> str:
         """Somebody opens the assistant; the thread that begins."""
         with self.changed:
@@ -227,7 +231,7 @@ class SlackPlatform(EmulatedPlatform):
 
     def add_message(self, channel: str, user: str, body: dict[str, Any]) -> dict[str, Any]:
         ts, room = self.make_ts(), self.channels[channel]
-        made = {"type": "message", "user": user, "team": self.team, "ts": ts}
+        made: dict[str, Any] = {"type": "message", "user": user, "team": self.team, "ts": ts}
         made |= {name: value for name, value in body.items() if name not in ("channel", "token")}
         if user == self.bot["id"]:
             made |= {"bot_id": self.bot["bot_id"], "app_id": "A0EMULATED"}

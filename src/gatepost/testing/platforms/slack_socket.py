@@ -39,7 +39,7 @@ class EmulatedSocketMode:
         self._delayed: dict[str, Any] | None = None
 
     def deliver(self, kind: str, payload: dict[str, Any], by_bot: bool = False) -> None:
-        envelope = {"envelope_id": secrets.token_hex(8), "type": kind, "payload": payload}
+        envelope: dict[str, Any] = {"envelope_id": secrets.token_hex(8), "type": kind, "payload": payload}
         envelope |= {"accepts_response_payload": kind != "events_api", "retry_attempt": 0, "retry_reason": ""}
         fault = None if by_bot else self._take_fault(*DISTURBING)
         if fault is PlatformFault.REORDER:

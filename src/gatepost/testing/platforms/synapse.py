@@ -90,6 +90,7 @@ class Synapse:
             "report_stats": False,
             "federation_domain_whitelist": [],
             "presence": {"enabled": False},
+            "caches": {"sync_response_cache_duration": "0s"},  # else a second first sync brings an old answer
             "rc_message": _ENDLESS,
             "rc_registration": _ENDLESS,
             "rc_login": {"address": _ENDLESS, "account": _ENDLESS, "failed_attempts": _ENDLESS},

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -44,7 +44,7 @@ class TelegramPlatform(EmulatedPlatform):
             "can_read_all_group_messages": True,
             "supports_inline_queries": False,
         }
-        self.webhook = ""
+        self.webhook: str = ""
         self.people: dict[str, dict[str, Any]] = {}
         self.chats: dict[str, dict[str, Any]] = {}  # by room
         self.moved: dict[int, int] = {}  # the number of a group that became a supergroup: its new one
@@ -281,13 +281,14 @@ class TelegramPlatform(EmulatedPlatform):
             old, new = chat["id"], chat["id"] - 5_000_000
             person = self.find_person("ann")
             gone = {"id": old, "type": "group", "title": room}
-            chat["id"] = new
+            self.chats[room] = {**chat, "id": new}
             self.moved[old] = new
             for each in self.messages.values():
-                if each["chat"]["id"] == new:
-                    each["chat"] = chat
-            notice = {"message_id": self.make_number(), "date": self.get_time(), "from": person}
-            self.deliver("message", {**notice, "chat": gone, "migrate_to_chat_id": new})
+                if each["chat"] is chat:
+                    each["chat"] = self.chats[room]
+            for place in ({"chat": gone, "migrate_to_chat_id": new}, {"migrate_from_chat_id": old}):
+                notice = {"message_id": self.make_number(), "date": self.get_time(), "from": person}
+                self.deliver("message", {**notice, "chat": self.chats[room], **place})
 
     # What the bot is told.
 
@@ -345,6 +346,7 @@ class TelegramPlatform(EmulatedPlatform):
         name = request.path_params["method"].lower()
         with self.changed:
             self.requests.append((request.method, f"/{request.path_params['method']}"))
+            self.changed.notify_all()
         try:
             if not self._is_token(request):
                 raise BotApiError(401, "Unauthorized")
@@ -362,6 +364,8 @@ class TelegramPlatform(EmulatedPlatform):
             return abort_connection(self, request.scope) if fault is PlatformFault.NO_ANSWER else answer
         except BotApiError as error:
             return JSONResponse(error.render(), error.code)
+        except ClientDisconnect:
+            return Response()  # nobody is there to get it
 
     def _raise_fault(self, fault: PlatformFault | None) -> None:
         match fault:
@@ -385,6 +389,7 @@ class TelegramPlatform(EmulatedPlatform):
             confirms = any(each["update_id"] < offset for each in self.updates)
             if not (confirms and self.take_fault(PlatformFault.FORGOTTEN)):
                 self.updates = [each for each in self.updates if each["update_id"] >= offset]
+                self.changed.notify_all()
         while True:
             if mine != self._polls or self.is_faulty(PlatformFault.CONFLICT):
                 raise BotApiError(409, CONFLICT)

@@ -186,7 +186,9 @@ def edit_caption(platform: "TelegramPlatform", params: Params) -> Any:
 
 def edit_markup(platform: "TelegramPlatform", params: Params) -> Any:
     message = _find_message(platform, params, "edit")
-    kept = {name: message[name] for name in ("text", "entities", "caption", "caption_entities") if name in message}
+    kept: dict[str, Any] = {
+        name: message[name] for name in ("text", "entities", "caption", "caption_entities") if name in message
+    }
     return _change(platform, message, {**kept, **_read_keyboard(params)})
 
 

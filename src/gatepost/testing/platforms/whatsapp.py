@@ -30,6 +30,7 @@ from gatepost.testing.platforms.hooked import Event, HookedPlatform
 TOKEN, APP_SECRET, VERIFY_TOKEN = "EAAtoken", "app-secret", "verify-me"
 NUMBER_ID, NUMBER, ACCOUNT = "106540352242922", "15550783881", "102290129340398"
 VERSION = "v26.0"
+HOLD_S = 0.02
 FAULTS = (
     PlatformFault.RATE_LIMIT,
     PlatformFault.BUSY,
@@ -210,6 +211,8 @@ class WhatsAppPlatform(HookedPlatform):
 
     async def _answer_number(self, request: Request) -> Response:
         self._check_token(request)
+        while self.is_faulty(PlatformFault.HELD_POLL):  # noqa: ASYNC110  until heal
+            await asyncio.sleep(HOLD_S)
         return JSONResponse(
             {
                 "id": NUMBER_ID,

@@ -14,12 +14,13 @@ from gatepost.core.errors import Invalid, NotFound, SetupError
 from gatepost.core.keyring import Keyring
 from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.records import replace
-from gatepost.core.settings import Setting
+from gatepost.core.settings import Config, Setting
 from gatepost.flow import channel_specs
 from gatepost.flow.channel_check import check_channel, check_spec
 from gatepost.flow.channel_health import ChannelReport, ChannelState
 from gatepost.flow.channel_specs import BrokenSpec, ChannelSpec, SpecOrigin, get_last_name
 from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundings, get_folder
+from gatepost.flow.pairing import PAGE_URL, get_page_url
 from gatepost.serve.control.arguments.channels import (
     AddChannelArgs,
     CheckChannelArgs,
@@ -220,7 +221,7 @@ async def add(deps: OperationDeps, args: AddChannelArgs) -> ChannelAnswer:
     await _check_complete(around, spec, args.secrets)
     identity = await check_spec(around, spec, args.secrets)
     await _write(deps, spec, args.secrets, new=True)
-    return await _start(deps, spec, identity)
+    return await _start(deps, around, spec, identity)
 
 
 def _check_new_name(instance: str, kind: ChannelKind) -> str:
@@ -245,17 +246,19 @@ def _check_secrets(kind: ChannelKind, given: Mapping[str, str]) -> None:
 
 
 async def _check_complete(around: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str]) -> None:
-    """What the guide asks for must be there, from wherever."""
+    """What the guide asks for must be there, from wherever. A list may be empty."""
     config, names = spec.make_config(around.config), spec.list_secrets()
     for name in names.values():
         check_name(name)
     for each in spec.kind.guide.ask:
         last = get_last_name(each)
+        if each in spec.kind.guide.optional:
+            continue
         if each.secret:
             there = last in secrets or names[last] in await _list_secret_names(around, spec.instance)
             if not there:
                 raise Invalid(last, f"is missing: {each.help} Give it with --secret {last}=-")
-        elif config[each] in ("", ()):
+        elif config[each] == "":
             raise Invalid(last, f"is missing: {each.help} Give it with --set {last}=…")
 
 
@@ -279,14 +282,22 @@ async def _write(deps: OperationDeps, spec: ChannelSpec, secrets: Mapping[str, s
     await deps.write(put, instance=spec.instance, secrets_set=sorted(secrets))
 
 
-async def _start(deps: OperationDeps, spec: ChannelSpec, identity: BotIdentity | None) -> ChannelAnswer:
+async def _start(
+    deps: OperationDeps, around: ChannelSurroundings, spec: ChannelSpec, identity: BotIdentity | None
+) -> ChannelAnswer:
     supervisor = find_supervisor(deps)
     if supervisor is not None:
         await supervisor.start(spec)
-    return _make_answer(spec, identity, is_running=supervisor is not None and spec.is_on)
+    return _make_answer(around.config, spec, identity, is_running=supervisor is not None and spec.is_on)
 
 
-def _make_answer(spec: ChannelSpec, identity: BotIdentity | None, *, is_running: bool) -> ChannelAnswer:
+def render_after(text: str, instance: str, config: Config) -> str:
+    """A guide with the names of this instance, and with the gateway's address if one is set."""
+    url = get_page_url(config) if config[PAGE_URL] else ""
+    return (text.replace("<web.url>", url) if url else text).replace("<instance>", instance)
+
+
+def _make_answer(config: Config, spec: ChannelSpec, identity: BotIdentity | None, *, is_running: bool) -> ChannelAnswer:
     bot = identity or BotIdentity(name="")
     return ChannelAnswer(
         instance=spec.instance,
@@ -297,7 +308,7 @@ def _make_answer(spec: ChannelSpec, identity: BotIdentity | None, *, is_running:
         link=bot.link,
         missing=bot.missing,
         notes=bot.notes,
-        after=spec.kind.guide.after,
+        after=render_after(spec.kind.guide.after, spec.instance, config),
     )
 
 
@@ -311,7 +322,7 @@ async def set_channel(deps: OperationDeps, args: SetChannelArgs) -> ChannelAnswe
         await _check_complete(around, spec, args.secrets)
         identity = await check_spec(around, spec, args.secrets)
     await _write(deps, spec, args.secrets, new=False)
-    return await _start(deps, spec, identity)
+    return await _start(deps, around, spec, identity)
 
 
 def _change(spec: ChannelSpec, args: SetChannelArgs) -> ChannelSpec:
@@ -402,4 +413,4 @@ async def test(deps: OperationDeps, args: CheckChannelArgs) -> ChannelAnswer:
     else:
         await _check_complete(around, spec, {})
         identity = await check_spec(around, spec, {})
-    return _make_answer(spec, identity, is_running=running is not None)
+    return _make_answer(around.config, spec, identity, is_running=running is not None)

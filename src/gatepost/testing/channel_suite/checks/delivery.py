@@ -9,6 +9,7 @@ import time
 from gatepost.channels.contract import ChannelEnded, EndReason, SupportsLookup
 from gatepost.core.errors import GatepostError
 from gatepost.messages.outbound import Feature
+from gatepost.store.outbox import EffectState
 from gatepost.testing.channel_suite.grades import CheckImpossible, FeatureMissing
 from gatepost.testing.channel_suite.trial import ChannelTrial
 from gatepost.testing.platforms.base import PlatformFault
@@ -25,7 +26,7 @@ async def check_rate_limit(trial: ChannelTrial) -> None:
     began = time.monotonic()
     effect = await trial.deliver(WORDS)
     trial.require_used()
-    assert effect.state == "sent", f"it is {effect.state}: {effect.reason}"
+    assert effect.state is EffectState.SENT, f"it is {effect.state}: {effect.reason}"
     assert trial.count_shown(WORDS) == 1, f"it is there {trial.count_shown(WORDS)} times"
     assert time.monotonic() - began >= WAIT_S, "the platform's wish to wait was not honoured"
 
@@ -38,10 +39,10 @@ async def check_busy_platform(trial: ChannelTrial) -> None:
     trial.require_used()
     count = trial.count_shown(WORDS)
     known = trial.kind.features & {Feature.KEYED, Feature.LOOKUP}
-    if effect.state == "uncertain" and not known:
+    if effect.state is EffectState.UNCERTAIN and not known:
         assert count == 0, f"it is uncertain, and there {count} times"
         return
-    assert effect.state == "sent", f"it is {effect.state}: {effect.reason}"
+    assert effect.state is EffectState.SENT, f"it is {effect.state}: {effect.reason}"
     assert count == 1, f"it is there {count} times"
 
 
@@ -53,9 +54,9 @@ async def check_lost_answer(trial: ChannelTrial) -> None:
     trial.require_used()
     assert trial.count_shown(WORDS) == 1, f"it is there {trial.count_shown(WORDS)} times"
     if trial.kind.features & {Feature.KEYED, Feature.LOOKUP}:
-        assert effect.state == "sent", f"it is {effect.state}: {effect.reason}"
+        assert effect.state is EffectState.SENT, f"it is {effect.state}: {effect.reason}"
     else:
-        assert effect.state in ("uncertain", "sent"), f"it is {effect.state}: {effect.reason}"
+        assert effect.state in (EffectState.UNCERTAIN, EffectState.SENT), f"it is {effect.state}: {effect.reason}"
 
 
 async def check_one_key_twice(trial: ChannelTrial) -> None:
@@ -95,7 +96,7 @@ async def check_forbidden(trial: ChannelTrial) -> None:
     trial.fault(PlatformFault.FORBIDDEN)
     effect = await trial.deliver(WORDS)
     trial.require_used()
-    assert effect.state == "failed", f"it is {effect.state}: {effect.reason}"
+    assert effect.state is EffectState.FAILED, f"it is {effect.state}: {effect.reason}"
     assert len(effect.reason) > 10 and "\n" not in effect.reason, f"the reason is {effect.reason!r}"
     assert trial.count_shown(WORDS) == 0
 
@@ -125,6 +126,8 @@ async def check_order_of_sends(trial: ChannelTrial) -> None:
             await outbox.send(f"suite/{number}", trial.address, f"part {number}")
         effects = [await outbox.wait_for(f"suite/{number}") for number in range(3)]
     trial.platform.heal()
-    assert [effect.state for effect in effects] == ["sent"] * 3, f"they are {[effect.state for effect in effects]}"
+    assert [effect.state for effect in effects] == [EffectState.SENT] * 3, (
+        f"they are {[effect.state for effect in effects]}"
+    )
     texts = [text for text in trial.platform.texts(trial.room) if "part" in text]
     assert [text.split()[-1] for text in texts] == ["0", "1", "2"], f"they appear as {texts}"

@@ -1,0 +1,279 @@
+"""The e-mail channel. Mails are read one after another, in the order in which the server numbered them."""
+
+import asyncio
+import email
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
+from gatepost.channels.email import (
+    ADDRESS,
+    AUTHSERV_ID,
+    COPY,
+    FOLDER,
+    IMAP_HOST,
+    IMAP_PORT,
+    IMAP_SECURITY,
+    LARGEST_MAIL,
+    MOST_PER_HOUR,
+    NAME,
+    PASSWORD,
+    SENT_FOLDER,
+    SMTP_HOST,
+    SMTP_PORT,
+    SMTP_SECURITY,
+    SUBJECT,
+    USER,
+    MailSecurity,
+)
+from gatepost.channels.email.imap import SEEN, ImapSession, MailServerLogin
+from gatepost.channels.email.render import render_mail
+from gatepost.channels.email.sender_proof import parse_address
+from gatepost.channels.email.smtp import open_smtp, send_mail
+from gatepost.channels.email.wire import (
+    MailHead,
+    ReadMail,
+    get_address,
+    read_head,
+    read_mail,
+    read_room,
+    render_message_id,
+)
+from gatepost.channels.kit.send_attempts import SendAttempts
+from gatepost.core import log
+from gatepost.core.clock import HOUR
+from gatepost.core.errors import GatepostError, NotFound, Refused, Unavailable, Unsupported
+from gatepost.messages.inbound import Inbound
+from gatepost.messages.outbound import Op, Outbound
+
+LOG = log.get("email")
+NO_COPY = "without `copy` and `sent_folder` a mail whose sending broke off ends as uncertain"
+IDLE_S = 120.0  # below what firewalls forget, and far below the half hour that servers allow
+LONGEST_WAIT_S = 60.0
+MOST_HEADS, MOST_ADDRESSES = 2000, 2000
+T = TypeVar("T")
+
+
+class Email:
+    def __init__(self, around: ChannelDeps) -> None:
+        self._around, self._config = around, around.config
+        self._own = parse_address(around.config[ADDRESS])
+        self._begun = around.clock.now() // 1_000_000
+        self._heads: OrderedDict[str, MailHead] = OrderedDict()  # of recent mails, by id
+        self._sent_at: OrderedDict[str, deque[int]] = OrderedDict()  # to an address, within the last hour
+        self._attempts = SendAttempts(around.cursor, around.clock)
+        self.skipped = 0  # mails of programs and lists
+
+    # Receiving.
+
+    async def listen(self, receive: Receive) -> None:
+        failures = 0
+        thread = ThreadPoolExecutor(1, thread_name_prefix=f"imap {self._around.instance}")
+        try:
+            while True:
+                mailbox = ImapSession(await self._get_login(IMAP_SECURITY.name), self._config[FOLDER])
+                try:
+                    await self._run(thread, mailbox.open)
+                    failures = 0
+                    await self._follow(thread, mailbox, receive)
+                except Unavailable as error:
+                    failures += 1
+                    LOG.info("the mailbox was lost", instance=self._around.instance, error=str(error))
+                    await asyncio.sleep(min(0.5 * 2 ** min(failures, 10), LONGEST_WAIT_S))
+                finally:
+                    mailbox.close()
+        finally:
+            thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self, thread: ThreadPoolExecutor, work: Callable[..., T], *args: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(thread, work, *args)
+
+    async def _follow(self, thread: ThreadPoolExecutor, mailbox: ImapSession, receive: Receive) -> None:
+        last = await self._load_cursor(thread, mailbox)
+        while True:
+            self._around.beat()
+            uids = await self._run(thread, mailbox.list_after, last)
+            for uid in uids:
+                await self._receive_mail(thread, mailbox, uid, receive)
+                last = uid
+                await self._around.cursor.save(f"{mailbox.validity}:{last}", acknowledged=True)
+                self._around.beat()
+            if not uids:
+                await self._run(thread, mailbox.wait, IDLE_S)
+
+    async def _load_cursor(self, thread: ThreadPoolExecutor, mailbox: ImapSession) -> int:
+        """Numbers hold within one life of a folder. In a new one, what is unread comes again; the ledger knows it."""
+        validity, _, uid = (await self._around.cursor.load()).partition(":")
+        if uid and int(validity) == mailbox.validity:
+            return int(uid)
+        if uid:
+            LOG.warning("the folder was made anew", instance=self._around.instance, folder=self._config[FOLDER])
+            unread = await self._run(thread, mailbox.list_uids, "UNSEEN")
+            return unread[0] - 1 if unread else mailbox.next_uid - 1
+        start = await self._run(thread, mailbox.find_start, self._begun)
+        await self._around.cursor.save(f"{mailbox.validity}:{start}", acknowledged=True)
+        return start
+
+    async def _receive_mail(self, thread: ThreadPoolExecutor, mailbox: ImapSession, uid: int, receive: Receive) -> None:
+        fetched = await self._run(thread, mailbox.fetch, uid, self._config[LARGEST_MAIL])
+        if fetched is None:
+            return
+        fallback = f"uid.{mailbox.validity}.{uid}"
+        read = await self._run(
+            thread, read_safely, fetched.raw, self._own, self._config[AUTHSERV_ID], fallback, fetched.whole
+        )
+        if read is None or read.inbound is None:
+            self.skipped += 1
+            why = read.skipped if read else "it cannot be read"
+            LOG.info("a mail is left alone", instance=self._around.instance, uid=uid, why=why, count=self.skipped)
+            return
+        self._keep_head(read.head)
+        await self._hand_in(read.inbound, receive)
+        await self._run(thread, mailbox.set_flag, uid, SEEN, True)
+
+    async def _hand_in(self, inbound: Inbound, receive: Receive) -> None:
+        wait = 0.5
+        while True:
+            try:
+                await receive(inbound)
+            except Unavailable as error:
+                await asyncio.sleep(error.retry_after or wait)
+                wait = min(wait * 2, LONGEST_WAIT_S)
+            else:
+                return
+
+    def _keep_head(self, head: MailHead) -> None:
+        self._heads[head.message_id] = head
+        self._heads.move_to_end(head.message_id)
+        if len(self._heads) > MOST_HEADS:
+            self._heads.popitem(last=False)
+
+    # Sending.
+
+    async def send(self, address: str, message: Outbound) -> str:
+        """To the person of the room alone, also where others were written to as well."""
+        person = self._read_person(address)
+        if message.op not in (Op.SEND, Op.FILE):
+            raise Unsupported(message.op.value, "email", "send a mail")
+        self._check_pace(person)
+        answered = await self._find_answered(message)
+        config, now = self._config, self._around.clock.now()
+        mail = await asyncio.to_thread(
+            render_mail, message, person, self._own, config[NAME], config[SUBJECT], answered, now
+        )
+        own_id = render_message_id(message.key, self._own)
+        await self._attempts.begin(message.key)
+        try:
+            copy = self._own if config[COPY] else ""
+            await send_mail(await self._get_login(SMTP_SECURITY.name), mail, self._own, person, copy)
+        except GatepostError as error:
+            if not (isinstance(error, Unavailable) and error.uncertain):
+                self._attempts.remove(message.key)
+            raise
+        self._attempts.end(message.key)
+        self._sent_at.setdefault(person, deque()).append(now)
+        references = (*answered.references, answered.message_id) if answered else ()
+        self._keep_head(MailHead(message_id=own_id, subject=str(mail["Subject"]), references=references))
+        return own_id
+
+    async def open_direct(self, sender: str) -> str:
+        return get_address(self._read_person(sender))
+
+    async def look_up(self, address: str, key: str) -> str | None:
+        """What never began was not sent. What was sent lies in our own mailbox, sooner or later. As long as it does
+        not, it stays open what became of it: the server may still have it in its queue."""
+        attempt, own_id = await self._attempts.find(key), render_message_id(key, self._own)
+        if attempt is None:
+            return None
+        if attempt.done_at:
+            return own_id
+        for folder in dict.fromkeys(filter(None, (self._config[FOLDER], self._config[SENT_FOLDER]))):
+            if await self._use_mailbox(folder, lambda box: box.find(own_id)):
+                return own_id
+        raise Unavailable("e-mail", "it is not known yet whether the mail was sent", uncertain=True)
+
+    async def check(self) -> BotIdentity:
+        if not self._own:
+            raise ChannelEnded(EndReason.SETTING, "`address` is not an address", "write it as bot@example.org")
+        await self._use_mailbox(self._config[FOLDER], lambda box: box.next_uid)
+        if self._config[SENT_FOLDER]:
+            await self._use_mailbox(self._config[SENT_FOLDER], lambda box: box.next_uid)
+        (await open_smtp(await self._get_login(SMTP_SECURITY.name))).close()
+        unproved = "`authserv_id` is not set: no sender can be proved, so all are untrusted"
+        return BotIdentity(
+            name=f"{self._config[NAME]} <{self._own}>" if self._config[NAME] else self._own,
+            link=f"mailto:{self._own}",
+            missing=() if self._config[AUTHSERV_ID] else (unproved,),
+            notes=() if self._config[COPY] or self._config[SENT_FOLDER] else (NO_COPY,),
+        )
+
+    def _read_person(self, address: str) -> str:
+        person = read_room(address)
+        if not person:
+            raise NotFound("room", address, "a room of e-mail is email:name@example.org")
+        if person == self._own:
+            raise Refused("this bot", "write to itself", address)
+        return person
+
+    def _check_pace(self, person: str) -> None:
+        """Two programs that answer each other would go on for ever; this ends it, and loses nothing."""
+        most, now = self._config[MOST_PER_HOUR], self._around.clock.now()
+        times = self._sent_at.get(person)
+        while times and times[0] < now - HOUR:
+            times.popleft()
+        if most and times and len(times) >= most:
+            wait = (times[0] + HOUR - now) / 1_000_000
+            raise Unavailable("e-mail", f"{most} mails went to {person} in an hour", retry_after=max(wait, 1.0))
+        while len(self._sent_at) > MOST_ADDRESSES:
+            self._sent_at.popitem(last=False)
+
+    async def _find_answered(self, message: Outbound) -> MailHead | None:
+        """The mail answered, for its subject; from the mailbox if it came before this start."""
+        wanted = message.reply_to or message.thread
+        if not wanted or wanted in self._heads:
+            return self._heads.get(wanted)
+        try:
+            raw = await self._use_mailbox(self._config[FOLDER], lambda box: box.fetch_head(wanted))
+        except GatepostError as error:  # a mail without the old subject is better than none
+            LOG.info("the mail answered was not found", instance=self._around.instance, error=str(error))
+            return None
+        if not raw:
+            return None
+        head = read_head(email.message_from_bytes(raw), wanted)
+        self._keep_head(head)
+        return head
+
+    async def _use_mailbox(self, folder: str, work: Callable[[ImapSession], T]) -> T:
+        """A connection of its own, for one piece of work: the other one waits for mails."""
+        mailbox = ImapSession(await self._get_login(IMAP_SECURITY.name), folder)
+
+        def run() -> T:
+            mailbox.open()
+            return work(mailbox)
+
+        try:
+            return await asyncio.to_thread(run)
+        finally:
+            mailbox.close()
+
+    async def _get_login(self, security: str) -> MailServerLogin:
+        config, imap = self._config, security == IMAP_SECURITY.name
+        if not self._own:
+            raise ChannelEnded(EndReason.SETTING, "`address` is not an address", "write it as bot@example.org")
+        return MailServerLogin(
+            host=config[IMAP_HOST] if imap else config[SMTP_HOST],
+            port=config[IMAP_PORT] if imap else config[SMTP_PORT],
+            security=MailSecurity(config[IMAP_SECURITY] if imap else config[SMTP_SECURITY]),
+            user=config[USER] or self._own,
+            password=await self._around.secret(PASSWORD),
+        )
+
+
+def read_safely(raw: bytes, own: str, authserv_id: str, fallback_id: str, whole: bool) -> ReadMail | None:
+    try:
+        return read_mail(raw, own, authserv_id, fallback_id, whole)
+    except Exception as error:  # noqa: BLE001  a mail that breaks the library must not keep back those behind it
+        LOG.error("a mail cannot be read", error=repr(error))
+        return None

@@ -1,0 +1,94 @@
+"""The words of a mail: HTML as text, and the new words without what they quote. Linear in the text."""
+
+import html
+import re
+
+LARGEST_HTML = 1_000_000
+LONGEST_QUOTE = 2000
+_BREAKS = frozenset(
+    ("br", "p", "div", "li", "tr", "blockquote", "pre", "table", "ul", "ol", "hr", "h1", "h2", "h3", "h4", "h5", "h6")
+)
+_HIDDEN = frozenset(["script", "style", "head", "title", "template", "noscript", "svg"])
+_TAG = re.compile(r"/?([a-zA-Z][a-zA-Z0-9]*)")
+_BLANKS = re.compile(r"[ \t\u00a0]+")
+_EMPTY = re.compile(r"\n\s*\n\s*\n+")
+
+
+def read_html(text: str) -> str:
+    """What a person would read. Each search goes on where the last one ended; what is never closed ends the text."""
+    text = text[:LARGEST_HTML].replace("\r", "")
+    lower = text.lower()
+    parts: list[str] = []
+    at = 0
+    while at < len(text):
+        start = text.find("<", at)
+        if start < 0:
+            parts.append(text[at:])
+            break
+        parts.append(text[at:start])
+        if text.startswith("<!--", start):
+            end = text.find("-->", start + 4)
+            at = end + 3 if end >= 0 else len(text)
+            continue
+        found = _TAG.match(text, start + 1)
+        if not found:  # a lone sign, such as 1 < 2, or a declaration
+            if text.startswith(("<!", "<?"), start):
+                end = text.find(">", start)
+                at = end + 1 if end >= 0 else len(text)
+            else:
+                parts.append("<")
+                at = start + 1
+            continue
+        name = found[1].lower()
+        end = text.find(">", found.end())
+        at = end + 1 if end >= 0 else len(text)
+        if name in _BREAKS:
+            parts.append("\n- " if name == "li" and text[start + 1] != "/" else "\n")
+        elif name in _HIDDEN and text[start + 1] != "/" and text[at - 2 : at - 1] != "/":
+            end = lower.find(f"</{name}", at)
+            at = end if end >= 0 else len(text)
+    return tidy(html.unescape(_collapse("".join(parts))))
+
+
+def _collapse(text: str) -> str:
+    return _BLANKS.sub(" ", text)
+
+
+def tidy(text: str) -> str:
+    lines = [line.rstrip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+    return _EMPTY.sub("\n\n", "\n".join(lines)).strip()
+
+
+def split_quote(text: str) -> tuple[str, str]:
+    """The new words, and what they quote: the lines with `>` at the end of a mail, with the line that introduces them.
+    A mail that answers between quoted lines stays whole."""
+    lines = text.split("\n")
+    end = len(lines)
+    while end and not lines[end - 1].strip():
+        end -= 1
+    start = end
+    while start and (lines[start - 1].startswith(">") or not lines[start - 1].strip()):
+        start -= 1
+    quoted = [line[1:].removeprefix(" ") for line in lines[start:end] if line.startswith(">")]
+    if not quoted:
+        return text.strip(), ""
+    new = _drop_introduction(lines[:start])
+    if any(line.startswith(">") for line in new) or not "".join(new).strip():
+        return text.strip(), ""
+    return "\n".join(new).strip(), "\n".join(quoted).strip()[:LONGEST_QUOTE]
+
+
+def _drop_introduction(lines: list[str]) -> list[str]:
+    """ "On Monday Ann wrote:", which may be broken over three lines."""
+    for count in range(1, min(3, len(lines)) + 1):
+        words = " ".join(lines[-count:]).strip()
+        if words.endswith(":") and len(words) < 300 and ("@" in words or re.search(r"\d", words)):
+            return lines[:-count]
+    return lines
+
+
+def render_quote(text: str, sender: str, most_lines: int = 20) -> str:
+    lines = text.split("\n")
+    shown = [f"> {line}" for line in lines[:most_lines]]
+    more = ["> …"] if len(lines) > most_lines else []
+    return "\n".join([f"{sender} wrote:", *shown, *more])

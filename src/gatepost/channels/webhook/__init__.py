@@ -1,0 +1,35 @@
+"""webhook: any program as a channel. It posts to a room's address, and gets what is said at a URL of its own.
+
+Both ways a post has an idempotency key and is proved by one secret. The URL is the operator's setting alone: nothing
+that is said can send a request elsewhere.
+"""
+
+from gatepost.channels.contract import ChannelGuide, declare_channel
+from gatepost.core.settings import setting
+from gatepost.messages.inbound import Verb
+from gatepost.messages.outbound import Feature
+
+SECRET = setting(
+    "channels.webhook.secret",
+    "",
+    help="What proves a post, as a bearer token or by a signature; at least 16 signs.",
+    secret=True,
+)
+URL = setting("channels.webhook.url", "", help="Where to post what is said (empty: nothing can be said).")
+
+declare_channel(
+    "webhook",
+    "gatepost.channels.webhook.adapter:WebhookPosts",
+    title="Webhook",
+    features=frozenset({Feature.MARKDOWN, Feature.REPLY, Feature.THREADS, Feature.KEYED}),
+    settings=(SECRET, URL),
+    verbs=frozenset({Verb.MESSAGE, Verb.MENTION, Verb.REPLY}),
+    guide=ChannelGuide(
+        before="Choose a secret that both sides know: `openssl rand -hex 32` prints one.",
+        after="Post to <web.url>/channels/<instance>/<room> with the header `Authorization: Bearer <secret>`. The page"
+        " docs/channels/webhook.md has lines for curl.",
+        ask=(SECRET, URL),
+        optional=(URL,),
+    ),
+    tested_against="programs of our own over HTTP",
+)

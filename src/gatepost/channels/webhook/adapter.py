@@ -1,0 +1,94 @@
+"""Posts both ways: in by the hook, out to the one URL of the operator."""
+
+import asyncio
+import json
+
+from gatepost.channels.contract import (
+    BotIdentity,
+    ChannelDeps,
+    ChannelEnded,
+    EndReason,
+    HookRequest,
+    HookResponse,
+    Receive,
+)
+from gatepost.channels.kit.hooks import HookInbox
+from gatepost.channels.kit.http import PlatformHttp
+from gatepost.channels.webhook import SECRET, URL, wire
+from gatepost.core import ids
+from gatepost.core.errors import Invalid, NotFound, Unsupported
+from gatepost.messages.outbound import MESSAGES, Op, Outbound
+
+WAY_OUT = "give the program the secret of the channel, or set it anew with `gatepost channel set`"
+
+
+class WebhookPosts:
+    def __init__(self, around: ChannelDeps) -> None:
+        self._around, self._url = around, around.config[URL]
+        self._inbox = HookInbox(around)
+        self._client: PlatformHttp | None = None
+
+    async def listen(self, receive: Receive) -> None:
+        await self._get_secret()
+        async with self._inbox.open(receive):
+            await asyncio.Event().wait()
+
+    async def answer_hook(self, request: HookRequest) -> HookResponse:
+        if request.method != "POST":
+            return _render(405, {"error": "post a message"})
+        if not wire.is_proved(request, await self._around.secret(SECRET)):
+            return _render(401, {"error": "the secret or the signature is wrong"})
+        try:
+            event = wire.read_post(request, ids.new("post"))
+        except Invalid as error:
+            return _render(400, {"error": str(error)})
+        receipt = await self._inbox.receive_one(event)
+        self._around.beat()
+        return _render(202, {"id": event.platform_id, "new": receipt.new})
+
+    async def send(self, address: str, message: Outbound) -> str:
+        room = wire.parse_room(address)
+        if room is None:
+            raise NotFound("room", address, "a room is webhook:<name>")
+        if message.op not in (*MESSAGES, Op.STATUS):
+            raise Unsupported(message.op, "webhook", "send a new message")
+        if not self._url:
+            raise Unsupported("send", "webhook", "channels.webhook.url is not set, so nothing can be said here")
+        secret, http = await self._get_secret(), self._connect()
+        body = json.dumps(wire.render_post(room, message), ensure_ascii=False).encode()
+        headers = {
+            "content-type": "application/json",
+            wire.KEY: message.key,
+            wire.SIGNATURE: wire.sign_post(secret, room, message.key, body),
+        }
+        answer = await http.call("POST", self._url, action="post a message", headers=headers, content=body)
+        return wire.read_answer(answer, message.key)
+
+    async def check(self) -> BotIdentity:
+        """The program is not called: a request might be more to it than a question."""
+        await self._get_secret()
+        if self._url:
+            self._connect()
+            return BotIdentity(name=f"posts to {self._url}")
+        return BotIdentity(name="posts from programs", notes=("channels.webhook.url is not set: nothing can be said",))
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+    async def _get_secret(self) -> str:
+        secret = await self._around.secret(SECRET)
+        if len(secret) < wire.SHORTEST_SECRET:
+            why = f"channels.webhook.secret has fewer than {wire.SHORTEST_SECRET} signs"
+            raise ChannelEnded(EndReason.SETTING, why, "set one that `openssl rand -hex 32` prints")
+        return secret
+
+    def _connect(self) -> PlatformHttp:
+        if self._client is None:
+            self._client = PlatformHttp("the webhook's target", self._url, way_out=WAY_OUT)
+        return self._client
+
+
+def _render(status: int, answer: dict[str, object]) -> HookResponse:
+    return HookResponse(status=status, body=json.dumps(answer).encode() + b"\n", content_type="application/json")

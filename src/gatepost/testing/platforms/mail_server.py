@@ -1,0 +1,252 @@
+"""E-mail for tests: a real Dovecot, an SMTP server (aiosmtpd) that delivers into it, and a relay before the bot.
+
+Each person has a mailbox; the bot's server confirms senders by DMARC, under the name `AUTHSERV_ID`. There are no
+groups: the room `team` is the mailbox of ann, as `direct:ann` is. A second reader is nothing to IMAP, mails keep their
+order, and what is read is never forgotten: those faults do nothing.
+"""
+
+import asyncio
+import email
+import email.policy
+import itertools
+import re
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from email.message import EmailMessage
+from typing import Any
+
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
+
+from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile, PlatformFault, ShownMessage
+from gatepost.testing.platforms.dovecot import DOMAIN, Dovecot
+
+AUTHSERV_ID = f"mx.{DOMAIN}"
+BOT = f"bot@{DOMAIN}"
+PASSWORD = "mailbox password"
+_IDS = re.compile(r"<([^<>\s]+)>")
+_ANSWERS = {
+    PlatformFault.FORBIDDEN: "550 5.7.1 not allowed",
+    PlatformFault.RATE_LIMIT: "450 4.7.1 slow down",
+    PlatformFault.BUSY: "451 4.3.0 try again later",
+}
+
+
+class MailServer(EmulatedPlatform):
+    kind = "email"
+    has_groups = False
+    cannot = frozenset({"edit", "delete", "react", "join", "click", "get_typing"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers = itertools.count(1)
+        self._dovecot: Dovecot | None = None
+        self._servers: list[asyncio.Server] = []
+        self._connections: set[asyncio.StreamWriter] = set()
+        self.smtp_port = 0
+
+    # How it is run.
+
+    @property
+    def dovecot(self) -> Dovecot:
+        assert self._dovecot is not None
+        return self._dovecot
+
+    def start(self, port: int = 0) -> None:
+        self._dovecot = Dovecot()
+        self._set_passwords(PASSWORD)
+        super().start(port)
+
+    def stop(self) -> None:
+        super().stop()
+        self.dovecot.stop()
+
+    async def _open(self, port: int) -> None:
+        relay = await asyncio.start_server(self._relay, "127.0.0.1", port)
+        smtp = await self._loop.create_server(self._make_smtp, "127.0.0.1", 0)
+        self.port = int(relay.sockets[0].getsockname()[1])
+        self.smtp_port = int(smtp.sockets[0].getsockname()[1])
+        self._servers = [relay, smtp]
+
+    async def _close(self) -> None:
+        await self.drop_connections()
+        for server in self._servers:
+            server.close()
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    def _set_passwords(self, bot: str) -> None:
+        self.dovecot.set_passwords({"bot": bot, "ann": PASSWORD, "bob": PASSWORD})
+
+    # How a channel is pointed at it.
+
+    def get_settings(self) -> dict[str, Any]:
+        return {
+            "address": BOT,
+            "user": "bot",
+            "name": "The Bot",
+            "imap_host": "127.0.0.1",
+            "imap_port": self.port,
+            "imap_security": "none",
+            "smtp_host": "127.0.0.1",
+            "smtp_port": self.smtp_port,
+            "smtp_security": "none",
+            "authserv_id": AUTHSERV_ID,
+        }
+
+    def get_secrets(self) -> dict[str, str]:
+        return {"password": PASSWORD}
+
+    def get_address(self, room: str) -> str:
+        return f"email:{_get_person(room)}@{DOMAIN}"
+
+    def get_sender(self, person: str) -> str:
+        return f"email:{person}@{DOMAIN}"
+
+    # What people do.
+
+    def send(
+        self,
+        text: str,
+        *,
+        room: str = "team",
+        sender: str = "ann",
+        thread: str = "",
+        reply_to: str = "",
+        files: Sequence[GivenFile] = (),
+        mention: bool = False,
+        subject: str = "",
+    ) -> str:
+        mail = EmailMessage()
+        own_id = f"{sender}.{next(self._numbers)}@{DOMAIN}"
+        mail["From"], mail["To"], mail["Message-ID"] = f"{sender}@{DOMAIN}", BOT, f"<{own_id}>"
+        answered = reply_to or thread
+        if subject or answered:
+            mail["Subject"] = subject or "Re: the matter"
+        root = thread or self._find_root(reply_to)
+        if answered:
+            mail["In-Reply-To"] = f"<{answered}>"
+            mail["References"] = " ".join(f"<{each}>" for each in dict.fromkeys((root, answered)))
+        mail.set_content(text)
+        for file in files:
+            main, _, sub = file.mime.partition("/")
+            mail.add_attachment(file.data, maintype=main, subtype=sub, filename=file.name)
+        self._note(mail, sender, sender)
+        proof = f"Authentication-Results: {AUTHSERV_ID}; dmarc=pass header.from={DOMAIN}\r\n"
+        self.deliver(proof.encode() + mail.as_bytes(policy=email.policy.SMTP))
+        return own_id
+
+    def deliver(self, raw: bytes, sender: str = f"someone@{DOMAIN}") -> None:
+        """A mail as it is, into the bot's mailbox."""
+        times = 2 if self.take_fault(PlatformFault.DUPLICATE) else 1
+        for _ in range(times):
+            self.dovecot.deliver(raw, sender, BOT)
+
+    def _find_root(self, message: str) -> str:
+        with self.changed:
+            return next((each.thread for each in self.record if each.id == message), "") or message
+
+    # What can be seen.
+
+    def list_shown(self, room: str = "", *, by_bot: bool = True) -> list[ShownMessage]:
+        return super().list_shown(f"direct:{_get_person(room)}" if room else "", by_bot=by_bot)
+
+    def _note(self, mail: EmailMessage, person: str, sender: str) -> None:
+        own_id = _IDS.findall(str(mail["Message-ID"]))[0]
+        references = _IDS.findall(str(mail["References"] or ""))
+        body = mail.get_body(("plain",))
+        shown = ShownMessage(
+            id=own_id,
+            room=f"direct:{person}",
+            sender=sender,
+            text=body.get_content().replace("\r\n", "\n").strip() if body is not None else "",
+            raw=mail,
+            thread=references[0] if references else "",
+            reply_to=(_IDS.findall(str(mail["In-Reply-To"] or "")) or [""])[0],
+            files=[_read_file(each) for each in mail.iter_attachments()],
+            key=own_id,
+        )
+        with self.changed:
+            self.record.append(shown)
+            self.changed.notify_all()
+
+    # Faults.
+
+    def fault(self, *faults: PlatformFault) -> None:
+        if PlatformFault.UNAUTHORIZED in faults:
+            self._set_passwords("another one")
+        super().fault(*faults)
+        if PlatformFault.UNAUTHORIZED in faults:
+            asyncio.run_coroutine_threadsafe(self.drop_connections(), self._loop).result(30)
+
+    def heal(self) -> None:
+        self._set_passwords(PASSWORD)
+        super().heal()
+
+    async def drop_connections(self) -> None:
+        for writer in list(self._connections):
+            writer.transport.abort()
+
+    # SMTP.
+
+    def _make_smtp(self) -> SMTP:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of passwords without TLS: nothing leaves this machine
+            return SMTP(
+                self,
+                hostname=AUTHSERV_ID,
+                authenticator=self._log_in,
+                auth_require_tls=False,
+                auth_required=True,
+                loop=self._loop,
+            )
+
+    def _log_in(self, server: SMTP, session: Session, envelope: Envelope, mechanism: str, given: Any) -> AuthResult:
+        right = isinstance(given, LoginPassword) and given.password == PASSWORD.encode()
+        return AuthResult(success=right and not self.is_faulty(PlatformFault.UNAUTHORIZED), handled=False)
+
+    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:
+        fault = self.take_fault(*_ANSWERS, PlatformFault.NO_ANSWER)
+        if fault in _ANSWERS:
+            return _ANSWERS[fault]
+        raw = envelope.original_content or b""
+        for recipient in envelope.rcpt_tos:
+            await asyncio.to_thread(self.dovecot.deliver, raw, envelope.mail_from or "", recipient)
+            read = email.message_from_bytes(raw, policy=email.policy.default)
+            assert isinstance(read, EmailMessage)
+            if recipient != BOT:
+                self._note(read, recipient.partition("@")[0], "bot")
+        if fault is PlatformFault.NO_ANSWER and isinstance(server.transport, asyncio.Transport):
+            server.transport.abort()
+        return "250 2.0.0 accepted"
+
+    # IMAP.
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", self.dovecot.imap_port)
+        self._connections.update((writer, back))
+        try:
+            await asyncio.gather(self._pump(reader, back, held=False), self._pump(there, writer, held=True))
+        except asyncio.CancelledError:  # at the end of all; raised, the loop would report it
+            writer.transport.abort()
+        finally:
+            self._connections.difference_update((writer, back))
+
+    async def _pump(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, held: bool) -> None:
+        with suppress(OSError):
+            while data := await source.read(65536):
+                while held and self.is_faulty(PlatformFault.HELD_POLL):  # noqa: ASYNC110  `changed` is of threads
+                    await asyncio.sleep(0.02)
+                target.write(data)
+                await target.drain()
+        target.close()
+
+
+def _get_person(room: str) -> str:
+    return "ann" if room == "team" else room.removeprefix("direct:")
+
+
+def _read_file(part: Any) -> GivenFile:
+    return GivenFile(part.get_filename() or "", part.get_payload(decode=True) or b"", part.get_content_type())

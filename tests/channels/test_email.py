@@ -1,0 +1,242 @@
+"""E-mail: mails as our words, our words as mails, and who a mail is really from. Without a server."""
+
+import email
+import email.policy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatepost.channels.email.mail_text import read_html, split_quote
+from gatepost.channels.email.render import render_mail
+from gatepost.channels.email.sender_proof import is_proved, parse_address, read_sender
+from gatepost.channels.email.wire import MailHead, ReadMail, read_mail, read_room, render_message_id
+from gatepost.messages.inbound import Attachment, Inbound, Verb
+from gatepost.messages.outbound import Outbound, OutboundFile
+
+BOT, US = "bot@example.org", "mx.example.org"
+PROOF = "Authentication-Results: mx.example.org; dmarc=pass header.from=example.com\r\n"
+HEAD = "From: Ann <ann@example.com>\r\nMessage-ID: <1@example.com>\r\n"
+
+
+def read(raw: str | bytes, whole: bool = True) -> ReadMail:
+    return read_mail(raw if isinstance(raw, bytes) else raw.encode(), BOT, US, "uid.1.1", whole)
+
+
+def get(raw: str | bytes) -> Inbound:
+    got = read(raw).inbound
+    assert got is not None
+    return got
+
+
+def test_a_mail_is_read() -> None:
+    got = get(PROOF + HEAD + "Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\n\r\nhello\r\n")
+    assert (got.address, got.sender, got.sender_name) == ("email:ann@example.com", "email:ann@example.com", "Ann")
+    assert (got.platform_id, got.thread, got.text, got.verb) == (
+        "1@example.com",
+        "",
+        "Grüße\n\nhello",
+        Verb.MESSAGE,
+    )
+    assert got.direct and not got.own
+
+
+def test_a_thread_is_named_by_the_mail_that_began_it() -> None:
+    answer = "References: <root@x> <2@x>\r\nIn-Reply-To: <2@x>\r\nSubject: Re: it\r\n\r\nyes\r\n"
+    got = get(PROOF + HEAD + answer)
+    assert (got.thread, got.verb, got.text) == ("root@x", Verb.REPLY, "yes")
+    assert got.reply_to is not None and got.reply_to.platform_id == "2@x"
+    short = get(PROOF + HEAD + "In-Reply-To: <2@x>\r\n\r\nyes\r\n")
+    assert short.thread == "2@x"
+
+
+def results(*headers: str, sender: str = "Ann <ann@example.com>", more: tuple[str, ...] = ()) -> bool:
+    return is_proved(read_sender([sender, *more]), headers, US)
+
+
+@pytest.mark.parametrize(
+    ("proved", "headers"),
+    [
+        (True, ("mx.example.org; dmarc=pass header.from=example.com",)),
+        (True, ("mx.example.org 1; spf=pass smtp.mailfrom=ann@example.com; dkim=none",)),
+        (True, ("MX.example.org; dkim=pass (good) header.d=example.com header.s=s",)),
+        (True, ("mx.example.org; dkim=fail header.d=example.com; dkim=pass header.i=@example.com",)),
+        (False, ()),
+        (False, ("mx.example.org; none",)),
+        (False, ("mx.example.org; dmarc=fail header.from=example.com; spf=pass smtp.mailfrom=example.com",)),
+        (False, ("mx.example.org; dmarc=pass header.from=evil.test",)),
+        (False, ("mx.example.org; dkim=pass header.d=evil.test; spf=pass smtp.mailfrom=x@evil.test",)),
+        (False, ("mx.example.org; dkim=pass header.d=com",)),
+        (False, ("mx.example.org; dkim=pass header.d=ample.com",)),
+        (False, ("mx.evil.test; dmarc=pass header.from=example.com",)),
+        (False, ("mx.evil.test; dmarc=pass", "mx.example.org; dmarc=pass header.from=example.com")),
+        (False, ("mx.example.org; dmarc=fail", "mx.example.org; dmarc=pass header.from=example.com")),
+        (False, ('mx.example.org; spf=fail smtp.mailfrom="x; dmarc=pass header.from=example.com"',)),
+        (False, ("mx.example.org; spf=fail (x; dmarc=pass header.from=example.com)",)),
+        (False, ("mx.example.org; dmarc=fail header.from=example.com; dmarc=pass header.from=example.com",)),
+        (False, ("mx.example.org.evil.test; dmarc=pass header.from=example.com",)),
+        (False, ("mx.example.org; x=" + "y" * 9000 + "; dmarc=pass",)),
+    ],
+)
+def test_a_sender_is_proved_by_our_own_server_alone(proved: bool, headers: tuple[str, ...]) -> None:
+    assert results(*headers) is proved
+
+
+@pytest.mark.parametrize(
+    "sender",
+    [
+        "ann@example.com, bob@evil.test",
+        "ann@example.com <bob@evil.test>",
+        "<ann@example.com> <bob@evil.test>",
+        "<ann@example.com> bob@evil.test",
+        "group: ann@example.com;",
+    ],
+)
+def test_a_sender_that_can_be_read_in_two_ways_proves_nothing(sender: str) -> None:
+    assert not results("mx.example.org; dmarc=pass", sender=sender)
+    assert not results("mx.example.org; dmarc=pass header.from=example.com", more=("bob@evil.test",))
+
+
+def test_without_the_servers_name_nobody_is_proved() -> None:
+    mail = PROOF + HEAD + "\r\nhello\r\n"
+    untold = read_mail(mail.encode(), BOT, "", "x").inbound
+    assert untold is not None and untold.verb is Verb.UNTRUSTED
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Auto-Submitted: auto-replied",
+        "Precedence: bulk",
+        "List-Id: <all.example.com>",
+        "Return-Path: <>",
+        'Content-Type: multipart/report; boundary="x"',
+        "X-Autoreply: yes",
+    ],
+)
+def test_what_a_program_sent_is_not_answered(header: str) -> None:
+    got = read(f"{PROOF}{HEAD}{header}\r\n\r\nI am away\r\n")
+    assert got.inbound is None and got.skipped
+
+
+def test_a_report_of_a_mail_server_is_not_answered_and_a_person_is() -> None:
+    assert read("From: MAILER-DAEMON@example.com\r\n\r\nfailed\r\n").inbound is None
+    assert read(HEAD + "Auto-Submitted: no\r\n\r\nhello\r\n").inbound is not None
+    assert read("Subject: nobody\r\n\r\nhello\r\n").skipped
+
+
+def test_our_own_mails_are_known_as_ours() -> None:
+    copy = get(f"From: {BOT}\r\nTo: ann@example.com\r\nAuto-Submitted: auto-replied\r\n\r\nhello\r\n")
+    assert copy.own and copy.address == "email:ann@example.com"
+
+
+def make_mail(*parts: tuple[str, str], kind: str = "mixed") -> str:
+    body = "".join(f"--b\r\n{head}\r\n\r\n{text}\r\n" for head, text in parts)
+    return f'{PROOF}{HEAD}Content-Type: multipart/{kind}; boundary="b"\r\n\r\n{body}--b--\r\n'
+
+
+def test_of_alternatives_the_plain_text_is_read_and_html_where_there_is_no_other() -> None:
+    both = make_mail(
+        ("Content-Type: text/plain", "plain"), ("Content-Type: text/html", "<b>rich</b>"), kind="alternative"
+    )
+    assert get(both).text == "plain"
+    rich = make_mail(
+        ("Content-Type: text/plain", " "), ("Content-Type: text/html", "<b>rich</b> text"), kind="alternative"
+    )
+    assert get(rich).text == "rich text"
+
+
+async def fetch(attachment: Attachment) -> bytes:
+    assert attachment.open is not None
+    return b"".join([chunk async for chunk in attachment.open()])
+
+
+async def test_files_have_names_and_calendars_are_left_out() -> None:
+    got = get(
+        make_mail(
+            ("Content-Type: text/plain; charset=iso-8859-1\r\nContent-Transfer-Encoding: quoted-printable", "sch=F6n"),
+            ("Content-Type: image/png\r\nContent-ID: <pic>\r\nContent-Transfer-Encoding: base64", "AAEC"),
+            ('Content-Type: text/csv\r\nContent-Disposition: attachment; filename="=?utf-8?b?w6QuY3N2?="', "1,2"),
+            ("Content-Type: text/calendar", "BEGIN:VCALENDAR"),
+            ("Content-Type: message/rfc822", "Subject: inner\r\n\r\nwords"),
+        )
+    )
+    assert got.text == "schön"
+    assert [(each.name, each.mime) for each in got.attachments] == [
+        ("file-1", "image/png"),
+        ("ä.csv", "text/csv"),
+        ("mail-3.eml", "message/rfc822"),
+    ]
+    assert await fetch(got.attachments[0]) == b"\x00\x01\x02" and b"inner" in await fetch(got.attachments[2])
+
+
+def test_an_unknown_charset_and_a_deep_mail_do_no_harm() -> None:
+    assert get(HEAD + "Content-Type: text/plain; charset=nonsense\r\n\r\nhello\r\n").text == "hello"
+    deep = HEAD + "".join(f'Content-Type: multipart/mixed; boundary="b{n}"\r\n\r\n--b{n}\r\n' for n in range(60))
+    assert get(deep + "\r\nend\r\n") is not None
+
+
+def test_html_becomes_what_people_read() -> None:
+    page = "<html><head><title>x</title></head><body><p>One &amp; two</p><script>evil()</script>"
+    page += "<ul><li>a<li>b</ul>1 < 2<!-- no --></body>"
+    assert read_html(page) == "One & two\n\n- a\n- b\n1 < 2"
+
+
+@pytest.mark.parametrize("piece", ["<", "<!--", "<script>", "<a ", "<p>", "&", "</", "<!"])
+def test_html_without_end_is_read_in_linear_steps(piece: str) -> None:
+    """A search that began anew for each piece would take minutes here."""
+    read_html(piece * 200_000)
+
+
+def test_what_a_mail_quotes_is_taken_off_and_an_answer_between_the_lines_stays() -> None:
+    mail = "Yes.\n\nOn Mon, 2 Nov 2026, Bot <bot@example.org> wrote:\n> Shall I?\n> Now?\n"
+    assert split_quote(mail) == ("Yes.", "Shall I?\nNow?")
+    between = "> Shall I?\nYes.\n> Now?\nNo."
+    assert split_quote(between) == (between, "")
+    assert split_quote("> only a quote") == ("> only a quote", "")
+
+
+@given(st.binary(max_size=400))
+def test_no_mail_breaks_the_reading(raw: bytes) -> None:
+    got = read(b"From: ann@example.com\r\n" + raw).inbound
+    assert got is None or got.address.startswith("email:")
+
+
+@pytest.mark.parametrize(
+    "bad", ["", "ann", "a b@x.org", "a@x.org\nBcc: b@x.org", "a/b@x.org", "ä@x.org", "a@-x.org", "a@b..c"]
+)
+def test_what_is_no_address_is_none(bad: str) -> None:
+    assert parse_address(bad) == "" and read_room(f"email:{bad}") == ""
+
+
+def render(message: Outbound, answered: MailHead | None = None, name: str = "Bot", subject: str = "News") -> Any:
+    mail = render_mail(message, "ann@example.com", BOT, name, subject, answered, 1_700_000_000_000_000)
+    return email.message_from_bytes(mail.as_bytes(), policy=email.policy.default)
+
+
+def test_an_answer_keeps_subject_and_thread() -> None:
+    head = MailHead(message_id="2@x", subject="Re: AW: the plan", references=("root@x",))
+    mail = render(Outbound(key="k", text="yes", reply_to="2@x", thread="root@x"), head)
+    assert (mail["Subject"], mail["In-Reply-To"], mail["References"]) == ("Re: the plan", "<2@x>", "<root@x> <2@x>")
+    assert mail["Message-ID"] == f"<{render_message_id('k', BOT)}>" and mail["Auto-Submitted"] == "auto-replied"
+    long = MailHead(message_id="z@x", references=tuple(f"{n}@x" for n in range(100)))
+    chain = render(Outbound(key="k", text="yes", reply_to="z@x"), long)["References"].split()
+    assert (chain[0], chain[-1], len(chain)) == ("<0@x>", "<z@x>", 20)
+
+
+def test_no_word_of_anybody_becomes_a_header() -> None:
+    evil = "x\r\nBcc: victim@example.net\r\n\r\nbody"
+    head = MailHead(message_id="2@x", subject=evil, references=("a@x>\r\nBcc: v@x",))
+    mail = render(Outbound(key=evil, text="hi", reply_to=evil, thread=evil), head, name=evil, subject=evil)
+    assert "Bcc" not in mail and mail["To"] == "ann@example.com" and mail["References"] == "<2@x>"
+
+
+def test_a_file_goes_along_under_a_safe_name(tmp_path: Path) -> None:
+    (tmp_path / "0").write_bytes(b"\x00\x01")
+    file = OutboundFile(name='a"\r\nX: y.bin', mime="text/html\r\nX: y", path=str(tmp_path / "0"), size=2)
+    mail = render(Outbound(key="k", text="see", files=(file,)))
+    (part,) = mail.iter_attachments()
+    assert part.get_payload(decode=True) == b"\x00\x01" and part.get_content_type() == "application/octet-stream"
+    assert "X" not in part and "X" not in mail
