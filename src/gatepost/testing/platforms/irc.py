@@ -42,6 +42,7 @@ class _Client:
 class IrcPlatform(EmulatedPlatform):
     kind = "irc"
     cannot: ClassVar[frozenset[str]] = frozenset({"edit", "delete", "react", "click"})
+    repeats = False
     password = "the-bots-password"
 
     def __init__(self) -> None:
