@@ -39,7 +39,7 @@ declare_channel(
     largest_file=1_000_000,
     pace=ChannelPace(everywhere=0.4, burst=5),
     deaf_after_s=120.0,
-    verbs=frozenset({Verb.MENTION, Verb.LIKE, Verb.DELETE, Verb.JOIN}),
+    verbs=frozenset({Verb.MENTION, Verb.LIKE, Verb.JOIN}),
     guide=ChannelGuide(
         before="In Bluesky: Settings > Privacy and security > App passwords > Add; tick direct messages if wanted.",
         after="Mention the account in a post, or write to it privately.",

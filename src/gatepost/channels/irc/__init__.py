@@ -7,7 +7,6 @@ they are, else `irc:nick/<nick>`, which anybody may take.
 from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
-from gatepost.messages.outbound import Feature
 from gatepost.messages.text_size import TextUnit
 
 HOST = setting("channels.irc.host", "", help="The name of the server, such as irc.libera.chat.")
@@ -26,7 +25,7 @@ TRUST_NICKS = setting(
 declare_channel(
     "irc",
     "gatepost.channels.irc.adapter:IrcChannel",
-    features=frozenset({Feature.DIRECT}),
+    features=frozenset(),
     settings=(HOST, PORT, TLS, NICK, ROOMS, ACCOUNT, PASSWORD, TRUST_NICKS),
     title="IRC",
     max_text=340,  # bytes of a line, with names of any length before it

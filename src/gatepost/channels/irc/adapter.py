@@ -3,15 +3,15 @@
 import asyncio
 import itertools
 import uuid
-from typing import Any
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.irc import ACCOUNT, HOST, NICK, PASSWORD, PORT, ROOMS, TLS, TRUST_NICKS, wire
 from gatepost.channels.irc.connection import ConnectionLost, IrcConnection
+from gatepost.channels.irc.wire import IrcLine
 from gatepost.channels.kit.batches import Backoff, receive_batch, unwrap_group
 from gatepost.core import log
 from gatepost.core.clock import SECOND
-from gatepost.core.errors import Invalid, NotFound, Unavailable, Unsupported
+from gatepost.core.errors import Invalid, Unavailable, Unsupported
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Op, Outbound
 
@@ -20,15 +20,16 @@ PING_S = 30.0
 MOST_WAITING = 1000
 BATCH = 100
 BURST, LINES_PER_S = 5, 1.0  # what servers usually take before they call it a flood
-MOST_KNOWN = 2000
 
 
 class IrcChannel:
     def __init__(self, around: ChannelDeps) -> None:
         self._around = around
         self._connection: IrcConnection | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._opening = asyncio.Lock()
+        self._events: asyncio.Queue[Inbound] = asyncio.Queue(MOST_WAITING)
         self._id, self._numbers = uuid.uuid4().hex[:12], itertools.count(1)
-        self._nicks: dict[str, str] = {}  # where an account was seen last
         self._free_at = 0.0  # the moment until which lines were sent ahead, in seconds
 
     @property
@@ -58,65 +59,82 @@ class IrcChannel:
             await connection.close()
 
     async def close(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
         if self._connection is not None:
             await self._connection.close()
-            self._connection = None
+        self._connection = self._reading = None
+
+    async def _get_connection(self) -> tuple[IrcConnection, asyncio.Task[None]]:
+        """The open one, else another."""
+        async with self._opening:
+            if self._connection is None or self._reading is None or self._reading.done():
+                await self.close()
+                connection = await self._make_connection()
+                try:
+                    await connection.open()
+                    if rooms := self._around.config[ROOMS]:
+                        await connection.write(f"JOIN {','.join(rooms)}")
+                except BaseException:
+                    await connection.close()
+                    raise
+                self._around.beat()
+                self._connection = connection
+                self._reading = asyncio.create_task(self._read_lines(connection))
+            return self._connection, self._reading
 
     # Receiving.
 
     async def listen(self, receive: Receive) -> None:
-        backoff = Backoff()
-        events: asyncio.Queue[Inbound] = asyncio.Queue(MOST_WAITING)
-
-        async def connect() -> None:
-            while True:
-                try:
-                    await unwrap_group(lambda: self._stay_connected(events, backoff))
-                except (ConnectionLost, OSError, TimeoutError, Unavailable) as error:
-                    LOG.info("the connection to IRC ended", instance=self._around.instance, error=repr(error))
-                finally:
-                    await self.close()
-                await backoff.wait()
-
         async def run() -> None:
             async with asyncio.TaskGroup() as group:
-                group.create_task(connect())
-                group.create_task(_receive_events(events, receive))
+                group.create_task(self._stay_connected())
+                group.create_task(_receive_events(self._events, receive))
 
         await unwrap_group(run)
 
-    async def _stay_connected(self, events: asyncio.Queue[Inbound], backoff: Backoff) -> None:
-        self._connection = connection = await self._make_connection()
-        await connection.open()
-        self._around.beat()
-        backoff.reset()
-        rooms = self._around.config[ROOMS]
-        if rooms:
-            await connection.write(f"JOIN {','.join(rooms)}")
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._read_lines(connection, events))
-            group.create_task(_send_pings(connection))
-
-    async def _read_lines(self, connection: IrcConnection, events: asyncio.Queue[Inbound]) -> None:
+    async def _stay_connected(self) -> None:
+        backoff = Backoff()
         while True:
-            line = await connection.read()
-            self._around.beat()
-            number, event = f"{self._id}-{next(self._numbers)}", None
-            if line.command == "PRIVMSG":  # a NOTICE is never answered, so that two bots do not talk for ever
-                event = wire.read_message(line, connection.nick, number, self._around.config[TRUST_NICKS])
-            elif line.command == "JOIN":
-                event = wire.read_join(line, connection.nick, number)
-            elif line.command == "ERROR":
-                raise ConnectionLost(line.last)
-            if event is not None:
-                self._remember(wire.get_account(line), line.nick)
-                await events.put(event)
+            try:
+                connection, reading = await self._get_connection()
+                backoff.reset()
+                pings = asyncio.create_task(_send_pings(connection))
+                try:
+                    await asyncio.wait({reading, pings}, return_when=asyncio.FIRST_COMPLETED)
+                    await connection.close()
+                finally:
+                    pings.cancel()
+                    await asyncio.gather(pings, return_exceptions=True)
+            except (ConnectionLost, OSError, Unavailable) as error:
+                LOG.info("IRC did not answer", instance=self._around.instance, error=repr(error))
+            await backoff.wait()
 
-    def _remember(self, account: str, nick: str) -> None:
-        if account:
-            if len(self._nicks) >= MOST_KNOWN:
-                self._nicks.clear()
-            self._nicks[wire.fold(account)] = wire.fold(nick)
+    async def _read_lines(self, connection: IrcConnection) -> None:
+        """Until the connection ends."""
+        try:
+            while True:
+                line = await connection.read()
+                self._around.beat()
+                event = self._read_event(line, connection.nick)
+                if event is not None:
+                    await self._events.put(event)
+        except (ConnectionLost, OSError, TimeoutError) as error:
+            LOG.info("the connection to IRC ended", instance=self._around.instance, error=repr(error))
+        finally:
+            await connection.close()
+
+    def _read_event(self, line: IrcLine, nick: str) -> Inbound | None:
+        number = f"{self._id}-{next(self._numbers)}"
+        if line.command == "ERROR":
+            raise ConnectionLost(line.last)
+        if line.command == "JOIN":
+            return wire.read_join(line, nick, number)
+        # A NOTICE is never answered, so that two bots do not talk for ever. Our own words come back on some servers.
+        if line.command != "PRIVMSG" or wire.fold(line.nick) == wire.fold(nick):
+            return None
+        return wire.read_message(line, nick, number, self._around.config[TRUST_NICKS])
 
     # Sending.
 
@@ -124,17 +142,19 @@ class IrcChannel:
         target = wire.parse_target(address)
         if message.op not in (Op.SEND, Op.FILE, Op.CARD):
             raise Unsupported(message.op.value, "irc", "use send with the same text")
-        lines, connection = wire.render_lines(message.text), self._connection
+        lines = wire.render_lines(message.text)
         if not lines:
             raise Invalid("text", "there is nothing to say")
-        if connection is None or not connection.ready:
-            raise Unavailable("IRC", "the bot is not connected")
         try:
-            await connection.send_lines(target, lines, self._get_pause)
+            connection, _ = await self._get_connection()
+        except (ConnectionLost, OSError, TimeoutError) as error:
+            raise Unavailable("IRC", f"it cannot be reached ({type(error).__name__})") from None
+        try:
+            told = await connection.send_lines(target, lines, self._get_pause)
         except (ConnectionLost, OSError, TimeoutError) as error:
             why = f"the connection ended ({type(error).__name__})"
             raise Unavailable("IRC", why, uncertain=True) from None
-        return f"{self._id}-{next(self._numbers)}"
+        return told or f"{self._id}-{next(self._numbers)}"
 
     def _get_pause(self) -> float:
         """Before the next line: a few at once, then one a second."""
@@ -142,23 +162,15 @@ class IrcChannel:
         self._free_at = max(self._free_at, now - BURST / LINES_PER_S) + 1 / LINES_PER_S
         return max(self._free_at - now, 0.0)
 
-    async def open_direct(self, sender: str) -> str:
-        kind, _, name = sender.removeprefix("irc:").partition("/")
-        nick = self._nicks.get(name, "") if kind == "account" else name
-        if kind not in ("account", "nick") or not nick:
-            raise NotFound("person", sender, "they have to say something first")
-        address = f"irc:direct/{nick}"
-        wire.parse_target(address)
-        return address
-
 
 async def _send_pings(connection: IrcConnection) -> None:
+    """Until one is not answered."""
     while True:
         await asyncio.sleep(PING_S)
         await connection.ping()
 
 
-async def _receive_events(events: asyncio.Queue[Any], receive: Receive) -> None:
+async def _receive_events(events: asyncio.Queue[Inbound], receive: Receive) -> None:
     while True:
         batch = [await events.get()]
         while len(batch) < BATCH and not events.empty():

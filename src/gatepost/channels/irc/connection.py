@@ -35,6 +35,7 @@ class IrcConnection:
         self._tokens = itertools.count(1)
         self._waiting: dict[str, asyncio.Future[None]] = {}  # for the answers to our pings
         self._refusals: list[IrcLine] = []  # since the last send began
+        self._echoes: list[str] = []  # ids of our own lines, on servers that repeat them
         self._sending = asyncio.Lock()
         self.ready = False
 
@@ -121,6 +122,8 @@ class IrcConnection:
                 waiting.set_result(None)
         elif line.command == "NICK" and wire.fold(line.nick) == wire.fold(self.nick) and line.last:
             self.nick = line.last
+        elif line.command == "PRIVMSG" and wire.fold(line.nick) == wire.fold(self.nick):
+            self._echoes += [line.tags["msgid"]] if line.tags.get("msgid") else []
         elif line.command in (NOBODY, NO_CHANNEL, CANNOT_SEND, NOT_HERE):
             self._refusals.append(line)
         return line
@@ -136,19 +139,22 @@ class IrcConnection:
         finally:
             self._waiting.pop(token, None)
 
-    async def send_lines(self, target: str, lines: list[str], pause: Callable[[], float]) -> None:
-        """Raises what the server answered to one of them. `pause`: how long to wait before each line."""
+    async def send_lines(self, target: str, lines: list[str], pause: Callable[[], float]) -> str:
+        """The server's id of the first line, if it gives one. Raises what it answered to one of them. `pause`: how long
+        to wait before each line."""
         async with self._sending:
             self._refusals.clear()
+            self._echoes.clear()
             for line in lines:
                 await asyncio.sleep(pause())
                 await self.write(f"PRIVMSG {target} :{line}")
             await self.ping()
-            refusals = list(self._refusals)
+            refusals, echoes = list(self._refusals), list(self._echoes)
         for refusal in refusals:
             if refusal.command in (NOBODY, NO_CHANNEL):
                 raise NotFound("room", target, f"the server says: {refusal.last[:100]}")
             raise Refused("this bot", "write", target, refusal.last[:100])
+        return echoes[0] if echoes else ""
 
     async def close(self) -> None:
         self.ready = False

@@ -13,7 +13,7 @@ from gatepost.messages.inbound import Inbound, Verb
 
 LONGEST_TEXT = 340
 MOST_LINES = 8  # of one message; more are joined, or the server takes them for a flood
-WANTED = ("message-tags", "server-time", "account-tag", "sasl")
+WANTED = ("message-tags", "server-time", "account-tag", "echo-message", "sasl")
 _CHANNEL = re.compile(r"[#&+!][^\x00-\x20,:\x7f]{1,49}\Z")
 _NICK = re.compile(r"[A-Za-z\[\]\\`_^{|}][\w\[\]\\`^{|}-]{0,49}\Z", re.ASCII)
 _ACCOUNT = re.compile(r"[^\x00-\x20*,:/@\x7f]{1,64}\Z")

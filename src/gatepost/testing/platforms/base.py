@@ -86,6 +86,7 @@ class EmulatedPlatform:
     has_direct: ClassVar[bool] = True  # False: no private chats
     reads_markdown: ClassVar[bool] = False  # True: people's programs show markdown, and `text` has its marks
     only_mentions: ClassVar[bool] = False  # True: a bot gets only what names it
+    repeats: ClassVar[bool] = True  # False: what is said while the bot is away is lost, as on IRC
     sample_file: ClassVar[tuple[str, str]] = ("data.bin", "application/octet-stream")  # name and type of one it takes
     retry_after: float = 0.2
     hook_url: str = ""  # of a platform that sends its events by HTTP: where to, `…/channels/<instance>`

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.rest import make_id
 
-CAPABILITIES = ("message-tags", "server-time", "account-tag", "sasl")
+CAPABILITIES = ("message-tags", "server-time", "account-tag", "echo-message", "sasl")
 FAULTS = frozenset(
     {
         PlatformFault.UNAUTHORIZED,
@@ -33,6 +33,7 @@ class _Client:
         self.writer, self.nick, self.capabilities = writer, "", set[str]()
         self.is_negotiating = self.is_welcome = False
         self.login = ""
+        self.block: ShownMessage | None = None  # to which the bot's next line belongs
 
     def write(self, line: str) -> None:
         self.writer.write(line.encode() + b"\r\n")
@@ -41,6 +42,7 @@ class _Client:
 class IrcPlatform(EmulatedPlatform):
     kind = "irc"
     cannot: ClassVar[frozenset[str]] = frozenset({"edit", "delete", "react", "click"})
+    repeats = False
     password = "the-bots-password"
 
     def __init__(self) -> None:
@@ -165,6 +167,7 @@ class IrcPlatform(EmulatedPlatform):
 
     def _answer(self, client: _Client, command: str, params: list[str]) -> None:
         if command == "PING":
+            client.block = None
             if not self.is_faulty(PlatformFault.HELD_POLL):
                 client.write(f":irc.test PONG irc.test :{params[-1]}")
         elif command == "CAP":
@@ -221,7 +224,14 @@ class IrcPlatform(EmulatedPlatform):
             client.write(f":irc.test 401 {client.nick} {target} :No such nick")
             return
         room = target[1:] if target.startswith("#") else f"direct:{target}"
-        with self.changed:
-            self.record.append(ShownMessage(id=make_id(), room=room, sender="bot", text=text, raw=text))
+        message = make_id()
+        with self.changed:  # people see the lines that a bot writes at once as one block
+            if client.block is not None and client.block.room == room:
+                client.block.text += f"\n{text}"
+            else:
+                client.block = ShownMessage(id=message, room=room, sender="bot", text=text, raw=text)
+                self.record.append(client.block)
+        if {"echo-message", "message-tags"} <= client.capabilities:
+            client.write(f"@msgid={message} :{client.nick}!bot@host.test PRIVMSG {target} :{text}")
         if self.take_fault(PlatformFault.NO_ANSWER):
             client.writer.transport.abort()

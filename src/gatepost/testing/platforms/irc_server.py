@@ -59,6 +59,7 @@ class _Person:
 class NgircdPlatform(EmulatedPlatform):
     kind = "irc"
     cannot: ClassVar[frozenset[str]] = frozenset({"edit", "delete", "react", "click"})
+    repeats = False
 
     def __init__(self) -> None:
         super().__init__()
