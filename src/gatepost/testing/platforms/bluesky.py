@@ -26,6 +26,7 @@ LIMIT = 300
 class BlueskyPlatform(RestPlatform):
     kind = "bluesky"
     cannot: ClassVar[frozenset[str]] = frozenset({"click", "edit"})
+    only_mentions: ClassVar[bool] = True
     sample_file = ("data.png", "image/png")
     faults = RestPlatform.faults | {PlatformFault.HELD_POLL}
     token = "an-app-password"
