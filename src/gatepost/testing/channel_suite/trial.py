@@ -43,11 +43,14 @@ class SuiteEvents(ReceivedEvents):
     """What is received, but for the words by which the suite finds out that the channel receives."""
 
     warm = False
+    during: Callable[[Inbound], None] | None = None  # is called before an event counts as received
 
     async def receive(self, inbound: Inbound) -> Receipt:
         if WARM_UP in inbound.text:
             self.warm = True
             return Receipt(message_id=0, new=True, state="queued")
+        if self.during is not None:
+            self.during(inbound)
         return await super().receive(inbound)
 
 
@@ -92,6 +95,8 @@ class ChannelTrial:
     async def start(self) -> None:
         """The channel listens from now on, and is known to receive: before it has connected, some platforms would not
         bring what is written."""
+        if self._listening is not None:
+            return
         await self.listen()
         ends = asyncio.get_running_loop().time() + self.patience
         while not self.received.warm:
@@ -188,7 +193,8 @@ class ChannelTrial:
         return Outbound(**{"key": f"suite/{self._keys}", "text": "", **more})
 
     async def send(self, room: str = "", **more: Any) -> ShownMessage:
-        """As the delivery hands it over; what the platform then shows."""
+        """As the delivery hands it over, while the channel listens; what the platform then shows."""
+        await self.start()
         shown = degrade(self.make_message(**more), self.kind.features, self.kind.name)
         assert shown is not None
         address = self.platform.get_address(room or self.room)
@@ -225,6 +231,7 @@ class ChannelTrial:
 
     async def deliver(self, text: str, files: Sequence[OutboundFile] = ()) -> OutboxEffect:
         """One message through the real delivery, until all its parts are settled; the last of them."""
+        await self.start()
         async with self.delivery() as outbox:
             keys = await outbox.send("suite/delivered", self.address, text, tuple(files))
             return [await outbox.wait_for(key) for key in keys][-1]

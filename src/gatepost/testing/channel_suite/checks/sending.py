@@ -78,6 +78,7 @@ async def check_deletes_out(trial: ChannelTrial) -> None:
 
 async def check_reactions_out(trial: ChannelTrial) -> None:
     """A reaction of the bot stands at the message; done twice, it is there once."""
+    await trial.start()
     written = trial.write("well done")
     if not trial.has(Feature.REACT):
         require_hint(trial, Op.REACT)
@@ -92,6 +93,7 @@ async def check_reactions_out(trial: ChannelTrial) -> None:
 
 async def check_replies_out(trial: ChannelTrial) -> None:
     """A reply of the bot stands at what it answers."""
+    await trial.start()
     written = trial.write("a question")
     if not trial.has(Feature.REPLY):
         await trial.try_undeclared(text="an answer", reply_to=written)
@@ -317,6 +319,7 @@ async def check_direct_rooms(trial: ChannelTrial) -> None:
         assert not isinstance(trial.channel, SupportsDirect), "there is a method open_direct, and it is not declared"
         raise FeatureMissing("only people can open one")
     assert isinstance(trial.channel, SupportsDirect), "DIRECT is declared, and there is no method open_direct"
+    await trial.start()
     opened = await trial.channel.open_direct(trial.platform.get_sender("ann"))
     assert opened == trial.platform.get_address("direct:ann"), f"it is {opened}"
     shown = await trial.send("direct:ann", text="between us")
