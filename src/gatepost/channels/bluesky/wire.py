@@ -122,14 +122,7 @@ def read_note(
             address=FEED, platform_id=f"follow-{key}", sender=sender, sender_name=name, text="", verb=Verb.JOIN, at=at
         )
     if reason == NoteReason.LIKE:
-        subject = str(note.get("reasonSubject") or get_in(note, "record", "subject", "uri") or "")
-        event = f"reaction:{HEART}:{sender}"
-        known = _URI.match(subject)
-        return (
-            Inbound(address=FEED, platform_id=subject, sender=sender, sender_name=name, text=HEART, event=event, at=at)
-            if known
-            else None
-        )
+        return _read_like(note, sender, name, at)
     if reason not in POSTS or not _URI.match(uri):
         return None
     root, parent = (str(get_in(note, "record", "reply", each, "uri") or "") for each in ("root", "parent"))
@@ -149,6 +142,14 @@ def read_note(
             for name, url in images
         ),
     )
+
+
+def _read_like(note: Mapping[str, Any], sender: str, name: str, at: int | None) -> Inbound | None:
+    subject = str(note.get("reasonSubject") or get_in(note, "record", "subject", "uri") or "")
+    if not _URI.match(subject):
+        return None
+    event = f"reaction:{HEART}:{sender}"
+    return Inbound(address=FEED, platform_id=subject, sender=sender, sender_name=name, text=HEART, event=event, at=at)
 
 
 def has_images(note: Mapping[str, Any]) -> bool:

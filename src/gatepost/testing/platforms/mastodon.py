@@ -162,19 +162,22 @@ class MastodonPlatform(RestPlatform):
             "quote": {"state": "accepted", "quoted_status": self._statuses[quoted]} if quoted else None,
         }
         self._statuses[number] = status
+        self._show(status, room, sender, text if shown is None else shown, media)
+        return status
+
+    def _show(self, status: dict[str, Any], room: str, sender: str, text: str, media: Sequence[str]) -> None:
         self.record.append(
             ShownMessage(
-                id=number,
+                id=status["id"],
                 room=room,
                 sender=sender,
-                text=text if shown is None else shown,
+                text=text,
                 raw=status,
-                thread=self._find_root(status) if answers else "",
-                reply_to=answers or "",
+                thread=self._find_root(status) if status["in_reply_to_id"] else "",
+                reply_to=status["in_reply_to_id"] or "",
                 files=[self._media[each] for each in media],
             )
         )
-        return status
 
     def _find_root(self, status: dict[str, Any]) -> str:
         while status["in_reply_to_id"] in self._statuses:

@@ -175,6 +175,10 @@ class MattermostState(RestPlatform):
         channel["total_msg_count"] += 1
         if not kind:
             self._show(room, post)
+        self._announce(post, channel, user, text)
+        return post
+
+    def _announce(self, post: dict[str, Any], channel: dict[str, Any], user: str, text: str) -> None:
         named = [BOT] if f"@{BOT_NAME}" in text or channel["type"] == "D" else []
         about = {
             "channel_display_name": channel["display_name"],
@@ -187,7 +191,6 @@ class MattermostState(RestPlatform):
             **({"mentions": json.dumps(named)} if named else {}),
         }
         self.deliver(self._event("posted", channel, about))
-        return post
 
     def _show(self, room: str, post: dict[str, Any]) -> None:
         self.record.append(
