@@ -1,4 +1,4 @@
-"""`gatepost channel`: the platforms that people write on; list, kinds, add, set, rm, restart, test, logs."""
+"""`gatepost channel`: the platforms that people write on; list, kinds, add, set, rm, restart, test, token, logs."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gatepost.cli import output
+from gatepost.cli import channel_tokens, output
 from gatepost.cli.commands.logs import read_lines, readable
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
 from gatepost.cli.operation_runner import home_of, zone_of
@@ -30,11 +30,14 @@ SECRET_HELP = "A key or password, by its name. It is asked for, or read as a lin
 
 @click.group()
 def command() -> None:
-    """The platforms that people write on: list, kinds, add, set, rm, restart, test, logs.
+    """The platforms that people write on: list, kinds, add, set, rm, restart, test, token, logs.
 
     Works with the gateway up or down; a running one acts at once. Channels of gatepost.toml are listed, too, and are
     changed there.
     """
+
+
+command.add_command(channel_tokens.token)
 
 
 @command.command("list")
@@ -61,6 +64,8 @@ def list_channels(run: CommandRun, found: list[dict[str, Any]]) -> None:
     for each in found:
         if each["error"]:
             output.print_line(f"{each['instance']}: {_render_trouble(each)}")
+        if each["note"]:
+            output.print_line(f"{each['instance']}: {each['note']}")
     if home_lock.find_holder(run.home) is None:
         output.print_line("no gateway runs; `gatepost up` starts it with its channels")
 
