@@ -270,7 +270,7 @@ async def test_what_a_platform_cannot_bring_about_is_not_tried(toy: ModuleType) 
 
 async def test_a_fault_that_a_platform_does_not_know_is_not_tried(toy: ModuleType) -> None:
     class Deaf(ToyPlatform):
-        def take_fault(self, *kinds: PlatformFault) -> PlatformFault | None:
+        def claim_fault(self, *kinds: PlatformFault) -> PlatformFault | None:
             return None
 
     grades = await run_suite(Deaf, only=["rate limit", "duplicate events", "busy platform"], patience=QUICK_S)

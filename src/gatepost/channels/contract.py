@@ -10,7 +10,7 @@ A channel of one file uses `@channel`. One that needs a library, or much code, i
 
 import hashlib
 import importlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, TypedDict, Unpack, runtime_checkable
@@ -57,6 +57,7 @@ class ChannelPulse:
         self._clock = clock
         self.last: int | None = None  # the last beat, on the monotonic clock
         self.beats = 0
+        self.note = ""  # what people should know of it although it is well
 
     def beat(self) -> None:
         self.last = self._clock.monotonic()
@@ -93,10 +94,15 @@ class MemoryCursor:
 
 
 ReadSecret = Callable[[Setting[str]], Awaitable[str]]
+CheckToken = Callable[[str], Awaitable[bool]]
 
 
 async def _no_secrets(wanted: Setting[str]) -> str:
     return ""
+
+
+async def _no_tokens(shown: str) -> bool:
+    return False
 
 
 class ChannelDeps(Struct, frozen=True, kw_only=True):
@@ -110,6 +116,7 @@ class ChannelDeps(Struct, frozen=True, kw_only=True):
     cursor: ChannelCursor = field(default_factory=MemoryCursor)
     pulse: ChannelPulse | None = None
     folder: Path | None = None  # of its own, in the home, for what a library must keep on the disk
+    check_token: CheckToken = _no_tokens  # whether it is a valid one of `gatepost channel token` for this instance
 
     def beat(self) -> None:
         if self.pulse is not None:
@@ -235,6 +242,21 @@ class SupportsHook(Protocol):
 
 
 @runtime_checkable
+class SupportsStreams(Protocol):
+    """Optional, in the place of `answer_hook`: answers a request to `/channels/<instance>` itself, as an ASGI
+    application, because what comes or goes is too large or too long for one answer."""
+
+    async def answer_stream(
+        self,
+        scope: MutableMapping[str, Any],
+        receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
+        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+    ) -> None:
+        """`root_path` of the scope ends with the instance. Prove first who asks; bound the body and the time."""
+        ...
+
+
+@runtime_checkable
 class SupportsClose(Protocol):
     """Optional: ends its connections, after `listen` has ended and nothing is sent any more."""
 
@@ -275,6 +297,8 @@ class ChannelKind(Struct, frozen=True, kw_only=True):
     )
     extra: str = ""  # of this package, that brings its library
     load: Callable[[], object] | None = None  # imports what `make` needs; takes long, so it is called in a thread
+    # What an instance can do, where its settings say so: from its name and its settings. None: the same for all.
+    tailor: "Callable[[ChannelKind, str, Config], ChannelKind] | None" = None
 
 
 class ChannelTraits(TypedDict, total=False):
@@ -292,6 +316,7 @@ class ChannelTraits(TypedDict, total=False):
     guide: ChannelGuide
     tested_against: str
     extra: str
+    tailor: Callable[[ChannelKind, str, Config], ChannelKind] | None
 
 
 CHANNELS: Registry[ChannelKind] = Registry("channel")

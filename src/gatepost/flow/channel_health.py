@@ -44,6 +44,7 @@ class ChannelReport(Struct, frozen=True, kw_only=True):
     beat_at: int | None = None  # the last evidence that it receives
     event_at: int | None = None  # the last event that it brought
     restarts: int = 0
+    note: str = ""  # what people should know of it although it is well
 
     @property
     def is_well(self) -> bool:
@@ -161,6 +162,7 @@ class ChannelHealth:
             beat_at=self._beat_at,
             event_at=self._event_at,
             restarts=self._restarts,
+            note=self.scrub(self.pulse.note),
         )
 
 

@@ -56,6 +56,11 @@ class ChannelSpec(Struct, frozen=True, kw_only=True):
             config = config.without(each.name for each in self.kind.settings)
         return config.with_values(self.values, f"[channels.{self.instance}]")
 
+    def make_kind(self, config: Config) -> ChannelKind:
+        """What this instance can do."""
+        tailor = self.kind.tailor
+        return self.kind if tailor is None else tailor(self.kind, self.instance, self.make_config(config))
+
     def list_secrets(self) -> dict[str, str]:
         """The name in the store of each secret, by the setting's last name."""
         names = (get_last_name(each) for each in self.kind.settings if each.secret)

@@ -12,7 +12,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gatepost.channels.contract import Channel, ChannelDeps, ChannelEnded, ChannelKind, ReadSecret, SupportsClose
+from gatepost.channels.contract import (
+    Channel,
+    ChannelDeps,
+    ChannelEnded,
+    ChannelKind,
+    CheckToken,
+    ReadSecret,
+    SupportsClose,
+)
 from gatepost.core import log
 from gatepost.core.clock import Clock
 from gatepost.core.errors import NotFound
@@ -24,9 +32,10 @@ from gatepost.flow.channel_health import ChannelHealth, ChannelReport, render_tr
 from gatepost.flow.channel_listener import record_end, run_channel
 from gatepost.flow.channel_specs import BrokenSpec, ChannelSpec, SpecOrigin
 from gatepost.messages.inbound import Inbound, Receipt
-from gatepost.store import channel_instances
+from gatepost.store import channel_instances, tokens
 from gatepost.store.port import Store
 from gatepost.store.secrets import SecretReader, get_channel_secret_name
+from gatepost.store.tokens import TokenKind
 
 QUIET_S = 10.0  # what is being sent when a channel is stopped gets so long
 CLOSE_S = 5.0
@@ -70,6 +79,14 @@ def make_secret_reader(
         return value
 
     return read
+
+
+def make_token_check(store: Store, clock: Clock, instance: str) -> CheckToken:
+    async def check(shown: str) -> bool:
+        found = await store.read(tokens.find_valid, TokenKind.ADAPTER, shown, clock.now())
+        return found is not None and found.instance == instance
+
+    return check
 
 
 async def load_kind(kind: ChannelKind) -> None:
@@ -196,6 +213,7 @@ class ChannelSupervisor:
         self._kinds[instance] = kind
         try:
             await load_kind(kind)
+            self._kinds[instance] = spec.make_kind(self._around.config)
             folder = await asyncio.to_thread(make_folder, self._around.home, instance)
             channel = kind.make(self._make_deps(spec, health, folder))
         except Exception as error:  # noqa: BLE001  whatever a library raises when it is loaded, the others go on
@@ -213,6 +231,7 @@ class ChannelSupervisor:
             cursor=StoreCursor(around.store, around.clock, spec.instance),
             pulse=health.pulse,
             folder=folder,
+            check_token=make_token_check(around.store, around.clock, spec.instance),
         )
 
     def _start_listening(self, instance: str) -> None:

@@ -1,5 +1,5 @@
-"""Tokens that whoever holds them may use: invitations, chat links, webhooks, pairing links. Each is shown once. Only
-its hash is kept, and it is found by that alone."""
+"""Tokens that whoever holds them may use: invitations, chat links, webhooks, pairing links, adapters. Each is shown
+once. Only its hash is kept, and it is found by that alone."""
 
 import hashlib
 from enum import StrEnum
@@ -22,6 +22,7 @@ class TokenKind(StrEnum):
     CHAT_LINK = "chat_link"
     WEBHOOK = "webhook"
     PAIRING_LINK = "pairing_link"
+    ADAPTER = "adapter"  # of the program that is the adapter of the channel `instance`
 
 
 class TokenState(StrEnum):
@@ -124,6 +125,14 @@ def count_group_uses(db: Db, folder: str, now: int) -> int:
 def revoke(db: Db, token_id: str, now: int) -> bool:
     """False if it was so before, or there is none."""
     return bool(db.run("UPDATE tokens SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL", (now, token_id)))
+
+
+def revoke_adapters(db: Db, instance: str, now: int) -> int:
+    """Every token of this channel's programs; how many there were."""
+    return db.run(
+        "UPDATE tokens SET revoked_at = ? WHERE kind = 'adapter' AND instance = ? AND revoked_at IS NULL",
+        (now, instance),
+    )
 
 
 def hash_token(token: str) -> str:

@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 """`gatepost channel`: the platforms that people write on; list, kinds, add, set, rm, restart, test, logs, emulate."""
+=======
+"""`gatepost channel`: the platforms that people write on; list, kinds, add, set, rm, restart, test, token, logs."""
+>>>>>>> s/remote
 
 import json
 import sys
@@ -7,8 +11,12 @@ from typing import Any
 
 import click
 
+<<<<<<< HEAD
 from gatepost.cli import output
 from gatepost.cli.channel_emulation import emulate
+=======
+from gatepost.cli import channel_tokens, output
+>>>>>>> s/remote
 from gatepost.cli.commands.logs import read_lines, readable
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
 from gatepost.cli.operation_runner import home_of, zone_of
@@ -31,11 +39,18 @@ SECRET_HELP = "A key or password, by its name. It is asked for, or read as a lin
 
 @click.group()
 def command() -> None:
+<<<<<<< HEAD
     """The platforms that people write on: list, kinds, add, set, rm, restart, test, logs, emulate.
+=======
+    """The platforms that people write on: list, kinds, add, set, rm, restart, test, token, logs.
+>>>>>>> s/remote
 
     Works with the gateway up or down; a running one acts at once. Channels of gatepost.toml are listed, too, and are
     changed there.
     """
+
+
+command.add_command(channel_tokens.token)
 
 
 @command.command("list")
@@ -62,6 +77,8 @@ def list_channels(run: CommandRun, found: list[dict[str, Any]]) -> None:
     for each in found:
         if each["error"]:
             output.print_line(f"{each['instance']}: {_render_trouble(each)}")
+        if each["note"]:
+            output.print_line(f"{each['instance']}: {each['note']}")
     if home_lock.find_holder(run.home) is None:
         output.print_line("no gateway runs; `gatepost up` starts it with its channels")
 

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gatepost.channels.contract import Channel, HookRequest, SupportsHook
+from gatepost.channels.contract import Channel, HookRequest, SupportsHook, SupportsStreams
 from gatepost.core import log
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config, setting
@@ -82,6 +82,9 @@ class ChannelHooks:
         instance, slash, rest = path.lstrip("/").partition("/")
         channel: object = self._channels.get(instance)
         answer: ASGIApp
+        if isinstance(channel, SupportsStreams):
+            await self._stream(instance, channel, scope, receive, send)
+            return
         if not isinstance(channel, SupportsHook):
             if self._pace is not None:
                 await self._pace.hold(scope)
@@ -90,13 +93,32 @@ class ChannelHooks:
             answer = await self._admit(instance, channel, Request(scope, receive), slash + rest)
         await answer(scope, receive, send)
 
-    async def _admit(self, instance: str, channel: SupportsHook, request: Request, path: str) -> Response:
+    async def _stream(
+        self, instance: str, channel: SupportsStreams, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        load, wait = self._enter(instance)
+        if wait:
+            await _render_wait(429, wait)(scope, receive, send)
+            return
+        load.running += 1
+        try:
+            below = {**scope, "root_path": f"{scope.get('root_path', '')}/{instance}"}
+            await channel.answer_stream(below, receive, send)
+        finally:
+            load.running -= 1
+
+    def _enter(self, instance: str) -> tuple[_HookLoad, float]:
+        """What the instance is busy with, and how many seconds another request should wait; 0: it may come in."""
         now = asyncio.get_running_loop().time()
         load = self._loads.get(instance)
         if load is None:
             self._forget_removed()
             load = self._loads[instance] = _HookLoad(self._arrivals, now)
-        if wait := load.admit(self._at_once, now):
+        return load, load.admit(self._at_once, now)
+
+    async def _admit(self, instance: str, channel: SupportsHook, request: Request, path: str) -> Response:
+        load, wait = self._enter(instance)
+        if wait:
             return _render_wait(429, wait)
         load.running += 1
         try:

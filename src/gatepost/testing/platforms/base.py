@@ -281,7 +281,7 @@ class EmulatedPlatform:
         with self.changed:
             return fault in self._lasting
 
-    def take_fault(self, *kinds: PlatformFault) -> PlatformFault | None:
+    def claim_fault(self, *kinds: PlatformFault) -> PlatformFault | None:
         """The next single fault if it is one of these; it is then used up."""
         with self.changed:
             return self._once.popleft() if self._once and self._once[0] in kinds else None

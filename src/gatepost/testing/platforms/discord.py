@@ -56,7 +56,7 @@ class DiscordPlatform(EmulatedPlatform):
             self._list_ready,
             lambda: self.is_faulty(PlatformFault.HELD_POLL),
             lambda: self.is_faulty(PlatformFault.UNAUTHORIZED),
-            lambda: self.take_fault(PlatformFault.FORGOTTEN) is not None,
+            lambda: self.claim_fault(PlatformFault.FORGOTTEN) is not None,
             self.notify,
         )
         self.find_channel("team")
@@ -147,7 +147,7 @@ class DiscordPlatform(EmulatedPlatform):
         with self.changed:
             actor = data.get("user_id") or (data.get("author") or {}).get("id")
             by_bot = actor == self.bot["id"] or name in ("CHANNEL_CREATE", "THREAD_CREATE")
-            fault = None if by_bot else self.take_fault(*DISTURBING)
+            fault = None if by_bot else self.claim_fault(*DISTURBING)
             frames = [(name, copied)]
             if fault is PlatformFault.REORDER:
                 self._delayed = frames.pop()

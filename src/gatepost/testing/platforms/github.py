@@ -255,7 +255,7 @@ class GitHubPlatform(HookedPlatform):
             raise ApiError(404, "Not Found")
         if request.method == "GET":
             return self._render_page(request, [each for each in self._comments.values() if each["number"] == number])
-        fault = self.take_fault(*FAULTS)
+        fault = self.claim_fault(*FAULTS)
         if fault is PlatformFault.RATE_LIMIT:
             text = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
             raise ApiError(403, text, {"retry-after": str(self.retry_after)})

@@ -96,7 +96,7 @@ class IrcPlatform(EmulatedPlatform):
         with self.changed:
             self.taken.add(sender)
             self.record.append(ShownMessage(id=message, room=room, sender=sender, text=text))
-            twice = self.take_fault(PlatformFault.DUPLICATE) is not None
+            twice = self.claim_fault(PlatformFault.DUPLICATE) is not None
         for _ in range(2 if twice else 1):
             self.call_soon(self._deliver, sender, room, f"porter: {text}" if mention else text, message)
         return message
@@ -217,7 +217,7 @@ class IrcPlatform(EmulatedPlatform):
             client.write(f":irc.test 001 {client.nick} :Welcome to the network")
 
     def _keep(self, client: _Client, target: str, text: str) -> None:
-        if self.take_fault(PlatformFault.FORBIDDEN):
+        if self.claim_fault(PlatformFault.FORBIDDEN):
             client.write(f":irc.test 404 {client.nick} {target} :Cannot send to channel")
             return
         if not target.startswith("#") and target not in self.taken:
@@ -233,5 +233,5 @@ class IrcPlatform(EmulatedPlatform):
                 self.record.append(client.block)
         if {"echo-message", "message-tags"} <= client.capabilities:
             client.write(f"@msgid={message} :{client.nick}!bot@host.test PRIVMSG {target} :{text}")
-        if self.take_fault(PlatformFault.NO_ANSWER):
+        if self.claim_fault(PlatformFault.NO_ANSWER):
             client.writer.transport.abort()

@@ -140,7 +140,7 @@ class MailServer(EmulatedPlatform):
 
     def deliver(self, raw: bytes, sender: str = f"someone@{DOMAIN}") -> None:
         """A mail as it is, into the bot's mailbox."""
-        times = 2 if self.take_fault(PlatformFault.DUPLICATE) else 1
+        times = 2 if self.claim_fault(PlatformFault.DUPLICATE) else 1
         for _ in range(times):
             self.dovecot.deliver(raw, sender, BOT)
 
@@ -208,7 +208,7 @@ class MailServer(EmulatedPlatform):
         return AuthResult(success=right and not self.is_faulty(PlatformFault.UNAUTHORIZED), handled=False)
 
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:
-        fault = self.take_fault(*_ANSWERS, PlatformFault.NO_ANSWER)
+        fault = self.claim_fault(*_ANSWERS, PlatformFault.NO_ANSWER)
         if fault in _ANSWERS:
             return _ANSWERS[fault]
         raw = envelope.original_content or b""

@@ -323,7 +323,7 @@ class MatrixServer(EmulatedPlatform):
             self.requests.append((request.method, unquote(path)))
         if self.is_faulty(PlatformFault.UNAUTHORIZED):
             return _refuse(401, "M_UNKNOWN_TOKEN", "Invalid access token passed.", soft_logout=False)
-        fault = self.take_fault(*_SEND_FAULTS) if _SENDS.match(path) else None
+        fault = self.claim_fault(*_SEND_FAULTS) if _SENDS.match(path) else None
         match fault:
             case PlatformFault.FORBIDDEN:
                 return _refuse(403, "M_FORBIDDEN", "You don't have permission to post to the room.")
@@ -369,7 +369,7 @@ class MatrixServer(EmulatedPlatform):
         answer = json.loads(content)
         for room in (answer.get("rooms") or {}).get("join", {}).values():
             events = room["timeline"]["events"]
-            if events and self.take_fault(PlatformFault.DUPLICATE):
+            if events and self.claim_fault(PlatformFault.DUPLICATE):
                 events.append(events[-1])
         return json.dumps(answer).encode()
 

@@ -53,7 +53,7 @@ class SlackPlatform(EmulatedPlatform):
         self.granted = SCOPES
         self.lacking = ""  # a scope without which the next send is refused
         self.socket = EmulatedSocketMode(
-            self.take_fault, self.is_faulty, self.notify, lambda: self._server.server_state.connections
+            self.claim_fault, self.is_faulty, self.notify, lambda: self._server.server_state.connections
         )
         self.find_channel("team")
 

@@ -296,7 +296,7 @@ class TelegramPlatform(EmulatedPlatform):
         with self.changed:
             if name in UNASKED and name not in self._asked_for:
                 return
-            fault = self.take_fault(PlatformFault.DUPLICATE, PlatformFault.REORDER)
+            fault = self.claim_fault(PlatformFault.DUPLICATE, PlatformFault.REORDER)
             if fault is PlatformFault.REORDER:
                 self._delayed = (name, event)
                 return
@@ -355,7 +355,7 @@ class TelegramPlatform(EmulatedPlatform):
                 return JSONResponse({"ok": True, "result": await self._poll(params)})
             if name not in METHODS:
                 raise BotApiError(404, "Not Found: method not found")
-            fault = self.take_fault(*SENDING) if name not in UNFAILING else None
+            fault = self.claim_fault(*SENDING) if name not in UNFAILING else None
             self._raise_fault(fault)
             with self.changed:
                 result = METHODS[name](self, params)
@@ -387,7 +387,7 @@ class TelegramPlatform(EmulatedPlatform):
             if params.get("allowed_updates") is not None:
                 self._asked_for = frozenset(params["allowed_updates"])
             confirms = any(each["update_id"] < offset for each in self.updates)
-            if not (confirms and self.take_fault(PlatformFault.FORGOTTEN)):
+            if not (confirms and self.claim_fault(PlatformFault.FORGOTTEN)):
                 self.updates = [each for each in self.updates if each["update_id"] >= offset]
                 self.changed.notify_all()
         while True:

@@ -199,7 +199,7 @@ class ZulipPlatform(RestPlatform):
 
     async def _list_events(self, request: Request) -> Response:
         queue, last = request.query_params["queue_id"], int(request.query_params["last_event_id"])
-        if self.take_fault(PlatformFault.FORGOTTEN):
+        if self.claim_fault(PlatformFault.FORGOTTEN):
             last = -1
 
         def has_news() -> bool:

@@ -37,7 +37,12 @@ from gatepost.serve.control.channel_changes import (
     render_after,
 )
 from gatepost.serve.control.contract import OperationDeps, operation
+<<<<<<< HEAD
 from gatepost.store import channel_instances
+=======
+from gatepost.serve.control.operations.secrets import check_name, check_value
+from gatepost.store import channel_instances, tokens
+>>>>>>> s/remote
 from gatepost.store.channel_instances import StoredChannel
 from gatepost.store.port import Db
 from gatepost.store.readonly import list_waiting_instances
@@ -63,6 +68,7 @@ class ChannelListItem(Struct, frozen=True, kw_only=True):
     event_at: int | None = None
     restarts: int = 0
     tested_against: str = ""
+    note: str = ""
     waiting: int = 0  # messages of the outbox
     settings: dict[str, Any] = field(default_factory=dict)
 
@@ -178,7 +184,7 @@ def _make_broken_item(each: BrokenSpec, waiting: int) -> ChannelListItem:
 def _add_report(item: ChannelListItem, report: ChannelReport | None) -> ChannelListItem:
     if report is None:
         return item
-    taken = ("state", "since_at", "error", "way_out", "reason", "next_at", "beat_at", "event_at", "restarts")
+    taken = ("state", "since_at", "error", "way_out", "reason", "next_at", "beat_at", "event_at", "restarts", "note")
     return replace(item, **{name: getattr(report, name) for name in taken})
 
 
@@ -293,6 +299,7 @@ async def remove(deps: OperationDeps, args: RemoveChannelArgs) -> ChannelRemoval
 
     def delete(db: Db) -> ChannelRemoval:
         names = channel_instances.list_secret_names(db, instance, others)
+        tokens.revoke_adapters(db, instance, deps.clock.now())
         if not channel_instances.remove(db, instance, names):
             raise NotFound("channel", instance, "`gatepost channel list` shows them")
         return ChannelRemoval(

@@ -1,0 +1,24 @@
+"""The token of a program that is the adapter of a channel."""
+
+from typing import Annotated
+
+from msgspec import field
+
+from gatepost.serve.control.arguments.channels import WRITE
+from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+
+
+@declares("channel.token", right=WRITE)
+class AddChannelTokenArgs(OperationArgs, frozen=True):
+    """Make a channel whose adapter is a program elsewhere, in any language, and print its token.
+
+    NAME is also the platform's name in its addresses. If there is such a channel, it gets a new token and the old one
+    works no longer. docs/extend/adapter-protocol.md says what the program does with it.
+    """
+
+    instance: Annotated[str, argument("The channel's name.", "name", examples=("irc-bridge",))]
+    features: Annotated[
+        list[str],
+        option("Something that the program can do, such as edit or keyed; may be repeated.", "feature", metavar="NAME"),
+    ] = field(default_factory=list)
+    max_text: Annotated[int | None, option("The longest text of one message, in characters (0: no limit).")] = None
