@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""`gatepost channel`: the platforms that people write on; list, kinds, add, set, rm, restart, test, logs, emulate."""
-=======
-"""`gatepost channel`: the platforms that people write on; list, kinds, add, set, rm, restart, test, token, logs."""
->>>>>>> s/remote
+"""`gatepost channel`: the platforms that people write on; what it can do stands in its help."""
 
 import json
 import sys
@@ -11,12 +7,8 @@ from typing import Any
 
 import click
 
-<<<<<<< HEAD
-from gatepost.cli import output
-from gatepost.cli.channel_emulation import emulate
-=======
 from gatepost.cli import channel_tokens, output
->>>>>>> s/remote
+from gatepost.cli.channel_emulation import emulate
 from gatepost.cli.commands.logs import read_lines, readable
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
 from gatepost.cli.operation_runner import home_of, zone_of
@@ -39,11 +31,7 @@ SECRET_HELP = "A key or password, by its name. It is asked for, or read as a lin
 
 @click.group()
 def command() -> None:
-<<<<<<< HEAD
-    """The platforms that people write on: list, kinds, add, set, rm, restart, test, logs, emulate.
-=======
-    """The platforms that people write on: list, kinds, add, set, rm, restart, test, token, logs.
->>>>>>> s/remote
+    """The platforms that people write on: list, kinds, add, set, rm, restart, test, token, logs, emulate.
 
     Works with the gateway up or down; a running one acts at once. Channels of gatepost.toml are listed, too, and are
     changed there.

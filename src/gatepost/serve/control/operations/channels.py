@@ -37,12 +37,7 @@ from gatepost.serve.control.channel_changes import (
     render_after,
 )
 from gatepost.serve.control.contract import OperationDeps, operation
-<<<<<<< HEAD
-from gatepost.store import channel_instances
-=======
-from gatepost.serve.control.operations.secrets import check_name, check_value
 from gatepost.store import channel_instances, tokens
->>>>>>> s/remote
 from gatepost.store.channel_instances import StoredChannel
 from gatepost.store.port import Db
 from gatepost.store.readonly import list_waiting_instances
