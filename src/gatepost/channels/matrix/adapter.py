@@ -78,6 +78,7 @@ class Matrix:
         raise Unsupported(message.op.value, "matrix")
 
     async def typing(self, address: str, thread: str, on: bool) -> None:
+        await self._session.start()
         path = _get_path(read_room(address), f"typing/{quote(self._session.own_id, safe='')}")
         await self._session.put(path, {"typing": on} | ({"timeout": TYPING_MS} if on else {}), "show that it types")
 
