@@ -230,11 +230,11 @@ async def test_taken_and_not_answered_is_uncertain_not_taken_is_not(tmp_path: Pa
     with pytest.raises(Unavailable) as raised:
         await exchange.ask(EffectKind.SEND, ROOM, Outbound(key="k"))
     assert not raised.value.uncertain
-    assert exchange.take("one") == []
+    assert exchange.claim("one") == []
     for is_effect in (True, False):
         asking = asyncio.create_task(exchange.ask(EffectKind.SEND, ROOM, Outbound(key="k"), is_effect=is_effect))
         await exchange.wait(lambda: False)
-        exchange.take("one")
+        exchange.claim("one")
         with pytest.raises(Unavailable) as raised:
             await asking
         assert raised.value.uncertain is is_effect
@@ -251,7 +251,7 @@ async def test_no_more_waits_than_there_is_place_for() -> None:
         await exchange.ask(EffectKind.SEND, ROOM, Outbound(key="one more"))
     for number in range(200):
         exchange.show_typing(f"{ROOM}{number}", "", True)
-    assert len([each for each in exchange.take("one") if each.kind is EffectKind.TYPING]) == 50
+    assert len([each for each in exchange.claim("one") if each.kind is EffectKind.TYPING]) == 50
     for each in waiting:
         each.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)

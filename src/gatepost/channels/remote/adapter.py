@@ -171,7 +171,7 @@ class RemoteProgram:
         except ProgramReplaced as error:
             self.record_conflict(error)
             raise
-        return self.exchange.take(program) if self.seat.is_newest(poll) else []
+        return self.exchange.claim(program) if self.seat.is_newest(poll) else []
 
     def begin_poll(self) -> int:
         poll = self.seat.begin_poll()
