@@ -45,7 +45,7 @@ class RemoteProgram:
         self.uploads = UploadShelf(around.folder, self.largest_file)
         self._inbox, self._open = HookInbox(around), AsyncExitStack()
         self._app = make_app(self)
-        self._started = 0.0
+        self._started = self._now()
         self._is_clear = False
 
     def _now(self) -> float:
@@ -101,7 +101,8 @@ class RemoteProgram:
         hint = f"`gatepost channel token {self.platform}` makes a token for the program"
         if not self.seat.program:
             return BotIdentity(name="a program that has not called yet", notes=(hint,))
-        return BotIdentity(name=f"the program {self.seat.program}")
+        waits = "it waits for what is to be sent" if self.seat.open_polls else "it does not ask for what is to be sent"
+        return BotIdentity(name=f"the program {self.seat.program}", notes=(waits,))
 
     async def _ask(
         self,
@@ -157,17 +158,20 @@ class RemoteProgram:
 
     async def poll(self, program: str, poll: int, wait_s: float) -> list[RemoteEffect]:
         """What is to be done now; nothing after so long, or if a newer poll waits."""
+        self.seat.open_polls += 1
         try:
             async with asyncio.timeout(wait_s):
                 await self.exchange.wait(lambda: not self.seat.is_newest(poll) or self.seat.program != program)
         except TimeoutError:
             return []
+        finally:
+            self.seat.open_polls -= 1
         try:
             self.seat.check(program)
         except ProgramReplaced as error:
             self.record_conflict(error)
             raise
-        return self.exchange.take(program) if self.seat.is_newest(poll) else []
+        return self.exchange.claim(program) if self.seat.is_newest(poll) else []
 
     def begin_poll(self) -> int:
         poll = self.seat.begin_poll()

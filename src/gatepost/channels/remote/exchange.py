@@ -73,13 +73,13 @@ class EffectExchange:
         ticket = self._waiting[effect.id] = _Ticket(effect)
         self.ring()
         try:
-            await self._wait_until_taken(ticket)
+            await self._wait_until_claimed(ticket)
             return _judge(await self._wait_for_outcome(ticket, is_effect), self._title, kind)
         finally:
             self._waiting.pop(effect.id, None)
             self._taken.pop(effect.id, None)
 
-    async def _wait_until_taken(self, ticket: _Ticket) -> None:
+    async def _wait_until_claimed(self, ticket: _Ticket) -> None:
         try:
             async with asyncio.timeout(self._pickup_s):
                 await ticket.taken.wait()
@@ -113,7 +113,7 @@ class EffectExchange:
             self._changed.clear()
             await self._changed.wait()
 
-    def take(self, program: str) -> list[RemoteEffect]:
+    def claim(self, program: str) -> list[RemoteEffect]:
         """What waits, the oldest first. From now on it may happen."""
         found = list(self._typing.values())
         self._typing.clear()
@@ -133,11 +133,11 @@ class EffectExchange:
         ticket.outcome.set_result(outcome)
         return True
 
-    def find_taken(self, identity: str) -> RemoteEffect | None:
+    def find_claimed(self, identity: str) -> RemoteEffect | None:
         ticket = self._taken.get(identity)
         return ticket.effect if ticket is not None else None
 
-    def has_taken(self, identity: str, program: str) -> bool:
+    def has_claimed(self, identity: str, program: str) -> bool:
         ticket = self._taken.get(identity)
         return ticket is not None and ticket.taken_by == program
 

@@ -84,7 +84,7 @@ async def _enter(channel: "RemoteProgram", request: Request, late: bool) -> str:
     program = request.headers.get(PROGRAM, "")
     if not _PROGRAM.match(program):
         raise Invalid(PROGRAM, "a name that each start of the program makes anew: letters, digits, . _ -, at most 64")
-    if not (late and channel.exchange.has_taken(request.path_params.get("id", ""), program)):
+    if not (late and channel.exchange.has_claimed(request.path_params.get("id", ""), program)):
         channel.enter(program)
     return program
 
@@ -191,7 +191,7 @@ async def _post_file(channel: "RemoteProgram", request: Request, program: str) -
 
 async def _get_file(channel: "RemoteProgram", request: Request, program: str) -> Response:
     effect, _, number = request.path_params["id"].rpartition("-")
-    taken = channel.exchange.find_taken(effect)
+    taken = channel.exchange.find_claimed(effect)
     files = taken.message.files if taken is not None and taken.message is not None else ()
     if not number.isascii() or not number.isdecimal() or int(number[:3]) >= len(files):
         raise NotFound("file", request.path_params["id"][:80], "it can be read until its effect is answered")

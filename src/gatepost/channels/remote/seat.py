@@ -21,6 +21,7 @@ class ProgramSeat:
         self._now, self._on_replaced = now, on_replaced
         self._replaced: OrderedDict[str, None] = OrderedDict()
         self._poll = 0
+        self.open_polls = 0  # that wait now
         self.program = ""
         self.called_at: float | None = None
 
