@@ -10,11 +10,13 @@ from gatepost.channels.xmpp.archive import ArchivedMessage, list_newest, list_pa
 from gatepost.channels.xmpp.files import XmppFiles
 from gatepost.channels.xmpp.receiving import XmppReceiver
 from gatepost.channels.xmpp.render import (
+    is_own_id,
     render_edit,
     render_key,
     render_reactions,
     render_retraction,
     render_state,
+    render_time,
     render_words,
 )
 from gatepost.channels.xmpp.session import XmppConnection, XmppRefusal, XmppSession, close_connection
@@ -22,7 +24,6 @@ from gatepost.channels.xmpp.wire import find_archive_id, find_origin, read_addre
 from gatepost.core.clock import MINUTE
 from gatepost.core.errors import NotFound, Unavailable, Unsupported
 from gatepost.core.records import replace
-from gatepost.core.time_text import render_utc
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Op, Outbound
 
@@ -93,7 +94,7 @@ class Xmpp:
         chat = self._read_chat(address)
         connection = await self._session.get()
         group = self._is_room(connection, chat)
-        fields = {"start": render_utc(attempt.at - LOOK_BACK)} | ({} if group else {"with": chat})
+        fields = {"start": render_time(attempt.at - LOOK_BACK)} | ({} if group else {"with": chat})
         page: dict[str, str] = {}
         for _ in range(MOST_PAGES):
             found, complete = await list_page(connection, chat if group else "", fields, page)
@@ -109,7 +110,7 @@ class Xmpp:
         chat, wanted = self._read_chat(address), max(1, min(limit, MOST_HISTORY))
         connection = await self._session.get()
         group = self._is_room(connection, chat)
-        fields = ({} if group else {"with": chat}) | ({} if before is None else {"end": render_utc(before - 1)})
+        fields = ({} if group else {"with": chat}) | ({} if before is None else {"end": render_time(before - 1)})
         room = chat if group else ""
         found: list[ArchivedMessage] = await list_newest(connection, room, fields, most=MOST_HISTORY)
         events: list[Inbound] = []
@@ -196,7 +197,9 @@ class Xmpp:
             if own_id:
                 return own_id
             await self._receiver.read_archive(chat)
-        return target  # of a room without ids of its own, or of long ago
+        if is_own_id(target):  # of a room that gives no ids
+            return target
+        raise NotFound("message", target, "it is too old to be found in the archive; send a new one")
 
     def _add_reaction(self, chat: str, target: str, emoji: str) -> list[str]:
         kept = self._reacted.setdefault((chat, target), [])

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from xml.etree.ElementTree import Element, SubElement
 
 from gatepost.channels.kit import markup
@@ -13,13 +14,23 @@ STATES = "http://jabber.org/protocol/chatstates"
 MUC = "http://jabber.org/protocol/muc"
 DATA = "jabber:x:data"
 RSM = "http://jabber.org/protocol/rsm"
+_OWN = "gp-"
 UPLOAD = "urn:xmpp:http:upload:0"
 RETRACTED = "This person retracted a previous message, but your program does not show that."
 
 
 def render_key(key: str) -> str:
     """Our key as the id of a stanza, of one form whatever the key has in it."""
-    return f"gp-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+    return f"{_OWN}{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+
+
+def is_own_id(stanza_id: str) -> bool:
+    return stanza_id.startswith(_OWN)
+
+
+def render_time(moment: int) -> str:
+    """Microseconds UTC, as XEP-0082 writes them."""
+    return f"{datetime.fromtimestamp(moment / 1_000_000, UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
 def make_message(to: str, group: bool, stanza_id: str) -> Element:

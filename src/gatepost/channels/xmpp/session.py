@@ -296,7 +296,8 @@ class XmppSession:
         client.enable_direct_tls = security is XmppSecurity.TLS
         client.enable_starttls = security is XmppSecurity.STARTTLS
         client.enable_plaintext = security is XmppSecurity.NONE
-        client.plugin["feature_mechanisms"].unencrypted_scram = security is XmppSecurity.NONE
+        mechanisms = client.plugin["feature_mechanisms"]
+        mechanisms.unencrypted_scram = mechanisms.unencrypted_plain = security is XmppSecurity.NONE
         client.register_plugin("xep_0030")
         client.register_plugin("xep_0199")
         return client
