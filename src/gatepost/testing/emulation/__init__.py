@@ -11,7 +11,7 @@ from gatepost.testing.platforms.base import EmulatedPlatform
 
 TOY = "toy"  # the example of docs/extend/channel.md; its channel is a plug-in
 # Real servers, driven by the same interface. They need programs that only `make test-all` installs.
-SERVERS = {"email": "mail_server", "matrix": "matrix_server"}
+SERVERS = {"email": "mail_server", "matrix": "matrix_server", "xmpp": "xmpp_server"}
 
 
 def list_emulators() -> list[str]:
