@@ -412,6 +412,21 @@ async def test_each_call_is_a_sign_of_life_and_says_who_is_there(desk: Desk) -> 
     assert (await desk.channel.check()).name == "the program one"
 
 
+async def test_a_program_that_is_gone_is_named_and_one_that_comes_back_is_heard_at_once(tmp_path: Path) -> None:
+    channel, received = make(tmp_path), ReceivedEvents()
+    channel.gone_s = 0.05
+    with pytest.raises(Unavailable, match="none has called"):
+        await channel.listen(received.receive)
+    with pytest.raises(Unavailable, match="none has called") as raised:
+        await channel.send(ROOM, Outbound(key="k", text="x"))
+    assert not raised.value.uncertain
+    async with serve_hooks(channel, "bridge") as url, httpx2.AsyncClient() as client:
+        assert (await Program(client, url).post(EVENT)).status_code == 200  # the gateway listens again only later
+        await channel.close()
+        assert (await Program(client, url).post(EVENT)).status_code == 503
+    assert received.texts == ["hi"]
+
+
 async def test_an_overlong_body_is_refused(desk: Desk) -> None:
     answer = await desk.program.call("POST", "/events", content=b" " * (1024 * 1024 + 1))
     assert answer.status_code == 413

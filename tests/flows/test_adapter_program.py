@@ -86,6 +86,7 @@ def files(daemon: DaemonProcess, tmp_path: Path) -> Iterator[Files]:
     made.kill()
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_or_said_twice_when_the_program_and_the_gateway_are_killed(
     daemon: DaemonProcess, files: Files
 ) -> None:

@@ -27,6 +27,8 @@ RESERVED = frozenset(  # what stands before the colon of other names: senders, g
 
 
 class RemoteProgram:
+    gone_s = GONE_S
+
     def __init__(self, around: ChannelDeps) -> None:
         self._around, self.platform = around, around.instance
         try:
@@ -67,10 +69,10 @@ class RemoteProgram:
         await self._open.aclose()
 
     def _count_patience(self) -> float:
-        return max(self._started, self.seat.called_at or 0.0) + GONE_S - self._now()
+        return max(self._started, self.seat.called_at or 0.0) + self.gone_s - self._now()
 
     def _make_gone(self) -> Unavailable:
-        return Unavailable(self.title, f"none has called for {GONE_S:g} s; start it with its token")
+        return Unavailable(self.title, f"none has called for {self.gone_s:g} s; start it with its token")
 
     # From the gateway.
 
