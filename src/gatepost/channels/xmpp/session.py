@@ -216,9 +216,13 @@ class XmppSession:
 
     async def get(self) -> XmppConnection:
         async with self._lock:
-            if self._connection is None or not self._connection.is_up:
-                self._connection = await self.connect()
-            return self._connection
+            old = self._connection
+            if old is not None and old.is_up:
+                return old
+            if old is not None:
+                await close_connection(old)
+            self._connection = made = await self.connect()
+            return made
 
     async def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -325,11 +329,10 @@ async def close_connection(connection: XmppConnection) -> None:
             async with asyncio.timeout(2.0):
                 await client.disconnect(wait=1.0, ignore_send_queue=True)
     connection.end()
-    for name in ("_run_out_filters",):
-        task = getattr(client, name, None)
-        if isinstance(task, asyncio.Future):
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+    sending = client._run_out_filters  # the library ends it only when it is collected
+    if sending is not None:
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
 
 
 def _cannot_reach(why: object) -> Unavailable:

@@ -34,6 +34,7 @@ Component "{rooms}" "muc"
   muc_log_presences = false
   muc_room_default_public_jids = {public}
 Component "files.{domain}" "http_file_share"
+  http_host = "127.0.0.1"
   http_file_share_size_limit = 10485760
   http_file_share_daily_quota = 104857600
 """
@@ -74,7 +75,7 @@ class Prosody:
         part.rename(target)
 
     def stop(self) -> None:
-        self._process.terminate()
+        self._process.kill()  # it would wait for its clients, and nothing of it is kept
         self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -321,9 +321,10 @@ class XmppServer(EmulatedPlatform):
     def fault(self, *faults: PlatformFault) -> None:
         if PlatformFault.UNAUTHORIZED in faults:
             self.prosody.set_password("bot", "another one")
-        super().fault(*faults)
-        if PlatformFault.CONFLICT in faults:
+        if PlatformFault.CONFLICT in faults:  # the server then ends the bot's connection itself, and says why
             self._clients["intruder"] = self._run(self._log_in(f"{BOT}/gatepost-xmpp", ""))
+            faults = tuple(each for each in faults if each is not PlatformFault.DROPPED)
+        super().fault(*faults)
         if PlatformFault.UNAUTHORIZED in faults:
             self._run(self.drop_connections())
 
