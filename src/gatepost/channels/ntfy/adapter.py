@@ -35,7 +35,8 @@ UPDATE = "update the ntfy server to 2.16 or newer"
 class NtfyTopics:
     def __init__(self, around: ChannelDeps) -> None:
         self._around = around
-        self._topics = tuple(dict.fromkeys(around.config[TOPICS]))
+        topics: tuple[str, ...] = around.config[TOPICS]
+        self._topics = tuple(dict.fromkeys(topics))
         self._http: PlatformHttp | None = None
         self._seen: OrderedDict[tuple[str, str], str] = OrderedDict()  # (topic, sequence) -> the message's own id
         self._attempts = SendAttempts(around.cursor, around.clock)

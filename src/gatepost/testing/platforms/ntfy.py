@@ -92,7 +92,7 @@ class NtfyPlatform(RestPlatform):
         line |= {"topic": topic, "message": text, **(more or {})}
         if sequence and self.names_sequences:
             line["sequence_id"] = sequence
-        name = line.get("sequence_id", number)
+        name = sequence if "sequence_id" in line else number
         shown = next((each for each in self.record if (each.room, each.id) == (topic, name)), None)
         words = strip_markdown(text) if sender == "bot" else text
         if shown is None:
@@ -100,7 +100,7 @@ class NtfyPlatform(RestPlatform):
         else:
             shown.text, shown.raw, shown.edits, shown.deleted = words, line, shown.edits + 1, False
         self.deliver(line)
-        return str(name)
+        return name
 
     def _remove(self, topic: str, sequence: str) -> dict[str, Any]:
         for each in self.record:
