@@ -1,7 +1,7 @@
 """whatsapp_linked: WhatsApp as a device that is linked to somebody's account, as WhatsApp Web is.
 
-WhatsApp allows this to nobody, and has banned numbers for it: `accept_risk` must be set. The library (neonize) runs in a
-process of its own, because a fault in it ends its whole process.
+WhatsApp allows this to nobody, and has banned numbers for it: `accept_risk` must be set. The library (neonize) runs
+in a process of its own, because a fault in it ends its whole process.
 """
 
 from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
@@ -12,8 +12,8 @@ from gatepost.messages.outbound import Feature
 ACCEPT_RISK = setting(
     "channels.whatsapp_linked.accept_risk",
     False,
-    help="WhatsApp allows no programs on linked devices and has banned numbers for them, also ones that only answer. Set"
-    " it to true if the loss of this number is acceptable.",
+    help="WhatsApp allows no programs on linked devices and has banned numbers for them, also ones that only answer."
+    " Set it to true if the loss of this number is acceptable.",
 )
 PHONE = setting(
     "channels.whatsapp_linked.phone",

@@ -55,7 +55,7 @@ class WhatsAppLinked:
     # Receiving.
 
     async def listen(self, receive: Receive) -> None:
-        command, begin = self._prepare(self._config[PHONE])
+        command, begin = self._prepare(connect=True)
         await asyncio.to_thread(_clear_files, self._get_folder())
         self._end, self._replaced = None, 0
         backoff = Backoff()
@@ -143,7 +143,7 @@ class WhatsAppLinked:
         target = self._parse_target(message.target)
         if not target.own:
             raise Refused("this account", "edit", message.target, "somebody else wrote it")
-        text = wire.render(message.text, wire.WHATSAPP)
+        text = wire.render_text(message)
         await self._call(address, lambda number: SendText(request=number, chat=chat, text=text, edits=target.id))
         return message.target
 
@@ -212,10 +212,11 @@ class WhatsAppLinked:
     # Who we are.
 
     async def check(self) -> BotIdentity:
-        """Asks a process of its own, unless one runs. It shows no code: one that it showed would end with it."""
+        """Asks a process of its own, unless one runs. That does not speak to WhatsApp: a code that it showed would end
+        with it, and a session that runs elsewhere would be disturbed."""
         if self._status is not None:
             return _describe(self._status)
-        command, begin = self._prepare("")
+        command, begin = self._prepare(connect=False)
         async with running(command, begin) as device:
             async for line in device.list_lines():
                 if not isinstance(line, LinkStatus) or line.state is LinkState.DISCONNECTED:
@@ -233,7 +234,8 @@ class WhatsAppLinked:
 
     # What it was given.
 
-    def _prepare(self, phone: str) -> tuple[Sequence[str], Begin]:
+    def _prepare(self, *, connect: bool) -> tuple[Sequence[str], Begin]:
+        phone = self._config[PHONE]
         if not self._config[ACCEPT_RISK]:
             why = "WhatsApp has banned numbers for programs on linked devices, and accept_risk is not set"
             raise ChannelEnded(
@@ -244,7 +246,7 @@ class WhatsAppLinked:
             raise ChannelEnded(EndReason.SETTING, why, "write it with its country and without signs, as 491512345678")
         folder = self._get_folder()
         _get_files(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
-        begin = Begin(folder=str(folder), phone=phone, largest_file=LARGEST_FILE)
+        begin = Begin(folder=str(folder), phone=phone, largest_file=LARGEST_FILE, connect=connect)
         emulator = self._config[EMULATOR]
         if not emulator:
             return CHILD, begin
@@ -277,6 +279,8 @@ def _describe(status: LinkStatus) -> BotIdentity:
     if status.state is LinkState.CONNECTED:
         name = f"+{status.account} ({status.name})" if status.name else f"+{status.account}"
         return BotIdentity(name=name, link=f"https://wa.me/{status.account}")
+    if status.state is LinkState.LINKED:
+        return BotIdentity(name="a linked device", notes=("WhatsApp was not asked whether it still accepts it",))
     return BotIdentity(
         name="a device that is not linked yet",
         notes=("once the channel runs, `gatepost channel logs` shows how to link it",),

@@ -23,6 +23,7 @@ class LinkState(StrEnum):
 
     NO_LIBRARY = "no_library"  # neonize is not installed
     PAIRING = "pairing"  # somebody must enter the code or scan the picture
+    LINKED = "linked"  # the session is, and it was not asked to connect
     CONNECTED = "connected"
     DISCONNECTED = "disconnected"  # it connects again by itself
     LOGGED_OUT = "logged_out"  # the phone has removed it
@@ -85,6 +86,7 @@ class Begin(Struct, frozen=True, kw_only=True, tag="begin"):
     folder: str  # of the session, of files and of events that nobody has acknowledged
     phone: ShortText = ""  # '': link by a QR code
     largest_file: Count = 0
+    connect: bool = True  # False: only say whether the session is linked, from the disk
 
 
 class Acknowledge(Struct, frozen=True, tag="ack"):

@@ -167,10 +167,14 @@ def find_media_kind(file: OutboundFile, *, voice: bool = False) -> MediaKind:
     return MediaKind.VOICE if voice else SHOWN.get(file.mime, MediaKind.DOCUMENT)
 
 
+def render_text(message: Outbound) -> str:
+    return render(message.text, WHATSAPP)
+
+
 def render_requests(chat: str, message: Outbound, quoted: MessageKey | None) -> list[MakeRequest]:
     """A message for each file; the words are below the first, or before it where they do not fit. The first of them
     answers what was quoted."""
-    text = render(message.text, WHATSAPP)
+    text = render_text(message)
     if not message.files:
         return [lambda number: SendText(request=number, chat=chat, text=text, quoted=quoted)]
     voice = message.op is Op.VOICE

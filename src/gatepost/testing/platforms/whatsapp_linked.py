@@ -1,9 +1,9 @@
-"""A linked device of WhatsApp, emulated at the seam of the channel: it speaks the lines of its `protocol`, over a socket
-to which a small program (`relay.py`) carries what the adapter writes to the process that it started.
+"""A linked device of WhatsApp, emulated at the seam of the channel: it speaks the lines of its `protocol`, over a
+socket to which a small program (`relay.py`) carries what the adapter writes to the process that it started.
 
 Covered: text with marks, quotes, edits, revokes, reactions, files both ways, voice notes, typing, joins, own messages
-from the phone, linking by a code or a picture, events that come again until they are acknowledged. Not covered: WhatsApp
-itself. Neither neonize nor its protocol is here, so what `child.py` makes of them is not tested by this.
+from the phone, linking by a code or a picture, events that come again until they are acknowledged. Not covered:
+WhatsApp itself. Neither neonize nor its protocol is here, so what `child.py` makes of them is not tested by this.
 """
 
 import asyncio
