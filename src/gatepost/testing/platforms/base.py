@@ -93,6 +93,7 @@ class EmulatedPlatform:
     reads_markdown: ClassVar[bool] = False  # True: people's programs show markdown, and `text` has its marks
     only_mentions: ClassVar[bool] = False  # True: a bot gets only what names it
     ping_rule: ClassVar[PingRule | None] = None  # None: words alone wake nobody, or nothing can be done about it
+    calls_hooks: ClassVar[bool] = False  # True: it brings its events to `hook_url`, and no connection is held
     repeats: ClassVar[bool] = True  # False: what is said while the bot is away is lost, as on IRC
     sample_file: ClassVar[tuple[str, str]] = ("data.bin", "application/octet-stream")  # name and type of one it takes
     retry_after: float = 0.2
