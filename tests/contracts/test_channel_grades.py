@@ -21,7 +21,11 @@ from gatepost.testing.emulation import SERVERS, TOY, list_emulators, make_platfo
 from gatepost.testing.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
-STORED: dict[str, dict[str, str]] = json.loads((ROOT / "docs" / "channel-grades.json").read_text(encoding="utf-8"))
+WRITTEN: dict[str, dict[str, str]] = json.loads((ROOT / "docs" / "channel-grades.json").read_text(encoding="utf-8"))
+STORED = {  # without the notes
+    kind: {check: state.partition(":")[0] for check, state in grades.items()} for kind, grades in WRITTEN.items()
+}
+AT_ONCE = 3
 registry.load_package("gatepost.channels")
 KINDS = [kind for kind in list_emulators() if kind != TOY]
 GRADED = sorted(STORED)
@@ -78,7 +82,7 @@ def test_what_is_declared_is_what_the_suite_found(kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", GRADED)
 def test_a_fresh_run_is_as_written_down(kind: str, figures: Callable[[str], None]) -> None:
-    grades = asyncio.run(run_suite(lambda: make_platform(kind), patience=PATIENCE_S, at_once=3))
+    grades = asyncio.run(run_suite(lambda: make_platform(kind), patience=PATIENCE_S, at_once=AT_ONCE))
     counts = Counter(each.state for each in grades)
     figures(f"{kind}: " + ", ".join(f"{counts[state]} {state}" for state in GradeState if counts[state]))
     assert list_failures(grades) == []

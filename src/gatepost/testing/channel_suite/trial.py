@@ -57,6 +57,7 @@ class SuiteEvents(ReceivedEvents):
 class ChannelTrial:
     def __init__(self, platform: EmulatedPlatform, folder: Path, patience: float = PATIENCE_S) -> None:
         self.platform, self.folder, self.patience = platform, folder, patience
+        self.note = ""  # to a pass: what the check left out
         self.cursor = MemoryCursor()
         self.received = SuiteEvents()
         self.channel, self.around = make_channel(platform, cursor=self.cursor)
@@ -253,12 +254,12 @@ class ChannelTrial:
     @property
     def is_used(self) -> bool:
         """Whether the single faults have happened."""
-        return not self.platform._once
+        return not self.platform.list_unused()
 
     def require_used(self) -> None:
         """The fault has happened. One that the platform does not know stays where it is, and nothing was tried."""
         if not self.is_used:
-            left = ", ".join(self.platform._once)
+            left = ", ".join(self.platform.list_unused())
             self.platform.heal()
             raise CheckImpossible(f"this platform cannot make the fault {left}")
 

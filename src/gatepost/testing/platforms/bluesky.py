@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, GivenFile, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.rest import RestPlatform, make_id
 
@@ -25,6 +26,7 @@ LIMIT = 300
 
 class BlueskyPlatform(RestPlatform):
     kind = "bluesky"
+    ping_rule = pings.BLUESKY
     cannot: ClassVar[frozenset[str]] = frozenset({"click", "edit"})
     only_mentions = True
     sample_file = ("data.png", "image/png")

@@ -16,6 +16,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 
+from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, PlatformFault, ShownMessage
 from gatepost.testing.platforms.discord_gateway import EmulatedGateway
 from gatepost.testing.platforms.discord_payloads import MEMBER, list_labels, make_guild, make_ready, read_words
@@ -34,6 +35,7 @@ DISTURBING = (PlatformFault.DUPLICATE, PlatformFault.REORDER)
 
 class DiscordPlatform(EmulatedPlatform):
     kind = "discord"
+    ping_rule = pings.DISCORD
     nonce_window_s = 300.0
 
     def __init__(self) -> None:

@@ -23,6 +23,7 @@ from starlette.routing import Route
 
 from gatepost.channels.kit.hooks import sign
 from gatepost.flow.delivery.plain_text import strip_markdown
+from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, GivenFile, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.hooked import Event, HookedPlatform
 
@@ -42,6 +43,7 @@ class ApiError(Exception):
 
 class GitHubPlatform(HookedPlatform):
     kind = "github"
+    ping_rule = pings.GITHUB
     cannot = frozenset({"react", "join", "click", "get_typing"})
     has_direct = False
     redelivers = False

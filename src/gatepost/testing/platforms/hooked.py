@@ -16,6 +16,7 @@ Event = dict[str, Any]
 class HookedPlatform(EmulatedPlatform):
     """A subclass calls `emit` for each event, and renders the request that brings it."""
 
+    calls_hooks = True
     redelivers = True  # until it is taken; else a delivery that fails is lost
 
     def __init__(self) -> None:

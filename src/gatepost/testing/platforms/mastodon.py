@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, GivenFile, PlatformFault, ShownMessage
 from gatepost.testing.platforms.mastodon_objects import BOT_NAME, describe_account, read_form, render_json
 from gatepost.testing.platforms.rest import RestPlatform, make_id
@@ -25,6 +26,7 @@ THUMP_S = 15.0
 
 class MastodonPlatform(RestPlatform):
     kind = "mastodon"
+    ping_rule = pings.MASTODON
     cannot: ClassVar[frozenset[str]] = frozenset({"click"})
     only_mentions: ClassVar[bool] = True
     sample_file = ("data.png", "image/png")

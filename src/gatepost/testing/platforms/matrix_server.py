@@ -27,6 +27,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, PlatformFault
 from gatepost.testing.platforms.matrix_view import read_shown, read_shown_text
 from gatepost.testing.platforms.nio_stores import guard_stores
@@ -44,6 +45,7 @@ _SEND_FAULTS = (PlatformFault.FORBIDDEN, PlatformFault.RATE_LIMIT, PlatformFault
 
 class MatrixServer(EmulatedPlatform):
     kind = "matrix"
+    ping_rule = pings.MATRIX
     cannot = frozenset({"click"})
 
     def __init__(self, *, encrypted: bool = True) -> None:
@@ -284,6 +286,7 @@ class MatrixServer(EmulatedPlatform):
         match event.source.get("type"):
             case "m.room.message" if relation.get("rel_type") == "m.replace" and target:
                 target.text, target.edits = read_shown_text(content["m.new_content"]), target.edits + 1
+                target.raw = content
             case "m.room.message" | "m.room.encrypted":
                 shown = read_shown(event, room, sender, content, files)
                 shown.key = self._keys.get(event.event_id, "")

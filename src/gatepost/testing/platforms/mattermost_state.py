@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import GivenFile, PlatformFault, ShownMessage
 from gatepost.testing.platforms.rest import RestPlatform, make_id
 
@@ -15,6 +16,7 @@ _EMOJI = {"👍": "+1", "👎": "-1", "🎉": "tada", "❤": "heart", "❤️": 
 
 class MattermostState(RestPlatform):
     kind = "mattermost"
+    ping_rule = pings.MATTERMOST
     cannot: ClassVar[frozenset[str]] = frozenset({"click"})
     reads_markdown: ClassVar[bool] = True
     faults = RestPlatform.faults | {PlatformFault.HELD_POLL, PlatformFault.REORDER}

@@ -15,6 +15,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 
+from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, PlatformFault, ShownMessage
 from gatepost.testing.platforms.slack_socket import EmulatedSocketMode
 from gatepost.testing.platforms.slack_text import list_labels, read_words
@@ -35,6 +36,7 @@ EMOJI = {"👍": "+1", "👎": "-1", "❤️": "heart", "🎉": "tada", "👀": 
 
 class SlackPlatform(EmulatedPlatform):
     kind = "slack"
+    ping_rule = pings.SLACK
     team = "T0EMULATED"
 
     def __init__(self) -> None:

@@ -17,6 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, PlatformFault, ShownMessage
 from gatepost.testing.platforms.broken_answers import abort_connection
 from gatepost.testing.platforms.telegram_api import METHODS, UNFAILING, BotApiError, Params, read_params
@@ -30,6 +31,7 @@ CONFLICT = "Conflict: terminated by other getUpdates request; make sure that onl
 
 class TelegramPlatform(EmulatedPlatform):
     kind = "telegram"
+    ping_rule = pings.TELEGRAM
 
     def __init__(self) -> None:
         super().__init__()

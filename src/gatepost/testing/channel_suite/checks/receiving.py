@@ -116,10 +116,12 @@ async def check_mentions(trial: ChannelTrial) -> None:
     trial.write("are you there", room="team", mention=True)
     event = await trial.find_event(Verb.MENTION, lambda each: each.verb is Verb.MENTION)
     assert "are you there" in event.text
-    if not trial.platform.only_mentions:
-        trial.write("among ourselves", room="team")
-        plain = await trial.receive_text("among ourselves")
-        assert plain.verb is not Verb.MENTION, "every message counts as a mention"
+    if trial.platform.only_mentions:
+        trial.note = "a bot gets only what names it, so a message that is no mention is not tried"
+        return
+    trial.write("among ourselves", room="team")
+    plain = await trial.receive_text("among ourselves")
+    assert plain.verb is not Verb.MENTION, "every message counts as a mention"
 
 
 async def check_replies_in(trial: ChannelTrial) -> None:

@@ -185,14 +185,38 @@ async def check_long_texts(trial: ChannelTrial) -> None:
 
 
 async def check_marked_text(trial: ChannelTrial) -> None:
-    """Marked text is shown as the platform can, every word of it, and it wakes nobody."""
+    """Marked text is shown as the platform can, every word of it."""
     shown = await trial.send(text=MARKED)
     text = strip_markdown(shown.text) if trial.platform.reads_markdown else shown.text
     missing = [word for word in WORDS if word.lower() not in text.lower()]
     assert not missing, f"these words are gone: {missing}"
     assert "**bold**" not in text, "people read the marks"
-    woken = getattr(trial.platform, "woken", None)  # whom the platform would have notified, where it knows
-    assert not woken, f"the text wakes {woken}"
+
+
+async def check_pings_nobody(trial: ChannelTrial) -> None:
+    """Words that wake people on the platform wake nobody if an agent writes them: in text, edits, files and cards."""
+    rule = trial.platform.ping_rule
+    if rule is None:
+        raise FeatureMissing("words alone wake nobody there")
+    pings = rule.list_pings(trial.platform)
+    words = "\n".join(["news for " + ", ".join(pings), *pings, *(f"**{each}** and ({each})" for each in pings)])
+    shown = await trial.send(text=words)
+    require_silence(trial, "a text")
+    if trial.has(Feature.EDIT):
+        await trial.send(op=Op.EDIT, target=shown.id, text=f"again: {words}")
+        require_silence(trial, "an edit")
+    if trial.has(Feature.FILES):
+        name, mime = trial.platform.sample_file
+        await trial.send(op=Op.FILE, text=words, files=(trial.make_file(name, b"data", mime=mime),))
+        require_silence(trial, "the words beside a file")
+    card = Card(title=f"{pings[0]} asks", text=words, buttons=BUTTONS)
+    await trial.send(op=Op.CARD, text=render_text(card), card=card)
+    require_silence(trial, "a card")
+
+
+def require_silence(trial: ChannelTrial, where: str) -> None:
+    woken = trial.platform.list_woken()
+    assert not woken, f"{where} wakes {', '.join(dict.fromkeys(woken))}"
 
 
 async def check_typing(trial: ChannelTrial) -> None:
