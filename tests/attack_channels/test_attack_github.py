@@ -40,9 +40,7 @@ async def test_a_repository_written_in_another_case_is_still_one_room() -> None:
             platform.send("deploy now")
             await received.wait_for(1)
             polls = platform.requests.count(("GET", f"/repos/{REPOSITORY}/issues/comments"))
-            await until(
-                lambda: platform.requests.count(("GET", f"/repos/{REPOSITORY}/issues/comments")) > polls + 2
-            )
+            await until(lambda: platform.requests.count(("GET", f"/repos/{REPOSITORY}/issues/comments")) > polls + 2)
             assert received.texts == ["deploy now"]
 
 

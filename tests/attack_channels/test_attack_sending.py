@@ -113,5 +113,3 @@ def test_a_wait_that_is_no_number_breaks_no_lane(told: str) -> None:
     with pytest.raises(Unavailable) as raised:
         http._check(httpx2.Response(429, headers={"retry-after": told}), {}, "send", True)
     next_try(1, raised.value, 0, DeliveryRetryPolicy())
-
-
