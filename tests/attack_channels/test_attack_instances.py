@@ -1,6 +1,7 @@
 """Several instances: whose rights, whose folder, and two operators at once."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,8 @@ async def _hear(sender: str) -> Any:
 
 
 async def test_two_people_of_two_servers_of_one_kind_are_two_people() -> None:
-    """Zulip and Mastodon count accounts from one on each server, IRC has accounts by network, a webhook names its senders
-    itself. Rights go by the sender's address alone (`users.get_roles`), so eve of the club is ann of the office."""
+    """Zulip and Mastodon count accounts from one on each server, IRC has accounts by network, a webhook names its
+    senders itself. Rights go by the sender's address alone (`users.get_roles`), so eve of the club is ann of the office."""
     ann, eve = await _hear("ann"), await _hear("eve")
     office = make_arrival("office", ann, Config(), 1, 0).inbound.sender
     club = make_arrival("club", eve, Config(), 1, 0).inbound.sender
@@ -96,10 +97,8 @@ async def _change_slowly(gateway: Gateway, monkeypatch: pytest.MonkeyPatch, name
         await slow.asked.wait()
         await _run(gateway, name, instance="north", **args)
         slow.answers.set()
-        try:
+        with contextlib.suppress(GatepostError):
             await first
-        except GatepostError:
-            pass
     return [each for each in await _run(gateway, "channel.list") if each["instance"] == "north"]
 
 
