@@ -35,7 +35,7 @@ async def _hear(sender: str) -> Any:
 
 async def test_two_people_of_two_servers_of_one_kind_are_two_people() -> None:
     """Zulip and Mastodon count accounts from one on each server, IRC has accounts by network, a webhook names its
-    senders itself. Rights go by the sender's address alone (`users.get_roles`), so eve of the club is ann of the office."""
+    senders itself. Rights go by the sender's address alone (`users.get_roles`), so eve is ann."""
     ann, eve = await _hear("ann"), await _hear("eve")
     office = make_arrival("office", ann, Config(), 1, 0).inbound.sender
     club = make_arrival("club", eve, Config(), 1, 0).inbound.sender
