@@ -10,10 +10,9 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.channels.contract import BotIdentity
-from gatepost.core.errors import GatepostError, SetupError
+from gatepost.core.errors import GatepostError
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
-from gatepost.flow.channel_specs import list_file_specs
 from gatepost.flow.intake.intake import make_arrival
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.testing.beacon import GOOD_TOKEN, BeaconChannel, BeaconPlatform, registered_beacon
@@ -40,13 +39,6 @@ async def test_two_people_of_two_servers_of_one_kind_are_two_people() -> None:
     office = make_arrival("office", ann, Config(), 1, 0).inbound.sender
     club = make_arrival("club", eve, Config(), 1, 0).inbound.sender
     assert office != club
-
-
-def test_an_instance_of_the_list_has_a_name_and_no_path() -> None:
-    """`make_folder` joins it to the home: the folder lies elsewhere."""
-    load_package("gatepost.channels")
-    with pytest.raises(SetupError):
-        list_file_specs(Config({"channels.on": ("../../elsewhere=irc",)}))
 
 
 class SlowBeacon:
