@@ -12,33 +12,11 @@ from gatepost.app import Gateway
 from gatepost.channels.contract import BotIdentity
 from gatepost.core.errors import GatepostError
 from gatepost.core.registry import load_package
-from gatepost.core.settings import Config
-from gatepost.flow.intake.intake import make_arrival
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.testing.beacon import GOOD_TOKEN, BeaconChannel, BeaconPlatform, registered_beacon
 from gatepost.testing.gateway import running_gateway
-from gatepost.testing.platforms.wiring import listening, make_channel
-from gatepost.testing.platforms.zulip import ZulipPlatform
 
 SOON_S = 10.0
-
-
-async def _hear(sender: str) -> Any:
-    with ZulipPlatform() as platform:
-        channel, _ = make_channel(platform)
-        async with asyncio.timeout(SOON_S), listening(channel) as received:
-            await platform.until(lambda: any("register" in path for _, path in platform.requests))
-            platform.send("/approve", sender=sender, room=f"direct:{sender}")
-            return (await received.wait_for(1))[0]
-
-
-async def test_two_people_of_two_servers_of_one_kind_are_two_people() -> None:
-    """Zulip and Mastodon count accounts from one on each server, IRC has accounts by network, a webhook names its
-    senders itself. Rights go by the sender's address alone (`users.get_roles`), so eve is ann."""
-    ann, eve = await _hear("ann"), await _hear("eve")
-    office = make_arrival("office", ann, Config(), 1, 0).inbound.sender
-    club = make_arrival("club", eve, Config(), 1, 0).inbound.sender
-    assert office != club
 
 
 class SlowBeacon:
