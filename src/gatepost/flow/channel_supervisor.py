@@ -171,12 +171,19 @@ class ChannelSupervisor:
     async def start(self, spec: ChannelSpec) -> None:
         """Start it, or start it anew with other settings."""
         async with self._changing:
-            await self._stop(spec.instance)
-            await self._make(spec)
-            self._start_listening(spec.instance)
+            await self._start(spec)
+
+    async def _start(self, spec: ChannelSpec) -> None:
+        await self._stop(spec.instance)
+        await self._make(spec)
+        self._start_listening(spec.instance)
 
     async def restart(self, instance: str) -> None:
         """With what the settings and the store say now. One that has ended gets another chance."""
+        async with self._changing:
+            await self._start(await self._find_spec(instance))
+
+    async def _find_spec(self, instance: str) -> ChannelSpec:
         specs, broken = await self._list_specs()
         error = next((each.error for each in broken if each.instance == instance), None)
         if error is not None:
@@ -184,7 +191,7 @@ class ChannelSupervisor:
         spec = next((each for each in specs if each.instance == instance), None)
         if spec is None:
             raise NotFound("channel", instance, "`gatepost channel list` shows them")
-        await self.start(spec)
+        return spec
 
     async def stop(self, instance: str) -> None:
         """It is gone: what waits for it in the outbox stays there."""

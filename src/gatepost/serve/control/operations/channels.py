@@ -259,7 +259,7 @@ async def _start(
 ) -> ChannelAnswer:
     supervisor = find_supervisor(deps)
     if supervisor is not None:
-        await supervisor.start(spec)
+        await supervisor.restart(spec.instance)  # as it is in the store by now
     return _make_answer(around.config, spec, identity, is_running=supervisor is not None and spec.is_on)
 
 
@@ -320,6 +320,8 @@ async def remove(deps: OperationDeps, args: RemoveChannelArgs) -> ChannelRemoval
         )
 
     done = await deps.write(delete)
+    if supervisor is not None:
+        await supervisor.stop(instance)  # somebody may have started it anew before it was gone
     await asyncio.to_thread(shutil.rmtree, get_folder(deps.home, instance), ignore_errors=True)
     return done
 
