@@ -28,7 +28,7 @@ from gatepost.channels.contract import (
 from gatepost.channels.webhook import wire
 from gatepost.core import registry
 from gatepost.core.clock import SystemClock
-from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
+from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable, Unsupported
 from gatepost.core.listen_address import parse
 from gatepost.core.settings import Config, Setting
 from gatepost.messages.inbound import MessageKind, Verb
@@ -283,3 +283,11 @@ def test_the_operator_is_told_the_whole_address() -> None:
     for kind, path in (("webhook", "/<room>"), ("whatsapp", ""), ("github", "")):
         told = CHANNELS[kind].guide.render_after("https://gate.example", "mine")
         assert f"https://gate.example/channels/mine{path} " in told and "<instance>" not in told
+
+
+async def test_a_post_that_intake_refuses_for_good_is_answered_with_the_reason(
+    channel: Channel, received: ReceivedEvents
+) -> None:
+    received.error = Invalid("sender", "it is too long")
+    answer = await post(channel, "/office", {"text": "hello"}, **BEARER)
+    assert (answer.status, json.loads(answer.body)) == (400, {"error": "sender: it is too long"})
