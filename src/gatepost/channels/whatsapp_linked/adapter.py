@@ -153,7 +153,7 @@ class WhatsAppLinked:
         for make in wire.render_requests(chat, message, quoted):
             try:
                 answer = await self._call(address, make)
-            except Unavailable as error:
+            except (Unavailable, ChannelEnded) as error:
                 if not first:
                     raise
                 raise Unavailable(WHAT, f"only a part of it was sent: {error.why}", uncertain=True) from None
