@@ -15,11 +15,22 @@ from gatepost import declarations
 from gatepost.channels.contract import CHANNELS, ChannelKind
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
-from gatepost.testing.channel_suite import Grade, GradeState, list_checks, list_failures, render_table, run_suite
-from gatepost.testing.emulation import TOY, list_emulators, make_platform
+from gatepost.testing.channel_suite import (
+    Grade,
+    GradeState,
+    is_noted,
+    list_checks,
+    list_failures,
+    render_notes,
+    render_table,
+    run_suite,
+)
+from gatepost.testing.emulation import SERVERS, TOY, list_emulators, make_platform
+from gatepost.testing.waiting import PATIENCE_S
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 GRADES = DOCS / "channel-grades.json"
+SERVERS_AT_ONCE = 3
 PART = r"(<!-- {name}: .*? -->\n).*?(<!-- end of {name} -->\n)"
 MEANINGS = {
     Feature.EDIT: "edit",
@@ -77,7 +88,8 @@ def render_grades() -> str:
     found = read_grades()
     count = {kind: sum(each.state is GradeState.PASS for each in grades) for kind, grades in found.items()}
     total = " | ".join(str(count[kind]) for kind in sorted(found))
-    return f"{render_table(found)}\n| **passed, of {len(list_checks())}** | {total} |"
+    table = f"{render_table(found)}\n| **passed, of {len(list_checks())}** | {total} |"
+    return "\n".join([table, "", *(f"- {each}" for each in render_notes(found))])
 
 
 def read_grades() -> dict[str, list[Grade]]:
@@ -85,11 +97,19 @@ def read_grades() -> dict[str, list[Grade]]:
     areas = {name: area for area, name, _ in list_checks()}
     stored: Mapping[str, Mapping[str, str]] = json.loads(GRADES.read_text(encoding="utf-8"))
     return {
-        kind: [
-            Grade(check=check, area=areas[check], state=GradeState(grades[check])) for check in areas if check in grades
-        ]
+        kind: [parse_grade(check, areas[check], grades[check]) for check in areas if check in grades]
         for kind, grades in stored.items()
     }
+
+
+def parse_grade(check: str, area: str, written: str) -> Grade:
+    state, _, why = written.partition(": ")
+    return Grade(check=check, area=area, state=GradeState(state), why=why)
+
+
+def render_grade(grade: Grade) -> str:
+    """As the file has it: the state, and why where that is told."""
+    return f"{grade.state}: {grade.why}" if is_noted(grade) and grade.state is not GradeState.FAIL else grade.state
 
 
 def fill_page(text: str) -> str:
@@ -107,25 +127,34 @@ def fill_page(text: str) -> str:
 
 
 def list_graded() -> list[str]:
-    """The kinds that have an emulator here. The toy's channel is an example, which is graded by its own test."""
-    return [kind for kind in list_emulators() if kind != TOY and kind in CHANNELS]
+    """The kinds that are played or run here. The toy's channel is an example, which is graded by its own test."""
+    return [kind for kind in (*list_emulators(), *SERVERS) if kind != TOY and kind in CHANNELS]
+
+
+async def grade(kind: str) -> list[Grade]:
+    if kind in SERVERS:
+        return await run_suite(lambda: make_platform(kind), patience=PATIENCE_S, at_once=SERVERS_AT_ONCE)
+    return await run_suite(lambda: make_platform(kind))
 
 
 async def grade_all(kinds: Sequence[str]) -> dict[str, list[Grade]]:
-    return {kind: await run_suite(lambda kind=kind: make_platform(kind)) for kind in kinds}  # type: ignore[misc]
+    """What is found of each is written down at once: servers take minutes."""
+    found = {}
+    for kind in kinds:
+        found[kind] = await grade(kind)
+        stored = json.loads(GRADES.read_text(encoding="utf-8"))
+        stored[kind] = {each.check: render_grade(each) for each in found[kind]}
+        GRADES.write_text(json.dumps(stored, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+        print("\n".join([f"{kind} is graded", *list_failures(found[kind])]), flush=True)
+    return found
 
 
 def main() -> int:
     """Grade the kinds that are named, or all; those that are not named keep their grades."""
     declarations.load_package()
     found = asyncio.run(grade_all(sys.argv[1:] or list_graded()))
-    stored = json.loads(GRADES.read_text(encoding="utf-8")) if GRADES.is_file() and sys.argv[1:] else {}
-    stored |= {kind: {each.check: each.state for each in grades} for kind, grades in found.items()}
-    GRADES.write_text(json.dumps(stored, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
     print(render_table(found))
-    failures = [f"{kind}: {line}" for kind, grades in found.items() for line in list_failures(grades)]
-    print("\n".join(failures) or "nothing failed")
-    return 1 if failures else 0
+    return 1 if any(list_failures(grades) for grades in found.values()) else 0
 
 
 if __name__ == "__main__":

@@ -23,16 +23,22 @@ PACKAGES = {  # Debian package → the programs it brings, any of which will do
     "util-linux": ("setpriv",),
     "chromium": ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
 }
-ALONG = {"chromium": ("libatomic1",)}  # what drives the browser needs it, and a bare Debian lacks it
+ALONG = {
+    "chromium": ("libatomic1",),  # what drives the browser needs it, and a bare Debian lacks it
+    "dovecot-imapd": ("dovecot-lmtpd",),
+}
 MORE = {  # with --all only: they take long to install and to run
     "podman": ("podman",),
     "runc": ("runc",),
     "catatonit": ("catatonit",),
     "uidmap": ("newuidmap",),
     "npm": ("npm",),
+    "dovecot-imapd": ("dovecot",),
+    "ngircd": ("ngircd",),
 }
 # With --all only: the packages and versions that the tests were written for.
 AGENTS = {"codex": ("@openai/codex", "0.166.0"), "opencode": ("opencode-ai", "1.18.18")}
+SYNAPSE = "matrix-synapse==1.163.2"  # with --all only, in an environment of its own
 INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"  # with --all only
 WHAT_FOR = {
     "bubblewrap": "agents in a real sandbox",
@@ -42,6 +48,8 @@ WHAT_FOR = {
     "chromium": "the web page in a real browser",
     **dict.fromkeys(MORE, "agents in containers"),
     "npm": "the coding agents that it installs",
+    "dovecot-imapd": "e-mail with a real mail server",
+    "ngircd": "the IRC channel",
 }
 
 
@@ -114,6 +122,22 @@ def install_inspector() -> bool:
     return True
 
 
+def install_synapse() -> bool:
+    """The homeserver of Matrix. Its packages must not mix with ours, which it would pin to other versions."""
+    folder = PROGRAMS / "synapse"
+    if (folder / "bin" / "synapse_homeserver").exists():
+        return True
+    print(f"setup: installing {SYNAPSE} into {folder}", flush=True)
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "-q", SYNAPSE]
+    try:
+        PROGRAMS.mkdir(exist_ok=True)
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(pip, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    except (subprocess.CalledProcessError, OSError):
+        return False
+    return True
+
+
 def main() -> int:
     everything = "--all" in sys.argv[1:]
     packages = {**PACKAGES, **MORE} if everything else PACKAGES
@@ -130,6 +154,8 @@ def main() -> int:
         print(f"setup: {name} {AGENTS[name][1]} is not here, the tests of that agent will be skipped", flush=True)
     if everything and not install_inspector():
         print("setup: MCP Inspector is not here, the tests with it will be skipped", flush=True)
+    if everything and not install_synapse():
+        print("setup: Synapse is not here, the tests of Matrix with a real homeserver will be skipped", flush=True)
     return 0
 
 

@@ -17,6 +17,7 @@ NOT_IMPORTED = {  # by distribution: why it is declared all the same
     "python-multipart": "Starlette reads forms with it",
     "tzdata": "zoneinfo reads it where the system has no zones",
 }
+FOR_TESTS = {"test", "platforms"}
 BY_NAME = {"claude-agent-sdk"}  # imported by a name in a constant, in a sandbox
 
 
@@ -32,11 +33,13 @@ def find_imports(files: Iterable[Path]) -> set[str]:
     return found - sys.stdlib_module_names - {"gatepost"}
 
 
-def read_declared(project: Path) -> tuple[set[str], set[str]]:
-    """The distributions that the package needs, and those of its extras for channels and providers."""
+def read_declared(project: Path) -> tuple[set[str], set[str], set[str]]:
+    """The distributions that the package needs, those of its extras for channels and providers, and those of tests,
+    which the doubles that we ship may use."""
     said = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
-    extras = {name: each for name, each in said["optional-dependencies"].items() if name != "test"}
-    return _names(said["dependencies"]), _names([line for each in extras.values() for line in each])
+    extras = {name: each for name, each in said["optional-dependencies"].items() if name not in FOR_TESTS}
+    tests = said["optional-dependencies"].get("test", [])
+    return _names(said["dependencies"]), _names([line for each in extras.values() for line in each]), _names(tests)
 
 
 def _names(lines: list[str]) -> set[str]:
@@ -44,11 +47,11 @@ def _names(lines: list[str]) -> set[str]:
 
 
 def check(files: Iterable[Path], project: Path) -> dict[str, set[str]]:
-    core, extras = read_declared(project)
+    core, extras, tests = read_declared(project)
     known = packages_distributions()
     used = {each.lower() for name in find_imports(files) for each in known.get(name, [name])}
     return {
-        "imported and not declared": used - core - extras,
+        "imported and not declared": used - core - extras - tests,
         "declared and not imported": (core | extras) - used - NOT_IMPORTED.keys() - BY_NAME,
         "imported, though it is listed as not imported": used & NOT_IMPORTED.keys(),
     }

@@ -3,6 +3,7 @@ docs."""
 
 import importlib.util
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -38,7 +39,11 @@ def load_printer() -> ModuleType:
     spec = importlib.util.spec_from_file_location("print_docs", ROOT / "scripts" / "print_docs.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(ROOT / "scripts"))  # it imports its neighbours, as a script does
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(ROOT / "scripts"))
     module.declarations.load_package()
     return module
 

@@ -306,6 +306,18 @@ async def test_a_forgotten_session_is_begun_anew_without_a_loss(platform: Discor
     assert received.texts == ["one", "two"] and platform.gateway.identified == 2
 
 
+@pytest.mark.slow
+async def test_a_session_that_can_be_resumed_nowhere_is_begun_anew(platform: DiscordPlatform) -> None:
+    cursor = MemoryCursor()
+    cursor.saved |= {"session": json.dumps(["gone", "ws://127.0.0.1:9", 7]), "begun": "1"}
+    channel, _ = make_channel(platform, cursor=cursor)
+    async with listening(channel) as received:
+        platform.send("waits")
+        await received.wait_for(1)
+
+    assert received.texts == ["waits"] and platform.gateway.identified == 1
+
+
 async def test_after_a_kill_the_session_goes_on_after_the_last_durable_event(platform: DiscordPlatform) -> None:
     cursor = MemoryCursor()
     first, _ = make_channel(platform, cursor=cursor)
@@ -365,6 +377,19 @@ async def test_an_event_that_comes_twice_or_late_is_known_by_its_id(
         await received.wait_for(2)
 
     assert sorted(received.texts) == ["one", "two"]
+
+
+async def test_an_event_that_is_not_as_documented_is_left_out(platform: DiscordPlatform, channel: Channel) -> None:
+    async with listening(channel) as received:
+        await until_connected(platform)
+        room = platform.find_channel("team")["id"]
+        for odd in ({"author": "nobody"}, {"author": {}, "attachments": [1]}, {"mentions": 5, "content": "x"}):
+            odd_event = {"id": "7", "channel_id": room, "type": 0, **odd}
+            platform.call_soon(platform.gateway.deliver, "MESSAGE_CREATE", odd_event)
+        platform.send("fine")
+        await received.wait_for(1)
+
+    assert received.texts == ["fine"] and platform.gateway.identified == 1
 
 
 async def test_a_revoked_token_ends_it_by_name(platform: DiscordPlatform, channel: Channel) -> None:

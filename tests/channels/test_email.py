@@ -36,7 +36,7 @@ def test_a_mail_is_read() -> None:
     assert (got.address, got.sender, got.sender_name) == ("email:ann@example.com", "email:ann@example.com", "Ann")
     assert (got.platform_id, got.thread, got.text, got.verb) == (
         "1@example.com",
-        "1@example.com",
+        "",
         "Grüße\n\nhello",
         Verb.MESSAGE,
     )

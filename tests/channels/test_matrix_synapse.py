@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nio import AsyncClient, AsyncClientConfig
+from nio.store import SqliteMemoryStore
 
 from gatepost.channels.contract import MYSELF, Channel, ChannelEnded, EndReason, MemoryCursor
 from gatepost.core.errors import Refused, Unavailable
@@ -16,7 +18,7 @@ from gatepost.testing.platforms.base import GivenFile, PlatformFault
 from gatepost.testing.platforms.matrix_server import MatrixServer
 from gatepost.testing.platforms.matrix_view import UNREADABLE
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
-from gatepost.testing.waiting import until
+from gatepost.testing.waiting import PATIENCE_S, until
 
 pytestmark = [
     pytest.mark.slow,
@@ -272,7 +274,7 @@ async def test_a_revoked_token_ends_the_channel(server: MatrixServer) -> None:
     server.fault(PlatformFault.UNAUTHORIZED)
     try:
         with pytest.raises(ChannelEnded) as ended:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 await channel.listen(ReceivedEvents().receive)
     finally:
         server.heal()
@@ -313,3 +315,30 @@ async def test_an_invitation_by_somebody_who_is_not_listed_is_left_alone(server:
         await received.wait_for(1)
         joined = asyncio.run_coroutine_threadsafe(server._people["ann"].joined_members(room_id), server._loop)
         assert len((await asyncio.wrap_future(joined)).members) == 1
+
+
+async def test_where_the_first_devices_are_trusted_a_later_one_is_not(server: MatrixServer) -> None:
+    channel, _ = make_channel(server, devices="first")
+
+    async def write_from_another_device() -> None:
+        ann, room = server._people["ann"], server._rooms["team"]
+        config = AsyncClientConfig(store=SqliteMemoryStore, encryption_enabled=True)
+        other = AsyncClient(ann.homeserver, ann.user_id, config=config)
+        try:
+            await other.login("password")
+            await other.sync(full_state=True)
+            await other.keys_upload()
+            await other.joined_members(room)
+            await other.keys_query()
+            content = {"msgtype": "m.text", "body": "from elsewhere"}
+            await other.room_send(room, "m.room.message", content, None, True)
+        finally:
+            await other.close()
+
+    async with listening(channel) as received:
+        server.send("from the first device")
+        await received.wait_for(1)
+        work = asyncio.run_coroutine_threadsafe(write_from_another_device(), server._loop)
+        await received.wait_for(2)
+        await asyncio.wrap_future(work)
+    assert [each.verb for each in received.events] == [Verb.MESSAGE, Verb.UNTRUSTED]

@@ -1,137 +1,167 @@
-"""ntfy: what a stranger's message can and cannot do, and what the operator is told. The suite grades the rest."""
+"""ntfy through its emulator: streams of topics, sequences made from our keys, nobody proved."""
 
-import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from gatepost.channels.contract import CHANNELS, ChannelEnded, EndReason, SupportsCheck
+from gatepost.channels.contract import ChannelEnded, EndReason, MemoryCursor
 from gatepost.channels.ntfy import wire
-from gatepost.core import registry
+from gatepost.channels.ntfy.adapter import NtfyTopics
 from gatepost.core.errors import NotFound, Unavailable, Unsupported
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound
 from gatepost.testing.platforms.base import GivenFile, PlatformFault
 from gatepost.testing.platforms.ntfy import NtfyPlatform
-from gatepost.testing.platforms.wiring import listening, make_channel
+from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost.testing.waiting import until
 
-ORIGIN = "https://ntfy.example"
-LINE = {"id": "a1", "time": 1_700_000_000, "event": "message", "topic": "team", "message": "hi"}
+TEAM = "ntfy:topic/team"
 
 
 @pytest.fixture
 def platform() -> Iterator[NtfyPlatform]:
-    with NtfyPlatform() as made:
-        assert isinstance(made, NtfyPlatform)
-        yield made
+    with NtfyPlatform() as running:
+        assert isinstance(running, NtfyPlatform)
+        yield running
 
 
-def read(protected: bool = True, **changes: Any) -> wire.NtfyMessage | None:
-    return wire.read_line(json.dumps({**LINE, **changes}).encode(), protected, ORIGIN)
+def make(platform: NtfyPlatform, **more: object) -> NtfyTopics:
+    channel, _ = make_channel(platform, **more)  # type: ignore[arg-type]
+    assert isinstance(channel, NtfyTopics)
+    return channel
 
 
-def test_a_message_is_nobodys_and_untrusted_unless_the_topic_is_protected() -> None:
-    for protected, verb in ((True, Verb.MESSAGE), (False, Verb.UNTRUSTED)):
-        found = read(protected, title="Disk")
-        assert found is not None
-        event = found.inbound
-        assert (event.address, event.sender, event.text, event.verb) == ("ntfy:team", wire.ANYBODY, "Disk\nhi", verb)
-        assert event.at == 1_700_000_000_000_000 and not event.own
+async def connected(cursor: MemoryCursor) -> None:
+    """Both topics are open."""
+    await until(lambda: {"team", "other"} <= set(cursor.saved))
 
 
-def test_what_a_gateway_said_is_its_own() -> None:
-    found = read(tags=["gatepost", "warning"])
-    assert found is not None and found.inbound.own
+async def test_whoever_writes_is_nobody_that_is_proved(platform: NtfyPlatform) -> None:
+    cursor = MemoryCursor()
+    async with listening(make(platform, cursor=cursor)) as received:
+        await connected(cursor)
+        sent = platform.send("hello")
+        platform.edit("team", sent, "hello again")
+        platform.delete("team", sent)
+        platform.send("elsewhere", room="other")
+        events = await received.wait_for(3)
+    team = [each for each in events if each.address == TEAM]
+    assert [(each.text, each.event.partition(":")[0]) for each in team] == [
+        ("hello", "message"),
+        ("hello again", "edit"),
+    ]
+    assert {each.verb for each in events} == {Verb.UNTRUSTED}
+    assert {(each.platform_id, each.sender) for each in team} == {(sent, "ntfy:user/anybody")}
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"event": "keepalive"},
-        {"event": "open"},
-        {"topic": "a b"},
-        {"topic": "../x"},
-        {"topic": 5},
-        {"id": ""},
-        {"id": "x y"},
-        {"id": None},
-    ],
-)
-def test_what_is_no_message_is_left_out(changes: dict[str, Any]) -> None:
-    assert read(**changes) is None
+async def test_a_message_that_was_renewed_while_the_gateway_was_down_is_an_edit(platform: NtfyPlatform) -> None:
+    cursor, received = MemoryCursor(), ReceivedEvents()
+    async with listening(make(platform, cursor=cursor), received):
+        await connected(cursor)
+        platform.send("backup begins", sequence="backup-1")
+        await received.wait_for(1)
+    platform.send("backup is done", sequence="backup-1")
+    async with listening(make(platform, cursor=cursor), received):
+        first, second = await received.wait_for(2)
+    assert (first.platform_id, second.platform_id) == ("backup-1", "backup-1")
+    assert (first.event, second.text) == ("message", "backup is done") and second.event.startswith("edit:")
 
 
-@pytest.mark.parametrize("line", [b"", b"x", b"[]", b"5", b"[" * 100_000, b"\xff"])
-def test_a_line_that_is_no_object_is_left_out(line: bytes) -> None:
-    assert wire.read_line(line, True, ORIGIN) is None
-
-
-@pytest.mark.parametrize(
-    "url", ["http://169.254.169.254/x", "https://ntfy.example.evil/x", "file:///etc/passwd", "//x"]
-)
-def test_a_file_elsewhere_stays_a_link(url: str) -> None:
-    found = read(attachment={"name": "a", "url": url})
-    assert found is not None and found.file is None and found.inbound.text == f"hi\n{url}"
-    own = read(attachment={"name": "a", "url": f"{ORIGIN}/file/a.bin"})
-    assert own is not None and own.file is not None
-
-
-async def test_a_file_of_the_server_streams(platform: NtfyPlatform) -> None:
-    channel, _ = make_channel(platform)
-    async with listening(channel) as received:
-        platform.send("look", files=[GivenFile("a.txt", b"abc", "text/plain")])
-        (event,) = await received.wait_for(1)
-        assert event.attachments[0].open is not None
-        assert b"".join([chunk async for chunk in event.attachments[0].open()]) == b"abc"
-
-
-async def test_only_its_topics_are_written_to(platform: NtfyPlatform) -> None:
-    channel, _ = make_channel(platform)
-    for address in ("ntfy:other", "ntfy:../x", "telegram:team"):
-        with pytest.raises(NotFound, match="the topics are: team, alerts"):
-            await channel.send(address, Outbound(key="k", text="x"))
-    with pytest.raises(Unsupported):
-        await channel.send("ntfy:team", Outbound(key="k", op=Op.EDIT, text="x", target="1"))
-    assert platform.texts() == []
-
-
-async def test_a_lost_answer_is_uncertain_and_a_busy_server_too(platform: NtfyPlatform) -> None:
-    channel, _ = make_channel(platform)
-    for fault in (PlatformFault.NO_ANSWER, PlatformFault.BUSY):
-        platform.fault(fault)
-        with pytest.raises(Unavailable) as raised:
-            await channel.send("ntfy:team", Outbound(key="k", text="x"))
-        assert raised.value.uncertain
-
-
-@pytest.mark.parametrize(
-    ("settings", "reason", "named"),
-    [
-        ({"topics": ()}, EndReason.SETTING, "no topic"),
-        ({"topics": ("a b",)}, EndReason.SETTING, "'a b' is no topic"),
-        ({"topics": ("json/../x",)}, EndReason.SETTING, "is no topic"),
-        ({"api_url": "ntfy.sh"}, EndReason.SETTING, "no web address"),
-    ],
-)
-async def test_a_wrong_setting_is_named(
-    platform: NtfyPlatform, settings: dict[str, Any], reason: EndReason, named: str
+async def test_what_is_said_while_the_gateway_is_down_comes_also_before_the_first_message(
+    platform: NtfyPlatform,
 ) -> None:
-    channel, _ = make_channel(platform, **settings)
-    assert isinstance(channel, SupportsCheck)
-    with pytest.raises(ChannelEnded, match=named) as raised:
-        await channel.check()
-    assert raised.value.reason is reason
+    cursor = MemoryCursor()
+    async with listening(make(platform, cursor=cursor)):
+        await connected(cursor)
+    platform.send("meanwhile")
+    async with listening(make(platform, cursor=cursor)) as received:
+        assert [each.text for each in await received.wait_for(1)] == ["meanwhile"]
 
 
-async def test_a_check_says_whether_what_comes_is_trusted(platform: NtfyPlatform) -> None:
-    for protected, notes in ((True, 0), (False, 1)):
-        channel, _ = make_channel(platform, protected=protected)
-        assert isinstance(channel, SupportsCheck)
-        found = await channel.check()
-        assert found.name == "topics team, alerts" and len(found.notes) == notes
+async def test_our_own_words_are_known_by_their_sequence(platform: NtfyPlatform) -> None:
+    cursor = MemoryCursor()
+    channel = make(platform, cursor=cursor)
+    async with listening(channel) as received:
+        await connected(cursor)
+        sent = await channel.send(TEAM, Outbound(key="k", text="**hi** there"))
+        await channel.send(TEAM, Outbound(key="e", op=Op.EDIT, target=sent, text="hi again"))
+        platform.send("theirs")
+        assert [each.text for each in await received.wait_for(1)] == ["theirs"]
+        assert (sent, platform.texts("team")) == (wire.get_sequence("k"), ["hi again"])
+        await channel.send(TEAM, Outbound(key="d", op=Op.DELETE, target=sent))
+        assert platform.texts("team") == []
 
 
-def test_it_declares_that_it_was_never_run_against_the_platform() -> None:
-    registry.load_package("gatepost.channels")
-    assert "never" in CHANNELS["ntfy"].tested_against
+async def test_a_lost_answer_is_found_in_the_cache(platform: NtfyPlatform) -> None:
+    channel = make(platform)
+    assert await channel.look_up(TEAM, "k") is None
+    platform.fault(PlatformFault.NO_ANSWER)
+    with pytest.raises(Unavailable) as caught:
+        await channel.send(TEAM, Outbound(key="k", text="once"))
+    assert caught.value.uncertain and await channel.look_up(TEAM, "k") == wire.get_sequence("k")
+    await channel.close()
+
+
+async def test_a_server_that_names_no_sequences_ends_the_channel(platform: NtfyPlatform) -> None:
+    platform.names_sequences = False
+    channel = make(platform)
+    await channel.send(TEAM, Outbound(key="k", text="the first"))
+    with pytest.raises(ChannelEnded, match=r"2\.16") as caught:
+        await channel.send(TEAM, Outbound(key="l", text="the second"))
+    assert caught.value.reason is EndReason.SETTING and platform.texts("team") == ["the first"]
+    await channel.close()
+
+
+async def test_a_file_on_the_server_is_streamed_and_one_elsewhere_is_not_asked_for(platform: NtfyPlatform) -> None:
+    cursor = MemoryCursor()
+    async with listening(make(platform, cursor=cursor)) as received:
+        await connected(cursor)
+        platform.send("see", files=[GivenFile("a.png", b"x" * 100_000, "image/png")])
+        (event,) = await received.wait_for(1)
+        (file,) = event.attachments
+        assert file.open is not None and (file.name, file.kind, file.size) == ("a.png", "image", 100_000)
+        assert b"".join([chunk async for chunk in file.open()]) == b"x" * 100_000
+    for url in ("http://169.254.169.254/file/x", f"{platform.url}.evil/file/x", "file:///etc/passwd", ""):
+        assert not wire.is_below(url, platform.url)
+
+
+@pytest.mark.parametrize("room", ["ntfy:topic/secret", "ntfy:topic/../v1", "ntfy:topic/a,b", "ntfy:team", "irc:team"])
+async def test_only_the_named_topics_are_rooms(platform: NtfyPlatform, room: str) -> None:
+    with pytest.raises(NotFound):
+        await make(platform).send(room, Outbound(key="k", text="x"))
+
+
+async def test_what_is_not_ours_is_not_changed_and_what_is_not_there_is_refused(platform: NtfyPlatform) -> None:
+    channel = make(platform)
+    with pytest.raises(NotFound, match="own messages"):
+        await channel.send(TEAM, Outbound(key="k", op=Op.DELETE, target=platform.send("theirs")))
+    with pytest.raises(Unsupported):
+        await channel.send(TEAM, Outbound(key="k", op=Op.REACT, target="x", reaction="👍"))
+
+
+@pytest.mark.parametrize("topics", [(), ("a/b",), tuple(f"t{number}" for number in range(21))])
+async def test_wrong_topics_are_named(platform: NtfyPlatform, topics: tuple[str, ...]) -> None:
+    with pytest.raises(ChannelEnded, match="topic"):
+        await make(platform, topics=topics).check()
+
+
+async def test_the_check_names_the_account(platform: NtfyPlatform) -> None:
+    channel = make(platform)
+    found = await channel.check()
+    assert found.name == f"porter at {platform.url}" and found.link == f"{platform.url}/team"
+    await channel.close()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {},
+        {"event": "message"},
+        {"event": "message", "id": "../x", "message": "m"},
+        {"event": "message", "id": 5},
+        {"event": "poll_request", "id": "abc"},
+        {"event": "message_delete", "id": "abc", "sequence_id": "x"},
+    ],
+)
+def test_strange_lines_are_no_events(line: dict[str, object]) -> None:
+    assert wire.read_line("team", line, edited=False, open_file=lambda url: None) is None

@@ -157,6 +157,13 @@ async def test_a_new_process_goes_on_behind_its_cursor(platform: SignalPlatform)
         assert [each.text for each in await received.wait_for(3)] == ["first", "second", "third"]
 
 
+async def test_what_came_before_any_cursor_was_saved_is_not_lost(platform: SignalPlatform) -> None:
+    platform.send("early")
+    channel, _ = make_channel(platform)
+    async with listening(channel) as received:
+        assert [each.text for each in await received.wait_for(1)] == ["early"]
+
+
 def test_the_cursor_stands_before_the_oldest_that_is_not_finished() -> None:
     progress = StreamProgress()
     first, second, third = (progress.add(name) for name in ("a", "b", "c"))

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gatepost.channels.contract import ChannelEnded, EndReason, MemoryCursor
 from gatepost.channels.telegram import polling
@@ -23,6 +25,7 @@ from gatepost.messages.inbound import CLICK, AttachmentKind, Inbound, OpenFile, 
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
 from gatepost.testing.platforms.base import GivenFile, PlatformFault
 from gatepost.testing.platforms.telegram import TelegramPlatform
+from gatepost.testing.platforms.telegram_html import read_html
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
 
 ME = TelegramSelf(7, "my_bot", "My bot")
@@ -361,6 +364,13 @@ def test_a_text_that_grows_beyond_the_limit_stays_as_it_was_written() -> None:
     made = render_words(table)
     assert made.html.startswith("|a|b|")
     assert count_shown(made.html) <= 4096
+
+
+@given(st.text(alphabet='ab*_`~[]()<>&|#->1.! \n\\"😀', max_size=80))
+@settings(max_examples=200, deadline=None)
+def test_whatever_an_agent_writes_telegram_can_read(text: str) -> None:
+    words, _ = read_html(render_words(text).html)
+    assert words.strip() or not text.strip()
 
 
 async def test_replies_and_topics_are_used(platform: TelegramPlatform, channel: TelegramChannel) -> None:

@@ -276,3 +276,10 @@ async def test_the_lines_for_curl_in_the_docs_work(channel: Channel, received: R
             out, _ = await asyncio.wait_for(process.communicate(), PATIENCE_S)
             assert process.returncode == 0 and b'"new": true' in out, out
     assert len(received.events) == len(blocks)
+
+
+def test_the_operator_is_told_the_whole_address() -> None:
+    registry.load_package("gatepost.channels")
+    for kind, path in (("webhook", "/<room>"), ("whatsapp", ""), ("github", "")):
+        told = CHANNELS[kind].guide.render_after("https://gate.example", "mine")
+        assert f"https://gate.example/channels/mine{path} " in told and "<instance>" not in told

@@ -13,6 +13,7 @@ from gatepost.channels.contract import (
     ChannelEnded,
     EndReason,
     HookRequest,
+    MemoryCursor,
     SupportsCheck,
     SupportsHook,
     SupportsLookup,
@@ -221,6 +222,20 @@ async def test_an_answer_that_was_lost_is_found_by_the_report(
 
     assert await channel.look_up(ann, "k") == platform.list_shown()[0].id
     assert platform.texts() == ["once"]
+
+
+async def test_a_report_outlives_the_process_that_got_it(platform: WhatsAppPlatform, ann: str) -> None:
+    cursor = MemoryCursor()
+    first, _ = make_channel(platform, cursor=cursor)
+    async with listening(first):
+        platform.fault(PlatformFault.NO_ANSWER)
+        with pytest.raises(Unavailable):
+            await first.send(ann, Outbound(key="k", text="once"))
+        await platform.until(lambda: 200 in platform.deliveries)
+
+    again, _ = make_channel(platform, cursor=cursor)
+    assert isinstance(again, SupportsLookup)
+    assert await again.look_up(ann, "k") == platform.list_shown()[0].id
 
 
 async def test_without_a_report_nobody_says_that_it_is_not_there(

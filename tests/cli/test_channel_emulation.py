@@ -13,9 +13,8 @@ from click.testing import CliRunner
 
 from gatepost.cli.channel_emulation import emulate, render_lines
 from gatepost.core.errors import NotFound
-from gatepost.testing.waiting import PATIENCE_S
-
-START = "from gatepost.cli.channel_emulation import emulate; emulate(obj={home!r})"
+from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.waiting import PATIENCE_S, block_until
 
 
 def test_without_a_kind_it_lists_what_can_be_played(tmp_path: Path) -> None:
@@ -32,7 +31,7 @@ def test_a_kind_that_nobody_plays_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ends", [signal.SIGINT, signal.SIGTERM])
 def test_it_serves_the_platform_and_the_page_until_it_is_ended(tmp_path: Path, ends: signal.Signals) -> None:
-    command = [sys.executable, "-c", START.format(home=str(tmp_path / "home")), "toy"]
+    command = [sys.executable, "-m", "gatepost", "--home", str(tmp_path / "home"), "channel", "emulate", "toy"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         lines = []
@@ -55,3 +54,22 @@ def test_what_it_prints_can_be_pasted_into_a_shell() -> None:
         *("printf", "%s\\n", "it's", "|", "gatepost", "channel", "add", "toy", "--name", "second toy"),
         *("--set", "api_url=http://x/?a=1&b", "--set", "on=true", "--secret", "token=-"),
     ]
+
+
+@pytest.mark.slow
+def test_with_add_the_running_gateway_has_the_channel_until_it_is_ended(tmp_path: Path) -> None:
+    with DaemonProcess(tmp_path / "home", sessions_provider="demo") as daemon:
+        words = ("--home", str(daemon.home), "channel", "emulate", "telegram", "--add")
+        command = [sys.executable, "-m", "gatepost", *words]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None and process.stderr is not None
+            while "Ctrl-C" not in (line := process.stdout.readline()):
+                assert line, process.stderr.read()
+            block_until(lambda: find_states(daemon) == {"telegram": "up"}, "the channel to be up")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=PATIENCE_S) == 0, process.stderr.read()
+        assert find_states(daemon) == {}
+
+
+def find_states(daemon: DaemonProcess) -> dict[str, str]:
+    return {each["instance"]: each["state"] for each in daemon.json("channel", "list") if each["kind"] == "telegram"}

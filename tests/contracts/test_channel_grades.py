@@ -17,13 +17,18 @@ from gatepost.core import registry
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
 from gatepost.testing.channel_suite import GradeState, list_checks, list_failures, run_suite
-from gatepost.testing.emulation import TOY, list_emulators, make_platform
+from gatepost.testing.emulation import SERVERS, TOY, list_emulators, make_platform
 from gatepost.testing.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
-STORED: dict[str, dict[str, str]] = json.loads((ROOT / "docs" / "channel-grades.json").read_text(encoding="utf-8"))
+WRITTEN: dict[str, dict[str, str]] = json.loads((ROOT / "docs" / "channel-grades.json").read_text(encoding="utf-8"))
+STORED = {  # without the notes
+    kind: {check: state.partition(":")[0] for check, state in grades.items()} for kind, grades in WRITTEN.items()
+}
+AT_ONCE = 3
 registry.load_package("gatepost.channels")
 KINDS = [kind for kind in list_emulators() if kind != TOY]
+GRADED = sorted(STORED)
 # The check that shows a feature or a verb. Others are no single thing: KEYED and LOOKUP, what is passed on.
 FEATURES = {
     Feature.EDIT: "edits out",
@@ -53,17 +58,17 @@ VERBS = {
 
 
 def test_every_emulated_channel_has_its_grades() -> None:
-    assert sorted(STORED) == KINDS
+    assert set(KINDS) <= set(STORED) <= {*KINDS, *SERVERS}
     names = {name for _, name, _ in list_checks()}
     assert all(set(grades) == names for grades in STORED.values())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", GRADED)
 def test_nothing_failed(kind: str) -> None:
     assert [check for check, state in STORED[kind].items() if state == GradeState.FAIL] == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", GRADED)
 def test_what_is_declared_is_what_the_suite_found(kind: str) -> None:
     grades, declared = STORED[kind], CHANNELS[kind]
     passed = {feature for feature, check in FEATURES.items() if grades[check] == GradeState.PASS}
@@ -75,9 +80,9 @@ def test_what_is_declared_is_what_the_suite_found(kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", GRADED)
 def test_a_fresh_run_is_as_written_down(kind: str, figures: Callable[[str], None]) -> None:
-    grades = asyncio.run(run_suite(lambda: make_platform(kind), patience=PATIENCE_S))
+    grades = asyncio.run(run_suite(lambda: make_platform(kind), patience=PATIENCE_S, at_once=AT_ONCE))
     counts = Counter(each.state for each in grades)
     figures(f"{kind}: " + ", ".join(f"{counts[state]} {state}" for state in GradeState if counts[state]))
     assert list_failures(grades) == []

@@ -24,13 +24,14 @@ from gatepost.testing.channel_suite import (
     render_table,
     run_suite,
 )
+from gatepost.testing.emulation import make_platform
 from gatepost.testing.platforms.base import NotOffered, PlatformFault
 from gatepost.testing.platforms.toy import ToyPlatform
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "extend" / "examples" / "toy.py"
 LONGEST_EXAMPLE = 150
 NOT_OF_TOY = {
-    "voice", "pins", "all pins removed", "posts", "passing on", "panes", "history", "subscribing",
+    "voice", "pins", "all pins removed", "posts", "passing on", "panes", "history", "subscribing", "pings nobody",
 }  # fmt: skip
 QUICK_S = 2.0  # a broken channel is waited for so long, and the check then fails
 
@@ -249,6 +250,65 @@ async def test_a_channel_that_does_not_keep_to_limits_fails(toy: ModuleType) -> 
     assert set(await find_failures(*checks)) == set(checks)
 
 
+LOUD = {  # by kind: what keeps its words from waking people
+    "mattermost": "gatepost.channels.mattermost.posting.render",
+    "zulip": "gatepost.channels.zulip.posting.render",
+    "github": "gatepost.channels.github.adapter.render",
+    "mastodon": "gatepost.channels.mastodon.wire.render",
+    "slack": "gatepost.channels.slack.render.render",
+    "telegram": "gatepost.channels.telegram.render.render",
+}
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(each, marks=[pytest.mark.slow] * (each != "mattermost")) for each in LOUD]
+)
+async def test_a_channel_that_lets_a_ping_through_fails(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry.load_package("gatepost.channels")
+    monkeypatch.setattr(LOUD[kind], lambda text, dialect: text)
+    (grade,) = await run_suite(lambda: make_platform(kind), only=["pings nobody"])
+    assert grade.state is GradeState.FAIL and "wakes" in grade.why
+
+
+async def test_a_channel_that_asks_discord_to_wake_people_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry.load_package("gatepost.channels")
+    monkeypatch.setattr("gatepost.channels.discord.render.render", lambda text, dialect: text)
+    monkeypatch.setattr("gatepost.channels.discord.render.NOBODY", {"parse": ["everyone"]})
+    (grade,) = await run_suite(lambda: make_platform("discord"), only=["pings nobody"])
+    assert grade.why == "a text wakes @everyone, @here"
+
+
+async def test_a_send_that_can_only_be_labelled_is_no_plain_pass(toy: ModuleType) -> None:
+    class Unsure(toy.Toy):  # type: ignore[name-defined, misc]
+        """It does not know what a broken answer means."""
+
+        async def send(self, address: str, message: Outbound) -> str:
+            try:
+                return str(await super().send(address, message))
+            except Unavailable as error:
+                raise Unavailable("Toy", "no answer", uncertain=True) from error
+
+    register(make=Unsure, features=CHANNELS["toy"].features - {Feature.KEYED})
+    grades = await run_suite(ToyPlatform, only=["busy platform", "lost answer"], patience=QUICK_S)
+    assert [each.state for each in grades] == [GradeState.UNCERTAIN] * 2
+    assert "labelled uncertain" in render_notes({"toy": grades})[0]
+
+
+async def test_a_hook_that_goes_on_beating_in_silence_is_not_tried() -> None:
+    registry.load_package("gatepost.channels")
+    (grade,) = await run_suite(lambda: make_platform("whatsapp"), only=["held connection"])
+    assert grade.state is GradeState.NOT_TRIED and "hook" in grade.why
+
+
+async def test_what_a_pass_leaves_out_is_told(toy: ModuleType) -> None:
+    class Quiet(ToyPlatform):
+        only_mentions = True
+
+    grades = await run_suite(Quiet, only=["mentions"])
+    assert [each.state for each in grades] == [GradeState.PASS]
+    assert render_notes({"toy": grades}) == [f"✔ mentions (toy): {grades[0].why}"]
+
+
 async def test_what_a_platform_cannot_bring_about_is_not_tried(toy: ModuleType) -> None:
     class Bare(ToyPlatform):
         """As a real server, which can neither be made to fail nor shows everything."""
@@ -270,7 +330,7 @@ async def test_what_a_platform_cannot_bring_about_is_not_tried(toy: ModuleType) 
 
 async def test_a_fault_that_a_platform_does_not_know_is_not_tried(toy: ModuleType) -> None:
     class Deaf(ToyPlatform):
-        def take_fault(self, *kinds: PlatformFault) -> PlatformFault | None:
+        def claim_fault(self, *kinds: PlatformFault) -> PlatformFault | None:
             return None
 
     grades = await run_suite(Deaf, only=["rate limit", "duplicate events", "busy platform"], patience=QUICK_S)

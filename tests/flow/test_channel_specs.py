@@ -121,8 +121,27 @@ def test_a_row_of_a_kind_that_is_gone_stops_nobody_else(tmp_path: Path) -> None:
     assert "there is no channel 'smoke'" in str(broken[0].error)
 
 
+def test_a_row_that_would_share_a_secret_with_the_file_does_not_run(tmp_path: Path) -> None:
+    config = load(tmp_path, '[channels.a-b]\nkind = "beacon"\n')
+    _, broken = list_specs(config, [stored("a_b")])
+
+    assert [str(each.error) for each in broken] == [
+        "the channels a-b and a_b would share the secret CHANNEL_A_B_TOKEN; rename one of them"
+    ]
+
+
 def test_values_survive_the_way_into_a_row_and_back() -> None:
     spec = parse_stored(stored("north", color="green"))
 
     assert render_values(CHANNELS["beacon"], spec.values) == {"color": "green"}
     assert spec.list_secrets() == {"token": "CHANNEL_NORTH_TOKEN"}
+
+
+def test_instances_may_be_json_of_the_environment(tmp_path: Path) -> None:
+    given = '{"north": {"kind": "beacon", "color": "green"}}'
+    assert colors(load(tmp_path, "", GATEPOST_CHANNELS_INSTANCES=given)) == {"north": "green"}
+    with pytest.raises(SetupError, match="is no table of tables"):
+        load(tmp_path, "", GATEPOST_CHANNELS_INSTANCES='{"north": 3}')
+    with pytest.raises(SetupError, match="has a north with token") as refused:
+        load(tmp_path, "", GATEPOST_CHANNELS_INSTANCES='{"north": {"kind": "beacon", "token": "hush"}}')
+    assert "hush" not in str(refused.value)

@@ -1,6 +1,7 @@
 """A real daemon whose only channel speaks to an emulated platform: what the flows of channels share."""
 
 import re
+import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -42,6 +43,11 @@ class ChannelDesk:
         lines = [f"[channels.{self.instance}]", f'kind = "{self.kind.name}"']
         lines += [f"{name} = {_render(value)}" for name, value in self.platform.get_settings().items()]
         (self.daemon.home / "gatepost.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        if self.platform.folder is not None:  # what the bot's library kept when its account was made, such as its keys
+            kept = self.daemon.home / "channels" / self.instance
+            shutil.copytree(self.platform.folder, kept)
+            kept.parent.chmod(0o700)
+            kept.chmod(0o700)
 
     def _prepare(self, script: ScriptBuilder) -> None:
         for name, value in self.platform.get_secrets().items():

@@ -16,9 +16,9 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.channel_health import ChannelState
+from gatepost.serve.control.channel_changes import render_after
 from gatepost.serve.control.client import ControlClient, ControlError
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.serve.control.operations.channels import render_after
 from gatepost.store import channel_instances, secrets
 from gatepost.testing.beacon import GOOD_TOKEN, BeaconPlatform, registered_beacon
 from gatepost.testing.daemon import DaemonProcess

@@ -254,3 +254,34 @@ async def test_no_value_of_a_secret_is_in_what_is_shown_of_an_error(tmp_path: Pa
         platform.breaks_with = f"GET https://beacon.example/{GOOD_TOKEN}/poll failed"
         report = await wait_for_channel(gateway, "north", ChannelState.RETRYING)
         assert report.error == "GET https://beacon.example/[redacted]/poll failed"
+
+
+async def test_what_is_being_sent_ends_before_a_channel_is_closed(tmp_path: Path, platform: BeaconPlatform) -> None:
+    async with gateway_with(tmp_path, "north") as gateway:
+        platform.sends_end = asyncio.Event()
+        new = OutgoingMessage(
+            key="k1", origin=EffectOrigin.NOTICE, instance="north", address="beacon:room/1", text="hello"
+        )
+        await gateway.pump.write(
+            "north", "beacon:room/1", lambda db: add_outgoing_message(db, gateway.reach, new, gateway.clock.now())
+        )
+        await asyncio.wait_for(platform.sending.wait(), PATIENCE_S)
+        restarting = asyncio.create_task(gateway.supervisor.restart("north"))
+        await until(lambda: "north" not in gateway.channels)
+        assert platform.closed == []
+        platform.sends_end.set()
+        await asyncio.wait_for(restarting, PATIENCE_S)
+
+        assert platform.sent == [("north", "hello")]
+        assert platform.closed == ["north"]
+        await wait_for_channel(gateway, "north", ChannelState.UP)
+
+
+async def test_changes_of_one_instance_come_one_after_another(tmp_path: Path, platform: BeaconPlatform) -> None:
+    async with gateway_with(tmp_path, "north") as gateway:
+        await asyncio.gather(*(gateway.supervisor.restart("north") for _ in range(5)))
+        await wait_for_channel(gateway, "north", ChannelState.UP)
+
+        assert platform.closed == ["north"] * 5
+        platform.push("once")
+        await until(lambda: any(text for _, text in platform.sent))

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.platforms.base import EmulatedPlatform, PlatformFault
+from gatepost.testing.platforms.base import EmulatedPlatform, NotOffered, PlatformFault
 from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import block_until
+from gatepost.testing.waiting import PATIENCE_S, block_until
 
 from .channel_desk import ChannelDesk
 
@@ -67,10 +67,15 @@ def test_every_fault_with_a_kill_in_the_middle(
 ) -> None:
     room = "team" if platform.has_groups else "direct:ann"
     sent: list[str] = []
+    made = 0
     with ChannelDesk(tmp_path, platform, ScriptBuilder().otherwise().say("echo: {text}")) as desk:
         for fault in ROUNDS:
             before = sum(count_answers(platform).values())
-            platform.fault(fault)
+            try:
+                platform.fault(fault)
+            except NotOffered:
+                continue  # it cannot happen on this platform
+            made += 1
             for number in range(OF_A_ROUND):
                 sent.append(f"{fault.replace('_', '')}{number}")
                 platform.send(sent[-1], room=room)
@@ -84,7 +89,11 @@ def test_every_fault_with_a_kill_in_the_middle(
             unsure = len(desk.daemon.json("ledger", "list", "--state", "uncertain", "--limit", "1000"))
             return settled and len(count_answers(platform)) + unsure >= len(sent)
 
-        block_until(is_over, "every message to be answered or given up")
+        try:
+            block_until(is_over, "every message to be answered or given up", 5 * PATIENCE_S)
+        except AssertionError:
+            missing = [each for each in sent if not count_answers(platform)[each]]
+            raise AssertionError(f"never answered: {missing}; {desk.run('ledger', 'list')[-3000:]}") from None
         uncertain = " ".join(
             str(row.get("text", ""))
             for row in desk.daemon.json("ledger", "list", "--state", "uncertain", "--limit", "1000")
@@ -94,5 +103,5 @@ def test_every_fault_with_a_kill_in_the_middle(
     doubled = {each: times for each, times in answers.items() if times > 1}
     unsure = [each for each in sent if each in uncertain]
     counts = f"{len(lost)} lost, {len(doubled)} doubled, {len(unsure)} uncertain"
-    figures(f"{platform.kind}: {len(sent)} messages, {len(ROUNDS)} faults with a kill: {counts}")
+    figures(f"{platform.kind}: {len(sent)} messages, {made} faults with a kill: {counts}")
     assert (lost, doubled) == ([], {})

@@ -144,8 +144,9 @@ class ChannelGuide(Struct, frozen=True, kw_only=True):
     """What `gatepost channel add` says."""
 
     before: str = ""  # where to get what it asks for
-    after: str = ""  # what to do next
+    after: str = ""  # what to do next; `<web.url>` and `<instance>` stand for the page's address and the name
     ask: tuple[Setting[Any], ...] = ()  # what it asks for, in this order; the rest has defaults
+    optional: tuple[Setting[Any], ...] = ()  # those of them that may stay empty; so may lists
 
 
 class Channel(Protocol):

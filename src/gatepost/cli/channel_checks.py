@@ -68,7 +68,7 @@ def _check_rows(db: Db, config: Config) -> list[Finding]:
 def _check_secrets(spec: ChannelSpec, there: set[str]) -> Iterator[Finding]:
     names = spec.list_secrets()
     for each in spec.kind.guide.ask:
-        if each.secret and names[get_last_name(each)] not in there:
+        if each.secret and each not in spec.kind.guide.optional and names[get_last_name(each)] not in there:
             name = get_last_name(each)
             cure = f"`gatepost channel set {spec.instance} --secret {name}` asks for it"
             yield Finding("fail", "channels", f"{spec.instance} has no {name}", cure)

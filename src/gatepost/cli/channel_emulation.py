@@ -14,9 +14,11 @@ from typing import Any
 import click
 
 from gatepost.cli import output
+from gatepost.cli.operation_command import call_operation
 from gatepost.cli.operation_runner import home_of
-from gatepost.core import home_lock, registry
+from gatepost.core import home_lock
 from gatepost.core.home import Home
+from gatepost.serve.control.arguments.channels import AddChannelArgs, RemoveChannelArgs
 
 TRY_IT = "gatepost.testing.emulation"
 
@@ -26,31 +28,74 @@ TRY_IT = "gatepost.testing.emulation"
 @click.option("--port", default=0, show_default="a free one", help="Of the emulated platform, on 127.0.0.1.")
 @click.option("--page-port", default=0, show_default="a free one", help="Of the web page, on 127.0.0.1.")
 @click.option("--name", default="", metavar="INSTANCE", help="What the channel is called here (default: the kind).")
+@click.option("--add", is_flag=True, help="Add the channel, too; it is removed again at the end.")
 @click.pass_obj
-def emulate(home: str | None, kind: str, port: int, page_port: int, name: str) -> int:
+def emulate(home: str | None, kind: str, port: int, page_port: int, name: str, add: bool) -> int:
     """Play a platform on this machine, with a web page to write on as people do there.
 
     It prints the page's address and how to add the channel. It ends with Ctrl-C, and forgets everything. Without KIND
     it lists what can be played.
     """
+    from gatepost.flow import channel_specs
+
     place = home_of(home)
-    _load_kinds(place)
+    channel_specs.load_kinds(place)
     emulation: Any = importlib.import_module(TRY_IT)
     if not kind:
         for each in emulation.list_emulators():
             output.print_line(each)
         return 0
     platform = emulation.make_platform(kind)
-    instance = name or kind
     platform.start(port)
     try:
-        platform.hook_url = _find_hook_url(place, instance)
-        lines = render_lines(kind, instance, platform.get_settings(), platform.get_secrets())
+        play = EmulatedChannel(place, platform, name or kind)
         with suppress(KeyboardInterrupt):
-            asyncio.run(_serve(platform, lines, page_port))
+            asyncio.run(play.serve(page_port, add=add))
     finally:
         platform.stop()
     return 0
+
+
+class EmulatedChannel:
+    """A platform that is played, and the channel to it."""
+
+    def __init__(self, home: Home, platform: Any, instance: str) -> None:
+        self._home, self._platform, self._instance = home, platform, instance
+        platform.hook_url = _find_hook_url(home, instance)
+        self._settings, self._secrets = platform.get_settings(), platform.get_secrets()
+        self._lines = render_lines(platform.kind, instance, self._settings, self._secrets)
+
+    async def serve(self, port: int, *, add: bool) -> None:
+        page: Any = importlib.import_module(f"{TRY_IT}.page")
+        serving = asyncio.current_task()
+        assert serving is not None
+        for each in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(each, serving.cancel)
+        if add:
+            await asyncio.to_thread(self._add)
+        try:
+            await page.serve_page(page.EmulationPage(self._platform, self._lines), port, self._print_addresses)
+        except asyncio.CancelledError:
+            output.print_line("ended")
+        finally:
+            if add:
+                await asyncio.to_thread(self._remove)
+
+    def _add(self) -> None:
+        settings = {key: _render(value) for key, value in self._settings.items()}
+        args = {"kind": self._platform.kind, "instance": self._instance, "settings": settings}
+        made = call_operation(self._home, AddChannelArgs, {**args, "secrets": self._secrets})
+        self._lines = [f"it is added as {self._instance}: {made['bot']}"]
+
+    def _remove(self) -> None:
+        call_operation(self._home, RemoveChannelArgs, {"instance": self._instance})
+
+    def _print_addresses(self, address: str) -> None:
+        output.print_line(f"{self._platform.kind} is played at {self._platform.url}")
+        output.print_line(f"write as people do there: {address}")
+        for line in self._lines:
+            output.print_line(line)
+        output.print_line("Ctrl-C ends it.", flush=True)
 
 
 def render_lines(kind: str, instance: str, settings: dict[str, Any], secrets: dict[str, str]) -> list[str]:
@@ -73,33 +118,8 @@ def _render(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
-def _load_kinds(home: Home) -> None:
-    registry.load_package("gatepost.channels")
-    registry.load_folder(home.path / "plugins" / "channels", "channels")
-
-
 def _find_hook_url(home: Home, instance: str) -> str:
     """Where the gateway that runs takes the events of this channel; '' if none runs."""
     holder = home_lock.find_holder(home)
     listen = str(holder.listen) if holder is not None and holder.listen else ""
     return f"http://{listen}/channels/{instance}" if listen and not listen.startswith("unix:") else ""
-
-
-async def _serve(platform: Any, lines: list[str], port: int) -> None:
-    page: Any = importlib.import_module(f"{TRY_IT}.page")
-    serving = asyncio.current_task()
-    assert serving is not None
-    loop = asyncio.get_running_loop()
-    for each in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(each, serving.cancel)
-
-    def print_addresses(address: str) -> None:
-        output.print_line(f"{platform.kind} is played at {platform.url}")
-        output.print_line(f"write as people do there: {address}")
-        output.print_line("add the channel, in another terminal:")
-        for line in lines:
-            output.print_line(f"  {line}")
-        output.print_line("Ctrl-C ends it.", flush=True)
-
-    with suppress(asyncio.CancelledError):
-        await page.serve_page(page.EmulationPage(platform, lines), port, print_addresses)

@@ -22,7 +22,7 @@ def parse_secret_names(given: Iterable[str]) -> list[str]:
     for each in given:
         name, equals, value = each.partition("=")
         if equals and value != STDIN:
-            sys.argv[:] = ["…" if word.endswith(each) else word for word in sys.argv]  # the lock file shows them
+            _hide_argument(each)
             raise Invalid(
                 "--secret", f"{name}: others can see a value on the command line; write {name}=- and give it on stdin"
             )
@@ -30,35 +30,75 @@ def parse_secret_names(given: Iterable[str]) -> list[str]:
     return names
 
 
-def ask_settings(kind: ChannelKind, given: Mapping[str, str]) -> dict[str, str]:
-    """What the guide asks for and was not given; nothing where nobody can be asked."""
+def check_settings(kind: ChannelKind, given: Mapping[str, str]) -> None:
+    """No secret is among them."""
+    for name in list_secrets(kind):
+        if name in given:
+            _hide_argument(f"{name}={given[name]}")
+            raise Invalid("--set", f"{name} is a secret; write --secret {name}=- and give it on stdin")
+
+
+def _hide_argument(text: str) -> None:
+    """Whoever holds the home's lock writes its command line beside it, for people to see."""
+    sys.argv[:] = ["…" if word.endswith(text) else word for word in sys.argv]
+
+
+def list_secrets(kind: ChannelKind) -> list[str]:
+    return [get_last_name(each) for each in kind.settings if each.secret]
+
+
+def ask_for_new(
+    kind: ChannelKind, given: Mapping[str, str], named: Iterable[str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """(settings, secrets): what the guide asks for and was not given, in its order, and the secrets that were named.
+    Where nobody can be asked, only secrets are read."""
+    wanted = _check_names(kind, named)
     if not sys.stdin.isatty():
-        return {}
-    wanted = [each for each in kind.guide.ask if not each.secret and get_last_name(each) not in given]
-    return {get_last_name(each): _prompt(each) for each in wanted}
+        return {}, read_secrets(kind, [*wanted, *list_asked_secrets(kind)])
+    values: dict[str, str] = {}
+    secrets: dict[str, str] = {}
+    for each in kind.guide.ask:
+        name = get_last_name(each)
+        if each.secret:
+            secrets |= read_secrets(kind, [name])
+        elif name not in given:
+            values[name] = _prompt(each, each in kind.guide.optional)
+    return values, secrets | read_secrets(kind, [name for name in wanted if name not in secrets])
 
 
-def _prompt(each: Setting[Any]) -> str:
+def _prompt(each: Setting[Any], is_optional: bool) -> str:
     output.print_line(each.help)
-    default = ",".join(each.default) if isinstance(each.default, tuple) else each.default or None
+    default = ",".join(each.default) if isinstance(each.default, tuple) else each.default
+    if default == "" and not is_optional and not isinstance(each.default, tuple):
+        default = None  # asked again until there is an answer
     choice = click.Choice(each.choices) if each.choices else str
     return str(click.prompt(get_last_name(each), type=choice, default=default))
 
 
 def read_secrets(kind: ChannelKind, names: Iterable[str]) -> dict[str, str]:
-    """Each is asked for at a terminal, and else a line of standard input, in this order. A line that is not there is
-    left out: it may be in the store."""
-    helps = {get_last_name(each): each.help for each in kind.settings if each.secret}
+    """Each is asked for at a terminal, and else a line of standard input, in this order. One that is not given is left
+    out: it may be in the store."""
+    declared = {get_last_name(each): each for each in kind.settings if each.secret}
     values: dict[str, str] = {}
-    for name in dict.fromkeys(names):
-        if name not in helps:
-            raise Invalid("--secret", f"{kind.name} has no secret {name!r}; it has: {', '.join(helps) or 'none'}")
-        if sys.stdin.isatty():
-            output.print_line(helps[name])
-            values[name] = str(click.prompt(f"{name} (not shown)", hide_input=True))
-        elif line := _read_line():
-            values[name] = line
+    for name in dict.fromkeys(_check_names(kind, names)):
+        if value := _prompt_secret(kind, declared[name]) if sys.stdin.isatty() else _read_line():
+            values[name] = value
     return values
+
+
+def _prompt_secret(kind: ChannelKind, each: Setting[str]) -> str:
+    output.print_line(each.help)
+    default = "" if each in kind.guide.optional else None
+    text = f"{get_last_name(each)} (not shown)"
+    return str(click.prompt(text, hide_input=True, default=default, show_default=False))
+
+
+def _check_names(kind: ChannelKind, names: Iterable[str]) -> list[str]:
+    known, found = list_secrets(kind), list(names)
+    for name in found:
+        if name not in known:
+            raise Invalid("--secret", f"{kind.name} has no secret {name!r}; it has: {', '.join(known) or 'none'}")
+    return found
 
 
 def _read_line() -> str:

@@ -173,7 +173,9 @@ def list_specs(
         if row.instance in found:
             continue
         try:
-            found[row.instance] = parse_stored(row, registry)
+            spec = parse_stored(row, registry)
+            check_secret_names([*found.values(), spec])
+            found[row.instance] = spec
         except SetupError as error:
             broken.append(BrokenSpec(row.instance, row.kind, error))
     return list(found.values()), broken

@@ -241,8 +241,9 @@ class ChannelSupervisor:
 
     async def _listen(self, instance: str, channel: Channel) -> None:
         assert self._receive is not None
-        await run_channel(channel, self._health[instance], partial(self._receive, instance))
-        if not self._health[instance].report().is_well and self._channels.get(instance) is channel:
+        health = self._health[instance]  # its own: another may stand there when a listen that would not stop ends
+        await run_channel(channel, health, partial(self._receive, instance))
+        if not health.report().is_well and self._channels.get(instance) is channel:
             del self._channels[instance]
 
     async def _stop(self, instance: str) -> None:

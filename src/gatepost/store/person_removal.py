@@ -36,6 +36,7 @@ NAMED = (
     ("acl", "granted_by"),
     ("budgets", "set_by"),
     ("egress_rules", "created_by"),
+    ("channel_instances", "created_by"),
     ("entrances", "created_by"),
     ("grants", "added_by"),
     ("group_members", "added_by"),

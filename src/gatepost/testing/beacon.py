@@ -43,6 +43,8 @@ class BeaconPlatform:
     has_rights: bool = True
     holds_polls: bool = False
     missing: tuple[str, ...] = ()
+    sending: asyncio.Event = field(default_factory=asyncio.Event)  # a send has begun …
+    sends_end: asyncio.Event | None = None  # … and waits for this
     breaks_with: str = ""  # the text of a library's own error, while polling
     events: list[str] = field(default_factory=list)
     sent: list[tuple[str, str]] = field(default_factory=list)  # (instance, text)
@@ -75,7 +77,7 @@ class BeaconChannel:
     settings: ClassVar[dict[str, Setting[str]]] = {}
 
     def __init__(self, around: ChannelDeps) -> None:
-        self._around = around
+        self._around, self._is_closed = around, False
         self.platform.colors[around.instance] = around.config[self.settings["color"]]
 
     async def listen(self, receive: Receive) -> None:
@@ -102,6 +104,11 @@ class BeaconChannel:
 
     async def send(self, address: str, message: Outbound) -> str:
         self.platform.check(await self._around.secret(self.settings["token"]))
+        self.platform.sending.set()
+        if self.platform.sends_end is not None:
+            await self.platform.sends_end.wait()
+        if self._is_closed:
+            raise RuntimeError("the connection was closed under a send")
         self.platform.sent.append((self._around.instance, message.text))
         return f"s-{len(self.platform.sent)}"
 
@@ -115,6 +122,7 @@ class BeaconChannel:
         )
 
     async def close(self) -> None:
+        self._is_closed = True
         self.platform.closed.append(self._around.instance)
 
 

@@ -21,9 +21,9 @@ async def until(holds: Callable[[], object], what: str = "it") -> None:
         await asyncio.sleep(_STEP_S)
 
 
-def block_until(holds: Callable[[], object], what: str = "it") -> None:
+def block_until(holds: Callable[[], object], what: str = "it", patience: float = PATIENCE_S) -> None:
     """The same where no loop runs."""
-    bound = time.monotonic() + PATIENCE_S
+    bound = time.monotonic() + patience
     while not holds():
         assert time.monotonic() < bound, f"waited in vain for {what}"
         time.sleep(_STEP_S)

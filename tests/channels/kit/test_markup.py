@@ -59,6 +59,9 @@ class _Tags(HTMLParser):
         if tag not in ("br", "hr"):
             self.open.append(tag)
 
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in ("br", "hr")
+
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
 
@@ -177,6 +180,8 @@ def test_escaped_signs_are_words() -> None:
     assert render("\\*not bold\\*", TELEGRAM_HTML) == "*not bold*"
     assert render("\\*not bold\\*", DISCORD) == "\\*not bold\\*"
     assert render("\\# not a heading", GITHUB) == "\\# not a heading"
+    assert render("1\\. not an item", GITHUB) == "1\\. not an item"
+    assert render("#5 is 3.14", GITHUB) == "#5 is 3.14"
 
 
 @by_name
@@ -241,6 +246,18 @@ def test_a_reader_of_markdown_shows_escaped_words_as_they_were(pieces: list[str]
     source = re.sub(r"([^\w\s])", r"\\\1", words)
     shown = words_of_markdown(render(source, GITHUB)).replace("\u200b", "")
     assert " ".join(shown.split()) == " ".join(words.split())
+
+
+USUAL = "**b** *i* ***bi*** `c` ~~s~~ [l](http://a.b) word snake_case a*b (x) end. **`c`** \\* **a*n*b**"
+BLOCKS = ["\n", "\n\n", "- item\n", "\n1. one\n2. two\n", "\n> quote\n\n", "\n```py\nx = 1\n```\n", "2 * 3"]
+
+
+@given(st.lists(st.sampled_from([*USUAL.split(), *BLOCKS]), max_size=12).map(" ".join))
+@settings(max_examples=150, deadline=None)
+def test_a_reader_of_markdown_shows_the_same_words_for_the_source_and_for_what_is_printed(source: str) -> None:
+    source = re.sub(r"(?m)^ +", "", source)  # what is indented is no code here
+    shown = [words_of_markdown(text).replace("\u200b", "") for text in (source, render(source, GITHUB))]
+    assert "".join(shown[0].split()) == "".join(shown[1].split())
 
 
 @given(HOSTILE)

@@ -90,7 +90,7 @@ def test_at_a_terminal_it_asks_for_exactly_what_the_guide_names(
     done = run("channel", "add", "beacon")
 
     assert done.code == 0, done.err
-    assert asked == [("color", False), ("token (not shown)", True)]
+    assert asked == [("token (not shown)", True), ("color", False)]
     assert done.out.startswith("Get a key at beacon.example.")
     (row,) = read_snapshot(home.store, channel_instances.list_all)
     assert row.settings == {"color": "blue"}

@@ -4,11 +4,9 @@ What was received is known in two ways. Within a session, the number of the last
 replays what came after it. Where the session is gone, each room is read from its last message on.
 """
 
-import asyncio
 import json
-import random
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -36,21 +34,25 @@ from gatepost.channels.discord.wire import (
     read_reaction,
     to_snowflake,
 )
+from gatepost.channels.kit.batches import Backoff
 from gatepost.channels.kit.http import PlatformRefusal
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.kit.send_attempts import SendAttempts
+from gatepost.core import log
 from gatepost.core.clock import SECOND
-from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable, Unsupported
+from gatepost.core.errors import Invalid, NotFound, Refused, SetupError, Unavailable, Unsupported
 from gatepost.core.records import replace
 from gatepost.messages.inbound import Inbound, OpenFile
 from gatepost.messages.outbound import MESSAGES, Op, Outbound
 
+LOG = log.get("channels")
 NONCE_WINDOW = 120 * SECOND  # the platform compares nonces "of the past few minutes": we rely on two
 SKEW = 5 * SECOND
 MOST_KNOWN = 2000
 PAGE = 100
 FILE_HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 60.0
+MOST_FAILURES = 3
+LASTING = 30 * SECOND  # a connection that held so long was a good one
 PERMISSIONS = sum(1 << bit for bit in (6, 10, 11, 14, 15, 16, 38, 46, 51))
 CONTENT_FLAGS = (1 << 18) | (1 << 19)  # the switch MESSAGE CONTENT INTENT, for large and for small bots
 
@@ -96,20 +98,28 @@ class DiscordChannel:
         self._session = _read_session(await self._around.cursor.load("session"))
         self._open.clear()
         await self._missed.begin()
-        wait = FIRST_WAIT_S
+        backoff, failed = Backoff(), 0
         async with RoomQueues() as queues:
             while True:
                 connection = GatewayConnection(
                     http.token, self._session, partial(self._dispatch, queues), self._record_heartbeat
                 )
-                try:
-                    url = "" if self._session.url else (await http.call("GET", "gateway/bot"))["url"]
-                    step = await connection.run(url)
-                    self._session = connection.session if step is NextStep.RESUME else GatewaySession()
-                except (Unavailable, TimeoutError):
-                    self._session = connection.session
-                wait = FIRST_WAIT_S if connection.ready else min(2 * wait, LONGEST_WAIT_S)
-                await asyncio.sleep(wait * random.uniform(0.5, 1.0) if not connection.ready else 0)
+                begun = self._around.clock.monotonic()
+                await self._run(connection, http)
+                failed = 0 if connection.ready else failed + 1
+                if self._around.clock.monotonic() - begun > LASTING:
+                    backoff.reset()
+                await backoff.wait()  # also after a short success: the platform counts new sessions
+                if failed >= MOST_FAILURES:
+                    self._session = GatewaySession()  # where it could be resumed there may be nobody any more
+
+    async def _run(self, connection: GatewayConnection, http: DiscordHttp) -> None:
+        try:
+            url = "" if self._session.url else (await http.call("GET", "gateway/bot"))["url"]
+            step = await connection.run(url)
+            self._session = connection.session if step is NextStep.RESUME else GatewaySession()
+        except (Unavailable, TimeoutError):
+            self._session = connection.session
 
     async def _record_heartbeat(self) -> None:
         """The oldest event under way is the first that must come again."""
@@ -145,7 +155,7 @@ class DiscordChannel:
 
     async def _hand_in_message(self, data: Payload, room: DiscordRoom | None = None) -> None:
         place = room or await self._rooms.find(str(data.get("channel_id")))
-        made = read_message(data, place, self._me, self._open_url) if place is not None else None
+        made = self._read(read_message, data, place, self._me, self._open_url) if place is not None else None
         if place is None or made is None:
             return
         self._remember(self._authors, made.platform_id, (made.sender, made.sender_name, made.own))
@@ -155,18 +165,18 @@ class DiscordChannel:
         await self._missed.record(str(data["channel_id"]), made.platform_id, place.direct)
 
     async def _receive_edit(self, data: Payload, room: DiscordRoom) -> None:
-        await self._hand_in(read_edit(data, room, self._me, self._open_url))
+        await self._hand_in(self._read(read_edit, data, room, self._me, self._open_url))
 
     async def _receive_delete(self, data: Payload, room: DiscordRoom) -> None:
         for ident in (data.get("ids") or (data.get("id"),))[:PAGE]:
             await self._hand_in(read_delete(ident, room, self._authors.get(str(ident))))
 
     async def _receive_reaction(self, data: Payload, room: DiscordRoom) -> None:
-        await self._hand_in(read_reaction(data, room, self._me))
+        await self._hand_in(self._read(read_reaction, data, room, self._me))
 
     async def _receive_click(self, data: Payload, room: DiscordRoom) -> None:
         """The platform shows an error to the person unless it gets an answer within three seconds."""
-        made = read_click(data, room)
+        made = self._read(read_click, data, room)
         if made is None:
             return
         await self._hand_in(made)
@@ -176,6 +186,14 @@ class DiscordChannel:
             await http.call("POST", path, json={"type": 6}, action="answer a click", reads=True)
         except (Unavailable, PlatformRefusal):
             return  # the click is ours; only its sign on the screen is late
+
+    def _read(self, read: Callable[..., Inbound | None], *given: Any) -> Inbound | None:
+        """An event that is not as documented would come again with every resume, so it is left out."""
+        try:
+            return read(*given)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            LOG.warning("an event of Discord cannot be read", instance=self._around.instance, error=repr(error))
+            return None
 
     async def _hand_in(self, made: Inbound | None) -> None:
         if made is not None and self._receive is not None:
@@ -237,7 +255,7 @@ class DiscordChannel:
             if not error.uncertain:
                 self._attempts.remove(message.key)
             raise
-        except Refused:
+        except (Refused, SetupError):
             self._attempts.remove(message.key)
             raise
         self._attempts.end(message.key)

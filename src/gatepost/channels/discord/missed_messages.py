@@ -15,7 +15,6 @@ from gatepost.channels.kit.http import PlatformRefusal
 from gatepost.channels.kit.room_queues import RoomQueues
 
 PAGE = 100
-MOST_PAGES = 50
 MOST_DIRECT = 200
 MOST_ROOMS = 20_000
 BEGUN, DIRECT = "begun", "direct"  # when we first listened; the direct rooms, which no event lists
@@ -73,7 +72,7 @@ class DiscordMissedMessages:
 
     async def _read_room(self, channel: str, after: int) -> None:
         http = await self._get_http()
-        for _ in range(MOST_PAGES):
+        while True:  # each page is durable before the next is asked for
             wanted = {"after": str(after), "limit": str(PAGE)}
             try:
                 rows = await http.call(

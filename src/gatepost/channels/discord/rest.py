@@ -23,11 +23,12 @@ class DiscordHttp(PlatformHttp):
         )
 
     def _check(self, response: httpx2.Response, answer: Any, action: str, effect: bool) -> None:
-        """A limit is of one route, so of one room, unless it says that it is of the whole bot."""
+        """A limit is of one route, so of one room, unless it says that it is of the whole bot. An answer without JSON
+        is the proxy's before the API, which refuses our address."""
         try:
             super()._check(response, answer, action, effect)
         except Unavailable as error:
-            if response.status_code == 429 and isinstance(answer, dict) and answer.get("global"):
+            if response.status_code == 429 and (not isinstance(answer, dict) or answer.get("global")):
                 raise Unavailable(
                     self.platform, "it asks us to wait", retry_after=error.retry_after, everywhere=True
                 ) from None

@@ -105,6 +105,7 @@ EMAIL = declare_channel(
         "in Authentication-Results, open the source of any mail in it.",
         after="Write a mail to the bot. Without `authserv_id` every sender is untrusted.",
         ask=(ADDRESS, PASSWORD, IMAP_HOST, SMTP_HOST, AUTHSERV_ID),
+        optional=(AUTHSERV_ID,),
     ),
     tested_against="Dovecot 2.3, aiosmtpd 1.4",
     extra="email",

@@ -174,6 +174,8 @@ class ImapSession:
     def wait(self, seconds: float) -> None:
         """Until something happens in the folder, or the time is over. A server that cannot announce it is asked."""
         with read_errors(self._login.host):
+            if self._client.response("EXISTS")[1] != [None]:
+                return  # a mail was announced behind the answer to the last search, and will not be announced again
             if "IDLE" in self._client.capabilities and self._box is not None:
                 with self._box.idle as idle:
                     if not _has_unread_answer(self._client):

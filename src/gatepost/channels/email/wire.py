@@ -35,8 +35,8 @@ class MailHead(Struct, frozen=True, kw_only=True):
 
     @property
     def thread(self) -> str:
-        """The id of the mail with which the conversation began."""
-        return self.references[0] if self.references else self.message_id
+        """The id of the mail with which the conversation began; '' for that mail itself."""
+        return self.references[0] if self.references else ""
 
 
 class ReadMail(Struct, frozen=True, kw_only=True):

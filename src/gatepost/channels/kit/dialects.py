@@ -64,7 +64,9 @@ def escape_entities(text: str) -> str:
 
 _NAME = re.compile(r"(?<![\w/])@(?=\w)")
 _ZULIP_NAME = re.compile(r"(?<!\w)@|(?<!\w)#(?=\*|\Z)")
-_START = re.compile(r"\A([0-9]*)([-+=.)#>|])")
+_START = re.compile(  # what makes a line an item, a heading, a quote, a row, a rule; `#5` and `3.14` do not
+    r"\A([0-9]*)(>|\||[-+.)](?=\s|\Z)|-(?=#|[- ]*\Z)|#(?=#*(?:\s|\Z))|=(?==*\s*\Z))"
+)
 
 
 def break_names(text: str) -> str:

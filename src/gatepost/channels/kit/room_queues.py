@@ -18,6 +18,7 @@ from gatepost.core.errors import Unavailable
 Job = Callable[[], Awaitable[None]]
 MOST = 500
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.05, 5.0
+LONGEST_ASKED_S = 120.0  # of what a platform asks us to wait
 
 
 class RoomQueues:
@@ -80,5 +81,5 @@ async def retry_until_done(job: Job) -> None:
         try:
             return await job()
         except Unavailable as error:
-            await asyncio.sleep(wait if error.retry_after is None else min(error.retry_after, LONGEST_WAIT_S))
+            await asyncio.sleep(wait if error.retry_after is None else min(error.retry_after, LONGEST_ASKED_S))
             wait = min(2 * wait, LONGEST_WAIT_S)

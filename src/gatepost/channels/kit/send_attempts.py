@@ -26,8 +26,8 @@ class SendAttempt(Struct):
 
 
 class SendAttempts:
-    def __init__(self, cursor: ChannelCursor, clock: Clock, name: str = "sends") -> None:
-        self._cursor, self._clock, self._name = cursor, clock, name
+    def __init__(self, cursor: ChannelCursor, clock: Clock, *, name: str = "sends", most: int = MOST) -> None:
+        self._cursor, self._clock, self._name, self._most = cursor, clock, name, most
         self._known: dict[str, SendAttempt] | None = None
 
     async def begin(self, key: str, *, thread: str = "", note: str = "") -> None:
@@ -67,7 +67,7 @@ class SendAttempts:
         for key, each in list(known.items()):
             if (each.done_at and each.done_at < now - DONE_KEPT) or each.at < now - OPEN_KEPT:
                 del known[key]
-        while len(known) > MOST:
+        while len(known) > self._most:
             del known[next(iter(known))]
 
 

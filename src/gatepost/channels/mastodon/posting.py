@@ -13,10 +13,11 @@ from gatepost.channels.kit.http import PlatformHttp
 from gatepost.channels.kit.uploads import open_upload
 from gatepost.channels.mastodon import wire
 from gatepost.channels.mastodon.wire import StatusVisibility
-from gatepost.core.errors import Refused, Unavailable, Unsupported
+from gatepost.core.errors import Unavailable, Unsupported
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
 
 MOST_FILES = 4
+MEDIA = ("image", "video", "audio")  # other files are named in the text: Mastodon shows none
 QUOTES_SINCE = 7  # the version of the API that takes `quoted_status_id`
 PROCESSING, MOST_LOOKS, LOOK_S = 206, 20, 1.0
 
@@ -83,10 +84,11 @@ class MastodonPosting:
 
     async def _post(self, status: dict[str, Any], message: Outbound) -> str:
         http = await self._connect()
-        if len(message.files) > MOST_FILES:
-            raise Refused("this bot", "send so many files at once", "Mastodon", f"at most {MOST_FILES}")
-        if message.files:
-            status["media_ids"] = [await self._upload(file) for file in message.files]
+        media = [file for file in message.files if file.mime.partition("/")[0] in MEDIA][:MOST_FILES]
+        if media:
+            status["media_ids"] = [await self._upload(file) for file in media]
+        named = [f"[file: {file.name}]" for file in message.files if file not in media]
+        status["status"] = "\n".join(part for part in (status["status"], *named) if part)
         key = {"Idempotency-Key": hashlib.sha256(message.key.encode()).hexdigest()}
         answer = await http.call("POST", "api/v1/statuses", json=status, headers=key, action="post")
         return str(answer["id"])

@@ -34,17 +34,20 @@ class Matrix:
     def __init__(self, around: ChannelDeps) -> None:
         config = around.config
         self._session = MatrixSession(around)
-        self._keys = RoomKeys(
-            self._session, around.instance, DevicePolicy(config[DEVICES]), tuple(config[TRUSTED_DEVICES])
-        )
+        self._keys = RoomKeys(self._session, around.instance, DevicePolicy(config[DEVICES]), config[TRUSTED_DEVICES])
         self._invitations = RoomInvitations(
-            self._session, around.instance, InvitePolicy(config[INVITES]), tuple(config[INVITERS])
+            self._session, around.instance, InvitePolicy(config[INVITES]), config[INVITERS]
         )
         self._receiver = MatrixReceiver(around, self._session, self._keys, self._invitations, around.clock.now())
+        self._listening = False
 
     async def listen(self, receive: Receive) -> None:
-        await self._session.start()
-        await self._receiver.run(receive)
+        self._listening = True
+        try:
+            await self._session.start()
+            await self._receiver.run(receive)
+        finally:
+            self._listening = False
 
     async def close(self) -> None:
         await self._session.close()
@@ -75,6 +78,7 @@ class Matrix:
         raise Unsupported(message.op.value, "matrix")
 
     async def typing(self, address: str, thread: str, on: bool) -> None:
+        await self._session.start()
         path = _get_path(read_room(address), f"typing/{quote(self._session.own_id, safe='')}")
         await self._session.put(path, {"typing": on} | ({"timeout": TYPING_MS} if on else {}), "show that it types")
 
@@ -130,6 +134,9 @@ class Matrix:
         """Before the first sync it is not known which rooms are encrypted."""
         try:
             async with asyncio.timeout(READY_S):
+                if not self._listening and not self._receiver.synced.is_set():
+                    await self._session.start()
+                    await self._receiver.learn_rooms()
                 await self._receiver.synced.wait()
         except TimeoutError:
             raise Unavailable(PLATFORM, "the rooms are not known yet", retry_after=2.0) from None

@@ -6,7 +6,7 @@ waits. Keys are given to the devices of people who are in the room now; the sett
 
 from typing import Any
 
-from nio import Event, KeysQueryResponse, MegolmEvent
+from nio import Event, MegolmEvent
 from nio.crypto import OlmDevice
 from nio.exceptions import EncryptionError, GroupEncryptionError, LocalProtocolError, OlmTrustError
 
@@ -39,9 +39,10 @@ class RoomKeys:
         client = self._session.client
         try:
             await self._share(room_id)
-            return client.encrypt(room_id, kind, content)
+            sealed: tuple[str, dict[str, Any]] = client.encrypt(room_id, kind, content)
         except (EncryptionError, GroupEncryptionError, LocalProtocolError, OlmTrustError) as error:
             raise Unavailable(PLATFORM, f"the message cannot be encrypted yet ({error})", retry_after=1.0) from None
+        return sealed
 
     async def _share(self, room_id: str) -> None:
         client, run = self._session.client, self._session.run
@@ -54,6 +55,8 @@ class RoomKeys:
         await self._query()
         if not olm.should_share_group_session(room_id):
             return
+        for user in room.users:
+            self._judge(user)
         if missing := client.get_missing_sessions(room_id):
             await run(client.keys_claim(missing))
         await run(client.share_group_session(room_id, ignore_unverified_devices=True))
@@ -80,14 +83,16 @@ class RoomKeys:
         if not client.should_query_keys:
             return
         response = await self._session.run(client.keys_query())
-        if self._policy is DevicePolicy.FIRST and isinstance(response, KeysQueryResponse):
-            for user, devices in response.changed.items():
-                self._judge(user, list(devices.values()))
+        for user in response.changed:
+            self._judge(user)
 
-    def _judge(self, user: str, devices: list[OlmDevice]) -> None:
+    def _judge(self, user: str) -> None:
         """Devices of somebody new are trusted. Those that come later are not, unless they are listed."""
+        if self._policy is not DevicePolicy.FIRST:
+            return
         client = self._session.client
-        known = [each for each in client.device_store.active_user_devices(user) if each.verified or each.blacklisted]
+        devices = list(client.device_store.active_user_devices(user))
+        known = [each for each in devices if each.verified or each.blacklisted]
         for device in devices:
             if device.deleted or device.verified:
                 continue
@@ -112,6 +117,7 @@ class RoomKeys:
             self._session.client.users_for_key_query.add(event.sender)
             await self._query()
             device = self._find_device(event)
+        self._judge(event.sender)
         return device is not None and (self._policy is DevicePolicy.ALL or bool(device.verified))
 
     def _find_device(self, event: Event) -> OlmDevice | None:

@@ -68,9 +68,9 @@ class RoomInvitations:
         """What the homeserver cannot do now is tried again after the next sync."""
         for room_id, (inviter, direct) in list(self._pending.items()):
             try:
-                await self._session.post(f"rooms/{quote(room_id, safe='')}/join", {}, "join a room")
-                if direct:
+                if direct:  # first: stopped in between, we would be in a private room without knowing
                     await self._set_direct(inviter, room_id)
+                await self._session.post(f"rooms/{quote(room_id, safe='')}/join", {}, "join a room")
             except Unavailable as error:
                 LOG.info("a room was not joined", instance=self._instance, room=room_id, error=str(error))
                 continue

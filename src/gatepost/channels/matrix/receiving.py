@@ -8,10 +8,10 @@ import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from nio import BadEvent, Event, ForwardedRoomKeyEvent, MegolmEvent, RoomKeyEvent, SyncResponse, UnknownBadEvent
+from nio import Event, ForwardedRoomKeyEvent, MegolmEvent, RoomKeyEvent, SyncResponse
 from nio.responses import RoomInfo
 
 from gatepost.channels.contract import ChannelDeps, Receive
@@ -39,7 +39,7 @@ FILTER = {
         "ephemeral": {"types": []},
     },
 }
-AnyEvent = Event | BadEvent | UnknownBadEvent
+AnyEvent: TypeAlias = Any  # Event, BadEvent or UnknownBadEvent of nio: each has a `source`
 
 
 class MatrixReceiver:
@@ -53,6 +53,7 @@ class MatrixReceiver:
         self._undecrypted: OrderedDict[tuple[str, str], MegolmEvent | None] = OrderedDict()
         self.undecryptable = 0  # so far, also those whose key came later
         self.synced = asyncio.Event()
+        self._learning = asyncio.Lock()
 
     async def run(self, receive: Receive) -> None:
         since, first, failures = await self._around.cursor.load(), True, 0
@@ -76,6 +77,16 @@ class MatrixReceiver:
             await self._around.cursor.save(since)
             self.synced.set()
             await self._invitations.accept(response)
+
+    async def learn_rooms(self) -> None:
+        """For a send while nobody listens. The cursor stays where it is, so that what came is received later."""
+        async with self._learning:
+            if self.synced.is_set():
+                return
+            await self._invitations.load()
+            self._invitations.read(await self._sync(await self._around.cursor.load(), True))
+            await self._refresh_keys()
+            self.synced.set()
 
     async def _sync(self, since: str, first: bool) -> SyncResponse:
         """The first one brings the state of every room: it is kept in memory alone."""

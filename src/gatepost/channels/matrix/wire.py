@@ -70,7 +70,7 @@ def read_event(
         return None
     content = event.get("content")
     content = content if isinstance(content, Mapping) else {}
-    facts = {
+    facts: dict[str, Any] = {
         "address": get_room_address(room.room_id),
         "sender": get_sender_address(str(sender)),
         "sender_name": get_name(str(sender))[:LONGEST_NAME],

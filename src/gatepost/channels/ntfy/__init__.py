@@ -1,35 +1,38 @@
-"""ntfy: push notifications. A topic is a room. Nobody signs: whoever may write to a topic is the one sender there."""
+"""ntfy: topics of an ntfy server as rooms. Whoever knows a topic writes there, and nothing proves who it was.
 
-from gatepost.channels.contract import ChannelGuide, declare_channel
+Rooms are `ntfy:topic/<name>`; everybody is `ntfy:user/anybody`.
+"""
+
+from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
+from gatepost.messages.outbound import Feature
 from gatepost.messages.text_size import TextUnit
 
-API_URL = setting("channels.ntfy.api_url", "https://ntfy.sh", help="The ntfy server.")
-TOPICS = setting("channels.ntfy.topics", (), help="The topics to listen on; each is a room.")
+TOPICS = setting("channels.ntfy.topics", (), help="The topics in which it listens and speaks, at most twenty.")
 TOKEN = setting(
-    "channels.ntfy.token", "", help="An access token (tk_…), if the server or the topics ask for one.", secret=True
+    "channels.ntfy.token", "", help="An access token of the server (empty: topics that are open to all).", secret=True
 )
-PROTECTED = setting(
-    "channels.ntfy.protected",
-    False,
-    help="Only people whom you trust may write to these topics; else what comes is marked as untrusted.",
-)
+API_URL = setting("channels.ntfy.api_url", "https://ntfy.sh", help="The server's address; it needs ntfy 2.16 or newer.")
 
 declare_channel(
     "ntfy",
     "gatepost.channels.ntfy.adapter:NtfyTopics",
     title="ntfy",
-    features=frozenset(),
-    settings=(API_URL, TOPICS, TOKEN, PROTECTED),
-    verbs=frozenset({Verb.MESSAGE, Verb.UNTRUSTED}),
-    max_text=4096,
+    features=frozenset({Feature.EDIT, Feature.DELETE, Feature.MARKDOWN, Feature.LOOKUP}),
+    settings=(TOPICS, TOKEN, API_URL),
+    max_text=3_600,  # a message of more than 4,096 bytes becomes a file; marks are escaped, which makes it longer
     text_unit=TextUnit.BYTES,
-    deaf_after_s=150.0,  # the server says every 45 s that it is there
+    pace=ChannelPace(everywhere=0.2, burst=30),
+    deaf_after_s=180.0,
+    verbs=frozenset({Verb.UNTRUSTED}),
     guide=ChannelGuide(
-        before="A topic on ntfy.sh is as secret as its name: choose a long one, or a server with access control.",
-        after="Subscribe to the topic in the ntfy app. What you publish there reaches the agent.",
-        ask=(TOPICS,),
+        before="Choose a topic that nobody guesses: its name is its password. On a server with accounts, make an"
+        " access token that may read and write it.",
+        after="Subscribe to the topic in the ntfy app, and write there. Nobody is proved: `gatepost room policy"
+        " ntfy:topic/<name> public` lets in everybody who knows the topic.",
+        ask=(TOPICS, TOKEN),
+        optional=(TOKEN,),
     ),
-    tested_against="our emulator of 2026-11; never run against ntfy.sh",
+    tested_against="our emulator of 2026-11; never run against an ntfy server",
 )

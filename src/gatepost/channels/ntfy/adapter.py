@@ -1,116 +1,259 @@
-"""Topics of an ntfy server: one stream for all of them, and a publication for what is said."""
+"""An ntfy server: a stream of lines per topic, and messages by one request each.
+
+Our own messages carry a sequence that is made from their key. By it they are known when the topic repeats them, found
+again in the server's cache, renewed and removed. The server keeps messages for twelve hours unless it says otherwise.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator
-from functools import partial
+import json
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
+from gatepost.channels.kit.batches import Backoff, receive_until_durable, unwrap_group
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
-from gatepost.channels.kit.room_queues import retry_until_done
-from gatepost.channels.ntfy import API_URL, PROTECTED, TOKEN, TOPICS, wire
-from gatepost.core.clock import SECOND
-from gatepost.core.errors import NotFound, Unavailable, Unsupported
-from gatepost.core.records import replace
-from gatepost.messages.inbound import Attachment
+from gatepost.channels.kit.markup import GITHUB, render
+from gatepost.channels.kit.send_attempts import SendAttempts
+from gatepost.channels.ntfy import API_URL, TOKEN, TOPICS, wire
+from gatepost.core import log
+from gatepost.core.clock import HOUR
+from gatepost.core.errors import GatepostError, NotFound, Refused, Unavailable, Unsupported
+from gatepost.messages.inbound import Inbound, OpenFile, Receipt
 from gatepost.messages.outbound import Op, Outbound
 
-WAY_OUT = "set a valid access token with `gatepost channel set`"
-STREAM_S = 120.0  # without a line; the server writes one every 45 s
-LONGEST_LINE = 256 * 1024
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 30.0
+LOG = log.get("channels")
+STREAM_S = 100.0  # a line comes every 45 seconds at least
+MOST_TOPICS = 20
+MOST_SEEN = 5_000
+LONGEST_LINE = 64 * 1024
+CACHED_FOR = 2 * HOUR  # for so long a message is surely in the server's cache
+WAY_OUT = "make a new access token and set it with `gatepost channel set`"
+UPDATE = "update the ntfy server to 2.16 or newer"
 
 
 class NtfyTopics:
     def __init__(self, around: ChannelDeps) -> None:
-        self._around, self._url = around, around.config[API_URL]
-        self._topics, self._protected = around.config[TOPICS], around.config[PROTECTED]
-        self._clients: dict[float, PlatformHttp] = {}
+        self._around = around
+        topics: tuple[str, ...] = around.config[TOPICS]
+        self._topics = tuple(dict.fromkeys(topics))
+        self._http: PlatformHttp | None = None
+        self._seen: OrderedDict[tuple[str, str], str] = OrderedDict()  # (topic, sequence) -> the message's own id
+        self._attempts = SendAttempts(around.cursor, around.clock)
+        self._is_old = False
+
+    # Receiving.
 
     async def listen(self, receive: Receive) -> None:
-        http = await self._connect(STREAM_S)
-        wait = FIRST_WAIT_S
+        self._check_topics()
+        await unwrap_group(lambda: self._listen_everywhere(receive))
+
+    async def _listen_everywhere(self, receive: Receive) -> None:
+        async with asyncio.TaskGroup() as group:
+            for topic in self._topics:
+                group.create_task(self._listen_to(topic, receive))
+
+    async def _listen_to(self, topic: str, receive: Receive) -> None:
+        backoff = Backoff()
         while True:
-            beats = self._around.pulse.beats if self._around.pulse is not None else 0
             try:
-                await self._follow(http, receive)
-            except Unavailable:
-                pass  # it broke off, or cannot be reached: once more, later each time
-            except PlatformRefusal as error:
-                raise self._explain(error) from None
-            alive = self._around.pulse is not None and self._around.pulse.beats > beats
-            wait = FIRST_WAIT_S if alive else min(2 * wait, LONGEST_WAIT_S)
-            await asyncio.sleep(wait)
+                await self._read_stream(topic, receive, backoff)
+            except PlatformRefusal as refusal:
+                if refusal.status != 403:
+                    raise
+                raise _no_right(topic) from None
+            except Unavailable as error:
+                LOG.info("ntfy did not answer", instance=self._around.instance, error=str(error))
+                await backoff.wait(error.retry_after)
 
-    async def _follow(self, http: PlatformHttp, receive: Receive) -> None:
-        since = await self._around.cursor.load()
-        if not since:  # what was said before the bot was there is not its own
-            since = str(self._around.clock.now() // SECOND)
-            await self._around.cursor.save(since, durable=True)
-        stream = http.download(f"{','.join(self._topics)}/json?since={since}", action="listen")
-        async for line in _split_lines(stream):
+    async def _read_stream(self, topic: str, receive: Receive, backoff: Backoff) -> None:
+        since = await self._around.cursor.load(topic)
+        async for line in self._list_lines(f"{topic}/json?since={since or 'none'}"):
+            self._check_age()
             self._around.beat()
-            message = wire.read_line(line, self._protected, self._url)
-            if message is not None and message.inbound.address.partition(":")[2] in self._topics:
-                await retry_until_done(partial(self._receive, http, receive, message))
-                await self._around.cursor.save(message.inbound.platform_id)
+            backoff.reset()
+            if line.get("event") == wire.StreamEvent.OPEN and not since:
+                since = str(wire.read_seconds(line))  # what is said from now on, also if this connection breaks
+                await self._around.cursor.save(since, topic)
+            await self._receive_line(topic, line, receive)
+            if line.get("event") in (wire.StreamEvent.MESSAGE, wire.StreamEvent.DELETED) and wire.read_id(line):
+                since = wire.read_id(line)
+                await self._around.cursor.save(since, topic)
+        raise Unavailable("ntfy", "it ended the stream")
 
-    async def _receive(self, http: PlatformHttp, receive: Receive, message: wire.NtfyMessage) -> None:
-        inbound, file = message.inbound, message.file
-        if file is not None:
-            attached = Attachment(name=file.name, mime=file.mime, size=file.size, open=partial(http.download, file.url))
-            inbound = replace(inbound, attachments=(attached,))
-        await receive(inbound)
+    async def _list_lines(self, path: str) -> AsyncIterator[Mapping[str, Any]]:
+        http, rest = await self._connect(), b""
+        async for chunk in http.download(path, action="read a topic"):
+            *lines, rest = (rest + chunk).split(b"\n")
+            if len(rest) > LONGEST_LINE:
+                raise Unavailable("ntfy", "it sent a line that is too long")
+            for line in lines:
+                if (read := _decode(line)) is not None:
+                    yield read
+
+    async def _receive_line(self, topic: str, line: Mapping[str, Any], receive: Receive) -> None:
+        sequence, number = wire.read_sequence(line), wire.read_id(line)
+        first = self._seen.get((topic, sequence))
+        event = wire.read_line(topic, line, edited=first not in (None, number), open_file=self._open)
+        if event is None:
+            return
+        receipt = await self._receive(event, receive)
+        is_known = receipt is not None and not receipt.new
+        if first is None and is_known and number != sequence:
+            # The message is older than this process, and this is what became of it.
+            edit = wire.read_line(topic, line, edited=True, open_file=self._open)
+            assert edit is not None
+            await receive_until_durable(edit, receive)
+        self._seen.setdefault((topic, sequence), number)
+        while len(self._seen) > MOST_SEEN:
+            self._seen.popitem(last=False)
+
+    async def _receive(self, event: Inbound, receive: Receive) -> Receipt | None:
+        found: list[Receipt] = []
+
+        async def keep(inbound: Inbound) -> Receipt:
+            found.append(await receive(inbound))
+            return found[-1]
+
+        await receive_until_durable(event, keep)
+        return found[-1] if found and not event.own else None
+
+    def _open(self, url: str) -> OpenFile | None:
+        if not wire.is_below(url, self._around.config[API_URL]):
+            return None
+
+        async def read() -> AsyncIterator[bytes]:
+            http = await self._connect()
+            async for chunk in http.download(url):
+                yield chunk
+
+        return read
+
+    # Sending.
 
     async def send(self, address: str, message: Outbound) -> str:
-        topic = wire.parse_topic(address)
-        if topic is None or topic not in self._topics:
-            raise NotFound("room", address, f"the topics are: {', '.join(self._topics)}")
-        if message.op not in (Op.SEND, Op.STATUS):
-            raise Unsupported(message.op, "ntfy", "send a new message")
+        topic = self._get_topic(address)
+        match message.op:
+            case Op.SEND | Op.FILE | Op.CARD | Op.VOICE:
+                return await self._publish_once(topic, message)
+            case Op.EDIT:
+                return await self._publish(topic, _check_own(message.target), message.text, "edit a message")
+            case Op.DELETE:
+                path = f"{topic}/{_check_own(message.target)}"
+                await self._call("DELETE", path, action="delete a message")
+                return message.target
+        raise Unsupported(message.op.value, "ntfy", "use send with the same text")
+
+    async def _publish_once(self, topic: str, message: Outbound) -> str:
+        await self._attempts.begin(message.key)
+        try:
+            sent = await self._publish(topic, wire.get_sequence(message.key), message.text, "send a message")
+        except GatepostError as error:
+            if not (isinstance(error, Unavailable) and error.uncertain):
+                self._attempts.remove(message.key)
+            raise
+        self._attempts.end(message.key)
+        return sent
+
+    async def _publish(self, topic: str, sequence: str, text: str, action: str) -> str:
+        body = wire.render_message(topic, sequence, render(text, GITHUB))
+        answer = await self._call("POST", "", action=action, json=body)
+        if not isinstance(answer, Mapping) or answer.get("sequence_id") != sequence:
+            self._is_old = True  # it was published; from now on nothing is, and `listen` says why
+        return sequence
+
+    async def look_up(self, address: str, key: str) -> str | None:
+        topic, sequence = self._get_topic(address), wire.get_sequence(key)
+        attempt = await self._attempts.find(key)
+        if attempt is None:
+            return None
+        async for line in self._list_lines(f"{topic}/json?poll=1&since=all"):
+            if wire.read_sequence(line) == sequence:
+                return sequence
+        if attempt.at < self._around.clock.now() - CACHED_FOR:
+            raise Refused("this bot", "find the message", address, "the server may have forgotten it")
+        return None
+
+    async def _call(self, method: str, path: str, **more: Any) -> Any:
+        self._check_age()
         http = await self._connect()
-        answer = await http.call("POST", "", action="publish", json=wire.render_publication(topic, message))
-        found = wire.read_id(answer)
-        if found is None:
-            raise Unavailable("ntfy", "it answered without an id", uncertain=True)
-        return found
+        try:
+            return await http.call(method, path, **more)
+        except Unavailable as error:
+            if error.retry_after is None:
+                raise
+            # The server counts by visitor, not by topic.
+            raise Unavailable(error.what, error.why, retry_after=error.retry_after, everywhere=True) from None
+
+    # The connection.
 
     async def check(self) -> BotIdentity:
-        http = await self._connect()
-        notes = () if self._protected else ("what comes is marked as untrusted: the setting protected changes that",)
+        self._check_topics()
+        http, missing = await self._connect(), []
+        health = await http.call("GET", "v1/health", action="ask how it is")
+        if not isinstance(health, Mapping) or health.get("healthy") is not True:
+            raise Unavailable("ntfy", "it says that it is not well")
+        account = await http.call("GET", "v1/account", action="read its own account")
         for topic in self._topics:
             try:
-                await http.call("GET", f"{topic}/json?poll=1&since=1s", action=f"read {topic}")
-            except PlatformRefusal as error:
-                raise self._explain(error) from None
-        return BotIdentity(name=f"topics {', '.join(self._topics)}", link=f"{self._url}/{self._topics[0]}", notes=notes)
-
-    def _explain(self, error: PlatformRefusal) -> ChannelEnded:
-        if error.status == 403:
-            return ChannelEnded(EndReason.RIGHTS, f"ntfy does not let us read the topics ({error.detail})", WAY_OUT)
-        return ChannelEnded(EndReason.SETTING, str(error), "mend channels.ntfy.api_url or channels.ntfy.topics")
+                await http.call("GET", f"{topic}/auth", action=f"read {topic}")
+            except PlatformRefusal:
+                missing.append(f"the right to read the topic {topic}")
+        name = str(account.get("username") or "") if isinstance(account, Mapping) else ""
+        return BotIdentity(
+            name=f"{'anybody' if name in ('', '*') else name} at {http.base_url.rstrip('/')}",
+            link=f"{http.base_url}{self._topics[0]}",
+            missing=tuple(missing),
+            notes=("nobody who writes in a topic is proved", "the server must be ntfy 2.16 or newer"),
+        )
 
     async def close(self) -> None:
-        clients, self._clients = self._clients, {}
-        for each in clients.values():
-            await each.close()
+        if self._http is not None:
+            await self._http.close()
+            self._http = None
 
-    async def _connect(self, timeout: float = 25.0) -> PlatformHttp:
-        wrong = [each for each in self._topics if not wire.TOPIC.match(each)]
-        if wrong or not self._topics:
-            why = f"{wrong[0]!r} is no topic" if wrong else "there is no topic to listen on"
-            raise ChannelEnded(EndReason.SETTING, why, "name them: letters, digits, - and _, at most 64")
-        if timeout not in self._clients:
+    async def _connect(self) -> PlatformHttp:
+        if self._http is None:
             token = await self._around.secret(TOKEN)
-            headers = {"authorization": f"Bearer {token}"} if token else {}
-            self._clients[timeout] = PlatformHttp("ntfy", self._url, headers=headers, timeout=timeout, way_out=WAY_OUT)
-        return self._clients[timeout]
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            url = self._around.config[API_URL]
+            self._http = PlatformHttp("ntfy", url, headers=headers, way_out=WAY_OUT, timeout=STREAM_S)
+        return self._http
+
+    def _check_age(self) -> None:
+        if self._is_old:
+            why = "the ntfy server is too old: it does not name our own messages, so the bot would answer itself"
+            raise ChannelEnded(EndReason.SETTING, why, UPDATE)
+
+    def _check_topics(self) -> None:
+        wrong = [name for name in self._topics if not wire.is_topic(name)]
+        if wrong or not 0 < len(self._topics) <= MOST_TOPICS:
+            why = f"{wrong[0]!r} is no topic" if wrong else f"channels.ntfy.topics has {len(self._topics)} topics"
+            way_out = f"name one to {MOST_TOPICS}, each of letters, digits, - and _"
+            raise ChannelEnded(EndReason.SETTING, why, way_out)
+
+    def _get_topic(self, address: str) -> str:
+        """Only what the operator named: a topic is a password, and an agent shall not try others."""
+        topic = wire.parse_address(address)
+        if topic not in self._topics:
+            raise NotFound("room", address, f"the topics are: {', '.join(self._topics)}")
+        return topic
 
 
-async def _split_lines(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    rest = b""
-    async for chunk in stream:
-        *lines, rest = (rest + chunk).split(b"\n")
-        if len(rest) > LONGEST_LINE:
-            raise Unavailable("ntfy", "it sends a line without an end")
-        for line in lines:
-            yield line
+def _no_right(topic: str) -> ChannelEnded:
+    why = f"ntfy does not let this token read the topic {topic}"
+    return ChannelEnded(EndReason.RIGHTS, why, "give it read and write access there, or set another token")
+
+
+def _check_own(target: str) -> str:
+    if not target.startswith(wire.OWN) or not wire.is_topic(target):
+        raise NotFound("message", target[:40], "only the bot's own messages can be changed")
+    return target
+
+
+def _decode(line: bytes) -> Mapping[str, Any] | None:
+    try:
+        read = json.loads(line) if line.strip() else None
+    except (ValueError, RecursionError):
+        return None
+    return read if isinstance(read, Mapping) else None

@@ -1,90 +1,117 @@
-"""A line of a topic's stream becomes an event, and what is said becomes a publication. No I/O."""
+"""What ntfy sends, read into our words, and what we publish, in its words. Pure."""
 
-import json
+import hashlib
 import re
+from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import Any
 from urllib.parse import urlsplit
 
-from msgspec import Struct
-
 from gatepost.core.clock import SECOND
-from gatepost.messages.inbound import Inbound, Verb
-from gatepost.messages.outbound import Outbound
+from gatepost.core.errors import NotFound
+from gatepost.messages.inbound import Attachment, AttachmentKind, Inbound, OpenFile, Verb
 
-OWN = "gatepost"  # the tag of what a gateway says; without it a bot would answer itself
 ANYBODY = "ntfy:user/anybody"
-TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
-_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
-LATEST_S = 1 << 40
+OWN = "gp-"  # a sequence that begins so is one of a gateway
+_TOPIC = re.compile(r"[-_A-Za-z0-9]{1,64}")
 
 
-class NtfyFile(Struct, frozen=True):
-    name: str
-    url: str
-    mime: str
-    size: int | None
+class StreamEvent(StrEnum):
+    OPEN = "open"
+    MESSAGE = "message"
+    DELETED = "message_delete"
 
 
-class NtfyMessage(Struct, frozen=True):
-    inbound: Inbound
-    file: NtfyFile | None
+def is_topic(name: str) -> bool:
+    return _TOPIC.fullmatch(name) is not None
 
 
-def parse_topic(address: str) -> str | None:
-    platform, _, topic = address.partition(":")
-    return topic if platform == "ntfy" and TOPIC.match(topic) else None
+def get_address(topic: str) -> str:
+    return f"ntfy:topic/{topic}"
 
 
-def read_line(line: bytes, protected: bool, origin: str) -> NtfyMessage | None:
-    """None: a sign of life, or nothing that we know. A file that lies elsewhere than on the server stays a link: nobody
-    makes us call an address of their choice."""
-    try:
-        given = json.loads(line)
-    except (ValueError, RecursionError):
+def parse_address(address: str) -> str:
+    """The topic. Addresses may come from an agent, so they are checked."""
+    topic = address.removeprefix("ntfy:topic/")
+    if topic == address or not is_topic(topic):
+        raise NotFound("room", address, "a room is ntfy:topic/<name>")
+    return topic
+
+
+def get_sequence(key: str) -> str:
+    """One key is one sequence: published twice, it is one notification that was renewed."""
+    return OWN + hashlib.sha256(key.encode()).hexdigest()[:24]
+
+
+def read_sequence(line: Mapping[str, Any]) -> str:
+    """By which a message is named from then on: its own id, unless whoever published it said otherwise."""
+    for name in ("sequence_id", "id"):
+        value = line.get(name)
+        if isinstance(value, str) and is_topic(value):
+            return value
+    return ""
+
+
+def read_id(line: Mapping[str, Any]) -> str:
+    value = line.get("id")
+    return value if isinstance(value, str) and is_topic(value) else ""
+
+
+def read_seconds(line: Mapping[str, Any]) -> int:
+    value = line.get("time")
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**11 else 0
+
+
+def read_line(
+    topic: str, line: Mapping[str, Any], *, edited: bool, open_file: Callable[[str], OpenFile | None]
+) -> Inbound | None:
+    """`edited`: a message of this sequence is known. An edit is as little proved as a message, so its verb says only
+    that; a deletion of unproved origin is no event."""
+    sequence, number = read_sequence(line), read_id(line)
+    if line.get("event") != StreamEvent.MESSAGE or not sequence or not number:
         return None
-    if not isinstance(given, dict) or given.get("event") != "message":
-        return None
-    topic, identity, at = given.get("topic"), given.get("id"), given.get("time")
-    if not isinstance(topic, str) or not TOPIC.match(topic) or not isinstance(identity, str) or not _ID.match(identity):
-        return None
-    file, link = _read_file(given.get("attachment"), origin)
-    title, text = _get_text(given, "title"), _get_text(given, "message")
-    tags = given.get("tags")
-    inbound = Inbound(
-        address=f"ntfy:{topic}",
-        platform_id=identity,
+    title, text, at = str(line.get("title") or ""), str(line.get("message") or ""), read_seconds(line)
+    return Inbound(
+        address=get_address(topic),
+        platform_id=sequence,
         sender=ANYBODY,
-        sender_name="somebody",
-        text="\n".join(filter(None, (title, text, link))),
-        verb=Verb.MESSAGE if protected else Verb.UNTRUSTED,
-        own=isinstance(tags, list) and OWN in tags,
+        sender_name=title[:100] or "somebody",
+        text=f"{title}\n{text}" if title else text,
+        event=f"edit:{number}" if edited else "message",
+        verb=Verb.UNTRUSTED,
+        own=sequence.startswith(OWN),
         room_name=topic,
-        at=at * SECOND if isinstance(at, int) and 0 < at < LATEST_S else None,
+        at=at * SECOND if at else None,
+        attachments=_read_attachments(line, open_file),
     )
-    return NtfyMessage(inbound, file)
 
 
-def _read_file(given: Any, origin: str) -> tuple[NtfyFile | None, str]:
-    if not isinstance(given, dict):
-        return None, ""
-    url, size = _get_text(given, "url"), given.get("size")
-    parts, own = urlsplit(url) if url.isascii() else urlsplit(""), urlsplit(origin)
-    if (parts.scheme, parts.netloc) != (own.scheme, own.netloc):
-        return None, url[:2000]
-    mime = _get_text(given, "type")[:100] or "application/octet-stream"
-    name = _get_text(given, "name")[:200] or "file"
-    return NtfyFile(name, url, mime, size if isinstance(size, int) else None), ""
+def _read_attachments(line: Mapping[str, Any], open_file: Callable[[str], OpenFile | None]) -> tuple[Attachment, ...]:
+    """A file that lies elsewhere is not read: whoever writes in a topic would choose what this machine asks for."""
+    found = line.get("attachment")
+    if not isinstance(found, Mapping):
+        return ()
+    reader = open_file(str(found.get("url") or ""))
+    if reader is None:
+        return ()
+    mime, size = str(found.get("type") or "application/octet-stream")[:100], found.get("size")
+    family = mime.partition("/")[0]
+    return (
+        Attachment(
+            name=str(found.get("name") or "file")[:200],
+            mime=mime,
+            kind=AttachmentKind(family) if family in ("image", "audio", "video") else AttachmentKind.FILE,
+            open=reader,
+            size=size if isinstance(size, int) and size >= 0 else None,
+        ),
+    )
 
 
-def _get_text(given: dict[str, Any], name: str) -> str:
-    value = given.get(name)
-    return value if isinstance(value, str) else ""
+def is_below(url: str, base: str) -> bool:
+    """Whether a file lies on the server itself."""
+    given, known = urlsplit(url), urlsplit(base)
+    return (given.scheme, given.netloc) == (known.scheme, known.netloc) and given.path.startswith("/file/")
 
 
-def render_publication(topic: str, message: Outbound) -> dict[str, Any]:
-    return {"topic": topic, "message": message.text, "tags": [OWN]}
-
-
-def read_id(answer: Any) -> str | None:
-    found = answer.get("id") if isinstance(answer, dict) else None
-    return found if isinstance(found, str) and _ID.match(found) else None
+def render_message(topic: str, sequence: str, text: str) -> dict[str, Any]:
+    return {"topic": topic, "message": text, "markdown": True, "sequence_id": sequence}

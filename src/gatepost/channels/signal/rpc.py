@@ -81,7 +81,8 @@ class SignalRpc:
 
     async def list_events(self, after: str) -> AsyncIterator[DaemonEvent]:
         """Events as they come, from behind a known one. Ends with Unavailable when the connection does."""
-        headers = {"accept": "text/event-stream"} | ({"last-event-id": after} if after else {})
+        # An id that the daemon does not know brings all that it keeps; without one, what came meanwhile would be lost.
+        headers = {"accept": "text/event-stream", "last-event-id": after or "0"}
         url, query = f"{self._http.base_url}api/v1/events", {"account": self._account}
         try:
             async with self._events.stream("GET", url, params=query, headers=headers) as response:

@@ -1,10 +1,18 @@
 """Slack: an app of one workspace, by Socket Mode or by HTTP events, with the pane of an assistant."""
 
+from enum import StrEnum
+
 from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
 from gatepost.messages.text_size import TextUnit
+
+
+class SlackMode(StrEnum):
+    SOCKET = "socket"  # a connection that we open
+    HTTP = "http"  # requests that the platform sends to us
+
 
 TOKEN = setting("channels.slack.token", "", help="The bot's token (xoxb-…), of the installed app.", secret=True)
 APP_TOKEN = setting(
@@ -18,9 +26,9 @@ SIGNING_SECRET = setting(
 )
 MODE = setting(
     "channels.slack.mode",
-    "socket",
+    SlackMode.SOCKET.value,
     help="How events come: by a socket that we open, or by HTTP to us.",
-    choices=("socket", "http"),
+    choices=tuple(SlackMode),
 )
 API_URL = setting("channels.slack.api_url", "https://slack.com/api/", help="Where Slack's API is. For an emulator.")
 PING_S = setting("channels.slack.ping_s", 15.0, help="How often to ask whether the socket is alive, in seconds.")

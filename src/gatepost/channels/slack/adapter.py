@@ -6,7 +6,7 @@ and the history is searched for it before one is sent again. A file has no metad
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from gatepost.channels.contract import (
@@ -21,7 +21,7 @@ from gatepost.channels.contract import (
 )
 from gatepost.channels.kit.hooks import HookInbox
 from gatepost.channels.kit.room_queues import RoomQueues
-from gatepost.channels.slack import API_URL, APP_TOKEN, MODE, PING_S, SIGNING_SECRET, TOKEN
+from gatepost.channels.slack import API_URL, APP_TOKEN, MODE, PING_S, SIGNING_SECRET, TOKEN, SlackMode
 from gatepost.channels.slack.hooks import is_genuine, read_hook
 from gatepost.channels.slack.missed_messages import SlackMissedMessages
 from gatepost.channels.slack.names import NameCache
@@ -42,12 +42,14 @@ from gatepost.channels.slack.wire import (
     read_reaction,
     render_ts,
 )
+from gatepost.core import log
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid, NotFound, Unavailable
 from gatepost.core.records import replace
 from gatepost.messages.inbound import Inbound, OpenFile
 from gatepost.messages.outbound import Outbound
 
+LOG = log.get("channels")
 CHECK_S = 60.0  # in HTTP mode, how often the platform is asked whether it still knows us
 MOST_ROOMS = 5000
 PAGE = 100
@@ -72,7 +74,7 @@ SCOPES = {
 
 class SlackChannel:
     def __init__(self, around: ChannelDeps) -> None:
-        self._around = around
+        self._around, self._mode = around, SlackMode(around.config[MODE])
         self._http: SlackHttp | None = None
         self._me = SlackSelf()
         self._names = NameCache()
@@ -112,7 +114,7 @@ class SlackChannel:
         self._me = _read_self(await http.ask("auth.test", "ask who it is"))
         async with self._inbox.open(receive), RoomQueues() as queues:
             await self._missed.check(http, queues)
-            if self._around.config[MODE] == "http":
+            if self._mode is SlackMode.HTTP:
                 await self._listen_for_hooks(http)
             else:
                 await self._listen_by_socket(queues)
@@ -156,9 +158,7 @@ class SlackChannel:
 
     async def _handle(self, kind: str, payload: dict[str, Any]) -> None:
         if kind == "interactive":
-            made = read_click(payload, self._me)
-            if made is not None:
-                await self._inbox.receive([made])
+            await self._hand_in(self._read(read_click, payload, self._me))
             return
         event = payload.get("event") or {}
         match event.get("type"):
@@ -166,7 +166,7 @@ class SlackChannel:
                 await self._receive_event(event)
             case "reaction_added":
                 names = await self._find_names(str((event.get("item") or {}).get("channel") or ""), event)
-                await self._hand_in(read_reaction(event, self._me, names))
+                await self._hand_in(self._read(read_reaction, event, self._me, names))
             case "assistant_thread_started":
                 await self._open_pane(event.get("assistant_thread") or {})
             case _:
@@ -177,16 +177,16 @@ class SlackChannel:
         match event.get("subtype"):
             case "message_changed":
                 names = await self._find_names(channel, event)
-                await self._hand_in(read_edit(event, channel, self._me, names, self._open_url))
+                await self._hand_in(self._read(read_edit, event, channel, self._me, names, self._open_url))
             case "message_deleted":
                 names = await self._find_names(channel, event)
-                await self._hand_in(read_delete(event, channel, self._me, names))
+                await self._hand_in(self._read(read_delete, event, channel, self._me, names))
             case _:
                 await self._receive_message(event, channel)
 
     async def _receive_message(self, event: dict[str, Any], channel: str) -> None:
         names = await self._find_names(channel, event)
-        made = read_message(event, channel, self._me, names, self._open_url)
+        made = self._read(read_message, event, channel, self._me, names, self._open_url)
         if made is None:
             return
         if not made.own:
@@ -198,6 +198,14 @@ class SlackChannel:
 
     async def _find_names(self, channel: str, event: Payload) -> Any:
         return await self._names.find(await self._get_http(), channel, list_people(event))
+
+    def _read(self, read: Callable[..., Inbound | None], *given: Any) -> Inbound | None:
+        """An event that is not as documented would come again and again, so it is left out."""
+        try:
+            return read(*given)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            LOG.warning("an event of Slack cannot be read", instance=self._around.instance, error=repr(error))
+            return None
 
     async def _hand_in(self, made: Inbound | None) -> None:
         if made is not None:
@@ -276,7 +284,7 @@ class SlackChannel:
         if "chat:write" not in granted:
             way_out = f"add it at {APPS} under OAuth & Permissions, and install the app again"
             raise ChannelEnded(EndReason.RIGHTS, "the app lacks the scope chat:write", way_out)
-        if self._around.config[MODE] == "socket":
+        if self._mode is SlackMode.SOCKET:
             await self._check_app_token()
         return BotIdentity(
             name=f"@{me.name} in {answer.get('team') or me.team}", link=str(answer.get("url") or ""), missing=missing

@@ -12,8 +12,10 @@ from gatepost.channels.contract import ChannelCursor, ChannelEnded
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.slack.rest import SlackHttp
 from gatepost.channels.slack.wire import is_id, is_ts
+from gatepost.core import log
 from gatepost.core.errors import Refused
 
+LOG = log.get("channels")
 MOST_ROOMS = 100
 PAGE = 100
 MOST_PAGES = 20
@@ -50,6 +52,8 @@ class SlackMissedMessages:
                 more = str((answer.get("response_metadata") or {}).get("next_cursor") or "")
                 if not more:
                     break
+            if more:
+                LOG.warning("more was missed than is read; the oldest is left out", channel=channel, read=len(found))
         except (Refused, ChannelEnded):
             return  # we are no longer in the room, or may not look back
         for message in sorted((each for each in found if is_ts(each.get("ts"))), key=lambda each: Decimal(each["ts"])):

@@ -6,7 +6,7 @@ there is always somebody to deliver to; what the old one still brings is handled
 
 import asyncio
 import json
-import random
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -17,6 +17,7 @@ import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
 from gatepost.channels.contract import ChannelEnded, EndReason
+from gatepost.channels.kit.batches import Backoff
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.slack.rest import APPS, SlackHttp
 from gatepost.core.errors import Unavailable
@@ -24,8 +25,8 @@ from gatepost.core.errors import Unavailable
 LARGEST_FRAME = 4 * 1024 * 1024
 OPEN_S = 20.0
 LEAVE_S = 30.0
-MOST_OTHERS = 6  # so many in a row, within half a minute, on which another program listens, too
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 60.0
+OTHERS_PINGS = 4  # for so many pings a connection that we lost may still be counted; then it is another program's
+LASTING_S = 30.0  # a connection that held so long was a good one
 
 HandleEnvelope = Callable[[str, dict[str, Any]], Awaitable[None]]
 
@@ -41,24 +42,25 @@ class SocketMode:
     ) -> None:
         """`handle` gets the kind of an envelope and its payload, and returns when it is durable."""
         self._http, self._queues, self._handle, self._beat, self._ping_s = http, queues, handle, beat, ping_s
-        self._others = 0
+        self._others_since: float | None = None
         self._open = set[asyncio.Task[None]]()
-        self._greeted = False
 
     async def run(self) -> None:
         """Until cancelled, or until an error that no new connection mends."""
-        wait = FIRST_WAIT_S
+        backoff = Backoff()
         try:
             while True:
-                self._greeted, leaving = False, asyncio.Event()
+                begun, leaving = time.monotonic(), asyncio.Event()
                 task = asyncio.create_task(self._serve(leaving))
                 self._open.add(task)
                 await _wait_any(leaving, task)
                 for done in [each for each in self._open if each.done()]:
                     self._open.discard(done)
                     _raise_ended(done)
-                wait = FIRST_WAIT_S if self._greeted else min(2 * wait, LONGEST_WAIT_S)
-                await asyncio.sleep(0 if self._greeted else wait * random.uniform(0.5, 1.0))
+                if time.monotonic() - begun > LASTING_S:
+                    backoff.reset()
+                if not leaving.is_set():
+                    await backoff.wait()
         finally:
             for each in self._open:
                 each.cancel()
@@ -81,7 +83,6 @@ class SocketMode:
     async def _converse(self, socket: ClientConnection, leaving: asyncio.Event) -> None:
         async with asyncio.timeout(OPEN_S):
             self._check_hello(json.loads(await socket.recv()))
-        self._greeted = True
         pulse = asyncio.create_task(self._send_pings(socket))
         try:
             async for text in socket:
@@ -104,15 +105,18 @@ class SocketMode:
         """A connection that we left without a word may still be counted for a while, but not again and again."""
         self._beat()
         own = sum(1 for each in self._open if not each.done())
-        self._others = self._others + 1 if int(hello.get("num_connections") or 1) > max(own, 1) else 0
-        if self._others >= MOST_OTHERS:
+        if int(hello.get("num_connections") or 1) <= max(own, 1):
+            self._others_since = None
+            return
+        now = time.monotonic()
+        self._others_since = self._others_since or now
+        if now - self._others_since >= OTHERS_PINGS * self._ping_s:
             raise ChannelEnded(
                 EndReason.SECOND_POLLER,
                 "another program receives the events of this app, too",
                 "stop it, or make an app of its own for it",
             )
-        if self._others:
-            raise Unavailable("Slack's socket", "another connection of this app is open")
+        raise Unavailable("Slack's socket", "another connection of this app is open")
 
     async def _queue(self, socket: ClientConnection, frame: dict[str, Any]) -> None:
         payload = frame.get("payload") or {}

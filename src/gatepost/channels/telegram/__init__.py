@@ -53,5 +53,4 @@ declare_channel(
         ask=(TOKEN,),
     ),
     tested_against="our emulator of 2026-11, which python-telegram-bot 22.8 accepts; never run against Telegram itself",
-    extra="telegram",
 )

@@ -29,6 +29,7 @@ declare_channel(
         after="Post to <web.url>/channels/<instance>/<room> with the header `Authorization: Bearer <secret>`. The page"
         " docs/channels/webhook.md has lines for curl.",
         ask=(SECRET, URL),
+        optional=(URL,),
     ),
     tested_against="programs of our own over HTTP",
 )

@@ -6,6 +6,7 @@ What never began to be sent is known from a record of our own.
 """
 
 import asyncio
+import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from typing import Any
@@ -52,8 +53,9 @@ WINDOW = 131047  # more than 24 hours since the person's last message
 BAD_TOKEN = {0, 190}
 NO_RIGHT = {3, 10, *range(200, 300)}
 BUSY = {1, 2, 131000, 131016, 133004}
-REPORTED_WITHIN = 60 * SECOND  # a status comes within seconds, or it does not come
-MOST_KEPT = 2000
+REPORTED_WITHIN = 30 * SECOND  # a status comes within seconds, or it does not come
+MOST_KEPT, MOST_SAVED = 2000, 200
+REPORTS = "reports"  # the name of a cursor
 RETRY_S = 5.0
 
 _log = log.get("whatsapp")
@@ -89,6 +91,7 @@ class WhatsAppCloud:
         self._clients: dict[str, PlatformHttp] = {}
         self._attempts = SendAttempts(around.cursor, around.clock)
         self._reported: OrderedDict[str, str] = OrderedDict()  # our key -> the message that Meta reported
+        self._has_loaded = False  # what an earlier process was told is among them
         self._asked: OrderedDict[str, int] = OrderedDict()  # since when a look-up waits for a report
         self._last: OrderedDict[str, str] = OrderedDict()  # room -> the message that a typing sign answers
 
@@ -114,8 +117,7 @@ class WhatsAppCloud:
         if payload is None:
             return HookResponse(status=400)
         for value in wire.list_values(payload, self._number):
-            for status in wire.read_statuses(value):
-                self._record_status(status)
+            await self._record_statuses(list(wire.read_statuses(value)))
             events = list(wire.read_messages(value, self._open_media))
             await self._inbox.receive(events)
             for event in events:
@@ -131,17 +133,34 @@ class WhatsAppCloud:
             return HookResponse(status=403)
         return HookResponse(body=challenge.encode())
 
-    def _record_status(self, status: wire.MessageStatus) -> None:
-        if status.key and status.message:
-            _keep(self._reported, status.key, status.message)
-        if status.status == "failed":
-            _log.warning(
-                "WhatsApp could not deliver a message",
-                instance=self._around.instance,
-                message=status.message,
-                code=status.code,
-                detail=status.detail[:200],
-            )
+    async def _record_statuses(self, statuses: list[wire.MessageStatus]) -> None:
+        """A report on a message whose answer has not come outlives a kill: Meta does not repeat what we answered."""
+        reports = await self._get_reports()
+        is_needed = False
+        for status in statuses:
+            if status.key and status.message:
+                _keep(reports, status.key, status.message)
+                attempt = await self._attempts.find(status.key)
+                is_needed = is_needed or (attempt is not None and not attempt.done_at)
+            if status.has_failed:
+                _log.warning(
+                    "WhatsApp could not deliver a message",
+                    instance=self._around.instance,
+                    message=status.message,
+                    code=status.code,
+                    detail=status.detail[:200],
+                )
+        if is_needed:
+            saved = json.dumps(dict(list(reports.items())[-MOST_SAVED:]))
+            await self._around.cursor.save(saved, REPORTS, durable=True)
+
+    async def _get_reports(self) -> OrderedDict[str, str]:
+        if not self._has_loaded:
+            saved = await self._around.cursor.load(REPORTS)
+            for key, message in (json.loads(saved) if saved else {}).items():
+                self._reported.setdefault(key, message)
+            self._has_loaded = True
+        return self._reported
 
     async def send(self, address: str, message: Outbound) -> str:
         to = wire.parse_recipient(address)
@@ -226,7 +245,7 @@ class WhatsAppCloud:
 
     async def look_up(self, address: str, key: str) -> str | None:
         """None only for what never began: that Meta has not reported a message does not prove that it lacks it."""
-        found = self._reported.get(key[: wire.LONGEST_CALLBACK])
+        found = (await self._get_reports()).get(key[: wire.LONGEST_CALLBACK])
         if found is not None:
             return found
         if await self._attempts.find(key) is None:
@@ -350,7 +369,7 @@ def _list_notes(number: dict[str, Any]) -> tuple[str, ...]:
         notes.append(f"the quality of the number is {quality}: people block or report it, and Meta may limit it")
     if status not in (None, "CONNECTED"):
         notes.append(f"the number is {status}, not CONNECTED")
-    if number.get("name_status") == "DECLINED":
+    if number.get("name_status") == wire.NameReview.DECLINED:
         notes.append("Meta declined the display name")
     if tier := number.get("messaging_limit_tier"):
         notes.append(f"messaging limit {tier}: so many people a day can be written to first")

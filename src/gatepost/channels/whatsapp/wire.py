@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct, structs
@@ -34,11 +35,27 @@ _ID = re.compile(r"[\x21-\x7e]{1,256}\Z")
 OpenMedia = Callable[[str], OpenFile]
 
 
+class ReportedStatus(StrEnum):
+    """What Meta says became of a message."""
+
+    SENT = "sent"
+    DELIVERED = "delivered"
+    READ = "read"
+    FAILED = "failed"
+
+
+class NameReview(StrEnum):
+    """What Meta says of a number's display name; there are more."""
+
+    APPROVED = "APPROVED"
+    DECLINED = "DECLINED"
+
+
 class MessageStatus(Struct, frozen=True):
     """What Meta reports of a message of ours. `key`: what we sent along."""
 
     message: str
-    status: str
+    has_failed: bool
     key: str
     code: int = 0
     detail: str = ""
@@ -72,7 +89,7 @@ def read_statuses(value: dict[str, Any]) -> Iterator[MessageStatus]:
         code = error.get("code")
         yield MessageStatus(
             _text(each.get("id")),
-            _text(each.get("status")),
+            each.get("status") == ReportedStatus.FAILED,
             _text(each.get("biz_opaque_callback_data")),
             code if isinstance(code, int) else 0,
             _text(detail),

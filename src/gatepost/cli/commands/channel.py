@@ -1,4 +1,4 @@
-"""`gatepost channel`: the platforms that people write on; list, kinds, add, set, rm, restart, test, token, logs."""
+"""`gatepost channel`: the platforms that people write on; what it can do stands in its help."""
 
 import json
 import sys
@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from gatepost.cli import channel_tokens, output
+from gatepost.cli.channel_emulation import emulate
 from gatepost.cli.commands.logs import read_lines, readable
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
 from gatepost.cli.operation_runner import home_of, zone_of
@@ -30,7 +31,7 @@ SECRET_HELP = "A key or password, by its name. It is asked for, or read as a lin
 
 @click.group()
 def command() -> None:
-    """The platforms that people write on: list, kinds, add, set, rm, restart, test, token, logs.
+    """The platforms that people write on: list, kinds, add, set, rm, restart, test, token, logs, emulate.
 
     Works with the gateway up or down; a running one acts at once. Channels of gatepost.toml are listed, too, and are
     changed there.
@@ -108,11 +109,11 @@ def _complete_new(home: Home, args: dict[str, Any], secret: tuple[str, ...]) -> 
     channel_specs.load_kinds(home)
     kind = channel_specs.get_kind(args["kind"], "channel add")
     named = channel_questions.parse_secret_names(secret)
+    channel_questions.check_settings(kind, args["settings"])
     if kind.guide.before and sys.stdin.isatty():
         output.print_line(kind.guide.before)
-    given = {**args["settings"], **channel_questions.ask_settings(kind, args["settings"])}
-    secrets = channel_questions.read_secrets(kind, [*named, *channel_questions.list_asked_secrets(kind)])
-    return {**args, "settings": given, "secrets": secrets}
+    asked, secrets = channel_questions.ask_for_new(kind, args["settings"], named)
+    return {**args, "settings": {**args["settings"], **asked}, "secrets": secrets}
 
 
 @command.command()
@@ -194,7 +195,7 @@ def rm(run: CommandRun, gone: dict[str, Any], yes: bool) -> None:
 
 
 @command.command()
-@from_operation(RestartChannelArgs)
+@from_operation(RestartChannelArgs, exit_code=lambda made: int(bool(made["error"])))
 def restart(run: CommandRun, made: dict[str, Any]) -> None:
     trouble = f": {_render_trouble(made)}" if made["error"] else ""
     output.print_line(f"{made['instance']} is {made['state']}{trouble}")
@@ -232,3 +233,6 @@ def is_about(line: str, instance: str) -> bool:
     except ValueError:
         return False
     return isinstance(facts, dict) and instance in (facts.get("channel"), facts.get("instance"))
+
+
+command.add_command(emulate)

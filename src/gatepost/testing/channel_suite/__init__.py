@@ -17,11 +17,28 @@ from typing import TypeAlias
 
 from gatepost.core.errors import NotFound
 from gatepost.testing.channel_suite import checks
-from gatepost.testing.channel_suite.grades import Grade, GradeEnd, GradeState, list_failures, render_notes, render_table
+from gatepost.testing.channel_suite.grades import (
+    Grade,
+    GradeEnd,
+    GradeState,
+    is_noted,
+    list_failures,
+    render_notes,
+    render_table,
+)
 from gatepost.testing.channel_suite.trial import PATIENCE_S, ChannelTrial, trying
 from gatepost.testing.platforms.base import EmulatedPlatform
 
-__all__ = ["Grade", "GradeState", "list_checks", "list_failures", "render_notes", "render_table", "run_suite"]
+__all__ = [
+    "Grade",
+    "GradeState",
+    "is_noted",
+    "list_checks",
+    "list_failures",
+    "render_notes",
+    "render_table",
+    "run_suite",
+]
 
 SuiteCheck: TypeAlias = Callable[[ChannelTrial], Awaitable[None]]
 LONGEST_WHY = 300
@@ -71,9 +88,10 @@ async def _grade(
     try:
         async with trying(make_platform, patience) as trial:
             await check(trial)
+            note = trial.note
     except GradeEnd as end:
         return Grade(check=name, area=area, state=end.state, why=end.why)
     except Exception as error:  # noqa: BLE001  whatever an adapter or its emulator raises is its grade
         why = str(error) if isinstance(error, AssertionError) and str(error) else repr(error)
         return Grade(check=name, area=area, state=GradeState.FAIL, why=" ".join(why.split())[:LONGEST_WHY])
-    return Grade(check=name, area=area, state=GradeState.PASS)
+    return Grade(check=name, area=area, state=GradeState.PASS, why=note)

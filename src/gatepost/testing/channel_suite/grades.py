@@ -8,6 +8,7 @@ from msgspec import Struct
 
 class GradeState(StrEnum):
     PASS = "pass"
+    UNCERTAIN = "uncertain"  # nothing came twice, and the message is labelled: nobody can know whether it arrived
     NOT_OFFERED = "not offered"  # the channel does not declare it, and it was seen that it is refused or degrades
     NOT_TRIED = "not tried"  # this platform cannot bring it about, so nothing is known
     FAIL = "fail"
@@ -15,6 +16,7 @@ class GradeState(StrEnum):
 
 MARKS: Mapping[GradeState, str] = {
     GradeState.PASS: "✔",
+    GradeState.UNCERTAIN: "~",
     GradeState.NOT_OFFERED: "–",
     GradeState.NOT_TRIED: "?",
     GradeState.FAIL: "✘",
@@ -25,7 +27,7 @@ class Grade(Struct, frozen=True, kw_only=True):
     check: str  # its name, "edits in"
     area: str  # the file that it is in: receiving, sending …
     state: GradeState
-    why: str = ""
+    why: str = ""  # of a pass: what was left out
 
 
 class GradeEnd(Exception):
@@ -40,6 +42,10 @@ class GradeEnd(Exception):
 
 class FeatureMissing(GradeEnd):
     state = GradeState.NOT_OFFERED
+
+
+class OutcomeUnknown(GradeEnd):
+    state = GradeState.UNCERTAIN
 
 
 class CheckImpossible(GradeEnd):
@@ -64,11 +70,14 @@ def render_table(by_kind: Mapping[str, Sequence[Grade]]) -> str:
 
 
 def render_notes(by_kind: Mapping[str, Sequence[Grade]]) -> list[str]:
-    """What lies behind each mark that is no plain pass, and is no missing feature."""
-    told = (GradeState.FAIL, GradeState.NOT_TRIED)
-    return [
-        f"{kind}, {each.check}: {each.state}: {each.why}"
-        for kind in sorted(by_kind)
-        for each in by_kind[kind]
-        if each.state in told
-    ]
+    """What lies behind each mark that is no plain pass and no missing feature; the same words for several in one."""
+    found: dict[tuple[str, GradeState, str], list[str]] = {}
+    for kind in sorted(by_kind):
+        for each in by_kind[kind]:
+            if is_noted(each):
+                found.setdefault((each.check, each.state, each.why), []).append(kind)
+    return [f"{MARKS[state]} {check} ({', '.join(kinds)}): {why}" for (check, state, why), kinds in found.items()]
+
+
+def is_noted(grade: Grade) -> bool:
+    return grade.state is not GradeState.NOT_OFFERED and (bool(grade.why) or grade.state is not GradeState.PASS)

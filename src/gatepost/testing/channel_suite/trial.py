@@ -43,17 +43,21 @@ class SuiteEvents(ReceivedEvents):
     """What is received, but for the words by which the suite finds out that the channel receives."""
 
     warm = False
+    during: Callable[[Inbound], None] | None = None  # is called before an event counts as received
 
     async def receive(self, inbound: Inbound) -> Receipt:
         if WARM_UP in inbound.text:
             self.warm = True
             return Receipt(message_id=0, new=True, state="queued")
+        if self.during is not None:
+            self.during(inbound)
         return await super().receive(inbound)
 
 
 class ChannelTrial:
     def __init__(self, platform: EmulatedPlatform, folder: Path, patience: float = PATIENCE_S) -> None:
         self.platform, self.folder, self.patience = platform, folder, patience
+        self.note = ""  # to a pass: what the check left out
         self.cursor = MemoryCursor()
         self.received = SuiteEvents()
         self.channel, self.around = make_channel(platform, cursor=self.cursor)
@@ -92,6 +96,8 @@ class ChannelTrial:
     async def start(self) -> None:
         """The channel listens from now on, and is known to receive: before it has connected, some platforms would not
         bring what is written."""
+        if self._listening is not None:
+            return
         await self.listen()
         ends = asyncio.get_running_loop().time() + self.patience
         while not self.received.warm:
@@ -188,7 +194,8 @@ class ChannelTrial:
         return Outbound(**{"key": f"suite/{self._keys}", "text": "", **more})
 
     async def send(self, room: str = "", **more: Any) -> ShownMessage:
-        """As the delivery hands it over; what the platform then shows."""
+        """As the delivery hands it over, while the channel listens; what the platform then shows."""
+        await self.start()
         shown = degrade(self.make_message(**more), self.kind.features, self.kind.name)
         assert shown is not None
         address = self.platform.get_address(room or self.room)
@@ -225,6 +232,7 @@ class ChannelTrial:
 
     async def deliver(self, text: str, files: Sequence[OutboundFile] = ()) -> OutboxEffect:
         """One message through the real delivery, until all its parts are settled; the last of them."""
+        await self.start()
         async with self.delivery() as outbox:
             keys = await outbox.send("suite/delivered", self.address, text, tuple(files))
             return [await outbox.wait_for(key) for key in keys][-1]
@@ -243,22 +251,27 @@ class ChannelTrial:
         except NotOffered:
             raise CheckImpossible(f"this platform cannot make the fault {', '.join(faults)}") from None
 
+    @property
+    def is_used(self) -> bool:
+        """Whether the single faults have happened."""
+        return not self.platform.list_unused()
+
     def require_used(self) -> None:
         """The fault has happened. One that the platform does not know stays where it is, and nothing was tried."""
-        if self.platform._once:
-            left = ", ".join(self.platform._once)
+        if not self.is_used:
+            left = ", ".join(self.platform.list_unused())
             self.platform.heal()
             raise CheckImpossible(f"this platform cannot make the fault {left}")
 
-    async def until(self, holds: Callable[[], object], what: str) -> None:
+    async def until(self, holds: Callable[[], object], what: str, patience: float = 0.0) -> None:
+        patience = patience or self.patience
         try:
-            async with asyncio.timeout(self.patience):
+            async with asyncio.timeout(patience):
                 while not holds():  # noqa: ASYNC110  several things change it, in two threads
                     await asyncio.sleep(0.005)
         except TimeoutError:
             raise AssertionError(
-                f"waited {self.patience:g} s in vain for {what}; received: {self.received.texts[-5:]}"
-                f"{self._describe_end()}"
+                f"waited {patience:g} s in vain for {what}; received: {self.received.texts[-5:]}{self._describe_end()}"
             ) from None
 
     def _describe_end(self) -> str:

@@ -10,6 +10,8 @@ from gatepost.testing import platforms
 from gatepost.testing.platforms.base import EmulatedPlatform
 
 TOY = "toy"  # the example of docs/extend/channel.md; its channel is a plug-in
+# Real servers, driven by the same interface. They need programs that only `make test-all` installs.
+SERVERS = {"email": "mail_server", "matrix": "matrix_server", "xmpp": "xmpp_server"}
 
 
 def list_emulators() -> list[str]:
@@ -20,10 +22,10 @@ def list_emulators() -> list[str]:
 
 
 def make_platform(kind: str) -> EmulatedPlatform:
-    """The emulator of this kind, not started yet."""
-    if kind not in list_emulators():
+    """The emulator of this kind, or the one that drives a real server; not started yet."""
+    if kind not in list_emulators() and kind not in SERVERS:
         raise NotFound("emulator", kind, f"there are: {', '.join(list_emulators())}")
-    name = f"{platforms.__name__}.{kind.replace('-', '_')}"
+    name = f"{platforms.__name__}.{SERVERS.get(kind, kind.replace('-', '_'))}"
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:

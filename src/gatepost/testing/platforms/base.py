@@ -14,7 +14,6 @@ methods may be called from any thread.
 import asyncio
 import socket
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import StrEnum
@@ -77,6 +76,13 @@ class ShownMessage(Struct, kw_only=True):
     key: str = ""  # the nonce or client id that it was sent with
 
 
+class PingRule(Struct, frozen=True):
+    """How words wake people on a platform: with a sound or a mark, though nobody addressed them."""
+
+    list_pings: Callable[[Any], list[str]]  # of this platform: each wakes somebody if it stands in a message as it is
+    find_woken: Callable[[ShownMessage], list[str]]  # what in this message does
+
+
 class EmulatedPlatform:
     """A subclass names its `kind`, serves `make_app`, keeps what is said in `self.record`, and delivers events."""
 
@@ -86,6 +92,10 @@ class EmulatedPlatform:
     has_direct: ClassVar[bool] = True  # False: no private chats
     reads_markdown: ClassVar[bool] = False  # True: people's programs show markdown, and `text` has its marks
     only_mentions: ClassVar[bool] = False  # True: a bot gets only what names it
+    ping_rule: ClassVar[PingRule | None] = None  # None: words alone wake nobody, or nothing can be done about it
+    calls_hooks: ClassVar[bool] = False  # True: it brings its events to `hook_url`, and no connection is held
+    repeats: ClassVar[bool] = True  # False: what is said while the bot is away is lost, as on IRC
+    sample_file: ClassVar[tuple[str, str]] = ("data.bin", "application/octet-stream")  # name and type of one it takes
     retry_after: float = 0.2
     hook_url: str = ""  # of a platform that sends its events by HTTP: where to, `…/channels/<instance>`
     folder: Path | None = None  # of the channel, where its library keeps something on the disk
@@ -94,7 +104,7 @@ class EmulatedPlatform:
         self.changed = threading.Condition()  # an RLock inside: held while `record` or other state is touched
         self.record: list[ShownMessage] = []
         self.requests: list[tuple[str, str]] = []  # (method, path) of everything that the bot asked for
-        self._once: deque[PlatformFault] = deque()
+        self._once: list[PlatformFault] = []
         self._lasting: set[PlatformFault] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"emulated {self.kind}", daemon=True)
@@ -233,6 +243,12 @@ class EmulatedPlatform:
         with self.changed:
             return next(each for each in self.record if each.id == message)
 
+    def list_woken(self) -> list[str]:
+        """What in the bot's words wakes somebody."""
+        if self.ping_rule is None:
+            raise NotOffered
+        return [found for each in self.list_shown() for found in self.ping_rule.find_woken(each)]
+
     def get_typing(self) -> list[str]:
         """The rooms in which the bot showed that it is at work, each time anew."""
         raise NotOffered
@@ -258,7 +274,7 @@ class EmulatedPlatform:
     # Faults.
 
     def fault(self, *faults: PlatformFault) -> None:
-        """Each happens once, in this order; those of `LASTING` hold until `heal`."""
+        """Each happens once, those of one request or event in this order; those of `LASTING` hold until `heal`."""
         with self.changed:
             for each in faults:
                 if each in LASTING:
@@ -279,10 +295,19 @@ class EmulatedPlatform:
         with self.changed:
             return fault in self._lasting
 
-    def take_fault(self, *kinds: PlatformFault) -> PlatformFault | None:
-        """The next single fault if it is one of these; it is then used up."""
+    def claim_fault(self, *kinds: PlatformFault) -> PlatformFault | None:
+        """The first single fault of these kinds; it is then used up. One that this platform never claims stays where
+        it is, and does not stand before the others."""
         with self.changed:
-            return self._once.popleft() if self._once and self._once[0] in kinds else None
+            found = next((each for each in self._once if each in kinds), None)
+            if found is not None:
+                self._once.remove(found)
+            return found
+
+    def list_unused(self) -> list[PlatformFault]:
+        """The single faults that have not happened yet."""
+        with self.changed:
+            return list(self._once)
 
     async def drop_connections(self) -> None:
         """Close every connection without a word. Runs in the platform's loop."""

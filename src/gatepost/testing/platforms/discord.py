@@ -16,6 +16,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 
+from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, PlatformFault, ShownMessage
 from gatepost.testing.platforms.discord_gateway import EmulatedGateway
 from gatepost.testing.platforms.discord_payloads import MEMBER, list_labels, make_guild, make_ready, read_words
@@ -34,6 +35,7 @@ DISTURBING = (PlatformFault.DUPLICATE, PlatformFault.REORDER)
 
 class DiscordPlatform(EmulatedPlatform):
     kind = "discord"
+    ping_rule = pings.DISCORD
     nonce_window_s = 300.0
 
     def __init__(self) -> None:
@@ -56,7 +58,7 @@ class DiscordPlatform(EmulatedPlatform):
             self._list_ready,
             lambda: self.is_faulty(PlatformFault.HELD_POLL),
             lambda: self.is_faulty(PlatformFault.UNAUTHORIZED),
-            lambda: self.take_fault(PlatformFault.FORGOTTEN) is not None,
+            lambda: self.claim_fault(PlatformFault.FORGOTTEN) is not None,
             self.notify,
         )
         self.find_channel("team")
@@ -147,7 +149,7 @@ class DiscordPlatform(EmulatedPlatform):
         with self.changed:
             actor = data.get("user_id") or (data.get("author") or {}).get("id")
             by_bot = actor == self.bot["id"] or name in ("CHANNEL_CREATE", "THREAD_CREATE")
-            fault = None if by_bot else self.take_fault(*DISTURBING)
+            fault = None if by_bot else self.claim_fault(*DISTURBING)
             frames = [(name, copied)]
             if fault is PlatformFault.REORDER:
                 self._delayed = frames.pop()

@@ -130,7 +130,7 @@ async def get_message(platform: DiscordPlatform, request: Request) -> Response:
 
 async def add_message(platform: DiscordPlatform, request: Request) -> Response:
     body, files = await _read_body(request)
-    fault = platform.take_fault(*SENDING)
+    fault = platform.claim_fault(*SENDING)
     if fault is PlatformFault.FORBIDDEN:
         return refuse(403, 50013, "Missing Permissions")
     if fault is PlatformFault.BUSY:

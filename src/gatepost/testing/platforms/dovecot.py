@@ -26,6 +26,7 @@ mail_location = maildir:{folder}/mail/%n
 first_valid_uid = 1
 first_valid_gid = 1
 mail_max_userip_connections = 200
+mailbox_idle_check_interval = 1s
 passdb {{
   driver = passwd-file
   args = scheme=PLAIN username_format=%n {folder}/users

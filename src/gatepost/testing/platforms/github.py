@@ -23,6 +23,7 @@ from starlette.routing import Route
 
 from gatepost.channels.kit.hooks import sign
 from gatepost.flow.delivery.plain_text import strip_markdown
+from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, GivenFile, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.hooked import Event, HookedPlatform
 
@@ -42,11 +43,10 @@ class ApiError(Exception):
 
 class GitHubPlatform(HookedPlatform):
     kind = "github"
+    ping_rule = pings.GITHUB
     cannot = frozenset({"react", "join", "click", "get_typing"})
     has_direct = False
-    reads_markdown = True
     redelivers = False
-    has_direct = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -257,7 +257,7 @@ class GitHubPlatform(HookedPlatform):
             raise ApiError(404, "Not Found")
         if request.method == "GET":
             return self._render_page(request, [each for each in self._comments.values() if each["number"] == number])
-        fault = self.take_fault(*FAULTS)
+        fault = self.claim_fault(*FAULTS)
         if fault is PlatformFault.RATE_LIMIT:
             text = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
             raise ApiError(403, text, {"retry-after": str(self.retry_after)})

@@ -16,6 +16,7 @@ Event = dict[str, Any]
 class HookedPlatform(EmulatedPlatform):
     """A subclass calls `emit` for each event, and renders the request that brings it."""
 
+    calls_hooks = True
     redelivers = True  # until it is taken; else a delivery that fails is lost
 
     def __init__(self) -> None:
@@ -43,11 +44,11 @@ class HookedPlatform(EmulatedPlatform):
                 self._events.append(event)
                 return
             held, self._held = self._held, None
-            if self.take_fault(PlatformFault.REORDER):
+            if self.claim_fault(PlatformFault.REORDER):
                 self._held = event
             else:
                 self._events.append(event)
-                if self.take_fault(PlatformFault.DUPLICATE):
+                if self.claim_fault(PlatformFault.DUPLICATE):
                     self._events.append(event)
             if held is not None:
                 self._events.append(held)
@@ -77,6 +78,6 @@ class HookedPlatform(EmulatedPlatform):
         with self.changed:
             self.deliveries.append(status)
             self.changed.notify_all()
-        if self.take_fault(PlatformFault.FORGOTTEN):
+        if self.claim_fault(PlatformFault.FORGOTTEN):
             return False
         return 200 <= status < 300 or not self.redelivers

@@ -140,13 +140,13 @@ class MailServer(EmulatedPlatform):
 
     def deliver(self, raw: bytes, sender: str = f"someone@{DOMAIN}") -> None:
         """A mail as it is, into the bot's mailbox."""
-        times = 2 if self.take_fault(PlatformFault.DUPLICATE) else 1
+        times = 2 if self.claim_fault(PlatformFault.DUPLICATE) else 1
         for _ in range(times):
             self.dovecot.deliver(raw, sender, BOT)
 
     def _find_root(self, message: str) -> str:
         with self.changed:
-            return next((each.thread for each in self.record if each.id == message), message)
+            return next((each.thread for each in self.record if each.id == message), "") or message
 
     # What can be seen.
 
@@ -161,9 +161,9 @@ class MailServer(EmulatedPlatform):
             id=own_id,
             room=f"direct:{person}",
             sender=sender,
-            text=body.get_content().strip() if body is not None else "",
+            text=body.get_content().replace("\r\n", "\n").strip() if body is not None else "",
             raw=mail,
-            thread=references[0] if references else own_id,
+            thread=references[0] if references else "",
             reply_to=(_IDS.findall(str(mail["In-Reply-To"] or "")) or [""])[0],
             files=[_read_file(each) for each in mail.iter_attachments()],
             key=own_id,
@@ -208,17 +208,17 @@ class MailServer(EmulatedPlatform):
         return AuthResult(success=right and not self.is_faulty(PlatformFault.UNAUTHORIZED), handled=False)
 
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:
-        fault = self.take_fault(*_ANSWERS, PlatformFault.NO_ANSWER)
+        fault = self.claim_fault(*_ANSWERS, PlatformFault.NO_ANSWER)
         if fault in _ANSWERS:
             return _ANSWERS[fault]
-        raw = bytes(envelope.content or b"")
+        raw = envelope.original_content or b""
         for recipient in envelope.rcpt_tos:
             await asyncio.to_thread(self.dovecot.deliver, raw, envelope.mail_from or "", recipient)
             read = email.message_from_bytes(raw, policy=email.policy.default)
             assert isinstance(read, EmailMessage)
             if recipient != BOT:
                 self._note(read, recipient.partition("@")[0], "bot")
-        if fault is PlatformFault.NO_ANSWER and server.transport is not None:
+        if fault is PlatformFault.NO_ANSWER and isinstance(server.transport, asyncio.Transport):
             server.transport.abort()
         return "250 2.0.0 accepted"
 

@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, GivenFile, PlatformFault, ShownMessage
 from gatepost.testing.platforms.mastodon_objects import BOT_NAME, describe_account, read_form, render_json
 from gatepost.testing.platforms.rest import RestPlatform, make_id
@@ -25,8 +26,10 @@ THUMP_S = 15.0
 
 class MastodonPlatform(RestPlatform):
     kind = "mastodon"
+    ping_rule = pings.MASTODON
     cannot: ClassVar[frozenset[str]] = frozenset({"click"})
     only_mentions: ClassVar[bool] = True
+    sample_file = ("data.png", "image/png")
     faults = RestPlatform.faults | {PlatformFault.HELD_POLL, PlatformFault.REORDER}
 
     def __init__(self) -> None:
@@ -161,19 +164,22 @@ class MastodonPlatform(RestPlatform):
             "quote": {"state": "accepted", "quoted_status": self._statuses[quoted]} if quoted else None,
         }
         self._statuses[number] = status
+        self._show(status, room, sender, text if shown is None else shown, media)
+        return status
+
+    def _show(self, status: dict[str, Any], room: str, sender: str, text: str, media: Sequence[str]) -> None:
         self.record.append(
             ShownMessage(
-                id=number,
+                id=status["id"],
                 room=room,
                 sender=sender,
-                text=text if shown is None else shown,
+                text=text,
                 raw=status,
-                thread=self._find_root(status) if answers else "",
-                reply_to=answers or "",
+                thread=self._find_root(status) if status["in_reply_to_id"] else "",
+                reply_to=status["in_reply_to_id"] or "",
                 files=[self._media[each] for each in media],
             )
         )
-        return status
 
     def _find_root(self, status: dict[str, Any]) -> str:
         while status["in_reply_to_id"] in self._statuses:
@@ -334,7 +340,8 @@ class MastodonPlatform(RestPlatform):
 
     async def _get_context(self, request: Request) -> Response:
         with self.changed:
-            status, before = self._find_status(request), []
+            status = self._find_status(request)
+            before: list[dict[str, Any]] = []
             if status is None:
                 return self.render_error(404, "Record not found")
             while status["in_reply_to_id"] in self._statuses:
@@ -369,6 +376,8 @@ class MastodonPlatform(RestPlatform):
             given = next(each for each in form.values() if not isinstance(each, str))
             mime = given.content_type or "application/octet-stream"
             file = GivenFile(given.filename or "file", await given.read(), mime)
+        if file.mime.partition("/")[0] not in ("image", "video", "audio"):
+            return self.render_error(422, "Validation failed: File content type is invalid")
         with self.changed:
             media = self._add_media(file)
         ready = self.processing == 0

@@ -12,14 +12,13 @@ import os
 import re
 import shutil
 import tempfile
-import threading
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import httpx2
-import peewee
 from nio import AsyncClient, AsyncClientConfig, Event, MatrixRoom
 from nio.crypto import decrypt_attachment
 from nio.store import SqliteMemoryStore
@@ -28,8 +27,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, PlatformFault
 from gatepost.testing.platforms.matrix_view import read_shown, read_shown_text
+from gatepost.testing.platforms.nio_stores import guard_stores
 from gatepost.testing.platforms.synapse import SERVER_NAME, get_synapse
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
 from gatepost.testing.waiting import PATIENCE_S, until
@@ -40,33 +41,16 @@ _SENDS = re.compile(r"/_matrix/client/v3/rooms/[^/]+/(send|redact)/")
 _TYPING = re.compile(r"/_matrix/client/v3/rooms/([^/]+)/typing/")
 _NUMBERS = itertools.count(1)
 _SEND_FAULTS = (PlatformFault.FORBIDDEN, PlatformFault.RATE_LIMIT, PlatformFault.BUSY, PlatformFault.NO_ANSWER)
-_STORES = threading.RLock()
-
-
-class _OneStoreAtATime(peewee._BoundModelsContext):  # type: ignore[misc]
-    """matrix-nio points its tables, which all stores of a process share, at one store while it is used. The people
-    here and the bot of a test run in different threads, so they take turns."""
-
-    def __enter__(self) -> Any:
-        _STORES.acquire()
-        return super().__enter__()
-
-    def __exit__(self, *error: object) -> Any:
-        try:
-            return super().__exit__(*error)
-        finally:
-            _STORES.release()
-
-
-peewee._BoundModelsContext = _OneStoreAtATime
 
 
 class MatrixServer(EmulatedPlatform):
     kind = "matrix"
+    ping_rule = pings.MATRIX
     cannot = frozenset({"click"})
 
     def __init__(self, *, encrypted: bool = True) -> None:
         super().__init__()
+        guard_stores()
         self._encrypted = encrypted
         self._mark = f"{os.getpid()}-{next(_NUMBERS)}"  # names of this instance, on a server that all share
         self._people: dict[str, AsyncClient] = {}
@@ -74,6 +58,7 @@ class MatrixServer(EmulatedPlatform):
         self._syncs: list[asyncio.Task[None]] = []
         self._typing: list[str] = []
         self._keys: dict[str, str] = {}  # event → transaction id
+        self._seen: set[str] = set()  # events that people's programs have shown
         self._bot: AsyncClient | None = None
         self._http: httpx2.AsyncClient | None = None
         self.folder: Path | None = None
@@ -111,9 +96,9 @@ class MatrixServer(EmulatedPlatform):
         async with listening(channel, ReceivedEvents()):
             await until(lambda: around.cursor.saved, "the first sync of the bot")  # type: ignore[attr-defined]
             for name, client in self._people.items():
-                await until(lambda name=name: self._has_joined(name), "the bot to accept its invitation")
+                await until(partial(self._has_joined, name), "the bot to accept its invitation")
                 if self._encrypted:
-                    await until(lambda client=client: self._has_keys(client), "the keys of the bot")
+                    await until(partial(self._has_keys, client), "the keys of the bot")
 
     def _has_joined(self, person: str) -> bool:
         assert self._bot is not None
@@ -149,7 +134,7 @@ class MatrixServer(EmulatedPlatform):
         async def see(room: MatrixRoom, event: Event) -> None:
             await self._see(name, room.room_id, event)
 
-        client.add_event_callback(see, (Event,))  # type: ignore[arg-type]
+        client.add_event_callback(see, (Event,))
         self._syncs.append(asyncio.create_task(client.sync_forever(timeout=30_000, full_state=True)))
         return client
 
@@ -170,7 +155,7 @@ class MatrixServer(EmulatedPlatform):
         for client in (*(self._people[each] for each in others), *(() if direct else (self._bot,))):
             await client.join(made.room_id)
         for client in (self._people[each] for each in (owner, *others)):
-            await until(lambda client=client: made.room_id in client.rooms, "the room")
+            await until(partial(client.rooms.__contains__, made.room_id), "the room")
 
     # How a channel is pointed at it.
 
@@ -290,6 +275,7 @@ class MatrixServer(EmulatedPlatform):
         files = await self._fetch(observer, content) if event.source.get("type") == "m.room.message" else []
         with self.changed:
             self._note(room, event, content, files)
+            self._seen.add(event.event_id)
             self.changed.notify_all()
 
     def _note(self, room: str, event: Event, content: dict[str, Any], files: list[GivenFile]) -> None:
@@ -300,6 +286,7 @@ class MatrixServer(EmulatedPlatform):
         match event.source.get("type"):
             case "m.room.message" if relation.get("rel_type") == "m.replace" and target:
                 target.text, target.edits = read_shown_text(content["m.new_content"]), target.edits + 1
+                target.raw = content
             case "m.room.message" | "m.room.encrypted":
                 shown = read_shown(event, room, sender, content, files)
                 shown.key = self._keys.get(event.event_id, "")
@@ -339,7 +326,7 @@ class MatrixServer(EmulatedPlatform):
             self.requests.append((request.method, unquote(path)))
         if self.is_faulty(PlatformFault.UNAUTHORIZED):
             return _refuse(401, "M_UNKNOWN_TOKEN", "Invalid access token passed.", soft_logout=False)
-        fault = self.take_fault(*_SEND_FAULTS) if _SENDS.match(path) else None
+        fault = self.claim_fault(*_SEND_FAULTS) if _SENDS.match(path) else None
         match fault:
             case PlatformFault.FORBIDDEN:
                 return _refuse(403, "M_FORBIDDEN", "You don't have permission to post to the room.")
@@ -354,6 +341,7 @@ class MatrixServer(EmulatedPlatform):
         kept = {name: value for name, value in request.headers.items() if name not in ("host", "accept-encoding")}
         answer = await self._http.request(request.method, f"{path}{query}", content=body, headers=kept)
         await self._note_request(path, body, answer)
+        await self._wait_until_seen(path, answer)
         if fault is PlatformFault.NO_ANSWER:
             self._abort(request)
         content = answer.content
@@ -371,13 +359,20 @@ class MatrixServer(EmulatedPlatform):
                 self._typing += [name for name, each in self._rooms.items() if each == room_id]
             self.changed.notify_all()
 
+    async def _wait_until_seen(self, path: str, answer: httpx2.Response) -> None:
+        """The bot is answered once people see it, so that a test need not wait for what they see."""
+        room_id = unquote(path.split("/")[5]) if _SENDS.match(path) and answer.status_code == 200 else ""
+        if room_id in self._rooms.values():
+            event = answer.json()["event_id"]
+            await until(lambda: event in self._seen, "people to see what the bot sent")
+
     async def _spoil_sync(self, content: bytes) -> bytes:
         while self.is_faulty(PlatformFault.HELD_POLL):  # noqa: ASYNC110  `changed` is of threads, not of this loop
             await asyncio.sleep(0.02)
         answer = json.loads(content)
         for room in (answer.get("rooms") or {}).get("join", {}).values():
             events = room["timeline"]["events"]
-            if events and self.take_fault(PlatformFault.DUPLICATE):
+            if events and self.claim_fault(PlatformFault.DUPLICATE):
                 events.append(events[-1])
         return json.dumps(answer).encode()
 

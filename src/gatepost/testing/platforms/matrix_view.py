@@ -30,6 +30,7 @@ class _PlainText(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.parts: list[str] = []
+        self.number = 0  # of the next item of a list; 0: it has none
 
     def handle_data(self, data: str) -> None:
         self.parts.append(data)
@@ -37,6 +38,11 @@ class _PlainText(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "br":
             self.parts.append("\n")
+        elif tag in ("ol", "ul"):
+            self.number = int(dict(attrs).get("start") or 1) if tag == "ol" else 0
+        elif tag == "li":
+            self.parts.append(f"{self.number}. " if self.number else "• ")
+            self.number += 1 if self.number else 0
 
     def handle_endtag(self, tag: str) -> None:
         if tag in ("p", "div", "pre", "blockquote", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6"):

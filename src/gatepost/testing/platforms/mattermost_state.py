@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import GivenFile, PlatformFault, ShownMessage
 from gatepost.testing.platforms.rest import RestPlatform, make_id
 
@@ -15,6 +16,7 @@ _EMOJI = {"👍": "+1", "👎": "-1", "🎉": "tada", "❤": "heart", "❤️": 
 
 class MattermostState(RestPlatform):
     kind = "mattermost"
+    ping_rule = pings.MATTERMOST
     cannot: ClassVar[frozenset[str]] = frozenset({"click"})
     reads_markdown: ClassVar[bool] = True
     faults = RestPlatform.faults | {PlatformFault.HELD_POLL, PlatformFault.REORDER}
@@ -175,6 +177,10 @@ class MattermostState(RestPlatform):
         channel["total_msg_count"] += 1
         if not kind:
             self._show(room, post)
+        self._announce(post, channel, user, text)
+        return post
+
+    def _announce(self, post: dict[str, Any], channel: dict[str, Any], user: str, text: str) -> None:
         named = [BOT] if f"@{BOT_NAME}" in text or channel["type"] == "D" else []
         about = {
             "channel_display_name": channel["display_name"],
@@ -187,7 +193,6 @@ class MattermostState(RestPlatform):
             **({"mentions": json.dumps(named)} if named else {}),
         }
         self.deliver(self._event("posted", channel, about))
-        return post
 
     def _show(self, room: str, post: dict[str, Any]) -> None:
         self.record.append(

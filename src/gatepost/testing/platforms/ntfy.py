@@ -1,9 +1,10 @@
-"""An emulated ntfy server: publishing as JSON, the JSON stream of topics with `since` and `poll`, and attachments.
+"""An emulated ntfy server: topics, a cache, streams of JSON lines, sequences that renew and remove messages.
 
-It keeps to the documented API for what our channel uses. It does not have: SSE, websockets and raw streams, scheduled
-messages, actions, priorities, e-mail, filters, accounts, or an end to what is cached.
+It keeps to the HTTP API for what our channel uses. It does not have: schedules, actions, priorities, uploads by PUT,
+e-mail, phones, limits by visitor, web push, accounts other than one, and a cache that forgets.
 """
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -13,37 +14,39 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from gatepost.flow.delivery.plain_text import strip_markdown
 from gatepost.testing.platforms.base import Asgi, GivenFile, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.rest import RestPlatform, make_id
 
-KEEPALIVE_S = 45.0
-TOPICS = ("team", "alerts")
-LIMIT = 4096
+KEEPALIVE_S = 5.0
+LARGEST = 4096  # bytes; a longer message becomes a file
+USER = "porter"
 
 
 class NtfyPlatform(RestPlatform):
     kind = "ntfy"
-    cannot: ClassVar[frozenset[str]] = frozenset({"edit", "delete", "react", "join", "click"})
-    has_direct: ClassVar[bool] = False
+    cannot: ClassVar[frozenset[str]] = frozenset({"react", "click", "join"})
+    has_direct = False
     faults = RestPlatform.faults | {PlatformFault.HELD_POLL, PlatformFault.REORDER}
-    token = "tk_emulated"
+    names_sequences = True  # False: as a server before 2.16
 
     def __init__(self) -> None:
         super().__init__()
-        self._cache: list[dict[str, Any]] = []  # as they are delivered
+        self.token = "tk_portertoken"
+        self._lines: list[dict[str, Any]] = []  # of all topics, as the cache has them
         self._files: dict[str, GivenFile] = {}
 
     def get_settings(self) -> dict[str, Any]:
-        return {"api_url": self.url, "topics": TOPICS, "protected": True}
+        return {"api_url": self.url, "topics": ("team", "other")}
 
     def get_secrets(self) -> dict[str, str]:
         return {"token": self.token}
 
     def get_address(self, room: str) -> str:
-        return f"ntfy:{room}"
+        return f"ntfy:topic/{room}"
 
     def get_sender(self, person: str) -> str:
-        """Nobody signs."""
+        """Nobody is proved, so all are one."""
         return "ntfy:user/anybody"
 
     # What people do.
@@ -58,119 +61,139 @@ class NtfyPlatform(RestPlatform):
         reply_to: str = "",
         files: Sequence[GivenFile] = (),
         mention: bool = False,
+        sequence: str = "",
     ) -> str:
-        if room.startswith("direct:"):
+        """`sequence`: as a script gives it, to renew its own message later."""
+        if room.startswith("direct:") or len(files) > 1:
             raise NotOffered
-        if len(files) > 1:  # a message has at most one
-            for each in files[:-1]:
-                self._publish(room, sender, "", [], each)
-        return str(self._publish(room, sender, text, [], files[-1] if files else None)["id"])
-
-    def _publish(
-        self, topic: str, sender: str, text: str, tags: list[str], file: GivenFile | None = None
-    ) -> dict[str, Any]:
         with self.changed:
-            made: dict[str, Any] = {
-                "id": make_id(length=12),
-                "time": int(time.time()),
-                "expires": int(time.time()) + 12 * 3600,
-                "event": "message",
-                "topic": topic,
-                "message": text,
-            }
-            if tags:
-                made["tags"] = tags
-            if file is not None:
-                self._files[made["id"]] = file
-                made["message"] = text or f"You received a file: {file.name}"
-                url = f"{self.url}/file/{made['id']}.bin"
-                made["attachment"] = {"name": file.name, "type": file.mime, "size": len(file.data), "url": url}
-            shown = ShownMessage(id=made["id"], room=topic, sender=sender, text=text, raw=made)
-            shown.files = [file] if file is not None else []
-            self.record.append(shown)
-            self.deliver(made)
-            return made
+            more: dict[str, Any] = {}
+            for file in files:
+                name = f"{make_id(length=12)}.bin"
+                self._files[name] = file
+                url = f"{self.url}/file/{name}"
+                more["attachment"] = {"name": file.name, "type": file.mime, "size": len(file.data), "url": url}
+            return self._publish(room, sender, text, sequence, more)
 
-    def push(self, event: Any) -> None:
-        self._cache.append(event)
+    def edit(self, room: str, message: str, text: str, *, sender: str = "ann") -> str:
+        with self.changed:
+            return self._publish(room, sender, text, message)
 
-    # What the bot asks for.
+    def delete(self, room: str, message: str, *, sender: str = "ann") -> str:
+        with self.changed:
+            self._remove(room, message)
+        return message
+
+    # What the server does with it. Called with `changed` held.
+
+    def _publish(self, topic: str, sender: str, text: str, sequence: str, more: dict[str, Any] | None = None) -> str:
+        number = make_id(length=12)
+        line = {"id": number, "time": int(time.time()), "expires": int(time.time()) + 43_200, "event": "message"}
+        line |= {"topic": topic, "message": text, **(more or {})}
+        if sequence and self.names_sequences:
+            line["sequence_id"] = sequence
+        name = sequence if "sequence_id" in line else number
+        shown = next((each for each in self.record if (each.room, each.id) == (topic, name)), None)
+        words = strip_markdown(text) if sender == "bot" else text
+        if shown is None:
+            self.record.append(ShownMessage(id=name, room=topic, sender=sender, text=words, raw=line, key=sequence))
+        else:
+            shown.text, shown.raw, shown.edits, shown.deleted = words, line, shown.edits + 1, False
+        self.deliver(line)
+        return name
+
+    def _remove(self, topic: str, sequence: str) -> dict[str, Any]:
+        for each in self.record:
+            if (each.room, each.id) == (topic, sequence):
+                each.deleted = True
+        line = {"id": make_id(length=12), "time": int(time.time()), "event": "message_delete", "topic": topic}
+        self.deliver(line | {"sequence_id": sequence})
+        return line | {"sequence_id": sequence}
+
+    def push(self, event: dict[str, Any]) -> None:
+        self._lines.append(event)
+
+    # The API.
 
     def make_app(self) -> Asgi:
-        return Starlette(
-            routes=[
-                self.route("POST", "/", self._post, sends=True),
-                self.route("GET", "/{topics}/json", self._subscribe),
-                self.route("GET", "/file/{name}", self._get_file),
-            ]
-        )
+        routes = [
+            self.route("GET", "/v1/health", self._get_health, open_to_all=True),
+            self.route("GET", "/v1/account", self._get_account),
+            self.route("GET", "/file/{name}", self._get_file),
+            self.route("GET", "/{topic}/auth", self._get_auth),
+            self.route("GET", "/{topic}/json", self._stream),
+            self.route("POST", "/", self._create, sends=True),
+            self.route("DELETE", "/{topic}/{sequence}", self._delete, sends=True),
+        ]
+        return Starlette(routes=routes)
 
     def render_error(self, status: int, words: str, headers: dict[str, str] | None = None) -> Response:
-        return JSONResponse({"code": status * 100 + 1, "http": status, "error": words}, status, headers)
+        told = {"code": status * 100 + 1, "http": status, "error": words, "link": "https://ntfy.sh/docs/"}
+        return JSONResponse(told, status, headers)
 
-    async def _post(self, request: Request) -> Response:
-        try:
-            given = await request.json()
-            topic, text = str(given["topic"]), str(given.get("message", "triggered"))
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return self.render_error(400, "invalid request: request body must be valid JSON")
-        if len(text.encode()) > LIMIT:
-            return self.render_error(413, "a message of this size would become an attachment, which is not emulated")
-        return JSONResponse(self._publish(topic, "bot", text, list(given.get("tags", ()))))
+    async def _get_health(self, request: Request) -> Response:
+        return JSONResponse({"healthy": True})
 
-    async def _subscribe(self, request: Request) -> Response:
-        topics = set(request.path_params["topics"].split(","))
-        since, poll = request.query_params.get("since", ""), request.query_params.get("poll") == "1"
-        with self.changed:
-            start = self._find_start(since or ("all" if poll else ""))
-            names = ",".join(sorted(topics))
-        if poll:
-            with self.changed:
-                found = [each for each in self._cache[start:] if each["topic"] in topics]
-            return Response("".join(_render(each) for each in found), media_type="application/x-ndjson")
-        return StreamingResponse(self._stream(topics, names, start), media_type="application/x-ndjson")
+    async def _get_account(self, request: Request) -> Response:
+        return JSONResponse({"username": USER, "role": "user"})
 
-    def _find_start(self, since: str) -> int:
-        """`all`, a moment, a duration in seconds, or the id of the last message that was seen; an id that is not
-        cached any more counts as `all`."""
-        if since in ("", "all"):
-            return 0 if since else len(self._cache)
-        ids = [each["id"] for each in self._cache]
-        if since in ids:
-            return len(ids) - ids[::-1].index(since)
-        seconds = since.removesuffix("s")
-        if seconds.isdecimal():
-            moment = int(seconds) if seconds == since else int(time.time()) - int(seconds)
-            return next((at for at, each in enumerate(self._cache) if each["time"] >= moment), len(self._cache))
-        return 0
-
-    async def _stream(self, topics: set[str], names: str, start: int) -> AsyncIterator[str]:
-        if not self.is_faulty(PlatformFault.HELD_POLL):
-            yield _render({"id": make_id(length=12), "time": int(time.time()), "event": "open", "topic": names})
-        at = start
-        while True:
-            with self.changed:
-                held = self.is_faulty(PlatformFault.HELD_POLL)
-                found = [] if held else self._cache[at:]
-                at += len(found)
-            for each in found:
-                if each["topic"] in topics:
-                    yield _render(each)
-            news = await self.wait_until(lambda at=at: self._has_news(at), KEEPALIVE_S)  # type: ignore[misc]
-            if not news and not held:
-                yield _render(
-                    {"id": make_id(length=12), "time": int(time.time()), "event": "keepalive", "topic": names}
-                )
-
-    def _has_news(self, at: int) -> bool:
-        with self.changed:
-            return len(self._cache) > at and not self.is_faulty(PlatformFault.HELD_POLL)
+    async def _get_auth(self, request: Request) -> Response:
+        return JSONResponse({"success": True})
 
     async def _get_file(self, request: Request) -> Response:
-        with self.changed:
-            file = self._files.get(request.path_params["name"].removesuffix(".bin"))
+        file = self._files.get(request.path_params["name"])
         return Response(file.data, media_type=file.mime) if file else self.render_error(404, "page not found")
 
+    async def _create(self, request: Request) -> Response:
+        body = await request.json()
+        if len(str(body.get("message", "")).encode()) > LARGEST:
+            return self.render_error(413, "message too large: it would be a file")
+        with self.changed:
+            name = self._publish(body["topic"], "bot", body.get("message", ""), str(body.get("sequence_id", "")))
+            return JSONResponse(self.find(name).raw)
 
-def _render(event: dict[str, Any]) -> str:
-    return json.dumps(event) + "\n"
+    async def _delete(self, request: Request) -> Response:
+        with self.changed:
+            return JSONResponse(self._remove(request.path_params["topic"], request.path_params["sequence"]))
+
+    async def _stream(self, request: Request) -> Response:
+        topic, since = request.path_params["topic"], request.query_params.get("since", "none")
+        with self.changed:
+            place = self._find_place(since)
+        if request.query_params.get("poll") == "1":
+            with self.changed:
+                lines = [each for each in self._lines[place:] if each["topic"] == topic]
+            return Response("".join(f"{json.dumps(each)}\n" for each in lines), media_type="application/x-ndjson")
+        return StreamingResponse(self._write_lines(topic, place), media_type="application/x-ndjson")
+
+    def _find_place(self, since: str) -> int:
+        """An id that the cache does not know means all of it."""
+        if since == "none":
+            return len(self._lines)
+        if since.isdecimal() and len(since) < 12:
+            return next((at for at, each in enumerate(self._lines) if each["time"] >= int(since)), len(self._lines))
+        return next((at + 1 for at, each in enumerate(self._lines) if each["id"] == since), 0)
+
+    async def _write_lines(self, topic: str, place: int) -> AsyncIterator[str]:
+        yield self._render(topic, "open")
+
+        def has_news() -> bool:
+            return len(self._lines) > place and not self.is_faulty(PlatformFault.HELD_POLL)
+
+        try:
+            while True:
+                if not await self.wait_until(has_news, KEEPALIVE_S):
+                    if not self.is_faulty(PlatformFault.HELD_POLL):
+                        yield self._render(topic, "keepalive")
+                    continue
+                with self.changed:
+                    lines, place = self._lines[place:], len(self._lines)
+                for each in lines:
+                    if each["topic"] == topic:
+                        yield json.dumps(each) + "\n"
+        except asyncio.CancelledError:
+            return
+
+    def _render(self, topic: str, event: str) -> str:
+        line = {"id": make_id(length=12), "time": int(time.time()), "event": event, "topic": topic}
+        return json.dumps(line) + "\n"

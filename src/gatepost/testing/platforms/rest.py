@@ -44,7 +44,7 @@ class RestPlatform(EmulatedPlatform):
                 self.requests.append((request.method, request.url.path))
             if not open_to_all and (self.is_faulty(PlatformFault.UNAUTHORIZED) or not self.is_authorized(request)):
                 return self.render_error(401, "Invalid or expired session, please login again.")
-            fault = self.take_fault(*OF_A_SEND) if sends else None
+            fault = self.claim_fault(*OF_A_SEND) if sends else None
             refusal = self._render_fault(fault)
             try:
                 response = refusal or await answer(request)
@@ -113,7 +113,7 @@ class RestPlatform(EmulatedPlatform):
     def deliver(self, event: Any) -> None:
         """The same, with the faults of events."""
         with self.changed:
-            fault = self.take_fault(PlatformFault.DUPLICATE, PlatformFault.REORDER)
+            fault = self.claim_fault(PlatformFault.DUPLICATE, PlatformFault.REORDER)
             if fault is PlatformFault.REORDER:
                 self._delayed.append(event)
                 return

@@ -170,11 +170,11 @@ class SignalPlatform(EmulatedPlatform):
     def _emit(self, envelope: dict[str, Any]) -> None:
         with self.changed:
             held, self._held = self._held, None
-            if self.take_fault(PlatformFault.REORDER):
+            if self.claim_fault(PlatformFault.REORDER):
                 self._held = envelope
             else:
                 self._events.append(envelope)
-                if self.take_fault(PlatformFault.DUPLICATE):
+                if self.claim_fault(PlatformFault.DUPLICATE):
                     self._events.append(envelope)
             if held is not None:
                 self._events.append(held)
@@ -196,7 +196,7 @@ class SignalPlatform(EmulatedPlatform):
         after = request.headers.get("last-event-id")
         run, _, number = (after or "").partition("-")
         at = 0 if after else len(self._events)
-        if run == str(self._run) and number.isdecimal() and not self.take_fault(PlatformFault.FORGOTTEN):
+        if run == str(self._run) and number.isdecimal() and not self.claim_fault(PlatformFault.FORGOTTEN):
             at = int(number)
         with self.changed:
             self.streams += 1
@@ -257,7 +257,7 @@ class SignalPlatform(EmulatedPlatform):
                     self._typing.append(room)
                 self.changed.notify_all()
             return {}
-        fault = self.take_fault(*FAULTS)
+        fault = self.claim_fault(*FAULTS)
         if fault is PlatformFault.RATE_LIMIT:
             results = [{"type": "RATE_LIMIT_FAILURE", "retryAfterSeconds": int(self.retry_after)}]
             raise RpcError(-5, "Failed to send message due to rate limiting", {"response": {"results": results}})

@@ -15,6 +15,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 
+from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, PlatformFault, ShownMessage
 from gatepost.testing.platforms.slack_socket import EmulatedSocketMode
 from gatepost.testing.platforms.slack_text import list_labels, read_words
@@ -35,6 +36,7 @@ EMOJI = {"👍": "+1", "👎": "-1", "❤️": "heart", "🎉": "tada", "👀": 
 
 class SlackPlatform(EmulatedPlatform):
     kind = "slack"
+    ping_rule = pings.SLACK
     team = "T0EMULATED"
 
     def __init__(self) -> None:
@@ -53,12 +55,12 @@ class SlackPlatform(EmulatedPlatform):
         self.granted = SCOPES
         self.lacking = ""  # a scope without which the next send is refused
         self.socket = EmulatedSocketMode(
-            self.take_fault, self.is_faulty, self.notify, lambda: self._server.server_state.connections
+            self.claim_fault, self.is_faulty, self.notify, lambda: self._server.server_state.connections
         )
         self.find_channel("team")
 
     def get_settings(self) -> dict[str, Any]:
-        return {"api_url": f"{self.url}/api/", "ping_s": 0.5}
+        return {"api_url": f"{self.url}/api/", "ping_s": 0.3}
 
     def get_secrets(self) -> dict[str, str]:
         return {"token": BOT_TOKEN, "app_token": APP_TOKEN, "signing_secret": SIGNING_SECRET}

@@ -51,7 +51,7 @@ async def _serve_method(platform: SlackPlatform, request: Request) -> Response:
         return JSONResponse(fail("token_revoked"))
     if token != (APP_TOKEN if name == "apps.connections.open" else BOT_TOKEN):
         return JSONResponse(fail("invalid_auth"))
-    fault = platform.take_fault(*SENDING) if name in FAULTY else None
+    fault = platform.claim_fault(*SENDING) if name in FAULTY else None
     if fault is PlatformFault.RATE_LIMIT:
         return JSONResponse(fail("ratelimited"), 429, {"retry-after": f"{platform.retry_after:g}"})
     if fault is PlatformFault.BUSY:

@@ -25,12 +25,12 @@ class EmulatedSocketMode:
 
     def __init__(
         self,
-        take_fault: Callable[..., PlatformFault | None],
+        claim_fault: Callable[..., PlatformFault | None],
         is_faulty: Callable[[PlatformFault], bool],
         notify: Callable[[], None],
         list_connections: Callable[[], Iterable[Any]],
     ) -> None:
-        self._take_fault, self._is_faulty, self._notify = take_fault, is_faulty, notify
+        self._claim_fault, self._is_faulty, self._notify = claim_fault, is_faulty, notify
         self._list_connections = list_connections
         self.waiting: dict[str, dict[str, Any]] = {}  # envelopes without an acknowledgement, oldest first
         self.sockets: list[EmulatedSlackSocket] = []
@@ -41,7 +41,7 @@ class EmulatedSocketMode:
     def deliver(self, kind: str, payload: dict[str, Any], by_bot: bool = False) -> None:
         envelope: dict[str, Any] = {"envelope_id": secrets.token_hex(8), "type": kind, "payload": payload}
         envelope |= {"accepts_response_payload": kind != "events_api", "retry_attempt": 0, "retry_reason": ""}
-        fault = None if by_bot else self._take_fault(*DISTURBING)
+        fault = None if by_bot else self._claim_fault(*DISTURBING)
         if fault is PlatformFault.REORDER:
             self._delayed = envelope
             return
@@ -118,7 +118,7 @@ class EmulatedSocketMode:
         ident = str(frame.get("envelope_id") or "")
         if ident not in self.waiting:
             return
-        if self._take_fault(PlatformFault.FORGOTTEN) is not None:
+        if self._claim_fault(PlatformFault.FORGOTTEN) is not None:
             again = {**self.waiting[ident], "retry_attempt": 1, "retry_reason": "timeout"}
             socket.frames.put_nowait(again)
             return

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, PlatformFault, ShownMessage
 from gatepost.testing.platforms.broken_answers import abort_connection
 from gatepost.testing.platforms.telegram_api import METHODS, UNFAILING, BotApiError, Params, read_params
@@ -30,6 +31,7 @@ CONFLICT = "Conflict: terminated by other getUpdates request; make sure that onl
 
 class TelegramPlatform(EmulatedPlatform):
     kind = "telegram"
+    ping_rule = pings.TELEGRAM
 
     def __init__(self) -> None:
         super().__init__()
@@ -296,7 +298,7 @@ class TelegramPlatform(EmulatedPlatform):
         with self.changed:
             if name in UNASKED and name not in self._asked_for:
                 return
-            fault = self.take_fault(PlatformFault.DUPLICATE, PlatformFault.REORDER)
+            fault = self.claim_fault(PlatformFault.DUPLICATE, PlatformFault.REORDER)
             if fault is PlatformFault.REORDER:
                 self._delayed = (name, event)
                 return
@@ -355,7 +357,7 @@ class TelegramPlatform(EmulatedPlatform):
                 return JSONResponse({"ok": True, "result": await self._poll(params)})
             if name not in METHODS:
                 raise BotApiError(404, "Not Found: method not found")
-            fault = self.take_fault(*SENDING) if name not in UNFAILING else None
+            fault = self.claim_fault(*SENDING) if name not in UNFAILING else None
             self._raise_fault(fault)
             with self.changed:
                 result = METHODS[name](self, params)
@@ -364,6 +366,8 @@ class TelegramPlatform(EmulatedPlatform):
             return abort_connection(self, request.scope) if fault is PlatformFault.NO_ANSWER else answer
         except BotApiError as error:
             return JSONResponse(error.render(), error.code)
+        except ClientDisconnect:
+            return Response()  # nobody is there to get it
 
     def _raise_fault(self, fault: PlatformFault | None) -> None:
         match fault:
@@ -385,7 +389,7 @@ class TelegramPlatform(EmulatedPlatform):
             if params.get("allowed_updates") is not None:
                 self._asked_for = frozenset(params["allowed_updates"])
             confirms = any(each["update_id"] < offset for each in self.updates)
-            if not (confirms and self.take_fault(PlatformFault.FORGOTTEN)):
+            if not (confirms and self.claim_fault(PlatformFault.FORGOTTEN)):
                 self.updates = [each for each in self.updates if each["update_id"] >= offset]
                 self.changed.notify_all()
         while True:

@@ -173,11 +173,11 @@ class ToyPlatform(EmulatedPlatform):
             self._append(event)
             self._append(self._held_back)
             self._held_back = None
-        elif self.take_fault(PlatformFault.REORDER):
+        elif self.claim_fault(PlatformFault.REORDER):
             self._held_back = event
         else:
             self._append(event)
-            if self.take_fault(PlatformFault.DUPLICATE):
+            if self.claim_fault(PlatformFault.DUPLICATE):
                 self._append(event)
         self.changed.notify_all()
         self.call_soon(self._wake.set)
@@ -216,7 +216,7 @@ class ToyPlatform(EmulatedPlatform):
             token = request.headers.get("authorization")
             if token != f"Bearer {TOKEN}" or self.is_faulty(PlatformFault.UNAUTHORIZED):
                 return _refuse(401, "this token is not valid")
-            fault = self.take_fault(*faults) if faults else None
+            fault = self.claim_fault(*faults) if faults else None
             if fault is PlatformFault.RATE_LIMIT:
                 return _refuse(429, "slow down", {"Retry-After": f"{self.retry_after:g}"})
             if fault is PlatformFault.BUSY:
@@ -242,7 +242,7 @@ class ToyPlatform(EmulatedPlatform):
         if self.is_faulty(PlatformFault.CONFLICT):
             return _refuse(409, "another program reads the events of this bot")
         after, wait = int(request.query_params["after"]), float(request.query_params.get("wait", "0"))
-        if not self.take_fault(PlatformFault.FORGOTTEN):
+        if not self.claim_fault(PlatformFault.FORGOTTEN):
             self._acknowledged = max(self._acknowledged, after)
         ends = time.monotonic() + min(wait, LONGEST_WAIT_S)
         while True:

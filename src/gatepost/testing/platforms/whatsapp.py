@@ -252,7 +252,7 @@ class WhatsAppPlatform(HookedPlatform):
         body = await request.json()
         if body.get("status") == "read":
             return self._mark_read(body)
-        fault = self.take_fault(*FAULTS)
+        fault = self.claim_fault(*FAULTS)
         if fault is PlatformFault.RATE_LIMIT:
             wait = {"retry-after": str(self.retry_after)}
             raise GraphError(429, 131056, "(#131056) (Business Account, Consumer Account) pair rate limit hit", wait)

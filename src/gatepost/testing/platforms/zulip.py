@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, GivenFile, PlatformFault, ShownMessage
 from gatepost.testing.platforms.rest import RestPlatform, make_id
 
@@ -25,6 +26,7 @@ LIMIT = 10_000
 
 class ZulipPlatform(RestPlatform):
     kind = "zulip"
+    ping_rule = pings.ZULIP
     cannot: ClassVar[frozenset[str]] = frozenset({"click", "join"})
     reads_markdown = True
     faults = RestPlatform.faults | {PlatformFault.HELD_POLL, PlatformFault.FORGOTTEN}
@@ -160,7 +162,7 @@ class ZulipPlatform(RestPlatform):
         told |= {"orig_content": message["content"], "content": text, "edit_timestamp": int(time.time())}
         message["content"] = text
         shown = self.find(str(number))
-        shown.text, shown.edits = text, shown.edits + 1
+        shown.text, shown.raw, shown.edits = text, text, shown.edits + 1
         stream = {"stream_id": message["stream_id"]} if "stream_id" in message else {}
         self.deliver({"type": "update_message", "rendering_only": False, **told, **stream})
 
@@ -199,7 +201,7 @@ class ZulipPlatform(RestPlatform):
 
     async def _list_events(self, request: Request) -> Response:
         queue, last = request.query_params["queue_id"], int(request.query_params["last_event_id"])
-        if self.take_fault(PlatformFault.FORGOTTEN):
+        if self.claim_fault(PlatformFault.FORGOTTEN):
             last = -1
 
         def has_news() -> bool:

@@ -20,7 +20,6 @@ from gatepost.flow.channel_check import check_channel, check_spec
 from gatepost.flow.channel_health import ChannelReport, ChannelState
 from gatepost.flow.channel_specs import BrokenSpec, ChannelSpec, SpecOrigin, get_last_name
 from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundings, get_folder
-from gatepost.flow.pairing import PAGE_URL, get_page_url
 from gatepost.serve.control.arguments.channels import (
     AddChannelArgs,
     CheckChannelArgs,
@@ -30,8 +29,14 @@ from gatepost.serve.control.arguments.channels import (
     RestartChannelArgs,
     SetChannelArgs,
 )
+from gatepost.serve.control.channel_changes import (
+    change_spec,
+    check_complete,
+    check_new_name,
+    check_secrets,
+    render_after,
+)
 from gatepost.serve.control.contract import OperationDeps, operation
-from gatepost.serve.control.operations.secrets import check_name, check_value
 from gatepost.store import channel_instances, tokens
 from gatepost.store.channel_instances import StoredChannel
 from gatepost.store.port import Db
@@ -207,7 +212,7 @@ def _make_asked(each: Setting[Any]) -> AskedSetting:
 async def add(deps: OperationDeps, args: AddChannelArgs) -> ChannelAnswer:
     around = _get_surroundings(deps)
     kind = channel_specs.get_kind(args.kind, "channel add")
-    instance = _check_new_name(args.instance or kind.name, kind)
+    instance = check_new_name(args.instance or kind.name, kind)
     spec = ChannelSpec(
         instance=instance,
         kind=kind,
@@ -218,51 +223,11 @@ async def add(deps: OperationDeps, args: AddChannelArgs) -> ChannelAnswer:
     if instance in _list_names(specs, broken):
         raise Invalid("name", f"there is a channel {instance!r}; --name gives this one another name")
     channel_specs.check_secret_names([*specs, spec])
-    _check_secrets(kind, args.secrets)
-    await _check_complete(around, spec, args.secrets)
+    check_secrets(kind, args.secrets)
+    await check_complete(around, spec, args.secrets)
     identity = await check_spec(around, spec, args.secrets)
     await _write(deps, spec, args.secrets, new=True)
     return await _start(deps, around, spec, identity)
-
-
-def _check_new_name(instance: str, kind: ChannelKind) -> str:
-    if kind.always:
-        raise Invalid("kind", f"{kind.name} is part of the gateway, and there is one of it")
-    try:
-        settings.check_name(instance)
-    except ValueError as error:
-        raise Invalid("name", str(error).removeprefix("has ")) from None
-    if instance != kind.name and instance in CHANNELS:
-        raise Invalid("name", f"{instance} is the name of another kind of channel; choose another one")
-    return instance
-
-
-def _check_secrets(kind: ChannelKind, given: Mapping[str, str]) -> None:
-    known = [get_last_name(each) for each in kind.settings if each.secret]
-    for name, value in given.items():
-        if name not in known:
-            near = did_you_mean(name, known) or f"; it has: {', '.join(known) or 'none'}"
-            raise Invalid("secret", f"{kind.name} has no secret {name!r}{near}")
-        check_value(value)
-
-
-async def _check_complete(around: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str]) -> None:
-    """What the guide asks for must be there, from wherever. A list may be empty."""
-    config, names = spec.make_config(around.config), spec.list_secrets()
-    for name in names.values():
-        check_name(name)
-    for each in spec.kind.guide.ask:
-        last = get_last_name(each)
-        if each.secret:
-            there = last in secrets or names[last] in await _list_secret_names(around, spec.instance)
-            if not there:
-                raise Invalid(last, f"is missing: {each.help} Give it with --secret {last}=-")
-        elif config[each] == "":
-            raise Invalid(last, f"is missing: {each.help} Give it with --set {last}=…")
-
-
-async def _list_secret_names(around: ChannelSurroundings, instance: str) -> list[str]:
-    return await around.store.read(channel_instances.list_secret_names, instance, ())
 
 
 async def _write(deps: OperationDeps, spec: ChannelSpec, secrets: Mapping[str, str], *, new: bool) -> None:
@@ -290,12 +255,6 @@ async def _start(
     return _make_answer(around.config, spec, identity, is_running=supervisor is not None and spec.is_on)
 
 
-def render_after(text: str, instance: str, config: Config) -> str:
-    """A guide with the names of this instance, and with the gateway's address if one is set."""
-    url = get_page_url(config) if config[PAGE_URL] else ""
-    return (text.replace("<web.url>", url) if url else text).replace("<instance>", instance)
-
-
 def _make_answer(config: Config, spec: ChannelSpec, identity: BotIdentity | None, *, is_running: bool) -> ChannelAnswer:
     bot = identity or BotIdentity(name="")
     return ChannelAnswer(
@@ -314,36 +273,14 @@ def _make_answer(config: Config, spec: ChannelSpec, identity: BotIdentity | None
 @operation
 async def set_channel(deps: OperationDeps, args: SetChannelArgs) -> ChannelAnswer:
     around = _get_surroundings(deps)
-    spec = _change(await _find_spec(around, args.instance), args)
-    _check_secrets(spec.kind, args.secrets)
+    spec = change_spec(await _find_spec(around, args.instance), args)
+    check_secrets(spec.kind, args.secrets)
     identity = None
     if spec.is_on:
-        await _check_complete(around, spec, args.secrets)
+        await check_complete(around, spec, args.secrets)
         identity = await check_spec(around, spec, args.secrets)
     await _write(deps, spec, args.secrets, new=False)
     return await _start(deps, around, spec, identity)
-
-
-def _change(spec: ChannelSpec, args: SetChannelArgs) -> ChannelSpec:
-    if args.on and args.off:
-        raise Invalid("off", "it is switched on or off, not both")
-    changes = bool(args.settings or args.unset or args.on or args.off)
-    if not changes and not args.secrets:
-        raise Invalid("", "nothing is given to change: --set KEY=VALUE, --unset KEY, --secret NAME, --on or --off")
-    if changes and spec.origin is not SpecOrigin.STORE:
-        raise Invalid(
-            "instance",
-            f"{spec.instance} stands in gatepost.toml: change it there, then `gatepost down` and `gatepost up`;"
-            " only its secrets are set here",
-        )
-    where = f"the channel {spec.instance}"
-    known = {get_last_name(each): each.name for each in spec.kind.settings}
-    for name in args.unset:
-        if name not in known:
-            raise Invalid("unset", f"{spec.kind.name} has no setting {name!r}{did_you_mean(name, known)}")
-    kept = {name: value for name, value in spec.values.items() if name not in {known[each] for each in args.unset}}
-    values = {**kept, **channel_specs.parse_values(spec.kind, args.settings, where)}
-    return replace(spec, values=values, is_on=(spec.is_on or args.on) and not args.off)
 
 
 @operation
@@ -411,6 +348,6 @@ async def test(deps: OperationDeps, args: CheckChannelArgs) -> ChannelAnswer:
     if running is not None:
         identity = await check_channel(running, spec.kind.title or spec.kind.name)
     else:
-        await _check_complete(around, spec, {})
+        await check_complete(around, spec, {})
         identity = await check_spec(around, spec, {})
     return _make_answer(around.config, spec, identity, is_running=running is not None)

@@ -10,6 +10,7 @@ from gatepost.messages.card import Card, CardButton, render_text
 from gatepost.messages.inbound import CLICK
 from gatepost.messages.outbound import Feature, Op, PromptButton
 from gatepost.messages.text_size import measure
+from gatepost.store.outbox import EffectState
 from gatepost.testing.channel_suite.grades import CheckImpossible, FeatureMissing
 from gatepost.testing.channel_suite.trial import ChannelTrial
 from gatepost.testing.platforms.base import NotOffered
@@ -77,6 +78,7 @@ async def check_deletes_out(trial: ChannelTrial) -> None:
 
 async def check_reactions_out(trial: ChannelTrial) -> None:
     """A reaction of the bot stands at the message; done twice, it is there once."""
+    await trial.start()
     written = trial.write("well done")
     if not trial.has(Feature.REACT):
         require_hint(trial, Op.REACT)
@@ -91,6 +93,7 @@ async def check_reactions_out(trial: ChannelTrial) -> None:
 
 async def check_replies_out(trial: ChannelTrial) -> None:
     """A reply of the bot stands at what it answers."""
+    await trial.start()
     written = trial.write("a question")
     if not trial.has(Feature.REPLY):
         await trial.try_undeclared(text="an answer", reply_to=written)
@@ -121,12 +124,13 @@ async def check_files_out(trial: ChannelTrial) -> None:
     data = bytes(range(256)) * 300
     if not trial.has(Feature.FILES):
         effect = await trial.deliver("see the data", [trial.make_file("data.bin", data)])
-        assert effect.state == "sent" and trial.count_shown("data.bin"), "the file is not named instead"
+        assert effect.state is EffectState.SENT and trial.count_shown("data.bin"), "the file is not named instead"
         raise FeatureMissing("the delivery names the file instead")
-    file = trial.make_file("data.bin", data, mime="application/octet-stream")
+    name, mime = trial.platform.sample_file
+    file = trial.make_file(name, data, mime=mime)
     await trial.send(op=Op.FILE, text="see the data", files=(file,))
     files = [each for shown in trial.platform.list_shown(trial.room) for each in shown.files]
-    assert [each.name for each in files] == ["data.bin"], f"there are {[each.name for each in files]}"
+    assert [each.name for each in files] == [name], f"there are {[each.name for each in files]}"
     assert files[0].data == data, f"{len(files[0].data)} bytes of {len(data)} arrived"
     assert trial.count_shown("see the data") == 1, "the words beside it are missing, or there twice"
 
@@ -136,11 +140,12 @@ async def check_large_files_out(trial: ChannelTrial) -> None:
     if not trial.has(Feature.FILES) or not trial.kind.largest_file:
         raise FeatureMissing("there are no files, or no limit is known")
     if trial.kind.largest_file <= LARGEST_TRIED:
-        await trial.send(op=Op.FILE, files=(trial.make_file("reel.bin", size=trial.kind.largest_file),))
+        name, mime = trial.platform.sample_file
+        await trial.send(op=Op.FILE, files=(trial.make_file(name, size=trial.kind.largest_file, mime=mime),))
         sizes = [len(file.data) for each in trial.platform.list_shown(trial.room) for file in each.files]
         assert sizes == [trial.kind.largest_file], f"files of {sizes} bytes are there"
     effect = await trial.deliver("see the film", [trial.make_file("film.bin", size=trial.kind.largest_file + 1)])
-    assert effect.state == "sent", f"it is {effect.state}: {effect.reason}"
+    assert effect.state is EffectState.SENT, f"it is {effect.state}: {effect.reason}"
     assert trial.count_shown("film.bin") == 1, "nobody is told that there is a file"
 
 
@@ -153,6 +158,8 @@ async def check_voice(trial: ChannelTrial) -> None:
     shown = await trial.send(op=Op.VOICE, text="spoken words", files=(voice,))
     spoken = [each for each in trial.platform.list_shown(trial.room) if each.voice]
     if not trial.has(Feature.VOICE):
+        if not shown.files and "voice.ogg" in shown.text:
+            raise FeatureMissing("the platform takes no sound; it is named")
         assert shown.files and not spoken, "voice works and is not declared" if spoken else "no file was sent"
         raise FeatureMissing("the sound is a file")
     assert len(spoken) == 1, f"{len(spoken)} voice messages are there"
@@ -168,24 +175,48 @@ async def check_long_texts(trial: ChannelTrial) -> None:
     half = len(words) // 2
     code = "\n".join(" ".join(words[at : at + 8]) for at in range(half, len(words), 8))
     effect = await trial.deliver(f"{' '.join(words[:half])}\n\n```python\n{code}\n```")
-    assert effect.state == "sent", f"the last part is {effect.state}: {effect.reason}"
+    assert effect.state is EffectState.SENT, f"the last part is {effect.state}: {effect.reason}"
     parts = trial.platform.texts(trial.room)
     found = [word for part in parts for word in re.findall(r"w\d{5}", part)]
     assert found == words, f"{len(found)} words of {len(words)} arrived, or in another order"
     assert len(parts) > 1, "it is one message, longer than the limit"
-    longest = max(measure(part, trial.kind.text_unit) for part in parts)
+    longest = max(measure(" ".join(part.split()), trial.kind.text_unit) for part in parts)  # some wrap lines
     assert longest <= limit, f"a part has {longest} {trial.kind.text_unit}"
 
 
 async def check_marked_text(trial: ChannelTrial) -> None:
-    """Marked text is shown as the platform can, every word of it, and it wakes nobody."""
+    """Marked text is shown as the platform can, every word of it."""
     shown = await trial.send(text=MARKED)
     text = strip_markdown(shown.text) if trial.platform.reads_markdown else shown.text
     missing = [word for word in WORDS if word.lower() not in text.lower()]
     assert not missing, f"these words are gone: {missing}"
     assert "**bold**" not in text, "people read the marks"
-    woken = getattr(trial.platform, "woken", None)  # whom the platform would have notified, where it knows
-    assert not woken, f"the text wakes {woken}"
+
+
+async def check_pings_nobody(trial: ChannelTrial) -> None:
+    """Words that wake people on the platform wake nobody if an agent writes them: in text, edits, files and cards."""
+    rule = trial.platform.ping_rule
+    if rule is None:
+        raise FeatureMissing("words alone wake nobody there")
+    pings = rule.list_pings(trial.platform)
+    words = "\n".join(["news for " + ", ".join(pings), *pings, *(f"**{each}** and ({each})" for each in pings)])
+    shown = await trial.send(text=words)
+    require_silence(trial, "a text")
+    if trial.has(Feature.EDIT):
+        await trial.send(op=Op.EDIT, target=shown.id, text=f"again: {words}")
+        require_silence(trial, "an edit")
+    if trial.has(Feature.FILES):
+        name, mime = trial.platform.sample_file
+        await trial.send(op=Op.FILE, text=words, files=(trial.make_file(name, b"data", mime=mime),))
+        require_silence(trial, "the words beside a file")
+    card = Card(title=f"{pings[0]} asks", text=words, buttons=BUTTONS)
+    await trial.send(op=Op.CARD, text=render_text(card), card=card)
+    require_silence(trial, "a card")
+
+
+def require_silence(trial: ChannelTrial, where: str) -> None:
+    woken = trial.platform.list_woken()
+    assert not woken, f"{where} wakes {', '.join(dict.fromkeys(woken))}"
 
 
 async def check_typing(trial: ChannelTrial) -> None:
@@ -312,6 +343,7 @@ async def check_direct_rooms(trial: ChannelTrial) -> None:
         assert not isinstance(trial.channel, SupportsDirect), "there is a method open_direct, and it is not declared"
         raise FeatureMissing("only people can open one")
     assert isinstance(trial.channel, SupportsDirect), "DIRECT is declared, and there is no method open_direct"
+    await trial.start()
     opened = await trial.channel.open_direct(trial.platform.get_sender("ann"))
     assert opened == trial.platform.get_address("direct:ann"), f"it is {opened}"
     shown = await trial.send("direct:ann", text="between us")

@@ -1,0 +1,178 @@
+"""The bot on an IRC network. IRC repeats nothing: what is said while the bot is away is lost, as it is for people."""
+
+import asyncio
+import itertools
+import uuid
+
+from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
+from gatepost.channels.irc import ACCOUNT, HOST, NICK, PASSWORD, PORT, ROOMS, TLS, TRUST_NICKS, wire
+from gatepost.channels.irc.connection import ConnectionLost, IrcConnection
+from gatepost.channels.irc.wire import IrcLine
+from gatepost.channels.kit.batches import Backoff, receive_batch, unwrap_group
+from gatepost.core import log
+from gatepost.core.clock import SECOND
+from gatepost.core.errors import Invalid, Unavailable, Unsupported
+from gatepost.messages.inbound import Inbound
+from gatepost.messages.outbound import Op, Outbound
+
+LOG = log.get("channels")
+PING_S = 30.0
+MOST_WAITING = 1000
+BATCH = 100
+BURST, LINES_PER_S = 5, 1.0  # what servers usually take before they call it a flood
+
+
+class IrcChannel:
+    def __init__(self, around: ChannelDeps) -> None:
+        self._around = around
+        self._connection: IrcConnection | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._opening = asyncio.Lock()
+        self._events: asyncio.Queue[Inbound] = asyncio.Queue(MOST_WAITING)
+        self._id, self._numbers = uuid.uuid4().hex[:12], itertools.count(1)
+        self._free_at = 0.0  # the moment until which lines were sent ahead, in seconds
+
+    @property
+    def own_names(self) -> frozenset[str]:
+        return frozenset({self._connection.nick} if self._connection else ())
+
+    async def _make_connection(self) -> IrcConnection:
+        config, password = self._around.config, await self._around.secret(PASSWORD)
+        if not config[HOST]:
+            raise ChannelEnded(EndReason.SETTING, "no IRC server is set", "set its host with `gatepost channel set`")
+        wrong = [each for each in config[ROOMS] if not wire.is_channel(each)]
+        try:
+            nick = wire.check_nick(config[NICK])
+        except Invalid as error:
+            raise ChannelEnded(EndReason.SETTING, str(error), "set another nick") from None
+        if wrong:
+            raise ChannelEnded(EndReason.SETTING, f"{wrong[0]!r} is no channel", "write it as #name")
+        return IrcConnection(config[HOST], config[PORT], config[TLS], nick, config[ACCOUNT], password)
+
+    async def check(self) -> BotIdentity:
+        connection = await self._make_connection()
+        try:
+            await connection.open()
+            proven = "accounts" if self._around.config[ACCOUNT] else "no account: the nick may be taken by others"
+            return BotIdentity(name=connection.nick, notes=(f"on {self._around.config[HOST]}", proven))
+        finally:
+            await connection.close()
+
+    async def close(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+        if self._connection is not None:
+            await self._connection.close()
+        self._connection = self._reading = None
+
+    async def _get_connection(self) -> tuple[IrcConnection, asyncio.Task[None]]:
+        """The open one, else another."""
+        async with self._opening:
+            if self._connection is None or self._reading is None or self._reading.done():
+                await self.close()
+                connection = await self._make_connection()
+                try:
+                    await connection.open()
+                    if rooms := self._around.config[ROOMS]:
+                        await connection.write(f"JOIN {','.join(rooms)}")
+                except BaseException:
+                    await connection.close()
+                    raise
+                self._around.beat()
+                self._connection = connection
+                self._reading = asyncio.create_task(self._read_lines(connection))
+            return self._connection, self._reading
+
+    # Receiving.
+
+    async def listen(self, receive: Receive) -> None:
+        async def run() -> None:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._stay_connected())
+                group.create_task(_receive_events(self._events, receive))
+
+        await unwrap_group(run)
+
+    async def _stay_connected(self) -> None:
+        backoff = Backoff()
+        while True:
+            try:
+                connection, reading = await self._get_connection()
+                backoff.reset()
+                pings = asyncio.create_task(_send_pings(connection))
+                try:
+                    await asyncio.wait({reading, pings}, return_when=asyncio.FIRST_COMPLETED)
+                    await connection.close()
+                finally:
+                    pings.cancel()
+                    await asyncio.gather(pings, return_exceptions=True)
+            except (ConnectionLost, OSError, Unavailable) as error:
+                LOG.info("IRC did not answer", instance=self._around.instance, error=repr(error))
+            await backoff.wait()
+
+    async def _read_lines(self, connection: IrcConnection) -> None:
+        """Until the connection ends."""
+        try:
+            while True:
+                line = await connection.read()
+                self._around.beat()
+                event = self._read_event(line, connection.nick)
+                if event is not None:
+                    await self._events.put(event)
+        except (ConnectionLost, OSError, TimeoutError) as error:
+            LOG.info("the connection to IRC ended", instance=self._around.instance, error=repr(error))
+        finally:
+            await connection.close()
+
+    def _read_event(self, line: IrcLine, nick: str) -> Inbound | None:
+        number = f"{self._id}-{next(self._numbers)}"
+        if line.command == "ERROR":
+            raise ConnectionLost(line.last)
+        if line.command == "JOIN":
+            return wire.read_join(line, nick, number)
+        # A NOTICE is never answered, so that two bots do not talk for ever. Our own words come back on some servers.
+        if line.command != "PRIVMSG" or wire.fold(line.nick) == wire.fold(nick):
+            return None
+        return wire.read_message(line, nick, number, self._around.config[TRUST_NICKS])
+
+    # Sending.
+
+    async def send(self, address: str, message: Outbound) -> str:
+        target = wire.parse_target(address)
+        if message.op not in (Op.SEND, Op.FILE, Op.CARD):
+            raise Unsupported(message.op.value, "irc", "use send with the same text")
+        lines = wire.render_lines(message.text)
+        if not lines:
+            raise Invalid("text", "there is nothing to say")
+        try:
+            connection, _ = await self._get_connection()
+        except (ConnectionLost, OSError, TimeoutError) as error:
+            raise Unavailable("IRC", f"it cannot be reached ({type(error).__name__})") from None
+        try:
+            told = await connection.send_lines(target, lines, self._get_pause)
+        except (ConnectionLost, OSError, TimeoutError) as error:
+            why = f"the connection ended ({type(error).__name__})"
+            raise Unavailable("IRC", why, uncertain=True) from None
+        return told or f"{self._id}-{next(self._numbers)}"
+
+    def _get_pause(self) -> float:
+        """Before the next line: a few at once, then one a second."""
+        now = self._around.clock.monotonic() / SECOND
+        self._free_at = max(self._free_at, now - BURST / LINES_PER_S) + 1 / LINES_PER_S
+        return max(self._free_at - now, 0.0)
+
+
+async def _send_pings(connection: IrcConnection) -> None:
+    """Until one is not answered."""
+    while True:
+        await asyncio.sleep(PING_S)
+        await connection.ping()
+
+
+async def _receive_events(events: asyncio.Queue[Inbound], receive: Receive) -> None:
+    while True:
+        batch = [await events.get()]
+        while len(batch) < BATCH and not events.empty():
+            batch.append(events.get_nowait())
+        await receive_batch(batch, receive)

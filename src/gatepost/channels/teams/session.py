@@ -1,0 +1,153 @@
+"""The bot's own token, the keys of the Bot Framework, and the service addresses that it answers to."""
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
+from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.teams import APP_ID, APP_SECRET, LOGIN_URL, OPENID_URL, SERVICE_URLS, TENANT, proof, wire
+from gatepost.core.clock import HOUR, MINUTE, SECOND
+from gatepost.core.errors import Refused, Unavailable
+
+WAY_OUT = "make a new client secret for the bot's application, and set it with `gatepost channel set`"
+SCOPE = "https://api.botframework.com/.default"
+KEYS_HELD, KEYS_LEAST = 24 * HOUR, 5 * MINUTE  # strangers may name any key, and cause no more requests than that
+EARLY_S = 300  # a token is renewed so long before its end
+SERVICES = "services"  # the name of a cursor
+MOST_SERVICES = 1000
+
+
+class TeamsSession:
+    def __init__(self, around: ChannelDeps) -> None:
+        self._around, self._config = around, around.config
+        self._clients: dict[str, PlatformHttp] = {}
+        self._token, self._token_ends = "", 0
+        self._keys: dict[str, proof.SigningKey] = {}
+        self._keys_at: int | None = None
+        self._reading_keys = asyncio.Lock()
+        self._services: OrderedDict[str, str] | None = None  # room -> service address, the newest last
+
+    def check_settings(self) -> None:
+        for each in (APP_ID, TENANT):
+            if not self._config[each]:
+                raise ChannelEnded(EndReason.SETTING, f"{each.name} is not set", "copy it from the Azure portal")
+
+    # What comes in.
+
+    async def prove(self, authorization: str, service_url: str) -> None:
+        """Raises NotProved unless the Bot Framework sent it."""
+        kind, _, token = authorization.partition(" ")
+        if kind.lower() != "bearer":
+            raise proof.NotProved("there is no token")
+        keys = await self._get_keys(proof.read_key_id(token))
+        now_s = self._around.clock.now() // SECOND
+        proof.check_token(token, keys, app_id=self._config[APP_ID], service_url=service_url, now_s=now_s)
+        if not wire.is_below(service_url, self._config[SERVICE_URLS]):
+            raise proof.NotProved("its service address is not among channels.teams.service_urls")
+
+    async def _get_keys(self, wanted: str) -> dict[str, proof.SigningKey]:
+        async with self._reading_keys:
+            now = self._around.clock.monotonic()
+            age = now - self._keys_at if self._keys_at is not None else KEYS_HELD
+            if age >= KEYS_HELD or (wanted not in self._keys and age >= KEYS_LEAST):
+                self._keys = await self._read_keys()
+                self._keys_at = now
+        return self._keys
+
+    async def _read_keys(self) -> dict[str, proof.SigningKey]:
+        url = self._config[OPENID_URL]
+        http = self._get_client(url)
+        document = await http.call("GET", url, action="read the keys of the Bot Framework")
+        found = str(document.get("jwks_uri") or "") if isinstance(document, Mapping) else ""
+        if _get_origin(found) != _get_origin(url):
+            raise Unavailable("the Bot Framework", "its document names keys on another host")
+        return proof.read_keys(await http.call("GET", found, action="read the keys of the Bot Framework"))
+
+    # What goes out.
+
+    async def get_token(self, *, fresh: bool = False) -> str:
+        now = self._around.clock.monotonic()
+        if fresh or not self._token or now >= self._token_ends:
+            answer = await self._ask_for_token()
+            token, lasts = answer.get("access_token"), answer.get("expires_in")
+            if not isinstance(token, str) or not token:
+                raise Unavailable("Microsoft's login", "it gave no token")
+            seconds = lasts if isinstance(lasts, int) else 0
+            self._token, self._token_ends = token, now + max(seconds - EARLY_S, 0) * SECOND
+        return self._token
+
+    async def _ask_for_token(self) -> Mapping[str, Any]:
+        self.check_settings()
+        secret = await self._around.secret(APP_SECRET)
+        if not secret:
+            raise ChannelEnded(EndReason.TOKEN, "channels.teams.app_secret is not set", WAY_OUT)
+        asked = {"grant_type": "client_credentials", "client_id": self._config[APP_ID], "scope": SCOPE}
+        url = self._config[LOGIN_URL]
+        try:
+            answer = await self._get_client(url).call(
+                "POST",
+                f"{url.rstrip('/')}/{self._config[TENANT]}/oauth2/v2.0/token",
+                data={**asked, "client_secret": secret},
+                reads=True,
+                action="get a token",
+            )
+        except PlatformRefusal as refusal:
+            why = f"Microsoft refuses the bot's credentials ({refusal.detail[:120]})"
+            raise ChannelEnded(EndReason.TOKEN, why, WAY_OUT) from None
+        return answer if isinstance(answer, Mapping) else {}
+
+    async def call(self, address: str, method: str, path: str, **more: Any) -> Any:
+        """A request to the service that this room belongs to."""
+        token = await self.get_token()
+        service = await self._get_service(address)
+        http, url = self._get_client(service), f"{service.rstrip('/')}/{path}"
+        try:
+            return await http.call(method, url, headers={"Authorization": f"Bearer {token}"}, **more)
+        except ChannelEnded:
+            token = await self.get_token(fresh=True)  # it may have ended early; refused, nothing was done
+            return await http.call(method, url, headers={"Authorization": f"Bearer {token}"}, **more)
+
+    async def _get_service(self, address: str) -> str:
+        services = await self._load_services()
+        found = services.get(address) or next(reversed(services.values()), "")
+        if not found or not wire.is_below(found, self._config[SERVICE_URLS]):
+            why = "nobody has written to the bot yet, so its service address is not known"
+            raise Refused("this bot", "write first", address, why)
+        return found
+
+    async def record_service(self, address: str, service_url: str) -> None:
+        services = await self._load_services()
+        if services.get(address) == service_url:
+            return
+        services[address] = service_url
+        while len(services) > MOST_SERVICES:
+            services.popitem(last=False)
+        await self._around.cursor.save(json.dumps(services), SERVICES, durable=True)
+
+    async def _load_services(self) -> OrderedDict[str, str]:
+        if self._services is None:
+            saved = await self._around.cursor.load(SERVICES)
+            if self._services is None:
+                self._services = OrderedDict(json.loads(saved) if saved else {})
+        return self._services
+
+    def _get_client(self, url: str) -> PlatformHttp:
+        scheme, host = _get_origin(url)
+        origin = f"{scheme}://{host}"
+        if origin not in self._clients:
+            self._clients[origin] = PlatformHttp("Microsoft Teams", origin, way_out=WAY_OUT)
+        return self._clients[origin]
+
+    async def close(self) -> None:
+        while self._clients:
+            _, client = self._clients.popitem()
+            await client.close()
+
+
+def _get_origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc

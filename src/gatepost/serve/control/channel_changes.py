@@ -1,0 +1,87 @@
+"""What a channel may be changed to, judged before its platform is asked: names, settings, secrets and completeness."""
+
+from collections.abc import Mapping
+
+from gatepost.channels.contract import CHANNELS, ChannelKind
+from gatepost.core import settings
+from gatepost.core.errors import Invalid
+from gatepost.core.name_suggestions import did_you_mean
+from gatepost.core.records import replace
+from gatepost.core.settings import Config
+from gatepost.flow import channel_specs
+from gatepost.flow.channel_specs import ChannelSpec, SpecOrigin, get_last_name
+from gatepost.flow.channel_supervisor import ChannelSurroundings
+from gatepost.flow.pairing import PAGE_URL, get_page_url
+from gatepost.serve.control.arguments.channels import SetChannelArgs
+from gatepost.serve.control.operations.secrets import check_name, check_value
+from gatepost.store import channel_instances
+
+
+def check_new_name(instance: str, kind: ChannelKind) -> str:
+    if kind.always:
+        raise Invalid("kind", f"{kind.name} is part of the gateway, and there is one of it")
+    try:
+        settings.check_name(instance)
+    except ValueError as error:
+        raise Invalid("name", str(error).removeprefix("has ")) from None
+    if instance != kind.name and instance in CHANNELS:
+        raise Invalid("name", f"{instance} is the name of another kind of channel; choose another one")
+    return instance
+
+
+def check_secrets(kind: ChannelKind, given: Mapping[str, str]) -> None:
+    known = [get_last_name(each) for each in kind.settings if each.secret]
+    for name, value in given.items():
+        if name not in known:
+            near = did_you_mean(name, known) or f"; it has: {', '.join(known) or 'none'}"
+            raise Invalid("secret", f"{kind.name} has no secret {name!r}{near}")
+        check_value(value)
+
+
+async def check_complete(around: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str]) -> None:
+    """What the guide asks for must be there, from wherever. A list may be empty."""
+    config, names = spec.make_config(around.config), spec.list_secrets()
+    for name in names.values():
+        check_name(name)
+    for each in spec.kind.guide.ask:
+        last = get_last_name(each)
+        if each in spec.kind.guide.optional:
+            continue
+        if each.secret:
+            there = last in secrets or names[last] in await _list_secret_names(around, spec.instance)
+            if not there:
+                raise Invalid(last, f"is missing: {each.help} Give it with --secret {last}=-")
+        elif config[each] == "":
+            raise Invalid(last, f"is missing: {each.help} Give it with --set {last}=…")
+
+
+async def _list_secret_names(around: ChannelSurroundings, instance: str) -> list[str]:
+    return await around.store.read(channel_instances.list_secret_names, instance, ())
+
+
+def change_spec(spec: ChannelSpec, args: SetChannelArgs) -> ChannelSpec:
+    if args.on and args.off:
+        raise Invalid("off", "it is switched on or off, not both")
+    changes = bool(args.settings or args.unset or args.on or args.off)
+    if not changes and not args.secrets:
+        raise Invalid("", "nothing is given to change: --set KEY=VALUE, --unset KEY, --secret NAME, --on or --off")
+    if changes and spec.origin is not SpecOrigin.STORE:
+        raise Invalid(
+            "instance",
+            f"{spec.instance} stands in gatepost.toml: change it there, then `gatepost down` and `gatepost up`;"
+            " only its secrets are set here",
+        )
+    where = f"the channel {spec.instance}"
+    known = {get_last_name(each): each.name for each in spec.kind.settings}
+    for name in args.unset:
+        if name not in known:
+            raise Invalid("unset", f"{spec.kind.name} has no setting {name!r}{did_you_mean(name, known)}")
+    kept = {name: value for name, value in spec.values.items() if name not in {known[each] for each in args.unset}}
+    values = {**kept, **channel_specs.parse_values(spec.kind, args.settings, where)}
+    return replace(spec, values=values, is_on=(spec.is_on or args.on) and not args.off)
+
+
+def render_after(text: str, instance: str, config: Config) -> str:
+    """A guide with the names of this instance, and with the gateway's address if one is set."""
+    url = get_page_url(config) if config[PAGE_URL] else ""
+    return (text.replace("<web.url>", url) if url else text).replace("<instance>", instance)

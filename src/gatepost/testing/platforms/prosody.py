@@ -1,0 +1,100 @@
+"""A real XMPP server, Prosody, on loopback ports, with archives and an upload service."""
+
+import shutil
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+from gatepost.testing.waiting import block_until
+
+DOMAIN = "localhost"
+ROOM_HOST = f"rooms.{DOMAIN}"
+_CONFIG = """
+run_as_root = true
+pidfile = "{folder}/pid"
+data_path = "{folder}/data"
+interfaces = {{ "127.0.0.1" }}
+c2s_ports = {{ {port} }}
+http_ports = {{ {http} }}
+http_interfaces = {{ "127.0.0.1" }}
+https_ports = {{}}
+http_external_url = "http://127.0.0.1:{http}/"
+modules_enabled = {{ "roster", "saslauth", "disco", "ping", "mam" }}
+modules_disabled = {{ "s2s", "tls" }}
+c2s_require_encryption = false
+allow_unencrypted_plain_auth = true
+authentication = "internal_plain"
+log = {{ info = "{folder}/log" }}
+VirtualHost "{domain}"
+Component "{rooms}" "muc"
+  modules_enabled = {{ "muc_mam" }}
+  muc_room_locking = false
+  muc_log_by_default = true
+  muc_log_presences = false
+  muc_room_default_public_jids = {public}
+Component "files.{domain}" "http_file_share"
+  http_host = "127.0.0.1"
+  http_file_share_size_limit = 10485760
+  http_file_share_daily_quota = 104857600
+"""
+
+
+def find_prosody() -> str | None:
+    return shutil.which("prosody")
+
+
+class Prosody:
+    def __init__(self, *, shows_accounts: bool = True) -> None:
+        program = find_prosody()
+        if program is None:
+            raise FileNotFoundError("Prosody is not installed; scripts/system_packages.py --all installs it")
+        self._folder = Path(tempfile.mkdtemp(prefix="gatepost-prosody-"))
+        self.port, self.http_port = _find_ports(2)
+        config = self._folder / "prosody.cfg.lua"
+        config.write_text(
+            _CONFIG.format(
+                folder=self._folder, port=self.port, http=self.http_port, domain=DOMAIN, rooms=ROOM_HOST,
+                public="true" if shows_accounts else "false",
+            ),
+            encoding="utf-8",
+        )  # fmt: skip
+        (self._folder / "data" / DOMAIN / "accounts").mkdir(parents=True)
+        self._process = subprocess.Popen(
+            [program, "--config", str(config), "-F"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def wait_until_up(self) -> None:
+        block_until(self._answers, "Prosody")
+
+    def set_password(self, name: str, password: str) -> None:
+        """The server reads the file with each login."""
+        target = self._folder / "data" / DOMAIN / "accounts" / f"{name}.dat"
+        part = target.with_suffix(".new")
+        part.write_text(f'return {{ ["password"] = "{password}"; }};\n', encoding="utf-8")
+        part.rename(target)
+
+    def stop(self) -> None:
+        self._process.kill()  # it would wait for its clients, and nothing of it is kept
+        self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _answers(self) -> bool:
+        if self._process.poll() is not None:
+            log = self._folder / "log"
+            raise AssertionError(f"Prosody ended: {log.read_text()[-1000:] if log.exists() else ''}")
+        for port in (self.port, self.http_port):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) != 0:
+                    return False
+        return True
+
+
+def _find_ports(count: int) -> list[int]:
+    probes = [socket.socket() for _ in range(count)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    ports = [int(probe.getsockname()[1]) for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports

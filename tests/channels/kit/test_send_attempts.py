@@ -1,0 +1,51 @@
+"""Which sends began: known before they reach the platform, also by the next process."""
+
+from gatepost.channels.contract import MemoryCursor
+from gatepost.channels.kit.send_attempts import DONE_KEPT, OPEN_KEPT, SendAttempts
+from gatepost.core.clock import SECOND
+from gatepost.testing.clock import FixedClock
+
+
+def make(cursor: MemoryCursor, clock: FixedClock) -> SendAttempts:
+    return SendAttempts(cursor, clock)
+
+
+async def test_a_send_that_began_is_known_to_the_next_process_with_its_first_moment() -> None:
+    cursor, clock = MemoryCursor(), FixedClock()
+    first, began = make(cursor, clock), clock.now()
+    await first.begin("k", thread="t", note="F1")
+    clock.advance(60)
+    await first.begin("k", thread="t")
+
+    found = await make(cursor, clock).find("k")
+    assert found is not None and (found.at, found.thread, found.note) == (began, "t", "F1")
+    assert await make(cursor, clock).find("other") is None
+
+
+async def test_what_is_done_is_known_for_a_moment_and_what_did_not_happen_not_at_all() -> None:
+    cursor, clock = MemoryCursor(), FixedClock()
+    attempts = make(cursor, clock)
+    await attempts.begin("done")
+    attempts.end("done")
+    await attempts.begin("refused")
+    attempts.remove("refused")
+    await attempts.begin("open")
+    assert await make(cursor, clock).find("done") is not None
+    assert await make(cursor, clock).find("refused") is None
+
+    clock.advance(DONE_KEPT / SECOND + 1)
+    await attempts.begin("next")
+    later = make(cursor, clock)
+    assert await later.find("done") is None and await later.find("open") is not None
+
+    clock.advance(OPEN_KEPT / SECOND + 1)
+    await attempts.begin("much later")
+    assert await make(cursor, clock).find("open") is None
+
+
+async def test_the_oldest_are_forgotten_beyond_the_bound() -> None:
+    cursor, clock = MemoryCursor(), FixedClock()
+    attempts = SendAttempts(cursor, clock, most=3)
+    for number in range(4):
+        await attempts.begin(f"k{number}")
+    assert await attempts.find("k0") is None and await attempts.find("k1") is not None

@@ -1,0 +1,181 @@
+"""The IRC channel against a small server in this process. `tests/channels/test_irc_ngircd.py` has a real one."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from gatepost.channels.contract import ChannelEnded, EndReason
+from gatepost.channels.irc import adapter, wire
+from gatepost.channels.irc.adapter import IrcChannel
+from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
+from gatepost.messages.inbound import Verb
+from gatepost.messages.outbound import Op, Outbound
+from gatepost.testing.platforms.base import PlatformFault
+from gatepost.testing.platforms.irc import IrcPlatform
+from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost.testing.waiting import PATIENCE_S, until
+
+
+@pytest.fixture
+def platform() -> Iterator[IrcPlatform]:
+    with IrcPlatform() as running:
+        assert isinstance(running, IrcPlatform)
+        yield running
+
+
+def make(platform: IrcPlatform, **more: object) -> IrcChannel:
+    channel, _ = make_channel(platform, **more)  # type: ignore[arg-type]
+    assert isinstance(channel, IrcChannel)
+    return channel
+
+
+async def connected(platform: IrcPlatform, channel: IrcChannel) -> None:
+    await until(lambda: platform.count_clients() and channel.own_names)
+
+
+async def test_what_people_say_is_received_in_our_words(platform: IrcPlatform) -> None:
+    channel = make(platform)
+    async with listening(channel) as received:
+        await connected(platform, channel)
+        first = platform.send("good \x02morning\x0f")
+        platform.send("could you help", sender="bob", mention=True)
+        platform.send("\x01ACTION waves\x01")
+        platform.send("\x01VERSION\x01")
+        platform.send("between us", room="direct:ann")
+        platform.join("team", sender="eve")
+        events = await received.wait_for(5)
+    by_text = {each.text: each for each in events}
+    plain = by_text["good morning"]
+    assert (plain.address, plain.platform_id, plain.sender) == ("irc:channel/#team", first, "irc:account/ann")
+    assert plain.verb == Verb.MESSAGE and plain.at is not None
+    assert by_text["could you help"].verb == Verb.MENTION
+    assert by_text["between us"].direct and by_text["between us"].address == "irc:direct/ann"
+    assert "* ann waves" in by_text
+    assert [each.sender for each in events if each.verb == Verb.JOIN] == ["irc:account/eve"]
+
+
+async def test_a_nick_alone_proves_nothing_unless_the_operator_says_so(platform: IrcPlatform) -> None:
+    platform.accounts = False
+    for trusted, verb in ((False, Verb.UNTRUSTED), (True, Verb.MESSAGE)):
+        channel = make(platform, trust_nicks=trusted)
+        async with listening(channel) as received:
+            await connected(platform, channel)
+            platform.send("hello")
+            (event,) = await received.wait_for(1)
+        assert (event.sender, event.verb) == ("irc:nick/ann", verb)
+        await until(lambda: not platform.count_clients())
+
+
+async def test_messages_go_out_line_by_line_and_no_word_is_a_command(platform: IrcPlatform) -> None:
+    channel = make(platform)
+    async with listening(channel):
+        await connected(platform, channel)
+        await channel.send("irc:channel/#team", Outbound(key="1", text="one\r\nQUIT :bye\n\ntwo\0three"))
+        sent = await channel.send("irc:direct/ann", Outbound(key="2", text="psst"))
+        assert platform.find(sent).text == "psst"
+        assert platform.texts("team") == ["one\nQUIT :bye\ntwo three"]
+        assert platform.texts("direct:ann") == ["psst"] and platform.count_clients() == 1
+        with pytest.raises(NotFound, match="No such nick"):
+            await channel.send("irc:direct/nobody", Outbound(key="3", text="x"))
+        platform.fault(PlatformFault.FORBIDDEN)
+        with pytest.raises(Refused, match="Cannot send"):
+            await channel.send("irc:channel/#team", Outbound(key="4", text="x"))
+        for address in ("irc:channel/team", "irc:channel/#a,#b", "irc:direct/a b", "irc:direct/#x"):
+            with pytest.raises(NotFound):
+                await channel.send(address, Outbound(key="5", text="x"))
+        with pytest.raises(Unsupported):
+            await channel.send("irc:channel/#team", Outbound(key="6", op=Op.EDIT, target="1", text="x"))
+
+
+async def test_a_line_whose_arrival_nobody_confirmed_is_uncertain(platform: IrcPlatform) -> None:
+    channel = make(platform)
+    with pytest.raises(Unavailable) as away:
+        await make(platform, port=1).send("irc:channel/#team", Outbound(key="0", text="x"))
+    assert not away.value.uncertain
+    async with listening(channel):
+        await connected(platform, channel)
+        platform.fault(PlatformFault.NO_ANSWER)
+        with pytest.raises(Unavailable) as lost:
+            await channel.send("irc:channel/#team", Outbound(key="1", text="once"))
+        assert lost.value.uncertain and platform.texts("team") == ["once"]
+
+
+async def test_it_comes_back_after_a_lost_connection(platform: IrcPlatform) -> None:
+    channel = make(platform)
+    async with listening(channel) as received:
+        await connected(platform, channel)
+        platform.fault(PlatformFault.DROPPED)
+        await until(lambda: not platform.count_clients())
+        await connected(platform, channel)
+        platform.fault(PlatformFault.DUPLICATE)
+        platform.send("again")
+        platform.send("and again")
+        await received.wait_for(2)
+    assert received.texts == ["again", "and again"]
+
+
+async def test_an_event_that_intake_cannot_take_is_kept(platform: IrcPlatform) -> None:
+    channel, received = make(platform), ReceivedEvents()
+    async with listening(channel, received):
+        await connected(platform, channel)
+        received.error = Unavailable("the store")
+        platform.send("hold on")
+        await until(lambda: received.calls)
+        received.error = None
+        await received.wait_for(1)
+
+
+async def test_another_nick_is_used_if_it_is_taken(platform: IrcPlatform) -> None:
+    platform.taken |= {"porter", "porter_"}
+    assert (await make(platform).check()).name == "porter__"
+
+
+async def test_a_refused_password_ends_the_channel(platform: IrcPlatform) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        with pytest.raises(ChannelEnded) as ended:
+            await make(platform, secrets={"password": "wrong"}).listen(ReceivedEvents().receive)
+        assert ended.value.reason == EndReason.TOKEN
+        with pytest.raises(ChannelEnded, match="server"):
+            await make(platform, host="").check()
+        with pytest.raises(ChannelEnded, match="nick"):
+            await make(platform, nick="a b").check()
+        with pytest.raises(ChannelEnded, match="channel"):
+            await make(platform, rooms=("team",)).check()
+        with pytest.raises(Unavailable, match="cannot be reached"):
+            await make(platform, port=1).check()
+
+
+async def test_a_long_password_goes_in_pieces(platform: IrcPlatform) -> None:
+    platform.password = "x" * 700
+    assert (await make(platform).check()).name == "porter"
+
+
+async def test_lines_are_sent_at_a_pace_that_is_no_flood(platform: IrcPlatform) -> None:
+    channel = make(platform)
+    pauses = [channel._get_pause() for _ in range(8)]
+    assert pauses[: adapter.BURST] == [0.0] * adapter.BURST and pauses[-1] > 2.0
+
+
+def test_lines_are_cut_by_bytes_and_never_inside_of_a_character() -> None:
+    text = "ä" * 1000 + " words " * 200
+    lines = wire.render_lines(text)
+    assert all(len(each.encode()) <= wire.LONGEST_TEXT for each in lines)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    assert len(wire.render_lines("a\n" * 60)) == 2
+
+
+@pytest.mark.parametrize(
+    ("raw", "command", "params", "nick"),
+    [
+        (b":a!b@c PRIVMSG #x :hi :there\r\n", "PRIVMSG", ("#x", "hi :there"), "a"),
+        (b"@a=1;b=x\\sy :s 001 me\r\n", "001", ("me",), "s"),
+        (b"PING :x\r\n", "PING", ("x",), ""),
+        (b"\r\n", "", (), ""),
+        (b"@\r\n", "", (), ""),
+        (b":\xff\xfe :\r\n", "", ("",), "\ufffd\ufffd"),
+    ],
+)
+def test_lines_are_read(raw: bytes, command: str, params: tuple[str, ...], nick: str) -> None:
+    line = wire.parse_line(raw)
+    assert (line.command, line.params, line.nick) == (command, params, nick)

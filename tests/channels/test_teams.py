@@ -1,0 +1,225 @@
+"""Microsoft Teams through its emulator: proved activities, posts as threads, cards."""
+
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+
+from gatepost.channels.contract import ChannelEnded, EndReason, HookRequest, MemoryCursor
+from gatepost.channels.teams import proof, wire
+from gatepost.channels.teams.adapter import TeamsBot
+from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
+from gatepost.messages.card import Card, CardButton, CardField
+from gatepost.messages.inbound import CLICK, Verb
+from gatepost.messages.outbound import Op, Outbound
+from gatepost.testing.platforms.base import PlatformFault
+from gatepost.testing.platforms.teams import APP_ID, TENANT, TeamsPlatform
+from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
+
+CARD = Card(
+    title="May *it*?",
+    fields=(CardField("path", "[x](http://evil)"),),
+    buttons=(CardButton("t:0", "Allow", "primary"), CardButton("t:1", "Deny", "danger")),
+)
+
+
+@pytest.fixture
+def platform() -> Iterator[TeamsPlatform]:
+    with TeamsPlatform() as running:
+        assert isinstance(running, TeamsPlatform)
+        yield running
+
+
+def make(platform: TeamsPlatform, **more: object) -> TeamsBot:
+    channel, _ = make_channel(platform, **more)  # type: ignore[arg-type]
+    assert isinstance(channel, TeamsBot)
+    return channel
+
+
+@pytest.fixture
+def channel(platform: TeamsPlatform) -> TeamsBot:
+    return make(platform)
+
+
+@pytest.fixture
+async def received(channel: TeamsBot) -> AsyncIterator[ReceivedEvents]:
+    async with listening(channel) as events:
+        yield events
+
+
+async def test_what_people_do_is_received_in_our_words(platform: TeamsPlatform, received: ReceivedEvents) -> None:
+    post = platform.send("good morning", mention=True)
+    platform.send("below it", thread=post, sender="bob")
+    platform.edit("team", post, "good evening")
+    platform.react("team", post, "👍", sender="bob")
+    platform.delete("team", post)
+    platform.join("team", sender="bob")
+    platform.send("between us", room="direct:ann")
+    events = await received.wait_for(7)
+
+    ann, bob = platform.get_sender("ann"), platform.get_sender("bob")
+    first = events[0]
+    assert (first.address, first.sender, first.thread) == (platform.get_address("team"), ann, post)
+    assert (first.text, first.verb, first.direct) == ("@Porter good morning", Verb.MENTION, False)
+    assert (events[1].thread, events[1].verb) == (post, Verb.MESSAGE)
+    assert (events[2].verb, events[2].platform_id, events[2].text) == (Verb.EDIT, post, "good evening")
+    assert (events[3].event, events[3].platform_id) == (f"reaction:👍:{bob}", post)
+    assert (events[4].verb, events[4].event) == (Verb.DELETE, "delete")
+    assert (events[5].verb, events[5].sender) == (Verb.JOIN, bob)
+    assert events[6].direct and events[6].address == platform.get_address("direct:ann")
+
+
+async def test_a_card_has_buttons_and_a_click_names_the_one_that_was_pressed(
+    platform: TeamsPlatform, channel: TeamsBot, received: ReceivedEvents
+) -> None:
+    post, room = platform.send("hello"), platform.get_address("team")
+    await received.wait_for(1)
+    sent = await channel.send(room, Outbound(key="c", op=Op.CARD, card=CARD, thread=post))
+    (shown,) = platform.list_shown("team")
+    assert (shown.buttons, shown.thread) == (["Allow", "Deny"], post)
+    assert "May *it*?" in shown.text and "[x](http://evil)" in shown.text  # as words, not as marks
+    platform.click("team", sent, "Deny", sender="bob")
+    click = (await received.wait_for(2))[1]
+    assert (click.event, click.click, click.sender) == (CLICK, "t:1", platform.get_sender("bob"))
+
+    done = Card(title="May it?", done="Denied by bob.")
+    await channel.send(room, Outbound(key="e", op=Op.EDIT, card=done, target=sent, thread=post))
+    assert (shown.buttons, "Denied by bob." in shown.text) == ([], True)
+    for key in ("d", "d2"):  # repeated, it is the same
+        await channel.send(room, Outbound(key=key, op=Op.DELETE, target=sent))
+    assert platform.texts("team") == []
+
+
+async def test_the_service_address_is_known_after_a_restart(platform: TeamsPlatform) -> None:
+    cursor, room = MemoryCursor(), platform.get_address("team")
+    first = make(platform, cursor=cursor)
+    with pytest.raises(Refused, match="nobody has written"):
+        await first.send(room, Outbound(key="k", text="too early"))
+    async with listening(first) as received:
+        platform.send("hello")
+        await received.wait_for(1)
+    again = make(platform, cursor=cursor)
+    await again.send(room, Outbound(key="k", text="later"))
+    assert platform.texts("team") == ["later"]
+    narrow = make(platform, cursor=cursor, service_urls=("https://smba.trafficmanager.net",))
+    with pytest.raises(Refused):  # what was saved before the setting changed gets no token
+        await narrow.send(room, Outbound(key="l", text="nowhere"))
+    await again.close()
+    await narrow.close()
+
+
+async def post(channel: TeamsBot, token: str, activity: dict[str, Any]) -> int:
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    body = json.dumps(activity).encode()
+    return (await channel.answer_hook(HookRequest(method="POST", headers=headers, body=body))).status
+
+
+async def test_what_is_not_proved_makes_no_event(
+    platform: TeamsPlatform, channel: TeamsBot, received: ReceivedEvents
+) -> None:
+    activity = platform.make_activity("message", "team", "ann", "1") | {"id": "1", "text": "hello"}
+    now, good = int(time.time()), platform.sign()
+    other = generate_private_key(public_exponent=65537, key_size=2048)
+    head, body, signature = good.split(".")
+    bad = [
+        "",
+        "x.y.z",
+        good + "A",
+        f"{head}.{body}.",
+        f"{head}.{body}.{signature[:-8]}AAAAAAAA",
+        platform.sign(key=other),
+        platform.sign(header={"alg": "none"}),
+        platform.sign(header={"alg": "HS256"}),
+        platform.sign(header={"kid": "another"}),
+        platform.sign(iss="https://sts.windows.net/x/"),
+        platform.sign(aud="another-bot"),
+        platform.sign(aud=[APP_ID]),
+        platform.sign(exp=now - 400),
+        platform.sign(exp="never"),
+        platform.sign(nbf=now + 400),
+        platform.sign(serviceurl="https://evil.example/"),
+        platform.sign(serviceurl=None),
+    ]
+    for token in bad:
+        assert await post(channel, token, activity) == 403, token
+    elsewhere = "https://evil.example/"
+    assert await post(channel, platform.sign(serviceurl=elsewhere), activity | {"serviceUrl": elsewhere}) == 403
+    assert received.calls == 0
+    keys = [each for each in platform.requests if each[1].endswith("/keys")]
+    assert len(keys) == 1  # a stranger who names other keys causes no further request
+    assert await post(channel, good, activity) == 202 and received.texts == ["hello"]
+
+
+async def test_another_organization_and_another_channel_are_not_heard(
+    platform: TeamsPlatform, channel: TeamsBot, received: ReceivedEvents
+) -> None:
+    activity = platform.make_activity("message", "team", "ann", "1") | {"id": "1", "text": "hello"}
+    token = platform.sign()
+    assert await post(channel, token, activity | {"channelData": {"tenant": {"id": "other"}}}) == 202
+    assert await post(channel, token, activity | {"channelId": "webchat"}) == 202
+    assert await post(channel, token, {"serviceUrl": platform.service_url}) == 202
+    assert received.calls == 0 and TENANT != "other"
+
+
+def test_a_key_that_is_small_or_of_another_kind_is_not_used() -> None:
+    small = {"kty": "RSA", "kid": "s", "n": "AQAB" * 40, "e": "AQAB"}
+    assert proof.read_keys({"keys": [small, {"kty": "EC", "kid": "e"}, {"kty": "RSA"}, 5]}) == {}
+    assert proof.read_keys(["no"]) == {}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"conversation": {"id": "a b", "conversationType": "personal"}},
+        {"conversation": {"id": "19:x;messageid=../y", "conversationType": "channel"}},
+        {"conversation": {"id": "19:x", "conversationType": "secret"}},
+        {"conversation": 5},
+        {"from": {"id": "../../x y"}},
+        {"from": None},
+        {"id": "a/b"},
+        {"type": "invoke"},
+    ],
+)
+def test_strange_activities_are_no_events(platform: TeamsPlatform, changed: dict[str, Any]) -> None:
+    activity = platform.make_activity("message", "team", "ann", "1") | {"id": "1", "text": "hello"}
+    assert len(wire.read_activity(activity)) == 1 and wire.read_activity(activity | changed) == []
+
+
+@pytest.mark.parametrize("room", ["teams:channel/", "teams:room/19:x", "teams:chat/a b", "teams:chat/../x", "irc:x"])
+async def test_other_addresses_are_no_rooms(channel: TeamsBot, room: str) -> None:
+    with pytest.raises(NotFound):
+        await channel.send(room, Outbound(key="k", text="x"))
+
+
+async def test_a_token_that_ended_early_is_renewed_and_a_revoked_secret_ends_the_channel(
+    platform: TeamsPlatform, channel: TeamsBot, received: ReceivedEvents
+) -> None:
+    platform.send("hello")
+    await received.wait_for(1)
+    room = platform.get_address("team")
+    platform.token = "a-new-token"
+    await channel.send(room, Outbound(key="k", text="with the new one"))
+    assert platform.texts("team") == ["with the new one"]
+    platform.fault(PlatformFault.NO_ANSWER)
+    with pytest.raises(Unavailable) as caught:
+        await channel.send(room, Outbound(key="l", text="once"))
+    assert caught.value.uncertain
+    with pytest.raises(Unsupported):
+        await channel.send(room, Outbound(key="r", op=Op.REACT, target="1", reaction="👍"))
+
+
+async def test_wrong_credentials_and_missing_settings_are_named(platform: TeamsPlatform) -> None:
+    for more, reason in (
+        ({"secrets": {"app_secret": "wrong"}}, EndReason.TOKEN),
+        ({"secrets": {}}, EndReason.TOKEN),
+        ({"tenant": ""}, EndReason.SETTING),
+        ({"app_id": ""}, EndReason.SETTING),
+    ):
+        channel = make(platform, **more)  # type: ignore[arg-type]
+        with pytest.raises(ChannelEnded) as caught:
+            await channel.check()
+        assert caught.value.reason is reason
+        await channel.close()

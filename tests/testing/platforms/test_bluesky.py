@@ -1,0 +1,47 @@
+"""The emulated Bluesky, judged by the atproto library."""
+
+import pytest
+
+from gatepost.testing.platforms.bluesky import BOT_HANDLE, BlueskyPlatform
+
+pytestmark = pytest.mark.slow
+
+
+async def test_the_librarys_calls_do_what_they_say() -> None:
+    atproto = pytest.importorskip("atproto")
+    with BlueskyPlatform() as platform:
+        assert isinstance(platform, BlueskyPlatform)
+        client = atproto.AsyncClient(base_url=platform.url)
+        await client.login(BOT_HANDLE, platform.token)
+        theirs = platform.send("hello")
+        listed = await client.app.bsky.notification.list_notifications()
+        (note,) = listed.notifications
+        assert (note.reason, note.uri) == ("mention", theirs)
+        ref = atproto.models.create_strong_ref(note)
+        mine = await client.send_post("hi", reply_to={"root": ref, "parent": ref})
+        await client.like(note.uri, note.cid)
+        again = await client.repost(note.uri, note.cid)
+        (shown,) = (await client.get_posts([mine.uri])).posts
+        assert shown.record.text == "hi" and platform.find(mine.uri).reply_to == theirs
+        assert platform.find(theirs).reactions == [("❤", "bot")] and platform.find(again.uri).text.startswith("reposts")
+        picture = await client.send_image("look", b"abc", "a picture")
+        assert [each.data for each in platform.find(picture.uri).files] == [b"abc"]
+        await client.delete_post(mine.uri)
+        assert platform.find(mine.uri).deleted
+
+
+async def test_the_librarys_private_messages_arrive() -> None:
+    atproto = pytest.importorskip("atproto")
+    with BlueskyPlatform() as platform:
+        assert isinstance(platform, BlueskyPlatform)
+        client = atproto.AsyncClient(base_url=platform.url)
+        await client.login(BOT_HANDLE, platform.token)
+        chat = client.with_bsky_chat_proxy().chat.bsky.convo
+        did = platform.get_sender("ann").removeprefix("bluesky:user/")
+        conversation = (await chat.get_convo_for_members({"members": [did]})).convo
+        await chat.send_message({"convo_id": conversation.id, "message": {"text": "psst"}})
+        assert platform.texts("direct:ann") == ["psst"]
+        before = (await chat.get_log()).cursor
+        platform.send("yes?", room="direct:ann")
+        (entry,) = (await chat.get_log({"cursor": before})).logs
+        assert entry.message.text == "yes?" and entry.convo_id == conversation.id
