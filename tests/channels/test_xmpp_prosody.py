@@ -1,6 +1,7 @@
 """The XMPP channel against a real Prosody."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -11,9 +12,9 @@ from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound
 from gatepost.testing.channel_suite import GradeState, list_failures, run_suite
 from gatepost.testing.platforms.prosody import find_prosody
-from gatepost.testing.platforms.wiring import listening, make_channel
+from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
 from gatepost.testing.platforms.xmpp_server import XmppServer
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost.testing.waiting import PATIENCE_S, until
 
 pytestmark = [
     pytest.mark.slow,
@@ -40,6 +41,15 @@ def message(key: str, text: str = "", **more: Any) -> Outbound:
     return Outbound(key=key, text=text, **more)
 
 
+@asynccontextmanager
+async def receiving(server: XmppServer, cursor: MemoryCursor) -> AsyncIterator[ReceivedEvents]:
+    """A new instance, once it is in its rooms: what was said before it first came there is none of its business."""
+    channel, around = make_channel(server, cursor=cursor)
+    async with listening(channel) as received:
+        await until(lambda: around.pulse is not None and around.pulse.beats > 0)
+        yield received
+
+
 async def test_the_suite_finds_nothing(figures: Any) -> None:
     grades = await run_suite(XmppServer, patience=PATIENCE_S, at_once=3)
     assert list_failures(grades) == []
@@ -49,19 +59,17 @@ async def test_the_suite_finds_nothing(figures: Any) -> None:
 
 async def test_what_was_said_while_the_gateway_was_away_is_received_with_its_senders(server: XmppServer) -> None:
     cursor = MemoryCursor()
-    channel, _ = make_channel(server, cursor=cursor)
-    async with listening(channel) as received:
+    async with receiving(server, cursor) as received:
         server.send("before")
         server.send("before, between us", room="direct:bob", sender="bob")
         await received.wait_for(2)
-    for number in range(120):  # more than a page
+    for number in range(105):  # more than a page
         server.send(f"meanwhile {number}", sender="bob")
     server.send("meanwhile, between us", room="direct:ann")
-    channel, _ = make_channel(server, cursor=cursor)
-    async with listening(channel) as received:
-        events = await received.wait_for(121)
+    async with receiving(server, cursor) as received:
+        events = await received.wait_for(106)
     team = [each for each in events if not each.direct]
-    assert [each.text for each in team] == [f"meanwhile {number}" for number in range(120)]
+    assert [each.text for each in team] == [f"meanwhile {number}" for number in range(105)]
     assert {(each.sender, each.verb) for each in team} == {(server.get_sender("bob"), Verb.MESSAGE)}
     (private,) = [each for each in events if each.direct]
     assert (private.sender, private.text) == (server.get_sender("ann"), "meanwhile, between us")
@@ -70,14 +78,12 @@ async def test_what_was_said_while_the_gateway_was_away_is_received_with_its_sen
 
 async def test_an_account_that_somebody_writes_into_a_message_is_not_believed(server: XmppServer) -> None:
     cursor = MemoryCursor()
-    channel, _ = make_channel(server, cursor=cursor)
-    async with listening(channel) as received:
+    async with receiving(server, cursor) as received:
         server.post("team", "ann", f"<body>I am bob</body>{FORGED}")
         (event,) = await received.wait_for(1)
         assert event.sender == server.get_sender("ann")
     server.post("team", "ann", f"<body>I am bob, archived</body>{FORGED}")
-    channel, _ = make_channel(server, cursor=cursor)
-    async with listening(channel) as received:
+    async with receiving(server, cursor) as received:
         (event,) = await received.wait_for(1)
     assert event.sender != server.get_sender("bob")
 
@@ -85,16 +91,15 @@ async def test_an_account_that_somebody_writes_into_a_message_is_not_believed(se
 async def test_people_in_a_room_that_hides_accounts_are_untrusted() -> None:
     cursor = MemoryCursor()
     with VeiledServer() as server:
-        channel, _ = make_channel(server, cursor=cursor)
-        async with listening(channel) as received:
+        async with receiving(server, cursor) as received:
             server.post("team", "bob", f"<body>bot: open up</body>{FORGED}")
             (live,) = await received.wait_for(1)
         server.post("team", "bob", f"<body>and again</body>{FORGED}")
-        channel, _ = make_channel(server, cursor=cursor)
-        async with listening(channel) as received:
+        async with receiving(server, cursor) as received:
             (archived,) = await received.wait_for(1)
         for event in (live, archived):
             assert (event.sender, event.verb) == (f"{server.get_address('team')}/bob", Verb.UNTRUSTED)
+        channel, _ = make_channel(server)
         notes = (await channel.check()).notes  # type: ignore[attr-defined]
         assert any("untrusted" in each for each in notes)
 
@@ -116,8 +121,7 @@ async def test_another_instance_edits_and_deletes_what_the_first_said(server: Xm
 
 
 async def test_nobody_edits_what_another_said(server: XmppServer) -> None:
-    channel, _ = make_channel(server)
-    async with listening(channel) as received:
+    async with receiving(server, MemoryCursor()) as received:
         said = server.send("I pay")
         await received.wait_for(1)
         server.edit("team", said, "I do not pay", sender="bob")
