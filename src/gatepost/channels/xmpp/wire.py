@@ -81,7 +81,6 @@ def get_occupant_address(room: str, nickname: str) -> str:
 def read_address(address: str) -> str:
     """The bare JID of a room or person; '' if it is none."""
     platform, _, bare = address.partition(":")
-    bare = unquote(bare)
     return bare if platform == PLATFORM and is_jid(bare) else ""
 
 
