@@ -47,7 +47,7 @@ ALIVE_S = 15.0
 AT_ONCE = 4
 RATE_PAUSE_S = 60.0  # WhatsApp does not say for how long
 SESSION = "session.db"
-UNDONE = ("not connected", "not logged in", "websocket", "client is nil", "failed to get user devices", "upload")
+UNDONE = ("client is nil", "failed to get user devices", "failed to get group members")  # before anything is sent
 FORBIDDEN = ("error 401", "error 403", "error 406", "error 420", "error 479", "not-authorized", "forbidden")
 MISSING = ("error 404", "item-not-found", "no lid found", "not on whatsapp")
 
@@ -160,6 +160,8 @@ class LinkedDevice:
         self._writer.write(answer)
 
     def _run(self, request: Request) -> str:
+        if not self.client.is_connected():
+            raise RequestFailed(AnswerState.UNAVAILABLE, "it is not connected to WhatsApp")
         if isinstance(request, FetchFile):
             return self._fetch(request)
         chat = self._parse(request.chat)
@@ -276,7 +278,7 @@ class LinkedDevice:
 def judge_error(text: str) -> tuple[AnswerState, float]:
     """What an error of the library means, and how long to wait. One that is not known may have happened."""
     words = text.lower()
-    if "rate-overlimit" in words or "429" in words:
+    if "rate-overlimit" in words or "error 429" in words:
         return AnswerState.UNAVAILABLE, RATE_PAUSE_S
     for state, signs in (
         (AnswerState.REFUSED, FORBIDDEN),

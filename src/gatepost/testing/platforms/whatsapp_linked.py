@@ -72,6 +72,7 @@ class WhatsAppLinkedDevice(EmulatedPlatform):
         self.begins: list[Begin] = []  # of each connection
         self.linked = True
         self.stalled = False  # requests get no answer and have no effect, as in a process that hangs
+        self.busy_with: type | None = None  # requests of this kind are not done now
 
     # How it is run.
 
@@ -330,7 +331,7 @@ class WhatsAppLinkedDevice(EmulatedPlatform):
         if fault is PlatformFault.RATE_LIMIT:
             state, detail, wait = AnswerState.UNAVAILABLE, "rate-overlimit", self.retry_after
             return Answer(request=number, state=state, detail=detail, retry_after=wait)
-        if fault is PlatformFault.BUSY:
+        if fault is PlatformFault.BUSY or type(request) is self.busy_with:
             return Answer(request=number, state=AnswerState.UNAVAILABLE, detail="not connected")
         if fault is PlatformFault.FORBIDDEN:
             detail = "server returned error 403: no member of this group"
