@@ -23,9 +23,9 @@ from gatepost.channels.whatsapp_linked.protocol import (
     Begin,
     DeviceEvent,
     DeviceFile,
+    DeviceMedia,
     LinkState,
     LinkStatus,
-    MediaKind,
     MessageKey,
     SendFile,
     SendText,
@@ -260,7 +260,7 @@ async def test_a_file_is_fetched_when_it_is_opened_and_nothing_of_it_stays(
 
 
 async def test_a_file_that_is_too_large_is_not_fetched(channel: WhatsAppLinked) -> None:
-    file = DeviceFile(kind=MediaKind.DOCUMENT, media="", name="film", size=2**40)
+    file = DeviceFile(kind=DeviceMedia.DOCUMENT, media="", name="film", size=2**40)
     with pytest.raises(Refused, match="more than"):
         await anext(aiter(channel._open_media(file)()))
 

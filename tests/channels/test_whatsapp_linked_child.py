@@ -15,9 +15,9 @@ from gatepost.channels.whatsapp_linked.protocol import (
     Arrived,
     Begin,
     DeviceEvent,
+    DeviceMedia,
     LinkState,
     LinkStatus,
-    MediaKind,
     MessageKey,
 )
 from gatepost.testing.waiting import PATIENCE_S
@@ -186,10 +186,10 @@ def test_a_file_has_a_token_by_which_it_is_fetched_and_that_holds_no_words(e2e: 
     )
     found = read(make_event({"imageMessage": image}))
     (file,) = found.files
-    assert (found.text, file.kind, file.mime, file.size) == ("look", MediaKind.IMAGE, "image/jpeg", 9)
+    assert (found.text, file.kind, file.mime, file.size) == ("look", DeviceMedia.IMAGE, "image/jpeg", 9)
     assert len(file.media) < 200
     voice = e2e.AudioMessage(mimetype="audio/ogg; codecs=opus", PTT=True, fileLength=5)
-    assert read(make_event({"audioMessage": voice})).files[0].kind is MediaKind.VOICE
+    assert read(make_event({"audioMessage": voice})).files[0].kind is DeviceMedia.VOICE
 
 
 @pytest.mark.slow
