@@ -3,22 +3,28 @@
 import asyncio
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from gatepost.channels.whatsapp_linked.child import judge_error
+from gatepost.channels.whatsapp_linked.child import LineWriter, LinkedDevice, judge_error
 from gatepost.channels.whatsapp_linked.device_events import OwnIds, read_joins, read_message, strip_device
 from gatepost.channels.whatsapp_linked.device_process import CHILD, running
 from gatepost.channels.whatsapp_linked.protocol import (
+    Answer,
     AnswerState,
     Arrived,
     Begin,
     DeviceEvent,
+    DeviceLine,
     DeviceMedia,
     LinkState,
     LinkStatus,
     MessageKey,
+    Revoke,
+    SendFile,
+    SendText,
 )
 from gatepost.testing.waiting import PATIENCE_S
 
@@ -211,3 +217,78 @@ def test_each_person_who_joins_is_an_event(e2e: Any) -> None:
         (DeviceEvent.JOIN, GROUP, BOB),
     ]
     assert found[0].message.id == "join-1790000000-491511111"
+
+
+class FakeClient:
+    """In the place of the library's client: it keeps what it is given to send, and speaks to nobody."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        self.sent: list[Any] = []
+        self.event = self
+        self.connected = True
+
+    def __call__(self, event: Any) -> Any:
+        return lambda handler: None
+
+    def qr(self, handler: Any) -> None:
+        pass
+
+    def is_connected(self) -> bool:
+        return self.connected
+
+    def get_me(self) -> Any:
+        from neonize.proto.Neonize_pb2 import Device
+
+        return Device(JID=make_jid(ME, 5))
+
+    def upload(self, data: bytes, kind: Any) -> Any:
+        from neonize.proto.Neonize_pb2 import UploadResponse
+
+        return UploadResponse(url="https://u", DirectPath="/d", FileLength=len(data))
+
+    def send_message(self, chat: Any, message: Any) -> Any:
+        from neonize.proto.Neonize_pb2 import SendResponse
+
+        self.sent.append(message)
+        return SendResponse(ID="3EB0FF")
+
+
+class KeptLines(LineWriter):
+    def __init__(self) -> None:
+        self.lines: list[DeviceLine] = []
+
+    def write(self, line: DeviceLine) -> None:
+        self.lines.append(line)
+
+
+@pytest.mark.slow
+def test_requests_become_the_messages_of_the_library(e2e: Any, tmp_path: Path) -> None:
+    written = KeptLines()
+    device = LinkedDevice(Begin(folder=str(tmp_path), largest_file=5), written, SimpleNamespace(NewClient=FakeClient))
+    sound = tmp_path / "voice.ogg"
+    sound.write_bytes(b"sound")
+    device.answer(SendText(request=1, chat=GROUP, text="yes", quoted=MessageKey("3EB0AA", ANN)))
+    device.answer(SendText(request=2, chat=GROUP, text="better", edits="3EB0FF"))
+    device.answer(Revoke(request=3, chat=GROUP, message=MessageKey("3EB0FF", own=True)))
+    device.answer(SendFile(request=4, chat=GROUP, path=str(sound), kind=DeviceMedia.VOICE))
+    assert written.lines == [Answer(request=number, message="3EB0FF") for number in (1, 2, 3, 4)]
+
+    reply, edit, revoke, voice = device.client.sent
+    context = reply.extendedTextMessage.contextInfo
+    assert (context.stanzaID, context.participant) == ("3EB0AA", ANN)
+    change = edit.editedMessage.message.protocolMessage
+    assert (change.key.ID, change.editedMessage.conversation) == ("3EB0FF", "better")
+    assert (revoke.protocolMessage.key.ID, revoke.protocolMessage.key.fromMe) == ("3EB0FF", True)
+    assert (voice.audioMessage.PTT, voice.audioMessage.fileLength) == (True, 5)
+
+
+@pytest.mark.slow
+def test_what_is_too_large_or_comes_too_early_is_not_sent(e2e: Any, tmp_path: Path) -> None:
+    written = KeptLines()
+    device = LinkedDevice(Begin(folder=str(tmp_path), largest_file=4), written, SimpleNamespace(NewClient=FakeClient))
+    (tmp_path / "a").write_bytes(b"sound")
+    device.answer(SendFile(request=1, chat=GROUP, path=str(tmp_path / "a"), kind=DeviceMedia.DOCUMENT))
+    device.client.connected = False
+    device.answer(SendText(request=2, chat=GROUP, text="hello"))
+    states = [line.state for line in written.lines if isinstance(line, Answer)]
+    assert states == [AnswerState.REFUSED, AnswerState.UNAVAILABLE] and device.client.sent == []

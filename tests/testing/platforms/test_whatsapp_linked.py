@@ -1,4 +1,4 @@
-"""The emulated device, spoken to by its lines alone. No library of WhatsApp could be its client: it has no such seam."""
+"""The emulated device, spoken to by its lines alone. No library of WhatsApp has this seam or could be its client."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
