@@ -51,6 +51,7 @@ class WhatsAppLinked:
         self._status: LinkStatus | None = None
         self._end: ChannelEnded | None = None
         self._replaced = 0
+        self._shown = ""  # how to link it
 
     # Receiving.
 
@@ -116,7 +117,9 @@ class WhatsAppLinked:
             if status.picture:
                 await asyncio.to_thread(_write_private, path, status.picture)
             note = render_pairing(status, path)
-            _log.warning("the device waits to be linked", instance=self._around.instance, way=note)
+            if note != self._shown:
+                _log.warning("the device waits to be linked", instance=self._around.instance, way=note)
+        self._shown = note
         if self._around.pulse is not None:
             self._around.pulse.note = note
 
