@@ -34,7 +34,7 @@ class SlackSender:
         self, around: ChannelDeps, get_http: Callable[[], Awaitable[SlackHttp]], latest: Mapping[str, str]
     ) -> None:
         """`latest`: by channel, the thread or message in which a status can be shown."""
-        self._get_http, self._latest = get_http, latest
+        self._get_http, self._latest, self._clock = get_http, latest, around.clock
         self._attempts = SendAttempts(around.cursor, around.clock)
         self._statusless = False
         self._kept: dict[tuple[str, Op], Outbound] = {}
@@ -150,7 +150,7 @@ class SlackSender:
         found = await _find_share(http, channel, attempt.note.partition(",")[0])
         if found is not None:
             return found
-        if self._around.clock.now() - attempt.at < APPEARS_WITHIN:
+        if self._clock.now() - attempt.at < APPEARS_WITHIN:
             raise Unavailable("Slack", "the file has not appeared in its channel yet", retry_after=RETRY_S)
         raise Refused("this bot", "know whether it was sent", channel, "the file never appeared in its channel")
 

@@ -86,7 +86,7 @@ class XPlatform(RestPlatform):
 
     def _add(self, room: str, sender: str, text: str, answered: str) -> str:
         number = str(next(self._ids))
-        post = {
+        post: dict[str, Any] = {
             "id": number,
             "text": text,
             "author_id": self._get_user(sender),
