@@ -142,10 +142,10 @@ class SlackSender:
         attempt = await self._attempts.find(key)
         http = await self._get_http()
         if attempt is not None and attempt.note:
-            return await self._look_up_share(http, channel, attempt)
+            return await self._find_late_share(http, channel, attempt)
         return await _find_marked(http, channel, key, attempt)
 
-    async def _look_up_share(self, http: SlackHttp, channel: str, attempt: SendAttempt) -> str:
+    async def _find_late_share(self, http: SlackHttp, channel: str, attempt: SendAttempt) -> str:
         """A file appears in its channel some time after it was completed. So that it is not there proves nothing."""
         found = await _find_share(http, channel, attempt.note.partition(",")[0])
         if found is not None:
