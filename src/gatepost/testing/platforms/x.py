@@ -4,21 +4,28 @@ It keeps to the API v2 for what our channel uses. It does not have: media, direc
 prices and quotas, X's own way of counting characters, and OAuth 2.0. Whoever writes here mentions the bot.
 """
 
+import hmac
 import itertools
 import re
+from base64 import b64encode
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
+from urllib.parse import quote, unquote, urlencode
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from gatepost.channels.x.oauth import AccountKeys, sign
 from gatepost.testing.platforms.base import Asgi, GivenFile, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.rest import RestPlatform
 
-KEYS = AccountKeys("the-app-key", "the-app-secret", "900-the-token", "the-token-secret")
+KEYS = {
+    "api_key": "the-app-key",
+    "api_secret": "the-app-secret",
+    "token": "900-the-token",
+    "token_secret": "the-token-secret",
+}
 ME, NAME = "900", "porter"
 FEED = "feed"  # the room of what the bot posts on its own
 
@@ -42,12 +49,7 @@ class XPlatform(RestPlatform):
         return {"api_url": self.url, "poll_s": 0.1}
 
     def get_secrets(self) -> dict[str, str]:
-        return {
-            "api_key": KEYS.key,
-            "api_secret": KEYS.secret,
-            "token": KEYS.token,
-            "token_secret": KEYS.token_secret,
-        }
+        return dict(KEYS)
 
     def get_address(self, room: str) -> str:
         return f"x:conversation/{self._get_root(room)}"
@@ -113,16 +115,21 @@ class XPlatform(RestPlatform):
         return Starlette(routes=routes)
 
     def is_authorized(self, request: Request) -> bool:
-        """The same signature, and a nonce that was never used."""
-        given = request.headers.get("authorization", "")
-        fields = dict(re.findall(r'(oauth_\w+)="([^"]*)"', given))
-        nonce, at = fields.get("oauth_nonce", ""), fields.get("oauth_timestamp", "")
-        url = str(request.url.replace(query=""))
+        """By RFC 5849, read here once more: the keys, the signature, and a nonce that was never used."""
+        listed = re.findall(r'(oauth_\w+)="([^"]*)"', request.headers.get("authorization", ""))
+        fields = {name: unquote(value) for name, value in listed}
+        given, nonce = fields.pop("oauth_signature", ""), fields.get("oauth_nonce", "")
         with self.changed:
-            if not at.isdecimal() or nonce in self._nonces:
+            if not nonce or nonce in self._nonces:
                 return False
             self._nonces.add(nonce)
-        return given == sign(request.method, url, dict(request.query_params), KEYS, nonce, int(at))
+        known = (fields.get("oauth_consumer_key"), fields.get("oauth_token")) == (KEYS["api_key"], KEYS["token"])
+        pairs = sorted({**request.query_params, **fields}.items())
+        words = urlencode(pairs, quote_via=quote, safe="-._~")
+        address = f"{self.url}{request.url.path}"
+        base = "&".join(quote(part, safe="-._~") for part in (request.method, address, words))
+        secret = f"{KEYS['api_secret']}&{KEYS['token_secret']}".encode()
+        return known and given == b64encode(hmac.digest(secret, base.encode(), "sha1")).decode()
 
     def render_error(self, status: int, words: str, headers: dict[str, str] | None = None) -> Response:
         return JSONResponse({"title": words, "detail": words, "status": status}, status, headers)
