@@ -6,16 +6,13 @@ from typing import Any
 import httpx2
 import pytest
 
-from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason, MemoryCursor
-from gatepost.channels.kit.http import PlatformHttp
-from gatepost.channels.kit.send_attempts import MOST, SendAttempts
+from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
 from gatepost.channels.slack.sending import SlackSender
 from gatepost.channels.telegram.sending import run_steps
 from gatepost.channels.whatsapp.adapter import _GraphHttp
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config
-from gatepost.flow.delivery.retry import DeliveryRetryPolicy, next_try
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
 from gatepost.testing.platforms.whatsapp import WhatsAppPlatform
 from gatepost.testing.platforms.wiring import make_channel
@@ -96,20 +93,3 @@ async def test_a_token_that_is_revoked_between_two_parts_leaves_no_certain_no() 
     with pytest.raises(Unavailable) as raised:
         await run_steps([say, end])
     assert raised.value.uncertain
-
-
-async def test_a_thousand_open_sends_do_not_make_an_older_one_certainly_unsent() -> None:
-    """`find` then knows nothing, and the look-ups of e-mail, Discord and WhatsApp say that it never began."""
-    attempts = SendAttempts(MemoryCursor(), SystemClock())
-    for number in range(MOST + 1):
-        await attempts.begin(f"k{number}")
-    assert await attempts.find("k0") is not None
-
-
-@pytest.mark.parametrize("told", ["nan", "inf"])
-def test_a_wait_that_is_no_number_breaks_no_lane(told: str) -> None:
-    """ValueError or OverflowError comes out of ChannelSender.send; the row stays `sending` and ends as uncertain."""
-    http = PlatformHttp("it", "https://example.org")
-    with pytest.raises(Unavailable) as raised:
-        http._check(httpx2.Response(429, headers={"retry-after": told}), {}, "send", True)
-    next_try(1, raised.value, 0, DeliveryRetryPolicy())

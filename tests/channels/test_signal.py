@@ -20,14 +20,16 @@ from gatepost.channels.contract import (
 from gatepost.channels.signal import wire
 from gatepost.channels.signal.progress import StreamProgress
 from gatepost.channels.signal.rpc import explain, parse_events
-from gatepost.core.errors import NotFound, Refused, Unavailable
+from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable
+from gatepost.core.settings import Config
+from gatepost.flow.intake.intake import make_arrival
 from gatepost.messages import address
 from gatepost.messages.inbound import Inbound, Receipt, Verb
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
 from gatepost.testing.platforms.base import GivenFile, PlatformFault
 from gatepost.testing.platforms.signal import ACCOUNT, OWN_ID, SignalPlatform
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost.testing.waiting import PATIENCE_S, until
 
 
 @pytest.fixture
@@ -155,6 +157,31 @@ async def test_a_new_process_goes_on_behind_its_cursor(platform: SignalPlatform)
     again, _ = make_channel(platform, cursor=cursor)
     async with listening(again, received):
         assert [each.text for each in await received.wait_for(3)] == ["first", "second", "third"]
+
+
+async def test_the_cursor_moves_behind_an_event_that_intake_refuses_for_good(platform: SignalPlatform) -> None:
+    cursor, received = MemoryCursor(), _Watched()
+    channel, _ = make_channel(platform, cursor=cursor)
+    async with listening(channel, received):
+        await platform.until(lambda: platform.streams == 1)
+        received.error = Invalid("event", "an event needs one of at most 512 characters")
+        platform.send("poison")
+        await asyncio.wait_for(received.failed.wait(), PATIENCE_S)
+        await until(lambda: bool(cursor.saved))
+        received.error = None
+        platform.send("hello")
+        assert [each.text for each in await received.wait_for(1)] == ["hello"]
+
+
+def test_a_long_emoji_of_a_reaction_is_cut_so_that_intake_can_take_it() -> None:
+    """Signal's server cannot check an emoji, which is encrypted."""
+    reaction = {"emoji": "x" * 600, "targetAuthorNumber": "+491234567", "targetSentTimestamp": 1_700_000_000_000}
+    data = {"timestamp": 1_700_000_000_001, "reaction": reaction}
+    envelope = {"sourceUuid": "11111111-2222-3333-4444-555555555555", "dataMessage": data}
+    own = wire.OwnAccount("+491234567", frozenset({"+491234567"}))
+    read = wire.read_event({"envelope": envelope}, own, lambda file, room: None)  # type: ignore[arg-type,return-value]
+    assert read is not None
+    make_arrival("it", read, Config(), 1, 0)
 
 
 async def test_what_came_before_any_cursor_was_saved_is_not_lost(platform: SignalPlatform) -> None:

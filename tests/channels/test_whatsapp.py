@@ -22,6 +22,8 @@ from gatepost.channels.contract import (
 from gatepost.channels.kit.hooks import sign
 from gatepost.channels.whatsapp import wire
 from gatepost.core.errors import GatepostError, NotFound, Refused, Unavailable
+from gatepost.core.settings import Config
+from gatepost.flow.intake.intake import make_arrival
 from gatepost.messages import address
 from gatepost.messages.card import Card, CardButton, CardField
 from gatepost.messages.inbound import CLICK, AttachmentKind, Verb
@@ -358,3 +360,10 @@ def test_every_kind_of_message_becomes_words_or_a_file(kind: str) -> None:
 async def test_a_file_elsewhere_is_not_asked_for(platform: WhatsAppPlatform, channel: Channel) -> None:
     with pytest.raises(GatepostError, match="host of Meta"):
         await channel._connect("https://evil.example/file")  # type: ignore[attr-defined]
+
+
+def test_a_long_emoji_of_a_reaction_is_cut_so_that_intake_can_take_it() -> None:
+    reaction = {"emoji": "x" * 600, "message_id": "wamid.0"}
+    message = {"type": "reaction", "from": "491234567", "id": "wamid.1", "reaction": reaction}
+    (read,) = wire.read_messages({"messages": [message]}, lambda media: None)  # type: ignore[arg-type,return-value]
+    make_arrival("it", read, Config(), 1, 0)

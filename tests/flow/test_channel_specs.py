@@ -59,6 +59,13 @@ def test_channels_on_is_enough_for_the_simple_case_and_the_environment_counts_th
     assert colors(config) == {"beacon": "green", "second": "red"}
 
 
+@pytest.mark.parametrize("entry", ["../../elsewhere=beacon", "a/b=beacon", "North=beacon", "..=beacon"])
+def test_an_instance_of_the_list_has_a_name_and_no_path(entry: str) -> None:
+    """Its folder in the home is named like it."""
+    with pytest.raises(SetupError, match="a name has a-z"):
+        list_file_specs(Config({"channels.on": (entry,)}))
+
+
 def test_an_instance_may_be_named_like_its_kind_and_be_switched_off(tmp_path: Path) -> None:
     config = load(tmp_path, '[channels.beacon]\nkind = "beacon"\ncolor = "blue"\non = false\n')
     (spec,) = (each for each in list_file_specs(config) if each.origin is SpecOrigin.FILE)

@@ -1,15 +1,17 @@
 """The operations on channels in a running gateway, and what `status` and `doctor` say of one that is not well."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.channels.contract import ChannelEnded
-from gatepost.core.errors import Invalid, Refused
+from gatepost.channels.contract import BotIdentity, ChannelEnded
+from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.home import Home
 from gatepost.core.listen_address import find_control_path
 from gatepost.core.records import replace
@@ -20,10 +22,10 @@ from gatepost.serve.control.channel_changes import render_after
 from gatepost.serve.control.client import ControlClient, ControlError
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store import channel_instances, secrets
-from gatepost.testing.beacon import GOOD_TOKEN, BeaconPlatform, registered_beacon
+from gatepost.testing.beacon import GOOD_TOKEN, BeaconChannel, BeaconPlatform, registered_beacon
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.gateway import running_gateway, wait_for_channel
-from gatepost.testing.waiting import block_until
+from gatepost.testing.waiting import PATIENCE_S, block_until
 
 pytestmark = pytest.mark.anyio
 
@@ -192,3 +194,39 @@ def test_a_revoked_token_is_named_in_status_and_doctor_of_a_real_gateway(tmp_pat
         assert GOOD_TOKEN not in said and "wrong-key" not in said
         assert GOOD_TOKEN not in str(daemon.json("audit", "list"))
     assert os.listdir(home.channels) == ["north"]
+
+
+async def _set_slowly(office: Office, monkeypatch: pytest.MonkeyPatch, name: str, **args: Any) -> Any:
+    """The channel, after somebody did this while another's `channel set` waited for the platform."""
+    await office.add("north")
+    asked, answers = asyncio.Event(), asyncio.Event()
+
+    async def check(channel: BeaconChannel) -> BotIdentity:
+        asked.set()
+        await answers.wait()
+        return BotIdentity(name="@it")
+
+    monkeypatch.setattr(BeaconChannel, "check", check)
+    first = asyncio.create_task(office.run("channel.set", instance="north", settings={"color": "green"}))
+    async with asyncio.timeout(PATIENCE_S):
+        await asked.wait()
+        await office.run(name, instance="north", **args)
+        answers.set()
+        with suppress(NotFound):
+            await first
+    return await office.find("north")
+
+
+async def test_a_channel_that_was_removed_while_it_was_set_does_not_come_back(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await _set_slowly(office, monkeypatch, "channel.remove") is None
+    assert await office.gateway.store.read(channel_instances.list_secret_names, "north", ()) == []
+    assert office.gateway.supervisor.find_report("north") is None
+
+
+async def test_a_channel_that_was_switched_off_while_it_was_set_stays_off(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    north = await _set_slowly(office, monkeypatch, "channel.set", off=True)
+    assert (north["state"], north["settings"]) == ("off", {"color": "green"})

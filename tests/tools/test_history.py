@@ -13,6 +13,7 @@ from gatepost.core.clock import SECOND, iso
 from gatepost.core.errors import Unavailable
 from gatepost.core.records import replace
 from gatepost.core.registry import load_package
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
 from gatepost.messages.inbound import CLICK, Direction, Inbound
 from gatepost.store import groups, inbox, ledger, messages, room_history, routes, sessions
@@ -245,6 +246,21 @@ async def test_what_a_platform_remembers_is_kept_and_wakes_nobody(tmp_path: Path
     assert [each["content"] for each in told(await agent.call("find_messages", query="first"))["messages"]] == [
         "«first»"
     ]
+
+
+async def test_a_sender_whom_a_platform_remembers_is_the_one_who_writes_there(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    """Ids of such a platform are unique on one server only, and this instance is not named like its kind."""
+    agent = await GateAgent.create(tmp_path, store, turn=False)
+    kind = replace(FakeChannel(platform="zoo").kind, per_server=True)
+    channel = Remembering(_earlier("first", SECOND, "zoo:user/9"), _earlier("mine", 2 * SECOND, MYSELF))
+    reach = ChannelInstances({PLATFORM: kind}, {PLATFORM: channel})
+    agent.around = replace(agent.around, channels={PLATFORM: channel}, reach=reach)
+    agent.dispatch = Dispatch(TOOLS, agent.around)
+    answer = told(await agent.call("fetch_history", limit=9))
+    assert answer["messages"][0]["sender"] == f"zoo:{PLATFORM}/user/9"
+    assert [each["from_agent"] for each in answer["messages"]] == [False, True]
 
 
 async def test_a_code_that_a_platform_remembers_is_masked(tmp_path: Path, store: SqliteStore) -> None:

@@ -296,6 +296,7 @@ class ChannelKind(Struct, frozen=True, kw_only=True):
         ""  # "Synapse 1.163", "our emulator of 2026-11"; never run against the platform itself: say so
     )
     extra: str = ""  # of this package, that brings its library
+    per_server: bool = False  # a person's id is unique on one server only: each instance has people of its own
     load: Callable[[], object] | None = None  # imports what `make` needs; takes long, so it is called in a thread
     # What an instance can do, where its settings say so: from its name and its settings. None: the same for all.
     tailor: "Callable[[ChannelKind, str, Config], ChannelKind] | None" = None
@@ -316,6 +317,7 @@ class ChannelTraits(TypedDict, total=False):
     guide: ChannelGuide
     tested_against: str
     extra: str
+    per_server: bool
     tailor: Callable[[ChannelKind, str, Config], ChannelKind] | None
 
 

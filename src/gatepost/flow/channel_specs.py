@@ -16,7 +16,7 @@ from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.registry import Registry, load_folder, load_package
-from gatepost.core.settings import KIND, Config, Setting, setting, setting_instances
+from gatepost.core.settings import KIND, Config, Setting, check_name, setting, setting_instances
 from gatepost.store.channel_instances import StoredChannel
 from gatepost.store.secrets import get_channel_secret_name
 
@@ -129,15 +129,24 @@ def list_file_specs(config: Config, registry: Registry[ChannelKind] = CHANNELS) 
             raise SetupError(f"{where}: {instance} always runs, and has no table; choose another name")
         found[instance] = _parse_table(instance, table, where, registry)
     for entry in config[CHANNELS_ON]:
-        instance, _, name = entry.rpartition("=")
-        kind = get_kind(name, CHANNELS_ON.name, registry)
-        known = found.get(instance or name)
+        instance, kind = _parse_entry(entry, registry)
+        known = found.get(instance)
         if known is None:
-            found[instance or name] = ChannelSpec(instance=instance or name, kind=kind, origin=SpecOrigin.FILE)
+            found[instance] = ChannelSpec(instance=instance, kind=kind, origin=SpecOrigin.FILE)
         elif known.kind is not kind or not known.is_on:
-            raise SetupError(f"channels.on: {entry!r} says something else than [channels.{instance or name}]")
+            raise SetupError(f"channels.on: {entry!r} says something else than [channels.{instance}]")
     check_secret_names(found.values())
     return list(found.values())
+
+
+def _parse_entry(entry: str, registry: Registry[ChannelKind]) -> tuple[str, ChannelKind]:
+    """Of the list: the instance, and its kind. A folder is named like the instance, so its name is no path."""
+    instance, _, name = entry.rpartition("=")
+    kind = get_kind(name, CHANNELS_ON.name, registry)
+    try:
+        return check_name(instance or name), kind
+    except ValueError as error:
+        raise SetupError(f"{CHANNELS_ON.name} {error}") from None
 
 
 def _parse_table(instance: str, table: Mapping[str, Any], where: str, registry: Registry[ChannelKind]) -> ChannelSpec:

@@ -31,6 +31,7 @@ from gatepost.flow.channel_cursor import StoreCursor
 from gatepost.flow.channel_health import ChannelHealth, ChannelReport, render_trouble
 from gatepost.flow.channel_listener import record_end, run_channel
 from gatepost.flow.channel_specs import BrokenSpec, ChannelSpec, SpecOrigin
+from gatepost.flow.server_senders import add_server
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.store import channel_instances, tokens
 from gatepost.store.port import Store
@@ -237,14 +238,17 @@ class ChannelSupervisor:
     def _start_listening(self, instance: str) -> None:
         channel = self._channels.get(instance)
         if self._group is not None and self._receive is not None and channel is not None:
-            self._tasks[instance] = self._group.create_task(self._listen(instance, channel))
+            self._tasks[instance] = self._group.create_task(self._listen(instance, channel, self._kinds[instance]))
 
-    async def _listen(self, instance: str, channel: Channel) -> None:
-        assert self._receive is not None
+    async def _listen(self, instance: str, channel: Channel, kind: ChannelKind) -> None:
         health = self._health[instance]  # its own: another may stand there when a listen that would not stop ends
-        await run_channel(channel, health, partial(self._receive, instance))
+        await run_channel(channel, health, partial(self._hand_in, instance, kind))
         if not health.report().is_well and self._channels.get(instance) is channel:
             del self._channels[instance]
+
+    async def _hand_in(self, instance: str, kind: ChannelKind, inbound: Inbound) -> Receipt:
+        assert self._receive is not None
+        return await self._receive(instance, add_server(kind, instance, inbound))
 
     async def _stop(self, instance: str) -> None:
         """Nothing new is sent there from now on; what is being sent ends; then its connections do."""

@@ -101,6 +101,7 @@ class UnrecordedState(StrEnum):
     """What became of an event of which nothing is written down."""
 
     OWN = "own"  # the bot's own words
+    INVALID = "invalid"  # it can never be taken: an id that is too long, no address
 
 
 class Receipt(Struct, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
 from gatepost.core.thread_pools import FairThreadPool
+from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Feature
 from gatepost.messages.text_size import TextUnit
 from gatepost.store import audit, origins, requests, tool_calls
@@ -105,6 +106,8 @@ class ChannelCapabilities(Protocol):
     def text_unit(self, instance: str) -> TextUnit: ...
 
     def platform(self, instance: str) -> str: ...
+
+    def add_server(self, instance: str, inbound: Inbound) -> Inbound: ...
 
 
 class BranchRenamer(Protocol):

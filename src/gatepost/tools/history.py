@@ -283,9 +283,8 @@ async def _ask_platform(call: ToolCall, before: Cursor, limit: int) -> tuple[lis
             found = await channel.history(place.address, None if before == Cursor() else before.at, limit)
     except (GatepostError, OSError, TimeoutError, ValueError):
         return [], "cache"
-    return [mark_untrusted(each) for each in found if each.address == place.address and each.platform_id][
-        :limit
-    ], "platform"
+    kept = [each for each in found if each.address == place.address and each.platform_id][:limit]
+    return [mark_untrusted(call.around.reach.add_server(place.instance, each)) for each in kept], "platform"
 
 
 def _filter_own(db: Db, place: ReachableRoom, found: list[Inbound], folder: str, now: int) -> list[NewMessage]:

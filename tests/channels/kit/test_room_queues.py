@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from gatepost.channels.kit.room_queues import RoomQueues
-from gatepost.core.errors import Unavailable
+from gatepost.core.errors import Invalid, Unavailable
 from gatepost.testing.waiting import PATIENCE_S
 
 
@@ -99,3 +99,23 @@ async def test_a_cancel_from_outside_stays_a_cancel() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_a_job_that_will_never_be_done_ends_no_other_room_and_not_its_own() -> None:
+    """One event of a stranger that intake refuses for good."""
+    done, finished = list[str](), asyncio.Event()
+
+    async def refuse() -> None:
+        raise Invalid("event", "an event needs one of at most 512 characters")
+
+    async def take(name: str) -> None:
+        done.append(name)
+        if len(done) == 2:
+            finished.set()
+
+    async with asyncio.timeout(PATIENCE_S), RoomQueues(most=2) as queues:
+        await queues.put("eve", refuse)
+        await queues.put("eve", partial(take, "eve"))
+        await queues.put("ann", partial(take, "ann"))
+        await finished.wait()
+    assert sorted(done) == ["ann", "eve"]

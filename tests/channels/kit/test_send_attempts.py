@@ -1,8 +1,11 @@
 """Which sends began: known before they reach the platform, also by the next process."""
 
+import pytest
+
 from gatepost.channels.contract import MemoryCursor
 from gatepost.channels.kit.send_attempts import DONE_KEPT, OPEN_KEPT, SendAttempts
 from gatepost.core.clock import SECOND
+from gatepost.core.errors import Refused
 from gatepost.testing.clock import FixedClock
 
 
@@ -43,9 +46,27 @@ async def test_what_is_done_is_known_for_a_moment_and_what_did_not_happen_not_at
     assert await make(cursor, clock).find("open") is None
 
 
-async def test_the_oldest_are_forgotten_beyond_the_bound() -> None:
+async def test_beyond_the_bound_those_that_ended_are_forgotten_first() -> None:
+    cursor, clock = MemoryCursor(), FixedClock()
+    attempts = SendAttempts(cursor, clock, most=3)
+    for number in range(3):
+        await attempts.begin(f"k{number}")
+    attempts.end("k1")
+    await attempts.begin("k3")
+    assert await attempts.find("k1") is None and await attempts.find("k0") is not None
+
+
+async def test_an_open_send_that_had_to_be_forgotten_is_not_certainly_unsent() -> None:
+    """Otherwise the look-ups of e-mail, Discord and WhatsApp say that it never began, and it is said twice."""
     cursor, clock = MemoryCursor(), FixedClock()
     attempts = SendAttempts(cursor, clock, most=3)
     for number in range(4):
         await attempts.begin(f"k{number}")
-    assert await attempts.find("k0") is None and await attempts.find("k1") is not None
+    for each in (attempts, SendAttempts(cursor, clock, most=3)):
+        with pytest.raises(Refused):
+            await each.find("k0")
+        assert await each.is_open("k0")
+        assert await each.find("k1") is not None
+
+    clock.advance(OPEN_KEPT / SECOND + 1)
+    assert await attempts.find("k0") is None and not await attempts.is_open("k0")

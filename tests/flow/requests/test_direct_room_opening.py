@@ -8,6 +8,7 @@ import pytest
 from gatepost.core.clock import MINUTE
 from gatepost.core.errors import NotFound, Unavailable
 from gatepost.core.event_bus import EventBus
+from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.agent_questions import AgentQuestions
@@ -86,6 +87,28 @@ async def test_the_nearest_decider_gets_a_room_and_the_card_in_it_once(store: Sq
     second = await world.ask("call/2")  # from now on the room is known
     assert [card.person for card in await world.cards(second)] == [NEAR]
     assert channel.asked == [NEAR]
+
+
+async def test_a_channel_whose_people_are_its_own_is_asked_for_them_by_their_plain_ids(store: SqliteStore) -> None:
+    club, office = Opener(), Opener()
+    world, kind = World(store, club), replace(club.kind, per_server=True)
+    reach = ChannelInstances({"club": kind, "office": kind}, {"club": club, "office": office})
+    opener = DirectRoomOpener(store, world.clock, Config(), world.bells, reach)
+    near = "fake:club/user/near"
+
+    def add(db: Db) -> Request:
+        groups.add(db, "acme", "Acme", "", NOON)
+        users.add(db, near, near, NOON)
+        users.add_role(db, near, UserRole.ADMIN, "acme", "test", NOON)
+        new = NewRequest(kind=RequestKind.CALL, name="call/1", folder="acme", tool="send", input={}, instance="office")
+        return ask(db, reach, RULES, new, world.clock.now()).request
+
+    request = await store.write(add)
+    await opener.open_missing()
+
+    assert (club.asked, office.asked) == (["fake:user/near"], [])
+    (card,) = await world.cards(request)
+    assert (card.person, card.instance, card.address) == (near, "club", "fake:direct/near")
 
 
 async def test_who_cannot_be_reached_is_passed_over_and_left_alone_for_a_while(store: SqliteStore) -> None:

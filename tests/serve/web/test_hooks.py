@@ -17,10 +17,10 @@ from gatepost.core.settings import Config
 from gatepost.core.token_bucket import Rate
 from gatepost.messages.outbound import Outbound
 from gatepost.serve.http import HttpServer, bind, get_bound_address
-from gatepost.serve.web.hooks import ChannelHooks
+from gatepost.serve.web.hooks import AT_ONCE, BODIES_OF_PEER, ChannelHooks
 from gatepost.serve.web.site import WebDeps, make_site
 from gatepost.store.sqlite_store import SqliteStore
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost.testing.waiting import PATIENCE_S, until
 
 
 class Deaf:
@@ -188,3 +188,58 @@ async def test_a_body_that_does_not_come_is_not_waited_for(hooked: Hooked) -> No
             assert b" 408 " in await reader.readline()
         writer.close()
     assert hooked.requests == []
+
+
+async def _post(hooks: ChannelHooks, peer: str, body: asyncio.Future[bytes]) -> int:
+    """The status. The head is there at once, the body when it comes."""
+    sent: list[int] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": await body, "more_body": False}
+
+    async def keep(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            sent.append(message["status"])
+
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "POST",
+        "path": "/phone",
+        "root_path": "",
+        "query_string": b"",
+        "headers": [],
+        "client": (peer, 1),
+    }
+    await hooks(scope, receive, keep)  # type: ignore[arg-type]
+    return sent[0]
+
+
+def _make_body(content: bytes | None) -> "asyncio.Future[bytes]":
+    made = asyncio.get_running_loop().create_future()
+    if content is not None:
+        made.set_result(content)
+    return made
+
+
+async def test_a_stranger_who_sends_slowly_keeps_nobody_else_out(hooked: Hooked) -> None:
+    """Bodies that do not come take no place of the instance, and one peer has only so many."""
+    hooks, body = ChannelHooks({"phone": hooked}, Config()), _make_body(None)
+    slow = [asyncio.create_task(_post(hooks, "203.0.113.9", body)) for _ in range(AT_ONCE)]
+    await until(lambda: any(each.done() for each in slow))
+    assert await _post(hooks, "203.0.113.9", _make_body(b"{}")) == 429
+    assert await _post(hooks, "192.0.2.1", _make_body(b"{}")) == 200
+    body.set_result(b"{}")
+    statuses = await asyncio.wait_for(asyncio.gather(*slow), PATIENCE_S)
+    assert (statuses.count(200), statuses.count(429)) == (BODIES_OF_PEER, AT_ONCE - BODIES_OF_PEER)
+    assert await _post(hooks, "203.0.113.9", _make_body(b"{}")) == 200
+
+
+async def test_bodies_that_come_together_find_no_more_places_than_there_are(hooked: Hooked) -> None:
+    hooks, body = ChannelHooks({"phone": hooked}, Config(), at_once=2), _make_body(None)
+    hooked.gate = asyncio.Event()
+    posted = [asyncio.create_task(_post(hooks, f"192.0.2.{number}", body)) for number in range(5)]
+    body.set_result(b"{}")
+    await until(lambda: sum(each.done() for each in posted) == 3)
+    hooked.gate.set()
+    assert sorted(await asyncio.wait_for(asyncio.gather(*posted), PATIENCE_S)) == [200, 200, 429, 429, 429]
+    assert len(hooked.requests) == 2

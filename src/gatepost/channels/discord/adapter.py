@@ -34,7 +34,7 @@ from gatepost.channels.discord.wire import (
     read_reaction,
     to_snowflake,
 )
-from gatepost.channels.kit.batches import Backoff
+from gatepost.channels.kit.batches import Backoff, skip_invalid
 from gatepost.channels.kit.http import PlatformRefusal
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.kit.send_attempts import SendAttempts
@@ -92,7 +92,7 @@ class DiscordChannel:
     # Receiving.
 
     async def listen(self, receive: Receive) -> None:
-        self._receive = receive
+        self._receive = skip_invalid(receive)
         http = await self._get_http()
         self._me = _read_self(await http.call("GET", "users/@me", action="ask who it is"))
         self._session = _read_session(await self._around.cursor.load("session"))

@@ -41,6 +41,7 @@ from gatepost.channels.email.wire import (
     read_room,
     render_message_id,
 )
+from gatepost.channels.kit.batches import skip_invalid
 from gatepost.channels.kit.send_attempts import SendAttempts
 from gatepost.core import log
 from gatepost.core.clock import HOUR
@@ -77,7 +78,7 @@ class Email:
                 try:
                     await self._run(thread, mailbox.open)
                     failures = 0
-                    await self._follow(thread, mailbox, receive)
+                    await self._follow(thread, mailbox, skip_invalid(receive))
                 except Unavailable as error:
                     failures += 1
                     LOG.info("the mailbox was lost", instance=self._around.instance, error=str(error))

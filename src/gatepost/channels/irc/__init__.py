@@ -28,6 +28,7 @@ declare_channel(
     features=frozenset(),
     settings=(HOST, PORT, TLS, NICK, ROOMS, ACCOUNT, PASSWORD, TRUST_NICKS),
     title="IRC",
+    per_server=True,
     max_text=340,  # bytes of a line, with names of any length before it
     text_unit=TextUnit.BYTES,
     pace=ChannelPace(everywhere=1.0, burst=4),

@@ -8,7 +8,7 @@ from gatepost.channels.contract import Receive
 from gatepost.core import log
 from gatepost.core.errors import Invalid, Unavailable
 from gatepost.messages import address
-from gatepost.messages.inbound import Inbound
+from gatepost.messages.inbound import Inbound, Receipt, UnrecordedState
 
 LOG = log.get("channels")
 MOST_ROOMS = 16  # of one batch that are received at the same time
@@ -32,7 +32,7 @@ class Backoff:
 
 async def receive_batch(events: Sequence[Inbound], receive: Receive) -> None:
     """Returns once all of them are durable: only then may the cursor move. An event that intake cannot take now is
-    tried again, for as long as it takes. One whose address nobody could have is left out, and logged."""
+    tried again, for as long as it takes. One that intake will never take is left out, and logged."""
     rooms: dict[str, list[Inbound]] = {}
     for event in events:
         if _is_addressed(event):
@@ -49,8 +49,23 @@ async def receive_batch(events: Sequence[Inbound], receive: Receive) -> None:
             group.create_task(receive_room(room))
 
 
+def skip_invalid(receive: Receive) -> Receive:
+    """The same, but an event that intake will never take is left out, and logged. A platform brings it again and again
+    until it is confirmed: one event of a stranger would keep back those of everybody."""
+
+    async def receive_valid(event: Inbound) -> Receipt:
+        try:
+            return await receive(event)
+        except Invalid as error:
+            LOG.warning("an event that cannot be taken was left out", address=event.address[:80], error=str(error))
+            return Receipt(message_id=0, new=False, state=UnrecordedState.INVALID)
+
+    return receive_valid
+
+
 async def receive_until_durable(event: Inbound, receive: Receive) -> None:
-    backoff = Backoff()
+    """Or until intake says that it will never take it."""
+    backoff, receive = Backoff(), skip_invalid(receive)
     while True:
         try:
             await receive(event)

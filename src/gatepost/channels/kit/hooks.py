@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from gatepost.channels.contract import ChannelDeps, HookRequest, Receive
+from gatepost.channels.kit.batches import skip_invalid
 from gatepost.core.errors import Unavailable
 from gatepost.messages.inbound import Inbound, Receipt
 
@@ -47,9 +48,10 @@ class HookInbox:
         self._rooms: dict[str, tuple[asyncio.Lock, int]] = {}  # with how many use it: a room at rest has no lock
 
     @asynccontextmanager
-    async def open(self, receive: Receive) -> AsyncIterator[None]:
-        """While `listen` runs."""
-        self._receive = receive
+    async def open(self, receive: Receive, *, skips_invalid: bool = True) -> AsyncIterator[None]:
+        """While `listen` runs. `skips_invalid`: an event that intake will never take is logged and left out, so that it
+        does not keep back what came with it; without it, whoever posts it is told so by Invalid."""
+        self._receive = skip_invalid(receive) if skips_invalid else receive
         try:
             yield
         finally:

@@ -5,6 +5,7 @@ An adapter imports this in its `adapter.py`, never in its declaration: the clien
 
 import asyncio
 import json
+import math
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cache
@@ -158,13 +159,13 @@ class PlatformHttp:
         raise PlatformRefusal(self.platform, action, status, answer)
 
     def _retry_after(self, response: httpx2.Response, answer: Any) -> float | None:
+        """None: it does not say, or says no number of seconds."""
         found = self._find_retry_after(response, answer) if self._find_retry_after else None
-        if found is not None:
-            return found
         try:
-            return max(float(response.headers.get("retry-after", "")), 0.0)
+            wait = float(response.headers.get("retry-after", "")) if found is None else float(found)
         except ValueError:
             return None
+        return max(wait, 0.0) if math.isfinite(wait) else None
 
 
 @cache

@@ -5,7 +5,8 @@
             await queues.put(room, partial(self._receive, event))
 
 `put` waits while too much is under way, so a connection is read no faster than its events become durable. A job that
-is Unavailable is tried again until it is done; any other error ends the block and comes out of it.
+is Unavailable is tried again until it is done. One that is Invalid will never be done: it is logged, and the next one
+follows. Any other error ends the block and comes out of it.
 """
 
 import asyncio
@@ -13,12 +14,15 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 
-from gatepost.core.errors import Unavailable
+from gatepost.core import log
+from gatepost.core.errors import Invalid, Unavailable
 
 Job = Callable[[], Awaitable[None]]
 MOST = 500
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.05, 5.0
 LONGEST_ASKED_S = 120.0  # of what a platform asks us to wait
+
+_log = log.get("channels")
 
 
 class RoomQueues:
@@ -60,7 +64,10 @@ class RoomQueues:
     async def _work(self, room: str) -> None:
         waiting = self._waiting[room]
         while waiting:
-            await retry_until_done(waiting[0])
+            try:
+                await retry_until_done(waiting[0])
+            except Invalid as error:
+                _log.warning("an event that cannot be taken was left out", room=room[:80], error=str(error))
             waiting.popleft()
             self._free.release()
         del self._waiting[room]

@@ -1,7 +1,8 @@
 """Which sends began, and when. It is kept in the store before each send, for platforms that recognize a repeated key
 only for a while, or that can be asked about a message only if one knows where it would be.
 
-A send that is not here never reached the platform. One that is here may have.
+A send that is not here never reached the platform. One that is here may have. Where too many had to be kept at once,
+nothing is certain any more about one that is not here.
 """
 
 import hashlib
@@ -12,10 +13,12 @@ from msgspec import Struct
 
 from gatepost.channels.contract import ChannelCursor
 from gatepost.core.clock import DAY, SECOND, Clock
+from gatepost.core.errors import Refused
 
 MOST = 1000
 DONE_KEPT = 30 * SECOND  # until the ledger surely knows the outcome
 OPEN_KEPT = 3 * DAY
+DROPPED = "dropped"  # the row that says when an open send was dropped last; no key has such a digest
 
 
 class SendAttempt(Struct):
@@ -49,7 +52,21 @@ class SendAttempts:
         (self._known or {}).pop(_digest(key), None)
 
     async def find(self, key: str) -> SendAttempt | None:
-        return (await self._load()).get(_digest(key))
+        """None: it certainly never began. Raises Refused if that cannot be known."""
+        known = await self._load()
+        found = known.get(_digest(key))
+        if found is None and self._has_dropped(known):
+            raise Refused("this channel", "say whether it was sent", why=f"over {self._most} sends were open at once")
+        return found
+
+    async def is_open(self, key: str) -> bool:
+        """Whether it may have begun, and its outcome is not known."""
+        known = await self._load()
+        found = known.get(_digest(key))
+        return self._has_dropped(known) if found is None else not found.done_at
+
+    def _has_dropped(self, known: dict[str, SendAttempt]) -> bool:
+        return DROPPED in known and known[DROPPED].at >= self._clock.now() - OPEN_KEPT
 
     async def _load(self) -> dict[str, SendAttempt]:
         if self._known is None:
@@ -67,8 +84,13 @@ class SendAttempts:
         for key, each in list(known.items()):
             if (each.done_at and each.done_at < now - DONE_KEPT) or each.at < now - OPEN_KEPT:
                 del known[key]
-        while len(known) > self._most:
-            del known[next(iter(known))]
+        kept = [key for key in known if key != DROPPED]
+        if len(kept) <= self._most:
+            return
+        by_use = sorted(kept, key=lambda key: not known[key].done_at)  # those that ended first, then the oldest
+        for key in by_use[: len(kept) - self._most]:
+            if not known.pop(key).done_at:
+                known[DROPPED] = SendAttempt(now)
 
 
 def _digest(key: str) -> str:

@@ -41,6 +41,7 @@ declare_channel(
     features=FEATURES,
     settings=(API_URL, TOKEN, VISIBILITY),
     title="Mastodon",
+    per_server=True,
     max_text=460,  # of 500: an answer begins with the name of the person answered
     largest_file=16 * 1024 * 1024,
     pace=ChannelPace(everywhere=0.5, burst=5),

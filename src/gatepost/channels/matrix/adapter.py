@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import quote
 
 from gatepost.channels.contract import MYSELF, BotIdentity, ChannelDeps, Receive
+from gatepost.channels.kit.batches import skip_invalid
 from gatepost.channels.kit.http import PlatformRefusal
 from gatepost.channels.matrix import DEVICES, INVITERS, INVITES, TRUSTED_DEVICES, DevicePolicy, InvitePolicy
 from gatepost.channels.matrix.encryption import RoomKeys
@@ -45,7 +46,7 @@ class Matrix:
         self._listening = True
         try:
             await self._session.start()
-            await self._receiver.run(receive)
+            await self._receiver.run(skip_invalid(receive))
         finally:
             self._listening = False
 

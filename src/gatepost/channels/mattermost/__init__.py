@@ -35,6 +35,7 @@ declare_channel(
     features=FEATURES,
     settings=(API_URL, TOKEN),
     title="Mattermost",
+    per_server=True,
     extra="mattermost",
     max_text=16_383,
     largest_file=100 * 1024 * 1024,

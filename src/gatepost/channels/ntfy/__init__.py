@@ -19,6 +19,7 @@ declare_channel(
     "ntfy",
     "gatepost.channels.ntfy.adapter:NtfyTopics",
     title="ntfy",
+    per_server=True,
     features=frozenset({Feature.EDIT, Feature.DELETE, Feature.MARKDOWN, Feature.LOOKUP}),
     settings=(TOPICS, TOKEN, API_URL),
     max_text=3_600,  # a message of more than 4,096 bytes becomes a file; marks are escaped, which makes it longer

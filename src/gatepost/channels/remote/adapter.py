@@ -60,7 +60,7 @@ class RemoteProgram:
         self._started = self._now()
         # It stays open when this ends: a program that comes back must not wait until the gateway listens again.
         await self._open.aclose()
-        await self._open.enter_async_context(self._inbox.open(receive))
+        await self._open.enter_async_context(self._inbox.open(receive, skips_invalid=False))
         while (left := self._count_patience()) > 0:  # noqa: ASYNC110  nothing happens: that is what it waits for
             await asyncio.sleep(left)
         raise self._make_gone()

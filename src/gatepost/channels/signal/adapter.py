@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.kit.batches import Backoff
+from gatepost.channels.kit.batches import Backoff, skip_invalid
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.kit.uploads import open_upload
 from gatepost.channels.signal import ACCOUNT, CHECK_S, URL, wire
@@ -48,7 +48,7 @@ class SignalDaemon:
         while True:
             try:
                 await self._get_own()
-                await self._read_stream(receive, backoff)
+                await self._read_stream(skip_invalid(receive), backoff)
             except Unavailable as error:
                 _log.warning("the stream of events ended", instance=self._around.instance, error=str(error))
             await backoff.wait()

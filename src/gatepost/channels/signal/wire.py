@@ -18,6 +18,7 @@ from gatepost.messages.outbound import Op, Outbound
 MILLISECOND = 1000  # microseconds
 PLACEHOLDER = "\ufffc"  # stands in a text for each mention
 MOST_ATTACHMENTS = 32
+LONGEST_EMOJI = 64
 _PERSON = re.compile(r"(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\+[1-9][0-9]{5,18})\Z")
 _GROUP = re.compile(r"[A-Za-z0-9_-]{20,100}\Z")
 _FILE = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
@@ -140,7 +141,7 @@ def _read_message(
 
 def _read_reaction(reaction: dict[str, Any], own: OwnAccount, base: dict[str, Any]) -> Inbound | None:
     author = own.find_author(reaction.get("targetAuthorUuid"), reaction.get("targetAuthorNumber"))
-    emoji, stamp = _text(reaction.get("emoji")), reaction.get("targetSentTimestamp")
+    emoji, stamp = _text(reaction.get("emoji"))[:LONGEST_EMOJI], reaction.get("targetSentTimestamp")
     if reaction.get("isRemove") or not emoji or not is_person(author) or not _is_stamp(stamp):
         return None
     event = f"reaction:{emoji}:{base['sender']}"

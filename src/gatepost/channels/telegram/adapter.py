@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncIterator, Sequence
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
+from gatepost.channels.kit.batches import skip_invalid
 from gatepost.channels.kit.http import PlatformRefusal
 from gatepost.channels.telegram import API_URL, POLL_S, TOKEN
 from gatepost.channels.telegram.api import BOTFATHER, WAY_OUT, TelegramApi
@@ -83,7 +84,7 @@ class TelegramChannel:
     # Receiving.
 
     async def listen(self, receive: Receive) -> None:
-        self._receive = receive
+        self._receive = skip_invalid(receive)
         api = await self._get_api()
         self._me = read_self(await api.call("getMe", {}, "ask who it is", reads=True))
         await UpdatePoller(api, self._around, self._around.config[POLL_S], self._handle).run()

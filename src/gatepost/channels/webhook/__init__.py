@@ -21,6 +21,7 @@ declare_channel(
     "webhook",
     "gatepost.channels.webhook.adapter:WebhookPosts",
     title="Webhook",
+    per_server=True,
     features=frozenset({Feature.MARKDOWN, Feature.REPLY, Feature.THREADS, Feature.KEYED}),
     settings=(SECRET, URL),
     verbs=frozenset({Verb.MESSAGE, Verb.MENTION, Verb.REPLY}),

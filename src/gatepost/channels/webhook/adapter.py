@@ -30,7 +30,7 @@ class WebhookPosts:
 
     async def listen(self, receive: Receive) -> None:
         await self._get_secret()
-        async with self._inbox.open(receive):
+        async with self._inbox.open(receive, skips_invalid=False):
             await asyncio.Event().wait()
 
     async def answer_hook(self, request: HookRequest) -> HookResponse:
@@ -40,9 +40,9 @@ class WebhookPosts:
             return _render(401, {"error": "the secret or the signature is wrong"})
         try:
             event = wire.read_post(request, ids.new("post"))
+            receipt = await self._inbox.receive_one(event)
         except Invalid as error:
             return _render(400, {"error": str(error)})
-        receipt = await self._inbox.receive_one(event)
         self._around.beat()
         return _render(202, {"id": event.platform_id, "new": receipt.new})
 

@@ -143,8 +143,7 @@ class WhatsAppCloud:
         for status in statuses:
             if status.key and status.message:
                 _keep(reports, status.key, status.message)
-                attempt = await self._attempts.find(status.key)
-                is_needed = is_needed or (attempt is not None and not attempt.done_at)
+                is_needed = is_needed or await self._attempts.is_open(status.key)
             if status.has_failed:
                 _log.warning(
                     "WhatsApp could not deliver a message",

@@ -14,6 +14,7 @@ from gatepost.messages.inbound import CLICK, Attachment, AttachmentKind, Inbound
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
 
 LONGEST_CALLBACK = 512
+LONGEST_EMOJI = 64
 MOST_BUTTONS, LONGEST_BUTTON, LONGEST_BUTTONS_BODY = 3, 20, 1024
 MOST_ROWS, LONGEST_ROW, LONGEST_ABOUT, LONGEST_LIST_BODY = 10, 24, 72, 4096
 LONGEST_CAPTION = 1024
@@ -120,7 +121,7 @@ def _read_message(message: dict[str, Any], number: str, message_id: str, name: s
     }
     if kind == "reaction":
         # Without an emoji the reaction was taken back. That is an event of its own, and says nothing to an agent.
-        emoji, target = _text(body.get("emoji")), _text(body.get("message_id"))
+        emoji, target = _text(body.get("emoji"))[:LONGEST_EMOJI], _text(body.get("message_id"))
         if emoji and _ID.match(target):
             event = f"reaction:{emoji}:{address}"
             return Inbound(platform_id=target, event=event, text=emoji, **base)

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.kit.batches import Backoff
+from gatepost.channels.kit.batches import Backoff, skip_invalid
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.whatsapp_linked import ACCEPT_RISK, EMULATOR, LARGEST_FILE, PHONE, wire
 from gatepost.channels.whatsapp_linked.device_process import CHILD, RELAY, WHAT, DeviceProcess, running
@@ -63,7 +63,7 @@ class WhatsAppLinked:
         while True:
             began = time.monotonic()
             try:
-                await self._run_device(command, begin, receive, backoff)
+                await self._run_device(command, begin, skip_invalid(receive), backoff)
             except Unavailable as error:
                 _log.warning("the linked device ended", instance=self._around.instance, error=str(error))
             if time.monotonic() - began > STEADY_S:

@@ -10,7 +10,7 @@ from functools import partial
 from xml.etree.ElementTree import Element
 
 from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.kit.batches import Backoff
+from gatepost.channels.kit.batches import Backoff, skip_invalid
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.xmpp.archive import NO_ARCHIVE, iterate_after, list_newest
 from gatepost.channels.xmpp.session import IncomingStanza, XmppConnection, XmppRefusal, XmppSession
@@ -68,7 +68,7 @@ class XmppReceiver:
         self.known = KnownMessages()
 
     async def run(self, receive: Receive) -> None:
-        backoff = Backoff()
+        backoff, receive = Backoff(), skip_invalid(receive)
         async with RoomQueues() as queues:
             while True:
                 try:

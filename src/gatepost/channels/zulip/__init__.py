@@ -34,6 +34,7 @@ declare_channel(
     features=FEATURES,
     settings=(API_URL, EMAIL, API_KEY, TOPIC),
     title="Zulip",
+    per_server=True,
     max_text=10_000,
     largest_file=25 * 1024 * 1024,
     pace=ChannelPace(everywhere=3.0, burst=10),

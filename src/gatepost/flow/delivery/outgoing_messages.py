@@ -10,8 +10,10 @@ from msgspec import Struct
 
 from gatepost.channels.contract import Channel, ChannelKind, ChannelPace
 from gatepost.core.settings import setting
+from gatepost.flow import server_senders
 from gatepost.flow.delivery import content_fallback
 from gatepost.mailbox import runner_frames
+from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Feature, Op, OutboundFile
 from gatepost.messages.text import clean
 from gatepost.messages.text_size import TextUnit, measure
@@ -84,6 +86,16 @@ class ChannelInstances:
 
     def find_channel(self, instance: str) -> Channel | None:
         return self._channels.get(instance)
+
+    def add_server(self, instance: str, inbound: Inbound) -> Inbound:
+        """An event that its channel was asked for, with senders as the gateway knows them."""
+        kind = self._kinds.get(instance)
+        return server_senders.add_server(kind, instance, inbound) if kind else inbound
+
+    def remove_server(self, instance: str, identity: str) -> str:
+        """What the channel calls this person; '' if nobody of this instance is meant."""
+        kind = self._kinds.get(instance)
+        return server_senders.remove_server(kind, instance, identity) if kind else ""
 
     def own_names(self, instance: str) -> frozenset[str]:
         """What this bot is called on its platform, in lower case; empty if its channel does not know (`HasOwnNames`).

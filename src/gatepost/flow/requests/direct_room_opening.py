@@ -93,7 +93,7 @@ class DirectRoomOpener:
             return ""
         try:
             async with asyncio.timeout(LONGEST_CALL_S):
-                return str(addresses.parse(await channel.open_direct(identity)))
+                return str(addresses.parse(await channel.open_direct(self._reach.remove_server(instance, identity))))
         except Exception as error:  # noqa: BLE001  part of delivering: one who cannot be reached must not end the others
             away = isinstance(error, (Unavailable, TimeoutError, OSError))
             self._set_pause(way, now + (SHORT_PAUSE if away else PAUSE))
@@ -137,9 +137,7 @@ def _list_ways(db: Db, reach: ChannelInstances, person: str, preferred: str) -> 
     """On the channel that the request came from first."""
     able = sorted(reach.list_instances(Feature.DIRECT), key=lambda instance: (instance != preferred, instance))
     names = dict.fromkeys(identities.list_names(db, person))
-    return [
-        (name, instance) for instance in able for name in names if name.partition(":")[0] == reach.platform(instance)
-    ]
+    return [(name, instance) for instance in able for name in names if reach.remove_server(instance, name)]
 
 
 def record_opened(

@@ -1,13 +1,16 @@
 """Hooks: what platforms send to `/channels/<instance>`, handed to the channel of that instance.
 
 Whoever can reach the server can send here, by any host name and without a login. The channel checks who it was; this
-module bounds what a stranger can cost: bytes, time, requests at once and requests a second, by instance. Cookies never
-get here, so a browser that is signed in proves nothing. An error of a channel is answered without words.
+module bounds what a stranger can cost: bytes, time, requests at once and requests a second, by instance. A request has
+a place there once its body has come; before that it counts for whoever sends it, so a slow stranger keeps nobody out.
+Cookies never get here, so a browser that is signed in proves nothing. An error of a channel is answered without words.
 """
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.requests import ClientDisconnect, Request
@@ -19,6 +22,7 @@ from gatepost.core import log
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config, setting
 from gatepost.core.token_bucket import Rate, TokenBucket
+from gatepost.serve.peers import peer_of
 from gatepost.serve.rate_limit import PeerRateLimiter
 
 LARGEST = setting(
@@ -29,10 +33,12 @@ LARGEST = setting(
 
 PREFIX = "/channels"
 AT_ONCE = 32  # requests of one instance
+BODIES_AT_ONCE, BODIES_OF_PEER = 128, 16  # that are being read, of all instances
 ARRIVALS = Rate(per_second=200, burst=400, patience_s=float("inf"))  # of one instance
 BODY_S = 10.0
 ANSWER_S = 20.0  # platforms give up after ten to thirty seconds, and send again
 RETRY_AFTER_S = 5.0
+FULL_S = 1.0  # until a place may be free
 HIDDEN = frozenset({"cookie", "x-gatepost"})  # of the web page, no business of a channel
 NOTHING = "There is nothing here.\n"
 
@@ -51,11 +57,33 @@ class _HookLoad:
         """0 if a request may come in, else how many seconds it should wait. A refused one costs nothing, so a flood
         does not lengthen its own wait."""
         if self.running >= most:
-            return 1.0
+            return FULL_S
         if now < self._free_at:
             return self._free_at - now
         self._free_at = now + self._bucket.charge(1, now)
         return 0.0
+
+
+class _BodiesInFlight:
+    """Whose bodies are being read."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    @contextmanager
+    def enter(self, scope: Scope) -> Iterator[bool]:
+        """Whether there is room for another one of this peer."""
+        client = scope.get("client")
+        peer = peer_of(str(client[0])) if client else ""
+        if self._counts[peer] >= BODIES_OF_PEER or self._counts.total() >= BODIES_AT_ONCE:
+            yield False
+            return
+        self._counts[peer] += 1
+        try:
+            yield True
+        finally:
+            self._counts[peer] -= 1
+            self._counts += Counter()  # without those that have none
 
 
 class ChannelHooks:
@@ -76,6 +104,7 @@ class ChannelHooks:
         self._channels, self._largest, self._pace = channels, config[LARGEST], pace
         self._at_once, self._arrivals, self._body_s, self._answer_s = at_once, arrivals, body_s, answer_s
         self._loads: dict[str, _HookLoad] = {}
+        self._bodies = _BodiesInFlight()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
@@ -120,9 +149,15 @@ class ChannelHooks:
         load, wait = self._enter(instance)
         if wait:
             return _render_wait(429, wait)
+        with self._bodies.enter(request.scope) as has_room:
+            body = await self._read(instance, request) if has_room else _render_wait(429, FULL_S)
+        if isinstance(body, Response):
+            return body
+        if load.running >= self._at_once:
+            return _render_wait(429, FULL_S)
         load.running += 1
         try:
-            return await self._answer(instance, channel, request, path)
+            return await self._answer(instance, channel, request, path, body)
         finally:
             load.running -= 1
 
@@ -130,7 +165,8 @@ class ChannelHooks:
         for instance in [each for each in self._loads if each not in self._channels]:
             del self._loads[instance]
 
-    async def _answer(self, instance: str, channel: SupportsHook, request: Request, path: str) -> Response:
+    async def _read(self, instance: str, request: Request) -> bytes | Response:
+        """The body, or what is answered in its place."""
         try:
             async with asyncio.timeout(self._body_s):
                 body = await _read_body(request, self._largest)
@@ -141,6 +177,9 @@ class ChannelHooks:
         if body is None:
             _log.warning("a hook was too large", channel=instance, largest=self._largest)
             return Response(status_code=413)
+        return body
+
+    async def _answer(self, instance: str, channel: SupportsHook, request: Request, path: str, body: bytes) -> Response:
         given = HookRequest(
             method=request.method,
             path=path,

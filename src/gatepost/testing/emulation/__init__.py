@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pkgutil
+import secrets
 
 from gatepost.channels.contract import CHANNELS
 from gatepost.core.errors import NotFound, SetupError
@@ -22,7 +23,8 @@ def list_emulators() -> list[str]:
 
 
 def make_platform(kind: str) -> EmulatedPlatform:
-    """The emulator of this kind, or the one that drives a real server; not started yet."""
+    """The emulator of this kind, or the one that drives a real server; not started yet. A gateway may run with it, so
+    it signs its hooks with a secret that stands in no source."""
     if kind not in list_emulators() and kind not in SERVERS:
         raise NotFound("emulator", kind, f"there are: {', '.join(list_emulators())}")
     name = f"{platforms.__name__}.{SERVERS.get(kind, kind.replace('-', '_'))}"
@@ -36,5 +38,6 @@ def make_platform(kind: str) -> EmulatedPlatform:
         own = inspect.isclass(each) and each.__module__ == name and issubclass(each, EmulatedPlatform)
         if own and getattr(each, "kind", "") == kind:
             made: EmulatedPlatform = each()
+            made.hook_secret = secrets.token_hex(32)
             return made
     raise NotFound("emulator", kind, f"{name} has none")

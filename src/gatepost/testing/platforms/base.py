@@ -98,6 +98,7 @@ class EmulatedPlatform:
     sample_file: ClassVar[tuple[str, str]] = ("data.bin", "application/octet-stream")  # name and type of one it takes
     retry_after: float = 0.2
     hook_url: str = ""  # of a platform that sends its events by HTTP: where to, `…/channels/<instance>`
+    hook_secret: str = ""  # with which it signs them; `emulation.make_platform` sets one that nobody knows
     folder: Path | None = None  # of the channel, where its library keeps something on the disk
 
     def __init__(self) -> None:

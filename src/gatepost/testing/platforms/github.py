@@ -49,6 +49,7 @@ def make_user_id(login: str) -> int:
 
 class GitHubPlatform(HookedPlatform):
     kind = "github"
+    hook_secret = SECRET
     ping_rule = pings.GITHUB
     cannot = frozenset({"react", "join", "click", "get_typing"})
     has_direct = False
@@ -67,7 +68,7 @@ class GitHubPlatform(HookedPlatform):
         return {"api_url": self.url, "repositories": (REPOSITORY,), "poll_s": 0.1}
 
     def get_secrets(self) -> dict[str, str]:
-        return {"token": TOKEN, "webhook_secret": SECRET}
+        return {"token": TOKEN, "webhook_secret": self.hook_secret}
 
     def get_address(self, room: str) -> str:
         with self.changed:
@@ -197,7 +198,7 @@ class GitHubPlatform(HookedPlatform):
             "content-type": "application/json",
             "x-github-event": event["event"],
             "x-github-delivery": event["delivery"],
-            "x-hub-signature-256": sign(SECRET, body),
+            "x-hub-signature-256": sign(self.hook_secret, body),
             "user-agent": "GitHub-Hookshot/044aadd",
         }
         return headers, body

@@ -36,6 +36,7 @@ EMOJI = {"👍": "+1", "👎": "-1", "❤️": "heart", "🎉": "tada", "👀": 
 
 class SlackPlatform(EmulatedPlatform):
     kind = "slack"
+    hook_secret = SIGNING_SECRET
     ping_rule = pings.SLACK
     team = "T0EMULATED"
 
@@ -63,7 +64,7 @@ class SlackPlatform(EmulatedPlatform):
         return {"api_url": f"{self.url}/api/", "ping_s": 0.3}
 
     def get_secrets(self) -> dict[str, str]:
-        return {"token": BOT_TOKEN, "app_token": APP_TOKEN, "signing_secret": SIGNING_SECRET}
+        return {"token": BOT_TOKEN, "app_token": APP_TOKEN, "signing_secret": self.hook_secret}
 
     def get_address(self, room: str) -> str:
         return f"slack:{self.team}/channel/{self.find_channel(room)}"

@@ -48,6 +48,7 @@ class GraphError(Exception):
 
 class WhatsAppPlatform(HookedPlatform):
     kind = "whatsapp"
+    hook_secret = APP_SECRET
     cannot = frozenset({"edit", "delete", "join"})
     has_groups = False
 
@@ -67,7 +68,7 @@ class WhatsAppPlatform(HookedPlatform):
         return {"api_url": f"{self.url}/{VERSION}", "phone_number_id": NUMBER_ID, "check_s": 0.2}
 
     def get_secrets(self) -> dict[str, str]:
-        return {"token": TOKEN, "app_secret": APP_SECRET, "verify_token": VERIFY_TOKEN}
+        return {"token": TOKEN, "app_secret": self.hook_secret, "verify_token": VERIFY_TOKEN}
 
     def get_number(self, person: str) -> str:
         digits = "".join(f"{ord(sign) % 100:02d}" for sign in person)[:10]
@@ -185,7 +186,7 @@ class WhatsAppPlatform(HookedPlatform):
         }
         entry = {"id": ACCOUNT, "changes": [{"value": value, "field": "messages"}]}
         body = json.dumps({"object": "whatsapp_business_account", "entry": [entry]}).encode()
-        return {"content-type": "application/json", "x-hub-signature-256": sign(APP_SECRET, body)}, body
+        return {"content-type": "application/json", "x-hub-signature-256": sign(self.hook_secret, body)}, body
 
     # The API.
 

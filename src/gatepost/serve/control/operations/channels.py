@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -226,24 +226,32 @@ async def add(deps: OperationDeps, args: AddChannelArgs) -> ChannelAnswer:
     check_secrets(kind, args.secrets)
     await check_complete(around, spec, args.secrets)
     identity = await check_spec(around, spec, args.secrets)
-    await _write(deps, spec, args.secrets, new=True)
+
+    def find_new(db: Db) -> ChannelSpec:
+        if channel_instances.get(db, instance) is not None:
+            raise Invalid("name", f"there is a channel {instance!r}; --name gives this one another name")
+        return spec
+
+    await _write(deps, instance, args.secrets, find_new)
     return await _start(deps, around, spec, identity)
 
 
-async def _write(deps: OperationDeps, spec: ChannelSpec, secrets: Mapping[str, str], *, new: bool) -> None:
-    """Settings and secrets in one transaction. One of the file has its secrets here, and nothing else."""
+async def _write(
+    deps: OperationDeps, instance: str, secrets: Mapping[str, str], find_spec: Callable[[Db], ChannelSpec]
+) -> ChannelSpec:
+    """Settings and secrets in one transaction. One of the file has its secrets here, and nothing else. `find_spec`: as
+    it is to be, from what the store says now: asking the platform took a while."""
     keyring, now = Keyring(deps.home), deps.clock.now()
-    values = channel_specs.render_values(spec.kind, spec.values)
 
-    def put(db: Db) -> None:
-        if new and channel_instances.get(db, spec.instance) is not None:
-            raise Invalid("name", f"there is a channel {spec.instance!r}; --name gives this one another name")
+    def put(db: Db) -> ChannelSpec:
+        spec = find_spec(db)
         if spec.origin is SpecOrigin.STORE:
-            row = StoredChannel(spec.instance, spec.kind.name, values, spec.is_on, now, deps.caller)
-            channel_instances.put(db, row)
-        channel_instances.put_secrets(db, keyring, spec.instance, secrets, now)
+            values = channel_specs.render_values(spec.kind, spec.values)
+            channel_instances.put(db, StoredChannel(instance, spec.kind.name, values, spec.is_on, now, deps.caller))
+        channel_instances.put_secrets(db, keyring, instance, secrets, now)
+        return spec
 
-    await deps.write(put, instance=spec.instance, secrets_set=sorted(secrets))
+    return await deps.write(put, instance=instance, secrets_set=sorted(secrets))
 
 
 async def _start(
@@ -279,8 +287,18 @@ async def set_channel(deps: OperationDeps, args: SetChannelArgs) -> ChannelAnswe
     if spec.is_on:
         await check_complete(around, spec, args.secrets)
         identity = await check_spec(around, spec, args.secrets)
-    await _write(deps, spec, args.secrets, new=False)
-    return await _start(deps, around, spec, identity)
+
+    def find_current(db: Db) -> ChannelSpec:
+        """Others may have changed or removed it while its platform was asked: theirs stays, ours is added."""
+        if spec.origin is not SpecOrigin.STORE:
+            return spec
+        row = channel_instances.get(db, spec.instance)
+        if row is None or row.kind != spec.kind.name:
+            raise NotFound("channel", spec.instance, "somebody removed it meanwhile")
+        return change_spec(channel_specs.parse_stored(row), args)
+
+    written = await _write(deps, spec.instance, args.secrets, find_current)
+    return await _start(deps, around, written, identity)
 
 
 @operation
