@@ -44,7 +44,7 @@ from gatepost.channels.email.wire import (
 from gatepost.channels.kit.send_attempts import SendAttempts
 from gatepost.core import log
 from gatepost.core.clock import HOUR
-from gatepost.core.errors import GatepostError, NotFound, Refused, Unavailable, Unsupported
+from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable, Unsupported
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Op, Outbound
 
@@ -52,6 +52,7 @@ LOG = log.get("email")
 NO_COPY = "without `copy` and `sent_folder` a mail whose sending broke off ends as uncertain"
 IDLE_S = 120.0  # below what firewalls forget, and far below the half hour that servers allow
 LONGEST_WAIT_S = 60.0
+MOST_TRIES, READING = 2, "reading"  # of one mail; and the cursor that says which mail is being read
 MOST_HEADS, MOST_ADDRESSES = 2000, 2000
 T = TypeVar("T")
 
@@ -121,9 +122,12 @@ class Email:
         if fetched is None:
             return
         fallback = f"uid.{mailbox.validity}.{uid}"
-        read = await self._run(
-            thread, read_safely, fetched.raw, self._own, self._config[AUTHSERV_ID], fallback, fetched.whole
-        )
+        read = None
+        if await self._begin_reading(fallback):
+            read = await self._run(
+                thread, read_safely, fetched.raw, self._own, self._config[AUTHSERV_ID], fallback, fetched.whole
+            )
+            await self._around.cursor.save("", READING)
         if read is None or read.inbound is None:
             self.skipped += 1
             why = read.skipped if read else "it cannot be read"
@@ -133,6 +137,16 @@ class Email:
         await self._hand_in(read.inbound, receive)
         await self._run(thread, mailbox.set_flag, uid, SEEN, True)
 
+    async def _begin_reading(self, name: str) -> bool:
+        """False if reading this mail never came to an end: it must not keep back those behind it. It stays unread."""
+        begun, _, tries = (await self._around.cursor.load(READING)).partition(" ")
+        count = int(tries) if begun == name else 0
+        if count >= MOST_TRIES:
+            LOG.warning("reading a mail does not end", instance=self._around.instance, mail=name, tries=count)
+            return False
+        await self._around.cursor.save(f"{name} {count + 1}", READING, durable=True)
+        return True
+
     async def _hand_in(self, inbound: Inbound, receive: Receive) -> None:
         wait = 0.5
         while True:
@@ -141,6 +155,9 @@ class Email:
             except Unavailable as error:
                 await asyncio.sleep(error.retry_after or wait)
                 wait = min(wait * 2, LONGEST_WAIT_S)
+            except Invalid as error:  # tried again, it would be refused again
+                LOG.error("a mail is refused", instance=self._around.instance, error=str(error))
+                return
             else:
                 return
 
