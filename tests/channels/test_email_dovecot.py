@@ -86,12 +86,14 @@ async def test_files_go_both_ways(server: MailServer, talk: Any, tmp_path: Path)
 
 
 async def test_a_sender_that_the_server_does_not_confirm_is_untrusted(server: MailServer, talk: Any) -> None:
-    _, received = talk
+    channel, received = talk
     head = b"From: ann@mail.test\r\nTo: bot@mail.test\r\nMessage-ID: <spoof@x>\r\n"
     forged = b"Authentication-Results: mx.other.test; dmarc=pass header.from=mail.test\r\n"
     server.deliver(forged + head + b"\r\npay me\r\n")
     (event,) = await received.wait_for(1)
     assert event.verb is Verb.UNTRUSTED
+    await channel.send(event.address, message("k1", "no", reply_to=event.platform_id))
+    assert server.list_shown("direct:ann")[0].reply_to == "spoof@x"
 
 
 async def test_what_programs_send_is_left_alone_and_stays_unread(server: MailServer, talk: Any) -> None:

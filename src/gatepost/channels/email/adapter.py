@@ -36,6 +36,7 @@ from gatepost.channels.email.wire import (
     MailHead,
     ReadMail,
     get_address,
+    get_message_id,
     read_head,
     read_mail,
     read_room,
@@ -45,6 +46,7 @@ from gatepost.channels.kit.send_attempts import SendAttempts
 from gatepost.core import log
 from gatepost.core.clock import HOUR
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable, Unsupported
+from gatepost.core.records import replace
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Op, Outbound
 
@@ -62,7 +64,7 @@ class Email:
         self._around, self._config = around, around.config
         self._own = parse_address(around.config[ADDRESS])
         self._begun = around.clock.now() // 1_000_000
-        self._heads: OrderedDict[str, MailHead] = OrderedDict()  # of recent mails, by id
+        self._heads: OrderedDict[str, MailHead] = OrderedDict()  # of recent mails, by platform id
         self._sent_at: OrderedDict[str, deque[int]] = OrderedDict()  # to an address, within the last hour
         self._attempts = SendAttempts(around.cursor, around.clock)
         self.skipped = 0  # mails of programs and lists
@@ -133,7 +135,7 @@ class Email:
             why = read.skipped if read else "it cannot be read"
             LOG.info("a mail is left alone", instance=self._around.instance, uid=uid, why=why, count=self.skipped)
             return
-        self._keep_head(read.head)
+        self._keep_head(read.inbound.platform_id, read.head)
         await self._hand_in(read.inbound, receive)
         await self._run(thread, mailbox.set_flag, uid, SEEN, True)
 
@@ -161,9 +163,9 @@ class Email:
             else:
                 return
 
-    def _keep_head(self, head: MailHead) -> None:
-        self._heads[head.message_id] = head
-        self._heads.move_to_end(head.message_id)
+    def _keep_head(self, platform_id: str, head: MailHead) -> None:
+        self._heads[platform_id] = head
+        self._heads.move_to_end(platform_id)
         if len(self._heads) > MOST_HEADS:
             self._heads.popitem(last=False)
 
@@ -176,6 +178,7 @@ class Email:
             raise Unsupported(message.op.value, "email", "send a mail")
         self._check_pace(person)
         answered = await self._find_answered(message)
+        message = replace(message, reply_to=get_message_id(message.reply_to), thread=get_message_id(message.thread))
         config, now = self._config, self._around.clock.now()
         mail = await asyncio.to_thread(
             render_mail, message, person, self._own, config[NAME], config[SUBJECT], answered, now
@@ -192,7 +195,7 @@ class Email:
         self._attempts.end(message.key)
         self._sent_at.setdefault(person, deque()).append(now)
         references = (*answered.references, answered.message_id) if answered else ()
-        self._keep_head(MailHead(message_id=own_id, subject=str(mail["Subject"]), references=references))
+        self._keep_head(own_id, MailHead(message_id=own_id, subject=str(mail["Subject"]), references=references))
         return own_id
 
     async def open_direct(self, sender: str) -> str:
@@ -248,9 +251,10 @@ class Email:
 
     async def _find_answered(self, message: Outbound) -> MailHead | None:
         """The mail answered, for its subject; from the mailbox if it came before this start."""
-        wanted = message.reply_to or message.thread
-        if not wanted or wanted in self._heads:
-            return self._heads.get(wanted)
+        answered = message.reply_to or message.thread
+        wanted = get_message_id(answered)
+        if not wanted or answered in self._heads:
+            return self._heads.get(answered)
         try:
             raw = await self._use_mailbox(self._config[FOLDER], lambda box: box.fetch_head(wanted))
         except GatepostError as error:  # a mail without the old subject is better than none
@@ -259,7 +263,7 @@ class Email:
         if not raw:
             return None
         head = read_head(email.message_from_bytes(raw), wanted)
-        self._keep_head(head)
+        self._keep_head(answered, head)
         return head
 
     async def _use_mailbox(self, folder: str, work: Callable[[ImapSession], T]) -> T:

@@ -86,7 +86,7 @@ def read_mail(raw: bytes, own: str, authserv_id: str, fallback_id: str, whole: b
     room = read_sender(_list_headers(mail, "To")).address if own_words else sender.address
     inbound = Inbound(
         address=get_address(room or own),
-        platform_id=head.message_id,
+        platform_id=head.message_id if proved or own_words else mark_unproved(head.message_id, text),
         sender=get_address(sender.address),
         sender_name=decode_words(sender.name)[:LONGEST_NAME] or sender.address,
         text=_add_subject(head, text, bool(quote)),
@@ -100,6 +100,17 @@ def read_mail(raw: bytes, own: str, authserv_id: str, fallback_id: str, whole: b
         extra={"subject": head.subject[:LONGEST_NAME]} if head.subject else {},
     )
     return ReadMail(head=head, inbound=inbound)
+
+
+def mark_unproved(message_id: str, text: str) -> str:
+    """Whoever was written to as well knows the id of a mail. A forged copy that comes first is another mail than the
+    genuine one, which would be taken for its repetition else."""
+    return f"{message_id} {hashlib.sha256(text.encode(errors='replace')).hexdigest()[:16]}"
+
+
+def get_message_id(platform_id: str) -> str:
+    """The id as it stands in the mail, which has no blank."""
+    return platform_id.partition(" ")[0]
 
 
 def _add_subject(head: MailHead, text: str, answers: bool) -> str:
