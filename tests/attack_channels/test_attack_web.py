@@ -1,23 +1,12 @@
-"""Strangers on the web: hooks, and addresses of files that a stranger chose."""
+"""Strangers on the web: hooks."""
 
 import asyncio
-import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
-import pytest
-
 from gatepost.channels.contract import HookRequest, HookResponse
-from gatepost.channels.mastodon.adapter import MastodonChannel
-from gatepost.channels.mastodon.wire import MastodonAccount, read_status
 from gatepost.channels.webhook import wire
-from gatepost.core.errors import GatepostError
 from gatepost.core.settings import Config
 from gatepost.serve.web.hooks import AT_ONCE, ChannelHooks
-from gatepost.testing.platforms.mastodon import MastodonPlatform
-from gatepost.testing.platforms.wiring import make_channel
 
 SECRET = "0123456789abcdef0123"
 
@@ -84,55 +73,3 @@ async def test_one_stranger_who_sends_slowly_does_not_keep_the_platform_out() ->
         for each in slow:
             each.cancel()
         await asyncio.gather(*slow, return_exceptions=True)
-
-
-class _Internal(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b"an internal secret")
-
-    def log_message(self, *args: Any) -> None: ...
-
-
-@pytest.fixture
-def internal() -> Iterator[str]:
-    """Something that listens on this machine alone."""
-    server = HTTPServer(("127.0.0.1", 0), _Internal)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/latest/meta-data/"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-async def test_a_file_of_a_post_is_not_fetched_from_inside_the_gateways_own_network(internal: str) -> None:
-    """Servers that speak Mastodon's API without a proxy of their own (Pleroma, Akkoma) pass on the address that the
-    author's server wrote."""
-    with MastodonPlatform() as platform:
-        channel, _ = make_channel(platform)
-        assert isinstance(channel, MastodonChannel)
-        status = json.loads(
-            json.dumps(
-                {
-                    "id": "1",
-                    "account": {"id": "9", "acct": "eve@evil.example"},
-                    "content": "look",
-                    "visibility": "direct",
-                    "media_attachments": [{"type": "image", "url": internal}],
-                }
-            )
-        )
-        read = read_status(status, "1", MastodonAccount("7", "porter"), channel._open)
-        got = b""
-        try:
-            for each in read.attachments if read else ():
-                assert each.open is not None
-                async for chunk in each.open():
-                    got += chunk
-        except GatepostError:
-            got = b""
-        finally:
-            await channel.close()
-    assert got == b""
