@@ -283,3 +283,17 @@ def test_the_operator_is_told_the_whole_address() -> None:
     for kind, path in (("webhook", "/<room>"), ("whatsapp", ""), ("github", "")):
         told = CHANNELS[kind].guide.render_after("https://gate.example", "mine")
         assert f"https://gate.example/channels/mine{path} " in told and "<instance>" not in told
+
+
+def test_a_copied_signed_post_is_known_whatever_header_is_added_to_it() -> None:
+    """`is_proved` looks at the scheme of Authorization, `_find_identity` at whether there is one. With any other scheme
+    the signature proves the copy, and its identity is fresh: it is received as often as it is sent."""
+    body = b'{"text": "pay 100 to Eve"}'
+    headers = {
+        "content-type": "application/json",
+        wire.SIGNATURE: wire.sign_post(SECRET, "/office", "", body),
+        "authorization": "Basic eDp4",
+    }
+    copy = HookRequest(method="POST", path="/office", headers=headers, body=body)
+    if wire.is_proved(copy, SECRET):
+        assert wire.read_post(copy, "fresh-1").platform_id == wire.read_post(copy, "fresh-2").platform_id

@@ -8,13 +8,15 @@ import json
 import math
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import SplitResult, urljoin, urlsplit
 
 import httpx2
 
 from gatepost.channels.contract import ChannelEnded, EndReason
+from gatepost.channels.kit.foreign_hosts import find_public_address, pin_request, split_host
 from gatepost.core.errors import Invalid, Refused, Unavailable
 
 LARGEST_ANSWER = 8 * 1024 * 1024
@@ -123,20 +125,48 @@ class PlatformHttp:
         self._check(response, answer, action or f"{method} {urlsplit(url).path}", effect)
         return response, answer
 
-    async def download(self, url: str, *, action: str = "read a file") -> AsyncIterator[bytes]:
-        """The bytes of a file that the platform names, as they come; whoever reads them counts them."""
-        full = urljoin(self.base_url, url)
-        if urlsplit(full).scheme not in ("http", "https"):
-            raise Invalid("file", f"{self.platform} gave an address that is not on the web")
+    async def download(
+        self, url: str, *, action: str = "read a file", known_host: bool = False
+    ) -> AsyncIterator[bytes]:
+        """The bytes of a file that the platform names, as they come; whoever reads them counts them. Elsewhere than at
+        the API's own origin, it must be on the public web. `known_host`: the operator named the host."""
         try:
-            client = await self._get_client()
-            async with client.stream("GET", full, headers=self._get_headers(full)) as response:
+            full = urljoin(self.base_url, url)
+            parts = urlsplit(full)
+        except ValueError:
+            raise Invalid("file", f"{self.platform} gave an address that cannot be read") from None
+        if parts.scheme not in ("http", "https"):
+            raise Invalid("file", f"{self.platform} gave an address that is not on the web")
+        foreign = not known_host and (parts.scheme, parts.netloc) != self._origin
+        try:
+            async with self._stream_foreign(parts) if foreign else self._stream_own(full) as response:
                 if response.status_code >= 300:
                     self._check(response, "", action, effect=False)
                 async for chunk in response.aiter_bytes():
                     yield chunk
         except httpx2.TransportError as error:
             raise Unavailable(self.platform, f"the file broke off ({type(error).__name__})") from None
+        except httpx2.InvalidURL as error:
+            raise Invalid("file", f"{self.platform} gave an address that cannot be read: {error}") from None
+
+    @asynccontextmanager
+    async def _stream_own(self, url: str) -> AsyncIterator[httpx2.Response]:
+        client = await self._get_client()
+        async with client.stream("GET", url, headers=self._get_headers(url)) as response:
+            yield response
+
+    @asynccontextmanager
+    async def _stream_foreign(self, parts: SplitResult) -> AsyncIterator[httpx2.Response]:
+        """By a client of its own: a connection to the same address under another name must not be used for it."""
+        host, port = split_host(parts)
+        pinned = pin_request(parts, host, port, await find_public_address(self.platform, host, port))
+        async with (
+            await self._make_client() as client,
+            client.stream(
+                "GET", pinned.url, headers={"host": pinned.host}, extensions={"sni_hostname": pinned.name}
+            ) as response,
+        ):
+            yield response
 
     def _get_headers(self, url: str) -> dict[str, str]:
         parts = urlsplit(url)
