@@ -46,6 +46,7 @@ class BeaconPlatform:
     sending: asyncio.Event = field(default_factory=asyncio.Event)  # a send has begun …
     sends_end: asyncio.Event | None = None  # … and waits for this
     breaks_with: str = ""  # the text of a library's own error, while polling
+    repeats_token: bool = False  # in the words by which it refuses
     events: list[str] = field(default_factory=list)
     sent: list[tuple[str, str]] = field(default_factory=list)  # (instance, text)
     colors: dict[str, str] = field(default_factory=dict)  # by instance: the setting that it was made with
@@ -60,6 +61,8 @@ class BeaconPlatform:
     def check(self, token: str) -> None:
         if not self.reachable:
             raise Unavailable("beacon", "it cannot be reached (ConnectError)")
+        if self.repeats_token:
+            raise ChannelEnded(EndReason.SETTING, f"https://{token}@beacon is no address", f"correct {token}")
         if token not in self.tokens:
             raise ChannelEnded(
                 EndReason.TOKEN, "beacon no longer accepts the token", "set a valid one with `gatepost channel set`"

@@ -96,6 +96,18 @@ def test_at_a_terminal_it_asks_for_exactly_what_the_guide_names(
     assert row.settings == {"color": "blue"}
 
 
+def test_no_error_of_a_platform_shows_the_secret(
+    run: Run, platform: BeaconPlatform, given: Callable[..., None]
+) -> None:
+    given(GOOD_TOKEN)
+    assert run("channel", "add", "beacon", "--name", "north").code == 0
+    platform.repeats_token = True
+    given(GOOD_TOKEN)
+    for done in (run("channel", "add", "beacon"), run("channel", "test", "north")):
+        assert done.code == 1 and "is no address; correct" in done.err
+        assert GOOD_TOKEN not in done.out + done.err
+
+
 def revoke(platform: BeaconPlatform) -> None:
     platform.tokens.clear()
 

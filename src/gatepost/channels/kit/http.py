@@ -5,6 +5,7 @@ An adapter imports this in its `adapter.py`, never in its declaration: the clien
 
 import asyncio
 import json
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cache
@@ -20,6 +21,7 @@ LARGEST_ANSWER = 8 * 1024 * 1024
 TIMEOUT_S = 25.0  # below delivery.timeout_s, so that the adapter says what happened
 LONGEST_DETAIL = 300
 UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)  # nothing reached the platform
+_HOST = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)?(?:[^/?#]*@)?(?P<host>[^/?#@]*)")
 READING = frozenset({"GET", "HEAD"})
 
 
@@ -48,11 +50,8 @@ class PlatformHttp:
         """`way_out`: what the operator does about a token that is refused. `find_retry_after`: where the platform says
         elsewhere than in the Retry-After header how long to wait."""
         self.platform, self.base_url = platform, base_url.rstrip("/") + "/"
+        check_web_address(base_url)
         parts = urlsplit(self.base_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ChannelEnded(
-                EndReason.SETTING, f"{base_url!r} is no web address", "write it as https://host, and set it again"
-            )
         self._origin, self._headers = (parts.scheme, parts.netloc), dict(headers or {})
         self._way_out, self._find_retry_after = way_out, find_retry_after
         self._timeout = timeout
@@ -165,6 +164,19 @@ class PlatformHttp:
             return max(float(response.headers.get("retry-after", "")), 0.0)
         except ValueError:
             return None
+
+
+def check_web_address(url: str) -> None:
+    """The error shows the host alone: what follows it, or stands before it, may be a key."""
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of the port, or of an IPv6 address
+        good = False
+    if not good:
+        found = _HOST.match(url)
+        shown = f"{found['scheme'] or ''}{found['host']}" if found else ""
+        raise ChannelEnded(EndReason.SETTING, f"{shown!r} is no web address", "write it as https://host")
 
 
 @cache

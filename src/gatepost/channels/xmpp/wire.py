@@ -242,9 +242,7 @@ def _read_words(
         verb = Verb.MENTION
     if not origin.proved:
         verb = Verb.UNTRUSTED
-    return Inbound(
-        platform_id=platform_id, text=text, verb=verb, reply_to=answered, attachments=attachments, **common
-    )
+    return Inbound(platform_id=platform_id, text=text, verb=verb, reply_to=answered, attachments=attachments, **common)
 
 
 def is_named(text: str, nickname: str) -> bool:
