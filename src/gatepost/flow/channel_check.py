@@ -7,11 +7,13 @@ import asyncio
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import cast
 
 from gatepost.channels.contract import (
     BotIdentity,
     Channel,
     ChannelDeps,
+    ChannelEnded,
     ReadSecret,
     SupportsCheck,
     SupportsClose,
@@ -22,6 +24,7 @@ from gatepost.core.settings import Setting
 from gatepost.flow.channel_health import ChannelHealth
 from gatepost.flow.channel_specs import ChannelSpec, get_last_name
 from gatepost.flow.channel_supervisor import ChannelSurroundings, load_kind, make_secret_reader
+from gatepost.flow.channel_way_out import render_for_running, reword_for_new
 
 CHECK_S = 40.0
 CLOSE_S = 5.0
@@ -29,7 +32,9 @@ CLOSE_S = 5.0
 _log = log.get("channels")
 
 
-async def check_spec(around: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str]) -> BotIdentity | None:
+async def check_spec(
+    around: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str], *, is_new: bool = False
+) -> BotIdentity | None:
     """Who the bot is; None: this kind cannot be asked. `secrets`, by the last names of their settings, count before
     those of the store. Every failure is one GatepostError, and its text has none of the secrets that were read."""
     await load_kind(spec.kind)
@@ -46,7 +51,7 @@ async def check_spec(around: ChannelSurroundings, spec: ChannelSpec, secrets: Ma
             )
         )
         try:
-            return await check_channel(channel, spec.kind.title or spec.kind.name)
+            return await check_channel(channel, spec, is_new=is_new)
         except GatepostError as error:
             _scrub(error, health.scrub)
             raise
@@ -62,8 +67,8 @@ def _scrub(error: GatepostError, scrub: Callable[[str], str]) -> None:
             setattr(error, name, scrub(value))
 
 
-async def check_channel(channel: Channel, title: str) -> BotIdentity | None:
-    asked: object = channel
+async def check_channel(channel: Channel, spec: ChannelSpec, *, is_new: bool = False) -> BotIdentity | None:
+    asked, title = cast(object, channel), spec.kind.title or spec.kind.name
     if not isinstance(asked, SupportsCheck):
         return None
     try:
@@ -71,6 +76,11 @@ async def check_channel(channel: Channel, title: str) -> BotIdentity | None:
             return await asked.check()
     except TimeoutError:
         raise Unavailable(title, f"it did not answer within {CHECK_S:g} s") from None
+    except ChannelEnded as error:
+        if is_new:
+            raise reword_for_new(error) from None
+        way_out = render_for_running(error, spec.instance, spec.kind)
+        raise ChannelEnded(error.reason, error.why, way_out) from None
     except GatepostError:
         raise
     except Exception as error:  # noqa: BLE001  a library's own error; its text may hold the key, so its name must do

@@ -53,6 +53,7 @@ class BeaconPlatform:
     connects: list[str] = field(default_factory=list)  # the instances that connected, each time anew
     closed: list[str] = field(default_factory=list)
     checks: int = 0
+    bot: str = ""  # by which name everybody is accepted; '': each by its own
 
     def push(self, text: str) -> None:
         """Somebody writes."""
@@ -119,7 +120,7 @@ class BeaconChannel:
         self.platform.checks += 1
         self.platform.check(await self._around.secret(self.settings["token"]))
         return BotIdentity(
-            name=f"@{self._around.instance} (Beacon)",
+            name=self.platform.bot or f"@{self._around.instance} (Beacon)",
             link="https://beacon.example/invite",
             missing=self.platform.missing,
         )
