@@ -126,5 +126,7 @@ def test_every_row_of_the_security_table_names_tests_that_are_there() -> None:
 
 
 def test_the_page_of_each_channel_is_linked() -> None:
-    text = (DOCS / "channels.md").read_text(encoding="utf-8")
-    assert [path.name for path in (DOCS / "channels").glob("*.md") if f"(channels/{path.name})" not in text] == []
+    text = (ROOT / "docs" / "channels.md").read_text(encoding="utf-8")
+    assert [
+        path.name for path in (ROOT / "docs" / "channels").glob("*.md") if f"(channels/{path.name})" not in text
+    ] == []
