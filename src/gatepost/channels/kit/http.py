@@ -6,6 +6,7 @@ An adapter imports this in its `adapter.py`, never in its declaration: the clien
 import asyncio
 import json
 import re
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cache
@@ -20,6 +21,7 @@ from gatepost.core.errors import Invalid, Refused, Unavailable
 LARGEST_ANSWER = 8 * 1024 * 1024
 TIMEOUT_S = 25.0  # below delivery.timeout_s, so that the adapter says what happened
 LONGEST_DETAIL = 300
+MOST_CAUSES = 20
 UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)  # nothing reached the platform
 _HOST = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)?(?:[^/?#]*@)?(?P<host>[^/?#@]*)")
 READING = frozenset({"GET", "HEAD"})
@@ -111,7 +113,7 @@ class PlatformHttp:
             async with (await self._get_client()).stream(method, url, headers=given, **options) as response:
                 raw = await _read_bounded(response)
         except UNSENT as error:
-            raise Unavailable(self.platform, f"it cannot be reached ({type(error).__name__})") from None
+            raise Unavailable(self.platform, explain_unreached(url, error)) from None
         except (httpx2.TransportError, httpx2.DecodingError) as error:
             why = f"the connection broke ({type(error).__name__})"
             raise Unavailable(self.platform, why, uncertain=effect) from None
@@ -177,6 +179,34 @@ def check_web_address(url: str) -> None:
         found = _HOST.match(url)
         shown = f"{found['scheme'] or ''}{found['host']}" if found else ""
         raise ChannelEnded(EndReason.SETTING, f"{shown!r} is no web address", "write it as https://host")
+
+
+def explain_unreached(url: str, error: BaseException) -> str:
+    """Where nobody answered, and why, in words."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return f"it cannot be reached at {parts.hostname}:{port} ({_find_cause(error)})"
+
+
+def _find_cause(error: BaseException) -> str:
+    """The deepest reason that has words; the client wraps those of the system several times."""
+    waiting, known = [error], 0
+    while waiting and known < MOST_CAUSES:
+        each, known = waiting.pop(0), known + 1
+        if isinstance(each, ssl.SSLCertVerificationError):
+            return f"its certificate is not accepted: {each.verify_message}"
+        if isinstance(each, ssl.SSLError):
+            return f"TLS failed: {each.reason or 'it does not speak it'}"
+        if isinstance(each, socket.gaierror):
+            return "there is no such name"
+        if isinstance(each, ConnectionRefusedError):
+            return "the connection was refused"
+        if isinstance(each, OSError) and each.errno is not None and each.strerror:
+            return each.strerror.lower()
+        if isinstance(each, BaseExceptionGroup):
+            waiting += each.exceptions
+        waiting += [cause for cause in (each.__cause__, each.__context__) if cause is not None]
+    return "no answer in time" if isinstance(error, httpx2.TimeoutException) else type(error).__name__
 
 
 @cache
