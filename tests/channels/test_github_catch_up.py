@@ -1,6 +1,5 @@
 """GitHub: comments that are taken twice, or never."""
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 

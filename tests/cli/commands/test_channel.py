@@ -96,6 +96,18 @@ def test_at_a_terminal_it_asks_for_exactly_what_the_guide_names(
     assert row.settings == {"color": "blue"}
 
 
+def test_no_error_of_a_platform_shows_the_secret(
+    run: Run, platform: BeaconPlatform, given: Callable[..., None]
+) -> None:
+    given(GOOD_TOKEN)
+    assert run("channel", "add", "beacon", "--name", "north").code == 0
+    platform.repeats_token = True
+    given(GOOD_TOKEN)
+    for done in (run("channel", "add", "beacon"), run("channel", "test", "north")):
+        assert done.code == 1 and "is no address; correct" in done.err
+        assert GOOD_TOKEN not in done.out + done.err
+
+
 def revoke(platform: BeaconPlatform) -> None:
     platform.tokens.clear()
 
@@ -115,9 +127,9 @@ def deny(platform: BeaconPlatform) -> None:
 @pytest.mark.parametrize(
     ("spoil", "line"),
     [
-        (revoke, "beacon no longer accepts the token; set a valid one with `gatepost channel set`"),
+        (revoke, "beacon does not accept the token; add the channel again with a valid one"),
         (unplug, "beacon is unavailable: it cannot be reached (ConnectError)"),
-        (poll_twice, "another program receives as this bot; stop it, then restart the channel"),
+        (poll_twice, "another program receives as this bot; stop it, then add the channel again"),
         (deny, "the bot may not read messages; switch that on at beacon.example"),
     ],
 )
@@ -141,7 +153,8 @@ def test_what_the_platform_refuses_is_one_clear_line_and_nothing_is_written(
     assert not (home.channels / "north").exists()
 
     given("another-token")
-    assert run("channel", "set", "other", "--secret", "token", "--set", "color=blue").code == 1
+    changed = run("channel", "set", "other", "--secret", "token", "--set", "color=blue")
+    assert changed.code == 1 and "add the channel again" not in changed.err
     assert read_snapshot(home.store, read_all) == before
 
 
@@ -190,6 +203,18 @@ def test_a_second_one_needs_a_name_and_shares_no_secret(
     assert "--name gives this one another name" in run("channel", "add", "beacon", "--name", "a-b").err
     given(GOOD_TOKEN)
     assert "would share the secret CHANNEL_A_B_TOKEN" in run("channel", "add", "beacon", "--name", "a_b").err
+
+
+def test_one_bot_is_not_added_twice(run: Run, home: Home, platform: BeaconPlatform, given: Callable[..., None]) -> None:
+    platform.bot = "@beacon_bot"
+    for name in ("north", "south"):
+        given(GOOD_TOKEN)
+        done = run("channel", "add", "beacon", "--name", name)
+    assert done.code == 1 and "the channel north already is @beacon_bot; use another bot" in done.err
+    run("channel", "set", "north", "--off")
+    given(GOOD_TOKEN)
+    assert run("channel", "add", "beacon", "--name", "south").code == 0
+    assert [each.instance for each in read_snapshot(home.store, channel_instances.list_all)] == ["north", "south"]
 
 
 def test_a_change_is_checked_and_kept_and_a_default_comes_back(
