@@ -351,7 +351,7 @@ class XmppServer(EmulatedPlatform):
     ) -> None:
         with suppress(OSError):
             while data := await source.read(262_144):
-                fault = self.take_fault(*_REFUSALS, PlatformFault.NO_ANSWER) if b"<body" in data else None
+                fault = self.claim_fault(*_REFUSALS, PlatformFault.NO_ANSWER) if b"<body" in data else None
                 if fault in _REFUSALS:
                     refused, data = _refuse(data.decode(), *_REFUSALS[fault])
                     bot.write(refused)
