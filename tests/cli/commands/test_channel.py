@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from gatepost.cli.commands.channel import render_restarted
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.flow.channel_supervisor import make_folder
@@ -286,6 +288,65 @@ def test_the_kinds_are_listed_with_what_they_ask_for(run: Run, platform: BeaconP
     assert [(each["name"], each["is_secret"]) for each in beacon["asks"]] == [("token", True), ("color", False)]
     assert "Beacon" in run("channel", "kinds").out
     assert "web" not in {each["name"] for each in run("channel", "kinds", "--json").json}
+
+
+def test_a_name_that_is_taken_is_refused_before_anything_is_asked(
+    run: Run, platform: BeaconPlatform, given: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given(GOOD_TOKEN)
+    run("channel", "add", "beacon")
+    asked: list[str] = []
+    monkeypatch.setattr("click.prompt", lambda text, **_: asked.append(text))
+    given("", terminal=True)
+    done = run("channel", "add", "beacon")
+    assert done.code == 1 and "there is a channel 'beacon'; --name gives" in done.err
+    assert (asked, done.out) == ([], "")
+
+
+def test_whoever_breaks_off_is_told_that_nothing_happened(
+    run: Run, home: Home, platform: BeaconPlatform, given: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def abort(text: str, **_: Any) -> None:
+        raise click.Abort
+
+    given(GOOD_TOKEN)
+    run("channel", "add", "beacon")
+    monkeypatch.setattr("click.prompt", abort)
+    monkeypatch.setattr("click.confirm", abort)
+    given("", terminal=True)
+    added = run("channel", "add", "beacon", "--name", "north")
+    removed = run("channel", "rm", "beacon")
+    assert (added.code, removed.code) == (130, 130)
+    assert added.err.endswith("gatepost: nothing was added\n") and removed.err.endswith(
+        "gatepost: nothing was removed\n"
+    )
+    assert [each.instance for each in read_snapshot(home.store, channel_instances.list_all)] == ["beacon"]
+
+
+def test_the_list_leaves_out_what_each_was_tested_against(
+    run: Run, platform: BeaconPlatform, given: Callable[..., None]
+) -> None:
+    given(GOOD_TOKEN)
+    run("channel", "add", "beacon")
+    assert "tested against" not in run("channel", "list").out and "tested against" in run("channel", "kinds").out
+    (beacon,) = (each for each in run("channel", "list", "--json").json if each["instance"] == "beacon")
+    assert beacon["tested_against"] == "nothing: it is made up"
+
+
+def test_a_log_without_lines_says_whether_there_is_such_a_channel(
+    run: Run, home: Home, platform: BeaconPlatform, given: Callable[..., None]
+) -> None:
+    given(GOOD_TOKEN)
+    run("channel", "add", "beacon")
+    (home.logs / "gatepost.log").write_text("")
+    assert run("channel", "logs", "beacon").err == "the log says nothing about beacon\n"
+    done = run("channel", "logs", "becon")
+    assert done.code == 1 and "no channel named 'becon'" in done.err and "did you mean 'beacon'?" in done.err
+
+
+def test_a_restart_of_one_that_is_off_says_how_it_is_switched_on() -> None:
+    told = render_restarted({"instance": "north", "state": "off", "error": "", "way_out": ""})
+    assert told == "north is off; `gatepost channel set north --on` switches it on"
 
 
 def test_without_a_gateway_the_list_says_so(run: Run, platform: BeaconPlatform, given: Callable[..., None]) -> None:
