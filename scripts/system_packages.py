@@ -35,6 +35,7 @@ MORE = {  # with --all only: they take long to install and to run
     "npm": ("npm",),
     "dovecot-imapd": ("dovecot",),
     "ngircd": ("ngircd",),
+    "prosody": ("prosody",),
 }
 # With --all only: the packages and versions that the tests were written for.
 AGENTS = {"codex": ("@openai/codex", "0.166.0"), "opencode": ("opencode-ai", "1.18.18")}
@@ -50,6 +51,7 @@ WHAT_FOR = {
     "npm": "the coding agents that it installs",
     "dovecot-imapd": "e-mail with a real mail server",
     "ngircd": "the IRC channel",
+    "prosody": "the XMPP channel",
 }
 
 

@@ -123,3 +123,10 @@ def test_every_row_of_the_security_table_names_tests_that_are_there() -> None:
     assert missing == {}
     unprotected = {row[0].strip() for row in rows if len(row) == 3 and row[1].strip().startswith("not protected")}
     assert {what for what, names in shown.items() if not names} == unprotected
+
+
+def test_the_page_of_each_channel_is_linked() -> None:
+    text = (ROOT / "docs" / "channels.md").read_text(encoding="utf-8")
+    assert [
+        path.name for path in (ROOT / "docs" / "channels").glob("*.md") if f"(channels/{path.name})" not in text
+    ] == []

@@ -233,6 +233,29 @@ async def test_what_goes_wrong_with_a_post_is_named(platform: BlueskyPlatform) -
     await channel.close()
 
 
+async def test_a_like_that_claims_to_have_pictures_does_not_stop_the_channel(platform: BlueskyPlatform) -> None:
+    """Records may have further fields; a name that is no post's was refused, again and again."""
+    cursor = MemoryCursor()
+    cursor.saved = {"": "1", "beginning": "1"}
+    like = {"$type": "app.bsky.feed.like", "embed": {"images": [{"alt": ""}]}}
+    eve = platform._get_did("eve")
+    subject = f"at://{eve}/app.bsky.feed.post/3k"
+    platform._add_note("like", "eve", f"at://{eve}/app.bsky.feed.like/3kabc", like, subject)
+    platform.send("hello", mention=True)
+    async with listening(make(platform, cursor=cursor)) as received:
+        await received.wait_for(lambda events: any("hello" in each.text for each in events))
+
+
+async def test_a_post_whose_pictures_are_refused_is_received_without_them(platform: BlueskyPlatform) -> None:
+    cursor = MemoryCursor()
+    cursor.saved = {"": "1", "beginning": "1"}
+    post = {"$type": "app.bsky.feed.post", "text": "look", "embed": {"images": [{"alt": ""}]}}
+    platform._add_note("mention", "eve", f"at://{platform._get_did('eve')}/app.bsky.feed.post/3kgone", post)
+    async with listening(make(platform, cursor=cursor)) as received:
+        (event,) = await received.wait_for(1)
+    assert (event.text, event.attachments) == ("look", ())
+
+
 def test_keys_are_shaped_as_the_networks_own() -> None:
     made = [wire.make_key(f"key {number}") for number in range(200)]
     assert len(set(made)) == 200 and made[0] == wire.make_key("key 0")

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from gatepost.channels.email.mail_text import read_html, split_quote
 from gatepost.channels.email.render import render_mail
 from gatepost.channels.email.sender_proof import is_proved, parse_address, read_sender
-from gatepost.channels.email.wire import MailHead, ReadMail, read_mail, read_room, render_message_id
+from gatepost.channels.email.wire import (
+    HEADERS,
+    MOST_PARAMETERS,
+    MailHead,
+    ReadMail,
+    get_message_id,
+    read_mail,
+    read_room,
+    render_message_id,
+)
 from gatepost.messages.inbound import Attachment, Inbound, Verb
 from gatepost.messages.outbound import Outbound, OutboundFile
 
@@ -188,6 +197,38 @@ def test_html_becomes_what_people_read() -> None:
 def test_html_without_end_is_read_in_linear_steps(piece: str) -> None:
     """A search that began anew for each piece would take minutes here."""
     read_html(piece * 200_000)
+
+
+@pytest.mark.parametrize("name", ["Content-Type: text/plain; charset", "Content-Disposition: inline; filename"])
+def test_a_header_keeps_few_parameters_however_many_were_written(name: str) -> None:
+    """The library's time grows with the square of their number."""
+    raw = f'{HEAD}{name}="{";" * 2_000_000}"\r\n\r\nhello'
+    mail = email.message_from_bytes(raw.encode(), policy=HEADERS)
+    assert all(str(value).count(";") < MOST_PARAMETERS for value in mail.values())
+    assert get(raw).text or get(raw).attachments
+
+
+def test_a_boundary_and_a_name_are_still_read() -> None:
+    raw = make_mail(
+        ('Content-Type: text/plain; charset="utf-8"', "hello"), ('Content-Type: image/png; name="a;b.png"', "x")
+    )
+    got = get(raw)
+    assert (got.text, [each.name for each in got.attachments]) == ("hello", ["a;b.png"])
+
+
+def test_words_behind_a_hidden_element_are_whole_whatever_letters_stand_before_it() -> None:
+    """`İ`.lower() has two signs, so places in the lowered text are not those of the text."""
+    assert read_html("<p>" + "İ" * 20 + "</p><style>p {}</STYLE>pay 100 to Ann") == "İ" * 20 + "\npay 100 to Ann"
+
+
+def test_a_forged_copy_of_a_mail_that_comes_first_does_not_hide_the_genuine_one() -> None:
+    """Whoever was written to as well knows the Message-ID. A repetition of a copy is still one."""
+    forged, genuine = get(HEAD + "\r\npay Eve"), get(PROOF + HEAD + "\r\nplease deploy")
+    assert (forged.verb, genuine.verb, genuine.platform_id) == (Verb.UNTRUSTED, Verb.MESSAGE, "1@example.com")
+    unproved = get(HEAD + "\r\nplease deploy")
+    ids = {each.platform_id for each in (forged, genuine, unproved)}
+    assert len(ids) == 3 and {get_message_id(each) for each in ids} == {"1@example.com"}
+    assert get(HEAD + "\r\npay Eve").platform_id == forged.platform_id
 
 
 def test_what_a_mail_quotes_is_taken_off_and_an_answer_between_the_lines_stays() -> None:

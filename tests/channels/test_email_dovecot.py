@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gatepost.channels.contract import ChannelEnded, EndReason, MemoryCursor
-from gatepost.core.errors import Refused, Unavailable
+from gatepost.core.errors import Invalid, Refused, Unavailable
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
 from gatepost.testing.platforms.base import GivenFile, PlatformFault
@@ -86,12 +86,14 @@ async def test_files_go_both_ways(server: MailServer, talk: Any, tmp_path: Path)
 
 
 async def test_a_sender_that_the_server_does_not_confirm_is_untrusted(server: MailServer, talk: Any) -> None:
-    _, received = talk
+    channel, received = talk
     head = b"From: ann@mail.test\r\nTo: bot@mail.test\r\nMessage-ID: <spoof@x>\r\n"
     forged = b"Authentication-Results: mx.other.test; dmarc=pass header.from=mail.test\r\n"
     server.deliver(forged + head + b"\r\npay me\r\n")
     (event,) = await received.wait_for(1)
     assert event.verb is Verb.UNTRUSTED
+    await channel.send(event.address, message("k1", "no", reply_to=event.platform_id))
+    assert server.list_shown("direct:ann")[0].reply_to == "spoof@x"
 
 
 async def test_what_programs_send_is_left_alone_and_stays_unread(server: MailServer, talk: Any) -> None:
@@ -131,6 +133,37 @@ async def test_a_mail_is_kept_until_it_is_durable(server: MailServer) -> None:
         received.error = None
         await received.wait_for(1)
         await until(lambda: cursor.saved[""].endswith(":1"), "the cursor")
+
+
+async def test_a_mail_whose_reading_never_ends_keeps_back_nobody(server: MailServer) -> None:
+    cursor = MemoryCursor()
+    channel, _ = make_channel(server, cursor=cursor)
+    async with listening(channel) as received:
+        server.send("one")
+        await received.wait_for(1)
+        await until(lambda: cursor.saved[""].endswith(":1"), "the cursor")
+    assert cursor.saved["reading"] == ""
+    validity = cursor.saved[""].partition(":")[0]
+    cursor.saved["reading"] = f"uid.{validity}.2 2"  # as two restarts in the midst of it leave it
+    server.send("endless")
+    server.send("three")
+    channel, _ = make_channel(server, cursor=cursor)
+    async with listening(channel) as received:
+        await received.wait_for(1)
+    assert received.texts == ["three"]
+
+
+async def test_a_mail_that_intake_refuses_for_good_keeps_back_nobody(server: MailServer) -> None:
+    received = ReceivedEvents()
+    received.error = Invalid("event", "it is refused")
+    channel, _ = make_channel(server)
+    async with listening(channel, received):
+        server.send("refused")
+        await until(lambda: received.calls, "the refusal")
+        received.error = None
+        server.send("two")
+        await received.wait_for(1)
+    assert received.texts == ["two"]
 
 
 async def test_a_sent_mail_is_found_by_its_key_also_after_a_lost_answer(server: MailServer, talk: Any) -> None:

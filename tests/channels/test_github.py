@@ -54,7 +54,7 @@ async def test_a_comment_comes_with_its_room_and_its_author(platform: GitHubPlat
     sent = platform.send("hello")
     (event,) = await received.wait_for(1)
 
-    assert (event.address, event.platform_id, event.sender) == (TEAM, sent, "github:user/ann")
+    assert (event.address, event.platform_id, event.sender) == (TEAM, sent, platform.get_sender("ann"))
     assert (event.text, event.verb, event.direct) == ("hello", Verb.MESSAGE, False)
     assert event.room_name == "acme/site#1 The site" and event.at is not None
     assert address.parse(event.address)
@@ -222,7 +222,7 @@ async def test_history_has_the_newest_with_our_own_words(platform: GitHubPlatfor
     await channel.send(TEAM, Outbound(key="k", text="mine"))
     found = await channel.history(TEAM, None, 3)
     assert [each.text for each in found] == ["c128", "c129", "mine"]
-    assert [each.sender for each in found] == ["github:user/bob", "github:user/bob", MYSELF]
+    assert [each.sender for each in found] == [platform.get_sender("bob"), platform.get_sender("bob"), MYSELF]
     assert await channel.history(TEAM, 1, 3) == []
 
 

@@ -8,9 +8,13 @@ import pytest
 from gatepost.channels.contract import ChannelEnded, EndReason
 from gatepost.channels.irc import adapter, wire
 from gatepost.channels.irc.adapter import IrcChannel
+from gatepost.channels.irc.wire import CaseMapping, parse_line, read_join, read_mapping, read_message
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
+from gatepost.core.settings import Config
+from gatepost.flow.intake.intake import make_arrival
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound
+from gatepost.messages.untrusted import is_untrusted
 from gatepost.testing.platforms.base import PlatformFault
 from gatepost.testing.platforms.irc import IrcPlatform
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
@@ -155,6 +159,56 @@ async def test_lines_are_sent_at_a_pace_that_is_no_flood(platform: IrcPlatform) 
     channel = make(platform)
     pauses = [channel._get_pause() for _ in range(8)]
     assert pauses[: adapter.BURST] == [0.0] * adapter.BURST and pauses[-1] > 2.0
+
+
+def say(account: str, mapping: CaseMapping = CaseMapping.ASCII) -> str:
+    line = parse_line(f"@account={account} :nick!u@h PRIVMSG #team :hello\r\n".encode())
+    read = read_message(line, "porter", "1", False, mapping)
+    assert read is not None
+    return read.sender
+
+
+def test_two_accounts_are_two_people() -> None:
+    """Networks with CASEMAPPING=ascii tell `bob[1]` from `bob{1}`, and no network takes the Kelvin sign for a k."""
+    assert say("bob[1]") != say("bob{1}")
+    assert say("Bob[1]", CaseMapping.RFC1459) == say("bob{1}", CaseMapping.RFC1459)
+    assert say("b^", CaseMapping.RFC1459_STRICT) != say("b~", CaseMapping.RFC1459_STRICT)
+    for mapping in CaseMapping:
+        assert say("\u212aate", mapping) != say("Kate", mapping) == say("kate", mapping)
+
+
+@pytest.mark.parametrize(
+    ("told", "mapping"),
+    [
+        ("CASEMAPPING=ascii", CaseMapping.ASCII),
+        ("CASEMAPPING=RFC1459", CaseMapping.RFC1459),
+        ("CASEMAPPING=rfc1459-strict", CaseMapping.RFC1459_STRICT),
+        ("CASEMAPPING=rfc7613", CaseMapping.ASCII),
+        ("NICKLEN=30", None),
+    ],
+)
+def test_which_names_are_one_is_for_the_network_to_say(told: str, mapping: CaseMapping | None) -> None:
+    line = parse_line(f":irc.test 005 porter CHANTYPES=# {told} :are supported by this server\r\n".encode())
+    assert read_mapping(line) == mapping
+
+
+async def test_a_name_is_folded_as_the_network_says(platform: IrcPlatform) -> None:
+    for told, sender in (("rfc1459", "irc:account/bob{1}"), ("ascii", "irc:account/bob[1]")):
+        platform.mapping = told
+        channel = make(platform)
+        async with listening(channel) as received:
+            await connected(platform, channel)
+            platform.send("hello", sender="Bob[1]")
+            (event,) = await received.wait_for(1)
+        assert event.sender == sender
+        await until(lambda: not platform.count_clients())
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_join_under_an_unproven_nick_is_untrusted_as_a_message_is(trusted: bool) -> None:
+    joined = read_join(parse_line(b":ann!u@h JOIN #team\r\n"), "porter", "1", trusted)
+    assert joined is not None and joined.verb is Verb.JOIN
+    assert is_untrusted(make_arrival("irc", joined, Config(), 1, 0).inbound.sender) is not trusted
 
 
 def test_lines_are_cut_by_bytes_and_never_inside_of_a_character() -> None:

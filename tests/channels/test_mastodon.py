@@ -99,6 +99,27 @@ async def test_files_go_both_ways_and_are_waited_for(
     assert (shown.text, shown.files) == ("here", [GivenFile("o.png", b"y" * 100_000, "image/png")])
 
 
+async def test_a_file_of_a_post_is_not_fetched_from_inside_the_gateways_own_network(platform: MastodonPlatform) -> None:
+    """Servers that speak Mastodon's API without a proxy of their own (Pleroma, Akkoma) pass on the address that the
+    author's server wrote."""
+    channel = make(platform)
+    with MastodonPlatform() as internal:
+        status = {
+            "id": "1",
+            "account": {"id": "9", "acct": "eve@evil.example"},
+            "visibility": "direct",
+            "media_attachments": [{"type": "image", "url": f"{internal.url}/api/v2/instance"}],
+        }
+        read = wire.read_status(status, "1", MastodonAccount("7", "porter"), channel._open)
+        assert read is not None
+        (file,) = read.attachments
+        assert file.open is not None
+        with pytest.raises(Refused, match="public web"):
+            _ = [chunk async for chunk in file.open()]
+        assert isinstance(internal, MastodonPlatform) and not internal.requests
+    await channel.close()
+
+
 async def test_an_answer_names_whom_it_answers_and_is_seen_by_the_same_people(platform: MastodonPlatform) -> None:
     channel = make(platform)
     theirs = platform.send("hello")

@@ -262,6 +262,37 @@ async def test_refusals_are_named(platform: MattermostPlatform) -> None:
     await channel.close()
 
 
+def read(**post: object) -> Inbound:
+    given = {"id": "a" * 26, "user_id": "o" * 26, "message": "/approve", **post}
+    found = wire.read_post(given, MattermostRoom("c" * 26), BOT, lambda file: lambda: iter(()))  # type: ignore[arg-type,return-value]
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("props", [{"from_webhook": "true"}, {"from_webhook": True}, {"from_plugin": "true"}])
+def test_a_post_of_an_integration_has_not_the_rights_of_who_made_it(props: dict[str, object]) -> None:
+    """Mattermost gives such posts the `user_id` of the webhook's creator."""
+    got = read(props={**props, "override_username": "alerts"})
+    assert (got.sender, got.sender_name) == (f"mattermost:webhook/{'o' * 26}", "alerts")
+    with pytest.raises(NotFound):
+        wire.get_user_id(got.sender)
+
+
+def test_a_bot_account_is_somebody_of_its_own() -> None:
+    for props in ({}, {"from_bot": "true"}, {"from_bot": "true", "from_plugin": "true"}, {"from_webhook": "false"}):
+        assert read(props=props).sender == f"mattermost:user/{'o' * 26}"
+
+
+async def test_an_author_or_a_channel_that_the_server_does_not_show_stops_nothing(
+    platform: MattermostPlatform,
+) -> None:
+    """A guest's, or one removed for good."""
+    channel = make(platform)
+    assert await channel._get_name("z" * 26) == ""
+    assert await channel._get_room("z" * 26) is None
+    await channel.close()
+
+
 def test_hostile_frames_are_read_without_harm() -> None:
     room = MattermostRoom("c" * 26)
     for post in ({}, {"id": "../x"}, {"id": "a" * 26, "type": "system_header_change"}):

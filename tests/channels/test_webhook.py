@@ -31,8 +31,10 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable, Unsupported
 from gatepost.core.listen_address import parse
 from gatepost.core.settings import Config, Setting
+from gatepost.flow.pairing import PAGE_URL
 from gatepost.messages.inbound import MessageKind, Verb
 from gatepost.messages.outbound import Op, Outbound
+from gatepost.serve.control.operations.channels import render_after
 from gatepost.serve.http import HttpServer, bind, get_bound_address
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, serve_hooks
 from gatepost.testing.waiting import PATIENCE_S
@@ -279,10 +281,23 @@ async def test_the_lines_for_curl_in_the_docs_work(channel: Channel, received: R
 
 
 def test_the_operator_is_told_the_whole_address() -> None:
-    registry.load_package("gatepost.channels")
-    for kind, path in (("webhook", "/<room>"), ("whatsapp", ""), ("github", "")):
-        told = CHANNELS[kind].guide.render_after("https://gate.example", "mine")
-        assert f"https://gate.example/channels/mine{path} " in told and "<instance>" not in told
+    config = Config({PAGE_URL.name: "https://bot.example"})
+    told = render_after(CHANNELS["webhook"].guide.after, "shop", config)
+    assert "https://bot.example/channels/shop/<room>" in told
+
+
+def test_a_copied_signed_post_is_known_whatever_header_is_added_to_it() -> None:
+    """`is_proved` looks at the scheme of Authorization, `_find_identity` at whether there is one. With any other scheme
+    the signature proves the copy, and its identity is fresh: it is received as often as it is sent."""
+    body = b'{"text": "pay 100 to Eve"}'
+    headers = {
+        "content-type": "application/json",
+        wire.SIGNATURE: wire.sign_post(SECRET, "/office", "", body),
+        "authorization": "Basic eDp4",
+    }
+    copy = HookRequest(method="POST", path="/office", headers=headers, body=body)
+    if wire.is_proved(copy, SECRET):
+        assert wire.read_post(copy, "fresh-1").platform_id == wire.read_post(copy, "fresh-2").platform_id
 
 
 async def test_a_post_that_intake_refuses_for_good_is_answered_with_the_reason(

@@ -3,6 +3,7 @@
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,8 @@ import httpx2
 import pytest
 from click.testing import CliRunner
 
-from gatepost.cli.channel_emulation import emulate, render_lines
-from gatepost.core.errors import NotFound
+from gatepost.cli.channel_emulation import emulate, render_command
+from gatepost.core.errors import Invalid, NotFound
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.waiting import PATIENCE_S, block_until
 
@@ -21,6 +22,24 @@ def test_without_a_kind_it_lists_what_can_be_played(tmp_path: Path) -> None:
     done = CliRunner().invoke(emulate, [], obj=str(tmp_path / "home"))
     assert done.exit_code == 0
     assert {"discord", "toy"} <= set(done.output.split())
+
+
+def test_a_kind_that_is_nearly_right_is_guessed(tmp_path: Path) -> None:
+    done = CliRunner().invoke(emulate, ["telegrm"], obj=str(tmp_path / "home"))
+    assert str(done.exception) == "no emulator named 'telegrm'; did you mean 'telegram'?"
+
+
+def test_the_example_whose_channel_is_not_there_cannot_be_added(tmp_path: Path) -> None:
+    done = CliRunner().invoke(emulate, ["toy", "--add"], obj=str(tmp_path / "home"))
+    assert isinstance(done.exception, Invalid) and "--add: there is no channel 'toy' here" in str(done.exception)
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = CliRunner().invoke(emulate, ["telegram", "--port", str(port)], obj=str(tmp_path / "home"))
+    assert isinstance(done.exception, Invalid)
+    assert str(done.exception) == f"--port: 127.0.0.1:{port} is in use"
 
 
 def test_a_kind_that_nobody_plays_is_named(tmp_path: Path) -> None:
@@ -42,14 +61,15 @@ def test_it_serves_the_platform_and_the_page_until_it_is_ended(tmp_path: Path, e
         platform, page = re.findall(r"http://127\.0\.0\.1:\d+", printed)[:2]
         assert httpx2.get(f"{platform}/me", trust_env=False, timeout=PATIENCE_S).status_code == 401
         assert httpx2.get(f"{page}/state", trust_env=False, timeout=PATIENCE_S).json()["kind"] == "toy"
-        assert f"--set api_url={platform} --secret token=-" in printed
+        assert f"--set api_url={platform} --secret token=-" in printed and "Add the channel with:\n" in printed
+        assert "`gatepost pair` prints a code; send it as ann in direct:ann" in printed
         process.send_signal(ends)
         assert process.wait(timeout=PATIENCE_S) == 0
         assert process.stderr is not None and "Traceback" not in process.stderr.read()
 
 
 def test_what_it_prints_can_be_pasted_into_a_shell() -> None:
-    (line,) = render_lines("toy", "second toy", {"api_url": "http://x/?a=1&b", "on": True}, {"token": "it's"})
+    line = render_command("toy", "second toy", {"api_url": "http://x/?a=1&b", "on": True}, {"token": "it's"})
     assert shlex.split(line) == [
         *("printf", "%s\\n", "it's", "|", "gatepost", "channel", "add", "toy", "--name", "second toy"),
         *("--set", "api_url=http://x/?a=1&b", "--set", "on=true", "--secret", "token=-"),

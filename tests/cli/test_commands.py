@@ -336,7 +336,7 @@ def test_people_and_rooms_are_kept_with_the_gateway_down(run: Run) -> None:
         "gatepost: no user named 'spool:user/bob'; `gatepost user add spool:user/bob` makes them known\n"
     )
     told = run("room", "policy", "spool:office", "public")
-    assert told.out == "room spool:office (channel spool) is public: everybody may speak; nothing was said there yet\n"
+    assert told.out == "room spool:office (channel spool) is public: everybody may speak; nobody was let in there yet\n"
     assert ("spool:office", "public") in [
         (each["address"], each["policy"]) for each in run("room", "list", "--json").json
     ]

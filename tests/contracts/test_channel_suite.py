@@ -33,7 +33,7 @@ LONGEST_EXAMPLE = 150
 NOT_OF_TOY = {
     "voice", "pins", "all pins removed", "posts", "passing on", "panes", "history", "subscribing", "pings nobody",
 }  # fmt: skip
-QUICK_S = 2.0  # a broken channel is waited for so long, and the check then fails
+QUICK_S = 1.0  # a broken channel is waited for so long, and the check then fails
 
 
 @pytest.fixture
@@ -89,12 +89,12 @@ async def test_a_check_that_is_not_there_is_named(toy: ModuleType) -> None:
     ("feature", "check"),
     [
         (Feature.EDIT, "edits out"),
-        (Feature.DELETE, "deletes out"),
-        (Feature.REACT, "reactions out"),
-        (Feature.REPLY, "replies out"),
-        (Feature.THREADS, "threads out"),
+        pytest.param(Feature.DELETE, "deletes out", marks=pytest.mark.slow),
+        pytest.param(Feature.REACT, "reactions out", marks=pytest.mark.slow),
+        pytest.param(Feature.REPLY, "replies out", marks=pytest.mark.slow),
+        pytest.param(Feature.THREADS, "threads out", marks=pytest.mark.slow),
         (Feature.TYPING, "typing"),
-        (Feature.DIRECT, "direct rooms"),
+        pytest.param(Feature.DIRECT, "direct rooms", marks=pytest.mark.slow),
     ],
 )
 async def test_a_feature_that_works_and_is_not_declared_fails(toy: ModuleType, feature: Feature, check: str) -> None:
@@ -106,14 +106,14 @@ async def test_a_feature_that_works_and_is_not_declared_fails(toy: ModuleType, f
     ("feature", "check"),
     [
         (Feature.PIN, "pins"),
-        (Feature.UNPIN_ALL, "all pins removed"),
-        (Feature.VOICE, "voice"),
-        (Feature.HISTORY, "history"),
-        (Feature.SUBSCRIBE, "subscribing"),
+        pytest.param(Feature.UNPIN_ALL, "all pins removed", marks=pytest.mark.slow),
+        pytest.param(Feature.VOICE, "voice", marks=pytest.mark.slow),
+        pytest.param(Feature.HISTORY, "history", marks=pytest.mark.slow),
+        pytest.param(Feature.SUBSCRIBE, "subscribing", marks=pytest.mark.slow),
         (Feature.LOOKUP, "one key twice"),
         (Feature.MARKDOWN, "marked text"),
-        (Feature.FORWARD, "passing on"),
-        (Feature.POST, "posts"),
+        pytest.param(Feature.FORWARD, "passing on", marks=pytest.mark.slow),
+        pytest.param(Feature.POST, "posts", marks=pytest.mark.slow),
     ],
 )
 async def test_a_feature_that_is_declared_and_does_not_work_fails(
@@ -133,7 +133,11 @@ async def test_a_feature_that_is_declared_and_does_not_work_fails(
 
 
 @pytest.mark.parametrize(
-    ("verb", "check"), [(Verb.EDIT, "edits in"), (Verb.JOIN, "joins"), (Verb.LIKE, "reactions in")]
+    ("verb", "check"),
+    [
+        (Verb.EDIT, "edits in"),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in ((Verb.JOIN, "joins"), (Verb.LIKE, "reactions in"))),
+    ],
 )
 async def test_an_event_that_is_received_and_not_declared_fails(toy: ModuleType, verb: Verb, check: str) -> None:
     register(verbs=CHANNELS["toy"].verbs - {verb})
@@ -212,7 +216,14 @@ async def test_a_channel_that_sends_badly_fails(toy: ModuleType) -> None:
     assert set(await find_failures(*checks)) == set(checks)
 
 
-async def test_a_channel_that_lives_badly_fails(toy: ModuleType) -> None:
+@pytest.mark.parametrize(
+    "checks",
+    [
+        ("held connection", "revoked token", "identity", "wrong token", "no network", "closing"),
+        pytest.param(("second poller",), marks=pytest.mark.slow),  # has the threefold patience
+    ],
+)
+async def test_a_channel_that_lives_badly_fails(toy: ModuleType, checks: tuple[str, ...]) -> None:
     class Stubborn(toy.Toy):  # type: ignore[name-defined, misc]
         """It beats by a clock, never ends, saves nothing, closes nothing and knows no token."""
 
@@ -240,7 +251,6 @@ async def test_a_channel_that_lives_badly_fails(toy: ModuleType) -> None:
             pass
 
     register(make=Stubborn)
-    checks = ("held connection", "revoked token", "second poller", "identity", "wrong token", "no network", "closing")
     assert set(await find_failures(*checks)) == set(checks)
 
 
@@ -270,6 +280,7 @@ async def test_a_channel_that_lets_a_ping_through_fails(kind: str, monkeypatch: 
     assert grade.state is GradeState.FAIL and "wakes" in grade.why
 
 
+@pytest.mark.slow
 async def test_a_channel_that_asks_discord_to_wake_people_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     registry.load_package("gatepost.channels")
     monkeypatch.setattr("gatepost.channels.discord.render.render", lambda text, dialect: text)
@@ -289,15 +300,26 @@ async def test_a_send_that_can_only_be_labelled_is_no_plain_pass(toy: ModuleType
                 raise Unavailable("Toy", "no answer", uncertain=True) from error
 
     register(make=Unsure, features=CHANNELS["toy"].features - {Feature.KEYED})
-    grades = await run_suite(ToyPlatform, only=["busy platform", "lost answer"], patience=QUICK_S)
+    grades = await run_suite(ToyPlatform, only=["busy platform", "lost answer"])
     assert [each.state for each in grades] == [GradeState.UNCERTAIN] * 2
     assert "labelled uncertain" in render_notes({"toy": grades})[0]
 
 
+@pytest.mark.slow
 async def test_a_hook_that_goes_on_beating_in_silence_is_not_tried() -> None:
     registry.load_package("gatepost.channels")
     (grade,) = await run_suite(lambda: make_platform("whatsapp"), only=["held connection"])
     assert grade.state is GradeState.NOT_TRIED and "hook" in grade.why
+
+
+@pytest.mark.slow
+async def test_a_channel_that_lets_a_mention_through_to_bluesky_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry.load_package("gatepost.channels")
+    mention = {"$type": "app.bsky.richtext.facet#mention", "did": "did:plc:bob"}
+    facet = {"index": {"byteStart": 0, "byteEnd": 4}, "features": [mention]}
+    monkeypatch.setattr("gatepost.channels.bluesky.wire.render_facets", lambda text: [facet])
+    (grade,) = await run_suite(lambda: make_platform("bluesky"), only=["pings nobody"])
+    assert grade.why == "a text wakes did:plc:bob"
 
 
 async def test_what_a_pass_leaves_out_is_told(toy: ModuleType) -> None:
@@ -323,7 +345,7 @@ async def test_what_a_platform_cannot_bring_about_is_not_tried(toy: ModuleType) 
             raise NotOffered
 
     checks = ("rate limit", "dropped connections", "second poller", "edits in", "typing")
-    grades = await run_suite(Bare, only=checks, patience=QUICK_S)
+    grades = await run_suite(Bare, only=checks)
     assert {each.state for each in grades} == {GradeState.NOT_TRIED}
     assert len(render_notes({"toy": grades})) == len(checks)
 
@@ -333,7 +355,7 @@ async def test_a_fault_that_a_platform_does_not_know_is_not_tried(toy: ModuleTyp
         def claim_fault(self, *kinds: PlatformFault) -> PlatformFault | None:
             return None
 
-    grades = await run_suite(Deaf, only=["rate limit", "duplicate events", "busy platform"], patience=QUICK_S)
+    grades = await run_suite(Deaf, only=["rate limit", "duplicate events", "busy platform"])
     assert {each.state for each in grades} == {GradeState.NOT_TRIED}
 
 

@@ -69,5 +69,5 @@ def test_one_that_has_ended_stays_so_whatever_still_beats() -> None:
     health.pulse.beat()
     report = health.report()
     assert (report.state, report.reason, report.is_well) == (ChannelState.ENDED, EndReason.SECOND_POLLER, False)
-    assert render_trouble(report) == "ended: another program receives; stop it"
+    assert render_trouble(report) == ("ended: another program receives; stop it, then `gatepost channel restart north`")
     assert render_trouble(parse_report(to_json(report))) == render_trouble(report)

@@ -1,7 +1,6 @@
 """toy: a made-up platform with a long poll. `gatepost.testing.platforms.toy` plays it and describes its API.
 
-Put this file into `plugins/channels/` of the home.
-"""
+Put this file into `plugins/channels/` of the home."""
 
 import asyncio
 import re
@@ -89,7 +88,9 @@ class Toy:
                 await self._around.cursor.save(str(after))
             except PlatformRefusal as error:
                 conflicts += 1  # one may be our own poll of before
-                if error.status != 409 or conflicts > 2:
+                if error.status != 409:
+                    raise  # nobody foresaw it: the channel is started again, later each time, and `status` shows why
+                if conflicts > 2:
                     raise ChannelEnded(EndReason.SECOND_POLLER, str(error), "stop the other program") from None
                 await asyncio.sleep(PAUSE_S)
             except Unavailable:
@@ -125,7 +126,7 @@ class Toy:
             await self._http.close()
 
     async def _connect(self) -> PlatformHttp:
-        """The secret is read when we connect, so that a new one counts at once."""
+        """The secret is read when we connect. A new one counts because `channel set` starts the channel anew."""
         if self._http is None:
             token, url = await self._around.secret(TOKEN), self._around.config[API_URL]
             self._http = PlatformHttp("Toy", url, headers={"Authorization": f"Bearer {token}"})

@@ -5,6 +5,7 @@ The emulators are in `gatepost.testing`, which is above the commands: they are f
 """
 
 import asyncio
+import errno
 import importlib
 import shlex
 import signal
@@ -13,20 +14,23 @@ from typing import Any
 
 import click
 
+from gatepost.channels.contract import CHANNELS
 from gatepost.cli import output
 from gatepost.cli.operation_command import call_operation
 from gatepost.cli.operation_runner import home_of
 from gatepost.core import home_lock
+from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.serve.control.arguments.channels import AddChannelArgs, RemoveChannelArgs
 
 TRY_IT = "gatepost.testing.emulation"
+PORT = click.IntRange(0, 65535)
 
 
 @click.command()
 @click.argument("kind", required=False, default="")
-@click.option("--port", default=0, show_default="a free one", help="Of the emulated platform, on 127.0.0.1.")
-@click.option("--page-port", default=0, show_default="a free one", help="Of the web page, on 127.0.0.1.")
+@click.option("--port", type=PORT, default=0, show_default="a free one", help="Of the emulated platform, on 127.0.0.1.")
+@click.option("--page-port", type=PORT, default=0, show_default="a free one", help="Of the web page, on 127.0.0.1.")
 @click.option("--name", default="", metavar="INSTANCE", help="What the channel is called here (default: the kind).")
 @click.option("--add", is_flag=True, help="Add the channel, too; it is removed again at the end.")
 @click.pass_obj
@@ -42,11 +46,13 @@ def emulate(home: str | None, kind: str, port: int, page_port: int, name: str, a
     channel_specs.load_kinds(place)
     emulation: Any = importlib.import_module(TRY_IT)
     if not kind:
-        for each in emulation.list_emulators():
+        for each in emulation.list_working():
             output.print_line(each)
         return 0
     platform = emulation.make_platform(kind)
-    platform.start(port)
+    if add and kind not in CHANNELS:
+        raise Invalid("--add", f"there is no channel {kind!r} here; docs/extend/channel.md has its file, for plugins/")
+    _start(platform, port)
     try:
         play = EmulatedChannel(place, platform, name or kind)
         with suppress(KeyboardInterrupt):
@@ -56,6 +62,14 @@ def emulate(home: str | None, kind: str, port: int, page_port: int, name: str, a
     return 0
 
 
+def _start(platform: Any, port: int) -> None:
+    try:
+        platform.start(port)
+    except OSError as error:
+        why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be listened on ({error.strerror})"
+        raise Invalid("--port", f"127.0.0.1:{port} {why}") from None
+
+
 class EmulatedChannel:
     """A platform that is played, and the channel to it."""
 
@@ -63,7 +77,8 @@ class EmulatedChannel:
         self._home, self._platform, self._instance = home, platform, instance
         platform.hook_url = _find_hook_url(home, instance)
         self._settings, self._secrets = platform.get_settings(), platform.get_secrets()
-        self._lines = render_lines(platform.kind, instance, self._settings, self._secrets)
+        command = render_command(platform.kind, instance, self._settings, self._secrets)
+        self._lines = ["Add the channel with:", command, *render_pairing(platform.has_direct)]
 
     async def serve(self, port: int, *, add: bool) -> None:
         page: Any = importlib.import_module(f"{TRY_IT}.page")
@@ -85,7 +100,8 @@ class EmulatedChannel:
         settings = {key: _render(value) for key, value in self._settings.items()}
         args = {"kind": self._platform.kind, "instance": self._instance, "settings": settings}
         made = call_operation(self._home, AddChannelArgs, {**args, "secrets": self._secrets})
-        self._lines = [f"it is added as {self._instance}: {made['bot']}"]
+        added = f"it is added as {self._instance}: {made['bot']}"
+        self._lines = [added, *render_pairing(self._platform.has_direct)]
 
     def _remove(self) -> None:
         call_operation(self._home, RemoveChannelArgs, {"instance": self._instance})
@@ -98,7 +114,14 @@ class EmulatedChannel:
         output.print_line("Ctrl-C ends it.", flush=True)
 
 
-def render_lines(kind: str, instance: str, settings: dict[str, Any], secrets: dict[str, str]) -> list[str]:
+def render_pairing(has_direct: bool) -> list[str]:
+    """How somebody becomes known there: strangers get no answer."""
+    return [
+        f"To be known there: `gatepost pair` prints a code; send it as ann in {'direct:ann' if has_direct else 'team'}."
+    ]
+
+
+def render_command(kind: str, instance: str, settings: dict[str, Any], secrets: dict[str, str]) -> str:
     """How the channel is added, as somebody can paste it into a shell."""
     words = ["gatepost", "channel", "add", kind, *(["--name", instance] if instance != kind else [])]
     for key, value in settings.items():
@@ -107,9 +130,9 @@ def render_lines(kind: str, instance: str, settings: dict[str, Any], secrets: di
         words += ["--secret", f"{key}=-"]
     command = shlex.join(words)
     if not secrets:
-        return [command]
+        return command
     values = " ".join(shlex.quote(value) for value in secrets.values())
-    return [f"printf '%s\\n' {values} | {command}"]
+    return f"printf '%s\\n' {values} | {command}"
 
 
 def _render(value: Any) -> str:

@@ -2,7 +2,8 @@
 input. No value of a secret is taken from the command line, where other users of the machine can see it."""
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -14,6 +15,16 @@ from gatepost.core.settings import Setting
 from gatepost.flow.channel_specs import get_last_name
 
 STDIN = "-"
+
+
+@contextmanager
+def ending_with(words: str) -> Iterator[None]:
+    """Whoever breaks off a question is told what became of it."""
+    try:
+        yield
+    except (click.Abort, KeyboardInterrupt):
+        print(f"\ngatepost: {words}" if sys.stdin.isatty() else f"gatepost: {words}", file=sys.stderr)
+        raise click.Abort from None
 
 
 def parse_secret_names(given: Iterable[str]) -> list[str]:

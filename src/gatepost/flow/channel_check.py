@@ -5,13 +5,15 @@ The channel is made for this question alone, beside one that may run, and closed
 
 import asyncio
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import cast
 
 from gatepost.channels.contract import (
     BotIdentity,
     Channel,
     ChannelDeps,
+    ChannelEnded,
     ReadSecret,
     SupportsCheck,
     SupportsClose,
@@ -19,8 +21,10 @@ from gatepost.channels.contract import (
 from gatepost.core import log
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.settings import Setting
+from gatepost.flow.channel_health import ChannelHealth
 from gatepost.flow.channel_specs import ChannelSpec, get_last_name
 from gatepost.flow.channel_supervisor import ChannelSurroundings, load_kind, make_secret_reader
+from gatepost.flow.channel_way_out import render_for_running, reword_for_new
 
 CHECK_S = 40.0
 CLOSE_S = 5.0
@@ -28,28 +32,43 @@ CLOSE_S = 5.0
 _log = log.get("channels")
 
 
-async def check_spec(around: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str]) -> BotIdentity | None:
+async def check_spec(
+    around: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str], *, is_new: bool = False
+) -> BotIdentity | None:
     """Who the bot is; None: this kind cannot be asked. `secrets`, by the last names of their settings, count before
-    those of the store. Every failure is one GatepostError."""
+    those of the store. Every failure is one GatepostError, and its text has none of the secrets that were read."""
     await load_kind(spec.kind)
+    health = ChannelHealth.of(spec.instance, spec.kind, around.clock)
+    reader = make_secret_reader(around.secrets, spec.instance)
     with tempfile.TemporaryDirectory(prefix="gatepost-check-") as folder:
         channel = spec.kind.make(
             ChannelDeps(
                 instance=spec.instance,
                 config=spec.make_config(around.config),
                 clock=around.clock,
-                secret=_prefer(secrets, make_secret_reader(around.secrets, spec.instance)),
+                secret=_prefer(secrets, reader, health.hide),
                 folder=Path(folder),
             )
         )
         try:
-            return await check_channel(channel, spec.kind.title or spec.kind.name)
+            return await check_channel(channel, spec, is_new=is_new)
+        except GatepostError as error:
+            _scrub(error, health.scrub)
+            raise
         finally:
             await _close(channel)
 
 
-async def check_channel(channel: Channel, title: str) -> BotIdentity | None:
-    asked: object = channel
+def _scrub(error: GatepostError, scrub: Callable[[str], str]) -> None:
+    """Its text and its facts; it stays the same error."""
+    error.args = tuple(scrub(each) if isinstance(each, str) else each for each in error.args)
+    for name, value in vars(error).items():
+        if isinstance(value, str):
+            setattr(error, name, scrub(value))
+
+
+async def check_channel(channel: Channel, spec: ChannelSpec, *, is_new: bool = False) -> BotIdentity | None:
+    asked, title = cast(object, channel), spec.kind.title or spec.kind.name
     if not isinstance(asked, SupportsCheck):
         return None
     try:
@@ -57,15 +76,22 @@ async def check_channel(channel: Channel, title: str) -> BotIdentity | None:
             return await asked.check()
     except TimeoutError:
         raise Unavailable(title, f"it did not answer within {CHECK_S:g} s") from None
+    except ChannelEnded as error:
+        if is_new:
+            raise reword_for_new(error) from None
+        way_out = render_for_running(error, spec.instance, spec.kind)
+        raise ChannelEnded(error.reason, error.why, way_out) from None
     except GatepostError:
         raise
     except Exception as error:  # noqa: BLE001  a library's own error; its text may hold the key, so its name must do
         raise Unavailable(title, f"its channel broke with {type(error).__name__}") from None
 
 
-def _prefer(given: Mapping[str, str], stored: ReadSecret) -> ReadSecret:
+def _prefer(given: Mapping[str, str], stored: ReadSecret, hide: Callable[[str], None]) -> ReadSecret:
     async def read(wanted: Setting[str]) -> str:
-        return given.get(get_last_name(wanted)) or await stored(wanted)
+        value = given.get(get_last_name(wanted)) or await stored(wanted)
+        hide(value)
+        return value
 
     return read
 

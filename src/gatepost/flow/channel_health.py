@@ -10,6 +10,7 @@ from msgspec import Struct
 from gatepost.channels.contract import ChannelEnded, ChannelKind, ChannelPulse, EndReason
 from gatepost.core.clock import SECOND, Clock, to_microseconds
 from gatepost.core.log import HIDDEN
+from gatepost.flow.channel_way_out import render_for_running
 
 LONGEST_WAIT_S = 60.0
 FIRST_WAIT_S = 1.0
@@ -70,6 +71,7 @@ class ChannelHealth:
         self.instance, self.kind_name, self.deaf_after_s = instance, kind_name, deaf_after_s
         self.pulse = ListenPulse(clock, self._record_beat)
         self._clock = clock
+        self._kind: ChannelKind | None = None
         self.state, self._since = ChannelState.STARTING, clock.now()
         self._error = self._way_out = ""
         self._reason: EndReason | None = None
@@ -82,7 +84,9 @@ class ChannelHealth:
 
     @classmethod
     def of(cls, instance: str, kind: ChannelKind, clock: Clock) -> "ChannelHealth":
-        return cls(instance, kind.name, clock, kind.deaf_after_s)
+        made = cls(instance, kind.name, clock, kind.deaf_after_s)
+        made._kind = kind
+        return made
 
     def hide(self, value: str) -> None:
         """A secret that the channel has read: an error of its library may repeat it, and is shown to people."""
@@ -127,7 +131,8 @@ class ChannelHealth:
     def record_end(self, error: Exception) -> None:
         if isinstance(error, ChannelEnded):
             self._set(ChannelState.ENDED, error.why)
-            self._reason, self._way_out = error.reason, self.scrub(error.way_out)
+            way_out = render_for_running(error, self.instance, self._kind)
+            self._reason, self._way_out = error.reason, self.scrub(way_out)
         else:
             self._set(ChannelState.ENDED, str(error) or type(error).__name__)
             self._reason = EndReason.SETTING

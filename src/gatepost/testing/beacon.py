@@ -46,12 +46,14 @@ class BeaconPlatform:
     sending: asyncio.Event = field(default_factory=asyncio.Event)  # a send has begun …
     sends_end: asyncio.Event | None = None  # … and waits for this
     breaks_with: str = ""  # the text of a library's own error, while polling
+    repeats_token: bool = False  # in the words by which it refuses
     events: list[str] = field(default_factory=list)
     sent: list[tuple[str, str]] = field(default_factory=list)  # (instance, text)
     colors: dict[str, str] = field(default_factory=dict)  # by instance: the setting that it was made with
     connects: list[str] = field(default_factory=list)  # the instances that connected, each time anew
     closed: list[str] = field(default_factory=list)
     checks: int = 0
+    bot: str = ""  # by which name everybody is accepted; '': each by its own
 
     def push(self, text: str) -> None:
         """Somebody writes."""
@@ -60,6 +62,8 @@ class BeaconPlatform:
     def check(self, token: str) -> None:
         if not self.reachable:
             raise Unavailable("beacon", "it cannot be reached (ConnectError)")
+        if self.repeats_token:
+            raise ChannelEnded(EndReason.SETTING, f"https://{token}@beacon is no address", f"correct {token}")
         if token not in self.tokens:
             raise ChannelEnded(
                 EndReason.TOKEN, "beacon no longer accepts the token", "set a valid one with `gatepost channel set`"
@@ -116,7 +120,7 @@ class BeaconChannel:
         self.platform.checks += 1
         self.platform.check(await self._around.secret(self.settings["token"]))
         return BotIdentity(
-            name=f"@{self._around.instance} (Beacon)",
+            name=self.platform.bot or f"@{self._around.instance} (Beacon)",
             link="https://beacon.example/invite",
             missing=self.platform.missing,
         )

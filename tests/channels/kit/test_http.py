@@ -1,11 +1,77 @@
-"""What a platform answers, read as what it means for whoever sends."""
+"""HTTP to a platform: its address is checked, and no error shows what stands behind the host."""
+
+import asyncio
+import socket
 
 import httpx2
 import pytest
 
-from gatepost.channels.kit.http import PlatformHttp
+from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
+from gatepost.channels.kit.http import PlatformHttp, check_web_address, explain_unreached
+from gatepost.channels.telegram.api import TelegramApi
 from gatepost.core.errors import Unavailable
+from gatepost.core.settings import Config
 from gatepost.flow.delivery.retry import DeliveryRetryPolicy, next_try
+from gatepost.testing.clock import FixedClock
+
+KEY = "123456:hush-hush-hush-hush"
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("127.0.0.1:1", "'127.0.0.1:1'"),
+        ("ftp://x", "'ftp://x'"),
+        ("", "''"),
+        ("http://", "'http://'"),
+        ("http://[x", "'http://[x'"),
+        ("http://x:port", "'http://x:port'"),
+        (f"ftp://{KEY}@x", "'ftp://x'"),
+    ],
+)
+def test_an_address_that_is_none_is_named_without_what_follows_the_host(address: str, shown: str) -> None:
+    with pytest.raises(ChannelEnded, match="is no web address; write it as https://host") as plain:
+        check_web_address(address)
+    assert plain.value.reason is EndReason.SETTING and shown in str(plain.value)
+    around = ChannelDeps(instance="telegram", config=Config(), clock=FixedClock())
+    with pytest.raises(ChannelEnded) as joined:
+        TelegramApi(address, KEY, around)
+    with pytest.raises(ChannelEnded) as whole:
+        PlatformHttp("Telegram", f"{address}/bot{KEY}/")
+    assert KEY not in f"{plain.value} {joined.value} {whole.value}"
+
+
+async def test_a_platform_that_cannot_be_reached_is_named_with_its_reason() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    http = PlatformHttp("Toy", f"http://127.0.0.1:{port}")
+    with pytest.raises(Unavailable) as failed:
+        await http.call("GET", "me")
+    await http.close()
+    why = f"it cannot be reached at 127.0.0.1:{port} (the connection was refused)"
+    assert str(failed.value) == f"Toy is unavailable: {why}"
+
+
+def test_the_reason_is_found_below_what_the_client_says() -> None:
+    error = httpx2.ConnectError("all attempts failed")
+    error.__cause__ = ExceptionGroup("both", [OSError("no number"), socket.gaierror(-2, "not known")])
+    found = explain_unreached("https://nobody.invalid/bot/secret", error)
+    assert found == "it cannot be reached at nobody.invalid:443 (there is no such name)"
+    assert "(no answer in time)" in explain_unreached("http://x", httpx2.ConnectTimeout("late"))
+
+
+async def test_one_that_speaks_no_tls_is_named_so() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        http = PlatformHttp("Toy", f"https://127.0.0.1:{port}")
+        with pytest.raises(Unavailable, match=rf"at 127\.0\.0\.1:{port} \(TLS failed: "):
+            await http.call("GET", "me")
+        await http.close()
 
 
 def read_wait(http: PlatformHttp, told: str) -> float | None:

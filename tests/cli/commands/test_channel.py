@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from gatepost.cli.commands.channel import render_restarted
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.flow.channel_supervisor import make_folder
@@ -96,6 +98,18 @@ def test_at_a_terminal_it_asks_for_exactly_what_the_guide_names(
     assert row.settings == {"color": "blue"}
 
 
+def test_no_error_of_a_platform_shows_the_secret(
+    run: Run, platform: BeaconPlatform, given: Callable[..., None]
+) -> None:
+    given(GOOD_TOKEN)
+    assert run("channel", "add", "beacon", "--name", "north").code == 0
+    platform.repeats_token = True
+    given(GOOD_TOKEN)
+    for done in (run("channel", "add", "beacon"), run("channel", "test", "north")):
+        assert done.code == 1 and "is no address; correct" in done.err
+        assert GOOD_TOKEN not in done.out + done.err
+
+
 def revoke(platform: BeaconPlatform) -> None:
     platform.tokens.clear()
 
@@ -115,9 +129,9 @@ def deny(platform: BeaconPlatform) -> None:
 @pytest.mark.parametrize(
     ("spoil", "line"),
     [
-        (revoke, "beacon no longer accepts the token; set a valid one with `gatepost channel set`"),
+        (revoke, "beacon does not accept the token; add the channel again with a valid one"),
         (unplug, "beacon is unavailable: it cannot be reached (ConnectError)"),
-        (poll_twice, "another program receives as this bot; stop it, then restart the channel"),
+        (poll_twice, "another program receives as this bot; stop it, then add the channel again"),
         (deny, "the bot may not read messages; switch that on at beacon.example"),
     ],
 )
@@ -141,7 +155,8 @@ def test_what_the_platform_refuses_is_one_clear_line_and_nothing_is_written(
     assert not (home.channels / "north").exists()
 
     given("another-token")
-    assert run("channel", "set", "other", "--secret", "token", "--set", "color=blue").code == 1
+    changed = run("channel", "set", "other", "--secret", "token", "--set", "color=blue")
+    assert changed.code == 1 and "add the channel again" not in changed.err
     assert read_snapshot(home.store, read_all) == before
 
 
@@ -190,6 +205,18 @@ def test_a_second_one_needs_a_name_and_shares_no_secret(
     assert "--name gives this one another name" in run("channel", "add", "beacon", "--name", "a-b").err
     given(GOOD_TOKEN)
     assert "would share the secret CHANNEL_A_B_TOKEN" in run("channel", "add", "beacon", "--name", "a_b").err
+
+
+def test_one_bot_is_not_added_twice(run: Run, home: Home, platform: BeaconPlatform, given: Callable[..., None]) -> None:
+    platform.bot = "@beacon_bot"
+    for name in ("north", "south"):
+        given(GOOD_TOKEN)
+        done = run("channel", "add", "beacon", "--name", name)
+    assert done.code == 1 and "the channel north already is @beacon_bot; use another bot" in done.err
+    run("channel", "set", "north", "--off")
+    given(GOOD_TOKEN)
+    assert run("channel", "add", "beacon", "--name", "south").code == 0
+    assert [each.instance for each in read_snapshot(home.store, channel_instances.list_all)] == ["north", "south"]
 
 
 def test_a_change_is_checked_and_kept_and_a_default_comes_back(
@@ -261,6 +288,65 @@ def test_the_kinds_are_listed_with_what_they_ask_for(run: Run, platform: BeaconP
     assert [(each["name"], each["is_secret"]) for each in beacon["asks"]] == [("token", True), ("color", False)]
     assert "Beacon" in run("channel", "kinds").out
     assert "web" not in {each["name"] for each in run("channel", "kinds", "--json").json}
+
+
+def test_a_name_that_is_taken_is_refused_before_anything_is_asked(
+    run: Run, platform: BeaconPlatform, given: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given(GOOD_TOKEN)
+    run("channel", "add", "beacon")
+    asked: list[str] = []
+    monkeypatch.setattr("click.prompt", lambda text, **_: asked.append(text))
+    given("", terminal=True)
+    done = run("channel", "add", "beacon")
+    assert done.code == 1 and "there is a channel 'beacon'; --name gives" in done.err
+    assert (asked, done.out) == ([], "")
+
+
+def test_whoever_breaks_off_is_told_that_nothing_happened(
+    run: Run, home: Home, platform: BeaconPlatform, given: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def abort(text: str, **_: Any) -> None:
+        raise click.Abort
+
+    given(GOOD_TOKEN)
+    run("channel", "add", "beacon")
+    monkeypatch.setattr("click.prompt", abort)
+    monkeypatch.setattr("click.confirm", abort)
+    given("", terminal=True)
+    added = run("channel", "add", "beacon", "--name", "north")
+    removed = run("channel", "rm", "beacon")
+    assert (added.code, removed.code) == (130, 130)
+    assert added.err.endswith("gatepost: nothing was added\n") and removed.err.endswith(
+        "gatepost: nothing was removed\n"
+    )
+    assert [each.instance for each in read_snapshot(home.store, channel_instances.list_all)] == ["beacon"]
+
+
+def test_the_list_leaves_out_what_each_was_tested_against(
+    run: Run, platform: BeaconPlatform, given: Callable[..., None]
+) -> None:
+    given(GOOD_TOKEN)
+    run("channel", "add", "beacon")
+    assert "tested against" not in run("channel", "list").out and "tested against" in run("channel", "kinds").out
+    (beacon,) = (each for each in run("channel", "list", "--json").json if each["instance"] == "beacon")
+    assert beacon["tested_against"] == "nothing: it is made up"
+
+
+def test_a_log_without_lines_says_whether_there_is_such_a_channel(
+    run: Run, home: Home, platform: BeaconPlatform, given: Callable[..., None]
+) -> None:
+    given(GOOD_TOKEN)
+    run("channel", "add", "beacon")
+    (home.logs / "gatepost.log").write_text("")
+    assert run("channel", "logs", "beacon").err == "the log says nothing about beacon\n"
+    done = run("channel", "logs", "becon")
+    assert done.code == 1 and "no channel named 'becon'" in done.err and "did you mean 'beacon'?" in done.err
+
+
+def test_a_restart_of_one_that_is_off_says_how_it_is_switched_on() -> None:
+    told = render_restarted({"instance": "north", "state": "off", "error": "", "way_out": ""})
+    assert told == "north is off; `gatepost channel set north --on` switches it on"
 
 
 def test_without_a_gateway_the_list_says_so(run: Run, platform: BeaconPlatform, given: Callable[..., None]) -> None:

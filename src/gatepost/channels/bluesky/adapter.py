@@ -17,7 +17,7 @@ from gatepost.channels.kit.batches import Backoff, receive_batch, unwrap_group
 from gatepost.channels.kit.http import PlatformRefusal
 from gatepost.core import log
 from gatepost.core.clock import MINUTE
-from gatepost.core.errors import NotFound, Unavailable
+from gatepost.core.errors import NotFound, Refused, Unavailable
 from gatepost.messages.inbound import Inbound, OpenFile
 from gatepost.messages.outbound import Outbound
 
@@ -125,8 +125,14 @@ class BlueskyChannel:
     async def _read_note(self, note: Mapping[str, Any]) -> Inbound | None:
         images: list[tuple[str, str]] = []
         if wire.has_images(note):
-            view, _ = await self._posting.get_view(str(note.get("uri", "")))
-            images = wire.read_images(view)
+            try:
+                view, _ = await self._posting.get_view(str(note.get("uri", "")))
+                images = wire.read_images(view)
+            except (
+                Refused,
+                NotFound,
+            ) as refusal:  # the post is gone, or hidden: no picture is worth the news behind it
+                LOG.warning("pictures were not read", instance=self._around.instance, error=str(refusal))
         return wire.read_note(note, images, self._open, self._session.handle)
 
     async def _poll_chat(self, receive: Receive) -> None:

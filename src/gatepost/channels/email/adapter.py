@@ -36,6 +36,7 @@ from gatepost.channels.email.wire import (
     MailHead,
     ReadMail,
     get_address,
+    get_message_id,
     read_head,
     read_mail,
     read_room,
@@ -45,7 +46,8 @@ from gatepost.channels.kit.batches import skip_invalid
 from gatepost.channels.kit.send_attempts import SendAttempts
 from gatepost.core import log
 from gatepost.core.clock import HOUR
-from gatepost.core.errors import GatepostError, NotFound, Refused, Unavailable, Unsupported
+from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable, Unsupported
+from gatepost.core.records import replace
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Op, Outbound
 
@@ -53,6 +55,7 @@ LOG = log.get("email")
 NO_COPY = "without `copy` and `sent_folder` a mail whose sending broke off ends as uncertain"
 IDLE_S = 120.0  # below what firewalls forget, and far below the half hour that servers allow
 LONGEST_WAIT_S = 60.0
+MOST_TRIES, READING = 2, "reading"  # of one mail; and the cursor that says which mail is being read
 MOST_HEADS, MOST_ADDRESSES = 2000, 2000
 T = TypeVar("T")
 
@@ -62,7 +65,7 @@ class Email:
         self._around, self._config = around, around.config
         self._own = parse_address(around.config[ADDRESS])
         self._begun = around.clock.now() // 1_000_000
-        self._heads: OrderedDict[str, MailHead] = OrderedDict()  # of recent mails, by id
+        self._heads: OrderedDict[str, MailHead] = OrderedDict()  # of recent mails, by platform id
         self._sent_at: OrderedDict[str, deque[int]] = OrderedDict()  # to an address, within the last hour
         self._attempts = SendAttempts(around.cursor, around.clock)
         self.skipped = 0  # mails of programs and lists
@@ -122,17 +125,30 @@ class Email:
         if fetched is None:
             return
         fallback = f"uid.{mailbox.validity}.{uid}"
-        read = await self._run(
-            thread, read_safely, fetched.raw, self._own, self._config[AUTHSERV_ID], fallback, fetched.whole
-        )
+        read = None
+        if await self._begin_reading(fallback):
+            read = await self._run(
+                thread, read_safely, fetched.raw, self._own, self._config[AUTHSERV_ID], fallback, fetched.whole
+            )
+            await self._around.cursor.save("", READING)
         if read is None or read.inbound is None:
             self.skipped += 1
             why = read.skipped if read else "it cannot be read"
             LOG.info("a mail is left alone", instance=self._around.instance, uid=uid, why=why, count=self.skipped)
             return
-        self._keep_head(read.head)
+        self._keep_head(read.inbound.platform_id, read.head)
         await self._hand_in(read.inbound, receive)
         await self._run(thread, mailbox.set_flag, uid, SEEN, True)
+
+    async def _begin_reading(self, name: str) -> bool:
+        """False if reading this mail never came to an end: it must not keep back those behind it. It stays unread."""
+        begun, _, tries = (await self._around.cursor.load(READING)).partition(" ")
+        count = int(tries) if begun == name else 0
+        if count >= MOST_TRIES:
+            LOG.warning("reading a mail does not end", instance=self._around.instance, mail=name, tries=count)
+            return False
+        await self._around.cursor.save(f"{name} {count + 1}", READING, durable=True)
+        return True
 
     async def _hand_in(self, inbound: Inbound, receive: Receive) -> None:
         wait = 0.5
@@ -142,12 +158,15 @@ class Email:
             except Unavailable as error:
                 await asyncio.sleep(error.retry_after or wait)
                 wait = min(wait * 2, LONGEST_WAIT_S)
+            except Invalid as error:  # tried again, it would be refused again
+                LOG.error("a mail is refused", instance=self._around.instance, error=str(error))
+                return
             else:
                 return
 
-    def _keep_head(self, head: MailHead) -> None:
-        self._heads[head.message_id] = head
-        self._heads.move_to_end(head.message_id)
+    def _keep_head(self, platform_id: str, head: MailHead) -> None:
+        self._heads[platform_id] = head
+        self._heads.move_to_end(platform_id)
         if len(self._heads) > MOST_HEADS:
             self._heads.popitem(last=False)
 
@@ -160,6 +179,7 @@ class Email:
             raise Unsupported(message.op.value, "email", "send a mail")
         self._check_pace(person)
         answered = await self._find_answered(message)
+        message = replace(message, reply_to=get_message_id(message.reply_to), thread=get_message_id(message.thread))
         config, now = self._config, self._around.clock.now()
         mail = await asyncio.to_thread(
             render_mail, message, person, self._own, config[NAME], config[SUBJECT], answered, now
@@ -176,7 +196,7 @@ class Email:
         self._attempts.end(message.key)
         self._sent_at.setdefault(person, deque()).append(now)
         references = (*answered.references, answered.message_id) if answered else ()
-        self._keep_head(MailHead(message_id=own_id, subject=str(mail["Subject"]), references=references))
+        self._keep_head(own_id, MailHead(message_id=own_id, subject=str(mail["Subject"]), references=references))
         return own_id
 
     async def open_direct(self, sender: str) -> str:
@@ -232,9 +252,10 @@ class Email:
 
     async def _find_answered(self, message: Outbound) -> MailHead | None:
         """The mail answered, for its subject; from the mailbox if it came before this start."""
-        wanted = message.reply_to or message.thread
-        if not wanted or wanted in self._heads:
-            return self._heads.get(wanted)
+        answered = message.reply_to or message.thread
+        wanted = get_message_id(answered)
+        if not wanted or answered in self._heads:
+            return self._heads.get(answered)
         try:
             raw = await self._use_mailbox(self._config[FOLDER], lambda box: box.fetch_head(wanted))
         except GatepostError as error:  # a mail without the old subject is better than none
@@ -243,7 +264,7 @@ class Email:
         if not raw:
             return None
         head = read_head(email.message_from_bytes(raw), wanted)
-        self._keep_head(head)
+        self._keep_head(answered, head)
         return head
 
     async def _use_mailbox(self, folder: str, work: Callable[[ImapSession], T]) -> T:

@@ -178,7 +178,7 @@ class ImapSession:
                 return  # a mail was announced behind the answer to the last search, and will not be announced again
             if "IDLE" in self._client.capabilities and self._box is not None:
                 with self._box.idle as idle:
-                    if not _has_unread_answer(self._client):
+                    if not self._client.untagged_responses.get("EXISTS") and not _has_unread_answer(self._client):
                         idle.poll(timeout=seconds)
             else:
                 time.sleep(min(seconds, 15.0))  # in a thread of its own

@@ -9,6 +9,7 @@ _BREAKS = frozenset(
     ("br", "p", "div", "li", "tr", "blockquote", "pre", "table", "ul", "ol", "hr", "h1", "h2", "h3", "h4", "h5", "h6")
 )
 _HIDDEN = frozenset(["script", "style", "head", "title", "template", "noscript", "svg"])
+_ENDS = {name: re.compile(f"</{name}", re.IGNORECASE | re.ASCII) for name in _HIDDEN}
 _TAG = re.compile(r"/?([a-zA-Z][a-zA-Z0-9]*)")
 _BLANKS = re.compile(r"[ \t\u00a0]+")
 _EMPTY = re.compile(r"\n\s*\n\s*\n+")
@@ -17,7 +18,6 @@ _EMPTY = re.compile(r"\n\s*\n\s*\n+")
 def read_html(text: str) -> str:
     """What a person would read. Each search goes on where the last one ended; what is never closed ends the text."""
     text = text[:LARGEST_HTML].replace("\r", "")
-    lower = text.lower()
     parts: list[str] = []
     at = 0
     while at < len(text):
@@ -45,8 +45,8 @@ def read_html(text: str) -> str:
         if name in _BREAKS:
             parts.append("\n- " if name == "li" and text[start + 1] != "/" else "\n")
         elif name in _HIDDEN and text[start + 1] != "/" and text[at - 2 : at - 1] != "/":
-            end = lower.find(f"</{name}", at)
-            at = end if end >= 0 else len(text)
+            closing = _ENDS[name].search(text, at)
+            at = closing.start() if closing else len(text)
     return tidy(html.unescape(_collapse("".join(parts))))
 
 

@@ -73,7 +73,7 @@ class GitHubComments:
                 try:
                     async with self._catching_up:
                         for name in self._repositories.values():
-                            await self._catch_up(name)
+                            await self._catch_up_if_there(name)
                     self._around.beat()
                 except Unavailable as error:
                     _log.warning("GitHub was not asked whole", instance=self._around.instance, error=str(error))
@@ -100,6 +100,13 @@ class GitHubComments:
         except TimeoutError:
             raise Unavailable("GitHub", "it is still being asked for what was missed") from None
 
+    async def _catch_up_if_there(self, repository: str) -> None:
+        """One repository that is gone, or closed to us, must not keep us from the others."""
+        try:
+            await self._catch_up(repository)
+        except PlatformRefusal as error:
+            _log.warning("a repository cannot be read", repository=repository, error=str(error))
+
     async def _catch_up(self, repository: str) -> None:
         """Comments and issues that were made or changed since the last time; the ledger knows those it has."""
         bot = await self._get_bot()
@@ -109,8 +116,7 @@ class GitHubComments:
             if not since:  # what was said before the bot came is not for it
                 await self._around.cursor.save(_render_time(self._around.clock.now()), name)
                 continue
-            query = {"since": since, "sort": "updated", "direction": "asc"}
-            async for page in self._list(f"repos/{repository}/{kind}", state="all", **query):
+            async for page in self._list_since(f"repos/{repository}/{kind}", since):
                 for item in page:
                     # An issue is listed for every comment on it; it is new to us if it was made since we last asked.
                     if kind == "issues/comments" or str(item.get("created_at")) >= since:
@@ -270,6 +276,20 @@ class GitHubComments:
             yield page
             if len(page) < PAGE:
                 return
+
+    async def _list_since(self, path: str, since: str) -> AsyncIterator[list[dict[str, Any]]]:
+        """Pages of what was changed, oldest first. The next one begins where the last ended: by its number, an edit
+        between two pages would move others to a page that was read already."""
+        number = 1
+        for _ in range(MOST_PAGES):
+            query = {"since": since, "sort": "updated", "direction": "asc", "state": "all"}
+            page = await self._get_page(path, number, query)
+            yield page
+            if len(page) < PAGE:
+                return
+            last = str(page[-1].get("updated_at") or "")
+            number = number + 1 if last <= since else 1  # a whole page of one second
+            since = max(since, last)
 
     async def _get_page(self, path: str, number: int, query: dict[str, str]) -> list[dict[str, Any]]:
         params = {"per_page": str(PAGE), "page": str(number), **query}

@@ -56,7 +56,7 @@ def is_repository(name: str) -> bool:
 
 def parse_room(address: str) -> IssueRoom | None:
     found = _ADDRESS.match(address)
-    return IssueRoom(found[1], int(found[2])) if found and is_repository(found[1]) else None
+    return IssueRoom(found[1].lower(), int(found[2])) if found and is_repository(found[1]) else None
 
 
 def parse_target(target: str) -> tuple[str, str]:
@@ -149,15 +149,18 @@ def _read_room(repository: str, subject: dict[str, Any]) -> IssueRoom | None:
     number = subject.get("number")
     if not is_repository(repository) or not isinstance(number, int) or not 0 < number < 10**10:
         return None
-    return IssueRoom(repository, number)
+    return IssueRoom(repository.lower(), number)  # GitHub finds it in any case; for us it is one room
 
 
 def _read_event(
     room: IssueRoom, title: str, item: dict[str, Any], prefix: str, action: str, bot: BotNames
 ) -> Inbound | None:
     number = room.number if prefix == "issue-" else item.get("id")
-    login = _text(_object(item.get("user")).get("login"))
+    user = _object(item.get("user"))
+    login, person = _text(user.get("login")), user.get("id")
     if action not in ("opened", "edited", "deleted") or not isinstance(number, int) or not _LOGIN.match(login):
+        return None
+    if not isinstance(person, int):
         return None
     body = strip_mark(_text(item.get("body")))
     text = f"{title}\n\n{body}".strip() if prefix == "issue-" else body
@@ -171,7 +174,7 @@ def _read_event(
     return Inbound(
         address=room.address,
         platform_id=f"{prefix}{number}",
-        sender=f"github:user/{login}",
+        sender=f"github:user/{person}",  # a login may be given up, and taken by somebody else
         sender_name=login,
         text=text,
         event=event,

@@ -7,7 +7,7 @@ import uuid
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.irc import ACCOUNT, HOST, NICK, PASSWORD, PORT, ROOMS, TLS, TRUST_NICKS, wire
 from gatepost.channels.irc.connection import ConnectionLost, IrcConnection
-from gatepost.channels.irc.wire import IrcLine
+from gatepost.channels.irc.wire import CaseMapping, IrcLine
 from gatepost.channels.kit.batches import Backoff, receive_batch, unwrap_group
 from gatepost.core import log
 from gatepost.core.clock import SECOND
@@ -117,7 +117,7 @@ class IrcChannel:
             while True:
                 line = await connection.read()
                 self._around.beat()
-                event = self._read_event(line, connection.nick)
+                event = self._read_event(line, connection.nick, connection.mapping)
                 if event is not None:
                     await self._events.put(event)
         except (ConnectionLost, OSError, TimeoutError) as error:
@@ -125,16 +125,16 @@ class IrcChannel:
         finally:
             await connection.close()
 
-    def _read_event(self, line: IrcLine, nick: str) -> Inbound | None:
-        number = f"{self._id}-{next(self._numbers)}"
+    def _read_event(self, line: IrcLine, nick: str, mapping: CaseMapping) -> Inbound | None:
+        number, trust_nicks = f"{self._id}-{next(self._numbers)}", self._around.config[TRUST_NICKS]
         if line.command == "ERROR":
             raise ConnectionLost(line.last)
         if line.command == "JOIN":
-            return wire.read_join(line, nick, number)
+            return wire.read_join(line, nick, number, trust_nicks, mapping)
         # A NOTICE is never answered, so that two bots do not talk for ever. Our own words come back on some servers.
-        if line.command != "PRIVMSG" or wire.fold(line.nick) == wire.fold(nick):
+        if line.command != "PRIVMSG" or wire.fold(line.nick, mapping) == wire.fold(nick, mapping):
             return None
-        return wire.read_message(line, nick, number, self._around.config[TRUST_NICKS])
+        return wire.read_message(line, nick, number, trust_nicks, mapping)
 
     # Sending.
 

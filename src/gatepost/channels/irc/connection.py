@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from gatepost.channels.contract import ChannelEnded, EndReason
 from gatepost.channels.irc import wire
-from gatepost.channels.irc.wire import IrcLine
+from gatepost.channels.irc.wire import CaseMapping, IrcLine
 from gatepost.core.errors import NotFound, Refused, Unavailable
 
 LONGEST_LINE = 16 * 1024
@@ -16,7 +16,7 @@ SILENT_S = 90.0  # without a line for so long the connection is dead
 ANSWER_S = 20.0
 MOST_NICKS = 5
 WAY_OUT = "set the account and its password with `gatepost channel set`"
-LOGGED_IN, WELCOME, NICK_IN_USE, ERRONEOUS_NICK = "903", "001", "433", "432"
+LOGGED_IN, WELCOME, FEATURES, NICK_IN_USE, ERRONEOUS_NICK = "903", "001", "005", "433", "432"
 LOGIN_FAILED = frozenset({"902", "904", "905", "906", "908"})
 PASSWORD_WRONG, BANNED = "464", "465"
 NOBODY, NO_CHANNEL, CANNOT_SEND, NOT_HERE = "401", "403", "404", "442"
@@ -37,6 +37,7 @@ class IrcConnection:
         self._refusals: list[IrcLine] = []  # since the last send began
         self._echoes: list[str] = []  # ids of our own lines, on servers that repeat them
         self._sending = asyncio.Lock()
+        self.mapping = CaseMapping.ASCII  # until the server says otherwise
         self.ready = False
 
     async def open(self) -> None:
@@ -120,13 +121,18 @@ class IrcConnection:
         elif line.command == "PONG" and (waiting := self._waiting.pop(line.last, None)) is not None:
             if not waiting.done():
                 waiting.set_result(None)
-        elif line.command == "NICK" and wire.fold(line.nick) == wire.fold(self.nick) and line.last:
+        elif line.command == "NICK" and self._is_own(line) and line.last:
             self.nick = line.last
-        elif line.command == "PRIVMSG" and wire.fold(line.nick) == wire.fold(self.nick):
+        elif line.command == "PRIVMSG" and self._is_own(line):
             self._echoes += [line.tags["msgid"]] if line.tags.get("msgid") else []
         elif line.command in (NOBODY, NO_CHANNEL, CANNOT_SEND, NOT_HERE):
             self._refusals.append(line)
+        elif line.command == FEATURES:
+            self.mapping = wire.read_mapping(line) or self.mapping
         return line
+
+    def _is_own(self, line: IrcLine) -> bool:
+        return wire.fold(line.nick, self.mapping) == wire.fold(self.nick, self.mapping)
 
     async def ping(self) -> None:
         """Returns once the server has handled all that was written before."""

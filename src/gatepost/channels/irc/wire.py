@@ -4,12 +4,16 @@ import base64
 import re
 from collections.abc import Iterator
 from datetime import datetime
+from enum import StrEnum
+from string import ascii_lowercase, ascii_uppercase
 
 from msgspec import Struct, field
 
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.records import replace
 from gatepost.messages.inbound import Inbound, Verb
+from gatepost.messages.untrusted import mark_untrusted
 
 LONGEST_TEXT = 340
 MOST_LINES = 8  # of one message; more are joined, or the server takes them for a flood
@@ -21,6 +25,22 @@ _FORMATS = re.compile(r"\x03(?:\d{1,2}(?:,\d{1,2})?)?|\x04[0-9A-Fa-f]{0,6}|[\x00
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _UNESCAPED = {":": ";", "s": " ", "\\": "\\", "r": "", "n": ""}
 _ACTION = "\x01ACTION "
+
+
+class CaseMapping(StrEnum):
+    """Which names a network takes for one."""
+
+    ASCII = "ascii"
+    RFC1459 = "rfc1459"
+    RFC1459_STRICT = "rfc1459-strict"
+
+
+_KNOWN_MAPPINGS = frozenset(CaseMapping)
+_FOLDS = {
+    CaseMapping.ASCII: str.maketrans(ascii_uppercase, ascii_lowercase),
+    CaseMapping.RFC1459: str.maketrans(f"{ascii_uppercase}[]\\^", f"{ascii_lowercase}{{}}|~"),
+    CaseMapping.RFC1459_STRICT: str.maketrans(f"{ascii_uppercase}[]\\", f"{ascii_lowercase}{{}}|"),
+}
 
 
 class IrcLine(Struct, frozen=True, kw_only=True):
@@ -52,9 +72,20 @@ def parse_line(raw: bytes) -> IrcLine:
     return IrcLine(command=words[0].upper() if words else "", params=params, nick=source.partition("!")[0], tags=tags)
 
 
-def fold(name: str) -> str:
-    """Names differ in case only for the eye; {}|~ are the small letters of []\\^."""
-    return name.lower().translate(str.maketrans("[]\\^", "{}|~"))
+def fold(name: str, mapping: CaseMapping = CaseMapping.ASCII) -> str:
+    """One spelling for what the network takes for one name. Letters other than ASCII's are different names everywhere:
+    `str.lower` would make a k of the Kelvin sign."""
+    return name.translate(_FOLDS[mapping])
+
+
+def read_mapping(line: IrcLine) -> CaseMapping | None:
+    """What the network says of it in its list of features (005); None if this line does not. One that we do not know
+    counts as ASCII's: it may tell one person's spellings apart, and never takes two people for one."""
+    for word in line.params[1:]:
+        name, _, value = word.partition("=")
+        if name.upper() == "CASEMAPPING":
+            return CaseMapping(value.lower()) if value.lower() in _KNOWN_MAPPINGS else CaseMapping.ASCII
+    return None
 
 
 def clean(text: str) -> str:
@@ -86,7 +117,9 @@ def get_account(line: IrcLine) -> str:
     return account if _ACCOUNT.match(account) else ""
 
 
-def read_message(line: IrcLine, own: str, number: str, trust_nicks: bool) -> Inbound | None:
+def read_message(
+    line: IrcLine, own: str, number: str, trust_nicks: bool, mapping: CaseMapping = CaseMapping.ASCII
+) -> Inbound | None:
     """`number`: an id for a line that has none of its own."""
     if len(line.params) < 2 or not _NICK.match(line.nick):
         return None
@@ -95,17 +128,16 @@ def read_message(line: IrcLine, own: str, number: str, trust_nicks: bool) -> Inb
         return None  # a question of one program to another
     if text.startswith(_ACTION):
         text = f"* {line.nick} {text[len(_ACTION) :].rstrip(chr(1))}"
-    direct = fold(target) == fold(own)
+    direct = fold(target, mapping) == fold(own, mapping)
     if not direct and not _CHANNEL.match(target):
         return None
     text, named = read_mention(_FORMATS.sub("", text), own)
-    account = get_account(line)
-    proven = bool(account) or trust_nicks
+    sender, proven = find_sender(line, trust_nicks, mapping)
     verb = Verb.MENTION if named else Verb.MESSAGE
     return Inbound(
-        address=f"irc:direct/{fold(line.nick)}" if direct else f"irc:channel/{fold(target)}",
+        address=f"irc:direct/{fold(line.nick, mapping)}" if direct else f"irc:channel/{fold(target, mapping)}",
         platform_id=line.tags.get("msgid", "")[:200] or number,
-        sender=f"irc:account/{fold(account)}" if account else f"irc:nick/{fold(line.nick)}",
+        sender=sender,
         sender_name=line.nick,
         text=text,
         verb=verb if proven else Verb.UNTRUSTED,
@@ -124,21 +156,31 @@ def read_mention(text: str, own: str) -> tuple[str, bool]:
     return text, re.search(rf"(?<![\w-]){name}(?![\w-])", text, re.IGNORECASE) is not None
 
 
-def read_join(line: IrcLine, own: str, number: str) -> Inbound | None:
+def find_sender(line: IrcLine, trust_nicks: bool, mapping: CaseMapping) -> tuple[str, bool]:
+    """Who it is from, and whether that is proven."""
+    if account := get_account(line):
+        return f"irc:account/{fold(account, mapping)}", True
+    return f"irc:nick/{fold(line.nick, mapping)}", trust_nicks
+
+
+def read_join(
+    line: IrcLine, own: str, number: str, trust_nicks: bool = False, mapping: CaseMapping = CaseMapping.ASCII
+) -> Inbound | None:
     channel = line.params[0] if line.params else ""
-    if not _CHANNEL.match(channel) or not _NICK.match(line.nick) or fold(line.nick) == fold(own):
+    if not _CHANNEL.match(channel) or not _NICK.match(line.nick) or fold(line.nick, mapping) == fold(own, mapping):
         return None
-    account = get_account(line)
-    return Inbound(
-        address=f"irc:channel/{fold(channel)}",
+    sender, proven = find_sender(line, trust_nicks, mapping)
+    joined = Inbound(
+        address=f"irc:channel/{fold(channel, mapping)}",
         platform_id=line.tags.get("msgid", "")[:200] or number,
-        sender=f"irc:account/{fold(account)}" if account else f"irc:nick/{fold(line.nick)}",
+        sender=sender,
         sender_name=line.nick,
         text="",
-        verb=Verb.JOIN,
+        verb=Verb.JOIN if proven else Verb.UNTRUSTED,
         room_name=channel,
         at=read_time(line.tags.get("time", "")),
     )
+    return replace(mark_untrusted(joined), verb=Verb.JOIN)
 
 
 def read_time(raw: str) -> int | None:

@@ -156,7 +156,7 @@ TELEGRAM_HTML = Dialect(
     quote_tags=("<blockquote>", "</blockquote>"),
     table=TableStyle.CODE,
     marks_cross_lines=True,
-    escape=escape_html,
+    escape=lambda text: escape_html(break_names(text)),
     escape_code=escape_html,
 )
 DISCORD = _vary(

@@ -6,21 +6,27 @@ An adapter imports this in its `adapter.py`, never in its declaration: the clien
 import asyncio
 import json
 import math
+import re
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import SplitResult, urljoin, urlsplit
 
 import httpx2
 
 from gatepost.channels.contract import ChannelEnded, EndReason
+from gatepost.channels.kit.foreign_hosts import find_public_address, pin_request, split_host
 from gatepost.core.errors import Invalid, Refused, Unavailable
 
 LARGEST_ANSWER = 8 * 1024 * 1024
 TIMEOUT_S = 25.0  # below delivery.timeout_s, so that the adapter says what happened
 LONGEST_DETAIL = 300
+MOST_CAUSES = 20
 UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)  # nothing reached the platform
+_HOST = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)?(?:[^/?#]*@)?(?P<host>[^/?#@]*)")
 READING = frozenset({"GET", "HEAD"})
 
 
@@ -49,11 +55,8 @@ class PlatformHttp:
         """`way_out`: what the operator does about a token that is refused. `find_retry_after`: where the platform says
         elsewhere than in the Retry-After header how long to wait."""
         self.platform, self.base_url = platform, base_url.rstrip("/") + "/"
+        check_web_address(base_url)
         parts = urlsplit(self.base_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ChannelEnded(
-                EndReason.SETTING, f"{base_url!r} is no web address", "write it as https://host, and set it again"
-            )
         self._origin, self._headers = (parts.scheme, parts.netloc), dict(headers or {})
         self._way_out, self._find_retry_after = way_out, find_retry_after
         self._timeout = timeout
@@ -113,7 +116,7 @@ class PlatformHttp:
             async with (await self._get_client()).stream(method, url, headers=given, **options) as response:
                 raw = await _read_bounded(response)
         except UNSENT as error:
-            raise Unavailable(self.platform, f"it cannot be reached ({type(error).__name__})") from None
+            raise Unavailable(self.platform, explain_unreached(url, error)) from None
         except (httpx2.TransportError, httpx2.DecodingError) as error:
             why = f"the connection broke ({type(error).__name__})"
             raise Unavailable(self.platform, why, uncertain=effect) from None
@@ -123,20 +126,48 @@ class PlatformHttp:
         self._check(response, answer, action or f"{method} {urlsplit(url).path}", effect)
         return response, answer
 
-    async def download(self, url: str, *, action: str = "read a file") -> AsyncIterator[bytes]:
-        """The bytes of a file that the platform names, as they come; whoever reads them counts them."""
-        full = urljoin(self.base_url, url)
-        if urlsplit(full).scheme not in ("http", "https"):
-            raise Invalid("file", f"{self.platform} gave an address that is not on the web")
+    async def download(
+        self, url: str, *, action: str = "read a file", known_host: bool = False
+    ) -> AsyncIterator[bytes]:
+        """The bytes of a file that the platform names, as they come; whoever reads them counts them. Elsewhere than at
+        the API's own origin, it must be on the public web. `known_host`: the operator named the host."""
         try:
-            client = await self._get_client()
-            async with client.stream("GET", full, headers=self._get_headers(full)) as response:
+            full = urljoin(self.base_url, url)
+            parts = urlsplit(full)
+        except ValueError:
+            raise Invalid("file", f"{self.platform} gave an address that cannot be read") from None
+        if parts.scheme not in ("http", "https"):
+            raise Invalid("file", f"{self.platform} gave an address that is not on the web")
+        foreign = not known_host and (parts.scheme, parts.netloc) != self._origin
+        try:
+            async with self._stream_foreign(parts) if foreign else self._stream_own(full) as response:
                 if response.status_code >= 300:
                     self._check(response, "", action, effect=False)
                 async for chunk in response.aiter_bytes():
                     yield chunk
         except httpx2.TransportError as error:
             raise Unavailable(self.platform, f"the file broke off ({type(error).__name__})") from None
+        except httpx2.InvalidURL as error:
+            raise Invalid("file", f"{self.platform} gave an address that cannot be read: {error}") from None
+
+    @asynccontextmanager
+    async def _stream_own(self, url: str) -> AsyncIterator[httpx2.Response]:
+        client = await self._get_client()
+        async with client.stream("GET", url, headers=self._get_headers(url)) as response:
+            yield response
+
+    @asynccontextmanager
+    async def _stream_foreign(self, parts: SplitResult) -> AsyncIterator[httpx2.Response]:
+        """By a client of its own: a connection to the same address under another name must not be used for it."""
+        host, port = split_host(parts)
+        pinned = pin_request(parts, host, port, await find_public_address(self.platform, host, port))
+        async with (
+            await self._make_client() as client,
+            client.stream(
+                "GET", pinned.url, headers={"host": pinned.host}, extensions={"sni_hostname": pinned.name}
+            ) as response,
+        ):
+            yield response
 
     def _get_headers(self, url: str) -> dict[str, str]:
         parts = urlsplit(url)
@@ -166,6 +197,47 @@ class PlatformHttp:
         except ValueError:
             return None
         return max(wait, 0.0) if math.isfinite(wait) else None
+
+
+def check_web_address(url: str) -> None:
+    """The error shows the host alone: what follows it, or stands before it, may be a key."""
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of the port, or of an IPv6 address
+        good = False
+    if not good:
+        found = _HOST.match(url)
+        shown = f"{found['scheme'] or ''}{found['host']}" if found else ""
+        raise ChannelEnded(EndReason.SETTING, f"{shown!r} is no web address", "write it as https://host")
+
+
+def explain_unreached(url: str, error: BaseException) -> str:
+    """Where nobody answered, and why, in words."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return f"it cannot be reached at {parts.hostname}:{port} ({_find_cause(error)})"
+
+
+def _find_cause(error: BaseException) -> str:
+    """The deepest reason that has words; the client wraps those of the system several times."""
+    waiting, known = [error], 0
+    while waiting and known < MOST_CAUSES:
+        each, known = waiting.pop(0), known + 1
+        if isinstance(each, ssl.SSLCertVerificationError):
+            return f"its certificate is not accepted: {each.verify_message}"
+        if isinstance(each, ssl.SSLError):
+            return f"TLS failed: {each.reason or 'it does not speak it'}"
+        if isinstance(each, socket.gaierror):
+            return "there is no such name"
+        if isinstance(each, ConnectionRefusedError):
+            return "the connection was refused"
+        if isinstance(each, OSError) and each.errno is not None and each.strerror:
+            return each.strerror.lower()
+        if isinstance(each, BaseExceptionGroup):
+            waiting += each.exceptions
+        waiting += [cause for cause in (each.__cause__, each.__context__) if cause is not None]
+    return "no answer in time" if isinstance(error, httpx2.TimeoutException) else type(error).__name__
 
 
 @cache

@@ -117,7 +117,8 @@ def _read_message(
         if not is_id(target, EVENT_ID) or not isinstance(new.get("body"), str):
             return None
         text = _read_text(new)
-        return Inbound(platform_id=str(target), text=text, event=f"edit:{event_id}", verb=Verb.EDIT, **facts)
+        verb = Verb.EDIT if room.proved else Verb.UNTRUSTED  # new words in somebody's name need a proof, too
+        return Inbound(platform_id=str(target), text=text, event=f"edit:{event_id}", verb=verb, **facts)
     if content.get("msgtype") == "m.notice" or not isinstance(content.get("body"), str):
         return None  # a notice is for people: the specification forbids bots to answer it
     quote = _read_quote(content, relation)

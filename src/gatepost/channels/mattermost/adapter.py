@@ -22,7 +22,7 @@ from gatepost.channels.contract import (
     Receive,
 )
 from gatepost.channels.kit.batches import Backoff, receive_batch, unwrap_group
-from gatepost.channels.kit.http import PlatformHttp
+from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
 from gatepost.channels.mattermost import API_URL, TOKEN, wire
 from gatepost.channels.mattermost.posting import MattermostPosting
 from gatepost.channels.mattermost.wire import MattermostBot, MattermostRoom, SocketEvent
@@ -209,7 +209,10 @@ class MattermostChannel:
         events: list[Inbound] = []
         for each in channels:
             if int(each.get("last_post_at") or 0) > since and (room := self._rooms.get(str(each.get("id")))):
-                events += await self._list_missed(room, since)
+                try:
+                    events += await self._list_missed(room, since)
+                except PlatformRefusal as refusal:
+                    LOG.warning("a channel cannot be read", instance=self._around.instance, error=str(refusal))
         await receive_batch(events, receive)
         await self._save([event.at for event in events if event.at])
 
@@ -251,7 +254,10 @@ class MattermostChannel:
             return None
         if channel not in self._rooms:
             http, _ = await self._connect()
-            self._remember_room(await http.call("GET", f"api/v4/channels/{channel}", action="read a channel"))
+            try:
+                self._remember_room(await http.call("GET", f"api/v4/channels/{channel}", action="read a channel"))
+            except PlatformRefusal as refusal:  # it is gone, or the bot was removed from it
+                LOG.info("a channel cannot be read", instance=self._around.instance, error=str(refusal))
         return self._rooms.get(channel)
 
     def _remember_room(self, channel: dict[str, Any]) -> None:
@@ -266,7 +272,10 @@ class MattermostChannel:
             return ""
         if user not in self._names:
             http, _ = await self._connect()
-            person = await http.call("GET", f"api/v4/users/{user}", action="read who somebody is")
+            try:
+                person = await http.call("GET", f"api/v4/users/{user}", action="read who somebody is")
+            except PlatformRefusal:  # a guest, or somebody who was removed for good: their words count all the same
+                person = {}
             if len(self._names) >= MOST_KNOWN:
                 self._names.clear()
             self._names[user] = str(person.get("username", ""))[:200]

@@ -116,11 +116,13 @@ def read_post(
     root = str(post.get("root_id") or "")
     answers = Quote(platform_id=root) if ID.match(root) else None
     named = is_named(post, bot, mentions)
+    given = read_json(post.get("props"))
+    integrated = is_integration(given)
     return Inbound(
         address=room.address,
         platform_id=post["id"],
-        sender=f"mattermost:user/{post.get('user_id', '')}",
-        sender_name=name,
+        sender=f"mattermost:{'webhook' if integrated else 'user'}/{post.get('user_id', '')}",
+        sender_name=(get_shown_name(given) if integrated else "") or name,
         text=str(post.get("message", "")),
         verb=Verb.MENTION if named else Verb.REPLY if answers else Verb.MESSAGE,
         thread=root if answers else "",
@@ -131,6 +133,21 @@ def read_post(
         at=read_time(post.get("create_at")),
         attachments=_read_files(post, open_file),
     )
+
+
+def is_integration(props: Mapping[str, Any]) -> bool:
+    """Whether a program wrote the post under somebody's account: a webhook, a slash command, a plugin. It has the
+    `user_id` of whoever made it, and must not have their rights. A bot account has an id of its own."""
+    by_plugin = _is_set(props.get("from_plugin")) and not _is_set(props.get("from_bot"))
+    return _is_set(props.get("from_webhook")) or by_plugin
+
+
+def _is_set(value: Any) -> bool:
+    return str(value or "").lower() not in ("", "false")
+
+
+def get_shown_name(props: Mapping[str, Any]) -> str:
+    return str(props.get("override_username") or props.get("webhook_display_name") or "")[:200]
 
 
 def _read_join(post: Mapping[str, Any], room: MattermostRoom, note: str) -> Inbound:

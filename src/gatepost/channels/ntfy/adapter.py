@@ -72,11 +72,11 @@ class NtfyTopics:
             self._check_age()
             self._around.beat()
             backoff.reset()
-            if line.get("event") == wire.StreamEvent.OPEN and not since:
+            if line.get("event") == wire.NtfyEvent.OPEN and not since:
                 since = str(wire.read_seconds(line))  # what is said from now on, also if this connection breaks
                 await self._around.cursor.save(since, topic)
             await self._receive_line(topic, line, receive)
-            if line.get("event") in (wire.StreamEvent.MESSAGE, wire.StreamEvent.DELETED) and wire.read_id(line):
+            if line.get("event") in (wire.NtfyEvent.MESSAGE, wire.NtfyEvent.DELETED) and wire.read_id(line):
                 since = wire.read_id(line)
                 await self._around.cursor.save(since, topic)
         raise Unavailable("ntfy", "it ended the stream")

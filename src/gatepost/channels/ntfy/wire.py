@@ -16,7 +16,7 @@ OWN = "gp-"  # a sequence that begins so is one of a gateway
 _TOPIC = re.compile(r"[-_A-Za-z0-9]{1,64}")
 
 
-class StreamEvent(StrEnum):
+class NtfyEvent(StrEnum):
     OPEN = "open"
     MESSAGE = "message"
     DELETED = "message_delete"
@@ -68,7 +68,7 @@ def read_line(
     """`edited`: a message of this sequence is known. An edit is as little proved as a message, so its verb says only
     that; a deletion of unproved origin is no event."""
     sequence, number = read_sequence(line), read_id(line)
-    if line.get("event") != StreamEvent.MESSAGE or not sequence or not number:
+    if line.get("event") != NtfyEvent.MESSAGE or not sequence or not number:
         return None
     title, text, at = str(line.get("title") or ""), str(line.get("message") or ""), read_seconds(line)
     return Inbound(

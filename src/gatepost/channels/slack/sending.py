@@ -22,6 +22,8 @@ CHUNK = 256 * 1024
 SKEW = 60 * SECOND
 PAGE = 100
 MOST_PAGES = 10
+APPEARS_WITHIN = 60 * SECOND
+RETRY_S = 5.0
 SHARED_S = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # a file appears in its channel a moment after it was completed
 WORKING = "is thinking…"
 MOST_KEPT = 200
@@ -32,7 +34,7 @@ class SlackSender:
         self, around: ChannelDeps, get_http: Callable[[], Awaitable[SlackHttp]], latest: Mapping[str, str]
     ) -> None:
         """`latest`: by channel, the thread or message in which a status can be shown."""
-        self._get_http, self._latest = get_http, latest
+        self._get_http, self._latest, self._clock = get_http, latest, around.clock
         self._attempts = SendAttempts(around.cursor, around.clock)
         self._statusless = False
         self._kept: dict[tuple[str, Op], Outbound] = {}
@@ -140,8 +142,17 @@ class SlackSender:
         attempt = await self._attempts.find(key)
         http = await self._get_http()
         if attempt is not None and attempt.note:
-            return await _find_share(http, channel, attempt.note.partition(",")[0])
+            return await self._find_late_share(http, channel, attempt)
         return await _find_marked(http, channel, key, attempt)
+
+    async def _find_late_share(self, http: SlackHttp, channel: str, attempt: SendAttempt) -> str:
+        """A file appears in its channel some time after it was completed. So that it is not there proves nothing."""
+        found = await _find_share(http, channel, attempt.note.partition(",")[0])
+        if found is not None:
+            return found
+        if self._clock.now() - attempt.at < APPEARS_WITHIN:
+            raise Unavailable("Slack", "the file has not appeared in its channel yet", retry_after=RETRY_S)
+        raise Refused("this bot", "know whether it was sent", channel, "the file never appeared in its channel")
 
     # The pane.
 

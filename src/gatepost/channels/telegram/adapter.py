@@ -13,6 +13,7 @@ from gatepost.channels.kit.batches import skip_invalid
 from gatepost.channels.kit.http import PlatformRefusal
 from gatepost.channels.telegram import API_URL, POLL_S, TOKEN
 from gatepost.channels.telegram.api import BOTFATHER, WAY_OUT, TelegramApi
+from gatepost.channels.telegram.choices import CardChoices
 from gatepost.channels.telegram.polling import UpdatePoller, make_hook_error
 from gatepost.channels.telegram.reactions import find_reaction
 from gatepost.channels.telegram.render import (
@@ -23,7 +24,7 @@ from gatepost.channels.telegram.render import (
     join_choices,
     render_card,
     render_keyboard,
-    toggle_choice,
+    show_choices,
 )
 from gatepost.channels.telegram.sending import TelegramSender
 from gatepost.channels.telegram.updates import find_message
@@ -55,6 +56,7 @@ class TelegramChannel:
         self._api: TelegramApi | None = None
         self._me = TelegramSelf()
         self._receive: Receive | None = None
+        self._choices = CardChoices()
         self._long_ids: dict[str, str] | None = None  # of buttons, by what stands for them
 
     @property
@@ -122,14 +124,18 @@ class TelegramChannel:
             await self._receive(inbound)
 
     async def _handle_click(self, api: TelegramApi, query: Payload, found: Inbound) -> None:
-        """A pressed button. Where several may be chosen, the message itself keeps what is checked."""
-        keyboard = ((query.get("message") or {}).get("reply_markup") or {}).get("inline_keyboard") or []
-        words = ""
+        """A pressed button. Where several may be chosen, each person has choices of her own, and the boxes show those
+        of whoever pressed last: nobody signs what somebody else has checked."""
+        message = query.get("message") or {}
+        keyboard = (message.get("reply_markup") or {}).get("inline_keyboard") or []
+        words, card = "", (found.address, str(message.get("message_id")), found.sender)
         if found.click.startswith(CHOOSE):
-            await self._change_choice(api, query, toggle_choice(keyboard, found.click))
+            chosen = self._choices.toggle(card, found.click)
+            await self._change_choice(api, query, show_choices(keyboard, chosen))
         else:
             ids = await self._load_long_ids()
-            click = join_choices(keyboard, ids) if found.click == DONE else ids.get(found.click, found.click)
+            chosen = self._choices.get(card)
+            click = join_choices(keyboard, chosen, ids) if found.click == DONE else ids.get(found.click, found.click)
             if click:
                 await self._hand_in(replace(found, click=click))
             else:

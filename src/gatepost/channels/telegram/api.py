@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
-from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal, check_web_address
 from gatepost.channels.telegram.wire import Payload
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Unavailable
@@ -21,6 +21,7 @@ class TelegramApi:
     """The token is a part of every address, so that no error may show one: each call has words of its own."""
 
     def __init__(self, api_url: str, token: str, around: ChannelDeps) -> None:
+        check_web_address(api_url)
         base = api_url.rstrip("/")
         self._files_url = f"{base}/file/bot{token}/"
         self._around = around

@@ -108,27 +108,30 @@ def _make_data(button: CardButton, prefix: str, long_ids: dict[str, str]) -> str
     return f"{prefix}{short}"
 
 
-def toggle_choice(keyboard: Keyboard, data: str) -> Keyboard:
-    """The same buttons, with the pressed one checked or not. The message itself keeps what is chosen."""
-    return [[_toggle(button) if button.get("callback_data") == data else button for button in row] for row in keyboard]
+def show_choices(keyboard: Keyboard, chosen: frozenset[str]) -> Keyboard:
+    """The same buttons, with these checked and no others. They are named by their data."""
+    return [[_mark(button, chosen) for button in row] for row in keyboard]
 
 
-def _toggle(button: dict[str, str]) -> dict[str, str]:
-    label = button["text"]
-    if label.startswith(CHECKED):
-        return {**button, "text": UNCHECKED + label.removeprefix(CHECKED)}
-    return {**button, "text": CHECKED + label.removeprefix(UNCHECKED)}
+def _mark(button: dict[str, str], chosen: frozenset[str]) -> dict[str, str]:
+    data, label = str(button.get("callback_data", "")), str(button.get("text", ""))
+    if not data.startswith(CHOOSE):
+        return button
+    return {
+        **button,
+        "text": (CHECKED if data in chosen else UNCHECKED) + label.removeprefix(CHECKED).removeprefix(UNCHECKED),
+    }
 
 
-def join_choices(keyboard: Keyboard, long_ids: dict[str, str]) -> str:
-    """One click for all that is checked; '' if nothing is."""
-    chosen = [
-        button["callback_data"].removeprefix(CHOOSE)
+def join_choices(keyboard: Keyboard, chosen: frozenset[str], long_ids: dict[str, str]) -> str:
+    """One click for all that somebody chose, in the order of the buttons; '' if nothing is."""
+    found = [
+        str(button["callback_data"]).removeprefix(CHOOSE)
         for row in keyboard
         for button in row
-        if str(button.get("text", "")).startswith(CHECKED) and str(button.get("callback_data", "")).startswith(CHOOSE)
+        if button.get("callback_data") in chosen
     ]
-    return join_clicks([long_ids.get(each, each) for each in chosen]) if chosen else ""
+    return join_clicks([long_ids.get(each, each) for each in found]) if found else ""
 
 
 def pick_method(file: OutboundFile) -> tuple[str, str]:

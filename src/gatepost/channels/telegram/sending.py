@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
+from gatepost.channels.contract import ChannelEnded
 from gatepost.channels.kit.http import PlatformRefusal
 from gatepost.channels.kit.uploads import open_upload
 from gatepost.channels.telegram.api import TelegramApi
@@ -189,7 +190,7 @@ async def run_steps(steps: list[Step]) -> str:
     for step in steps:
         try:
             made = await step()
-        except Unavailable as error:
+        except (Unavailable, ChannelEnded) as error:
             if first:
                 raise Unavailable(
                     "Telegram", f"a part was sent, the rest was not: {error.why}", uncertain=True

@@ -30,11 +30,16 @@ def is_proved(request: HookRequest, secret: str) -> bool:
     """By the secret itself, or by a signature. A secret that is too short proves nothing."""
     if len(secret) < SHORTEST_SECRET:
         return False
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        return is_same(token.strip(), secret)
+    if _is_by_token(request):
+        return is_same(request.headers["authorization"].partition(" ")[2].strip(), secret)
     expected = sign_post(secret, request.path, request.headers.get(KEY, ""), request.body)
     return is_same(request.headers.get(SIGNATURE, ""), expected)
+
+
+def _is_by_token(request: HookRequest) -> bool:
+    """Whether it is the secret itself that proves it, and no signature. Asked in one place: what proves a post also
+    decides by what it is known."""
+    return request.headers.get("authorization", "").partition(" ")[0].lower() == "bearer"
 
 
 def parse_room(address: str) -> str | None:
@@ -66,7 +71,7 @@ def _find_identity(request: HookRequest, fresh_id: str) -> str:
         if not _ID.match(key):
             raise Invalid("Idempotency-Key", "at most 200 visible signs of ASCII")
         return key
-    if SIGNATURE in request.headers and "authorization" not in request.headers:
+    if SIGNATURE in request.headers and not _is_by_token(request):
         return hashlib.sha256(request.body).hexdigest()[:32]
     return fresh_id
 

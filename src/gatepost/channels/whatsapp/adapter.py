@@ -53,6 +53,7 @@ WINDOW = 131047  # more than 24 hours since the person's last message
 BAD_TOKEN = {0, 190}
 NO_RIGHT = {3, 10, *range(200, 300)}
 BUSY = {1, 2, 131000, 131016, 133004}
+UNKNOWN_ERROR = {1, 131000}  # after which nobody can say whether it was sent
 REPORTED_WITHIN = 30 * SECOND  # a status comes within seconds, or it does not come
 MOST_KEPT, MOST_SAVED = 2000, 200
 REPORTS = "reports"  # the name of a cursor
@@ -73,7 +74,9 @@ class _GraphHttp(PlatformHttp):
             wait = (6.0 if code == ONE_ROOM else RETRY_S) if wait is None else wait
             raise Unavailable("WhatsApp", "it asks us to wait", retry_after=wait, everywhere=code in EVERYWHERE)
         if code in BUSY:
-            raise Unavailable("WhatsApp", f"it cannot do it now (code {code})")
+            raise Unavailable(
+                "WhatsApp", f"it cannot do it now (code {code})", uncertain=effect and code in UNKNOWN_ERROR
+            )
         try:
             super()._check(response, answer, action, effect)
         except PlatformRefusal as error:
@@ -166,7 +169,7 @@ class WhatsAppCloud:
         if to is None:
             raise NotFound("room", address, "a WhatsApp room is whatsapp:user/<number>")
         if message.op not in MESSAGES:
-            return await self._post(to, message, wire.render_message(to, message))
+            return (await self._post_part(to, message, wire.render_message(to, message)))[0]
         bodies = await self._render(to, message)
         await self._attempts.begin(message.key)
         try:
@@ -183,12 +186,14 @@ class WhatsAppCloud:
         sent = ""
         for body in bodies:
             try:
-                sent = await self._post(to, message, body)
-            except Unavailable as error:
+                sent, is_whole = await self._post_part(to, message, body)
+            except (Unavailable, ChannelEnded) as error:
                 if not sent:
                     raise
                 why = f"only a part was sent ({error.why})"
                 raise Unavailable("WhatsApp", why, uncertain=True) from None
+            if is_whole:
+                break
         return sent
 
     async def _render(self, to: str, message: Outbound) -> list[dict[str, Any]]:
@@ -203,14 +208,16 @@ class WhatsAppCloud:
             media.append((await self._upload(file, mime), kind))
         return wire.render_files(to, message, media)
 
-    async def _post(self, to: str, message: Outbound, body: dict[str, Any]) -> str:
+    async def _post_part(self, to: str, message: Outbound, body: dict[str, Any]) -> tuple[str, bool]:
+        """Its id, and whether it was a template, which says all that can be said: nothing is sent after it."""
+        is_template = False
         try:
             answer = await self._call("POST", f"{self._number}/messages", action="send a message", json=body)
         except PlatformRefusal as error:
             if _find_code(error.answer) != WINDOW or message.op is Op.REACT:
                 raise
-            answer = await self._post_template(to, message)
-        return _read_message_id(answer)
+            answer, is_template = await self._post_template(to, message), True
+        return _read_message_id(answer), is_template
 
     async def _post_template(self, to: str, message: Outbound) -> Any:
         name = self._config[TEMPLATE]

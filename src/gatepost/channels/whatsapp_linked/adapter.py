@@ -51,6 +51,7 @@ class WhatsAppLinked:
         self._status: LinkStatus | None = None
         self._end: ChannelEnded | None = None
         self._replaced = 0
+        self._shown = ""  # how to link it
 
     # Receiving.
 
@@ -116,7 +117,9 @@ class WhatsAppLinked:
             if status.picture:
                 await asyncio.to_thread(_write_private, path, status.picture)
             note = render_pairing(status, path)
-            _log.warning("the device waits to be linked", instance=self._around.instance, way=note)
+            if note != self._shown:
+                _log.warning("the device waits to be linked", instance=self._around.instance, way=note)
+        self._shown = note
         if self._around.pulse is not None:
             self._around.pulse.note = note
 
@@ -153,7 +156,7 @@ class WhatsAppLinked:
         for make in wire.render_requests(chat, message, quoted):
             try:
                 answer = await self._call(address, make)
-            except Unavailable as error:
+            except (Unavailable, ChannelEnded) as error:
                 if not first:
                     raise
                 raise Unavailable(WHAT, f"only a part of it was sent: {error.why}", uncertain=True) from None

@@ -28,10 +28,10 @@ from gatepost.channels.whatsapp_linked.protocol import (
     AnswerState,
     Begin,
     DeviceLine,
+    DeviceMedia,
     FetchFile,
     LinkState,
     LinkStatus,
-    MediaKind,
     MessageKey,
     React,
     Request,
@@ -47,7 +47,7 @@ ALIVE_S = 15.0
 AT_ONCE = 4
 RATE_PAUSE_S = 60.0  # WhatsApp does not say for how long
 SESSION = "session.db"
-UNDONE = ("not connected", "not logged in", "websocket", "client is nil", "failed to get user devices", "upload")
+UNDONE = ("client is nil", "failed to get user devices", "failed to get group members")  # before anything is sent
 FORBIDDEN = ("error 401", "error 403", "error 406", "error 420", "error 479", "not-authorized", "forbidden")
 MISSING = ("error 404", "item-not-found", "no lid found", "not on whatsapp")
 
@@ -81,6 +81,7 @@ class LinkedDevice:
         self._folder = Path(begin.folder)
         self._own = OwnIds()
         self._asked = False  # for a code
+        self._code = ""
         self.journal = EventJournal(self._folder / "events", writer.write)
         self.client = library.NewClient(str(self._folder / SESSION), uuid="gatepost")
         self._register()
@@ -113,13 +114,16 @@ class LinkedDevice:
         self.journal.start()
 
     def _pair(self, code: bytes) -> None:
-        """Called anew for each QR code; a code to enter is asked for once."""
+        """Called anew for each QR code, twice a minute or so. A code to enter is asked for once and reported each time:
+        the gateway sees that we wait."""
         if not self._begin.phone:
             import segno
 
             drawn = io.StringIO()
             segno.make_qr(code).terminal(out=drawn, compact=True)
             self._writer.write(LinkStatus(state=LinkState.PAIRING, picture=drawn.getvalue()))
+        elif self._code:
+            self._writer.write(LinkStatus(state=LinkState.PAIRING, code=self._code))
         elif not self._asked:
             self._asked = True
             threading.Thread(target=self._ask_code, daemon=True).start()
@@ -129,7 +133,8 @@ class LinkedDevice:
             code = self.client.PairPhone(self._begin.phone, True)
         except Exception as error:  # noqa: BLE001  a library's own; the gateway starts us again
             end(f"WhatsApp gives no code for {self._begin.phone}: {error}")
-        self._writer.write(LinkStatus(state=LinkState.PAIRING, code=code[:20]))
+        self._code = code[:20]
+        self._writer.write(LinkStatus(state=LinkState.PAIRING, code=self._code))
 
     def _show_life(self) -> None:
         while True:
@@ -160,6 +165,8 @@ class LinkedDevice:
         self._writer.write(answer)
 
     def _run(self, request: Request) -> str:
+        if not self.client.is_connected():
+            raise RequestFailed(AnswerState.UNAVAILABLE, "it is not connected to WhatsApp")
         if isinstance(request, FetchFile):
             return self._fetch(request)
         chat = self._parse(request.chat)
@@ -225,10 +232,10 @@ class LinkedDevice:
         if path.stat().st_size > self._begin.largest_file:
             raise RequestFailed(AnswerState.REFUSED, f"{request.name} has more than {self._begin.largest_file} bytes")
         types = {
-            MediaKind.IMAGE: MediaType.MediaImage,
-            MediaKind.VIDEO: MediaType.MediaVideo,
-            MediaKind.AUDIO: MediaType.MediaAudio,
-            MediaKind.VOICE: MediaType.MediaAudio,
+            DeviceMedia.IMAGE: MediaType.MediaImage,
+            DeviceMedia.VIDEO: MediaType.MediaVideo,
+            DeviceMedia.AUDIO: MediaType.MediaAudio,
+            DeviceMedia.VOICE: MediaType.MediaAudio,
         }
         try:
             upload = self.client.upload(path.read_bytes(), types.get(request.kind, MediaType.MediaDocument))
@@ -241,17 +248,17 @@ class LinkedDevice:
             "fileEncSHA256": upload.FileEncSHA256,
             "fileSHA256": upload.FileSHA256,
             "fileLength": upload.FileLength,
-            "mimetype": "audio/ogg; codecs=opus" if request.kind is MediaKind.VOICE else request.mime,
+            "mimetype": "audio/ogg; codecs=opus" if request.kind is DeviceMedia.VOICE else request.mime,
         }
         if request.quoted is not None:
             fields["contextInfo"] = self._build_context(request)
         match request.kind:
-            case MediaKind.IMAGE:
+            case DeviceMedia.IMAGE:
                 return e2e.Message(imageMessage=e2e.ImageMessage(caption=request.caption, **fields))
-            case MediaKind.VIDEO:
+            case DeviceMedia.VIDEO:
                 return e2e.Message(videoMessage=e2e.VideoMessage(caption=request.caption, **fields))
-            case MediaKind.AUDIO | MediaKind.VOICE:
-                return e2e.Message(audioMessage=e2e.AudioMessage(PTT=request.kind is MediaKind.VOICE, **fields))
+            case DeviceMedia.AUDIO | DeviceMedia.VOICE:
+                return e2e.Message(audioMessage=e2e.AudioMessage(PTT=request.kind is DeviceMedia.VOICE, **fields))
         named = {"fileName": request.name, "title": request.name, "caption": request.caption}
         return e2e.Message(documentMessage=e2e.DocumentMessage(**named, **fields))
 
@@ -276,7 +283,7 @@ class LinkedDevice:
 def judge_error(text: str) -> tuple[AnswerState, float]:
     """What an error of the library means, and how long to wait. One that is not known may have happened."""
     words = text.lower()
-    if "rate-overlimit" in words or "429" in words:
+    if "rate-overlimit" in words or "error 429" in words:
         return AnswerState.UNAVAILABLE, RATE_PAUSE_S
     for state, signs in (
         (AnswerState.REFUSED, FORBIDDEN),

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from gatepost.channels.whatsapp_linked.protocol import Arrived, DeviceEvent, DeviceFile, MediaKind, MessageKey
+from gatepost.channels.whatsapp_linked.protocol import Arrived, DeviceEvent, DeviceFile, DeviceMedia, MessageKey
 
 PEOPLE, HIDDEN = "s.whatsapp.net", "lid"
 REVOKE, EDIT = 0, 14  # types of a protocol message
@@ -26,11 +26,11 @@ WRAPPERS = (
     "deviceSentMessage",
 )
 FILES = {
-    "imageMessage": MediaKind.IMAGE,
-    "videoMessage": MediaKind.VIDEO,
-    "audioMessage": MediaKind.AUDIO,
-    "documentMessage": MediaKind.DOCUMENT,
-    "stickerMessage": MediaKind.STICKER,
+    "imageMessage": DeviceMedia.IMAGE,
+    "videoMessage": DeviceMedia.VIDEO,
+    "audioMessage": DeviceMedia.AUDIO,
+    "documentMessage": DeviceMedia.DOCUMENT,
+    "stickerMessage": DeviceMedia.STICKER,
 }
 
 
@@ -169,7 +169,7 @@ def _read_content(content: Any) -> tuple[str, tuple[DeviceFile, ...], Any]:
     return content.conversation[:LONGEST_TEXT], (), None
 
 
-def _read_file(content: Any, field: str, media: Any, kind: MediaKind) -> DeviceFile | None:
+def _read_file(content: Any, field: str, media: Any, kind: DeviceMedia) -> DeviceFile | None:
     """The token is the message itself, without its preview and without what it quotes."""
     bare = type(content)()
     copy = getattr(bare, field)
@@ -180,9 +180,9 @@ def _read_file(content: Any, field: str, media: Any, kind: MediaKind) -> DeviceF
     token = base64.b64encode(bare.SerializeToString()).decode()
     if len(token) > LONGEST_TOKEN:
         return None
-    is_voice = kind is MediaKind.AUDIO and media.PTT
+    is_voice = kind is DeviceMedia.AUDIO and media.PTT
     return DeviceFile(
-        kind=MediaKind.VOICE if is_voice else kind,
+        kind=DeviceMedia.VOICE if is_voice else kind,
         media=token,
         name=getattr(media, "fileName", "")[:LONGEST_NAME],
         mime=media.mimetype[:LONGEST_NAME],

@@ -52,7 +52,7 @@ class DeviceEvent(StrEnum):
     JOIN = "join"
 
 
-class MediaKind(StrEnum):
+class DeviceMedia(StrEnum):
     """How WhatsApp shows a file."""
 
     IMAGE = "image"
@@ -72,7 +72,7 @@ class MessageKey(Struct, frozen=True):
 
 
 class DeviceFile(Struct, frozen=True, kw_only=True):
-    kind: MediaKind
+    kind: DeviceMedia
     media: MediaToken
     name: ShortText = ""
     mime: ShortText = ""
@@ -105,7 +105,7 @@ class SendFile(Struct, frozen=True, kw_only=True, tag="file"):
     request: Count
     chat: ShortText
     path: str
-    kind: MediaKind
+    kind: DeviceMedia
     name: ShortText = ""
     mime: ShortText = ""
     caption: LongText = ""

@@ -13,7 +13,7 @@ from gatepost.channels.whatsapp_linked.protocol import (
     Arrived,
     DeviceEvent,
     DeviceFile,
-    MediaKind,
+    DeviceMedia,
     MessageKey,
     Request,
     SendFile,
@@ -29,28 +29,28 @@ PEOPLE, HIDDEN, GROUPS = "s.whatsapp.net", "lid", "g.us"
 LONGEST_EMOJI = 32
 LONGEST_CAPTION = 1024
 KINDS = {
-    MediaKind.IMAGE: AttachmentKind.IMAGE,
-    MediaKind.STICKER: AttachmentKind.IMAGE,
-    MediaKind.VIDEO: AttachmentKind.VIDEO,
-    MediaKind.AUDIO: AttachmentKind.AUDIO,
-    MediaKind.VOICE: AttachmentKind.AUDIO,
-    MediaKind.DOCUMENT: AttachmentKind.FILE,
+    DeviceMedia.IMAGE: AttachmentKind.IMAGE,
+    DeviceMedia.STICKER: AttachmentKind.IMAGE,
+    DeviceMedia.VIDEO: AttachmentKind.VIDEO,
+    DeviceMedia.AUDIO: AttachmentKind.AUDIO,
+    DeviceMedia.VOICE: AttachmentKind.AUDIO,
+    DeviceMedia.DOCUMENT: AttachmentKind.FILE,
 }
 NAMES = {
-    MediaKind.IMAGE: "image.jpg",
-    MediaKind.STICKER: "sticker.webp",
-    MediaKind.VIDEO: "video.mp4",
-    MediaKind.AUDIO: "sound.ogg",
-    MediaKind.VOICE: "voice.ogg",
-    MediaKind.DOCUMENT: "file",
+    DeviceMedia.IMAGE: "image.jpg",
+    DeviceMedia.STICKER: "sticker.webp",
+    DeviceMedia.VIDEO: "video.mp4",
+    DeviceMedia.AUDIO: "sound.ogg",
+    DeviceMedia.VOICE: "voice.ogg",
+    DeviceMedia.DOCUMENT: "file",
 }
 SHOWN = {
-    "image/jpeg": MediaKind.IMAGE,
-    "image/png": MediaKind.IMAGE,
-    "video/mp4": MediaKind.VIDEO,
-    "audio/mpeg": MediaKind.AUDIO,
-    "audio/mp4": MediaKind.AUDIO,
-    "audio/aac": MediaKind.AUDIO,
+    "image/jpeg": DeviceMedia.IMAGE,
+    "image/png": DeviceMedia.IMAGE,
+    "video/mp4": DeviceMedia.VIDEO,
+    "audio/mpeg": DeviceMedia.AUDIO,
+    "audio/mp4": DeviceMedia.AUDIO,
+    "audio/aac": DeviceMedia.AUDIO,
 }
 _PERSON = re.compile(r"([0-9]{4,20})@(s\.whatsapp\.net|lid)\Z")
 _GROUP = re.compile(r"([0-9]{4,24}(?:-[0-9]{4,24})?)@g\.us\Z")
@@ -162,9 +162,9 @@ def _read_file(file: DeviceFile, open_media: OpenMedia) -> Attachment:
     )
 
 
-def find_media_kind(file: OutboundFile, *, voice: bool = False) -> MediaKind:
+def find_media_kind(file: OutboundFile, *, voice: bool = False) -> DeviceMedia:
     """How a file is shown. What WhatsApp does not show is a document."""
-    return MediaKind.VOICE if voice else SHOWN.get(file.mime, MediaKind.DOCUMENT)
+    return DeviceMedia.VOICE if voice else SHOWN.get(file.mime, DeviceMedia.DOCUMENT)
 
 
 def render_text(message: Outbound) -> str:
@@ -180,7 +180,7 @@ def render_requests(chat: str, message: Outbound, quoted: MessageKey | None) -> 
     voice = message.op is Op.VOICE
     kinds = [find_media_kind(each, voice=voice) for each in message.files]
     made: list[MakeRequest] = []
-    if text and not voice and (kinds[0] is MediaKind.AUDIO or len(text) > LONGEST_CAPTION):
+    if text and not voice and (kinds[0] is DeviceMedia.AUDIO or len(text) > LONGEST_CAPTION):
         made.append(lambda number: SendText(request=number, chat=chat, text=text, quoted=quoted))
     for file, kind in zip(message.files, kinds, strict=True):
         first = not made
@@ -190,7 +190,7 @@ def render_requests(chat: str, message: Outbound, quoted: MessageKey | None) -> 
 
 
 def _make_file(
-    chat: str, file: OutboundFile, kind: MediaKind, caption: str, quoted: MessageKey | None, number: int
+    chat: str, file: OutboundFile, kind: DeviceMedia, caption: str, quoted: MessageKey | None, number: int
 ) -> Request:
     return SendFile(
         request=number,

@@ -36,7 +36,8 @@ MOST_PAGES = 20
 class Xmpp:
     def __init__(self, around: ChannelDeps) -> None:
         self._session = XmppSession(around)
-        self._files = XmppFiles(self._session.own_jid, tuple(around.config[FILE_HOSTS]))
+        hosts: tuple[str, ...] = around.config[FILE_HOSTS]
+        self._files = XmppFiles(self._session.own_jid, hosts)
         self._receiver = XmppReceiver(around, self._session, self._files.open_url)
         self._attempts = SendAttempts(around.cursor, around.clock)
         self._reacted: OrderedDict[tuple[str, str], list[str]] = OrderedDict()  # what stands at a message by us
@@ -116,10 +117,8 @@ class Xmpp:
         events: list[Inbound] = []
         for each in found:
             facts = self._receiver.make_facts(connection, room, each.archive_id, each.at, each.message)
-            for event in self._receiver.read(room, each.message, facts):
-                if event.event == "message":
-                    events.append(replace(event, sender=MYSELF) if event.own else event)
-        return events[-wanted:]
+            events += [event for event in self._receiver.read(room, each.message, facts) if event.event == "message"]
+        return [replace(event, sender=MYSELF) if event.own else event for event in events[-wanted:]]
 
     async def check(self) -> BotIdentity:
         connection = await self._session.connect()

@@ -26,7 +26,8 @@ async def list_page(
 ) -> tuple[list[ArchivedMessage], bool]:
     """In the order of the archive, and whether there is nothing more. `archive`: a room, or '' for our own."""
     query_id = f"q{next(_NUMBERS)}"
-    connection.results[query_id] = found = []
+    found: list[Element] = []
+    connection.results[query_id] = found
     try:
         answer = await connection.ask("set", archive, render_query(query_id, fields, page, most))
     finally:

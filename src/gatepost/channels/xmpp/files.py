@@ -46,7 +46,7 @@ class XmppFiles:
             return None
 
         def open_file() -> AsyncIterator[bytes]:
-            return self._http.download(url)
+            return self._http.download(url, known_host=True)
 
         return open_file
 

@@ -175,9 +175,9 @@ class XmppReceiver:
         """An edit names the author's id: where we do not know it, the newest of the archive are read first."""
         replace = message.find(f"{{{CORRECT}}}replace")
         origin = find_origin_of(message, facts)
-        if room and replace is not None and origin is not None:
-            if not self.known.find_id(room, origin.sender, str(replace.get("id"))):
-                await self.read_archive(room)
+        target = str(replace.get("id")) if replace is not None and origin is not None else ""
+        if room and target and origin is not None and not self.known.find_id(room, origin.sender, target):
+            await self.read_archive(room)
         return self.read(room, message, facts)
 
     def read(self, room: str, message: Element, facts: StanzaFacts) -> list[Inbound]:

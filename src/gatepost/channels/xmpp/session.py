@@ -7,7 +7,7 @@ the rest once there is another.
 import asyncio
 import logging
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 from xml.etree.ElementTree import Element, SubElement
 
 from msgspec import Struct
@@ -29,6 +29,7 @@ ANSWER_S = 15.0
 MOST_WAITING = 2000  # stanzas that nobody has read yet
 ERRORS = "urn:ietf:params:xml:ns:xmpp-stanzas"
 PING = "urn:xmpp:ping"
+IqType = Literal["get", "set"]
 LOG = log.get("channels")
 logging.getLogger("slixmpp").setLevel(logging.CRITICAL)  # what matters is raised; its debug lines hold passwords
 
@@ -125,7 +126,7 @@ class XmppConnection:
 
     # Asking.
 
-    async def ask(self, kind: str, to: str, payload: Element) -> Element:
+    async def ask(self, kind: IqType, to: str, payload: Element) -> Element:
         """A request that changes no room. Raise Refused with the server's word, or Unavailable."""
         if not self.is_up:
             raise Unavailable(PLATFORM, "the connection broke")
@@ -133,7 +134,7 @@ class XmppConnection:
         if to:
             iq["to"] = to
         iq.append(payload)
-        sending = asyncio.ensure_future(iq.send(timeout=ANSWER_S))
+        sending = asyncio.ensure_future(iq.send(timeout=ANSWER_S))  # type: ignore[no-untyped-call]
         lost = asyncio.ensure_future(self.lost.wait())
         try:
             await asyncio.wait((sending, lost), return_when=asyncio.FIRST_COMPLETED)
@@ -151,10 +152,8 @@ class XmppConnection:
             await asyncio.gather(sending, lost, return_exceptions=True)
 
     async def ping(self) -> None:
-        try:
+        with suppress(Refused):  # a server without pings has answered, too
             await self.ask("get", self.own_jid.partition("@")[2], Element(f"{{{PING}}}ping"))
-        except Refused:
-            pass  # a server without pings has answered, too
 
     async def send_and_wait(self, message: Element, group: bool) -> Element | None:
         """A room repeats what we say, with its id. In a private chat an answer to a ping shows that the server has

@@ -81,7 +81,6 @@ def get_occupant_address(room: str, nickname: str) -> str:
 def read_address(address: str) -> str:
     """The bare JID of a room or person; '' if it is none."""
     platform, _, bare = address.partition(":")
-    bare = unquote(bare)
     return bare if platform == PLATFORM and is_jid(bare) else ""
 
 
@@ -242,9 +241,7 @@ def _read_words(
         verb = Verb.MENTION
     if not origin.proved:
         verb = Verb.UNTRUSTED
-    return Inbound(
-        platform_id=platform_id, text=text, verb=verb, reply_to=answered, attachments=attachments, **common
-    )
+    return Inbound(platform_id=platform_id, text=text, verb=verb, reply_to=answered, attachments=attachments, **common)
 
 
 def is_named(text: str, nickname: str) -> bool:

@@ -13,8 +13,9 @@ from gatepost.cli.commands.logs import read_lines, readable
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
 from gatepost.cli.operation_runner import home_of, zone_of
 from gatepost.core import home_lock
-from gatepost.core.errors import Invalid, SetupError
+from gatepost.core.errors import Invalid, NotFound, SetupError
 from gatepost.core.home import Home
+from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.terminal_text import make_json_visible
 from gatepost.serve.control.arguments.channels import (
     AddChannelArgs,
@@ -46,7 +47,7 @@ command.add_command(channel_tokens.token)
 def list_channels(run: CommandRun, found: list[dict[str, Any]]) -> None:
     zone, called = zone_of(run.home)
     output.print_table(
-        ("instance", "kind", "state", f"since ({called})", "last sign", "waiting", "tested against"),
+        ("instance", "kind", "state", f"since ({called})", "last sign", "waiting"),
         [
             (
                 each["instance"],
@@ -55,12 +56,10 @@ def list_channels(run: CommandRun, found: list[dict[str, Any]]) -> None:
                 output.format_iso(each["since_at"], zone),
                 _render_age(each["beat_at"]),
                 each["waiting"],
-                each["tested_against"],
             )
             for each in found
         ],
         empty="no channels",
-        gives=("tested against",),
     )
     for each in found:
         if each["error"]:
@@ -110,10 +109,25 @@ def _complete_new(home: Home, args: dict[str, Any], secret: tuple[str, ...]) -> 
     kind = channel_specs.get_kind(args["kind"], "channel add")
     named = channel_questions.parse_secret_names(secret)
     channel_questions.check_settings(kind, args["settings"])
+    _check_free(home, args["instance"] or kind.name)
     if kind.guide.before and sys.stdin.isatty():
         output.print_line(kind.guide.before)
-    asked, secrets = channel_questions.ask_for_new(kind, args["settings"], named)
+    with channel_questions.ending_with("nothing was added"):
+        asked, secrets = channel_questions.ask_for_new(kind, args["settings"], named)
     return {**args, "settings": {**args["settings"], **asked}, "secrets": secrets}
+
+
+def _check_free(home: Home, instance: str) -> None:
+    """Before anybody looks for a token in vain."""
+    if instance in _list_instances(home):
+        raise Invalid("name", f"there is a channel {instance!r}; --name gives this one another name")
+
+
+def _list_instances(home: Home) -> dict[str, str]:
+    """The instances, with their kinds."""
+    if not home.store.is_file():
+        return {}
+    return {each["instance"]: each["kind"] for each in call_operation(home, ListChannelsArgs, {})}
 
 
 @command.command()
@@ -174,10 +188,13 @@ def set_channel(run: CommandRun, made: dict[str, Any], secret: tuple[str, ...]) 
 
 
 def _confirm_removal(home: Home, args: dict[str, Any], yes: bool) -> dict[str, Any]:
+    from gatepost.cli import channel_questions
+
     if not yes:
         if not sys.stdin.isatty():
             raise Invalid("--yes", "is needed where nobody can be asked")
-        click.confirm(f"Remove {args['instance']} with its settings, secrets and cursor?", abort=True)
+        with channel_questions.ending_with("nothing was removed"):
+            click.confirm(f"Remove {args['instance']} with its settings, secrets and cursor?", abort=True)
     return args
 
 
@@ -197,8 +214,16 @@ def rm(run: CommandRun, gone: dict[str, Any], yes: bool) -> None:
 @command.command()
 @from_operation(RestartChannelArgs, exit_code=lambda made: int(bool(made["error"])))
 def restart(run: CommandRun, made: dict[str, Any]) -> None:
+    output.print_line(render_restarted(made))
+
+
+def render_restarted(made: dict[str, Any]) -> str:
+    from gatepost.flow.channel_health import ChannelState
+
     trouble = f": {_render_trouble(made)}" if made["error"] else ""
-    output.print_line(f"{made['instance']} is {made['state']}{trouble}")
+    if made["state"] == ChannelState.OFF:
+        trouble = f"; `gatepost channel set {made['instance']} --on` switches it on"
+    return f"{made['instance']} is {made['state']}{trouble}"
 
 
 @command.command()
@@ -219,11 +244,18 @@ def test(run: CommandRun, made: dict[str, Any]) -> None:
 @click.pass_obj
 def logs(home: str | None, instance: str, follow: bool, lines: int, raw: bool) -> None:
     """What the log says about one instance, oldest first. Times are UTC."""
-    path = home_of(home).logs / "gatepost.log"
+    place = home_of(home)
+    path, count = place.logs / "gatepost.log", 0
     if not path.is_file() and not follow:
         raise SetupError(f"there is no log at {path}; `gatepost up` begins one")
     for line in read_lines(path, lines, follow, lambda text: is_about(text, instance)):
+        count += 1
         output.print_line(make_json_visible(line) if raw else readable(line), flush=follow)
+    if not count and lines:  # one that was removed may still have lines
+        known = _list_instances(place)
+        if instance not in known:
+            raise NotFound("channel", instance, f"`gatepost channel list` shows them{did_you_mean(instance, known)}")
+        output.print_line(f"the log says nothing about {instance}", error=True)
 
 
 def is_about(line: str, instance: str) -> bool:

@@ -33,6 +33,6 @@ def list_rooms(run: CommandRun, found: list[dict[str, Any]]) -> None:
 @command.command()
 @from_operation(RoomPolicyArgs)
 def policy(run: CommandRun, told: dict[str, Any]) -> None:
-    new = "; nothing was said there yet" if told["new"] else ""
+    new = "; nobody was let in there yet" if told["new"] else ""
     meaning = f"{told['policy']}: {_MEANING[told['policy']]}"
     output.print_line(f"room {told['address']} (channel {told['instance']}) is {meaning}{new}")

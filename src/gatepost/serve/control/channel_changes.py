@@ -1,20 +1,24 @@
 """What a channel may be changed to, judged before its platform is asked: names, settings, secrets and completeness."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterable, Mapping
 
-from gatepost.channels.contract import CHANNELS, ChannelKind
+from gatepost.channels.contract import CHANNELS, BotIdentity, ChannelKind
 from gatepost.core import settings
-from gatepost.core.errors import Invalid
+from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.flow import channel_specs
+from gatepost.flow.channel_check import check_channel, check_spec
 from gatepost.flow.channel_specs import ChannelSpec, SpecOrigin, get_last_name
-from gatepost.flow.channel_supervisor import ChannelSurroundings
+from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundings
 from gatepost.flow.pairing import PAGE_URL, get_page_url
 from gatepost.serve.control.arguments.channels import SetChannelArgs
 from gatepost.serve.control.operations.secrets import check_name, check_value
 from gatepost.store import channel_instances
+
+OTHERS_S = 10.0  # for the question whether another channel is the same bot
 
 
 def check_new_name(instance: str, kind: ChannelKind) -> str:
@@ -53,6 +57,36 @@ async def check_complete(around: ChannelSurroundings, spec: ChannelSpec, secrets
                 raise Invalid(last, f"is missing: {each.help} Give it with --secret {last}=-")
         elif config[each] == "":
             raise Invalid(last, f"is missing: {each.help} Give it with --set {last}=…")
+
+
+async def check_other_bots(
+    around: ChannelSurroundings,
+    supervisor: ChannelSupervisor | None,
+    new: ChannelSpec,
+    identity: BotIdentity | None,
+    specs: Iterable[ChannelSpec],
+) -> None:
+    """One bot in two channels receives everything twice, or half of it in each. It is the same bot if its name and the
+    link to it are the same; one without a link cannot be told apart."""
+    if identity is None or not identity.link:
+        return
+    others = [each for each in specs if each.kind.name == new.kind.name and each.is_on]
+    found = await asyncio.gather(*(_find_identity(around, supervisor, each) for each in others))
+    for other, known in zip(others, found, strict=True):
+        if known is not None and (known.name, known.link) == (identity.name, identity.link):
+            raise Invalid("name", f"the channel {other.instance} already is {identity.name}; use another bot")
+
+
+async def _find_identity(
+    around: ChannelSurroundings, supervisor: ChannelSupervisor | None, spec: ChannelSpec
+) -> BotIdentity | None:
+    """None: it cannot be asked now."""
+    running = supervisor.find_channel(spec.instance) if supervisor is not None else None
+    try:
+        async with asyncio.timeout(OTHERS_S):
+            return await (check_channel(running, spec) if running is not None else check_spec(around, spec, {}))
+    except (GatepostError, TimeoutError):
+        return None
 
 
 async def _list_secret_names(around: ChannelSurroundings, instance: str) -> list[str]:

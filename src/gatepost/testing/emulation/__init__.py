@@ -7,6 +7,7 @@ import secrets
 
 from gatepost.channels.contract import CHANNELS
 from gatepost.core.errors import NotFound, SetupError
+from gatepost.core.name_suggestions import did_you_mean
 from gatepost.testing import platforms
 from gatepost.testing.platforms.base import EmulatedPlatform
 
@@ -22,12 +23,31 @@ def list_emulators() -> list[str]:
     return sorted(kind for kind in kinds if kind.replace("-", "_") in files)
 
 
+def list_working() -> list[str]:
+    """Those, and the servers for which everything is installed."""
+    return sorted(kind for kind in {*list_emulators(), *SERVERS} if _can_import(kind))
+
+
+def _can_import(kind: str) -> bool:
+    try:
+        importlib.import_module(_get_module_name(kind))
+    except ModuleNotFoundError:
+        return False
+    return True
+
+
+def _get_module_name(kind: str) -> str:
+    return f"{platforms.__name__}.{SERVERS.get(kind, kind.replace('-', '_'))}"
+
+
 def make_platform(kind: str) -> EmulatedPlatform:
     """The emulator of this kind, or the one that drives a real server; not started yet. A gateway may run with it, so
     it signs its hooks with a secret that stands in no source."""
-    if kind not in list_emulators() and kind not in SERVERS:
-        raise NotFound("emulator", kind, f"there are: {', '.join(list_emulators())}")
-    name = f"{platforms.__name__}.{SERVERS.get(kind, kind.replace('-', '_'))}"
+    known = [*list_emulators(), *SERVERS]
+    if kind not in known:
+        near = did_you_mean(kind, known).removeprefix("; ")
+        raise NotFound("emulator", kind, near or f"there are: {', '.join(list_working())}")
+    name = _get_module_name(kind)
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:

@@ -12,6 +12,7 @@ import asyncio
 import itertools
 import json
 import time
+import zlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -39,6 +40,11 @@ class ApiError(Exception):
     def __init__(self, status: int, text: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(text)
         self.status, self.text, self.headers = status, text, headers or {}
+
+
+def make_user_id(login: str) -> int:
+    """Of the person, whatever the login will be."""
+    return zlib.crc32(login.encode())
 
 
 class GitHubPlatform(HookedPlatform):
@@ -72,7 +78,7 @@ class GitHubPlatform(HookedPlatform):
         return f"github:{REPOSITORY}/issue/{number}"
 
     def get_sender(self, person: str) -> str:
-        return f"github:user/{person}"
+        return f"github:user/{make_user_id(person)}"
 
     # What people do.
 
@@ -134,7 +140,7 @@ class GitHubPlatform(HookedPlatform):
 
     def _make_item(self, item: int, body: str, login: str) -> dict[str, Any]:
         now, kind = _render_now(), "Bot" if login == LOGIN else "User"
-        user = {"login": login, "id": len(login), "type": kind}
+        user = {"login": login, "id": make_user_id(login), "type": kind}
         return {"id": item, "body": body, "user": user, "created_at": now, "updated_at": now}
 
     def _add_comment(self, number: int, body: str, login: str) -> dict[str, Any]:
@@ -230,7 +236,7 @@ class GitHubPlatform(HookedPlatform):
 
     async def _answer_user(self, request: Request) -> Response:
         await self._begin_answer(request)
-        return JSONResponse({"login": LOGIN, "id": 7, "type": "User"})
+        return JSONResponse({"login": LOGIN, "id": make_user_id(LOGIN), "type": "User"})
 
     async def _answer_repository(self, request: Request) -> Response:
         await self._begin_answer(request)

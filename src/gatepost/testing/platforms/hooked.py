@@ -18,6 +18,7 @@ class HookedPlatform(EmulatedPlatform):
 
     calls_hooks = True
     redelivers = True  # until it is taken; else a delivery that fails is lost
+    hook_query = ""  # what people write behind the address of the hook, such as ?token=…
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +72,7 @@ class HookedPlatform(EmulatedPlatform):
         """Whether it is done with."""
         headers, body = self.render_delivery(event)
         try:
-            answer = await client.post(self.hook_url, headers=headers, content=body)
+            answer = await client.post(f"{self.hook_url}{self.hook_query}", headers=headers, content=body)
             status = answer.status_code
         except httpx2.TransportError:
             status = 0

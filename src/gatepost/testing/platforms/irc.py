@@ -50,6 +50,7 @@ class IrcPlatform(EmulatedPlatform):
         self._clients: list[_Client] = []
         self._listening: asyncio.Server | None = None
         self.accounts = True  # whether people have one
+        self.mapping = "rfc1459"
         self.taken = {"ann", "bob"}  # nicks
 
     def get_settings(self) -> dict[str, Any]:
@@ -215,6 +216,7 @@ class IrcPlatform(EmulatedPlatform):
         if client.nick and not client.is_negotiating and not client.is_welcome:
             client.is_welcome = True
             client.write(f":irc.test 001 {client.nick} :Welcome to the network")
+            client.write(f":irc.test 005 {client.nick} CASEMAPPING={self.mapping} CHANTYPES=# :are supported")
 
     def _keep(self, client: _Client, target: str, text: str) -> None:
         if self.claim_fault(PlatformFault.FORBIDDEN):

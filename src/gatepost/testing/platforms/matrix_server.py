@@ -16,7 +16,7 @@ from collections.abc import Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import httpx2
 from nio import AsyncClient, AsyncClientConfig, Event, MatrixRoom
@@ -99,6 +99,18 @@ class MatrixServer(EmulatedPlatform):
                 await until(partial(self._has_joined, name), "the bot to accept its invitation")
                 if self._encrypted:
                     await until(partial(self._has_keys, client), "the keys of the bot")
+            await self._wait_for_direct()
+
+    async def _wait_for_direct(self) -> None:
+        """The bot has written down which rooms are private: it does so after it has joined them."""
+        assert self._bot is not None and self._http is not None
+        path = f"/_matrix/client/v3/user/{quote(self._bot.user_id, safe='')}/account_data/m.direct"
+        wanted = {room_id for room, room_id in self._rooms.items() if room.startswith("direct:")}
+        known: set[str] = set()
+        async with asyncio.timeout(PATIENCE_S):
+            while not wanted <= known:
+                answer = await self._http.get(path, headers={"Authorization": f"Bearer {self._bot.access_token}"})
+                known = {each for found in answer.json().values() if isinstance(found, list) for each in found}
 
     def _has_joined(self, person: str) -> bool:
         assert self._bot is not None

@@ -30,7 +30,7 @@ class _PlainText(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.parts: list[str] = []
-        self.number = 0  # of the next item of a list; 0: it has none
+        self._lists: list[int] = []  # the next number of each open list, 0 where there are none
 
     def handle_data(self, data: str) -> None:
         self.parts.append(data)
@@ -39,12 +39,14 @@ class _PlainText(HTMLParser):
         if tag == "br":
             self.parts.append("\n")
         elif tag in ("ol", "ul"):
-            self.number = int(dict(attrs).get("start") or 1) if tag == "ol" else 0
-        elif tag == "li":
-            self.parts.append(f"{self.number}. " if self.number else "• ")
-            self.number += 1 if self.number else 0
+            self._lists.append(int(dict(attrs).get("start") or 1) if tag == "ol" else 0)
+        elif tag == "li" and self._lists and self._lists[-1]:
+            self.parts.append(f"{self._lists[-1]}. ")
+            self._lists[-1] += 1
 
     def handle_endtag(self, tag: str) -> None:
+        if tag in ("ol", "ul") and self._lists:
+            self._lists.pop()
         if tag in ("p", "div", "pre", "blockquote", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6"):
             self.parts.append("\n")
 

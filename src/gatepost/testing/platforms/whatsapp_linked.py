@@ -31,10 +31,10 @@ from gatepost.channels.whatsapp_linked.protocol import (
     DeviceEvent,
     DeviceFile,
     DeviceLine,
+    DeviceMedia,
     FetchFile,
     LinkState,
     LinkStatus,
-    MediaKind,
     MessageKey,
     React,
     Request,
@@ -50,7 +50,7 @@ from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile, Platfor
 ACCOUNT, NAME = "4915112345678", "Gate"
 ALIVE_S = 0.1
 FAULTS = (PlatformFault.RATE_LIMIT, PlatformFault.FORBIDDEN, PlatformFault.BUSY, PlatformFault.NO_ANSWER)
-SHOWN_AS = {"image": MediaKind.IMAGE, "video": MediaKind.VIDEO, "audio": MediaKind.AUDIO}
+SHOWN_AS = {"image": DeviceMedia.IMAGE, "video": DeviceMedia.VIDEO, "audio": DeviceMedia.AUDIO}
 _MARKS = re.compile(r"(?<!\w)([*_~`])(\S(?:.*?\S)?)\1(?!\w)")
 
 
@@ -72,6 +72,7 @@ class WhatsAppLinkedDevice(EmulatedPlatform):
         self.begins: list[Begin] = []  # of each connection
         self.linked = True
         self.stalled = False  # requests get no answer and have no effect, as in a process that hangs
+        self.busy_with: type | None = None  # requests of this kind are not done now
 
     # How it is run.
 
@@ -217,7 +218,7 @@ class WhatsAppLinkedDevice(EmulatedPlatform):
     def _keep(self, file: GivenFile) -> DeviceFile:
         media = base64.b64encode(f"{len(self._files)}/{file.name}".encode()).decode()
         self._files[media] = file
-        kind = SHOWN_AS.get(file.mime.partition("/")[0], MediaKind.DOCUMENT)
+        kind = SHOWN_AS.get(file.mime.partition("/")[0], DeviceMedia.DOCUMENT)
         return DeviceFile(kind=kind, media=media, name=file.name, mime=file.mime, size=len(file.data))
 
     def _emit(self, kind: DeviceEvent, room: str, sender: str, key: MessageKey, **more: Any) -> None:
@@ -330,7 +331,7 @@ class WhatsAppLinkedDevice(EmulatedPlatform):
         if fault is PlatformFault.RATE_LIMIT:
             state, detail, wait = AnswerState.UNAVAILABLE, "rate-overlimit", self.retry_after
             return Answer(request=number, state=state, detail=detail, retry_after=wait)
-        if fault is PlatformFault.BUSY:
+        if fault is PlatformFault.BUSY or type(request) is self.busy_with:
             return Answer(request=number, state=AnswerState.UNAVAILABLE, detail="not connected")
         if fault is PlatformFault.FORBIDDEN:
             detail = "server returned error 403: no member of this group"
@@ -372,7 +373,7 @@ class WhatsAppLinkedDevice(EmulatedPlatform):
             raw=request,
             reply_to=self._name(request.quoted, room) if request.quoted else "",
             files=files,
-            voice=isinstance(request, SendFile) and request.kind is MediaKind.VOICE,
+            voice=isinstance(request, SendFile) and request.kind is DeviceMedia.VOICE,
         )
 
     def _fetch(self, request: FetchFile) -> Answer:

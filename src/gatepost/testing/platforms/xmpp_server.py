@@ -15,7 +15,7 @@ from xml.etree.ElementTree import Element, fromstring
 from xml.sax.saxutils import escape, quoteattr
 
 import httpx2
-from slixmpp import ClientXMPP
+from slixmpp import JID, ClientXMPP
 
 from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile, PlatformFault, ShownMessage
 from gatepost.testing.platforms.prosody import DOMAIN, ROOM_HOST, Prosody
@@ -90,7 +90,7 @@ class XmppServer(EmulatedPlatform):
         client.plugin["feature_mechanisms"].unencrypted_plain = True
         client.register_plugin("xep_0199")
         up = asyncio.get_running_loop().create_future()
-        client.add_event_handler("session_start", lambda _: up.done() or up.set_result(None))
+        client.add_event_handler("session_start", lambda _: None if up.done() else up.set_result(None))
         if person:
             client.add_filter("in", lambda stanza: self._note(person, stanza))
         client.connect("127.0.0.1", self.prosody.port)
@@ -184,7 +184,7 @@ class XmppServer(EmulatedPlatform):
         )
         self._clients[sender].send_raw(raw)
         if not group:
-            await self._clients[sender].plugin["xep_0199"].ping(DOMAIN)
+            await self._clients[sender].plugin["xep_0199"].ping(JID(DOMAIN))
             self._keep(fromstring(raw), own_id, room, sender)
             return own_id
         async with asyncio.timeout(PATIENCE_S), self._came:
@@ -212,14 +212,14 @@ class XmppServer(EmulatedPlatform):
     async def _leave_and_enter(self, person: str) -> None:
         client = self._clients[person]
         client.send_raw(f"<presence to='{TEAM}/{person}' type='unavailable'/>")
-        await client.plugin["xep_0199"].ping(DOMAIN)
+        await client.plugin["xep_0199"].ping(JID(DOMAIN))
         await self._enter(person)
 
     async def _upload(self, person: str, file: GivenFile) -> str:
         iq = self._clients[person].make_iq_get(ito=f"files.{DOMAIN}")
         given = {"filename": file.name, "size": str(len(file.data)), "content-type": file.mime}
         iq.append(Element(f"{{{NAMESPACES['up']}}}request", given))
-        slot = (await iq.send(timeout=PATIENCE_S)).xml
+        slot = (await iq.send(timeout=PATIENCE_S)).xml  # type: ignore[no-untyped-call]
         put, get = slot.find(".//up:put", NAMESPACES), slot.find(".//up:get", NAMESPACES)
         headers = {each.get("name"): each.text for each in put.findall("up:header", NAMESPACES)}
         async with httpx2.AsyncClient(trust_env=False) as http:
@@ -248,7 +248,7 @@ class XmppServer(EmulatedPlatform):
 
     async def _ping_all(self) -> None:
         for client in self._clients.values():
-            await client.plugin["xep_0199"].ping(DOMAIN)
+            await client.plugin["xep_0199"].ping(JID(DOMAIN))
 
     def _note(self, person: str, stanza: Any) -> Any:
         xml: Element = stanza.xml
@@ -351,7 +351,7 @@ class XmppServer(EmulatedPlatform):
     ) -> None:
         with suppress(OSError):
             while data := await source.read(262_144):
-                fault = self.take_fault(*_REFUSALS, PlatformFault.NO_ANSWER) if b"<body" in data else None
+                fault = self.claim_fault(*_REFUSALS, PlatformFault.NO_ANSWER) if b"<body" in data else None
                 if fault in _REFUSALS:
                     refused, data = _refuse(data.decode(), *_REFUSALS[fault])
                     bot.write(refused)

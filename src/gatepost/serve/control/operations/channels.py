@@ -33,6 +33,7 @@ from gatepost.serve.control.channel_changes import (
     change_spec,
     check_complete,
     check_new_name,
+    check_other_bots,
     check_secrets,
     render_after,
 )
@@ -225,7 +226,8 @@ async def add(deps: OperationDeps, args: AddChannelArgs) -> ChannelAnswer:
     channel_specs.check_secret_names([*specs, spec])
     check_secrets(kind, args.secrets)
     await check_complete(around, spec, args.secrets)
-    identity = await check_spec(around, spec, args.secrets)
+    identity = await check_spec(around, spec, args.secrets, is_new=True)
+    await check_other_bots(around, find_supervisor(deps), spec, identity, specs)
 
     def find_new(db: Db) -> ChannelSpec:
         if channel_instances.get(db, instance) is not None:
@@ -366,7 +368,7 @@ async def test(deps: OperationDeps, args: CheckChannelArgs) -> ChannelAnswer:
     spec = await _find_spec(around, args.instance)
     running = supervisor.find_channel(args.instance) if supervisor is not None else None
     if running is not None:
-        identity = await check_channel(running, spec.kind.title or spec.kind.name)
+        identity = await check_channel(running, spec)
     else:
         await check_complete(around, spec, {})
         identity = await check_spec(around, spec, {})

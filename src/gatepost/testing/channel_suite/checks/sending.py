@@ -276,9 +276,9 @@ async def check_pins(trial: ChannelTrial) -> None:
         assert not trial.platform.find(shown.id).pinned, "pins work and are not declared"
         raise FeatureMissing("refused, with a hint")
     await trial.channel.send(trial.address, pin)
-    assert trial.platform.find(shown.id).pinned, "it is not pinned"
+    await trial.until(lambda: trial.platform.find(shown.id).pinned, "the pin")
     await trial.channel.send(trial.address, unpin)
-    assert not trial.platform.find(shown.id).pinned, "it is still pinned"
+    await trial.until(lambda: not trial.platform.find(shown.id).pinned, "the end of the pin")
 
 
 async def check_all_pins_removed(trial: ChannelTrial) -> None:
@@ -289,9 +289,9 @@ async def check_all_pins_removed(trial: ChannelTrial) -> None:
     shown = [await trial.send(text=f"remember {number}") for number in range(2)]
     for each in shown:
         await trial.channel.send(trial.address, trial.make_message(op=Op.PIN, target=each.id))
-    assert all(trial.platform.find(each.id).pinned for each in shown), "nothing is pinned"
+    await trial.until(lambda: all(trial.platform.find(each.id).pinned for each in shown), "both pins")
     await trial.channel.send(trial.address, trial.make_message(op=Op.UNPIN_ALL))
-    assert not any(trial.platform.find(each.id).pinned for each in shown), "a pin is left"
+    await trial.until(lambda: not any(trial.platform.find(each.id).pinned for each in shown), "the end of all pins")
 
 
 async def check_posts(trial: ChannelTrial) -> None:

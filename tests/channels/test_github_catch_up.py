@@ -82,3 +82,20 @@ async def test_an_edit_between_two_pages_hides_no_comment(moving: Moving) -> Non
         await until(lambda: len(moving.requests) > seen + 6)
         missing = {f"comment {number}" for number in range(150)} - set(received.texts)
     assert not missing
+
+
+async def test_a_repository_that_is_gone_does_not_keep_the_others_from_being_asked() -> None:
+    """404 or 410 of one repository comes out of `listen`: those behind it are never asked, and hooks of all get 503,
+    which GitHub does not repeat."""
+    with GitHubPlatform() as platform:
+        assert isinstance(platform, GitHubPlatform)
+        cursor = MemoryCursor()
+        cursor.saved = {
+            f"{kind} {name}": "2020-01-01T00:00:00Z"
+            for kind in ("issues/comments", "issues")
+            for name in ("acme/gone", REPOSITORY)
+        }
+        channel, _ = make_channel(platform, cursor=cursor, repositories=("acme/gone", REPOSITORY), poll_s=0.05)
+        platform.send("hello")
+        async with listening(channel) as received:
+            await received.wait_for(lambda events: any(each.text == "hello" for each in events))

@@ -1,0 +1,177 @@
+"""An account at X: mentions by asking, posts by one request each.
+
+X neither takes a key of ours nor lets one look for a post without paying for it. A post whose answer got lost is
+uncertain, and is never made again on suspicion.
+"""
+
+import asyncio
+import secrets
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+import httpx2
+
+from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
+from gatepost.channels.kit.batches import Backoff, receive_batch, unwrap_group
+from gatepost.channels.kit.http import PlatformHttp
+from gatepost.channels.x import API_KEY, API_SECRET, API_URL, POLL_S, TOKEN, TOKEN_SECRET, wire
+from gatepost.channels.x.oauth import AccountKeys, sign
+from gatepost.core import log
+from gatepost.core.clock import SECOND
+from gatepost.core.errors import Unavailable, Unsupported
+from gatepost.messages.inbound import Inbound
+from gatepost.messages.outbound import Op, Outbound
+
+LOG = log.get("channels")
+PAGE, MOST_PAGES = 100, 8  # X lists the newest 800 mentions
+WAY_OUT = "make new keys for the app and the account at developer.x.com, and set them with `gatepost channel set`"
+FIELDS = {
+    "tweet.fields": "author_id,conversation_id,created_at,referenced_tweets",
+    "expansions": "author_id",
+    "user.fields": "username",
+}
+MOST_ROOMS = 2000
+
+
+class XAccount:
+    def __init__(self, around: ChannelDeps) -> None:
+        self._around, self._config = around, around.config
+        self._http: PlatformHttp | None = None
+        self._me, self._name = "", ""
+        self._newest: OrderedDict[str, str] = OrderedDict()  # conversation -> the last mention there
+
+    # Receiving.
+
+    async def listen(self, receive: Receive) -> None:
+        backoff = Backoff()
+        while True:
+            try:
+                await unwrap_group(lambda: self._receive_mentions(receive))
+            except Unavailable as error:
+                LOG.info("X did not answer", instance=self._around.instance, error=str(error))
+                await backoff.wait(error.retry_after)
+                continue
+            self._around.beat()
+            backoff.reset()
+            await asyncio.sleep(self._config[POLL_S])
+
+    async def _receive_mentions(self, receive: Receive) -> None:
+        me, since = await self._get_me(), await self._around.cursor.load()
+        if not since:  # what was said before the bot came is not for it
+            posts = wire.read_posts(await self._call("GET", f"2/users/{me}/mentions", params={"max_results": "5"}))
+            await self._around.cursor.save(max((each["id"] for each in posts), key=int, default="1"))
+            return
+        events, newest = await self._list_mentions(me, since)
+        for each in events:  # before they are received: an answer may come at once
+            self._newest[each.address] = each.platform_id
+        while len(self._newest) > MOST_ROOMS:
+            self._newest.popitem(last=False)
+        await receive_batch(events, receive)
+        if int(newest) > int(since):
+            await self._around.cursor.save(newest)
+
+    async def _list_mentions(self, me: str, since: str) -> tuple[list[Inbound], str]:
+        """All that is new, the oldest first: X lists the newest first, so the cursor moves only with all of it."""
+        events: list[Inbound] = []
+        newest, following = since, ""
+        for _ in range(MOST_PAGES):
+            asked = {"since_id": since, "max_results": str(PAGE), **FIELDS}
+            page = await self._call(
+                "GET",
+                f"2/users/{me}/mentions",
+                params=asked | ({"pagination_token": following} if following else {}),
+                action="read mentions",
+            )
+            posts, names = wire.read_posts(page), wire.read_names(page)
+            read = [wire.read_mention(each, me, names) for each in posts]
+            events += [each for each in read if each is not None]
+            newest = max([newest, *(str(each["id"]) for each in posts)], key=int)
+            meta = page.get("meta") if isinstance(page, Mapping) else None
+            following = str(meta.get("next_token") or "") if isinstance(meta, Mapping) else ""
+            if not following:
+                break
+        return events[::-1], newest
+
+    # Sending.
+
+    async def send(self, address: str, message: Outbound) -> str:
+        conversation = wire.parse_address(address) if message.op is not Op.POST else ""
+        match message.op:
+            case Op.POST:
+                return await self._post({"text": wire.break_names(message.text)})
+            case Op.SEND | Op.FILE | Op.CARD | Op.VOICE:
+                about = message.reply_to or self._newest.get(address, conversation)
+                reply = {"in_reply_to_tweet_id": wire.check_post_id(about)}
+                return await self._post({"text": wire.break_names(message.text), "reply": reply})
+            case Op.DELETE:
+                path = f"2/tweets/{wire.check_post_id(message.target)}"
+                await self._call("DELETE", path, action="delete a post")
+                return message.target
+            case Op.REACT:
+                wire.check_like(message.reaction)
+                liked = {"tweet_id": wire.check_post_id(message.target)}
+                await self._call("POST", f"2/users/{await self._get_me()}/likes", action="like a post", json=liked)
+                return message.target
+        raise Unsupported(message.op.value, "x", "use send with the same text")
+
+    async def _post(self, body: dict[str, Any]) -> str:
+        answer = await self._call("POST", "2/tweets", action="make a post", json=body)
+        made = answer.get("data") if isinstance(answer, Mapping) else None
+        sent = made.get("id") if isinstance(made, Mapping) else None
+        if not wire.is_id(sent):
+            raise Unavailable("X", "its answer names no post", uncertain=True)
+        return str(sent)
+
+    # The connection.
+
+    async def check(self) -> BotIdentity:
+        self._me = ""
+        await self._get_me()
+        return BotIdentity(
+            name=f"@{self._name}",
+            link=f"https://x.com/{self._name}",
+            notes=("X bills each post that is read or made", "whether the keys may write is seen with the first post"),
+        )
+
+    async def _get_me(self) -> str:
+        if not self._me:
+            answer = await self._call("GET", "2/users/me", action="read its own account")
+            found = answer.get("data") if isinstance(answer, Mapping) else None
+            if not isinstance(found, Mapping) or not wire.is_id(found.get("id")):
+                raise Unavailable("X", "it does not say whose keys these are")
+            self._me, self._name = str(found["id"]), str(found.get("username") or "")
+        return self._me
+
+    async def _call(self, method: str, path: str, *, params: Mapping[str, str] | None = None, **more: Any) -> Any:
+        if self._http is None:
+            find = self._find_retry_after
+            self._http = PlatformHttp("X", self._config[API_URL], way_out=WAY_OUT, find_retry_after=find)
+        url, asked = self._http.base_url + path, dict(params or {})
+        keys, now_s = await self._get_keys(), self._around.clock.now() // SECOND
+        signed = {"Authorization": sign(method, url, asked, keys, secrets.token_hex(16), now_s)}
+        try:
+            return await self._http.call(method, path, headers=signed, params=asked, **more)
+        except Unavailable as error:
+            if error.retry_after is None:
+                raise
+            # X counts by account, not by conversation.
+            raise Unavailable(error.what, error.why, retry_after=error.retry_after, everywhere=True) from None
+
+    async def _get_keys(self) -> AccountKeys:
+        values = [await self._around.secret(each) for each in (API_KEY, API_SECRET, TOKEN, TOKEN_SECRET)]
+        if not all(values):
+            raise ChannelEnded(EndReason.TOKEN, "one of the four keys of X is not set", WAY_OUT)
+        return AccountKeys(*values)
+
+    def _find_retry_after(self, response: httpx2.Response, answer: Any) -> float | None:
+        """X names the moment at which its window begins anew."""
+        told = response.headers.get("x-rate-limit-reset", "")
+        if not told.isdecimal() or len(told) > 12:
+            return None
+        return max(int(told) - self._around.clock.now() / SECOND, 1.0)
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.close()
+            self._http = None

@@ -1,0 +1,89 @@
+"""Posts of X, read into our words. Pure."""
+
+import html
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from gatepost.core.clock import SECOND
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.messages.inbound import Inbound, Quote, Verb
+
+LIKES = frozenset(("❤", "❤️", "👍", "like", "heart"))
+LONGEST_ID = 19
+
+
+def is_id(text: Any) -> bool:
+    return isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) <= LONGEST_ID
+
+
+def parse_address(address: str) -> str:
+    """The conversation. Addresses may come from an agent, so they are checked."""
+    found = address.removeprefix("x:conversation/")
+    if found == address or not is_id(found):
+        raise NotFound("room", address, "a room is x:conversation/<id of its first post>")
+    return found
+
+
+def check_post_id(text: str) -> str:
+    if not is_id(text):
+        raise NotFound("post", text[:40])
+    return text
+
+
+def check_like(reaction: str) -> None:
+    if reaction.strip(":") not in LIKES:
+        raise Invalid("reaction", f"X has likes alone, no {reaction[:20]!r}; use ❤️")
+
+
+def read_names(answer: Any) -> dict[str, str]:
+    """Of the people whom a page of posts names."""
+    included = answer.get("includes") if isinstance(answer, Mapping) else None
+    users = included.get("users") if isinstance(included, Mapping) else None
+    return {
+        each["id"]: str(each.get("username") or "")[:100]
+        for each in (users if isinstance(users, list) else ())
+        if isinstance(each, Mapping) and is_id(each.get("id"))
+    }
+
+
+def read_posts(answer: Any) -> list[Mapping[str, Any]]:
+    listed = answer.get("data") if isinstance(answer, Mapping) else None
+    return [each for each in listed if isinstance(each, Mapping) and is_id(each.get("id"))] if listed else []
+
+
+def read_mention(post: Mapping[str, Any], me: str, names: Mapping[str, str]) -> Inbound | None:
+    author, conversation = post.get("author_id"), post.get("conversation_id")
+    if not is_id(author) or not is_id(conversation):
+        return None
+    answered = _find_answered(post.get("referenced_tweets"))
+    return Inbound(
+        address=f"x:conversation/{conversation}",
+        platform_id=str(post["id"]),
+        sender=f"x:user/{author}",
+        sender_name=names.get(str(author), ""),
+        text=html.unescape(str(post.get("text") or "")),
+        verb=Verb.MENTION,
+        own=author == me,
+        at=_read_time(post.get("created_at")),
+        reply_to=Quote(platform_id=answered) if answered else None,
+    )
+
+
+def _find_answered(listed: Any) -> str:
+    for each in listed if isinstance(listed, list) else ():
+        if isinstance(each, Mapping) and each.get("type") == "replied_to" and is_id(each.get("id")):
+            return str(each["id"])
+    return ""
+
+
+def _read_time(text: Any) -> int | None:
+    try:
+        return int(datetime.fromisoformat(str(text)).timestamp() * SECOND)
+    except (ValueError, OverflowError):
+        return None
+
+
+def break_names(text: str) -> str:
+    """`@ann` of an agent calls nobody: only who is answered is told, by X itself."""
+    return text.replace("@", "@\u200b")

@@ -1,0 +1,179 @@
+"""An emulated X: posts in conversations, mentions in pages, likes; each request has to be signed by the four keys.
+
+It keeps to the API v2 for what our channel uses. It does not have: media, direct messages, quotes, protected accounts,
+prices and quotas, X's own way of counting characters, and OAuth 2.0. Whoever writes here mentions the bot.
+"""
+
+import hmac
+import itertools
+import re
+from base64 import b64encode
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+from urllib.parse import quote, unquote, urlencode
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from gatepost.testing.platforms.base import Asgi, GivenFile, NotOffered, PlatformFault, ShownMessage
+from gatepost.testing.platforms.rest import RestPlatform
+
+KEYS = {
+    "api_key": "the-app-key",
+    "api_secret": "the-app-secret",
+    "token": "900-the-token",
+    "token_secret": "the-token-secret",
+}
+ME, NAME = "900", "porter"
+FEED = "feed"  # the room of what the bot posts on its own
+
+
+class XPlatform(RestPlatform):
+    kind = "x"
+    cannot: ClassVar[frozenset[str]] = frozenset({"edit", "delete", "react", "join", "click"})
+    has_direct = False
+    only_mentions = True
+    faults = RestPlatform.faults - {PlatformFault.DUPLICATE}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ids = itertools.count(1_900_000_000_000_000_001)
+        self._people = {"bot": ME}
+        self._rooms: dict[str, str] = {}  # room -> its first post
+        self._posts: dict[str, dict[str, Any]] = {}
+        self._nonces: set[str] = set()
+
+    def get_settings(self) -> dict[str, Any]:
+        return {"api_url": self.url, "poll_s": 0.1}
+
+    def get_secrets(self) -> dict[str, str]:
+        return dict(KEYS)
+
+    def get_address(self, room: str) -> str:
+        return f"x:conversation/{self._get_root(room)}"
+
+    def get_sender(self, person: str) -> str:
+        return f"x:user/{self._get_user(person)}"
+
+    def _get_user(self, person: str) -> str:
+        with self.changed:
+            return self._people.setdefault(person, str(900 + len(self._people)))
+
+    def _get_root(self, room: str) -> str:
+        """Somebody began the conversation without the bot."""
+        with self.changed:
+            if room not in self._rooms:
+                self._rooms[room] = str(next(self._ids))
+            return self._rooms[room]
+
+    # What people do.
+
+    def send(
+        self,
+        text: str,
+        *,
+        room: str = "team",
+        sender: str = "ann",
+        thread: str = "",
+        reply_to: str = "",
+        files: Sequence[GivenFile] = (),
+        mention: bool = False,
+    ) -> str:
+        if files or room.startswith("direct:"):
+            raise NotOffered
+        with self.changed:
+            return self._add(room, sender, f"@{NAME} {text}", reply_to or self._get_root(room))
+
+    def _add(self, room: str, sender: str, text: str, answered: str) -> str:
+        number = str(next(self._ids))
+        post: dict[str, Any] = {
+            "id": number,
+            "text": text,
+            "author_id": self._get_user(sender),
+            "conversation_id": self._get_root(room) if answered else number,
+            "created_at": datetime.now(UTC).isoformat(),
+        }
+        if answered:
+            post["referenced_tweets"] = [{"type": "replied_to", "id": answered}]
+        self._posts[number] = post
+        self.record.append(ShownMessage(id=number, room=room, sender=sender, text=text, reply_to=answered))
+        self.changed.notify_all()
+        return number
+
+    # The API.
+
+    def make_app(self) -> Asgi:
+        routes = [
+            self.route("GET", "/2/users/me", self._get_me),
+            self.route("GET", f"/2/users/{ME}/mentions", self._list_mentions),
+            self.route("POST", "/2/tweets", self._create, sends=True),
+            self.route("DELETE", "/2/tweets/{number}", self._remove, sends=True),
+            self.route("POST", f"/2/users/{ME}/likes", self._like, sends=True),
+        ]
+        return Starlette(routes=routes)
+
+    def is_authorized(self, request: Request) -> bool:
+        """By RFC 5849, read here once more: the keys, the signature, and a nonce that was never used."""
+        listed = re.findall(r'(oauth_\w+)="([^"]*)"', request.headers.get("authorization", ""))
+        fields = {name: unquote(value) for name, value in listed}
+        given, nonce = fields.pop("oauth_signature", ""), fields.get("oauth_nonce", "")
+        with self.changed:
+            if not nonce or nonce in self._nonces:
+                return False
+            self._nonces.add(nonce)
+        known = (fields.get("oauth_consumer_key"), fields.get("oauth_token")) == (KEYS["api_key"], KEYS["token"])
+        pairs = sorted({**request.query_params, **fields}.items())
+        words = urlencode(pairs, quote_via=quote, safe="-._~")
+        address = f"{self.url}{request.url.path}"
+        base = "&".join(quote(part, safe="-._~") for part in (request.method, address, words))
+        secret = f"{KEYS['api_secret']}&{KEYS['token_secret']}".encode()
+        return known and given == b64encode(hmac.digest(secret, base.encode(), "sha1")).decode()
+
+    def render_error(self, status: int, words: str, headers: dict[str, str] | None = None) -> Response:
+        return JSONResponse({"title": words, "detail": words, "status": status}, status, headers)
+
+    async def _get_me(self, request: Request) -> Response:
+        return JSONResponse({"data": {"id": ME, "username": NAME, "name": "Porter"}})
+
+    async def _list_mentions(self, request: Request) -> Response:
+        query = request.query_params
+        since, size, start = int(query.get("since_id", "0")), int(query["max_results"]), query.get("pagination_token")
+        with self.changed:
+            posts = [each for each in self._posts.values() if f"@{NAME}" in each["text"] and int(each["id"]) > since]
+            names = [{"id": user, "username": name, "name": name} for name, user in self._people.items()]
+        posts.sort(key=lambda each: int(each["id"]), reverse=True)
+        first = int(start or 0)
+        meta = {"result_count": len(posts[first : first + size])}
+        if len(posts) > first + size:
+            meta["next_token"] = str(first + size)  # type: ignore[assignment]
+        page = {"data": posts[first : first + size], "includes": {"users": names}} if posts else {}
+        return JSONResponse({**page, "meta": meta})
+
+    async def _create(self, request: Request) -> Response:
+        body = await request.json()
+        answered = body.get("reply", {}).get("in_reply_to_tweet_id", "")
+        with self.changed:
+            room = next((each for each, root in self._rooms.items() if root == answered), FEED)
+            known = [each.room for each in self.record if each.id == answered]
+            number = self._add(known[0] if known else room, "bot", body["text"], answered)
+        return JSONResponse({"data": {"id": number, "text": body["text"]}}, 201)
+
+    async def _remove(self, request: Request) -> Response:
+        number = request.path_params["number"]
+        with self.changed:
+            if self._posts.get(number, {}).get("author_id") != ME:
+                return self.render_error(403, "You are not allowed to delete this post.")
+            self.find(number).deleted = True
+        return JSONResponse({"data": {"deleted": True}})
+
+    async def _like(self, request: Request) -> Response:
+        liked = (await request.json())["tweet_id"]
+        with self.changed:
+            if liked not in self._posts:
+                return self.render_error(404, "Could not find the post.")
+            shown = self.find(liked)
+            if ("❤️", "bot") not in shown.reactions:
+                shown.reactions = [*shown.reactions, ("❤️", "bot")]
+        return JSONResponse({"data": {"liked": True}})
