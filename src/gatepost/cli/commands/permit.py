@@ -12,6 +12,7 @@ from gatepost.cli.operation_runner import zone_of
 from gatepost.cli.timeline_renderer import LONGEST_TOLD, list_consequences, summarize_request
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
+from gatepost.core.terminal_text import one_line
 from gatepost.flow.requests.edited_input import parse_edited
 from gatepost.serve.control.arguments.agents import AnswerRequestArgs, ListRequestsArgs
 from gatepost.store.requests import RequestKind
@@ -23,6 +24,7 @@ _WANTS = {
     RequestKind.ROOM: "a group that answers in its room (--answer FOLDER)",
     RequestKind.HOST: "to reach a host",
 }
+LONGEST_NAME = 40
 
 
 @click.group()
@@ -40,7 +42,7 @@ def list_requests(run: CommandRun, found: list[dict[str, Any]]) -> None:
             each["request"]["id"],
             output.format_iso(each["request"]["askedAt"], zone),
             each["agent"]["folder"],
-            each["agent"]["title"] or each["agent"]["type"] or "somebody",
+            render_who(each),
             _WANTS.get(each["request"]["kind"]) or f"to use {each['request']['name']}",
             summarize_request(each["request"]),
         )
@@ -51,6 +53,15 @@ def list_requests(run: CommandRun, found: list[dict[str, Any]]) -> None:
     for each in found:
         if more := list_consequences(each["request"], LONGEST_TOLD):
             output.print_line("\n".join([f"\n{each['request']['id']}:", *(f"  {line}" for line in more)]))
+
+
+def render_who(each: dict[str, Any]) -> str:
+    """The agent that asks; of what a stranger brings about, the stranger."""
+    agent, asked = each["agent"], each["request"]
+    if asked["kind"] in (RequestKind.SENDER, RequestKind.ROOM) and isinstance(asked["input"].get("from"), str):
+        sender, name = asked["input"]["from"], asked["input"].get("name")
+        return f"{one_line(str(name))[:LONGEST_NAME]} ({sender})" if name else sender
+    return str(agent["title"] or agent["type"] or "somebody")
 
 
 def _add_input(home: Home, args: dict[str, Any], edit: bool, given: str | None) -> dict[str, Any]:
