@@ -40,6 +40,7 @@ declare_channel(
     "github",
     "gatepost.channels.github.adapter:GitHubComments",
     title="GitHub",
+    per_server=True,  # an Enterprise server numbers its people itself
     features=frozenset(
         {Feature.EDIT, Feature.DELETE, Feature.REACT, Feature.MARKDOWN, Feature.LOOKUP, Feature.HISTORY}
     ),
