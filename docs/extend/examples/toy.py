@@ -1,6 +1,4 @@
-"""toy: a made-up platform with a long poll. `gatepost.testing.platforms.toy` plays it and describes its API.
-
-Put this file into `plugins/channels/` of the home."""
+"""toy: a made-up platform, played by `gatepost.testing.platforms.toy`. Put this file into `plugins/channels/`."""
 
 import asyncio
 import re
@@ -19,7 +17,7 @@ from gatepost.messages.outbound import Feature, Op, Outbound, OutboundFile
 API_URL = setting("channels.toy.api_url", "https://toy.invalid", help="Where Toy answers.")
 TOKEN = setting("channels.toy.token", help="The bot's token.", secret=True)
 POLL_S, PAUSE_S = 20.0, 0.5  # a poll, and the time before the next one after something went wrong
-NAME = re.compile(r"[\w-]{1,64}")  # of rooms and people; other names make no address
+NAME, ROOM = re.compile(r"[\w-]{1,64}"), "toy:room/"  # rooms and people with other names have no address
 VERBS = {"message": Verb.MESSAGE, "edit": Verb.EDIT, "delete": Verb.DELETE, "reaction": Verb.LIKE, "join": Verb.JOIN}
 EVENTS = {each: each for each in ("message", "delete", "join")} | {"click": CLICK, "edit": "edit:{revision}"}
 EVENTS["reaction"] = "reaction:{emoji}:toy:user/{from}"  # each is an event of its own
@@ -31,7 +29,7 @@ def read_event(event: dict[str, Any], open_file: Any) -> Inbound | None:
     if kind not in EVENTS or not NAME.fullmatch(room) or not NAME.fullmatch(sender):
         return None
     return Inbound(
-        address=f"toy:room/{room}",
+        address=f"{ROOM}{room}",
         platform_id=event["id"],
         sender=f"toy:user/{sender}",
         sender_name=sender,
@@ -97,7 +95,8 @@ class Toy:
                 await asyncio.sleep(PAUSE_S)
 
     async def send(self, address: str, message: Outbound) -> str:
-        http, room, target = await self._connect(), get_room(address), f"messages/{message.target}"
+        http, room = await self._connect(), make_path("room", address.removeprefix(ROOM))
+        target = message.target and make_path("message", message.target)
         match message.op:
             case Op.EDIT:
                 await http.call("PATCH", target, json=render(message, []))
@@ -111,12 +110,13 @@ class Toy:
         return message.target
 
     async def typing(self, address: str, thread: str, on: bool) -> None:
+        room = make_path("room", address.removeprefix(ROOM))
         if on:
-            await (await self._connect()).call("POST", f"{get_room(address)}/typing", reads=True)
+            await (await self._connect()).call("POST", f"{room}/typing", reads=True)
 
     async def open_direct(self, sender: str) -> str:
         path = f"people/{sender.removeprefix('toy:user/')}/room"
-        return f"toy:room/{(await (await self._connect()).call('POST', path, reads=True))['room']}"
+        return f"{ROOM}{(await (await self._connect()).call('POST', path, reads=True))['room']}"
 
     async def check(self) -> BotIdentity:
         return BotIdentity(name="@" + (await (await self._connect()).call("GET", "me"))["name"])
@@ -142,9 +142,8 @@ class Toy:
             yield chunk
 
 
-def get_room(address: str) -> str:
-    """An address may come from an agent, so it is checked."""
-    room = address.removeprefix("toy:room/")
-    if not NAME.fullmatch(room):
-        raise NotFound("room", address)
-    return f"rooms/{room}"
+def make_path(kind: str, name: str) -> str:
+    """A room or a message may be named by an agent, so the name is checked."""
+    if not NAME.fullmatch(name):
+        raise NotFound(kind, name)
+    return f"{kind}s/{name}"

@@ -10,7 +10,7 @@ from gatepost.cli.commands.permit import render_who
 @pytest.mark.parametrize(
     ("kind", "given", "who"),
     [
-        ("sender", {"from": "toy:user/eve", "name": "Eve\nMallory"}, "Eve Mallory (toy:user/eve)"),
+        ("sender", {"from": "toy:user/eve", "name": "Eve\nMallory"}, "Eve⏎Mallory (toy:user/eve)"),
         ("room", {"from": "toy:user/eve"}, "toy:user/eve"),
         ("tool", {"from": "toy:user/eve"}, "home"),
     ],

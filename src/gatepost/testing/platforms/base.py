@@ -14,7 +14,7 @@ methods may be called from any thread.
 import asyncio
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -309,6 +309,13 @@ class EmulatedPlatform:
         """The single faults that have not happened yet."""
         with self.changed:
             return list(self._once)
+
+    def abort_connection(self, scope: Mapping[str, Any]) -> None:
+        """End the connection of one request without an answer (`NO_ANSWER`). `scope` is that of ASGI; the caller runs
+        in the platform's loop, and what it returns afterwards reaches nobody."""
+        for connection in list(self._server.server_state.connections):
+            if scope.get("client") is not None and getattr(connection, "client", None) == tuple(scope["client"]):
+                connection.transport.abort()
 
     async def drop_connections(self) -> None:
         """Close every connection without a word. Runs in the platform's loop."""

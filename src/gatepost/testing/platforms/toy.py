@@ -225,15 +225,10 @@ class ToyPlatform(EmulatedPlatform):
                 return _refuse(403, "the bot may not write here")
             answered = await answer(request)
             if fault is PlatformFault.NO_ANSWER:
-                self._abort(request)
+                self.abort_connection(request.scope)
             return answered
 
         return handle
-
-    def _abort(self, request: Request) -> None:
-        for connection in list(self._server.server_state.connections):
-            if request.client is not None and connection.client == tuple(request.client):
-                connection.transport.abort()
 
     async def _me(self, request: Request) -> Response:
         return JSONResponse({"id": "bot", "name": "toybot"})
