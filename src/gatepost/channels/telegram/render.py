@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from gatepost.channels.kit.dialects import escape_entities
+from gatepost.channels.kit.dialects import break_names, escape_entities
 from gatepost.channels.kit.markup import TELEGRAM_HTML, render
 from gatepost.messages.card import Card, CardButton, join_clicks
 from gatepost.messages.outbound import OutboundFile
@@ -54,26 +54,31 @@ def count_shown(made: str) -> int:
     return measure(html.unescape(_TAG.sub("", made)), TextUnit.UTF16)
 
 
+def _escape_words(text: str) -> str:
+    """What somebody else wrote, as words that call nobody."""
+    return escape_entities(break_names(text))
+
+
 def render_card(card: Card) -> RenderedText:
     """The text of a card is markdown; everything else is shown as it is."""
-    lines, plain = [f"<b>{escape_entities(card.title)}</b>"], [card.title]
+    lines, plain = [f"<b>{_escape_words(card.title)}</b>"], [card.title]
     if card.text:
         lines += ["", render(card.text, TELEGRAM_HTML)]
         plain += ["", card.text]
     if card.fields:
-        lines += ["", *(f"{escape_entities(each.name)}: {escape_entities(each.value)}" for each in card.fields)]
+        lines += ["", *(f"{_escape_words(each.name)}: {_escape_words(each.value)}" for each in card.fields)]
         plain += ["", *(f"{each.name}: {each.value}" for each in card.fields)]
     about = [each for each in card.buttons if each.about and not card.done]
     if about:
-        lines += ["", *(f"{escape_entities(each.label)}: {escape_entities(each.about)}" for each in about)]
+        lines += ["", *(f"{_escape_words(each.label)}: {_escape_words(each.about)}" for each in about)]
         plain += ["", *(f"{each.label}: {each.about}" for each in about)]
     if card.done:
-        lines += ["", f"<i>{escape_entities(card.done)}</i>"]
+        lines += ["", f"<i>{_escape_words(card.done)}</i>"]
         plain += ["", card.done]
     made, words = "\n".join(lines), "\n".join(plain)
     if count_shown(made) > LONGEST_TEXT:
         words = _cut(words)
-        made = escape_entities(words)
+        made = _escape_words(words)
     return RenderedText(made, words)
 
 
