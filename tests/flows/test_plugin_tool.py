@@ -105,7 +105,8 @@ def test_it_is_called_and_audited_and_a_rule_hides_it_from_the_next_call(daemon:
     assert "holds" in done(daemon, "audit", "verify")
 
 
-def printer() -> ModuleType:
+def printer(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(ROOT / "scripts")  # where it finds what it imports
     spec = importlib.util.spec_from_file_location("print_docs", ROOT / "scripts" / "print_docs.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -113,11 +114,11 @@ def printer() -> ModuleType:
     return module
 
 
-def test_it_is_documented_by_its_declaration(daemon: DaemonProcess) -> None:
+def test_it_is_documented_by_its_declaration(daemon: DaemonProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     table = done(daemon, "tools", "--folder", "acme")
     load_folder(daemon.home / "plugins" / "tools", "tools")
     try:
-        page = printer().tools()
+        page = printer(monkeypatch).tools()
     finally:
         for name in ("roll_dice", "roll_few"):
             TOOLS.drop(name)

@@ -9,7 +9,7 @@ import math
 import re
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any
@@ -128,7 +128,7 @@ class PlatformHttp:
 
     async def download(
         self, url: str, *, action: str = "read a file", known_host: bool = False
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """The bytes of a file that the platform names, as they come; whoever reads them counts them. Elsewhere than at
         the API's own origin, it must be on the public web. `known_host`: the operator named the host."""
         try:

@@ -7,7 +7,8 @@ again in the server's cache, renewed and removed. The server keeps messages for 
 import asyncio
 import json
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
 from typing import Any
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
@@ -68,28 +69,30 @@ class NtfyTopics:
 
     async def _read_stream(self, topic: str, receive: Receive, backoff: Backoff) -> None:
         since = await self._around.cursor.load(topic)
-        async for line in self._list_lines(f"{topic}/json?since={since or 'none'}"):
-            self._check_age()
-            self._around.beat()
-            backoff.reset()
-            if line.get("event") == wire.NtfyEvent.OPEN and not since:
-                since = str(wire.read_seconds(line))  # what is said from now on, also if this connection breaks
-                await self._around.cursor.save(since, topic)
-            await self._receive_line(topic, line, receive)
-            if line.get("event") in (wire.NtfyEvent.MESSAGE, wire.NtfyEvent.DELETED) and wire.read_id(line):
-                since = wire.read_id(line)
-                await self._around.cursor.save(since, topic)
+        async with aclosing(self._list_lines(f"{topic}/json?since={since or 'none'}")) as lines:
+            async for line in lines:
+                self._check_age()
+                self._around.beat()
+                backoff.reset()
+                if line.get("event") == wire.NtfyEvent.OPEN and not since:
+                    since = str(wire.read_seconds(line))  # what is said from now on, also if this connection breaks
+                    await self._around.cursor.save(since, topic)
+                await self._receive_line(topic, line, receive)
+                if line.get("event") in (wire.NtfyEvent.MESSAGE, wire.NtfyEvent.DELETED) and wire.read_id(line):
+                    since = wire.read_id(line)
+                    await self._around.cursor.save(since, topic)
         raise Unavailable("ntfy", "it ended the stream")
 
-    async def _list_lines(self, path: str) -> AsyncIterator[Mapping[str, Any]]:
+    async def _list_lines(self, path: str) -> AsyncGenerator[Mapping[str, Any], None]:
         http, rest = await self._connect(), b""
-        async for chunk in http.download(path, action="read a topic"):
-            *lines, rest = (rest + chunk).split(b"\n")
-            if len(rest) > LONGEST_LINE:
-                raise Unavailable("ntfy", "it sent a line that is too long")
-            for line in lines:
-                if (read := _decode(line)) is not None:
-                    yield read
+        async with aclosing(http.download(path, action="read a topic")) as chunks:
+            async for chunk in chunks:
+                *lines, rest = (rest + chunk).split(b"\n")
+                if len(rest) > LONGEST_LINE:
+                    raise Unavailable("ntfy", "it sent a line that is too long")
+                for line in lines:
+                    if (read := _decode(line)) is not None:
+                        yield read
 
     async def _receive_line(self, topic: str, line: Mapping[str, Any], receive: Receive) -> None:
         sequence, number = wire.read_sequence(line), wire.read_id(line)
