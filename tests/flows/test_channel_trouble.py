@@ -21,7 +21,10 @@ def platform() -> Iterator[TelegramPlatform]:
 
 @pytest.mark.parametrize(
     ("fault", "named"),
-    [(PlatformFault.UNAUTHORIZED, "no longer accepts the token"), (PlatformFault.CONFLICT, "another program")],
+    [
+        (PlatformFault.UNAUTHORIZED, "no longer accepts the token"),
+        pytest.param(PlatformFault.CONFLICT, "another program", marks=pytest.mark.slow),
+    ],
 )
 def test_a_revoked_token_and_a_second_poller_are_named_and_nothing_is_lost(
     platform: TelegramPlatform, tmp_path: Path, fault: PlatformFault, named: str

@@ -47,9 +47,7 @@ def load_platform(name: str) -> Callable[[], EmulatedPlatform]:
     return made
 
 
-@pytest.fixture(
-    params=[pytest.param(name, marks=[] if name == "telegram" else [pytest.mark.slow]) for name in EMULATORS]
-)
+@pytest.fixture(params=list(EMULATORS))
 def platform(request: pytest.FixtureRequest) -> Iterator[EmulatedPlatform]:
     with load_platform(request.param)() as made:
         yield made
@@ -62,6 +60,7 @@ def count_answers(platform: EmulatedPlatform) -> Counter[str]:
     return Counter(found[1] for text in shown if (found := re.search(r"echo: (\w+)", text)))
 
 
+@pytest.mark.slow
 def test_every_fault_with_a_kill_in_the_middle(
     platform: EmulatedPlatform, tmp_path: Path, figures: Callable[[str], None]
 ) -> None:

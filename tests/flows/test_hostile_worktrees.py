@@ -22,7 +22,7 @@ from .worktree_desk import BY, a_gateway, left_behind, needs_bwrap, run, shell, 
 
 __all__ = ["shop"]  # a fixture
 
-pytestmark = needs_bwrap
+pytestmark = [needs_bwrap, pytest.mark.slow]
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 
