@@ -89,6 +89,7 @@ async def open_desk(channel: RemoteProgram) -> AsyncIterator[Desk]:
         serve_hooks(channel, channel.platform) as url,
         httpx2.AsyncClient() as client,
     ):
+        await until(lambda: channel._inbox.is_open)  # until then a program is told to come again
         yield Desk(channel, received, client, url)
 
 

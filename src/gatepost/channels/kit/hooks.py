@@ -57,6 +57,10 @@ class HookInbox:
         finally:
             self._receive = None
 
+    @property
+    def is_open(self) -> bool:
+        return self._receive is not None
+
     async def receive(self, events: Iterable[Inbound]) -> None:
         """Returns once all are durable. Raises Unavailable while nobody listens, so that the platform sends again."""
         for event in events:
