@@ -141,7 +141,7 @@ async def test_the_code_to_link_it_is_shown_until_somebody_entered_it(platform: 
         platform.link()
         platform.send("at last")
         await events.wait_for(1)
-        assert pulse.note == ""
+        await until(lambda: pulse.note == "", "the code to be gone")
     assert platform.begins[0].phone == "491512345678"
 
 
