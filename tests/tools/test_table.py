@@ -22,7 +22,8 @@ TABLE = {  # the deepest tier that has a tool
     " set_work list_sessions network_list network_request",
     Tier.WORLD: "register_group write_skill set_group_open set_observe_window observe_group unobserve_group"
     " inject_message reset_session read_session list_routes add_route set_routes delete_route list_acl"
-    " invite_create issue_chat_link issue_webhook list_tokens revoke_token",
+    " invite_create issue_chat_link issue_webhook list_tokens revoke_token schedule_task update_task pause_task"
+    " resume_task cancel_task list_tasks inspect_tasks",
     Tier.ROOT: "network_allow network_deny",
 }
 FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}

@@ -199,7 +199,7 @@ async def test_the_log_has_the_outcome_of_the_turn(desk: TaskDesk) -> None:
     assert (await desk.task(task)).failures == 1
 
 
-async def test_nanoclaw_36_a_run_that_fails_for_good_does_not_end_the_series(desk: TaskDesk) -> None:
+async def test_nanoclaw_36_and_d9_a_run_that_fails_for_good_does_not_end_the_series(desk: TaskDesk) -> None:
     task = await desk.add("1h")
     desk.clock.advance(3600)
     await desk.tick()
