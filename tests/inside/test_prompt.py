@@ -56,7 +56,7 @@ def test_nanoclaw_29_two_chats_and_a_task() -> None:
         "senderId": "telegram:user/9",
     }
     rows = [
-        a_row(3, kind="task", content={"prompt": "Say good morning", "text": ""}, process_after=NOON),
+        a_row(3, kind="task", content={"prompt": "Say good morning", "text": ""}),
         a_row(4, "5 < 6 & so on", content=quoted, platform_id="telegram:group/-100", channel_type="telegram"),
         a_row(5, "second"),
     ]
@@ -93,9 +93,10 @@ def test_nanoclaw_29_a_session_that_spans_rooms_sees_names_and_still_no_address(
 
 
 def test_nanoclaw_d12_a_task_shows_when_it_was_due_in_the_zone_of_the_setting() -> None:
-    planned_yesterday = a_row(1, "go", kind="task", at=NOON - 86_400_000_000, process_after=NOON)
+    due = a_row(1, "go", kind="task", at=NOON)  # the ledger dates a firing by the time that it was due
 
-    assert 'time="2027-01-15 21:00"' in render([planned_yesterday], PromptContext(now=NOON, timezone="Asia/Tokyo"))
+    late = PromptContext(now=NOON + 86_400_000_000, timezone="Asia/Tokyo")
+    assert 'time="2027-01-15 21:00"' in render([due], late)
 
 
 def test_an_unknown_zone_is_shown_as_what_is_used_instead() -> None:

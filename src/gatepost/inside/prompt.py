@@ -216,8 +216,8 @@ def _transcript(name: str, words: object) -> list[str]:
 
 
 def _task(row: InboundRow, scene: PromptContext, zone: tzinfo) -> str:
-    # When it was due, not when it was planned.
-    head = _attributes(id=row.seq, from_=_from(row, scene), time=_time(row.process_after or row.timestamp, zone))
+    # The gateway dates it by when it was due.
+    head = _attributes(id=row.seq, from_=_from(row, scene), time=_time(row.timestamp, zone))
     lines = []
     if row.content.get("scriptOutput") is not None:
         lines.append(f"<script_output>{escape(_json(row.content['scriptOutput']))}</script_output>")
