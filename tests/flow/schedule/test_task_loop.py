@@ -15,6 +15,7 @@ from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.store.tasks import TaskState
 from gatepost.testing.counting import CountingDb
+from gatepost.testing.waiting import PATIENCE_S
 
 
 async def test_a_prompt_becomes_a_message_of_the_ledger_that_is_nobodys(desk: TaskDesk) -> None:
@@ -327,7 +328,7 @@ async def test_a_bell_moves_the_timer_forward(desk: TaskDesk) -> None:
         done = asyncio.Event()
         desk.bells.on_room(lambda instance, address: done.set())
         desk.bells.tasks()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             await done.wait()
     finally:
         running.cancel()
