@@ -209,7 +209,7 @@ class Gateway:
         asleep, end = self.sessions.keep_asleep, self.sessions.end
         self.erasure = PersonErasure(home, self.store, clock, asleep, end, self.intake.discard_counts)
         self.stopping = asyncio.Event()
-        self.sessions.on_end_all(self.worktrees.errands.end_all)
+        self.sessions.on_end_all(self.worktrees.jobs.end_all)
         self.agents = AgentService(self.sessions, self.worktrees, _hub(self, "agents"), self.stopping)
         self.management = agent_tools.make_management_dispatch(self.agents, self.around)
         self.self_id = self_id.make_self_dispatch(self.around)
@@ -308,7 +308,7 @@ class Gateway:
 
     async def _stop(self) -> None:
         self.stopping.set()  # who waits for an agent is let go
-        self.worktrees.errands.close()
+        self.worktrees.jobs.close()
         await self.sessions.stop_all(turns.GATEWAY_STOPPED)
         self.flows.cancel()
         await asyncio.wait({self.flows}, timeout=STOP_S / 2)
@@ -363,7 +363,7 @@ class Daemon:
                 _log.info("started", version=__version__, home=str(self.home.path), listen=str(self.listen))
                 await self._announce()
                 await self._until_stopped(tasks)
-                self.gateway.worktrees.errands.close()
+                self.gateway.worktrees.jobs.close()
                 for endpoint in self.mcp.values():
                     await endpoint.close()
                 for server in servers:

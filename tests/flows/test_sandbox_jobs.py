@@ -1,4 +1,4 @@
-"""What an errand's sandbox sees: the worktree, and nothing that the group owns. What lies in a worktree decides what
+"""What a job's sandbox sees: the worktree, and nothing that the group owns. What lies in a worktree decides what
 git runs there, so an agent of one group must gain nothing by having it run for another."""
 
 from pathlib import Path
