@@ -44,6 +44,7 @@ from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundi
 from gatepost.flow.delivery.delivery_loop import DeliveryLoop
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.delivery.typing_indicator import TypingIndicator
+from gatepost.flow.errands.errand_loop import ErrandLoop
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
 from gatepost.flow.intake.intake import Intake
@@ -62,7 +63,7 @@ from gatepost.flow.sessions.panic_result import PanicResult
 from gatepost.flow.sessions.provider_specs import list_own_providers, list_plugin_providers, list_provider_names
 from gatepost.flow.sessions.sandbox_plan import KIND, TIMEZONE, describe_sandbox, name_prefix
 from gatepost.flow.sessions.sandbox_requirements import follow_channels
-from gatepost.flow.sessions.session_deps import MOST_AWAKE, PROVIDER, SessionDeps
+from gatepost.flow.sessions.session_deps import LOOK_S, MOST_AWAKE, PROVIDER, SessionDeps
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 from gatepost.flow.sessions.session_timeouts import ListeningTime
 from gatepost.flow.sessions.trial import run_trial
@@ -81,7 +82,7 @@ from gatepost.serve.control.contract import OperationDeps, to_json
 from gatepost.serve.http import CONNECTIONS, HttpServer, get_bound_address, open_listener
 from gatepost.serve.web.login import make_login_url
 from gatepost.serve.web.site import WebDeps, make_site
-from gatepost.store import reservations, secrets, turns
+from gatepost.store import errands, reservations, secrets, turns
 from gatepost.store.deadline import NEVER, UNIT_S
 from gatepost.store.migrate import migrate
 from gatepost.store.secrets import SecretReader
@@ -187,6 +188,8 @@ class Gateway:
             questions,
             home.media,
         )
+        self.errands = ErrandLoop(self.store, clock, self.bells, self.sessions, config[LOOK_S])
+        _hub(self, errands.INSTANCE).set_file_folder(home.media / errands.PLATFORM)
         self.newcomers = NewcomerGroups(self.store, clock, config, home, self.bells, self.reach)
         self.pump.on_sent(self.typing.delivered)
         self.pump.on_sent(lambda instance, address, thread: self.bells.change(instance, address))
@@ -291,6 +294,7 @@ class Gateway:
                 self.sessions,
                 self.requests,
                 self.newcomers,
+                self.errands,
             ):
                 tasks.create_task(flow.run())
             tasks.create_task(self._prepare())

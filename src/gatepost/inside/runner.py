@@ -279,6 +279,7 @@ class Runner:
             model=self._welcome.model,
             timezone=self._welcome.timezone,
             options=self._welcome.options,
+            managed=self._welcome.managed,
         )
 
 

@@ -1,8 +1,8 @@
 """Managed worktrees: made from an operator's repository, worked in by agents, put away without losing what they did.
 
 Each is a clone of its own in the home, which its sandboxes may write. The host looks at the folder's outside and never
-runs git over it; git and the repository's setup run in jobs of their own. A worktree is in the store before it is on the disk,
-and a daemon that was killed half-way finds it there.
+runs git over it; git and the repository's setup run in jobs of their own. A worktree is in the store before it is on
+the disk, and a daemon that was killed half-way finds it there.
 """
 
 import asyncio
