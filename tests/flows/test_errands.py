@@ -1,5 +1,6 @@
-"""Work that one agent gives to another, through whole gateways: from the person down and back, and what may go wrong."""
+"""Work that one agent gives to another, through whole gateways: from the person down and back, and what goes wrong."""
 
+from itertools import pairwise
 from pathlib import Path
 
 from gatepost.app import Gateway
@@ -41,7 +42,7 @@ def list_all(db: Db) -> list[Errand]:
 
 def write_chain(groups_folder: Path) -> None:
     """Each gives the question to the next and passes on what comes back; the last one answers."""
-    for folder, below in zip(CHAIN, CHAIN[1:], strict=False):
+    for folder, below in pairwise(CHAIN):
         script = ScriptBuilder().turn("how many")
         if folder == "acme/eng":  # delegate_group is for root and worlds
             script.call("send_to_agent", group=below, text="how many servers?")
