@@ -134,6 +134,27 @@ CREATE TABLE entrances (
             created_at INTEGER NOT NULL,
             UNIQUE (instance, senders)
         ) STRICT;
+CREATE TABLE errands (
+            id TEXT PRIMARY KEY,
+            call_key TEXT NOT NULL UNIQUE,        -- of the call that gave it out: made again, it is one errand
+            parent TEXT NOT NULL,                 -- the errand in whose work it was given out; '': none
+            caller_folder TEXT NOT NULL,
+            caller_session TEXT NOT NULL,
+            caller_turn TEXT NOT NULL,            -- '': between two turns
+            rights TEXT NOT NULL,                 -- of that turn
+            instance TEXT NOT NULL,               -- where that turn speaks, and its result returns
+            address TEXT NOT NULL,
+            thread TEXT NOT NULL,
+            folder TEXT NOT NULL,                 -- who does it
+            session_id TEXT NOT NULL,             -- in which conversation …
+            room TEXT NOT NULL,                   -- … and room, whose threads are errands
+            message_id INTEGER NOT NULL REFERENCES messages (id) ON DELETE CASCADE,  -- that asks for it
+            state TEXT NOT NULL,                  -- open | stopping | done | failed | cancelled
+            reason TEXT NOT NULL DEFAULT '',
+            result_id INTEGER,                        -- the message by which its result returned
+            created_at INTEGER NOT NULL,
+            ended_at INTEGER                          -- NULL: it is not over
+        ) STRICT;
 CREATE TABLE given_files (
             key TEXT NOT NULL PRIMARY KEY,        -- of the effect that they belong to
             folder TEXT NOT NULL,
@@ -578,6 +599,11 @@ CREATE INDEX destinations_room ON destinations (folder, instance, address);
 CREATE INDEX egress_log_folder ON egress_log (folder, id);
 CREATE UNIQUE INDEX egress_log_once ON egress_log (session_id, target, verdict, reason);
 CREATE UNIQUE INDEX egress_rules_once ON egress_rules (COALESCE(folder, ''), host, port);
+CREATE INDEX errands_message ON errands (message_id);
+CREATE INDEX errands_open_caller ON errands (caller_session) WHERE ended_at IS NULL;
+CREATE INDEX errands_open_folder ON errands (folder) WHERE ended_at IS NULL;
+CREATE INDEX errands_open_parent ON errands (parent) WHERE ended_at IS NULL;
+CREATE INDEX errands_open_room ON errands (room) WHERE ended_at IS NULL;
 CREATE INDEX given_files_group ON given_files (folder, at);
 CREATE INDEX given_files_turn ON given_files (session_id, turn_id);
 CREATE INDEX grants_folder ON grants (folder, id);

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.messages.outbound import MESSAGES as OPS_OF_MESSAGES
+from gatepost.messages.outbound import Op
 from gatepost.store import inbox, sessions
 from gatepost.store.inbox import InboxState
 from gatepost.store.messages import marks
@@ -174,23 +175,23 @@ def get_outcome(db: Db, errand: Errand) -> ErrandOutcome:
     """Of one whose work is over."""
     if sessions.get(db, errand.session_id) is None:
         return ErrandOutcome(ErrandState.FAILED, reason=REMOVED.format(errand.folder))
-    said = _list_said(db, errand)
+    said = _list_effects(db, errand)
     text, files = _join_texts(said), _list_files(said)
     failed = _find_failure(db, errand)
     return ErrandOutcome(ErrandState.FAILED if failed else ErrandState.DONE, text, failed, files)
 
 
-class _SaidEffect(Struct, frozen=True):
+class _ResultEffect(Struct, frozen=True):
     key: str
-    op: str
+    op: Op
     payload: dict[str, Any]
     text: str
 
 
-_parse_said = make_row_parser(_SaidEffect)
+_parse_said = make_row_parser(_ResultEffect)
 
 
-def _list_said(db: Db, errand: Errand) -> list[_SaidEffect]:
+def _list_effects(db: Db, errand: Errand) -> list[_ResultEffect]:
     """What its turns said and gave away in its room, oldest first; the last of it, if it is much."""
     rows = db.rows(
         "SELECT o.key, o.op, o.payload, SUBSTR(m.text, 1, ?) FROM messages m JOIN outbox o ON o.message_id = m.id"
@@ -202,7 +203,7 @@ def _list_said(db: Db, errand: Errand) -> list[_SaidEffect]:
     return [each for each in map(_parse_said, reversed(rows)) if each.op in OPS_OF_MESSAGES]
 
 
-def _join_texts(said: Sequence[_SaidEffect]) -> str:
+def _join_texts(said: Sequence[_ResultEffect]) -> str:
     texts: list[str] = []
     left = LONGEST_RESULT
     for each in reversed(said):
@@ -214,7 +215,7 @@ def _join_texts(said: Sequence[_SaidEffect]) -> str:
     return "\n\n".join(reversed(texts))
 
 
-def _list_files(said: Sequence[_SaidEffect]) -> tuple[ResultFile, ...]:
+def _list_files(said: Sequence[_ResultEffect]) -> tuple[ResultFile, ...]:
     found = [
         ResultFile(each.key, place, str(file["name"]), str(file["mime"]), int(file["size"]))
         for each in said

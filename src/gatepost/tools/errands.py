@@ -88,9 +88,12 @@ async def send_to_agent(
         raise Invalid("session", f"{session[:60]!r}: lower-case letters, digits and inner hyphens, at most 40")
     said = _check_text("text", text)
     target = await call.read(find_target, call.caller.folder, group)
-    if target is None or (may_act_on(TreeScope.BELOW, call.caller.folder, target) and not call.allows(target)):
-        why = "it is not below or above you, and no name of yours stands for it; the operator can give you one"
-        raise Refused(call.caller.folder, call.tool, group[:80], f"{why} (`gatepost group know`)")
+    if target is None:
+        known = ", ".join(await call.read(list_names, call.caller.folder)) or "none"
+        why = f"it is not below or above you, nor one of your names for agents ({known}). The operator can give you one"
+        raise Refused(call.caller.folder, call.tool, group[:80], f"{why}: `gatepost group link`")
+    if may_act_on(TreeScope.BELOW, call.caller.folder, target) and not call.allows(target):
+        raise Refused(call.caller.folder, call.tool, target, "a rule of this gateway forbids it")
     order = ErrandOrder(folder=target, text=said, name=session or "")
     if not files or await call.read(errands.find_by_call, call.key) is not None:
         return _render(await _give(call, order))
@@ -117,6 +120,12 @@ def find_target(db: Db, own: str, named: str) -> str | None:
         return known.target_folder
     above = own != ROOT_FOLDER and named == find_parent(own)
     return named if above or may_act_on(TreeScope.SUBTREE, own, named) else None
+
+
+@quick
+def list_names(db: Db, own: str) -> list[str]:
+    """What a group calls others."""
+    return [each.name for each in destinations.list_for_group(db, own) if each.kind == DestinationKind.GROUP]
 
 
 def _check_text(field: str, text: str) -> str:
