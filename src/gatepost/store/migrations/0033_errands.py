@@ -1,4 +1,4 @@
-"""Errands: pieces of work that one agent gave to another."""
+"""Errands: pieces of work that one agent gave to another. Requests show what a call would change."""
 
 from gatepost.store.port import Db
 
@@ -32,3 +32,4 @@ def apply(db: Db) -> None:
     db.define("CREATE INDEX errands_open_room ON errands (room) WHERE ended_at IS NULL")
     db.define("CREATE INDEX errands_open_parent ON errands (parent) WHERE ended_at IS NULL")
     db.define("CREATE INDEX errands_message ON errands (message_id)")
+    db.define("ALTER TABLE requests ADD COLUMN preview {text} NOT NULL DEFAULT ''")
