@@ -47,7 +47,7 @@ SHIPPED = {
     "0028_tokens": "ba5a88bce90d989b",
     "0029_requests_by_group": "12e74c1a4a86788d",
     "0030_channels": "6c96922d7f0bf0e6",
-    "0033_errands": "a5092ef242b40721",
+    "0033_errands": "bc22cf9f23748723",
 }
 
 

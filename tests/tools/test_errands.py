@@ -12,16 +12,32 @@ from gatepost.flow.errands.giving import MOST_OPEN, MOST_OPEN_GROUP
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import ToolAnswer
 from gatepost.messages.inbound import Direction
-from gatepost.store import acl, budgets, costs, destinations, errands, groups, inbox, messages, origins, sessions, turns
+from gatepost.store import (
+    acl,
+    budgets,
+    costs,
+    destinations,
+    errands,
+    groups,
+    inbox,
+    messages,
+    origins,
+    sessions,
+    turns,
+    users,
+)
+from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.errands import Errand
 from gatepost.store.inbox import InboxState
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.users import UserRole
 from gatepost.testing.gate_agent import MINUTE, ROOM, GateAgent
 
 load_package("gatepost.tools")
 
+ANN = "fake:user/1"
 FOLDERS = ("root", "acme", "acme/eng", "acme/eng/sre", "acme/ops", "beta")
 
 
@@ -30,6 +46,8 @@ async def tree(store: SqliteStore) -> SqliteStore:
     def add(db: Db) -> None:
         for folder in FOLDERS:
             groups.add(db, folder, folder, "scripted", 1)
+        users.add(db, ANN, "Ann", 1)
+        users.add_role(db, ANN, UserRole.OWNER, "", "test", 1)
 
     await store.write(add)
     return store
@@ -255,3 +273,30 @@ async def test_nobody_in_a_room_of_errands_can_be_asked(tmp_path: Path, tree: Sq
     effects = await tree.read(lambda db: db.rows("SELECT instance, address, thread FROM outbox"))
     assert answer["ok"] and effects == [("errands", errand.room, errand.id)]
     assert (await tree.read(inbox.list_for_turn, turn.id))[0][0].state is InboxState.WORKING
+
+
+async def test_older_names_and_parameters_mean_the_same(tmp_path: Path, tree: SqliteStore) -> None:
+    agent = await GateAgent.create(tmp_path, tree, "acme")
+    down = told(await agent.call("delegate_to_child", child="acme/eng", prompt="look", jid=ROOM, depth=1))
+    up = told(await agent.call("delegate_to_parent", prompt="may I?", jid=ROOM, depth=1))
+    assert (down["group"], down["queued"], up["parent"]) == ("acme/eng", True, "root")
+
+
+@pytest.mark.parametrize("tool", ["escalate_group", "send_to_agent"])
+async def test_root_works_for_owners_alone_whoever_asks_it(tmp_path: Path, tree: SqliteStore, tool: str) -> None:
+    agent = await GateAgent.create(tmp_path, tree, "acme")
+    arguments = {"prompt": "look"} if tool == "escalate_group" else {"group": "root", "text": "look"}
+    assert not (await agent.call(tool, **arguments)).failed
+    await tree.write(lambda db: db.run("DELETE FROM user_roles"))
+    answer = await agent.call(tool, **arguments)
+    assert answer.failed and "root works for owners alone" in answer.text
+
+
+async def test_who_is_shut_out_of_a_group_reaches_it_by_no_other_agent(tmp_path: Path, tree: SqliteStore) -> None:
+    await tree.write(lambda db: db.run("DELETE FROM user_roles"))
+    shut = AclRow(id=0, principal=ANN, action="interact", scope="acme/eng", effect=AclEffect.DENY)
+    await tree.write(acl.put, shut, 1)
+    agent = await GateAgent.create(tmp_path, tree, "acme")
+    answer = await agent.call("delegate_group", group="acme/eng", prompt="look")
+    assert answer.failed and "may not speak to it" in answer.text
+    assert not (await agent.call("delegate_group", group="acme/ops", prompt="look")).failed

@@ -12,7 +12,7 @@ from gatepost.flow.errands.stopping import stop_errand
 from gatepost.flow.sessions.session_stop import stop_own_work, stop_session
 from gatepost.gate.caller import Caller
 from gatepost.messages.outbound import Op
-from gatepost.store import errands, groups, inbox, ledger, messages, origins, outbox, requests, sessions, turns
+from gatepost.store import agents, errands, groups, inbox, ledger, messages, origins, outbox, requests, sessions, turns
 from gatepost.store.errands import CUT, LONGEST_RESULT, Errand, ErrandState
 from gatepost.store.inbox import InboxState
 from gatepost.store.messages import Message
@@ -257,6 +257,18 @@ async def test_an_open_errand_is_in_flight_although_nothing_of_it_waits(desk: Er
     assert (await store.read(ledger.check, NOW)).in_flight == 1
     await desk.return_all()
     assert await store.read(errands.count_all_open) == 0
+
+
+async def test_a_managed_agent_is_at_work_as_long_as_an_errand_of_it_is_open(
+    desk: ErrandDesk, store: SqliteStore
+) -> None:
+    own = desk.agent.session.id
+    assert await store.read(agents.count_waiting, own) == 0
+    errand = await desk.give()
+    await desk.finish(await desk.begin(errand.session_id))
+    assert await store.read(agents.count_waiting, own) == 1
+    await desk.return_all()
+    assert await store.read(agents.count_waiting, own) == 1, "its result waits"
 
 
 async def test_a_stopped_errand_ends_with_all_below_it_and_returns_nothing(

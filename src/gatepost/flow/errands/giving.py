@@ -10,9 +10,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from gatepost.access.senders import is_person
+from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.errors import NotFound, Refused
 from gatepost.core.settings import setting
+from gatepost.flow import sender_rights
 from gatepost.flow.intake.attachments import StoredAttachment
+from gatepost.flow.requests.deciding import OPERATOR
 from gatepost.messages.inbound import Direction
 from gatepost.store import budgets, errands, groups, inbox, messages, origins, sessions
 from gatepost.store.errands import Errand, NewErrand
@@ -51,6 +55,8 @@ def give_errand(db: Db, call: ToolCall, order: ErrandOrder) -> Errand:
     if groups.get(db, order.folder) is None:
         raise NotFound("group", order.folder[:80], "use refresh_groups to see which there are")
     chain = call.chain(db)
+    if why := _find_denial(db, order.folder, chain):
+        raise Refused(call.caller.folder, call.tool, order.folder, why)
     _check_limits(db, call, order, chain)
     errand_id = errands.make_id()
     session = errands.find_or_add_session(db, caller.id, order.folder, order.name, call.now)
@@ -76,6 +82,18 @@ def give_errand(db: Db, call: ToolCall, order: ErrandOrder) -> Errand:
         message_id=message_id,
     )
     return errands.add(db, new, call.now)
+
+
+def _find_denial(db: Db, folder: str, chain: OriginChain) -> str:
+    """Why those who are behind a turn may not have that group work for them; '' if they may. Who is shut out of a group
+    reaches it by no other agent, and root works for owners alone, however they reach it."""
+    people = [each.person for each in chain.origins if is_person(each.person) and each.person]
+    rights = ["owner" if each == OPERATOR else sender_rights.find_rights(db, each, folder) for each in people]
+    if None in rights:
+        return "somebody who is behind this turn may not speak to it"
+    if folder == ROOT_FOLDER and set(rights) != {"owner"}:
+        return "root works for owners alone, and not only owners are behind this turn"
+    return ""
 
 
 def _check_limits(db: Db, call: ToolCall, order: ErrandOrder, chain: OriginChain) -> None:

@@ -27,6 +27,7 @@ def apply(db: Db) -> None:
             ended_at {int}                          -- NULL: it is not over
         ) {strict}"""
     )
+    db.define("CREATE INDEX errands_open ON errands (id) WHERE ended_at IS NULL")
     db.define("CREATE INDEX errands_open_caller ON errands (caller_session) WHERE ended_at IS NULL")
     db.define("CREATE INDEX errands_open_folder ON errands (folder) WHERE ended_at IS NULL")
     db.define("CREATE INDEX errands_open_room ON errands (room) WHERE ended_at IS NULL")
