@@ -44,6 +44,7 @@ from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundi
 from gatepost.flow.delivery.delivery_loop import DeliveryLoop
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.delivery.typing_indicator import TypingIndicator
+from gatepost.flow.errands.errand_loop import ErrandLoop
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
 from gatepost.flow.intake.intake import Intake
@@ -63,7 +64,7 @@ from gatepost.flow.sessions.panic_result import PanicResult
 from gatepost.flow.sessions.provider_specs import list_own_providers, list_plugin_providers, list_provider_names
 from gatepost.flow.sessions.sandbox_plan import KIND, TIMEZONE, describe_sandbox, name_prefix
 from gatepost.flow.sessions.sandbox_requirements import follow_channels
-from gatepost.flow.sessions.session_deps import MOST_AWAKE, PROVIDER, SessionDeps
+from gatepost.flow.sessions.session_deps import LOOK_S, MOST_AWAKE, PROVIDER, SessionDeps
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 from gatepost.flow.sessions.session_timeouts import ListeningTime
 from gatepost.flow.sessions.trial import run_trial
@@ -82,7 +83,7 @@ from gatepost.serve.control.contract import OperationDeps, to_json
 from gatepost.serve.http import CONNECTIONS, HttpServer, get_bound_address, open_listener
 from gatepost.serve.web.login import make_login_url
 from gatepost.serve.web.site import WebDeps, make_site
-from gatepost.store import reservations, secrets, turns
+from gatepost.store import errands, reservations, secrets, turns
 from gatepost.store.deadline import NEVER, UNIT_S
 from gatepost.store.migrate import migrate
 from gatepost.store.secrets import SecretReader
@@ -189,6 +190,8 @@ class Gateway:
             home.media,
         )
         self.schedule = TaskLoop(self.store, clock, config, self.bells, self.reach)
+        self.errands = ErrandLoop(self.store, clock, self.bells, self.sessions, config[LOOK_S])
+        _hub(self, errands.INSTANCE).set_file_folder(home.media / errands.PLATFORM)
         self.newcomers = NewcomerGroups(self.store, clock, config, home, self.bells, self.reach)
         self.pump.on_sent(self.typing.delivered)
         self.pump.on_sent(lambda instance, address, thread: self.bells.change(instance, address))
@@ -211,7 +214,7 @@ class Gateway:
         asleep, end = self.sessions.keep_asleep, self.sessions.end
         self.erasure = PersonErasure(home, self.store, clock, asleep, end, self.intake.discard_counts)
         self.stopping = asyncio.Event()
-        self.sessions.on_end_all(self.worktrees.errands.end_all)
+        self.sessions.on_end_all(self.worktrees.jobs.end_all)
         self.agents = AgentService(self.sessions, self.worktrees, _hub(self, "agents"), self.stopping)
         self.management = agent_tools.make_management_dispatch(self.agents, self.around)
         self.self_id = self_id.make_self_dispatch(self.around)
@@ -294,6 +297,7 @@ class Gateway:
                 self.requests,
                 self.newcomers,
                 self.schedule,
+                self.errands,
             ):
                 tasks.create_task(flow.run())
             tasks.create_task(self._prepare())
@@ -311,7 +315,7 @@ class Gateway:
 
     async def _stop(self) -> None:
         self.stopping.set()  # who waits for an agent is let go
-        self.worktrees.errands.close()
+        self.worktrees.jobs.close()
         await self.sessions.stop_all(turns.GATEWAY_STOPPED)
         self.flows.cancel()
         await asyncio.wait({self.flows}, timeout=STOP_S / 2)
@@ -366,7 +370,7 @@ class Daemon:
                 _log.info("started", version=__version__, home=str(self.home.path), listen=str(self.listen))
                 await self._announce()
                 await self._until_stopped(tasks)
-                self.gateway.worktrees.errands.close()
+                self.gateway.worktrees.jobs.close()
                 for endpoint in self.mcp.values():
                     await endpoint.close()
                 for server in servers:

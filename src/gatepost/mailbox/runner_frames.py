@@ -216,6 +216,7 @@ class WelcomeFrame(Frame, tag="welcome"):
     options: FreeForm = {}
     pinned: LongText = ""  # a note that people want every turn to know
     summary: LongText = ""  # of what was said before; for a conversation that begins
+    managed: bool = False  # somebody made it to work for them, and sees it in a list
 
 
 class BellFrame(Frame, tag="bell"):

@@ -460,14 +460,17 @@ def cancel_waiting(
     now: int,
     senders: Collection[str] | None = None,
     keep: Collection[str] = (),
+    thread: str | None = None,
 ) -> int:
     """Withdraw what no turn has taken yet. `senders`: only what these wrote. `keep`: the gateway's own words whose keys
-    begin so stay."""
+    begin so stay. `thread`: only what belongs to this one."""
     whose = f" AND m.kind = 'chat' AND m.sender IN ({messages.marks(senders)})" if senders is not None else ""
+    where = " AND m.thread = ?" if thread is not None else ""
     rows = db.rows(
         "SELECT i.id, m.sender, m.platform_id FROM inbox i JOIN messages m ON m.id = i.message_id"
-        f" WHERE i.session_id = ? AND i.{OPEN} AND i.state IN ('queued', 'retry', 'held'){whose} ORDER BY i.seq",
-        (session_id, *(senders or ())),
+        f" WHERE i.session_id = ? AND i.{OPEN} AND i.state IN ('queued', 'retry', 'held'){whose}{where}"
+        " ORDER BY i.seq",
+        (session_id, *(senders or ()), *((thread,) if thread is not None else ())),
     )
     ended = [row[0] for row in rows if row[1] != messages.SYSTEM or row[2].partition(":")[0] not in keep]
     for row_id in ended:

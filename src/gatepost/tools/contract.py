@@ -162,6 +162,7 @@ class HeldCall(Struct, frozen=True, kw_only=True):
     rule: str  # that lets such calls through from then on, '' if there is none
     rooms: Mapping[str, str] = {}  # by parameter: the channel instance of the room that it names
     quorums: tuple[int, ...] = ()  # how many must agree, by each rule that holds it; 0: as the gateway says
+    preview: str = ""  # what it would change, as markdown of ours
 
 
 class ToolDeps(Struct, frozen=True, kw_only=True):
@@ -356,6 +357,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     about: Callable[[Mapping[str, Any]], Iterable[str]] | None = None  # the groups of a call, if no parameter names it
     not_root: bool = False  # root has nobody to do it with
     held: bool = False
+    preview: Callable[["ToolCall", Mapping[str, Any]], Awaitable[str]] | None = None  # what a call would change
     spends: bool = False  # it costs money: not when the budget is spent
     quick: bool = False
 
@@ -381,6 +383,7 @@ def tool(
     about: Callable[[Mapping[str, Any]], Iterable[str]] | None = None,
     not_root: bool = False,
     held: bool = False,
+    preview: Callable[[ToolCall, Mapping[str, Any]], Awaitable[str]] | None = None,
     spends: bool = False,
     quick: bool = False,
     read_only: bool = False,
@@ -392,8 +395,9 @@ def tool(
 
     `about` finds the groups that a call is about where no one parameter names them (it may raise Invalid).
     `also_scoped_by`: further rooms that the call touches, each of which must be within reach; they are in `call.also`.
-    Left out, one is the room of the turn. `held`: a person must agree to every call. `spends`: it costs money. `quick`:
-    it waits for nothing but quick reads, and needs no task.
+    Left out, one is the room of the turn. `held`: a person must agree to every call. `preview` renders, as markdown,
+    what a call would change: for the card of one that is held. `spends`: it costs money. `quick`: it waits for nothing
+    but quick reads, and needs no task.
     """
     hints = {"readOnlyHint": read_only, "destructiveHint": destructive, "idempotentHint": idempotent}
 
@@ -406,6 +410,7 @@ def tool(
             scope=ToolScope.GROUP if about is not None else _scope(scoped_by),
             not_root=not_root,
             held=held,
+            preview=preview,
             spends=spends,
             quick=quick,
         )

@@ -11,8 +11,9 @@ from gatepost.core.home import Home
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.groups import ensure_defaults
+from gatepost.serve.control.arguments.groups import LinkGroupArgs
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import audit, groups, inbox, ledger, messages, routes, sessions
+from gatepost.store import audit, destinations, groups, inbox, ledger, messages, routes, sessions
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
@@ -275,3 +276,38 @@ async def test_a_refused_write_leaves_neither_a_row_nor_a_record(desk: Desk) -> 
     assert group is not None and group.name == "acme"
     assert await desk.recorded() == ["group.add"]
     assert (await desk.office.store.read(audit.verify))[1] is None
+
+
+async def test_a_group_knows_another_by_a_name_until_that_is_taken_back_or_the_other_is_removed(desk: Desk) -> None:
+    for folder in ("acme", "beta"):
+        await desk.do("group.add", folder=folder)
+    made = await desk.do("group.link", folder="acme", name="helpdesk", group="beta")
+    assert made == {"folder": "acme", "name": "helpdesk", "group": "beta"}
+    (known,) = (await desk.do("group.show", folder="acme"))["destinations"]
+    assert (known["name"], known["kind"], known["target_folder"]) == ("helpdesk", "group", "beta")
+    await desk.do("group.unlink", folder="acme", name="helpdesk")
+    with pytest.raises(NotFound):
+        await desk.do("group.unlink", folder="acme", name="helpdesk")
+
+    await desk.do("group.link", folder="acme", name="helpdesk", group="beta")
+    await desk.do("group.rm", folder="beta")
+    assert (await desk.do("group.show", folder="acme"))["destinations"] == []
+
+
+async def test_a_name_for_a_group_is_plain_and_free_and_its_group_is_there(desk: Desk) -> None:
+    await desk.do("group.add", folder="acme")
+    await desk.office.store.write(destinations.add_room, "acme", "lobby", "fake", "fake:room/1", "", 1)
+    for name, group, fault in (
+        ("Help Desk", "root", Invalid),
+        ("lobby", "root", Invalid),
+        ("helpdesk", "beta", NotFound),
+    ):
+        with pytest.raises(fault):
+            await desk.do("group.link", folder="acme", name=name, group=group)
+    with pytest.raises(NotFound):
+        await desk.do("group.unlink", folder="acme", name="lobby")
+
+
+def test_a_link_into_another_world_needs_the_right_at_the_root() -> None:
+    assert LinkGroupArgs(folder="acme/eng", name="ops", group="acme/ops").get_scope() == "acme"
+    assert LinkGroupArgs(folder="acme/eng", name="ops", group="beta").get_scope() == ""

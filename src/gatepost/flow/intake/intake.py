@@ -228,6 +228,8 @@ class Intake:
         by = arrival.inbound.sender
         for session_id in accepted.end:
             await self._end(session_id, f"stopped by {by}")
+        if arrival.command is not None:
+            self._bells.errands()  # one may have stopped some
         for session_id in accepted.renew:
             self._renew(session_id)
         for session_id in accepted.wake:

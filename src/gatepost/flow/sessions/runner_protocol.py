@@ -18,6 +18,7 @@ from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.records import replace
 from gatepost.flow.delivery import file_limits
 from gatepost.flow.delivery.outgoing_messages import MOST_RESULT_BYTES, MOST_RESULTS
+from gatepost.flow.requests.agent_questions import NOBODY
 from gatepost.flow.requests.asking import read_rules
 from gatepost.flow.sessions import compaction, permissions, results, sandbox_plan, turn_settlement
 from gatepost.flow.sessions.awaited_answers import AwaitedAnswers
@@ -31,7 +32,7 @@ from gatepost.gate.call_keys import CallKeys
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.runner_frames import EventKind
 from gatepost.messages.outbound import Feature, OutboundFile
-from gatepost.store import outbox, sent_files, session_notes, sessions, timeline, turns
+from gatepost.store import errands, outbox, sent_files, session_notes, sessions, timeline, turns
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
 from gatepost.store.sent_files import NewSentFiles
@@ -179,6 +180,9 @@ class RunnerProtocol:
         turn = self.turn
         if turn is None or event.turn != turn.id:
             return
+        if turn.instance == errands.INSTANCE and event.kind == EventKind.QUESTION:
+            self._port.send(permissions.make_refusal(event, NOBODY))
+            return
         if self._told.is_full() or self._at_once >= permissions.MOST_WRITTEN:
             self._port.send(permissions.make_refusal(event, permissions.TOO_OFTEN))
             return
@@ -259,6 +263,7 @@ class RunnerProtocol:
                 options=self._options(),
                 pinned=notes.pinned,
                 summary=notes.summary,
+                managed=bool(session.agent),
             )
         )
         self._port.send(runner_frames.BellFrame())
