@@ -57,6 +57,7 @@ from gatepost.flow.requests.request_loop import RequestLoop
 from gatepost.flow.retention import Retention
 from gatepost.flow.sessions.crash_recovery import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.extra_mounts import read_allowed
+from gatepost.flow.sessions.forking import SessionForker
 from gatepost.flow.sessions.isolation import find_isolation, render_banner
 from gatepost.flow.sessions.panic_result import PanicResult
 from gatepost.flow.sessions.provider_specs import list_own_providers, list_plugin_providers, list_provider_names
@@ -142,6 +143,7 @@ class Gateway:
         self.files = FairThreadPool()
         held_calls = HeldCalls(self.store, clock, config, self.bells, self.reach)
         questions = AgentQuestions(self.store, clock, config, self.bells, self.reach)
+        self.forker = SessionForker(home, self.store, clock, config, self.files, self._end_session)
         self.around = ToolDeps(
             store=self.store,
             clock=clock,
@@ -152,6 +154,7 @@ class Gateway:
             writes_to=self.pump.write,
             channels=self.channels,
             worktrees=self.worktrees,
+            forker=self.forker,
             threads=self.files,
             holder=held_calls,
             host_asker=hosts,
@@ -213,6 +216,9 @@ class Gateway:
         self.agents = AgentService(self.sessions, self.worktrees, _hub(self, "agents"), self.stopping)
         self.management = agent_tools.make_management_dispatch(self.agents, self.around)
         self.self_id = self_id.make_self_dispatch(self.around)
+
+    async def _end_session(self, session_id: str, reason: str) -> None:
+        await self.sessions.end(session_id, reason)
 
     def _make_supervisor(
         self, opened: SecretReader, extra: Mapping[str, tuple[ChannelKind, Channel]]
@@ -440,6 +446,7 @@ class Daemon:
                 "erasure": gateway.erasure,
                 "tools": gateway.tools,
                 "channels": gateway.supervisor,
+                "forker": gateway.forker,
             },
         )
         return make_api(

@@ -1,12 +1,15 @@
-"""Sessions: list the live ones, stop what one does, close one."""
+"""Sessions: list the live ones, stop what one does, close one, fork or copy one."""
 
 import asyncio
 
 from msgspec import Struct
 
 from gatepost.core.errors import NotFound
+from gatepost.flow.sessions.forking import ForkRequest, SessionForker, parse_topic
 from gatepost.serve.control.arguments.sessions import (
     CloseSessionArgs,
+    CopySessionArgs,
+    ForkSessionArgs,
     ListSessionsArgs,
     StopAllSessionsArgs,
     StopSessionArgs,
@@ -14,6 +17,7 @@ from gatepost.serve.control.arguments.sessions import (
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.serve.control.operations.groups import end_session
 from gatepost.store import sessions
+from gatepost.store.forks import ForkedSession
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 
@@ -71,3 +75,22 @@ async def close(deps: OperationDeps, args: CloseSessionArgs) -> CloseResult:
         return CloseResult(session.id, True)
 
     return await deps.write(end)
+
+
+@operation
+async def fork(deps: OperationDeps, args: ForkSessionArgs) -> ForkedSession:
+    topic = parse_topic(args.topic)
+    wish = ForkRequest(parent_id=args.id, topic=topic, force=args.force, by=deps.caller_name)
+    return await _get_forker(deps).fork(wish, deps.write)
+
+
+@operation
+async def copy(deps: OperationDeps, args: CopySessionArgs) -> ForkedSession:
+    wish = ForkRequest(parent_id=args.id, topic=None, title=args.title, by=deps.caller_name)
+    return await _get_forker(deps).fork(wish, deps.write)
+
+
+def _get_forker(deps: OperationDeps) -> SessionForker:
+    forker = deps.extra.get("forker")
+    assert isinstance(forker, SessionForker), "only a running gateway forks"
+    return forker

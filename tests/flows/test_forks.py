@@ -1,0 +1,106 @@
+"""Forks on a whole gateway: the child knows what the parent was told, and the parent goes on as if nothing had happened.
+With every agent that there is, in its sandbox, against the scripted model."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.app import Gateway
+from gatepost.store import forks, sessions
+from gatepost.store.forks import ForkMethod
+from gatepost.store.sessions import Session
+from gatepost.testing.agent_profiles import AGENTS, PATIENCE, AgentProfile, run_agent_gateway
+from gatepost.testing.channel import FakeChannel
+from gatepost.testing.gateway import wait_until_settled
+from gatepost.testing.models import ModelEndpoint
+
+SCRIPT: dict[str, Any] = {
+    "tools": True,
+    "turns": [
+        {"when": "which word", "recall": r"remember the word (\w+)", "do": [{"say": "The word is {1}."}]},
+        {"when": "which colour", "recall": r"note the colour (\w+)", "do": [{"say": "The colour is {1}."}]},
+        {"when": r"remember the word (\w+)", "do": [{"say": "I will remember {1}."}]},
+        {"when": r"note the colour (\w+)", "do": [{"say": "I have noted {1}."}]},
+        {"when": "branch off", "do": [{"call": "fork_topic", "with": {"child": "side"}}, {"say": "{result}"}]},
+    ],
+}
+
+
+def every() -> list[Any]:
+    return [
+        pytest.param(
+            each,
+            id=each.provider,
+            marks=[
+                pytest.mark.skipif(bool(each.missing), reason=each.missing or "it is there"),
+                *([pytest.mark.slow] if each.slow else []),
+            ],
+        )
+        for each in AGENTS.values()
+    ]
+
+
+@pytest.fixture
+def channel() -> FakeChannel:
+    return FakeChannel()
+
+
+async def find_session(gateway: Gateway, thread: str) -> Session:
+    (found,) = [each for each in await gateway.store.read(sessions.list_open, "home") if each.thread == thread]
+    return found
+
+
+async def say(channel: FakeChannel, text: str, thread: str = "") -> str:
+    """What the agent answers."""
+    before = len(channel.sent)
+    await channel.say(text, thread=thread)
+    await channel.wait_for(before + 1, timeout=PATIENCE)
+    return channel.texts()[-1]
+
+
+def read_tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.jsonl") if path.is_file()}
+
+
+@pytest.mark.parametrize("agent", every())
+async def test_a_fork_knows_what_its_parent_was_told_and_the_parent_is_untouched(
+    agent: AgentProfile, tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with (
+        ModelEndpoint(SCRIPT) as endpoint,
+        run_agent_gateway(agent, tmp_path / "h", channel, endpoint) as gateway,
+    ):
+        await say(channel, "please remember the word plum")
+        told = json.loads(await say(channel, "now branch off"))
+        await wait_until_settled(gateway)
+        parent, child = await find_session(gateway, ""), await find_session(gateway, "side")
+        conversation = await gateway.store.read(sessions.get_conversation, parent.id, agent.provider)
+        before = read_tree(gateway.home.session(parent.id) / "state")
+
+        assert told == {
+            "folder": "home",
+            "parent_topic": "",
+            "child_topic": "side",
+            "session_id": child.id,
+            "how": "copied",
+        }
+        assert await say(channel, "which word was it?", "side") == "The word is plum."
+        assert await say(channel, "now note the colour green", "side") == "I have noted green."
+        await wait_until_settled(gateway)
+        own = await gateway.store.read(sessions.get_conversation, child.id, agent.provider)
+        lineage = await gateway.store.read(forks.get, child.id)
+
+        assert conversation == await gateway.store.read(sessions.get_conversation, parent.id, agent.provider)
+        assert read_tree(gateway.home.session(parent.id) / "state") == before
+        assert lineage is not None and (lineage.parent_id, lineage.how) == (parent.id, ForkMethod.COPIED)
+        assert (own != conversation) is (agent.provider != "acp")  # ACP agents go on in the copy itself
+        assert await say(channel, "which word was it?") == "The word is plum."
+        assert await say(channel, "which colour was it?") != "The colour is green."
+        assert await say(channel, "which colour was it?", "side") == "The colour is green."
+        account = await wait_until_settled(gateway)
+        assert account.unaccounted == 0
+    first = next(call for call in endpoint.calls if call.count_text("forked from another one"))
+    assert first.count_text("remember the word plum") == 1
+    assert endpoint.calls[-1].count_text("forked from another one") == 1
