@@ -60,6 +60,12 @@ async def say(channel: FakeChannel, text: str, thread: str = "") -> str:
     return channel.texts()[-1]
 
 
+def read_result(text: str) -> dict[str, Any]:
+    """Agents put words of their own around what a tool answers."""
+    found: dict[str, Any] = json.JSONDecoder().raw_decode(text[text.index('{"folder') :])[0]
+    return found
+
+
 def read_tree(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.jsonl") if path.is_file()}
 
@@ -73,7 +79,7 @@ async def test_a_fork_knows_what_its_parent_was_told_and_the_parent_is_untouched
         run_agent_gateway(agent, tmp_path / "h", channel, endpoint) as gateway,
     ):
         await say(channel, "please remember the word plum")
-        told = json.loads(await say(channel, "now branch off"))
+        told = read_result(await say(channel, "now branch off"))
         await wait_until_settled(gateway)
         parent, child = await find_session(gateway, ""), await find_session(gateway, "side")
         conversation = await gateway.store.read(sessions.get_conversation, parent.id, agent.provider)
