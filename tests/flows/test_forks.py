@@ -1,5 +1,5 @@
-"""Forks on a whole gateway: the child knows what the parent was told, and the parent goes on as if nothing had happened.
-With every agent that there is, in its sandbox, against the scripted model."""
+"""Forks on a whole gateway, with every agent that there is, in its sandbox, against the scripted model: the child knows
+what the parent was told, and the parent goes on as if nothing had happened."""
 
 import json
 from pathlib import Path
