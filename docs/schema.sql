@@ -134,6 +134,16 @@ CREATE TABLE entrances (
             created_at INTEGER NOT NULL,
             UNIQUE (instance, senders)
         ) STRICT;
+CREATE TABLE forks (
+            child_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
+            parent_id TEXT NOT NULL,        -- a session, which may be gone
+            folder TEXT NOT NULL,
+            provider TEXT NOT NULL,
+            conversation TEXT NOT NULL,     -- the parent's, which the child goes on with; '': none was copied
+            how TEXT NOT NULL,              -- copied | transcript
+            bytes INTEGER NOT NULL,             -- of the copied state
+            created_at INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE given_files (
             key TEXT NOT NULL PRIMARY KEY,        -- of the effect that they belong to
             folder TEXT NOT NULL,
@@ -420,7 +430,7 @@ CREATE TABLE session_notes (
             pinned TEXT NOT NULL DEFAULT '',          -- shown to the agent with each turn
             pinned_by TEXT NOT NULL DEFAULT '',       -- an identity
             summary TEXT NOT NULL DEFAULT ''          -- of what was said before; shown to a new conversation
-        ) STRICT;
+        , transcript TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE session_tokens (
             session_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
             digest TEXT NOT NULL UNIQUE,
@@ -578,6 +588,8 @@ CREATE INDEX destinations_room ON destinations (folder, instance, address);
 CREATE INDEX egress_log_folder ON egress_log (folder, id);
 CREATE UNIQUE INDEX egress_log_once ON egress_log (session_id, target, verdict, reason);
 CREATE UNIQUE INDEX egress_rules_once ON egress_rules (COALESCE(folder, ''), host, port);
+CREATE INDEX forks_folder ON forks (folder, created_at);
+CREATE INDEX forks_parent ON forks (parent_id);
 CREATE INDEX given_files_group ON given_files (folder, at);
 CREATE INDEX given_files_turn ON given_files (session_id, turn_id);
 CREATE INDEX grants_folder ON grants (folder, id);
