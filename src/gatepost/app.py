@@ -207,6 +207,7 @@ class Gateway:
             self.sessions.end,
             self.sessions.renew,
             lambda: get_page_url(config, self.page_address) if self.page_address else "",
+            self.forker,
         )
         self.retention = Retention(home, self.store, clock, config, self.sessions.keep_asleep)
         asleep, end = self.sessions.keep_asleep, self.sessions.end
