@@ -437,6 +437,7 @@ class Daemon:
             config=self.config,
             bells=gateway.bells,
             stop_session=gateway.sessions.stop,
+            renew_session=gateway.sessions.renew,
             obey=gateway.obey,
             halt=gateway.halt,
             try_out=partial(run_trial, gateway.sessions),

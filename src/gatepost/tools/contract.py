@@ -122,6 +122,10 @@ class TopicForker(Protocol):
 
     async def fork_topic(self, call: "ToolCall", parent_id: str, topic: str, *, force: bool) -> ForkedSession: ...
 
+    async def copy_session(self, call: "ToolCall", parent_id: str, title: str) -> ForkedSession:
+        """Into a managed agent of its own."""
+        ...
+
 
 class RoomWriter(Protocol):
     """Writes down what goes to a room, and has it delivered."""

@@ -11,6 +11,7 @@ from gatepost.serve.control.arguments.sessions import (
     CopySessionArgs,
     ForkSessionArgs,
     ListSessionsArgs,
+    SetSessionArgs,
 )
 
 _HOW = {
@@ -21,7 +22,7 @@ _HOW = {
 
 @click.group()
 def command() -> None:
-    """The conversations of agents: list, close, fork, copy."""
+    """The conversations of agents: list, set, close, fork, copy."""
 
 
 @command.command("list")
@@ -35,6 +36,13 @@ def list_sessions(run: CommandRun, found: list[dict[str, Any]]) -> None:
         ],
         empty="there is no conversation",
     )
+
+
+@command.command("set")
+@from_operation(SetSessionArgs)
+def set_session(run: CommandRun, changed: dict[str, Any]) -> None:
+    provider, model = changed["provider"] or "its group's", changed["model"] or "the usual one"
+    output.print_line(f"session {changed['id']}: provider {provider}, model {model}, from its next turn on")
 
 
 @command.command()

@@ -110,6 +110,10 @@ class SessionForker:
         wish = ForkRequest(parent_id=parent_id, topic=parse_topic(topic), force=force, room=room, by=by)
         return await self.fork(wish, call.write)
 
+    async def copy_session(self, call: ToolCall, parent_id: str, title: str) -> ForkedSession:
+        wish = ForkRequest(parent_id=parent_id, topic=None, title=title, by=call.caller.folder)
+        return await self.fork(wish, call.write)
+
     async def _fork(self, wish: ForkRequest, write: ForkWriter) -> ForkedSession:
         folder = (await self._store.read(_get_parent, wish.parent_id)).folder
         lock = self._locks.setdefault(folder, asyncio.Lock())

@@ -1,4 +1,4 @@
-"""Sessions: list the live ones, stop what one does, close one, fork or copy one."""
+"""Sessions: list the live ones, stop what one does, set its provider and model, close one, fork or copy one."""
 
 from typing import Annotated
 
@@ -36,6 +36,19 @@ class CloseSessionArgs(OperationArgs, frozen=True):
     id: SessionId
 
 
+@declares("session.set", right=WRITE)
+class SetSessionArgs(OperationArgs, frozen=True):
+    """Give a session a provider or a model of its own, from its next turn on.
+
+    `default` takes it back: the session then goes by its group. Another provider is told what was said before, and
+    begins with its usual model unless one is named.
+    """
+
+    id: SessionId
+    provider: Annotated[str, option("The provider.")] = ""
+    model: Annotated[str, option("The model."), Meta(max_length=200)] = ""
+
+
 @declares("session.fork", right=WRITE, offline=False)
 class ForkSessionArgs(OperationArgs, frozen=True):
     """Fork a session: a new one in the same room, with a topic of its own, that knows what this one knows.
@@ -54,4 +67,4 @@ class CopySessionArgs(OperationArgs, frozen=True):
     it, and nothing that it says goes to a room."""
 
     id: SessionId
-    title: Annotated[str, option("What the agent is called."), Meta(max_length=200)] = ""
+    title: Annotated[str, option("What the agent is called."), Meta(max_length=60)] = ""
