@@ -80,7 +80,7 @@ def render(rows: Sequence[InboundRow], scene: PromptContext, observed: Sequence[
     if scene.forked:
         sections.append(render_note("forked", FORKED_RULE))
     if scene.transcript:
-        sections.append(_render_said("transcript", TRANSCRIPT_RULE, scene.transcript))
+        sections.append(_render_messages("transcript", TRANSCRIPT_RULE, scene.transcript))
     sections += [_history(row) for row in rows if _is_history(row)]
     if scene.pinned:
         sections.append(f"<pinned>\n{PINNED_RULE}\n{escape(scene.pinned)}\n</pinned>")
@@ -300,10 +300,10 @@ def _is_history(row: InboundRow) -> bool:
 
 def _history(row: InboundRow) -> str:
     said = row.content.get("messages")
-    return _render_said("history", HISTORY_RULE, said if isinstance(said, list) else [])
+    return _render_messages("history", HISTORY_RULE, said if isinstance(said, list) else [])
 
 
-def _render_said(name: str, rule: str, said: Sequence[Any]) -> str:
+def _render_messages(name: str, rule: str, said: Sequence[Any]) -> str:
     lines = [rule]
     for each in said:
         if isinstance(each, dict):

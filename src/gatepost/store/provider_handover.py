@@ -42,7 +42,7 @@ def list_missed(db: Db, turn: "Turn") -> list[HistoryLine]:
     return _list_messages(db, _TURNS, (turn.session_id, turn.provider, turn.provider, turn.id))
 
 
-def list_said(db: Db, session_id: str) -> list[HistoryLine]:
+def list_session_messages(db: Db, session_id: str) -> list[HistoryLine]:
     """The same of all that was said in a session, whoever drove it."""
     return _list_messages(db, _ALL_TURNS, (session_id,))
 

@@ -148,7 +148,9 @@ class SessionForker:
             session=parent,
             group=group,
             conversation=sessions.get_conversation(db, parent.id, group.provider) if whole else "",
-            lines=provider_handover.keep_newest([*notes.lines, *provider_handover.list_said(db, parent.id)]),
+            lines=provider_handover.keep_newest(
+                [*notes.lines, *provider_handover.list_session_messages(db, parent.id)]
+            ),
             notes=notes,
             bytes_left=left,
         )
