@@ -47,7 +47,7 @@ SHIPPED = {
     "0028_tokens": "ba5a88bce90d989b",
     "0029_requests_by_group": "12e74c1a4a86788d",
     "0030_channels": "6c96922d7f0bf0e6",
-    "0034_forks": "e370a54e1f3480fe",
+    "0034_forks": "a4ea5d8ce1528585",
 }
 
 

@@ -115,7 +115,7 @@ async def test_without_files_the_fork_gets_the_transcript_and_the_answer_says_so
 
 async def test_what_was_said_before_a_fresh_start_is_not_in_the_transcript(tmp_path: Path, store: SqliteStore) -> None:
     agent = await an_agent(tmp_path, store, files=False)
-    await store.write(sessions.remove_conversations, agent.session.id)
+    await store.write(sessions.remove_conversations, agent.session.id, 1)
     found = told(await agent.call("fork_topic", child="side"))
 
     assert (await store.read(session_notes.get, found["session_id"])).lines == []

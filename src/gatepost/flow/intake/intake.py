@@ -260,7 +260,8 @@ class Intake:
                 await self._threads.run(arrival.inbound.address, attachments.remove_refused, self._home.media, files)
         for session_id in accepted.clear:
             await self._stop(session_id, by)  # a provider that is awake would remember all the same
-            await self._store.write(sessions.remove_conversations, session_id, lane=session_id)
+            now = self._clock.now()
+            await self._store.write(sessions.remove_conversations, session_id, now, lane=session_id)
         for session_id in accepted.stop:
             await self._stop(session_id, by)
         if accepted.notices:

@@ -1,4 +1,5 @@
-"""Forks: sessions that began with a copy of another one's conversation, and the transcript for whoever has no copy."""
+"""Forks: sessions that began with a copy of another one's conversation, and the transcript for whoever has no copy. A
+session also says when its conversation was last begun anew."""
 
 from gatepost.store.port import Db
 
@@ -18,5 +19,6 @@ def apply(db: Db) -> None:
     )
     db.define("CREATE INDEX forks_parent ON forks (parent_id)")
     db.define("CREATE INDEX forks_folder ON forks (folder, created_at)")
+    db.define("ALTER TABLE sessions ADD COLUMN reset_at {int}")
     # Words of the parent, shown to a conversation that begins without them.
     db.define("ALTER TABLE session_notes ADD COLUMN transcript {text} NOT NULL DEFAULT ''")
