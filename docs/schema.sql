@@ -134,17 +134,6 @@ CREATE TABLE entrances (
             created_at INTEGER NOT NULL,
             UNIQUE (instance, senders)
         ) STRICT;
-<<<<<<< HEAD
-CREATE TABLE forks (
-            child_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
-            parent_id TEXT NOT NULL,        -- a session, which may be gone
-            folder TEXT NOT NULL,
-            provider TEXT NOT NULL,
-            conversation TEXT NOT NULL,     -- the parent's, which the child goes on with; '': none was copied
-            how TEXT NOT NULL,              -- copied | transcript
-            bytes INTEGER NOT NULL,             -- of the copied state
-            created_at INTEGER NOT NULL
-=======
 CREATE TABLE firings (
             id INTEGER PRIMARY KEY AUTOINCREMENT,
             task_id TEXT NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
@@ -157,7 +146,16 @@ CREATE TABLE firings (
             session_id TEXT NOT NULL,                 -- that works on it; '': none
             turn_id TEXT NOT NULL,                    -- '': none yet
             ended_at INTEGER
->>>>>>> s/team
+        ) STRICT;
+CREATE TABLE forks (
+            child_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
+            parent_id TEXT NOT NULL,        -- a session, which may be gone
+            folder TEXT NOT NULL,
+            provider TEXT NOT NULL,
+            conversation TEXT NOT NULL,     -- the parent's, which the child goes on with; '': none was copied
+            how TEXT NOT NULL,              -- copied | transcript
+            bytes INTEGER NOT NULL,             -- of the copied state
+            created_at INTEGER NOT NULL
         ) STRICT;
 CREATE TABLE given_files (
             key TEXT NOT NULL PRIMARY KEY,        -- of the effect that they belong to
@@ -639,15 +637,12 @@ CREATE INDEX destinations_room ON destinations (folder, instance, address);
 CREATE INDEX egress_log_folder ON egress_log (folder, id);
 CREATE UNIQUE INDEX egress_log_once ON egress_log (session_id, target, verdict, reason);
 CREATE UNIQUE INDEX egress_rules_once ON egress_rules (COALESCE(folder, ''), host, port);
-<<<<<<< HEAD
-CREATE INDEX forks_folder ON forks (folder, created_at);
-CREATE INDEX forks_parent ON forks (parent_id);
-=======
 CREATE INDEX firings_age ON firings (fired_at);
 CREATE UNIQUE INDEX firings_message ON firings (message_id);
 CREATE UNIQUE INDEX firings_once ON firings (task_id, due_at);
 CREATE INDEX firings_open ON firings (task_id) WHERE state = 'queued';
->>>>>>> s/team
+CREATE INDEX forks_folder ON forks (folder, created_at);
+CREATE INDEX forks_parent ON forks (parent_id);
 CREATE INDEX given_files_group ON given_files (folder, at);
 CREATE INDEX given_files_turn ON given_files (session_id, turn_id);
 CREATE INDEX grants_folder ON grants (folder, id);

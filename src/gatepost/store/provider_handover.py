@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 from gatepost.store import inbox, messages
 from gatepost.store.port import Db
+from gatepost.store.session_notes import HistoryLine
 
 if TYPE_CHECKING:
     from gatepost.store.turns import Turn
-
-HistoryLine = dict[str, str | bool]  # own, sender, text
 
 EVENT = "history"
 MOST_MESSAGES, MOST_CHARS = 40, 16_000  # of the end of it

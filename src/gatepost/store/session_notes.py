@@ -6,8 +6,10 @@ import json
 from msgspec import Struct
 
 from gatepost.store.port import Db
-from gatepost.store.provider_handover import HistoryLine
 from gatepost.store.table import Table
+
+
+HistoryLine = dict[str, str | bool]  # of what was said: own, sender, text
 
 
 class SessionNotes(Struct, frozen=True):
@@ -15,7 +17,7 @@ class SessionNotes(Struct, frozen=True):
     pinned: str = ""
     pinned_by: str = ""
     summary: str = ""
-    transcript: str = ""  # JSON: lines as of `provider_handover`
+    transcript: str = ""  # JSON: lines
 
     @property
     def lines(self) -> list[HistoryLine]:

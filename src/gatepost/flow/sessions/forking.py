@@ -27,8 +27,7 @@ from gatepost.store import agents, forks, inbox, provider_handover, session_note
 from gatepost.store.agents import NewAgent
 from gatepost.store.forks import Fork, ForkedSession, ForkMethod
 from gatepost.store.port import Db, Store
-from gatepost.store.provider_handover import HistoryLine
-from gatepost.store.session_notes import SessionNotes
+from gatepost.store.session_notes import HistoryLine, SessionNotes
 from gatepost.store.sessions import SESSIONS, Session, SessionMode
 from gatepost.tools.contract import ToolCall, run_to_completion
 
