@@ -248,3 +248,14 @@ async def test_copies_of_a_group_take_no_more_of_the_disk_than_they_may(tmp_path
     assert not first.failed
     assert second.failed and "too many for what forks of this group may take" in second.text
     assert list_folders(agent) == before and await find_topic(agent, "two") is None
+
+
+async def test_files_that_cannot_be_read_are_replaced_by_the_transcript(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await an_agent(tmp_path, store, files=False)
+    state = state_of(agent, agent.session.id)
+    state.parent.mkdir(parents=True)
+    state.symlink_to(tmp_path)  # a sandbox's own doing
+    found = told(await agent.call("fork_topic", child="side"))
+
+    assert found["how"] == "transcript"
+    assert not state_of(agent, found["session_id"]).exists()

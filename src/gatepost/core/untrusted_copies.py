@@ -22,6 +22,10 @@ TICK_NS = 20_000_000  # a file that was written within this time may have been w
 SHARED_MEMORY = "-shm"  # SQLite makes it anew, and writes it without a time stamp
 
 
+class TreeTooLarge(Invalid):
+    """It is beyond the limits of a copy."""
+
+
 class TreeLimits(Struct, frozen=True):
     bytes: int
     entries: int
@@ -39,7 +43,7 @@ class TreeEntry(Struct, frozen=True):
 
 def copy_settled_tree(source: Path, target: Path, limits: TreeLimits) -> int | None:
     """Copy what lies in `source` to the new folder `target`; how many bytes it has. None: there is nothing, or it does
-    not come to rest. Raises Invalid if it is beyond the limits."""
+    not come to rest. Raises TreeTooLarge, and Invalid if something in it cannot be read."""
     until = time.monotonic() + LONGEST_S
     for number in range(TRIES):
         if number:
@@ -71,15 +75,15 @@ def list_entries(root: UntrustedFolder, limits: TreeLimits) -> list[TreeEntry]:
         found.append(entry)
         size += 0 if entry.is_dir else entry.size
         if len(found) > limits.entries:
-            raise Invalid("state", f"holds more than {limits.entries} files")
+            raise TreeTooLarge("", f"there are more than {limits.entries} files")
         if size > limits.bytes:
-            raise Invalid("state", f"is larger than {limits.bytes} bytes")
+            raise TreeTooLarge("", f"they have more than {limits.bytes} bytes")
     return found
 
 
 def _walk(root: UntrustedFolder, place: str, most: int, depth: int = 0) -> Iterator[TreeEntry]:
     if depth > DEEPEST:
-        raise Invalid("state", f"is more than {DEEPEST} folders deep")
+        raise TreeTooLarge("", f"they are more than {DEEPEST} folders deep")
     owner = root.stat().st_uid
     for name in root.list(place, most=most):
         path = f"{place}/{name}" if place else name

@@ -277,6 +277,11 @@ def list_open(db: Db, session_id: str) -> list[tuple[InboxEntry, Message]]:
     return [_parse_pair(row) for row in rows]
 
 
+def has_open(db: Db, session_id: str) -> bool:
+    """Whether anything of a session is not in an end state."""
+    return db.row(f"SELECT 1 FROM inbox WHERE session_id = ? AND {OPEN} LIMIT 1", (session_id,)) is not None
+
+
 def count_by_turn(db: Db, turn_ids: list[str]) -> dict[str, int]:
     """How many rows each of these turns has."""
     rows = db.rows(

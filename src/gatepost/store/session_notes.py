@@ -8,7 +8,6 @@ from msgspec import Struct
 from gatepost.store.port import Db
 from gatepost.store.table import Table
 
-
 HistoryLine = dict[str, str | bool]  # of what was said: own, sender, text
 
 

@@ -14,13 +14,13 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec import Struct
 
-from gatepost.core import ids
+from gatepost.core import ids, log
 from gatepost.core.clock import HOUR, Clock
-from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused
+from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
 from gatepost.core.thread_pools import FairThreadPool
-from gatepost.core.untrusted_copies import TreeLimits, copy_settled_tree
+from gatepost.core.untrusted_copies import TreeLimits, TreeTooLarge, copy_settled_tree
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.sessions.effective_group import load_effective_group
 from gatepost.store import agents, forks, inbox, provider_handover, session_notes, sessions, turns
@@ -47,6 +47,8 @@ MIB = 1 << 20
 TOPIC_EXISTS = "topic_exists"
 CLOSE_SOME = "close one with `gatepost session close ID`, or fork onto an old topic with force"
 BUSY = "an agent is at work there, or has messages waiting; try again when they are answered"
+
+_log = log.get("sessions")
 
 T = TypeVar("T")
 EndSession = Callable[[str, str], Awaitable[None]]
@@ -186,7 +188,7 @@ class SessionForker:
             raise Invalid("child", f"{TOPIC_EXISTS}: there is a conversation {wish.topic!r}; force=true replaces it")
         if existing.id == parent.id:
             raise Invalid("child", "a conversation cannot take its own place; choose another topic")
-        if turns.find_open(db, existing.id) is not None or inbox.list_open(db, existing.id):
+        if turns.find_open(db, existing.id) is not None or inbox.has_open(db, existing.id):
             raise Refused(wish.by, "replace a conversation", wish.topic or "", BUSY)
         return existing
 
@@ -201,9 +203,14 @@ class SessionForker:
         folder = source.session.folder
         try:
             return await self._threads.run(f"fork {folder}", copy_state, *given)
-        except Invalid as error:
-            why = f"the files of its conversation are too many for what forks of this group may take ({error.why})"
+        except TreeTooLarge as error:
+            why = f"the files of its conversation are too many for what forks of this group may take: {error.why}"
             raise Refused(folder, "fork a conversation", source.session.id, f"{why}; {CLOSE_SOME}") from None
+        except Invalid as error:  # of another user, by the ways of some container engines
+            _log.warning("a conversation cannot be copied", session=source.session.id, error=str(error))
+            return None
+        except OSError as error:
+            raise Unavailable("a fork", error.strerror or str(error)) from None
 
     async def _remove(self, session_id: str, part: str) -> None:
         """What cannot be removed now is left to retention."""
