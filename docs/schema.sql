@@ -168,6 +168,16 @@ CREATE TABLE firings (
             turn_id TEXT NOT NULL,                    -- '': none yet
             ended_at INTEGER
         ) STRICT;
+CREATE TABLE forks (
+            child_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
+            parent_id TEXT NOT NULL,        -- a session, which may be gone
+            folder TEXT NOT NULL,
+            provider TEXT NOT NULL,
+            conversation TEXT NOT NULL,     -- the parent's, which the child goes on with; '': none was copied
+            how TEXT NOT NULL,              -- copied | transcript
+            bytes INTEGER NOT NULL,             -- of the copied state
+            created_at INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE given_files (
             key TEXT NOT NULL PRIMARY KEY,        -- of the effect that they belong to
             folder TEXT NOT NULL,
@@ -454,7 +464,7 @@ CREATE TABLE session_notes (
             pinned TEXT NOT NULL DEFAULT '',          -- shown to the agent with each turn
             pinned_by TEXT NOT NULL DEFAULT '',       -- an identity
             summary TEXT NOT NULL DEFAULT ''          -- of what was said before; shown to a new conversation
-        ) STRICT;
+        , transcript TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE session_tokens (
             session_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
             digest TEXT NOT NULL UNIQUE,
@@ -480,7 +490,7 @@ CREATE TABLE sessions (
         created_at INTEGER NOT NULL,
         active_at INTEGER NOT NULL,
         closed_at INTEGER
-    , agent INTEGER NOT NULL DEFAULT 0, model TEXT NOT NULL DEFAULT '', permission_mode TEXT NOT NULL DEFAULT '', cwd TEXT NOT NULL DEFAULT '', labels TEXT NOT NULL DEFAULT '{}', parent TEXT NOT NULL DEFAULT '', notify INTEGER NOT NULL DEFAULT 0, archived_at INTEGER) STRICT;
+    , agent INTEGER NOT NULL DEFAULT 0, model TEXT NOT NULL DEFAULT '', permission_mode TEXT NOT NULL DEFAULT '', cwd TEXT NOT NULL DEFAULT '', labels TEXT NOT NULL DEFAULT '{}', parent TEXT NOT NULL DEFAULT '', notify INTEGER NOT NULL DEFAULT 0, archived_at INTEGER, reset_at INTEGER) STRICT;
 CREATE TABLE spending (
         kind TEXT NOT NULL,
         name TEXT NOT NULL,
@@ -658,6 +668,8 @@ CREATE INDEX firings_age ON firings (fired_at);
 CREATE UNIQUE INDEX firings_message ON firings (message_id);
 CREATE UNIQUE INDEX firings_once ON firings (task_id, due_at);
 CREATE INDEX firings_open ON firings (task_id) WHERE state = 'queued';
+CREATE INDEX forks_folder ON forks (folder, created_at);
+CREATE INDEX forks_parent ON forks (parent_id);
 CREATE INDEX given_files_group ON given_files (folder, at);
 CREATE INDEX given_files_turn ON given_files (session_id, turn_id);
 CREATE INDEX grants_folder ON grants (folder, id);

@@ -59,6 +59,7 @@ from gatepost.flow.retention import Retention
 from gatepost.flow.schedule.task_loop import TaskLoop
 from gatepost.flow.sessions.crash_recovery import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.extra_mounts import read_allowed
+from gatepost.flow.sessions.forking import SessionForker
 from gatepost.flow.sessions.isolation import find_isolation, render_banner
 from gatepost.flow.sessions.panic_result import PanicResult
 from gatepost.flow.sessions.provider_specs import list_own_providers, list_plugin_providers, list_provider_names
@@ -144,6 +145,7 @@ class Gateway:
         self.files = FairThreadPool()
         held_calls = HeldCalls(self.store, clock, config, self.bells, self.reach)
         questions = AgentQuestions(self.store, clock, config, self.bells, self.reach)
+        self.forker = SessionForker(home, self.store, clock, config, self.files, self._end_session)
         self.around = ToolDeps(
             store=self.store,
             clock=clock,
@@ -154,6 +156,7 @@ class Gateway:
             writes_to=self.pump.write,
             channels=self.channels,
             worktrees=self.worktrees,
+            forker=self.forker,
             threads=self.files,
             holder=held_calls,
             host_asker=hosts,
@@ -209,6 +212,7 @@ class Gateway:
             self.sessions.end,
             self.sessions.renew,
             lambda: get_page_url(config, self.page_address) if self.page_address else "",
+            self.forker,
         )
         self.retention = Retention(home, self.store, clock, config, self.sessions.keep_asleep)
         asleep, end = self.sessions.keep_asleep, self.sessions.end
@@ -218,6 +222,9 @@ class Gateway:
         self.agents = AgentService(self.sessions, self.worktrees, _hub(self, "agents"), self.stopping)
         self.management = agent_tools.make_management_dispatch(self.agents, self.around)
         self.self_id = self_id.make_self_dispatch(self.around)
+
+    async def _end_session(self, session_id: str, reason: str) -> None:
+        await self.sessions.end(session_id, reason)
 
     def _make_supervisor(
         self, opened: SecretReader, extra: Mapping[str, tuple[ChannelKind, Channel]]
@@ -437,6 +444,7 @@ class Daemon:
             config=self.config,
             bells=gateway.bells,
             stop_session=gateway.sessions.stop,
+            renew_session=gateway.sessions.renew,
             obey=gateway.obey,
             halt=gateway.halt,
             try_out=partial(run_trial, gateway.sessions),
@@ -447,6 +455,7 @@ class Daemon:
                 "erasure": gateway.erasure,
                 "tools": gateway.tools,
                 "channels": gateway.supervisor,
+                "forker": gateway.forker,
             },
         )
         return make_api(

@@ -277,6 +277,19 @@ def list_open(db: Db, session_id: str) -> list[tuple[InboxEntry, Message]]:
     return [_parse_pair(row) for row in rows]
 
 
+def has_open(db: Db, session_id: str) -> bool:
+    """Whether anything of a session is not in an end state."""
+    return db.row(f"SELECT 1 FROM inbox WHERE session_id = ? AND {OPEN} LIMIT 1", (session_id,)) is not None
+
+
+def count_by_turn(db: Db, turn_ids: list[str]) -> dict[str, int]:
+    """How many rows each of these turns has."""
+    rows = db.rows(
+        f"SELECT turn_id, COUNT(*) FROM inbox WHERE turn_id IN ({messages.marks(turn_ids)}) GROUP BY turn_id", turn_ids
+    )
+    return {str(turn_id): int(count) for turn_id, count in rows}
+
+
 def _pages(ids: list[int]) -> Iterator[list[int]]:
     return (ids[at : at + PAGE] for at in range(0, len(ids), PAGE))
 

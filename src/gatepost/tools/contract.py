@@ -30,6 +30,7 @@ from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Feature
 from gatepost.messages.text_size import TextUnit
 from gatepost.store import audit, origins, requests, tool_calls
+from gatepost.store.forks import ForkedSession
 from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db, Store
 from gatepost.store.requests import Request
@@ -116,6 +117,16 @@ class BranchRenamer(Protocol):
     async def rename(self, session_id: str, name: str) -> str: ...
 
 
+class TopicForker(Protocol):
+    """Makes conversations that go on with what another one knows."""
+
+    async def fork_topic(self, call: "ToolCall", parent_id: str, topic: str, *, force: bool) -> ForkedSession: ...
+
+    async def copy_session(self, call: "ToolCall", parent_id: str, title: str) -> ForkedSession:
+        """Into a managed agent of its own."""
+        ...
+
+
 class RoomWriter(Protocol):
     """Writes down what goes to a room, and has it delivered."""
 
@@ -177,6 +188,7 @@ class ToolDeps(Struct, frozen=True, kw_only=True):
     writes_to: RoomWriter | None = None  # None: nothing is delivered in this process; a room is only rung
     channels: Mapping[str, Channel] = msgspec.field(default_factory=dict)  # by instance: those that run in this process
     worktrees: BranchRenamer | None = None  # None: no sandbox runs in this process
+    forker: TopicForker | None = None  # the same
     holder: CallHolder | None = None  # None: nobody can be asked in this process
     host_asker: HostAsker | None = None  # the same for hosts
     questions: QuestionAsker | None = None  # the same

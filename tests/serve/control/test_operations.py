@@ -8,6 +8,7 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.groups import ensure_defaults
@@ -264,6 +265,40 @@ async def test_a_session_is_closed_and_what_waited_is_withdrawn(desk: Desk) -> N
     assert await desk.do("session.list", folder="home") == []
     assert desk.stopped == [session_id]
     assert (await desk.office.store.read(ledger.check, 10**17)).in_flight == 0
+
+
+async def test_a_session_is_given_a_provider_and_a_model_and_they_are_taken_back(desk: Desk) -> None:
+    renewed: list[str] = []
+    desk.office = replace(desk.office, renew_session=renewed.append)
+    session_id = await desk.office.store.write(a_waiting_message, "home")
+    both = await desk.do("session.set", id=session_id, provider="mine", model="m-1")
+    other = await desk.do("session.set", id=session_id, provider="demo")
+    same = await desk.do("session.set", id=session_id, provider="demo", model="m-2")
+    none = await desk.do("session.set", id=session_id, model="default", provider="default")
+
+    assert [(each["provider"], each["model"]) for each in (both, other, same, none)] == [
+        ("mine", "m-1"),
+        ("demo", ""),  # a model belongs to its provider
+        ("demo", "m-2"),
+        ("", ""),
+    ]
+    assert renewed == [session_id] * 4
+    assert await desk.recorded() == ["session.set"] * 4
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({}, "--provider or --model"),
+        ({"provider": "dmo"}, "there is no provider 'dmo'.*demo"),
+        ({"model": "x" * 201}, "length <= 200"),
+    ],
+)
+async def test_what_a_session_cannot_be_given_is_refused(desk: Desk, given: dict[str, str], why: str) -> None:
+    session_id = await desk.office.store.write(a_waiting_message, "home")
+    with pytest.raises(Invalid, match=why):
+        await desk.do("session.set", id=session_id, **given)
+    assert await desk.recorded() == []
 
 
 async def test_a_refused_write_leaves_neither_a_row_nor_a_record(desk: Desk) -> None:
