@@ -27,6 +27,7 @@ _OWN = (
     ("votes", "request_votes", "person"),
     ("cards", "request_cards", "person"),
     ("direct_rooms", "direct_rooms", "user_id"),
+    ("choices", "sticky_choices", "sender"),
     ("identities", "identities", "person"),
     ("identities", "identities", "identity"),
     ("identities", "users", "id"),
@@ -56,7 +57,7 @@ NAMED = (
     ("watchers", "added_by"),
 )
 _BY_NAME = ("budgets", "spending")  # their `name` is a person where `kind` is user
-_BY_ROOM = (("rooms", "rooms"), ("destinations", "destinations"))
+_BY_ROOM = (("rooms", "rooms"), ("destinations", "destinations"), ("engagements", "engagements"))
 
 
 def count(db: Db, scope: PersonScope) -> dict[str, int]:
