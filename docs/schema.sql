@@ -145,6 +145,19 @@ CREATE TABLE entrances (
             created_at INTEGER NOT NULL,
             UNIQUE (instance, senders)
         ) STRICT;
+CREATE TABLE firings (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            task_id TEXT NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
+            due_at INTEGER NOT NULL,
+            fired_at INTEGER NOT NULL,
+            state TEXT NOT NULL,  -- queued | sent | answered | silent | failed | skipped | cancelled
+            reason TEXT NOT NULL,
+            times INTEGER NOT NULL,                       -- how many due times this row stands for: 1, or more if skipped
+            message_id INTEGER,                           -- what it put into the ledger; NULL: nothing
+            session_id TEXT NOT NULL,                 -- that works on it; '': none
+            turn_id TEXT NOT NULL,                    -- '': none yet
+            ended_at INTEGER
+        ) STRICT;
 CREATE TABLE given_files (
             key TEXT NOT NULL PRIMARY KEY,        -- of the effect that they belong to
             folder TEXT NOT NULL,
@@ -493,6 +506,42 @@ CREATE TABLE switches (
         turned_by TEXT NOT NULL,
         since INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE task_origins (
+            task_id TEXT NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
+            ordinal INTEGER NOT NULL,                     -- 0: who pays
+            person TEXT NOT NULL,                     -- '': nobody
+            instance TEXT NOT NULL,
+            address TEXT NOT NULL,
+            thread TEXT NOT NULL,
+            PRIMARY KEY (task_id, ordinal)
+        ) STRICT;
+CREATE TABLE tasks (
+            id TEXT NOT NULL PRIMARY KEY,
+            folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
+            instance TEXT NOT NULL,                   -- the room where it runs and speaks
+            address TEXT NOT NULL,
+            thread TEXT NOT NULL,
+            prompt TEXT NOT NULL,                     -- wakes the agent; '': there is a text
+            text TEXT NOT NULL,                       -- is delivered as it is, and wakes nobody
+            script TEXT NOT NULL,                     -- runs in the sandbox before the prompt; '': none
+            kind TEXT NOT NULL,                       -- cron | every | once
+            schedule TEXT NOT NULL,                   -- as it was written
+            every INTEGER NOT NULL,                       -- microseconds between two times; 0: of another kind
+            zone TEXT NOT NULL,
+            context TEXT NOT NULL,                    -- group | isolated
+            missed TEXT NOT NULL,                     -- skip | once | all
+            state TEXT NOT NULL,                      -- active | paused | completed | cancelled
+            reason TEXT NOT NULL,                     -- why it is not active
+            next_at INTEGER,                              -- NULL: it does not fire
+            max_runs INTEGER,
+            expires_at INTEGER,
+            runs INTEGER NOT NULL,                        -- firings so far, skipped ones not counted
+            failures INTEGER NOT NULL,                    -- in a row
+            created_by TEXT NOT NULL,                 -- a person, agent:FOLDER, or gatepost
+            depth INTEGER NOT NULL,                       -- steps from agent to agent behind it
+            created_at INTEGER NOT NULL,
+            updated_at INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE timeline (
             session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
             seq INTEGER NOT NULL,
@@ -602,6 +651,10 @@ CREATE UNIQUE INDEX egress_rules_once ON egress_rules (COALESCE(folder, ''), hos
 CREATE INDEX engagements_group ON engagements (folder);
 CREATE INDEX engagements_route ON engagements (route_id);
 CREATE INDEX engagements_until ON engagements (until);
+CREATE INDEX firings_age ON firings (fired_at);
+CREATE UNIQUE INDEX firings_message ON firings (message_id);
+CREATE UNIQUE INDEX firings_once ON firings (task_id, due_at);
+CREATE INDEX firings_open ON firings (task_id) WHERE state = 'queued';
 CREATE INDEX given_files_group ON given_files (folder, at);
 CREATE INDEX given_files_turn ON given_files (session_id, turn_id);
 CREATE INDEX grants_folder ON grants (folder, id);
@@ -611,6 +664,7 @@ CREATE INDEX inbox_held ON inbox (folder, id) WHERE state = 'held';
 CREATE INDEX inbox_observed ON inbox (session_id, seq) WHERE mode = 'observe' AND given = 0;
 CREATE INDEX inbox_open ON inbox (next_at) WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed');
 CREATE INDEX inbox_open_session ON inbox (session_id, seq) WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed');
+CREATE INDEX inbox_open_tasks ON inbox (session_id, seq) WHERE mode = 'task' AND state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed');
 CREATE UNIQUE INDEX inbox_seq ON inbox (session_id, seq) WHERE session_id IS NOT NULL;
 CREATE UNIQUE INDEX inbox_target ON inbox (message_id, session_id);
 CREATE INDEX inbox_turn ON inbox (turn_id) WHERE turn_id IS NOT NULL;
@@ -647,6 +701,8 @@ CREATE INDEX sessions_agents ON sessions (active_at) WHERE agent = 1;
 CREATE INDEX sessions_folder ON sessions (folder, active_at);
 CREATE UNIQUE INDEX sessions_live_key ON sessions (key) WHERE closed_at IS NULL;
 CREATE INDEX steps_message ON steps (message_id, id);
+CREATE INDEX tasks_due ON tasks (state, next_at);
+CREATE INDEX tasks_folder ON tasks (folder, state);
 CREATE INDEX tokens_folder ON tokens (folder);
 CREATE INDEX tokens_identity ON tokens (identity) WHERE identity <> '';
 CREATE UNIQUE INDEX turns_open ON turns (session_id) WHERE ended_at IS NULL;

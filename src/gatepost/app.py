@@ -55,6 +55,7 @@ from gatepost.flow.requests.held_calls import HeldCalls
 from gatepost.flow.requests.refused_hosts import RefusedHosts
 from gatepost.flow.requests.request_loop import RequestLoop
 from gatepost.flow.retention import Retention
+from gatepost.flow.schedule.task_loop import TaskLoop
 from gatepost.flow.sessions.crash_recovery import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.extra_mounts import read_allowed
 from gatepost.flow.sessions.isolation import find_isolation, render_banner
@@ -187,6 +188,7 @@ class Gateway:
             questions,
             home.media,
         )
+        self.schedule = TaskLoop(self.store, clock, config, self.bells, self.reach)
         self.newcomers = NewcomerGroups(self.store, clock, config, home, self.bells, self.reach)
         self.pump.on_sent(self.typing.delivered)
         self.pump.on_sent(lambda instance, address, thread: self.bells.change(instance, address))
@@ -291,6 +293,7 @@ class Gateway:
                 self.sessions,
                 self.requests,
                 self.newcomers,
+                self.schedule,
             ):
                 tasks.create_task(flow.run())
             tasks.create_task(self._prepare())

@@ -15,6 +15,7 @@ class EventBus:
         self._groups: list[Callable[[str], None]] = []
         self._requests: list[Callable[[], None]] = []
         self._newcomers: list[Callable[[], None]] = []
+        self._tasks: list[Callable[[], None]] = []
 
     def on_session(self, hear: Callable[[str], None]) -> None:
         self._sessions.append(hear)
@@ -36,6 +37,9 @@ class EventBus:
 
     def on_newcomers(self, hear: Callable[[], None]) -> None:
         self._newcomers.append(hear)
+
+    def on_tasks(self, hear: Callable[[], None]) -> None:
+        self._tasks.append(hear)
 
     def session(self, session_id: str) -> None:
         """A session has something queued."""
@@ -70,4 +74,9 @@ class EventBus:
     def newcomers(self) -> None:
         """Somebody was let in and gets a group of her own."""
         for hear in self._newcomers:
+            hear()
+
+    def tasks(self) -> None:
+        """A task was added or changed: another may be due next."""
+        for hear in self._tasks:
             hear()

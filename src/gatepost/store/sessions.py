@@ -15,6 +15,7 @@ class SessionMode(StrEnum):
     PER_THREAD = "per-thread"
     SHARED = "shared"
     AGENT_SHARED = "agent-shared"
+    ISOLATED = "isolated"  # of one firing of a task; no route leads there
 
 
 class SessionState(StrEnum):
@@ -27,7 +28,7 @@ class SessionState(StrEnum):
 
 
 UNFINISHED = (SessionState.INITIALIZING, SessionState.RUNNING, SessionState.INTERRUPTED)  # it will go on by itself
-MODES = tuple(mode.value for mode in SessionMode)
+MODES = tuple(mode.value for mode in SessionMode if mode is not SessionMode.ISOLATED)  # that a route may have
 
 
 class Session(Struct, frozen=True):
@@ -95,6 +96,22 @@ def find_or_add(db: Db, mode: SessionMode, folder: str, instance: str, address: 
     return found
 
 
+def add_isolated(db: Db, key: str, folder: str, instance: str, address: str, thread: str, now: int) -> Session:
+    """A fresh one that speaks in that room and ends with its one turn."""
+    return SESSIONS.put(
+        db,
+        id=ids.new("s"),
+        key=f"{SessionMode.ISOLATED}|{key}",
+        folder=folder,
+        mode=SessionMode.ISOLATED,
+        instance=instance,
+        address=address,
+        thread=thread,
+        created_at=now,
+        active_at=now,
+    )
+
+
 def claim_seq_by_key(db: Db, key: str, now: int) -> tuple[Session, int] | None:
     """The live session of that key and its next number, as `claim_seq` gives it."""
     row = db.row(
@@ -155,8 +172,10 @@ def list_ids(db: Db, folder: str) -> list[str]:
 
 @quick
 def list_in_room(db: Db, address: str) -> list[Session]:
-    """The live ones of every group, the busiest first."""
-    return SESSIONS.list(db, "WHERE address = ? AND closed_at IS NULL ORDER BY active_at DESC", address)
+    """The live ones of every group, the busiest first; those of single firings are nobody else's."""
+    return SESSIONS.list(
+        db, "WHERE address = ? AND closed_at IS NULL AND mode <> 'isolated' ORDER BY active_at DESC", address
+    )
 
 
 @quick
@@ -183,7 +202,8 @@ def set_window(db: Db, session_id: str, messages: int | None, chars: int | None)
 
 
 def set_state(db: Db, session_id: str, state: SessionState, now: int) -> None:
-    db.run("UPDATE sessions SET state = ?, active_at = ? WHERE id = ?", (state, now, session_id))
+    """One that is closed stays so, whatever still ends in it."""
+    db.run("UPDATE sessions SET state = ?, active_at = ? WHERE id = ? AND closed_at IS NULL", (state, now, session_id))
 
 
 def set_title(db: Db, session_id: str, title: str) -> None:

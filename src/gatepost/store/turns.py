@@ -159,7 +159,7 @@ def claim_waiting(
     first = waiting[0]
     batch = list(takewhile(lambda row: row.place == first.place and not row.alone, waiting)) or [first]
     batch = waiting_rows.limit_to_one_payer(db, first, batch)
-    more = len(batch) < len(waiting) or len(waiting) >= min(most, waiting_rows.MOST_MESSAGES)
+    more = found.tasks or len(batch) < len(waiting) or len(waiting) >= min(most, waiting_rows.MOST_MESSAGES)
     at_once = ready and not any(row.text.lstrip().startswith("/") for row in batch)
     until = now + lease
     turn = TURNS.put(
