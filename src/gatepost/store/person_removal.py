@@ -27,6 +27,7 @@ _OWN = (
     ("votes", "request_votes", "person"),
     ("cards", "request_cards", "person"),
     ("direct_rooms", "direct_rooms", "user_id"),
+    ("choices", "sticky_choices", "sender"),
     ("identities", "identities", "person"),
     ("identities", "identities", "identity"),
     ("identities", "users", "id"),
@@ -57,7 +58,7 @@ NAMED = (
     ("watchers", "added_by"),
 )
 _BY_NAME = ("budgets", "spending")  # their `name` is a person where `kind` is user
-_BY_ROOM = (("rooms", "rooms"), ("destinations", "destinations"), ("tasks", "tasks"))
+_BY_ROOM = (("rooms", "rooms"), ("destinations", "destinations"), ("tasks", "tasks"), ("engagements", "engagements"))
 _TASKS = "created_by IN ({0}) OR id IN (SELECT task_id FROM task_origins WHERE person IN ({0}))"  # hers, in any room
 
 

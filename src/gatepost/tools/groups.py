@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from gatepost.access.tiers import ROOT_FOLDER, Tier, check_folder
+from gatepost.access.tiers import ROOT_FOLDER, Tier, check_folder, tier_of
 from gatepost.access.tree_scope import TreeScope, may_act_on, may_watch, world_of
 from gatepost.core.bounds import fitting
 from gatepost.core.errors import Invalid, NotFound, Refused
@@ -185,7 +185,8 @@ async def set_group_open(
 ) -> GroupOpenState:
     """Open a group to its siblings, so that they may watch it with observe_group, or seal it again.
 
-    Groups above and below it may watch it in any case. A group is sealed until somebody opens it.
+    Sealed is the default: siblings see nothing of it, and what they were not shown yet is gone at once. Groups above
+    and below it may watch it in any case.
     """
     target = folder or call.caller.folder
     await call.write(lambda db: _change(db, target, {"open": int(open)}))
@@ -219,14 +220,14 @@ def _change(db: Db, folder: str, values: Mapping[str, Any]) -> None:
         raise NotFound("group", folder, "use refresh_groups to see which there are")
 
 
-@tool(tier=Tier.WORLD, scoped_by="source", within=TreeScope.WORLD, group="groups", idempotent=True)
+@tool(tier=Tier.AGENT, scoped_by="source", within=TreeScope.WORLD, group="groups", idempotent=True)
 async def observe_group(
     call: ToolCall, source: Annotated[str, Meta(description="The group to watch, in your world.")]
 ) -> GroupObservation:
     """Watch another group: what people write to it is shown to you as context with your next turn, and asks nothing
-    of you.
+    of you. Of a sibling you are also shown what it only observes itself.
 
-    A group above or below you, or a sibling that is open (set_group_open). To end it use unobserve_group.
+    A group below you, or one above or beside you that is open (set_group_open). To end it use unobserve_group.
     """
     own = call.caller.folder
 
@@ -235,14 +236,16 @@ async def observe_group(
         if group is None or source == own:
             raise NotFound("group", source, "use refresh_groups to see which there are")
         if not may_watch(own, source, open=group.open):
-            raise Refused(own, call.tool, source, "it is neither above nor below you, and it is not open")
+            raise Refused(own, call.tool, source, "it is not below you, and it is not open")
+        if not group.open and tier_of(own) > Tier.WORLD and not may_act_on(TreeScope.BELOW, own, source):
+            raise Refused(own, call.tool, source, "it is above you, and it is not open")
         watchers.add(db, own, source, f"agent:{own}", call.now)
 
     await call.write(watch)
     return GroupObservation(ok=True, observer=own, source=source)
 
 
-@tool(tier=Tier.WORLD, scoped_by="source", within=TreeScope.WORLD, group="groups", idempotent=True)
+@tool(tier=Tier.AGENT, scoped_by="source", within=TreeScope.WORLD, group="groups", idempotent=True)
 async def unobserve_group(
     call: ToolCall, source: Annotated[str, Meta(description="The group that you watch.")]
 ) -> GroupObservation:
