@@ -1,5 +1,5 @@
 """`gatepost channel add` for each kind that has an emulated platform: what the platform says no to is one clear line,
-and nothing is written."""
+and nothing is written. What a kind cannot find out it declares as `unchecked`, with the reason."""
 
 import importlib
 import inspect
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.channels.contract import CHANNELS
+from gatepost.channels.contract import CHANNELS, AddCheck
 from gatepost.core import registry
 from gatepost.core.home import Home
 from gatepost.store import channel_instances
@@ -21,6 +21,11 @@ from gatepost.testing import platforms
 from gatepost.testing.platforms.base import EmulatedPlatform, PlatformFault
 
 Run = Callable[..., Any]
+# What the line names, and the way out.
+SECOND_POLLER: dict[str, str] = {
+}
+MISSING_RIGHT: dict[str, str] = {
+}
 
 
 def list_platforms() -> list[type[EmulatedPlatform]]:
@@ -69,6 +74,15 @@ def read_all(db: Db) -> list[Any]:
     return [db.rows(f"SELECT * FROM {each}") for each in ("channel_instances", "channel_cursors", "secrets")]
 
 
+def check_line(done: Any, home: Home, platform: EmulatedPlatform) -> None:
+    """One line, without a secret, and nothing in the store."""
+    assert (done.code, done.err.count("\n"), done.out) == (1, 1, ""), done.err
+    assert "this should not happen" not in done.err and "broke with" not in done.err
+    assert "`gatepost channel set`" not in done.err, "there is nothing to set yet"
+    assert not [value for value in platform.get_secrets().values() if value in done.err]
+    assert read_snapshot(home.store, read_all) == [[], [], []]
+
+
 def test_it_says_whose_bot_it_is_and_keeps_the_settings(
     platform: EmulatedPlatform, add: Callable[..., Any], home: Home
 ) -> None:
@@ -81,23 +95,54 @@ def test_it_says_whose_bot_it_is_and_keeps_the_settings(
     assert not [value for value in platform.get_secrets().values() if value in said]
 
 
+def list_checked(check: AddCheck) -> list[type[EmulatedPlatform]]:
+    return [each for each in list_platforms() if check not in CHANNELS[each.kind].unchecked]
+
+
+def over_checked(check: AddCheck) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("platform", list_checked(check), ids=lambda each: str(each.kind), indirect=True)
+
+
+@over_checked(AddCheck.TOKEN)
 def test_a_revoked_key_is_one_line_and_writes_nothing(
     platform: EmulatedPlatform, add: Callable[..., Any], home: Home
 ) -> None:
     platform.fault(PlatformFault.UNAUTHORIZED)
     done = add(platform, platform.get_settings(), platform.get_secrets())
 
-    assert (done.code, done.err.count("\n"), done.out) == (1, 1, ""), done.err
-    assert "this should not happen" not in done.err and "broke with" not in done.err
-    assert read_snapshot(home.store, read_all) == [[], [], []]
+    check_line(done, home, platform)
 
 
+@over_checked(AddCheck.NETWORK)
 def test_no_network_is_one_line_and_writes_nothing(
     platform: EmulatedPlatform, add: Callable[..., Any], home: Home
 ) -> None:
     values = {name: move_away(name, value, platform.port) for name, value in platform.get_settings().items()}
     done = add(platform, values, platform.get_secrets())
 
-    assert (done.code, done.err.count("\n"), done.out) == (1, 1, ""), done.err
-    assert "is unavailable" in done.err and "broke with" not in done.err
-    assert read_snapshot(home.store, read_all) == [[], [], []]
+    check_line(done, home, platform)
+    assert "is unavailable" in done.err
+
+
+@over_checked(AddCheck.SECOND_POLLER)
+def test_a_second_poller_is_one_line_and_writes_nothing(
+    platform: EmulatedPlatform, add: Callable[..., Any], home: Home
+) -> None:
+    platform.fault(PlatformFault.CONFLICT)
+    done = add(platform, platform.get_settings(), platform.get_secrets())
+
+    check_line(done, home, platform)
+    assert SECOND_POLLER[platform.kind] in done.err
+
+
+@over_checked(AddCheck.RIGHTS)
+def test_a_missing_right_is_one_line_and_writes_nothing(
+    platform: EmulatedPlatform, add: Callable[..., Any], home: Home
+) -> None:
+    platform.fault(PlatformFault.NO_RIGHTS)
+    done = add(platform, platform.get_settings(), platform.get_secrets())
+
+    check_line(done, home, platform)
+    assert MISSING_RIGHT[platform.kind] in done.err
+
+

@@ -240,6 +240,8 @@ class GitHubPlatform(HookedPlatform):
 
     async def _answer_repository(self, request: Request) -> Response:
         await self._begin_answer(request)
+        if self.is_faulty(PlatformFault.NO_RIGHTS):
+            raise ApiError(404, "Not Found")
         return JSONResponse({"full_name": REPOSITORY, "private": True, "archived": False, "has_issues": True})
 
     async def _answer_issue(self, request: Request) -> Response:
