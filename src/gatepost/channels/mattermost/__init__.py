@@ -45,8 +45,9 @@ declare_channel(
         {Verb.MESSAGE, Verb.MENTION, Verb.REPLY, Verb.LIKE, Verb.DISLIKE, Verb.EDIT, Verb.DELETE, Verb.JOIN}
     ),
     guide=ChannelGuide(
-        before="In Mattermost: Integrations > Bot Accounts > Add Bot Account; copy the token that it shows once.",
-        after="Add the bot to a team, then write `/invite @<its name>` in each channel in which it shall listen.",
+        before="In Mattermost: Integrations > Bot Accounts > Add Bot Account; copy the token that it shows once. Then"
+        " add the bot to a team.",
+        after="Write `/invite @<its name>` in each channel in which it shall listen.",
         ask=(API_URL, TOKEN),
     ),
     unchecked={
