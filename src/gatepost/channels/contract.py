@@ -300,18 +300,14 @@ class ChannelKind(Struct, frozen=True, kw_only=True):
     text_unit: TextUnit = TextUnit.CHARACTERS  # that `max_text` counts
     largest_file: int = 0  # bytes that it can send; 0: no limit
     always: bool = False  # runs without being switched on
-    policy: RoomPolicy = (
-        RoomPolicy.STRICT
-    )  # of a room that is seen for the first time; public: whoever can write there is let in
+    policy: RoomPolicy = RoomPolicy.STRICT  # of a room that is seen first; public: whoever can write there is let in
     needs: DeclaredNeeds = field(default_factory=DeclaredNeeds)  # in every sandbox, while it runs
     title: str = ""  # as people write the platform's name
     verbs: frozenset[Verb] = frozenset({Verb.MESSAGE})  # what it receives
     pace: ChannelPace = field(default_factory=ChannelPace)
     deaf_after_s: float = 0.0  # without a beat for so long it is started again; 0: it gives no such evidence
     guide: ChannelGuide = field(default_factory=ChannelGuide)
-    tested_against: str = (
-        ""  # "Synapse 1.163", "our emulator of 2026-11"; never run against the platform itself: say so
-    )
+    tested_against: str = ""  # "Synapse 1.163", "our emulator of 2026-11"; never run against the platform: say so
     extra: str = ""  # of this package, that brings its library
     per_server: bool = False  # a person's id is unique on one server only: each instance has people of its own
     load: Callable[[], object] | None = None  # imports what `make` needs; takes long, so it is called in a thread

@@ -56,7 +56,8 @@ MISSING_RIGHT = {
         " application",
     ),
     "email": (
-        "127.0.0.1 does not let bot send as bot@mail.test (553)",
+        "127.0.0.1 does not let bot send as bot@mail.test"
+        " (553 5.7.1 <bot@mail.test>: Sender address rejected: not owned by user bot)",
         "let the mail server allow it, or set the address and the user of one mailbox",
     ),
     "github": (

@@ -67,7 +67,8 @@ async def check_sender(login: MailServerLogin, sender: str) -> None:
     except SMTPResponseException as error:
         if error.code < 500:
             return  # greylisted, or busy: not a matter of rights
-        why = f"{login.host} does not let {login.user} send as {sender} ({error.code})"
+        words = " ".join(error.message.split())[:150]
+        why = f"{login.host} does not let {login.user} send as {sender} ({error.code} {words})"
         way_out = "let the mail server allow it, or set the address and the user of one mailbox"
         raise ChannelEnded(EndReason.RIGHTS, why, way_out) from None
     except (SMTPException, OSError) as error:
