@@ -5,8 +5,8 @@ from typing import Any
 from urllib.parse import quote
 
 from gatepost.channels.contract import MYSELF, BotIdentity, ChannelDeps, Receive
-from gatepost.channels.kit.batches import skip_invalid
 from gatepost.channels.kit.http import PlatformRefusal
+from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.matrix import DEVICES, INVITERS, INVITES, TRUSTED_DEVICES, DevicePolicy, InvitePolicy
 from gatepost.channels.matrix.encryption import RoomKeys
 from gatepost.channels.matrix.invitations import RoomInvitations
