@@ -80,6 +80,7 @@ class GitHubComments:
         secret = await self._around.secret(WEBHOOK_SECRET)
         if request.method != "POST" or not is_signed(request, "x-hub-signature-256", secret):
             return HookResponse(status=403)
+        request.admit()
         payload = parse_object(request.body)
         if payload is None:
             return HookResponse(status=415, body=b"Set the webhook's content type to application/json.\n")

@@ -147,6 +147,7 @@ class SlackChannel:
         secret = await self._around.secret(SIGNING_SECRET)
         if not is_genuine(request, secret, self._around.clock.now() // SECOND):
             return HookResponse(status=401, body=b"not signed")
+        request.admit()
         payload = read_hook(request)
         if payload is None:
             return HookResponse(status=400, body=b"not understood")

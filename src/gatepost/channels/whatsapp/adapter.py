@@ -108,6 +108,7 @@ class WhatsAppCloud:
             request, "x-hub-signature-256", await self._around.secret(APP_SECRET)
         ):
             return HookResponse(status=403)
+        request.admit()
         payload = parse_object(request.body)
         if payload is None:
             return HookResponse(status=400)
