@@ -12,6 +12,7 @@ from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, E
 from gatepost.channels.email import (
     ADDRESS,
     AUTHSERV_ID,
+    CA_FILE,
     COPY,
     FOLDER,
     IMAP_HOST,
@@ -275,6 +276,7 @@ class Email:
             security=MailSecurity(config[IMAP_SECURITY] if imap else config[SMTP_SECURITY]),
             user=config[USER] or self._own,
             password=await self._around.secret(PASSWORD),
+            ca_file=config[CA_FILE],
         )
 
 
