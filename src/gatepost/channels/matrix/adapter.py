@@ -18,7 +18,7 @@ from gatepost.channels.matrix.render import (
     render_text,
     render_transaction,
 )
-from gatepost.channels.matrix.session import PLATFORM, MatrixSession
+from gatepost.channels.matrix.session import PLATFORM, DeviceKeysLost, MatrixSession
 from gatepost.channels.matrix.wire import ROOM_ID, USER_ID, get_room_address, is_id
 from gatepost.core.errors import NotFound, Unavailable, Unsupported
 from gatepost.core.records import replace
@@ -45,8 +45,14 @@ class Matrix:
     async def listen(self, receive: Receive) -> None:
         self._listening = True
         try:
-            await self._session.start()
-            await self._receiver.run(skip_invalid(receive))
+            try:
+                await self._session.start()
+                await self._receiver.run(skip_invalid(receive))
+            except DeviceKeysLost:
+                if not await self._session.drop_device():
+                    raise
+                await self._session.start()
+                await self._receiver.run(skip_invalid(receive))
         finally:
             self._listening = False
 
