@@ -65,7 +65,7 @@ declare_channel(
     ),
     max_text=9_500,  # of 10,000: escapes and line breaks make a text longer
     pace=ChannelPace(everywhere=0.5, burst=3),
-    deaf_after_s=600.0,
+    deaf_after_s=1200.0,  # a window whose requests are used up has up to ten minutes
     verbs=frozenset({Verb.MESSAGE, Verb.MENTION, Verb.REPLY}),
     guide=ChannelGuide(
         before="Reddit has to approve every new use of its API: ask for it first. Then make an app of the type script"

@@ -143,8 +143,9 @@ class RedditAccount:
         return self._name
 
     async def _read_me(self) -> Mapping[str, Any]:
-        me = await self._session.call("GET", "api/v1/me", action="read its own account")
-        name = me.get("name") if isinstance(me, Mapping) else None
+        answer = await self._session.call("GET", "api/v1/me", action="read its own account")
+        me: Mapping[str, Any] = answer if isinstance(answer, Mapping) else {}
+        name = me.get("name")
         if not wire.is_name(name):
             raise Unavailable("Reddit", "it does not say whose token this is")
         if me.get("is_suspended"):

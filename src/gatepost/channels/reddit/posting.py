@@ -36,7 +36,7 @@ class RedditPosting:
         room = wire.parse_address(address)
         match message.op:
             case Op.SEND | Op.FILE | Op.CARD | Op.VOICE:
-                return await self._say_once(room, message)
+                return await self._send_once(room, message)
             case Op.EDIT:
                 if await self._check_own(room, message.target) is None:
                     raise NotFound("comment", message.target)
@@ -53,7 +53,7 @@ class RedditPosting:
 
     # Saying something.
 
-    async def _say_once(self, room: RedditRoom, message: Outbound) -> str:
+    async def _send_once(self, room: RedditRoom, message: Outbound) -> str:
         parent, text = await self._find_parent(room, message), wire.render_text(message.text)
         kind = ThingKind.MESSAGE if room.person else ThingKind.COMMENT
         note = SendNote(
@@ -64,9 +64,9 @@ class RedditPosting:
             after=await self._get_newest(kind),
             at=self._around.clock.now(),
         )
-        await self._attempts.begin(message.key, note=wire.render_note(note))
+        await self._attempts.begin(message.key, thread=message.thread, note=wire.render_note(note))
         try:
-            name = await self._say(room, parent, text, note)
+            name = await self._send_text(room, parent, text, note)
         except GatepostError as error:
             if not (isinstance(error, Unavailable) and error.uncertain):
                 self._attempts.remove(message.key)
@@ -75,7 +75,7 @@ class RedditPosting:
         self._remember(room, parent, name, message.thread)
         return name
 
-    async def _say(self, room: RedditRoom, parent: str, text: str, note: SendNote) -> str:
+    async def _send_text(self, room: RedditRoom, parent: str, text: str, note: SendNote) -> str:
         if not parent:
             return await self._compose(room, text, note)
         body = {**FORM, "thing_id": parent, "text": text}
@@ -159,6 +159,7 @@ class RedditPosting:
             raise Refused("this bot", "find the comment", address, "the token lacks the scope history")
         found = await self._find_own(note)
         if found is not None:
+            self._remember(found.room, found.parent or found.room.post_id, found.name, attempt.thread)
             return found.name
         left = note.at / SECOND + self._around.config[SETTLE_S] - self._around.clock.now() / SECOND
         if left > 0:

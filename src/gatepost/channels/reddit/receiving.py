@@ -40,7 +40,7 @@ class RedditMemory:
         if root:
             _remember(self._roots, name, root)
 
-    def add_said(self, event: Inbound) -> None:
+    def add_event(self, event: Inbound) -> None:
         self.add(event.platform_id, event.address, event.thread)
         if not event.own:
             _remember(self._newest, (event.address, event.thread), event.platform_id)
@@ -74,7 +74,7 @@ class RedditReceiving:
         things = wire.sort_things([*(thing for stream in listed.values() for thing in stream), *found])
         events = [await self._read_event(thing, me) for thing in things]
         for event in events:  # before they are received: an answer may come at once
-            self._memory.add_said(event)
+            self._memory.add_event(event)
         await unwrap_group(lambda: receive_batch(events, receive))
         await self._save_streams(listed)
         await self._mark_read(unread)

@@ -126,7 +126,7 @@ def read_after(answer: Any) -> str:
     """Where the next page begins, '' after the last one."""
     data = answer.get("data") if isinstance(answer, Mapping) else None
     after = data.get("after") if isinstance(data, Mapping) else None
-    return after if is_id(after) else ""
+    return str(after) if is_id(after) else ""
 
 
 def read_thing(child: Mapping[str, Any], me: str) -> Thing | None:

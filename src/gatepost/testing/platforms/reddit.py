@@ -1,7 +1,8 @@
 """An emulated Reddit: posts with comments in one subreddit, private messages, an inbox that is read and marked as read.
 
 It keeps to the documented API for what our channel uses, and gives access tokens by a password or a refresh token. It
-does not have: votes, moderators and their removals, posts by the bot, media, the chat, and limits by karma. Whoever writes in a room mentions the bot, unless `quiet` is set or they answer the bot.
+does not have: votes, moderators and their removals, posts by the bot, media, the chat, and limits by karma.
+Whoever writes in a room mentions the bot, unless `quiet` is set or they answer the bot.
 """
 
 import base64
@@ -296,12 +297,16 @@ class RedditPlatform(RedditState):
         return SUBREDDIT.lower() in request.path_params["names"].lower().split("+")
 
     async def _list_comments(self, request: Request) -> Response:
-        with self.changed:
-            return self._render_page(request, self._list_there("t1_") if self._is_watched(request) else [])
+        return self._render_watched(request, "t1_")
 
     async def _list_posts(self, request: Request) -> Response:
+        return self._render_watched(request, "t3_")
+
+    def _render_watched(self, request: Request, kind: str) -> Response:
+        if not self._is_watched(request):
+            return self.render_error(403, "Forbidden")
         with self.changed:
-            return self._render_page(request, self._list_there("t3_") if self._is_watched(request) else [])
+            return self._render_page(request, self._list_there(kind))
 
     async def _get_subreddit(self, request: Request) -> Response:
         if not self._is_watched(request):
