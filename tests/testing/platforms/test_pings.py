@@ -58,7 +58,7 @@ def test_a_name_in_words_is_a_mention_on_telegram_and_a_facet_is_one_on_bluesky(
     assert pings.BLUESKY.find_woken(show({"text": "@bob", "facets": [facet]})) == ["did:plc:bob"]
 
 
-WORDS = {"mattermost", "zulip", "github"}  # the words alone decide there
+WORDS = {"mattermost", "zulip", "github", "reddit"}  # the words alone decide there
 
 
 @pytest.mark.parametrize("kind", sorted(WORDS))
