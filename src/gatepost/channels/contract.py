@@ -41,6 +41,13 @@ class EndReason(StrEnum):
     SETTING = "setting"  # a setting is missing or wrong
 
 
+class AddCheck(StrEnum):
+    """What `gatepost channel add` finds out before anything is written."""
+
+    TOKEN, NETWORK = "wrong token", "no network"
+    SECOND_POLLER, RIGHTS = "second poller", "missing rights"
+
+
 class ChannelEnded(SetupError):
     """Raised by `listen`, `send` or `check`: no retry will help. `way_out` names what the operator does."""
 
@@ -216,6 +223,16 @@ class SupportsCheck(Protocol):
         ...
 
 
+@runtime_checkable
+class SupportsPollerCheck(Protocol):
+    """Optional: finds another program that receives in this bot's place. Leave it out where several may receive."""
+
+    async def check_poller(self) -> None:
+        """Raise ChannelEnded if there is one. Called after `check`, for a new bot alone: no channel of ours receives as
+        it. Acknowledge nothing, and leave an event that comes meanwhile to whoever receives."""
+        ...
+
+
 class HookRequest(Struct, frozen=True, kw_only=True):
     """What a platform sent to `/channels/<instance>` of the web server. Nobody has proved yet who sent it."""
 
@@ -298,6 +315,7 @@ class ChannelKind(Struct, frozen=True, kw_only=True):
     extra: str = ""  # of this package, that brings its library
     per_server: bool = False  # a person's id is unique on one server only: each instance has people of its own
     load: Callable[[], object] | None = None  # imports what `make` needs; takes long, so it is called in a thread
+    unchecked: Mapping[AddCheck, str] = {}  # what `channel add` cannot find out, and why
     # What an instance can do, where its settings say so: from its name and its settings. None: the same for all.
     tailor: "Callable[[ChannelKind, str, Config], ChannelKind] | None" = None
 
@@ -318,6 +336,7 @@ class ChannelTraits(TypedDict, total=False):
     tested_against: str
     extra: str
     per_server: bool
+    unchecked: Mapping[AddCheck, str]
     tailor: Callable[[ChannelKind, str, Config], ChannelKind] | None
 
 

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 
 from gatepost.channels.contract import MYSELF, BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.discord import API_URL, TOKEN
+from gatepost.channels.discord.application import check_connections, check_intents, render_invitation
 from gatepost.channels.discord.gateway import PORTAL, GatewayConnection, GatewaySession, NextStep
 from gatepost.channels.discord.missed_messages import DiscordMissedMessages
 from gatepost.channels.discord.render import make_nonce, render_edit, render_message
@@ -53,8 +54,6 @@ PAGE = 100
 FILE_HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
 MOST_FAILURES = 3
 LASTING = 30 * SECOND  # a connection that held so long was a good one
-PERMISSIONS = sum(1 << bit for bit in (6, 10, 11, 14, 15, 16, 38, 46, 51))
-CONTENT_FLAGS = (1 << 18) | (1 << 19)  # the switch MESSAGE CONTENT INTENT, for large and for small bots
 
 
 class DiscordChannel:
@@ -351,14 +350,9 @@ class DiscordChannel:
         http = await self._get_http()
         me = _read_self(await http.call("GET", "users/@me", action="ask who it is"))
         application = await http.call("GET", "applications/@me", action="ask for its application")
-        if not int(application.get("flags") or 0) & CONTENT_FLAGS:
-            raise ChannelEnded(
-                EndReason.RIGHTS,
-                "the bot may not read messages",
-                f"switch on MESSAGE CONTENT INTENT at {PORTAL}, on the page Bot of the application",
-            )
-        link = f"https://discord.com/oauth2/authorize?client_id={application['id']}&scope=bot&permissions={PERMISSIONS}"
-        return BotIdentity(name=f"@{me.name}", link=link)
+        check_intents(application)
+        check_connections(await http.call("GET", "gateway/bot", action="ask where it connects"))
+        return BotIdentity(name=f"@{me.name}", link=render_invitation(application))
 
 
 HANDLERS = {

@@ -6,7 +6,7 @@ Who a mail says it is from proves nothing. It counts as the sender's word only i
 
 from enum import StrEnum
 
-from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -107,6 +107,9 @@ EMAIL = declare_channel(
         ask=(ADDRESS, PASSWORD, IMAP_HOST, SMTP_HOST, AUTHSERV_ID),
         optional=(AUTHSERV_ID,),
     ),
+    unchecked={
+        AddCheck.SECOND_POLLER: "several programs may read a mailbox",
+    },
     tested_against="Dovecot 2.3, aiosmtpd 1.4",
     extra="email",
 )

@@ -31,7 +31,7 @@ from gatepost.channels.email import (
 from gatepost.channels.email.imap import SEEN, ImapSession, MailServerLogin
 from gatepost.channels.email.render import render_mail
 from gatepost.channels.email.sender_proof import parse_address
-from gatepost.channels.email.smtp import open_smtp, send_mail
+from gatepost.channels.email.smtp import check_sender, send_mail
 from gatepost.channels.email.wire import (
     MailHead,
     ReadMail,
@@ -221,7 +221,7 @@ class Email:
         await self._use_mailbox(self._config[FOLDER], lambda box: box.next_uid)
         if self._config[SENT_FOLDER]:
             await self._use_mailbox(self._config[SENT_FOLDER], lambda box: box.next_uid)
-        (await open_smtp(await self._get_login(SMTP_SECURITY.name))).close()
+        await check_sender(await self._get_login(SMTP_SECURITY.name), self._own)
         unproved = "`authserv_id` is not set: no sender can be proved, so all are untrusted"
         return BotIdentity(
             name=f"{self._config[NAME]} <{self._own}>" if self._config[NAME] else self._own,

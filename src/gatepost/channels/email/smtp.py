@@ -56,6 +56,26 @@ async def open_smtp(login: MailServerLogin) -> SMTP:
     return client
 
 
+async def check_sender(login: MailServerLogin, sender: str) -> None:
+    """Whether this login may send as this address: a mail to itself is begun, and given up before its text. Servers
+    that put off their answer give it with the recipient."""
+    client = await open_smtp(login)
+    try:
+        await client.mail(sender)
+        await client.rcpt(sender)
+        await client.rset()
+    except SMTPResponseException as error:
+        if error.code < 500:
+            return  # greylisted, or busy: not a matter of rights
+        why = f"{login.host} does not let {login.user} send as {sender} ({error.code})"
+        way_out = "let the mail server allow it, or set the address and the user of one mailbox"
+        raise ChannelEnded(EndReason.RIGHTS, why, way_out) from None
+    except (SMTPException, OSError) as error:
+        raise Unavailable(PLATFORM, f"{login.host} broke the connection ({type(error).__name__})") from None
+    finally:
+        client.close()
+
+
 async def send_mail(login: MailServerLogin, mail: EmailMessage, sender: str, to: str, copy: str = "") -> None:
     """`copy`: a second recipient, whom the mail does not name. Raise as `Channel.send` does. Once the text is on its
     way, a lost answer leaves open what happened."""

@@ -212,10 +212,14 @@ class GitHubComments:
         missing: list[str] = []
         scopes = {each.strip() for each in response.headers.get("x-oauth-scopes", "").split(",")} - {""}
         if scopes and not scopes & SCOPES:
-            missing.append("the scope repo (or public_repo): without it nothing can be said")
+            why = f"the token of @{login} lacks the scope repo (or public_repo), so that nothing can be said"
+            raise ChannelEnded(EndReason.RIGHTS, why, "make one with it at https://github.com/settings/tokens")
         notes: list[str] = []
         for name in self._repositories.values():
             missing += await self._check_repository(name, notes)
+        if len(missing) == len(self._repositories):
+            why = f"the token of @{login} lacks the right to read {', '.join(self._repositories.values())}"
+            raise ChannelEnded(EndReason.RIGHTS, why, "invite the account, or add the repository to the token")
         if not await self._around.secret(WEBHOOK_SECRET):
             notes.append(f"no webhook secret is set: comments come by asking, every {self._config[POLL_S]:g} s")
         return BotIdentity(

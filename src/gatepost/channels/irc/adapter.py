@@ -30,6 +30,7 @@ class IrcChannel:
         self._opening = asyncio.Lock()
         self._events: asyncio.Queue[Inbound] = asyncio.Queue(MOST_WAITING)
         self._id, self._numbers = uuid.uuid4().hex[:12], itertools.count(1)
+        self._is_nick_taken = False  # when the server was asked last
         self._free_at = 0.0  # the moment until which lines were sent ahead, in seconds
 
     @property
@@ -53,10 +54,18 @@ class IrcChannel:
         connection = await self._make_connection()
         try:
             await connection.open()
+            self._is_nick_taken = connection.is_nick_taken
             proven = "accounts" if self._around.config[ACCOUNT] else "no account: the nick may be taken by others"
             return BotIdentity(name=connection.nick, notes=(f"on {self._around.config[HOST]}", proven))
         finally:
             await connection.close()
+
+    async def check_poller(self) -> None:
+        """What `check` met: a second connection at once looks like a flood to some servers."""
+        if self._is_nick_taken:
+            host, nick = self._around.config[HOST], self._around.config[NICK]
+            way_out = "stop the program that has it, or choose another nick"
+            raise ChannelEnded(EndReason.SECOND_POLLER, f"the nick {nick} is in use on {host}", way_out)
 
     async def close(self) -> None:
         if self._reading is not None:

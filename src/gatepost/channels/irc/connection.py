@@ -38,7 +38,7 @@ class IrcConnection:
         self._echoes: list[str] = []  # ids of our own lines, on servers that repeat them
         self._sending = asyncio.Lock()
         self.mapping = CaseMapping.ASCII  # until the server says otherwise
-        self.ready = False
+        self.ready = self.is_nick_taken = False
 
     async def open(self) -> None:
         """Connect and log in. Raises ChannelEnded if that will not work another time either."""
@@ -77,7 +77,7 @@ class IrcConnection:
             elif line.command == BANNED:
                 raise ChannelEnded(EndReason.RIGHTS, f"{self._host} has banned the bot ({line.last})", "ask its staff")
             elif line.command == NICK_IN_USE and tries < MOST_NICKS:
-                tries, self.nick = tries + 1, f"{self.nick}_"
+                tries, self.nick, self.is_nick_taken = tries + 1, f"{self.nick}_", True
                 await self.write(f"NICK {self.nick}")
             elif line.command in (NICK_IN_USE, ERRONEOUS_NICK):
                 raise ChannelEnded(EndReason.SETTING, f"{self._host} refuses the nick {self.nick}", "set another nick")

@@ -87,12 +87,14 @@ class MattermostChannel:
     async def check(self) -> BotIdentity:
         http, bot = await self._connect()
         teams = await http.call("GET", "api/v4/users/me/teams", action="list its teams")
+        if not teams:
+            why, way_out = f"@{bot.name} is in no team, so nobody can invite it", "add it to a team on the server"
+            raise ChannelEnded(EndReason.RIGHTS, why, way_out)
         names = ", ".join(str(each.get("display_name", "")) for each in teams[:10])
         return BotIdentity(
             name=f"@{bot.name}",
             link=f"{http.base_url}messages/@{bot.name}",
-            missing=() if teams else ("it is in no team: add it to one, so that people can invite it to channels",),
-            notes=(f"teams: {names}",) if teams else (),
+            notes=(f"teams: {names}",),
         )
 
     async def close(self) -> None:

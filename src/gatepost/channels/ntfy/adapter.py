@@ -192,7 +192,7 @@ class NtfyTopics:
 
     async def check(self) -> BotIdentity:
         self._check_topics()
-        http, missing = await self._connect(), []
+        http = await self._connect()
         health = await http.call("GET", "v1/health", action="ask how it is")
         if not isinstance(health, Mapping) or health.get("healthy") is not True:
             raise Unavailable("ntfy", "it says that it is not well")
@@ -201,12 +201,11 @@ class NtfyTopics:
             try:
                 await http.call("GET", f"{topic}/auth", action=f"read {topic}")
             except PlatformRefusal:
-                missing.append(f"the right to read the topic {topic}")
+                raise _no_right(topic) from None
         name = str(account.get("username") or "") if isinstance(account, Mapping) else ""
         return BotIdentity(
             name=f"{'anybody' if name in ('', '*') else name} at {http.base_url.rstrip('/')}",
             link=f"{http.base_url}{self._topics[0]}",
-            missing=tuple(missing),
             notes=("nobody who writes in a topic is proved", "the server must be ntfy 2.16 or newer"),
         )
 

@@ -4,7 +4,7 @@
 private messages with one person. People are `reddit:user/<name>`.
 """
 
-from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -75,5 +75,8 @@ declare_channel(
         ask=(CLIENT_ID, CLIENT_SECRET, USERNAME, PASSWORD, REFRESH_TOKEN, SUBREDDITS),
         optional=(PASSWORD, REFRESH_TOKEN),
     ),
+    unchecked={
+        AddCheck.SECOND_POLLER: "Reddit does not tell whether another program reads the inbox, too",
+    },
     tested_against="our emulator of 2026-11, with PRAW 8.0; never run against Reddit",
 )

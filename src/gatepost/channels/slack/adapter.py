@@ -7,6 +7,7 @@ and the history is searched for it before one is sent again. A file has no metad
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from gatepost.channels.contract import (
@@ -27,7 +28,7 @@ from gatepost.channels.slack.missed_messages import SlackMissedMessages
 from gatepost.channels.slack.names import NameCache
 from gatepost.channels.slack.rest import APPS, SlackHttp
 from gatepost.channels.slack.sending import SlackSender, find_channel
-from gatepost.channels.slack.socket_mode import SocketMode
+from gatepost.channels.slack.socket_mode import SocketMode, check_alone
 from gatepost.channels.slack.wire import (
     Payload,
     SlackSelf,
@@ -120,16 +121,9 @@ class SlackChannel:
                 await self._listen_by_socket(queues)
 
     async def _listen_by_socket(self, queues: RoomQueues) -> None:
-        token = await self._around.secret(APP_TOKEN)
-        if not token:
-            why = "there is no app-level token for Socket Mode"
-            raise ChannelEnded(EndReason.TOKEN, why, f"make one at {APPS} with connections:write, and set it")
-        http = SlackHttp(self._around.config[API_URL], token, "app-level token")
-        try:
+        async with self._with_app_token() as http:
             mode = SocketMode(http, queues, self._handle, self._around.beat, self._around.config[PING_S])
             await mode.run()
-        finally:
-            await http.close()
 
     async def _listen_for_hooks(self, http: SlackHttp) -> None:
         if not await self._around.secret(SIGNING_SECRET):
@@ -291,9 +285,24 @@ class SlackChannel:
         )
 
     async def _check_app_token(self) -> None:
-        http = SlackHttp(self._around.config[API_URL], await self._around.secret(APP_TOKEN), "app-level token")
-        try:
+        async with self._with_app_token() as http:
             await http.act("apps.connections.open", {}, "open a socket", reads=True)
+
+    async def check_poller(self) -> None:
+        """In HTTP mode the app has one address for its events, which Slack does not tell."""
+        if self._mode is SlackMode.SOCKET:
+            async with self._with_app_token() as http:
+                await check_alone(http)
+
+    @asynccontextmanager
+    async def _with_app_token(self) -> AsyncIterator[SlackHttp]:
+        token = await self._around.secret(APP_TOKEN)
+        if not token:
+            why = "there is no app-level token for Socket Mode"
+            raise ChannelEnded(EndReason.TOKEN, why, f"make one at {APPS} with connections:write, and set it")
+        http = SlackHttp(self._around.config[API_URL], token, "app-level token")
+        try:
+            yield http
         finally:
             await http.close()
 

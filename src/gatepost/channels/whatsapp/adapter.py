@@ -38,6 +38,15 @@ from gatepost.channels.whatsapp import (
     VERIFY_TOKEN,
     wire,
 )
+from gatepost.channels.whatsapp.number_state import (
+    FIELDS,
+    HOOKS,
+    NO_RIGHT,
+    check_hooks,
+    check_registered,
+    explain_refusal,
+    list_notes,
+)
 from gatepost.core import log
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import GatepostError, NotFound, Refused, Unavailable
@@ -46,12 +55,10 @@ from gatepost.messages.outbound import MESSAGES, Op, Outbound, OutboundFile
 
 MEDIA_ORIGIN = "https://lookaside.fbsbx.com"
 WAY_OUT = "make a new token for the system user and set it with `gatepost channel set`"
-FIELDS = "display_phone_number,verified_name,quality_rating,status,messaging_limit_tier,name_status"
 EVERYWHERE = {4, 80007, 130429, 131048}  # limits of the app or of the number
 ONE_ROOM = 131056  # too many messages to one person
 WINDOW = 131047  # more than 24 hours since the person's last message
 BAD_TOKEN = {0, 190}
-NO_RIGHT = {3, 10, *range(200, 300)}
 BUSY = {1, 2, 131000, 131016, 133004}
 UNKNOWN_ERROR = {1, 131000}  # after which nobody can say whether it was sent
 REPORTED_WITHIN = 30 * SECOND  # a status comes within seconds, or it does not come
@@ -283,14 +290,25 @@ class WhatsAppCloud:
         ):
             if not value:
                 raise ChannelEnded(EndReason.SETTING, f"channels.whatsapp.{name} is not set", "set it")
-        number = await self._get_number()
+        try:
+            number = await self._get_number()
+        except PlatformRefusal as refusal:
+            raise (explain_refusal(refusal, self._number) or refusal) from None
+        check_registered(number)
         shown = str(number.get("display_phone_number", ""))
         digits = "".join(sign for sign in shown if sign.isdecimal())
         return BotIdentity(
             name=f"{shown} ({number.get('verified_name', '')})",
             link=f"https://wa.me/{digits}" if digits else "",
-            notes=_list_notes(number),
+            notes=list_notes(number),
         )
+
+    async def check_poller(self) -> None:
+        try:
+            answer = await self._call("GET", self._number, action="read its webhooks", params={"fields": HOOKS})
+        except PlatformRefusal:
+            return  # the token may send and not manage: then nobody can know
+        check_hooks(answer, self._around.instance)
 
     async def close(self) -> None:
         while self._clients:
@@ -365,18 +383,3 @@ def _read_message_id(answer: Any) -> str:
     if not isinstance(found, str):
         raise Unavailable("WhatsApp", "its answer names no message", uncertain=True)
     return found
-
-
-def _list_notes(number: dict[str, Any]) -> tuple[str, ...]:
-    """What the operator should know of the number."""
-    notes = []
-    quality, status = number.get("quality_rating"), number.get("status")
-    if quality in ("YELLOW", "RED"):
-        notes.append(f"the quality of the number is {quality}: people block or report it, and Meta may limit it")
-    if status not in (None, "CONNECTED"):
-        notes.append(f"the number is {status}, not CONNECTED")
-    if number.get("name_status") == wire.NameReview.DECLINED:
-        notes.append("Meta declined the display name")
-    if tier := number.get("messaging_limit_tier"):
-        notes.append(f"messaging limit {tier}: so many people a day can be written to first")
-    return tuple(notes)

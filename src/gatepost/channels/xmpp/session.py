@@ -6,6 +6,7 @@ the rest once there is another.
 
 import asyncio
 import logging
+import secrets
 from contextlib import suppress
 from typing import Any, Literal
 from xml.etree.ElementTree import Element, SubElement
@@ -29,6 +30,7 @@ ANSWER_S = 15.0
 MOST_WAITING = 2000  # stanzas that nobody has read yet
 ERRORS = "urn:ietf:params:xml:ns:xmpp-stanzas"
 PING = "urn:xmpp:ping"
+RESOURCE, ASIDE = "gatepost-", "gatepost check-"  # the beginnings of their names
 IqType = Literal["get", "set"]
 LOG = log.get("channels")
 logging.getLogger("slixmpp").setLevel(logging.CRITICAL)  # what matters is raised; its debug lines hold passwords
@@ -46,6 +48,7 @@ class XmppConnection:
         self.client, self.own_jid = client, own_jid
         self.lost = asyncio.Event()
         self.conflict = False
+        self.resources: set[str] = set()  # of our own account, that are logged in besides this one
         self.incoming: asyncio.Queue[IncomingStanza] = asyncio.Queue(MOST_WAITING)
         self.rooms: dict[str, str] = {}  # joined, with our nickname there
         self.open_rooms: set[str] = set()  # those that show everybody the accounts of all
@@ -100,6 +103,8 @@ class XmppConnection:
     def _note_presence(self, presence: Element) -> None:
         room, nickname = split_jid(presence.get("from") or "")
         joining, kind = self.joining.get(room), presence.get("type")
+        if room == self.own_jid and kind is None and nickname != self.client.boundjid.resource:
+            self.resources.add(nickname)
         if joining is not None and not joining.done():
             codes = _list_codes(presence)
             if kind == "error" or (kind is None and "110" in codes):
@@ -228,23 +233,27 @@ class XmppSession:
         if connection is not None:
             await close_connection(connection)
 
-    async def connect(self, *, join: bool = True) -> XmppConnection:
+    async def connect(self, *, join: bool = True, aside: bool = False) -> XmppConnection:
+        """`aside`: beside the connection that receives. A server lets a resource in once, and ends the earlier."""
         for each in (self.own_jid, *self.rooms):
             if not is_jid(each):
                 raise ChannelEnded(EndReason.SETTING, f"{each!r} is no account or room of XMPP", "write name@host")
-        connection = await self._log_in(await self._around.secret(PASSWORD))
+        resource = f"{RESOURCE}{self._around.instance}"
+        resource = f"{ASIDE}{secrets.token_hex(4)}" if aside else resource
+        connection = await self._log_in(await self._around.secret(PASSWORD), resource)
         try:
             if join:
-                await self._join_rooms(connection)
+                await self._join_rooms(connection, "-1" if aside else "1")
         except BaseException:
             await close_connection(connection)
             raise
         return connection
 
-    async def _join_rooms(self, connection: XmppConnection) -> None:
-        """A room that refuses us does not keep the others from working."""
+    async def _join_rooms(self, connection: XmppConnection, priority: str) -> None:
+        """A room that refuses us does not keep the others from working. With a negative priority no private message
+        comes here."""
         presence = Element(f"{{{CLIENT}}}presence")
-        SubElement(presence, f"{{{CLIENT}}}priority").text = "1"
+        SubElement(presence, f"{{{CLIENT}}}priority").text = priority
         connection.client.send_xml(presence)
         self.refused.clear()
         for room in self.rooms:
@@ -254,10 +263,10 @@ class XmppSession:
                 self.refused[room] = str(error)
                 LOG.warning("a room does not let the bot in", room=room, error=str(error))
 
-    async def _log_in(self, password: str) -> XmppConnection:
+    async def _log_in(self, password: str, resource: str) -> XmppConnection:
         if not password:
             raise ChannelEnded(EndReason.SETTING, "no password is set", WAY_OUT)
-        client = self._make_client(password)
+        client = self._make_client(password, resource)
         connection = XmppConnection(client, self.own_jid)
         outcome: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
 
@@ -293,8 +302,8 @@ class XmppSession:
             raise error
         return connection
 
-    def _make_client(self, password: str) -> ClientXMPP:
-        client = ClientXMPP(f"{self.own_jid}/gatepost-{self._around.instance}", password)
+    def _make_client(self, password: str, resource: str) -> ClientXMPP:
+        client = ClientXMPP(f"{self.own_jid}/{resource}", password)
         security = XmppSecurity(self._around.config[SECURITY])
         client.enable_direct_tls = security is XmppSecurity.TLS
         client.enable_starttls = security is XmppSecurity.STARTTLS

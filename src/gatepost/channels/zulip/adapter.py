@@ -37,6 +37,7 @@ POLL_S = 120.0  # above the server's own bound of a poll
 QUEUE = "queue"  # the cursor of the event queue; the unnamed one is the last message
 PAGE = 500
 MOST_SEEN = 10_000
+WEBHOOK_BOT = "not available to incoming webhook bots"  # in the words of a 401
 WAY_OUT = "copy the bot's key from Settings > Bots, and set it with `gatepost channel set`"
 EVENTS = json.dumps([each.value for each in QueueEvent])
 
@@ -75,7 +76,13 @@ class ZulipChannel:
         return self._http
 
     async def check(self) -> BotIdentity:
-        http = await self._connect()
+        try:
+            http = await self._connect()
+        except ChannelEnded as error:
+            if WEBHOOK_BOT not in error.why:
+                raise
+            why = "the bot is of the type incoming webhook, which cannot receive"
+            raise ChannelEnded(EndReason.RIGHTS, why, "make one of the type Generic bot, and use its key") from None
         mine = await http.call("GET", "api/v1/users/me/subscriptions", action="list its channels")
         names = [str(each.get("name", "")) for each in mine.get("subscriptions", [])[:10]]
         return BotIdentity(

@@ -207,6 +207,15 @@ class MailServer(EmulatedPlatform):
         right = isinstance(given, LoginPassword) and given.password == PASSWORD.encode()
         return AuthResult(success=right and not self.is_faulty(PlatformFault.UNAUTHORIZED), handled=False)
 
+    async def handle_MAIL(
+        self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        if self.is_faulty(PlatformFault.NO_RIGHTS):
+            return f"553 5.7.1 <{address}>: Sender address rejected: not owned by user bot"
+        envelope.mail_from = address
+        envelope.mail_options.extend(options)
+        return "250 OK"
+
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:
         fault = self.claim_fault(*_ANSWERS, PlatformFault.NO_ANSWER)
         if fault in _ANSWERS:

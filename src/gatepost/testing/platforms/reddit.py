@@ -33,7 +33,12 @@ class RedditPlatform(RedditState):
     only_mentions = True
     reads_markdown = True
     ping_rule = pings.REDDIT
-    faults = RedditState.faults | {PlatformFault.HELD_POLL, PlatformFault.FORGOTTEN, PlatformFault.REORDER}
+    faults = RedditState.faults | {
+        PlatformFault.HELD_POLL,
+        PlatformFault.FORGOTTEN,
+        PlatformFault.REORDER,
+        PlatformFault.NO_RIGHTS,
+    }
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,7 +179,8 @@ class RedditPlatform(RedditState):
         with self.changed:
             token = f"token-{next(self._numbers)}"
             self._tokens.add(token)
-        told = {"access_token": token, "token_type": "bearer", "expires_in": self.lifetime, "scope": self.scopes}
+        scope = "identity privatemessages" if self.is_faulty(PlatformFault.NO_RIGHTS) else self.scopes
+        told = {"access_token": token, "token_type": "bearer", "expires_in": self.lifetime, "scope": scope}
         return JSONResponse(told)
 
     async def _get_me(self, request: Request) -> Response:

@@ -282,6 +282,9 @@ class WhatsAppLinkedDevice(EmulatedPlatform):
     def _begin(self, begin: Begin, writer: asyncio.StreamWriter) -> None:
         with self.changed:
             self.begins.append(begin)
+        if not begin.connect:  # it then looks at its disk alone
+            writer.write(render_line(LinkStatus(state=LinkState.LINKED if self.linked else LinkState.PAIRING)))
+            return
         if self.is_faulty(PlatformFault.UNAUTHORIZED):
             status = LinkStatus(state=LinkState.LOGGED_OUT)
         elif self.is_faulty(PlatformFault.CONFLICT):

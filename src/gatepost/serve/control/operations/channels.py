@@ -16,7 +16,7 @@ from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, Setting
 from gatepost.flow import channel_specs
-from gatepost.flow.channel_check import check_channel, check_spec
+from gatepost.flow.channel_check import check_channel, check_new, check_spec
 from gatepost.flow.channel_health import ChannelReport, ChannelState
 from gatepost.flow.channel_specs import BrokenSpec, ChannelSpec, SpecOrigin, get_last_name
 from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundings, get_folder
@@ -226,8 +226,11 @@ async def add(deps: OperationDeps, args: AddChannelArgs) -> ChannelAnswer:
     channel_specs.check_secret_names([*specs, spec])
     check_secrets(kind, args.secrets)
     await check_complete(around, spec, args.secrets)
-    identity = await check_spec(around, spec, args.secrets, is_new=True)
-    await check_other_bots(around, find_supervisor(deps), spec, identity, specs)
+
+    async def check_identity(found: BotIdentity | None) -> None:
+        await check_other_bots(around, find_supervisor(deps), spec, found, specs)
+
+    identity = await check_new(around, spec, args.secrets, check_identity)
 
     def find_new(db: Db) -> ChannelSpec:
         if channel_instances.get(db, instance) is not None:

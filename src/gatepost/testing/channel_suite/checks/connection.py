@@ -125,6 +125,8 @@ async def check_revoked_token(trial: ChannelTrial) -> None:
 
 async def check_second_poller(trial: ChannelTrial) -> None:
     """Another program that receives in this bot's place ends the channel, by name."""
+    if not trial.platform.repeats:
+        raise CheckImpossible("what is said while it connects again is lost, so nobody can tell")
     await trial.start()
     trial.fault(PlatformFault.CONFLICT, PlatformFault.DROPPED)
     trial.write("for whom")
