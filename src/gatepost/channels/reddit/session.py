@@ -17,6 +17,8 @@ from gatepost.core.clock import SECOND
 from gatepost.core.errors import Unavailable
 
 WAY_OUT = "set the app's id and secret and the account's password or refresh token with `gatepost channel set`"
+NEW_PASSWORD = "set the account's name and password with `gatepost channel set`"
+NEW_APP = "set the app's id and secret with `gatepost channel set`"
 NEW_TOKEN = "make a refresh token with the scopes identity, read, history, privatemessages, submit and edit"
 ALL_SCOPES = "*"
 NEEDED_SCOPES = {"identity": "say who it is", "privatemessages": "read its inbox", "submit": "say anything"}
@@ -111,7 +113,7 @@ class RedditSession:
         client, secret = self._config[CLIENT_ID], await self._around.secret(CLIENT_SECRET)
         asked = await self._make_grant()
         if not client or not secret:
-            raise ChannelEnded(EndReason.SETTING, "the id or the secret of the Reddit app is not set", WAY_OUT)
+            raise ChannelEnded(EndReason.SETTING, "the id or the secret of the Reddit app is not set", NEW_APP)
         basic = base64.b64encode(f"{client}:{secret}".encode()).decode()
         if self._issuer is None:
             self._issuer = self._make_http(self._config[TOKEN_URL])
@@ -126,7 +128,7 @@ class RedditSession:
             )
         except ChannelEnded as error:
             if error.reason is EndReason.TOKEN:
-                raise ChannelEnded(EndReason.TOKEN, "Reddit does not accept the app's id and secret", WAY_OUT) from None
+                raise ChannelEnded(EndReason.TOKEN, "Reddit does not accept the app's id and secret", NEW_APP) from None
             raise
         except PlatformRefusal as refusal:
             if refusal.status == 400:  # so it answers to a refresh token that was revoked
@@ -175,8 +177,9 @@ def _no_grant(grant: str, said: str) -> ChannelEnded:
         return ChannelEnded(EndReason.SETTING, why, "make an app of the type script with the bot's own account")
     if grant == "password":
         why = f"Reddit does not accept the name and password ({said})"
-        return ChannelEnded(EndReason.TOKEN, why, f"{WAY_OUT}; two-factor login needs a refresh token")
-    return ChannelEnded(EndReason.TOKEN, f"Reddit does not accept the refresh token ({said or 400})", WAY_OUT)
+        return ChannelEnded(EndReason.TOKEN, why, f"{NEW_PASSWORD}; two-factor login needs a refresh token")
+    why = f"Reddit does not accept the refresh token ({said or 400})"
+    return ChannelEnded(EndReason.TOKEN, why, "set a new refresh token with `gatepost channel set`")
 
 
 def _read_seconds(response: httpx2.Response, name: str, default: float) -> float:
