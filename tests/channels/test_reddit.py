@@ -1,5 +1,6 @@
 """Reddit through its emulator: an inbox that is marked as read late, watched subreddits, comments found again."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from gatepost.messages.outbound import Op, Outbound
 from gatepost.testing.platforms.base import PlatformFault
 from gatepost.testing.platforms.reddit import REFRESH_TOKEN, SECRETS, RedditPlatform
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
-from gatepost.testing.waiting import until
+from gatepost.testing.waiting import PATIENCE_S, until
 
 
 @pytest.fixture
@@ -305,6 +306,18 @@ async def test_the_check_says_in_one_line_what_is_wrong(platform: RedditPlatform
     await require_ended(make(platform), EndReason.RIGHTS, "u/porter is suspended")
     platform.scopes = "identity read"
     await require_ended(make(platform), EndReason.RIGHTS, "the scope privatemessages")
+
+
+async def test_an_account_that_is_suspended_meanwhile_ends_by_name(platform: RedditPlatform) -> None:
+    cursor = MemoryCursor()
+    channel = make(platform, cursor=cursor)
+    task = asyncio.create_task(channel.listen(ReceivedEvents().receive))
+    await begun(cursor)
+    platform.suspended = True
+    with pytest.raises(ChannelEnded, match="u/porter is suspended") as caught:
+        await asyncio.wait_for(task, PATIENCE_S)
+    assert caught.value.reason is EndReason.RIGHTS
+    await channel.close()
 
 
 async def require_ended(channel: RedditAccount, reason: EndReason, words: str) -> None:

@@ -53,6 +53,9 @@ class RedditAccount:
                 LOG.info("Reddit did not answer", instance=self._around.instance, error=str(error))
                 await backoff.wait(error.retry_after)
                 continue
+            except PlatformRefusal:
+                await self._read_me()  # it says so if the account is suspended
+                raise
             self._around.beat()
             backoff.reset()
             await asyncio.sleep(self._config[POLL_S])

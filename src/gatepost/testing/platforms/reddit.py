@@ -192,6 +192,8 @@ class RedditPlatform(RedditState):
 
     async def _list_unread(self, request: Request) -> Response:
         await self.wait_until(lambda: not self.is_faulty(PlatformFault.HELD_POLL), 3600.0)
+        if self.suspended:
+            return self.render_error(403, "Forbidden")
         with self.changed:
             return self._render_page(request, [self._things[name] for name in self._unread][::-1], inbox=True)
 
