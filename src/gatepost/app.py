@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -544,6 +545,8 @@ def run(home: Home, given: Mapping[str, Any], held: home_lock.HomeLock) -> int:
     raise_limit()  # of the whole process, as the next: not before it is known that it starts
     limit_numbers()
     log.configure(home, config)
+    gc.freeze()  # modules are no garbage: no later search looks at them
+    gc.enable()
     try:
         uvloop.run(Daemon(home, config, held).serve())
     finally:

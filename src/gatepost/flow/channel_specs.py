@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from gatepost import channels
 from gatepost.channels.contract import CHANNELS, ChannelKind
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
@@ -40,6 +39,7 @@ TABLES = setting_instances(
     " names. on = false switches it off.",
 )
 ON = "on"
+PACKAGE = "gatepost.channels"
 SHARED = "kit"  # the one folder beside the channels that is none
 
 
@@ -90,8 +90,8 @@ class BrokenSpec(Struct, frozen=True):
 def find_kinds(home: Home) -> None:
     """Know every kind: the package's own, then the home's. What a folder of the package declares is imported when its
     kind is wanted: a start with no channels is not to read two dozen of them."""
-    for info in pkgutil.iter_modules(channels.__path__):
-        module = f"{channels.__name__}.{info.name}"
+    for info in pkgutil.iter_modules(importlib.import_module(PACKAGE).__path__):
+        module = f"{PACKAGE}.{info.name}"
         if not info.ispkg:
             importlib.import_module(module)
         elif info.name != SHARED:
@@ -107,7 +107,7 @@ def load_kinds(home: Home) -> None:
 
 def load_set_kinds(home: Home) -> None:
     """All kinds, if what the file or the environment sets may be theirs. An instance of the store asks for its own."""
-    if needs_further_declarations(home.path, channels.__name__.rpartition(".")[2]):
+    if needs_further_declarations(home.path, "channels"):
         load_kinds(home)
 
 
