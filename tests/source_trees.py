@@ -1,9 +1,10 @@
-"""The package's source, parsed once by a worker: several files of tests check rules on all of it."""
+"""The source, parsed once by a worker: several files of tests check rules on all of it."""
 
 import ast
 import gc
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -18,22 +19,30 @@ class SourceFile(NamedTuple):
     tree: ast.Module
 
 
-@cache
-def list_source_files() -> tuple[SourceFile, ...]:
-    """In the order of their paths. A tree is a million objects and no garbage, which costs most if it is looked for."""
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Trees are a million objects and no garbage: the search for it cost more than all else."""
     gc.disable()
     try:
-        texts = [(path, path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))]
-        return tuple(SourceFile(path, text, ast.parse(text, str(path))) for path, text in texts)
+        yield
     finally:
         gc.enable()
 
 
 @cache
+def list_source_files(folder: Path = SOURCE) -> tuple[SourceFile, ...]:
+    """In the order of their paths."""
+    with _uncollected():
+        texts = [(path, path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*.py"))]
+        return tuple(SourceFile(path, text, ast.parse(text, str(path))) for path, text in texts)
+
+
+@cache
 def _group_nodes(tree: ast.AST) -> dict[type[ast.AST], list[ast.AST]]:
     found: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
-    for node in ast.walk(tree):
-        found[type(node)].append(node)
+    with _uncollected():
+        for node in ast.walk(tree):
+            found[type(node)].append(node)
     return dict(found)
 
 
