@@ -80,6 +80,10 @@ MISSING_RIGHT = {
         "ntfy does not let this token read the topic team",
         "give it read and write access there, or set another token",
     ),
+    "reddit": (
+        "the token lacks the scope submit, without which the bot cannot say anything",
+        "make a refresh token with the scopes identity, read, history, privatemessages, submit and edit",
+    ),
     "slack": (
         "the app lacks the scope chat:write",
         "add it at https://api.slack.com/apps under OAuth & Permissions, and install the app again",
