@@ -42,7 +42,7 @@ from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.kit.send_attempts import SendAttempts
 from gatepost.core import log
 from gatepost.core.clock import SECOND
-from gatepost.core.errors import Invalid, NotFound, Refused, SetupError, Unavailable, Unsupported
+from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable, Unsupported
 from gatepost.core.records import replace
 from gatepost.messages.inbound import Inbound, OpenFile
 from gatepost.messages.outbound import MESSAGES, Op, Outbound
@@ -245,17 +245,8 @@ class DiscordChannel:
         if message.op not in (Op.SEND, Op.FILE, Op.CARD, Op.VOICE):
             raise Unsupported(message.op.value, "discord", "use send")
         http = await self._get_http()
-        await self._attempts.begin(message.key, thread=channel)
-        try:
+        async with self._attempts.attempt(message.key, thread=channel):
             answer = await self._post_body(http, channel, message)
-        except Unavailable as error:
-            if not error.uncertain:
-                self._attempts.remove(message.key)
-            raise
-        except (Refused, SetupError):
-            self._attempts.remove(message.key)
-            raise
-        self._attempts.end(message.key)
         made = str(answer["id"])
         self._remember(self._sent, make_nonce(message.key), made)
         return made

@@ -171,15 +171,9 @@ class Email:
             render_mail, message, person, self._own, config[NAME], config[SUBJECT], answered, now
         )
         own_id = render_message_id(message.key, self._own)
-        await self._attempts.begin(message.key)
-        try:
+        async with self._attempts.attempt(message.key):
             copy = self._own if config[COPY] else ""
             await send_mail(await self._get_login(SMTP_SECURITY.name), mail, self._own, person, copy)
-        except GatepostError as error:
-            if not (isinstance(error, Unavailable) and error.uncertain):
-                self._attempts.remove(message.key)
-            raise
-        self._attempts.end(message.key)
         self._sent_at.setdefault(person, deque()).append(now)
         references = (*answered.references, answered.message_id) if answered else ()
         self._keep_head(own_id, MailHead(message_id=own_id, subject=str(mail["Subject"]), references=references))

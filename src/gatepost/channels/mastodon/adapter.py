@@ -15,6 +15,7 @@ import httpx2
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.kit.backoff import Backoff
+from gatepost.channels.kit.changes import make_deletion
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.receiving import receive_batch
 from gatepost.channels.kit.task_groups import unwrap_group
@@ -221,7 +222,7 @@ class MastodonChannel:
         if name == StreamEvent.NOTIFICATION:
             bell.set()
         elif name == StreamEvent.DELETED and (seen := self._seen.get(data)) is not None:
-            await changes.put(wire.read_deletion(seen))
+            await changes.put(make_deletion(seen))
         elif name == StreamEvent.EDITED:
             status = json.loads(data)
             if isinstance(status, Mapping) and str(status.get("id")) in self._seen:

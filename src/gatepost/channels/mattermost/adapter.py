@@ -22,6 +22,7 @@ from gatepost.channels.contract import (
     Receive,
 )
 from gatepost.channels.kit.backoff import Backoff
+from gatepost.channels.kit.changes import make_deletion
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.receiving import receive_batch
 from gatepost.channels.kit.task_groups import unwrap_group
@@ -192,7 +193,7 @@ class MattermostChannel:
         found = wire.read_post(post, room, self._bot, self._open, name=name_of, mentions=data.get("mentions"))
         if found is None or name == SocketEvent.POSTED:
             return found
-        return wire.read_edit(found, post) if name == SocketEvent.EDITED else wire.read_deletion(found)
+        return wire.read_edit(found, post) if name == SocketEvent.EDITED else make_deletion(found)
 
     # What was said while nobody listened.
 

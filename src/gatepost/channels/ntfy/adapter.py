@@ -22,7 +22,7 @@ from gatepost.channels.kit.task_groups import unwrap_group
 from gatepost.channels.ntfy import API_URL, TOKEN, TOPICS, wire
 from gatepost.core import log
 from gatepost.core.clock import HOUR
-from gatepost.core.errors import GatepostError, NotFound, Refused, Unavailable, Unsupported
+from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
 from gatepost.messages.inbound import OpenFile, UnrecordedState
 from gatepost.messages.outbound import Op, Outbound
 
@@ -141,15 +141,8 @@ class NtfyTopics:
         raise Unsupported(message.op.value, "ntfy", "use send with the same text")
 
     async def _publish_once(self, topic: str, message: Outbound) -> str:
-        await self._attempts.begin(message.key)
-        try:
-            sent = await self._publish(topic, wire.get_sequence(message.key), message.text, "send a message")
-        except GatepostError as error:
-            if not (isinstance(error, Unavailable) and error.uncertain):
-                self._attempts.remove(message.key)
-            raise
-        self._attempts.end(message.key)
-        return sent
+        async with self._attempts.attempt(message.key):
+            return await self._publish(topic, wire.get_sequence(message.key), message.text, "send a message")
 
     async def _publish(self, topic: str, sequence: str, text: str, action: str) -> str:
         body = wire.render_message(topic, sequence, render(text, GITHUB))

@@ -171,14 +171,8 @@ class WhatsAppCloud:
         if message.op not in MESSAGES:
             return (await self._post_part(to, message, wire.render_message(to, message)))[0]
         bodies = await self._render(to, message)
-        await self._attempts.begin(message.key)
-        try:
+        async with self._attempts.attempt(message.key):
             sent = await self._post_all(to, message, bodies)
-        except GatepostError as error:
-            if not (isinstance(error, Unavailable) and error.uncertain):
-                self._attempts.remove(message.key)
-            raise
-        self._attempts.end(message.key)
         _keep(self._reported, message.key[: wire.LONGEST_CALLBACK], sent)
         return sent
 

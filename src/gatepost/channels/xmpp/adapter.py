@@ -188,17 +188,8 @@ class Xmpp:
         stanza = render_words(
             chat, group, stanza_id, message.text, reply_to=message.reply_to, answered=answered, urls=urls
         )
-        await self._attempts.begin(message.key)
-        try:
+        async with self._attempts.attempt(message.key):
             echo = await connection.send_and_wait(stanza, group)
-        except Unavailable as error:
-            if not error.uncertain:
-                self._attempts.remove(message.key)
-            raise
-        except XmppRefusal:
-            self._attempts.remove(message.key)
-            raise
-        self._attempts.end(message.key)
         if echo is None:
             return stanza_id
         platform_id = find_archive_id(echo, chat) or stanza_id

@@ -160,6 +160,10 @@ class EmulatedPlatform:
         if self._serving is not None:
             with suppress(asyncio.CancelledError):
                 await asyncio.wait_for(self._serving, PATIENCE_S)
+        await self._cancel_others()
+
+    async def _cancel_others(self) -> None:
+        """Everything else that runs in the platform's loop."""
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in others:
             task.cancel()

@@ -145,10 +145,7 @@ class IrcPlatform(EmulatedPlatform):
         if self._listening is not None:
             self._listening.close()
         await self.drop_connections()
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await self._cancel_others()
 
     async def drop_connections(self) -> None:
         for client in list(self._clients):

@@ -72,10 +72,7 @@ class MailServer(EmulatedPlatform):
         await self.drop_connections()
         for server in self._servers:
             server.close()
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await self._cancel_others()
 
     def _set_passwords(self, bot: str) -> None:
         self.dovecot.set_passwords({"bot": bot, "ann": PASSWORD, "bob": PASSWORD})

@@ -121,10 +121,7 @@ class XmppServer(EmulatedPlatform):
         self._relay_server.close()
         for client in self._clients.values():
             client.abort()
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await self._cancel_others()
 
     def _run(self, coroutine: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE_S)
