@@ -241,6 +241,9 @@ class HookRequest(Struct, frozen=True, kw_only=True):
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)  # names in lower case
     body: bytes = b""  # at most `web.largest_hook_bytes`
+    # To call as soon as it is proved who sent it: a place for this request, out of the way of strangers. It raises if
+    # there is none now, so that the platform sends again.
+    admit: Callable[[], None] = lambda: None
 
 
 class HookResponse(Struct, frozen=True, kw_only=True):
@@ -254,8 +257,12 @@ class SupportsHook(Protocol):
     """Optional: takes events that the platform sends to us by HTTP. Called only while `listen` runs."""
 
     async def answer_hook(self, request: HookRequest) -> HookResponse:
-        """Check the signature first; answer 2xx only once `receive` has returned for what it brings."""
+        """Check the signature first (401 or 403 if it is wrong), then call `request.admit()`. Answer 2xx only once
+        `receive` has returned for what it brings."""
         ...
+
+
+ADMIT = "gatepost.admit"  # in a scope: what `admit` is in a `HookRequest`
 
 
 @runtime_checkable
@@ -269,7 +276,8 @@ class SupportsStreams(Protocol):
         receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
         send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
     ) -> None:
-        """`root_path` of the scope ends with the instance. Prove first who asks; bound the body and the time."""
+        """`root_path` of the scope ends with the instance. Prove first who asks, within seconds, and call the scope's
+        `ADMIT`: without it the request is ended. Bound the body and the time."""
         ...
 
 

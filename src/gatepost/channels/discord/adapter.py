@@ -35,8 +35,9 @@ from gatepost.channels.discord.wire import (
     read_reaction,
     to_snowflake,
 )
-from gatepost.channels.kit.batches import Backoff, skip_invalid
+from gatepost.channels.kit.backoff import Backoff
 from gatepost.channels.kit.http import PlatformRefusal
+from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.kit.send_attempts import SendAttempts
 from gatepost.core import log
@@ -65,7 +66,7 @@ class DiscordChannel:
         self._sent: OrderedDict[str, str] = OrderedDict()  # nonce: the platform's id
         self._authors: OrderedDict[str, tuple[str, str, bool]] = OrderedDict()  # of messages, for their deletion
         self._session = GatewaySession()
-        self._open: dict[tuple[str, int], None] = {}  # events under way, oldest first
+        self._queues = RoomQueues()
         self._receive: Receive | None = None
         self._rooms = DiscordRooms(self._get_http)
         self._missed = DiscordMissedMessages(around, self._get_http, self._hand_in_message)
@@ -95,14 +96,12 @@ class DiscordChannel:
         http = await self._get_http()
         self._me = _read_self(await http.call("GET", "users/@me", action="ask who it is"))
         self._session = _read_session(await self._around.cursor.load("session"))
-        self._open.clear()
         await self._missed.begin()
         backoff, failed = Backoff(), 0
-        async with RoomQueues() as queues:
+        self._queues = RoomQueues()
+        async with self._queues:
             while True:
-                connection = GatewayConnection(
-                    http.token, self._session, partial(self._dispatch, queues), self._record_heartbeat
-                )
+                connection = GatewayConnection(http.token, self._session, self._dispatch, self._record_heartbeat)
                 begun = self._around.clock.monotonic()
                 await self._run(connection, http)
                 failed = 0 if connection.ready else failed + 1
@@ -124,30 +123,29 @@ class DiscordChannel:
         """The oldest event under way is the first that must come again."""
         self._around.beat()
         session = self._session
-        first = next((seq for ident, seq in self._open if ident == session.id), session.seq + 1)
+        marks = (each.rpartition(" ") for each in self._queues.list_marks())
+        first = next((int(seq) for ident, _, seq in marks if ident == session.id), session.seq + 1)
         await self._around.cursor.save(json.dumps([session.id, session.url, first - 1]), "session")
 
-    async def _dispatch(self, queues: RoomQueues, name: str, data: Any, session: GatewaySession) -> None:
+    async def _dispatch(self, name: str, data: Any, session: GatewaySession) -> None:
         self._session = session
         self._around.beat()
         if name == "READY":
             self._me = _read_self(data["user"])
-            await self._missed.check_direct(queues)
+            await self._missed.check_direct(self._queues)
         elif name == "GUILD_CREATE":
             self._rooms.add_guild(data)
-            await self._missed.check_guild(queues, data)
+            await self._missed.check_guild(self._queues, data)
         elif name in ("CHANNEL_CREATE", "CHANNEL_UPDATE", "THREAD_CREATE", "THREAD_UPDATE"):
             self._rooms.add(data)
         elif name in HANDLERS and is_id(data.get("channel_id")):
-            mark = (session.id, session.seq)
-            self._open[mark] = None
-            await queues.put(data["channel_id"], partial(self._handle, name, data, mark))
+            job = partial(self._handle, name, data)
+            await self._queues.put(data["channel_id"], job, mark=f"{session.id} {session.seq}")
 
-    async def _handle(self, name: str, data: Payload, mark: tuple[str, int]) -> None:
+    async def _handle(self, name: str, data: Payload) -> None:
         room = await self._rooms.find(data["channel_id"])
         if room is not None:
             await HANDLERS[name](self, data, room)
-        self._open.pop(mark, None)
 
     async def _receive_message(self, data: Payload, room: DiscordRoom) -> None:
         await self._hand_in_message(data, room)

@@ -40,6 +40,11 @@ SMTP_SECURITY = setting(
     help="How the connection to it is protected; none is for this machine only.",
     choices=tuple(MailSecurity),
 )
+CA_FILE = setting(
+    "channels.email.ca_file",
+    "",
+    help="A file with the certificates of an authority of your own, in PEM; empty: those of the system.",
+)
 FOLDER = setting("channels.email.folder", "INBOX", help="The folder of the mailbox that is read.")
 SENT_FOLDER = setting(
     "channels.email.sent_folder",
@@ -86,6 +91,7 @@ EMAIL = declare_channel(
         SMTP_HOST,
         SMTP_PORT,
         SMTP_SECURITY,
+        CA_FILE,
         FOLDER,
         SENT_FOLDER,
         COPY,

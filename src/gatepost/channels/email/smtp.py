@@ -1,5 +1,6 @@
 """One mail to one server by SMTP, and what became of it."""
 
+import asyncio
 from contextlib import suppress
 from email.message import EmailMessage
 from email.policy import SMTP as SMTP_POLICY
@@ -15,6 +16,7 @@ from aiosmtplib import (
 from gatepost.channels.contract import ChannelEnded, EndReason
 from gatepost.channels.email import MailSecurity
 from gatepost.channels.email.imap import MailServerLogin
+from gatepost.channels.kit.tls import find_bad_certificate, make_tls
 from gatepost.core.errors import Refused, Unavailable
 
 PLATFORM = "the mail server"
@@ -31,11 +33,13 @@ def _make_token_error(host: str, code: int) -> ChannelEnded:
 async def open_smtp(login: MailServerLogin) -> SMTP:
     """Connected and logged in. The server must offer the protection that is set: there is no way back to none."""
     login.check("smtp_host")
+    tls = None if login.security is MailSecurity.NONE else await asyncio.to_thread(make_tls, login.ca_file)
     client = SMTP(
         hostname=login.host,
         port=login.port,
         use_tls=login.security is MailSecurity.TLS,
         start_tls=login.security is MailSecurity.STARTTLS,
+        tls_context=tls,
         timeout=TIMEOUT_S,
     )
     try:
@@ -50,6 +54,8 @@ async def open_smtp(login: MailServerLogin) -> SMTP:
         raise _make_token_error(login.host, error.code) from None
     except (SMTPConnectError, SMTPException, OSError) as error:
         client.close()
+        if (refusal := find_bad_certificate(login.host, error)) is not None:
+            raise refusal from None
         raise Unavailable(
             PLATFORM, f"{login.host} cannot be used ({type(error).__name__}: {str(error)[:150]})"
         ) from None

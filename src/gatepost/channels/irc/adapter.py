@@ -5,10 +5,13 @@ import itertools
 import uuid
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.irc import ACCOUNT, HOST, NICK, PASSWORD, PORT, ROOMS, TLS, TRUST_NICKS, wire
+from gatepost.channels.irc import ACCOUNT, CA_FILE, HOST, NICK, PASSWORD, PORT, ROOMS, TLS, TRUST_NICKS, wire
 from gatepost.channels.irc.connection import ConnectionLost, IrcConnection
 from gatepost.channels.irc.wire import CaseMapping, IrcLine
-from gatepost.channels.kit.batches import Backoff, receive_batch, unwrap_group
+from gatepost.channels.kit.backoff import Backoff
+from gatepost.channels.kit.receiving import receive_batch
+from gatepost.channels.kit.task_groups import unwrap_group
+from gatepost.channels.kit.tls import make_tls
 from gatepost.core import log
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid, Unavailable, Unsupported
@@ -48,7 +51,8 @@ class IrcChannel:
             raise ChannelEnded(EndReason.SETTING, str(error), "set another nick") from None
         if wrong:
             raise ChannelEnded(EndReason.SETTING, f"{wrong[0]!r} is no channel", "write it as #name")
-        return IrcConnection(config[HOST], config[PORT], config[TLS], nick, config[ACCOUNT], password)
+        tls = await asyncio.to_thread(make_tls, config[CA_FILE]) if config[TLS] else None
+        return IrcConnection(config[HOST], config[PORT], tls, nick, config[ACCOUNT], password)
 
     async def check(self) -> BotIdentity:
         connection = await self._make_connection()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from gatepost.channels.contract import ChannelEnded, EndReason
 from gatepost.channels.irc import wire
 from gatepost.channels.irc.wire import CaseMapping, IrcLine
+from gatepost.channels.kit.tls import find_bad_certificate
 from gatepost.core.errors import NotFound, Refused, Unavailable
 
 LONGEST_LINE = 16 * 1024
@@ -27,7 +28,9 @@ class ConnectionLost(Exception):
 
 
 class IrcConnection:
-    def __init__(self, host: str, port: int, tls: bool, nick: str, account: str, password: str) -> None:
+    def __init__(
+        self, host: str, port: int, tls: ssl.SSLContext | None, nick: str, account: str, password: str
+    ) -> None:
         self._host, self._port, self._tls = host, port, tls
         self.nick, self._account, self._password = nick, account, password
         self._reader: asyncio.StreamReader | None = None
@@ -42,17 +45,15 @@ class IrcConnection:
 
     async def open(self) -> None:
         """Connect and log in. Raises ChannelEnded if that will not work another time either."""
-        context = ssl.create_default_context() if self._tls else None
         try:
             async with asyncio.timeout(CONNECT_S):
                 self._reader, self._writer = await asyncio.open_connection(
-                    self._host, self._port, ssl=context, limit=LONGEST_LINE
+                    self._host, self._port, ssl=self._tls, limit=LONGEST_LINE
                 )
                 await self._log_in()
-        except ssl.SSLCertVerificationError as error:
-            why = f"the certificate of {self._host} is not valid ({error.verify_message})"
-            raise ChannelEnded(EndReason.SETTING, why, "set another host, or mend its certificate") from None
         except (OSError, TimeoutError) as error:
+            if (refusal := find_bad_certificate(self._host, error)) is not None:
+                raise refusal from None
             raise Unavailable(f"IRC ({self._host})", f"it cannot be reached ({type(error).__name__})") from None
         self.ready = True
 

@@ -21,8 +21,10 @@ from gatepost.channels.contract import (
     EndReason,
     Receive,
 )
-from gatepost.channels.kit.batches import Backoff, receive_batch, unwrap_group
+from gatepost.channels.kit.backoff import Backoff
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.receiving import receive_batch
+from gatepost.channels.kit.task_groups import unwrap_group
 from gatepost.channels.mattermost import API_URL, TOKEN, wire
 from gatepost.channels.mattermost.posting import MattermostPosting
 from gatepost.channels.mattermost.wire import MattermostBot, MattermostRoom, SocketEvent

@@ -17,7 +17,7 @@ import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
 from gatepost.channels.contract import ChannelEnded, EndReason
-from gatepost.channels.kit.batches import Backoff
+from gatepost.channels.kit.backoff import Backoff
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.slack.rest import APPS, SlackHttp
 from gatepost.core.errors import Unavailable

@@ -9,8 +9,8 @@ import re
 from collections.abc import AsyncIterator, Sequence
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.kit.batches import skip_invalid
 from gatepost.channels.kit.http import PlatformRefusal
+from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.telegram import API_URL, POLL_S, TOKEN
 from gatepost.channels.telegram.api import BOTFATHER, WAY_OUT, TelegramApi
 from gatepost.channels.telegram.choices import CardChoices

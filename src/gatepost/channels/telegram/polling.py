@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
-from gatepost.channels.kit.batches import Backoff
+from gatepost.channels.kit.backoff import Backoff
 from gatepost.channels.kit.http import PlatformRefusal
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.telegram.api import TelegramApi

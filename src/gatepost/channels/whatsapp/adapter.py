@@ -12,8 +12,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx2
-
 from gatepost.channels.contract import (
     BotIdentity,
     ChannelDeps,
@@ -24,7 +22,7 @@ from gatepost.channels.contract import (
     Receive,
 )
 from gatepost.channels.kit.hooks import HookInbox, is_same, is_signed, parse_object
-from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.send_attempts import SendAttempts
 from gatepost.channels.kit.uploads import open_upload
 from gatepost.channels.whatsapp import (
@@ -69,28 +67,22 @@ RETRY_S = 5.0
 _log = log.get("whatsapp")
 
 
-class _GraphHttp(PlatformHttp):
+def read_error(given: PlatformAnswer) -> GatepostError | None:
     """Meta's codes say more than its statuses: it answers 400 for nearly everything."""
-
-    def _check(self, response: httpx2.Response, answer: Any, action: str, effect: bool) -> None:
-        code = _find_code(answer) if response.status_code >= 300 else None
-        if code in BAD_TOKEN:
-            raise ChannelEnded(EndReason.TOKEN, f"WhatsApp no longer accepts the token (code {code})", WAY_OUT)
-        if code in EVERYWHERE or code == ONE_ROOM:
-            wait = self._retry_after(response, answer)
-            wait = (6.0 if code == ONE_ROOM else RETRY_S) if wait is None else wait
-            raise Unavailable("WhatsApp", "it asks us to wait", retry_after=wait, everywhere=code in EVERYWHERE)
-        if code in BUSY:
-            raise Unavailable(
-                "WhatsApp", f"it cannot do it now (code {code})", uncertain=effect and code in UNKNOWN_ERROR
-            )
-        try:
-            super()._check(response, answer, action, effect)
-        except PlatformRefusal as error:
-            if code not in NO_RIGHT:
-                raise
-            why = f"{error.detail}; the token needs whatsapp_business_messaging for this number"
-            raise PlatformRefusal(self.platform, action, response.status_code, answer, why) from None
+    code = _find_code(given.body) if given.status >= 300 else None
+    if code in BAD_TOKEN:
+        return ChannelEnded(EndReason.TOKEN, f"WhatsApp no longer accepts the token (code {code})", WAY_OUT)
+    if code in EVERYWHERE or code == ONE_ROOM:
+        wait = (6.0 if code == ONE_ROOM else RETRY_S) if given.retry_after is None else given.retry_after
+        return Unavailable("WhatsApp", "it asks us to wait", retry_after=wait, everywhere=code in EVERYWHERE)
+    if code in BUSY:
+        uncertain = given.effect and code in UNKNOWN_ERROR
+        return Unavailable("WhatsApp", f"it cannot do it now (code {code})", uncertain=uncertain)
+    if code in NO_RIGHT and given.status < 500 and given.status not in (401, 429):
+        plain = PlatformRefusal("WhatsApp", given.action, given.status, given.body)
+        why = f"{plain.detail}; the token needs whatsapp_business_messaging for this number"
+        return PlatformRefusal("WhatsApp", given.action, given.status, given.body, why)
+    return None
 
 
 class WhatsAppCloud:
@@ -123,6 +115,7 @@ class WhatsAppCloud:
             request, "x-hub-signature-256", await self._around.secret(APP_SECRET)
         ):
             return HookResponse(status=403)
+        request.admit()
         payload = parse_object(request.body)
         if payload is None:
             return HookResponse(status=400)
@@ -352,7 +345,9 @@ class WhatsAppCloud:
             if not token:
                 raise ChannelEnded(EndReason.TOKEN, "channels.whatsapp.token is not set", WAY_OUT)
             headers = {"authorization": f"Bearer {token}"}
-            self._clients[origin] = _GraphHttp("WhatsApp", origin, headers=headers, way_out=WAY_OUT)
+            self._clients[origin] = PlatformHttp(
+                "WhatsApp", origin, headers=headers, way_out=WAY_OUT, read_error=read_error
+            )
         return self._clients[origin]
 
 

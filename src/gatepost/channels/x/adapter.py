@@ -13,8 +13,9 @@ from typing import Any
 import httpx2
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.kit.batches import Backoff, receive_batch, unwrap_group
+from gatepost.channels.kit.backoff import Backoff
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.receiving import receive_batch
 from gatepost.channels.x import API_KEY, API_SECRET, API_URL, POLL_S, TOKEN, TOKEN_SECRET, wire
 from gatepost.channels.x.oauth import AccountKeys, sign
 from gatepost.core import log
@@ -49,7 +50,7 @@ class XAccount:
         backoff = Backoff()
         while True:
             try:
-                await unwrap_group(lambda: self._receive_mentions(receive))
+                await self._receive_mentions(receive)
             except Unavailable as error:
                 LOG.info("X did not answer", instance=self._around.instance, error=str(error))
                 await backoff.wait(error.retry_after)

@@ -7,6 +7,7 @@ the rest once there is another.
 import asyncio
 import logging
 import secrets
+import ssl
 from contextlib import suppress
 from typing import Any, Literal
 from xml.etree.ElementTree import Element, SubElement
@@ -17,7 +18,8 @@ from slixmpp.exceptions import IqError, IqTimeout
 from slixmpp.xmlstream import StanzaBase
 
 from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
-from gatepost.channels.xmpp import NICKNAME, PASSWORD, ROOMS, SECURITY, SERVER, USER, XmppSecurity
+from gatepost.channels.kit.tls import find_bad_certificate, make_tls
+from gatepost.channels.xmpp import CA_FILE, NICKNAME, PASSWORD, ROOMS, SECURITY, SERVER, USER, XmppSecurity
 from gatepost.channels.xmpp.render import render_join
 from gatepost.channels.xmpp.wire import CLIENT, MAM, MUC_USER, find_real_jid, is_jid, split_jid
 from gatepost.core import log
@@ -266,7 +268,8 @@ class XmppSession:
     async def _log_in(self, password: str, resource: str) -> XmppConnection:
         if not password:
             raise ChannelEnded(EndReason.SETTING, "no password is set", WAY_OUT)
-        client = self._make_client(password, resource)
+        tls = await asyncio.to_thread(make_tls, self._around.config[CA_FILE])
+        client = self._make_client(password, resource, tls)
         connection = XmppConnection(client, self.own_jid)
         outcome: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
 
@@ -274,9 +277,12 @@ class XmppSession:
             if not outcome.done():
                 outcome.set_result(error)
 
-        def lose(_: Any) -> None:
+        def lose(why: Any) -> None:  # also the first that is said of a certificate, after STARTTLS
             connection.end()
-            settle(Unavailable(PLATFORM, "the server ended the connection"))
+            settle(self._find_refusal(why) or Unavailable(PLATFORM, "the server ended the connection"))
+
+        def fail(why: Any) -> None:
+            settle(self._find_refusal(why) or _cannot_reach(why))
 
         def note_stream_error(error: Any) -> None:
             connection.conflict = connection.conflict or error["condition"] == "conflict"
@@ -284,7 +290,8 @@ class XmppSession:
         refusal = ChannelEnded(EndReason.TOKEN, f"{PLATFORM} refuses the password of {self.own_jid}", WAY_OUT)
         client.add_event_handler("session_start", lambda _: settle(None))
         client.add_event_handler("failed_all_auth", lambda _: settle(refusal))
-        client.add_event_handler("connection_failed", lambda why: settle(_cannot_reach(why)))
+        client.add_event_handler("connection_failed", fail)
+        client.add_event_handler("ssl_invalid_chain", fail)
         client.add_event_handler("stream_error", note_stream_error)
         client.add_event_handler("disconnected", lose)
         client.add_filter("in", connection.note)
@@ -302,8 +309,12 @@ class XmppSession:
             raise error
         return connection
 
-    def _make_client(self, password: str, resource: str) -> ClientXMPP:
+    def _find_refusal(self, why: object) -> ChannelEnded | None:
+        return find_bad_certificate(self.own_jid.partition("@")[2], why)
+
+    def _make_client(self, password: str, resource: str, tls: ssl.SSLContext) -> ClientXMPP:
         client = ClientXMPP(f"{self.own_jid}/{resource}", password)
+        client.ssl_context = tls
         security = XmppSecurity(self._around.config[SECURITY])
         client.enable_direct_tls = security is XmppSecurity.TLS
         client.enable_starttls = security is XmppSecurity.STARTTLS

@@ -21,8 +21,9 @@ from gatepost.channels.contract import (
     EndReason,
     Receive,
 )
-from gatepost.channels.kit.batches import Backoff, receive_batch, unwrap_group
+from gatepost.channels.kit.backoff import Backoff
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.receiving import receive_batch
 from gatepost.channels.zulip import API_KEY, API_URL, EMAIL, TOPIC, wire
 from gatepost.channels.zulip.posting import ZulipPosting
 from gatepost.channels.zulip.wire import QueueEvent, ZulipSeen
@@ -103,7 +104,7 @@ class ZulipChannel:
         backoff = Backoff()
         while True:
             try:
-                await unwrap_group(lambda: self._poll_queue(receive, backoff))
+                await self._poll_queue(receive, backoff)
             except Unavailable as error:
                 LOG.info("Zulip did not answer", instance=self._around.instance, error=str(error))
                 await backoff.wait(error.retry_after)

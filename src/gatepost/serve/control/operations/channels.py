@@ -115,8 +115,11 @@ def find_supervisor(deps: OperationDeps) -> ChannelSupervisor | None:
 
 def _get_surroundings(deps: OperationDeps) -> ChannelSurroundings:
     """A running gateway has its configuration; else the file is read, with what the channels declare."""
-    channel_specs.load_kinds(deps.home)
-    config = deps.config if find_supervisor(deps) is not None else settings.load_declared(deps.home.path)
+    channel_specs.find_kinds(deps.home)
+    config = deps.config
+    if find_supervisor(deps) is None:
+        channel_specs.load_set_kinds(deps.home)
+        config = settings.load_declared(deps.home.path)
     reader = SecretReader(deps.store, Keyring(deps.home), deps.clock)
     return ChannelSurroundings(home=deps.home, config=config, store=deps.store, clock=deps.clock, secrets=reader)
 
@@ -186,7 +189,7 @@ def _add_report(item: ChannelListItem, report: ChannelReport | None) -> ChannelL
 
 @operation
 async def list_kinds(deps: OperationDeps, args: ListChannelKindsArgs) -> list[ChannelKindItem]:
-    channel_specs.load_kinds(deps.home)
+    await asyncio.to_thread(channel_specs.load_kinds, deps.home)
     return [_make_kind_item(kind) for _, kind in CHANNELS.items() if not kind.always]
 
 
