@@ -88,9 +88,9 @@ class WebhookPlatform(HookedPlatform):
     # What the gateway posts.
 
     def make_app(self) -> Asgi:
-        return Starlette(routes=[Route("/in", self._take, methods=["POST"])])
+        return Starlette(routes=[Route("/in", self._receive_post, methods=["POST"])])
 
-    async def _take(self, request: Request) -> Response:
+    async def _receive_post(self, request: Request) -> Response:
         body, key = await request.body(), request.headers.get("idempotency-key", "")
         post = json.loads(body)
         with self.changed:
