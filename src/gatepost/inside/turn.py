@@ -20,6 +20,7 @@ import msgspec
 from gatepost.inside import output_parser, prompt, timeline_events
 from gatepost.inside.gateway_socket import GatewaySocket
 from gatepost.inside.inbox_reader import InboxReader
+from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers import contract
 from gatepost.inside.providers.contract import Batch, Item, ItemKind, Provider
 from gatepost.inside.wake_event import WakeEvent
@@ -95,7 +96,7 @@ class RunnerTurn:
     ) -> None:
         self.id, self.epoch, self.attempt = claimed.turn, claimed.epoch, claimed.attempt
         self.continued, self._begun = claimed.continued, claimed.begun
-        self.conversation = claimed.conversation
+        self.conversation, self._forks = claimed.conversation, claimed.fork
         self._running: dict[str, tuple[float, str]] = {}  # tools by their use: patience, name
         self._uses = ToolUseTracker()
         self.asked: dict[str, str] = {}  # what a request is called outside: what its provider calls it
@@ -126,6 +127,8 @@ class RunnerTurn:
         # With a claim that is given at once nobody else says that the provider has not had them yet.
         self._box.mark(self._mine, "begun" if self._begun else "processing")
         rows = await self._run_scripts(await self._transcribe(rows))
+        if self._forks:
+            await self._fork()
         self._parts.extend(self._split_commands(rows))
         if self._begun:  # with the claim: the host knows that the provider gets all of it now
             self._given += [row.id for row in rows]
@@ -214,6 +217,11 @@ class RunnerTurn:
         await asyncio.wait([self._script])
         return ScriptOutcome(error="it was interrupted") if self._script.cancelled() else self._script.result()
 
+    async def _fork(self) -> None:
+        """Without a fork the turn goes on in the copy itself, which is this session's own as well."""
+        with suppress(NotImplementedError, OSError, ProviderError, contract.Misconfigured):
+            self.conversation = await self._provider.fork(self.conversation)
+
     async def _transcribe(self, rows: Sequence[InboundRow]) -> Sequence[InboundRow]:
         return rows if self._transcriber is None else await self._transcriber.transcribe(rows)
 
@@ -234,8 +242,12 @@ class RunnerTurn:
     def _render(self, rows: Sequence[InboundRow]) -> ProviderInput:
         observed = [row for row in self._mail.seen.observed if row.id not in self._mine]
         self._mine.update(row.id for row in observed)
-        text = prompt.render(rows, self._mail.get_prompt_context(begins=not self.conversation), observed)
+        text = prompt.render(rows, self._get_context(), observed)
         return ProviderInput(self._batch(text, rows), tuple(row.id for row in rows), tuple(row.id for row in observed))
+
+    def _get_context(self) -> prompt.PromptContext:
+        forked, self._forks = self._forks, False  # said once
+        return self._mail.get_prompt_context(begins=not self.conversation, forked=forked)
 
     def _batch(self, text: str, rows: Sequence[InboundRow]) -> Batch:
         items = tuple(prompt.item_of(row) for row in rows)

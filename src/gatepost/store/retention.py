@@ -21,7 +21,8 @@ ACTOR = "gatepost"
 _OPEN_OUT = "state IN ('pending', 'sending')"
 _IN_FLIGHT = (
     f"(EXISTS (SELECT 1 FROM inbox i WHERE i.message_id = {{id}} AND i.{inbox.OPEN})"
-    f" OR EXISTS (SELECT 1 FROM outbox o WHERE o.message_id = {{id}} AND o.{_OPEN_OUT}))"
+    f" OR EXISTS (SELECT 1 FROM outbox o WHERE o.message_id = {{id}} AND o.{_OPEN_OUT})"
+    " OR EXISTS (SELECT 1 FROM errands e WHERE e.message_id = {id} AND e.ended_at IS NULL))"
 )
 
 
