@@ -221,7 +221,7 @@ async def tools(calls: int) -> dict[str, float]:
             path = Path(folder) / "t.sock"
             socket = ToolSocket(gateway.dispatch, caller, lambda pid: True, None)
             await socket.open(path)
-            read, effect = call("inspect_session", {}), call("reply", {"text": "bench"})
+            read, effect = call("inspect_session", {"limit": None}), call("reply", {"text": "bench"})
             direct = await client(["socket", str(path)], [INITIALIZE], read, calls)
             found["read"] = direct["median_us"]
             found["effect"] = (await client(["socket", str(path)], [INITIALIZE], effect, calls // 4))["median_us"]

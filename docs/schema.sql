@@ -145,6 +145,27 @@ CREATE TABLE entrances (
             created_at INTEGER NOT NULL,
             UNIQUE (instance, senders)
         ) STRICT;
+CREATE TABLE errands (
+            id TEXT PRIMARY KEY,
+            call_key TEXT NOT NULL UNIQUE,        -- of the call that gave it out: made again, it is one errand
+            parent TEXT NOT NULL,                 -- the errand in whose work it was given out; '': none
+            caller_folder TEXT NOT NULL,
+            caller_session TEXT NOT NULL,
+            caller_turn TEXT NOT NULL,            -- '': between two turns
+            rights TEXT NOT NULL,                 -- of that turn
+            instance TEXT NOT NULL,               -- where that turn speaks, and its result returns
+            address TEXT NOT NULL,
+            thread TEXT NOT NULL,
+            folder TEXT NOT NULL,                 -- who does it
+            session_id TEXT NOT NULL,             -- in which conversation …
+            room TEXT NOT NULL,                   -- … and room, whose threads are errands
+            message_id INTEGER NOT NULL REFERENCES messages (id) ON DELETE CASCADE,  -- that asks for it
+            state TEXT NOT NULL,                  -- open | stopping | done | failed | cancelled
+            reason TEXT NOT NULL DEFAULT '',
+            result_id INTEGER,                        -- the message by which its result returned
+            created_at INTEGER NOT NULL,
+            ended_at INTEGER                          -- NULL: it is not over
+        ) STRICT;
 CREATE TABLE firings (
             id INTEGER PRIMARY KEY AUTOINCREMENT,
             task_id TEXT NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
@@ -157,6 +178,16 @@ CREATE TABLE firings (
             session_id TEXT NOT NULL,                 -- that works on it; '': none
             turn_id TEXT NOT NULL,                    -- '': none yet
             ended_at INTEGER
+        ) STRICT;
+CREATE TABLE forks (
+            child_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
+            parent_id TEXT NOT NULL,        -- a session, which may be gone
+            folder TEXT NOT NULL,
+            provider TEXT NOT NULL,
+            conversation TEXT NOT NULL,     -- the parent's, which the child goes on with; '': none was copied
+            how TEXT NOT NULL,              -- copied | transcript
+            bytes INTEGER NOT NULL,             -- of the copied state
+            created_at INTEGER NOT NULL
         ) STRICT;
 CREATE TABLE given_files (
             key TEXT NOT NULL PRIMARY KEY,        -- of the effect that they belong to
@@ -365,7 +396,7 @@ CREATE TABLE requests (
     answered_by TEXT NOT NULL DEFAULT '',
     settled_at INTEGER,                            -- when what follows from the answer was done
     notified_at INTEGER                                -- when whoever asked was told
-, asker TEXT NOT NULL DEFAULT 'person', editable INTEGER NOT NULL DEFAULT 0, rooms TEXT NOT NULL DEFAULT '{}') STRICT;
+, asker TEXT NOT NULL DEFAULT 'person', editable INTEGER NOT NULL DEFAULT 0, rooms TEXT NOT NULL DEFAULT '{}', preview TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE reservations (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         at INTEGER NOT NULL,
@@ -444,7 +475,7 @@ CREATE TABLE session_notes (
             pinned TEXT NOT NULL DEFAULT '',          -- shown to the agent with each turn
             pinned_by TEXT NOT NULL DEFAULT '',       -- an identity
             summary TEXT NOT NULL DEFAULT ''          -- of what was said before; shown to a new conversation
-        ) STRICT;
+        , transcript TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE session_tokens (
             session_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
             digest TEXT NOT NULL UNIQUE,
@@ -470,7 +501,7 @@ CREATE TABLE sessions (
         created_at INTEGER NOT NULL,
         active_at INTEGER NOT NULL,
         closed_at INTEGER
-    , agent INTEGER NOT NULL DEFAULT 0, model TEXT NOT NULL DEFAULT '', permission_mode TEXT NOT NULL DEFAULT '', cwd TEXT NOT NULL DEFAULT '', labels TEXT NOT NULL DEFAULT '{}', parent TEXT NOT NULL DEFAULT '', notify INTEGER NOT NULL DEFAULT 0, archived_at INTEGER) STRICT;
+    , agent INTEGER NOT NULL DEFAULT 0, model TEXT NOT NULL DEFAULT '', permission_mode TEXT NOT NULL DEFAULT '', cwd TEXT NOT NULL DEFAULT '', labels TEXT NOT NULL DEFAULT '{}', parent TEXT NOT NULL DEFAULT '', notify INTEGER NOT NULL DEFAULT 0, archived_at INTEGER, reset_at INTEGER) STRICT;
 CREATE TABLE spending (
         kind TEXT NOT NULL,
         name TEXT NOT NULL,
@@ -651,10 +682,18 @@ CREATE UNIQUE INDEX egress_rules_once ON egress_rules (COALESCE(folder, ''), hos
 CREATE INDEX engagements_group ON engagements (folder);
 CREATE INDEX engagements_route ON engagements (route_id);
 CREATE INDEX engagements_until ON engagements (until);
+CREATE INDEX errands_message ON errands (message_id);
+CREATE INDEX errands_open ON errands (id) WHERE ended_at IS NULL;
+CREATE INDEX errands_open_caller ON errands (caller_session) WHERE ended_at IS NULL;
+CREATE INDEX errands_open_folder ON errands (folder) WHERE ended_at IS NULL;
+CREATE INDEX errands_open_parent ON errands (parent) WHERE ended_at IS NULL;
+CREATE INDEX errands_open_room ON errands (room) WHERE ended_at IS NULL;
 CREATE INDEX firings_age ON firings (fired_at);
 CREATE UNIQUE INDEX firings_message ON firings (message_id);
 CREATE UNIQUE INDEX firings_once ON firings (task_id, due_at);
 CREATE INDEX firings_open ON firings (task_id) WHERE state = 'queued';
+CREATE INDEX forks_folder ON forks (folder, created_at);
+CREATE INDEX forks_parent ON forks (parent_id);
 CREATE INDEX given_files_group ON given_files (folder, at);
 CREATE INDEX given_files_turn ON given_files (session_id, turn_id);
 CREATE INDEX grants_folder ON grants (folder, id);

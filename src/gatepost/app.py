@@ -44,6 +44,7 @@ from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundi
 from gatepost.flow.delivery.delivery_loop import DeliveryLoop
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.delivery.typing_indicator import TypingIndicator
+from gatepost.flow.errands.errand_loop import ErrandLoop
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
 from gatepost.flow.intake.intake import Intake
@@ -58,12 +59,13 @@ from gatepost.flow.retention import Retention
 from gatepost.flow.schedule.task_loop import TaskLoop
 from gatepost.flow.sessions.crash_recovery import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.extra_mounts import read_allowed
+from gatepost.flow.sessions.forking import SessionForker
 from gatepost.flow.sessions.isolation import find_isolation, render_banner
 from gatepost.flow.sessions.panic_result import PanicResult
 from gatepost.flow.sessions.provider_specs import list_own_providers, list_plugin_providers, list_provider_names
 from gatepost.flow.sessions.sandbox_plan import KIND, TIMEZONE, describe_sandbox, name_prefix
 from gatepost.flow.sessions.sandbox_requirements import follow_channels
-from gatepost.flow.sessions.session_deps import MOST_AWAKE, PROVIDER, SessionDeps
+from gatepost.flow.sessions.session_deps import LOOK_S, MOST_AWAKE, PROVIDER, SessionDeps
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 from gatepost.flow.sessions.session_timeouts import ListeningTime
 from gatepost.flow.sessions.trial import run_trial
@@ -82,7 +84,7 @@ from gatepost.serve.control.contract import OperationDeps, to_json
 from gatepost.serve.http import CONNECTIONS, HttpServer, get_bound_address, open_listener
 from gatepost.serve.web.login import make_login_url
 from gatepost.serve.web.site import WebDeps, make_site
-from gatepost.store import reservations, secrets, turns
+from gatepost.store import errands, reservations, secrets, turns
 from gatepost.store.deadline import NEVER, UNIT_S
 from gatepost.store.migrate import migrate
 from gatepost.store.secrets import SecretReader
@@ -143,6 +145,7 @@ class Gateway:
         self.files = FairThreadPool()
         held_calls = HeldCalls(self.store, clock, config, self.bells, self.reach)
         questions = AgentQuestions(self.store, clock, config, self.bells, self.reach)
+        self.forker = SessionForker(home, self.store, clock, config, self.files, self._end_session)
         self.around = ToolDeps(
             store=self.store,
             clock=clock,
@@ -153,6 +156,7 @@ class Gateway:
             writes_to=self.pump.write,
             channels=self.channels,
             worktrees=self.worktrees,
+            forker=self.forker,
             threads=self.files,
             holder=held_calls,
             host_asker=hosts,
@@ -189,6 +193,8 @@ class Gateway:
             home.media,
         )
         self.schedule = TaskLoop(self.store, clock, config, self.bells, self.reach)
+        self.errands = ErrandLoop(self.store, clock, self.bells, self.sessions, config[LOOK_S])
+        _hub(self, errands.INSTANCE).set_file_folder(home.media / errands.PLATFORM)
         self.newcomers = NewcomerGroups(self.store, clock, config, home, self.bells, self.reach)
         self.pump.on_sent(self.typing.delivered)
         self.pump.on_sent(lambda instance, address, thread: self.bells.change(instance, address))
@@ -206,15 +212,19 @@ class Gateway:
             self.sessions.end,
             self.sessions.renew,
             lambda: get_page_url(config, self.page_address) if self.page_address else "",
+            self.forker,
         )
         self.retention = Retention(home, self.store, clock, config, self.sessions.keep_asleep)
         asleep, end = self.sessions.keep_asleep, self.sessions.end
         self.erasure = PersonErasure(home, self.store, clock, asleep, end, self.intake.discard_counts)
         self.stopping = asyncio.Event()
-        self.sessions.on_end_all(self.worktrees.errands.end_all)
+        self.sessions.on_end_all(self.worktrees.jobs.end_all)
         self.agents = AgentService(self.sessions, self.worktrees, _hub(self, "agents"), self.stopping)
         self.management = agent_tools.make_management_dispatch(self.agents, self.around)
         self.self_id = self_id.make_self_dispatch(self.around)
+
+    async def _end_session(self, session_id: str, reason: str) -> None:
+        await self.sessions.end(session_id, reason)
 
     def _make_supervisor(
         self, opened: SecretReader, extra: Mapping[str, tuple[ChannelKind, Channel]]
@@ -294,6 +304,7 @@ class Gateway:
                 self.requests,
                 self.newcomers,
                 self.schedule,
+                self.errands,
             ):
                 tasks.create_task(flow.run())
             tasks.create_task(self._prepare())
@@ -311,7 +322,7 @@ class Gateway:
 
     async def _stop(self) -> None:
         self.stopping.set()  # who waits for an agent is let go
-        self.worktrees.errands.close()
+        self.worktrees.jobs.close()
         await self.sessions.stop_all(turns.GATEWAY_STOPPED)
         self.flows.cancel()
         await asyncio.wait({self.flows}, timeout=STOP_S / 2)
@@ -366,7 +377,7 @@ class Daemon:
                 _log.info("started", version=__version__, home=str(self.home.path), listen=str(self.listen))
                 await self._announce()
                 await self._until_stopped(tasks)
-                self.gateway.worktrees.errands.close()
+                self.gateway.worktrees.jobs.close()
                 for endpoint in self.mcp.values():
                     await endpoint.close()
                 for server in servers:
@@ -433,6 +444,7 @@ class Daemon:
             config=self.config,
             bells=gateway.bells,
             stop_session=gateway.sessions.stop,
+            renew_session=gateway.sessions.renew,
             obey=gateway.obey,
             halt=gateway.halt,
             try_out=partial(run_trial, gateway.sessions),
@@ -443,6 +455,7 @@ class Daemon:
                 "erasure": gateway.erasure,
                 "tools": gateway.tools,
                 "channels": gateway.supervisor,
+                "forker": gateway.forker,
             },
         )
         return make_api(

@@ -304,6 +304,15 @@ def test_stranger_01_a_stored_route_that_cannot_be_read_any_more_matches_nothing
     assert warned["level"] == "warn" and f"gatepost route rm {number}" in warned["way_out"]
 
 
+def test_a_group_is_given_a_name_for_another_and_loses_it(run: Run) -> None:
+    run("group", "add", "acme")
+
+    assert run("group", "link", "acme", "boss", "root").out == "the agent of acme may give work to root, as boss\n"
+    assert "boss (root)" in run("group", "show", "acme").out
+    assert run("group", "unlink", "acme", "boss").out == "the agent of acme knows root no more as boss\n"
+    assert "`gatepost group show acme` shows them" in run("group", "unlink", "acme", "boss").err
+
+
 def test_a_group_is_removed_only_on_purpose(run: Run, home: Home) -> None:
     run("group", "add", "acme")
 

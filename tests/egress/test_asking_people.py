@@ -189,12 +189,12 @@ async def test_the_card_warns_of_letters_of_other_alphabets(asking: Any) -> None
     assert asked.input["spelling"] == refused_hosts.OTHER_LETTERS
 
 
-async def test_an_errand_that_is_no_session_asks_nobody(asking: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_job_that_is_no_session_asks_nobody(asking: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*given: object, **named: object) -> None:
         pytest.fail("a try that asks nobody costs no write")
 
     monkeypatch.setattr(asking.store, "write", fail)
-    assert await asking.hosts.ask(Caller(FOLDER, "errand-1"), "files.example.com:443") == ""
+    assert await asking.hosts.ask(Caller(FOLDER, "job-1"), "files.example.com:443") == ""
     assert await pending(asking) == []
 
 

@@ -214,7 +214,8 @@ async def test_nanoclaw_41_and_45_what_changes_the_agent_waits_for_a_yes_and_its
     async with deciding_gateway(tmp_path / "h", channel) as gateway:
         skill = gateway.home.group("home") / "skills/greet/SKILL.md"
         await channel.say("learn", address=ROOM, sender=MEMBER)
-        request, _ = await wait_for_card(gateway, channel)
+        request, card = await wait_for_card(gateway, channel)
+        assert "Adds skills/greet/SKILL.md of home:" in card.message.text
         sent = await channel.wait_for(lambda sent: any(each.message.text.startswith("asked: ") for each in sent))
         answer = next(each.message.text for each in sent if each.message.text.startswith("asked: "))
         assert "waits for a person" in answer and request.id in answer and not skill.exists()

@@ -2,7 +2,7 @@
 the operator's repository, and whatever cannot be saved is told and stays until somebody throws it away.
 
 Every attempt is made by an agent in bubblewrap. What it plants writes down where it was run: in the agent's own sandbox
-and in errands it may, as long as they do not see the operator's repository.
+and in jobs it may, as long as they do not see the operator's repository.
 """
 
 import hashlib

@@ -55,10 +55,10 @@ def listed(daemon: DaemonProcess) -> list[tuple[str, str]]:
 
 
 def left(home: Path) -> list[str]:
-    """Of worktrees and errands."""
+    """Of worktrees and jobs."""
     place = Home(home)
-    errands = [path.name for path in place.sessions.iterdir() if path.name.startswith("errand")]
-    return sorted(path.name for path in place.worktrees.glob("*/*")) + errands
+    jobs = [path.name for path in place.sessions.iterdir() if path.name.startswith("job-")]
+    return sorted(path.name for path in place.worktrees.glob("*/*")) + jobs
 
 
 @pytest.mark.slow

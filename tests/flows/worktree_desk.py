@@ -54,9 +54,9 @@ async def make(gateway: Gateway, source: Path, name: str = "fix", **more: Any) -
 
 
 def left_behind(gateway: Gateway) -> list[str]:
-    """What errands have left, wherever they could have."""
+    """What jobs have left, wherever they could have."""
     home = gateway.home
     found = [*home.sessions.iterdir(), *home.logs.iterdir(), *home.run.rglob("*")]
-    return [str(path) for path in found if "errand" in path.name] + [
-        str(each) for each in gateway.worktrees.errands.running
+    return [str(path) for path in found if path.name.startswith("job-")] + [
+        str(each) for each in gateway.worktrees.jobs.running
     ]

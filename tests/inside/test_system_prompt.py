@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from gatepost.core.records import replace
 from gatepost.inside.providers.contract import ProviderContext
 from gatepost.inside.system_prompt import LARGEST, system_prompt
 
@@ -77,3 +78,12 @@ def test_who_starts_in_a_project_is_told_so_with_what_is_written_there(tmp_path:
     assert f"- {own}/skills/bake/SKILL.md" in text
     assert "use tabs" not in system_prompt(place(own, project), without=("AGENTS.md",)), "it reads that itself"
     assert "be brief" in system_prompt(place(own, project), without=("AGENTS.md",)), "but not its group's"
+
+
+def test_only_an_agent_that_somebody_manages_is_told_when_to_name_itself_and_its_branch(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    assert "set_title" not in system_prompt(place(tmp_path)) + system_prompt(place(tmp_path, work))
+    managed = replace(place(tmp_path), managed=True)
+    assert "set_title" in system_prompt(managed) and "set_branch" not in system_prompt(managed)
+    assert "set_branch" in system_prompt(replace(managed, start=work))

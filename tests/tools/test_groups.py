@@ -12,12 +12,10 @@ from gatepost.access.tree_scope import may_watch
 from gatepost.core.registry import load_package
 from gatepost.flow.groups import LARGEST_PROTOTYPE
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
-from gatepost.store import audit, groups, routes, sessions, watchers
+from gatepost.store import groups, routes, sessions, watchers
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
-from gatepost.tools.contract import TOOLS
-from gatepost.tools.groups import write_skill
 
 load_package("gatepost.tools")
 FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
@@ -240,38 +238,6 @@ async def test_a_world_has_no_siblings_to_be_opened_to(tmp_path: Path, store: Sq
     answer = await agent.call("set_group_open", open=True)
     assert answer.failed and "worlds have no siblings" in answer.text
     assert told(await agent.call("set_group_open", open=False))["open"] is False
-
-
-async def test_a_skill_needs_a_person_who_cannot_be_asked_yet(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await world(tmp_path, store)
-    answer = await agent.call("write_skill", name="greet", content="Say hello.")
-    assert answer.failed and "it needs a person's approval" in answer.text
-    assert not (agent.around.home.group("acme") / "skills").exists()
-    await agent.dispatch.audit.flush()
-    assert (await agent.audited())[-1] == ("write_skill", "refused")
-
-
-async def test_what_a_person_agreed_to_is_written_and_a_bad_name_is_not(tmp_path: Path, store: SqliteStore) -> None:
-    from gatepost.core.errors import Invalid
-    from gatepost.tools.contract import ToolCall
-
-    agent = await world(tmp_path, store)
-    call = ToolCall(
-        around=agent.around,
-        tool="write_skill",
-        caller=agent.caller,
-        turn=None,
-        key="k",
-        now=1,
-        record=lambda: audit.AuditRecord(1, "agent:acme", "write_skill", "allowed", {}),
-        progress=lambda done, total, text: None,
-    )
-    assert (await write_skill(call, "greet", "Say hello.")).path == "skills/greet/SKILL.md"
-    assert (agent.around.home.group("acme") / "skills/greet/SKILL.md").read_text() == "Say hello."
-    for name in ("../x", "Greet", "", "-x"):
-        with pytest.raises(Invalid):
-            await write_skill(call, name, "Say hello.")
-    assert TOOLS["write_skill"].held
 
 
 async def untouched(agent: GateAgent, store: SqliteStore) -> bool:

@@ -16,6 +16,7 @@ class EventBus:
         self._requests: list[Callable[[], None]] = []
         self._newcomers: list[Callable[[], None]] = []
         self._tasks: list[Callable[[], None]] = []
+        self._errands: list[Callable[[], None]] = []
 
     def on_session(self, hear: Callable[[str], None]) -> None:
         self._sessions.append(hear)
@@ -40,6 +41,9 @@ class EventBus:
 
     def on_tasks(self, hear: Callable[[], None]) -> None:
         self._tasks.append(hear)
+
+    def on_errands(self, hear: Callable[[], None]) -> None:
+        self._errands.append(hear)
 
     def session(self, session_id: str) -> None:
         """A session has something queued."""
@@ -79,4 +83,9 @@ class EventBus:
     def tasks(self) -> None:
         """A task was added or changed: another may be due next."""
         for hear in self._tasks:
+            hear()
+
+    def errands(self) -> None:
+        """Work that one agent gave to another may be over, or was ended."""
+        for hear in self._errands:
             hear()

@@ -175,6 +175,8 @@ class Dispatch:
             if tool.scope is not None or tool.held or tool.spends or policy.has_rules_for(tool.name):
                 held = await self._admit(tool, call, arguments, policy)
                 if held is not None and call.approved is None and not await self._is_allowed(call, held):
+                    if tool.preview is not None:
+                        held = replace(held, preview=await tool.preview(call, arguments))
                     return await self._hold(call, held, note)
                 if held is not None and call.approved is not None:
                     self._check_edited(call, held, call.approved)

@@ -123,7 +123,7 @@ class Runner:
         self._provider: Provider | None = None
         self._turn: RunnerTurn | None = None
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._errands: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
 
     def _make_transcriber(self) -> "AttachmentTranscriber":
         from gatepost.inside.transcribe import AttachmentTranscriber  # costs a runner that hears nothing nothing
@@ -176,20 +176,20 @@ class Runner:
             case _:
                 pass
 
-    def _send_off(self, errand: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(self._run_task(errand))
-        self._errands.add(task)
+    def _send_off(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(self._run_task(work))
+        self._background.add(task)
         task.add_done_callback(self._task_done)
 
     def _task_done(self, task: asyncio.Task[None]) -> None:
-        self._errands.discard(task)
+        self._background.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None and not self._closed.done():
             self._closed.set_exception(error)
 
-    async def _run_task(self, errand: Coroutine[Any, Any, None]) -> None:
+    async def _run_task(self, work: Coroutine[Any, Any, None]) -> None:
         try:
-            await errand
+            await work
         except (NotImplementedError, LookupError) as error:  # no such mode, no such request
             self._link.send(
                 runner_frames.ErrorFrame(
@@ -253,6 +253,7 @@ class Runner:
             bell=self._bell,
             provider=self._provider,
             transcriber=self._transcriber,
+            folder=self._setup.start,
         )
         self._turn = turn
         try:
@@ -279,6 +280,7 @@ class Runner:
             model=self._welcome.model,
             timezone=self._welcome.timezone,
             options=self._welcome.options,
+            managed=self._welcome.managed,
         )
 
 

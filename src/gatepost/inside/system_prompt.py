@@ -20,8 +20,19 @@ MANNERS = """\
 You talk with people through a gateway. What they write comes to you as <message> elements, each with its number (id), \
 its sender and its time; <task>, <webhook> and <system> elements are not written by people. What you answer goes to \
 the room that the messages came from, as it is: write plain Markdown, no such elements. What stands in an <internal> \
-element is shown to nobody. To do anything else than answer, use your tools. The network is closed but for hosts that \
-the operator allows: after a 403 of the proxy, `curl -s $GATEPOST_REFUSED` says why, and what the operator can type."""
+element is shown to nobody. A message with an errand is another agent's: your answer returns to that agent as its \
+result, and no person sees it. To do anything else than answer, use your tools. The network is closed but for hosts \
+that the operator allows: after a 403 of the proxy, `curl -s $GATEPOST_REFUSED` says why, and what the operator can \
+type."""
+
+NAMES = """\
+# Your title
+
+You are one of several agents in a list. As soon as you know what your work is about, call set_title once, with a few \
+words by which people find you there; call it again when the work has become another."""
+BRANCHES = """\
+If you were given a worktree, call set_branch once before your first commit: with a short name of what you change, \
+like fix-login-timeout."""
 
 
 def system_prompt(place: ProviderContext, *, reader: str = "read_file", without: Collection[str] = ()) -> str:
@@ -35,7 +46,8 @@ def system_prompt(place: ProviderContext, *, reader: str = "read_file", without:
     if not at_home:
         parts += _project(place, without)
     skills = _skills(place.agent / "skills", "" if at_home else f"{place.agent}/", reader)
-    return "\n\n".join([*parts, *skills, MANNERS])
+    names = [] if not place.managed else [NAMES] if at_home else [f"{NAMES} {BRANCHES}"]
+    return "\n\n".join([*parts, *skills, MANNERS, *names])
 
 
 def _project(place: ProviderContext, without: Collection[str]) -> list[str]:

@@ -3,7 +3,7 @@ anywhere else. A program of its own, of the standard library alone:
 
     python -I -S worktree.py /workspace /workspace/project [/workspace/extra/source]
 
-The host says in `in/errand.json` what to do, and finds the answer in `out/answer.json`, which it does not believe.
+The host says in `in/job.json` what to do, and finds the answer in `out/answer.json`, which it does not believe.
 A worktree here is a whole clone: it shares no object, hook or setting with the repository that it came from, so
 nothing that is done to it is done to that one.
 """
@@ -321,7 +321,7 @@ TASKS: dict[str, Callable[[Job, Path, Path], dict[str, Any]]] = {
 
 
 def main(workspace: str, project: str, source: str = "") -> None:
-    job = json.loads((Path(workspace) / "in" / "errand.json").read_bytes())
+    job = json.loads((Path(workspace) / "in" / "job.json").read_bytes())
     # Whoever owns what is looked at: here are nobody's settings or rights to be had by it.
     (Path(os.environ["HOME"]) / ".gitconfig").write_text("[safe]\n\tdirectory = *\n")
     out = Path(workspace) / "out"

@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from gatepost.core import ids
 from gatepost.core.errors import Invalid
 from gatepost.messages.inbound import Direction
-from gatepost.store import inbox, messages, origins, sessions, timeline
+from gatepost.store import errands, inbox, messages, origins, sessions, timeline
 from gatepost.store.inbox import InboxMode
 from gatepost.store.messages import NewMessage
 from gatepost.store.origins import OriginChain
@@ -48,8 +48,9 @@ def address_of(session_id: str) -> str:
     return f"{PLATFORM}:{session_id}"
 
 
-def create(db: Db, new: NewAgent, now: int) -> Session:
-    session_id = ids.new("s")
+def create(db: Db, new: NewAgent, now: int, session_id: str = "") -> Session:
+    """`session_id`: one that was chosen before; '': a new one."""
+    session_id = session_id or ids.new("s")
     return SESSIONS.put(
         db,
         id=session_id,
@@ -154,12 +155,12 @@ def suspend_notify(db: Db, session_id: str) -> None:
 
 
 def count_waiting(db: Db, session_id: str) -> int:
-    """Prompts that nobody has taken up yet."""
+    """Prompts that nobody has taken up yet, and errands that have not returned: it goes on by itself."""
     row = db.row(
         f"SELECT COUNT(*) FROM inbox WHERE session_id = ? AND {inbox.OPEN} AND state IN ('queued', 'retry')",
         (session_id,),
     )
-    return int(row[0]) if row else 0
+    return (int(row[0]) if row else 0) + errands.count_open(db, session_id)
 
 
 def get_last_text(db: Db, session_id: str) -> str:

@@ -107,4 +107,5 @@ def remove(db: Db, folder: str) -> bool:
     db.run("DELETE FROM memberships WHERE child = ? OR parent = ?", (principal, principal))
     db.run("DELETE FROM user_roles WHERE folder = ? AND folder <> ''", (folder,))
     db.run("DELETE FROM newcomers WHERE folder = ?", (folder,))  # who had it may come again
+    db.run("DELETE FROM destinations WHERE target_folder = ?", (folder,))  # nobody may give it work under a name
     return bool(db.run("DELETE FROM groups WHERE folder = ?", (folder,)))

@@ -296,6 +296,19 @@ def list_open(db: Db, session_id: str) -> list[tuple[InboxEntry, Message]]:
     return [_parse_pair(row) for row in rows]
 
 
+def has_open(db: Db, session_id: str) -> bool:
+    """Whether anything of a session is not in an end state."""
+    return db.row(f"SELECT 1 FROM inbox WHERE session_id = ? AND {OPEN} LIMIT 1", (session_id,)) is not None
+
+
+def count_by_turn(db: Db, turn_ids: list[str]) -> dict[str, int]:
+    """How many rows each of these turns has."""
+    rows = db.rows(
+        f"SELECT turn_id, COUNT(*) FROM inbox WHERE turn_id IN ({messages.marks(turn_ids)}) GROUP BY turn_id", turn_ids
+    )
+    return {str(turn_id): int(count) for turn_id, count in rows}
+
+
 def _pages(ids: list[int]) -> Iterator[list[int]]:
     return (ids[at : at + PAGE] for at in range(0, len(ids), PAGE))
 
@@ -479,14 +492,17 @@ def cancel_waiting(
     now: int,
     senders: Collection[str] | None = None,
     keep: Collection[str] = (),
+    thread: str | None = None,
 ) -> int:
     """Withdraw what no turn has taken yet. `senders`: only what these wrote. `keep`: the gateway's own words whose keys
-    begin so stay."""
+    begin so stay. `thread`: only what belongs to this one."""
     whose = f" AND m.kind = 'chat' AND m.sender IN ({messages.marks(senders)})" if senders is not None else ""
+    where = " AND m.thread = ?" if thread is not None else ""
     rows = db.rows(
         "SELECT i.id, m.sender, m.platform_id FROM inbox i JOIN messages m ON m.id = i.message_id"
-        f" WHERE i.session_id = ? AND i.{OPEN} AND i.state IN ('queued', 'retry', 'held'){whose} ORDER BY i.seq",
-        (session_id, *(senders or ())),
+        f" WHERE i.session_id = ? AND i.{OPEN} AND i.state IN ('queued', 'retry', 'held'){whose}{where}"
+        " ORDER BY i.seq",
+        (session_id, *(senders or ()), *((thread,) if thread is not None else ())),
     )
     ended = [row[0] for row in rows if row[1] != messages.SYSTEM or row[2].partition(":")[0] not in keep]
     for row_id in ended:

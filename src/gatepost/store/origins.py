@@ -70,6 +70,15 @@ def find_last_turn(db: Db, session_id: str) -> str:
     return str(row[0]) if row else ""
 
 
+def get_inherited(db: Db, message_id: int) -> OriginChain:
+    """Everybody behind a message that an agent put in, without that agent."""
+    rows = db.rows(
+        "SELECT person, instance, address, thread, depth FROM origins WHERE message_id = ? ORDER BY ordinal",
+        (message_id,),
+    )
+    return OriginChain(tuple(Origin(*row[:4]) for row in rows), max((row[4] for row in rows), default=0))
+
+
 def _make_chain(rows: Sequence[Row]) -> OriginChain:
     """Who is behind a message comes before its sender, who is an agent then."""
     inherited: list[Origin] = []

@@ -300,6 +300,7 @@ COLUMNS = (
     PersonColumn("steps", "id", "detail", _STOPPED, f"{_STOPPED}{FORGOTTEN}"),
     PersonColumn("outbox", "id", "reason", _STOPPED, f"{_STOPPED}{FORGOTTEN}"),
     PersonColumn("turns", "id", "error", _STOPPED, f"{_STOPPED}{FORGOTTEN}"),
+    PersonColumn("errands", "id", "reason", _STOPPED, f"{_STOPPED}{FORGOTTEN}"),
 )
 
 

@@ -90,6 +90,7 @@ class NewRequest(Struct, frozen=True, kw_only=True):
     thread: str = ""
     rights: str = ""
     why: str = ""  # a person must decide
+    preview: str = ""  # what it would change, as markdown
     rule: str = ""  # that "always" writes; '' if no rule can
     rooms: dict[str, str] = {}  # by parameter: the channel instance by which a call reaches the room that it names
     quorum: int = 0  # 0: as the gateway says
@@ -132,6 +133,7 @@ class Request(Struct, frozen=True):
     notified_at: int | None
     asker: RequestAsker
     editable: bool = False
+    preview: str = ""
 
 
 REQUESTS = Table("requests", Request)

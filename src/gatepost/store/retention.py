@@ -21,7 +21,8 @@ ACTOR = "gatepost"
 _OPEN_OUT = "state IN ('pending', 'sending')"
 _IN_FLIGHT = (
     f"(EXISTS (SELECT 1 FROM inbox i WHERE i.message_id = {{id}} AND i.{inbox.OPEN})"
-    f" OR EXISTS (SELECT 1 FROM outbox o WHERE o.message_id = {{id}} AND o.{_OPEN_OUT}))"
+    f" OR EXISTS (SELECT 1 FROM outbox o WHERE o.message_id = {{id}} AND o.{_OPEN_OUT})"
+    " OR EXISTS (SELECT 1 FROM errands e WHERE e.message_id = {id} AND e.ended_at IS NULL))"
 )
 
 
@@ -186,6 +187,31 @@ def remove_costs(db: Db, after: int, before: int, most: int) -> RemovalBatch[int
     for cost_id in old:
         db.run("DELETE FROM costs WHERE id = ?", (cost_id,))
     return RemovalBatch(len(old), after, len(old) == most)
+
+
+def remove_firings(db: Db, after: int, before: int, most: int) -> RemovalBatch[int]:
+    """Runs of tasks that have ended."""
+    rows = db.rows("SELECT id, fired_at FROM firings WHERE id > ? ORDER BY id LIMIT ?", (after, most))
+    old = _list_old(rows, before)
+    removed = 0
+    if old:
+        removed = db.run("DELETE FROM firings WHERE id > ? AND id <= ? AND state <> 'queued'", (after, old[-1]))
+    return _make_batch(old, removed, after, most)
+
+
+def remove_tasks(db: Db, after: str, before: int, most: int) -> RemovalBatch[str]:
+    """Tasks that are over, and have no run left in the log. Their ids begin with their time."""
+    rows = db.rows("SELECT id, created_at FROM tasks WHERE id > ? ORDER BY id LIMIT ?", (after, most))
+    old: list[str] = _list_old(rows, before)
+    removed = sum(
+        db.run(
+            "DELETE FROM tasks WHERE id = ? AND state IN ('completed', 'cancelled') AND updated_at < ?"
+            " AND NOT EXISTS (SELECT 1 FROM firings f WHERE f.task_id = tasks.id)",
+            (task_id, before),
+        )
+        for task_id in old
+    )
+    return _make_batch(old, removed, after, most)
 
 
 def remove_secret_uses(db: Db, after: int, before: int, most: int) -> RemovalBatch[int]:

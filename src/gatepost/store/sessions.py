@@ -59,6 +59,7 @@ class Session(Struct, frozen=True):
     parent: str = ""  # the session that made it
     notify: int = 0  # the parent is told when it has finished
     archived_at: int | None = None
+    reset_at: int | None = None  # when its conversation was last begun anew
 
 
 SESSIONS = Table("sessions", Session)
@@ -255,8 +256,9 @@ def shorten_conversation(db: Db, session_id: str, summary: str) -> None:
     session_notes.set_summary(db, session_id, summary)
 
 
-def remove_conversations(db: Db, session_id: str) -> None:
+def remove_conversations(db: Db, session_id: str, now: int) -> None:
     """Whatever provider comes next starts anew, and is allowed nothing for the conversation that was."""
+    db.run("UPDATE sessions SET reset_at = ? WHERE id = ?", (now, session_id))
     requests.end_lasting(db, session_id)
     session_notes.remove_summary(db, session_id)
     db.run("DELETE FROM conversations WHERE session_id = ?", (session_id,))

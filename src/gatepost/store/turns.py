@@ -120,6 +120,14 @@ def list_for_session(db: Db, session_id: str, before: int, limit: int) -> list[T
     return TURNS.list(db, newest, session_id, before, limit)[::-1]
 
 
+def get_last_error(db: Db, session_id: str) -> str:
+    """Why a turn of this session failed last; '' if none did."""
+    row = db.row(
+        "SELECT error FROM turns WHERE session_id = ? AND error <> '' ORDER BY started_at DESC LIMIT 1", (session_id,)
+    )
+    return str(row[0]) if row else ""
+
+
 def list_open(db: Db) -> list[Turn]:
     return TURNS.list(db, "WHERE ended_at IS NULL ORDER BY started_at")
 

@@ -30,6 +30,7 @@ from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Feature
 from gatepost.messages.text_size import TextUnit
 from gatepost.store import audit, origins, requests, tool_calls
+from gatepost.store.forks import ForkedSession
 from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db, Store
 from gatepost.store.requests import Request
@@ -116,6 +117,16 @@ class BranchRenamer(Protocol):
     async def rename(self, session_id: str, name: str) -> str: ...
 
 
+class TopicForker(Protocol):
+    """Makes conversations that go on with what another one knows."""
+
+    async def fork_topic(self, call: "ToolCall", parent_id: str, topic: str, *, force: bool) -> ForkedSession: ...
+
+    async def copy_session(self, call: "ToolCall", parent_id: str, title: str) -> ForkedSession:
+        """Into a managed agent of its own."""
+        ...
+
+
 class RoomWriter(Protocol):
     """Writes down what goes to a room, and has it delivered."""
 
@@ -162,6 +173,7 @@ class HeldCall(Struct, frozen=True, kw_only=True):
     rule: str  # that lets such calls through from then on, '' if there is none
     rooms: Mapping[str, str] = {}  # by parameter: the channel instance of the room that it names
     quorums: tuple[int, ...] = ()  # how many must agree, by each rule that holds it; 0: as the gateway says
+    preview: str = ""  # what it would change, as markdown of ours
 
 
 class ToolDeps(Struct, frozen=True, kw_only=True):
@@ -176,6 +188,7 @@ class ToolDeps(Struct, frozen=True, kw_only=True):
     writes_to: RoomWriter | None = None  # None: nothing is delivered in this process; a room is only rung
     channels: Mapping[str, Channel] = msgspec.field(default_factory=dict)  # by instance: those that run in this process
     worktrees: BranchRenamer | None = None  # None: no sandbox runs in this process
+    forker: TopicForker | None = None  # the same
     holder: CallHolder | None = None  # None: nobody can be asked in this process
     host_asker: HostAsker | None = None  # the same for hosts
     questions: QuestionAsker | None = None  # the same
@@ -356,6 +369,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     about: Callable[[Mapping[str, Any]], Iterable[str]] | None = None  # the groups of a call, if no parameter names it
     not_root: bool = False  # root has nobody to do it with
     held: bool = False
+    preview: Callable[["ToolCall", Mapping[str, Any]], Awaitable[str]] | None = None  # what a call would change
     spends: bool = False  # it costs money: not when the budget is spent
     quick: bool = False
 
@@ -381,6 +395,7 @@ def tool(
     about: Callable[[Mapping[str, Any]], Iterable[str]] | None = None,
     not_root: bool = False,
     held: bool = False,
+    preview: Callable[[ToolCall, Mapping[str, Any]], Awaitable[str]] | None = None,
     spends: bool = False,
     quick: bool = False,
     read_only: bool = False,
@@ -392,8 +407,9 @@ def tool(
 
     `about` finds the groups that a call is about where no one parameter names them (it may raise Invalid).
     `also_scoped_by`: further rooms that the call touches, each of which must be within reach; they are in `call.also`.
-    Left out, one is the room of the turn. `held`: a person must agree to every call. `spends`: it costs money. `quick`:
-    it waits for nothing but quick reads, and needs no task.
+    Left out, one is the room of the turn. `held`: a person must agree to every call. `preview` renders, as markdown,
+    what a call would change: for the card of one that is held. `spends`: it costs money. `quick`: it waits for nothing
+    but quick reads, and needs no task.
     """
     hints = {"readOnlyHint": read_only, "destructiveHint": destructive, "idempotentHint": idempotent}
 
@@ -406,6 +422,7 @@ def tool(
             scope=ToolScope.GROUP if about is not None else _scope(scoped_by),
             not_root=not_root,
             held=held,
+            preview=preview,
             spends=spends,
             quick=quick,
         )

@@ -1,6 +1,5 @@
 """Groups: make children, see who is there, watch one another."""
 
-import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any
@@ -11,7 +10,6 @@ from gatepost.access.tiers import ROOT_FOLDER, Tier, check_folder
 from gatepost.access.tree_scope import TreeScope, may_act_on, may_watch, world_of
 from gatepost.core.bounds import fitting
 from gatepost.core.errors import Invalid, NotFound, Refused
-from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.groups import FolderPrototype, make_group, read_prototype
 from gatepost.flow.intake import routing
 from gatepost.flow.sessions.host_uids import group_uid
@@ -22,12 +20,10 @@ from gatepost.store import groups, rooms, routes, sessions, watchers
 from gatepost.store.port import Db
 from gatepost.store.routes import Route
 from gatepost.tools.child_quota import check_quota
-from gatepost.tools.contract import Body, ToolCall, run_to_completion, tool
+from gatepost.tools.contract import ToolCall, run_to_completion, tool
 
 DIRECT_SEQ = 0  # a room that was given to a group by name comes before every pattern
-LARGEST_SKILL = 100_000
 LONGEST_NAME = 100
-_SKILL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?\Z")
 
 Most = Annotated[int, Meta(ge=-1, le=1_000_000)]
 Name = Annotated[str, Meta(max_length=LONGEST_NAME)]
@@ -72,11 +68,6 @@ class GroupObservation(Struct, frozen=True):
     ok: bool
     observer: str
     source: str
-
-
-class WrittenSkill(Struct, frozen=True):
-    ok: bool
-    path: str
 
 
 @tool(tier=Tier.WORLD, scoped_by="folder", within=TreeScope.CHILD, group="groups")
@@ -263,36 +254,3 @@ async def unobserve_group(
     """Stop watching a group. To start use observe_group."""
     await call.write(watchers.remove, call.caller.folder, source)
     return GroupObservation(ok=True, observer=call.caller.folder, source=source)
-
-
-@tool(tier=Tier.WORLD, scoped_by="folder", group="groups", held=True)
-async def write_skill(
-    call: ToolCall,
-    name: Annotated[str, Meta(description="Lower-case letters, digits and hyphens, like weekly-report.")],
-    content: Annotated[Body, Meta(description="The whole SKILL.md, with its name and description on top.")],
-    folder: Folder = None,
-) -> WrittenSkill:
-    """Teach a group something: a skill that its agent finds under skills/ from its next turn on. A person must agree.
-
-    For notes about work in hand use set_work; your own files you can write without this.
-    """
-    if not _SKILL.match(name):
-        raise Invalid("name", f"{name[:80]!r}: lower-case letters, digits and single hyphens, at most 64")
-    text = clean(content)
-    if not text.strip() or len(text) > LARGEST_SKILL:
-        raise Invalid("content", f"is empty or longer than {LARGEST_SKILL} characters")
-    target = folder or call.caller.folder
-    if await call.read(groups.get, target) is None:
-        raise NotFound("group", target, "use refresh_groups to see which there are")
-    around = call.around
-    uid = await group_uid(around.store, around.config, around.clock, target)
-    await call.run_audited(partial(_write_skill, call, target, name, text, uid))
-    return WrittenSkill(ok=True, path=f"skills/{name}/SKILL.md")
-
-
-def _write_skill(call: ToolCall, folder: str, name: str, text: str, uid: int | None) -> None:
-    with open_untrusted(call.around.home.groups) as root:
-        for place in (f"{folder}/skills", f"{folder}/skills/{name}"):
-            if not root.exists(place):
-                root.make_dir(place, 0o700, uid=uid)
-        root.write_bytes(f"{folder}/skills/{name}/SKILL.md", text.encode(), mode=0o600, uid=uid)

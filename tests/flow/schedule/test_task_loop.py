@@ -15,6 +15,7 @@ from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.store.tasks import TaskState
 from gatepost.testing.counting import CountingDb
+from gatepost.testing.waiting import PATIENCE_S
 
 
 async def test_a_prompt_becomes_a_message_of_the_ledger_that_is_nobodys(desk: TaskDesk) -> None:
@@ -199,7 +200,7 @@ async def test_the_log_has_the_outcome_of_the_turn(desk: TaskDesk) -> None:
     assert (await desk.task(task)).failures == 1
 
 
-async def test_nanoclaw_36_a_run_that_fails_for_good_does_not_end_the_series(desk: TaskDesk) -> None:
+async def test_nanoclaw_36_and_d9_a_run_that_fails_for_good_does_not_end_the_series(desk: TaskDesk) -> None:
     task = await desk.add("1h")
     desk.clock.advance(3600)
     await desk.tick()
@@ -327,7 +328,7 @@ async def test_a_bell_moves_the_timer_forward(desk: TaskDesk) -> None:
         done = asyncio.Event()
         desk.bells.on_room(lambda instance, address: done.set())
         desk.bells.tasks()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             await done.wait()
     finally:
         running.cancel()

@@ -1,4 +1,4 @@
-"""What errands may take of the disk."""
+"""What jobs may take of the disk."""
 
 from pathlib import Path
 

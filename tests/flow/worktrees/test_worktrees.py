@@ -31,7 +31,7 @@ async def make(gateway: Gateway, source: Path, name: str = "fix", **more: object
 
 async def until_under_way(gateway: Gateway) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while not gateway.worktrees.errands.running:  # noqa: ASYNC110  it is a set of the product's own
+        while not gateway.worktrees.jobs.running:  # noqa: ASYNC110  it is a set of the product's own
             await asyncio.sleep(0.01)
 
 
@@ -110,7 +110,7 @@ async def test_what_cannot_be_made_is_told_and_leaves_nothing(
         await make(gateway, shop, **wish)
     assert await gateway.worktrees.every(archived=True) == []
     assert [path for path in gateway.home.worktrees.rglob("*") if path.name != path.parent.name][1:] == []
-    assert not [path for path in gateway.home.sessions.iterdir() if path.name.startswith("errand")]
+    assert not [path for path in gateway.home.sessions.iterdir() if path.name.startswith("job-")]
 
 
 async def test_only_a_repository_in_an_allowed_folder_is_taken(gateway: Gateway, code: Path, tmp_path: Path) -> None:
@@ -328,12 +328,12 @@ async def test_what_was_begun_when_the_daemon_was_killed_is_ended_by_the_next(tm
         await gateway.store.write(worktrees.set_state, "shop-1", "going", "ending", 1)
         for name in ("half", "going"):
             (gateway.home.worktrees / "shop-1" / name / "deep").mkdir(parents=True)
-        (gateway.home.sessions / "errand-x").mkdir()
+        (gateway.home.sessions / "job-x").mkdir()
     async with running_gateway(tmp_path / "h", **given) as gateway:
         left = [(each.slug, each.state) for each in await gateway.worktrees.every(archived=True)]
         assert left == [("going", "archived")]
         assert list((gateway.home.worktrees / "shop-1").iterdir()) == []
-        assert not (gateway.home.sessions / "errand-x").exists()
+        assert not (gateway.home.sessions / "job-x").exists()
 
 
 async def test_one_thing_at_a_time_is_done_to_a_worktree(gateway: Gateway, shop: Path) -> None:
@@ -449,13 +449,13 @@ def test_git_is_run_by_nobody_but_the_program_inside() -> None:
     assert runs == ["inside/worktree.py"]
 
 
-def test_a_home_with_many_sessions_is_swept_of_errands_all_the_same(
+def test_a_home_with_many_sessions_is_swept_of_jobs_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is listed without bounds is refused; what is looked for among many is found."""
     home = Home(tmp_path / "h")
     home.prepare()
-    for name in ("s-1", "s-2", "s-3", "s-4", "errand-1"):
+    for name in ("s-1", "s-2", "s-3", "s-4", "job-1"):
         (home.sessions / name).mkdir()
     monkeypatch.setattr(untrusted_files, "MOST_ENTRIES", 3)
     sandbox_jobs.remove_leftover_jobs(home)

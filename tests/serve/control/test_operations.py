@@ -8,12 +8,14 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake.engagement import make_engagement
+from gatepost.serve.control.arguments.groups import LinkGroupArgs
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import audit, engagements, groups, inbox, ledger, messages, routes, sessions
+from gatepost.store import audit, destinations, engagements, groups, inbox, ledger, messages, routes, sessions
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
@@ -304,6 +306,40 @@ async def test_a_session_is_closed_and_what_waited_is_withdrawn(desk: Desk) -> N
     assert (await desk.office.store.read(ledger.check, 10**17)).in_flight == 0
 
 
+async def test_a_session_is_given_a_provider_and_a_model_and_they_are_taken_back(desk: Desk) -> None:
+    renewed: list[str] = []
+    desk.office = replace(desk.office, renew_session=renewed.append)
+    session_id = await desk.office.store.write(a_waiting_message, "home")
+    both = await desk.do("session.set", id=session_id, provider="mine", model="m-1")
+    other = await desk.do("session.set", id=session_id, provider="demo")
+    same = await desk.do("session.set", id=session_id, provider="demo", model="m-2")
+    none = await desk.do("session.set", id=session_id, model="default", provider="default")
+
+    assert [(each["provider"], each["model"]) for each in (both, other, same, none)] == [
+        ("mine", "m-1"),
+        ("demo", ""),  # a model belongs to its provider
+        ("demo", "m-2"),
+        ("", ""),
+    ]
+    assert renewed == [session_id] * 4
+    assert await desk.recorded() == ["session.set"] * 4
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({}, "--provider or --model"),
+        ({"provider": "dmo"}, "there is no provider 'dmo'.*demo"),
+        ({"model": "x" * 201}, "length <= 200"),
+    ],
+)
+async def test_what_a_session_cannot_be_given_is_refused(desk: Desk, given: dict[str, str], why: str) -> None:
+    session_id = await desk.office.store.write(a_waiting_message, "home")
+    with pytest.raises(Invalid, match=why):
+        await desk.do("session.set", id=session_id, **given)
+    assert await desk.recorded() == []
+
+
 async def test_a_refused_write_leaves_neither_a_row_nor_a_record(desk: Desk) -> None:
     await desk.do("group.add", folder="acme")
 
@@ -314,3 +350,38 @@ async def test_a_refused_write_leaves_neither_a_row_nor_a_record(desk: Desk) -> 
     assert group is not None and group.name == "acme"
     assert await desk.recorded() == ["group.add"]
     assert (await desk.office.store.read(audit.verify))[1] is None
+
+
+async def test_a_group_knows_another_by_a_name_until_that_is_taken_back_or_the_other_is_removed(desk: Desk) -> None:
+    for folder in ("acme", "beta"):
+        await desk.do("group.add", folder=folder)
+    made = await desk.do("group.link", folder="acme", name="helpdesk", group="beta")
+    assert made == {"folder": "acme", "name": "helpdesk", "group": "beta"}
+    (known,) = (await desk.do("group.show", folder="acme"))["destinations"]
+    assert (known["name"], known["kind"], known["target_folder"]) == ("helpdesk", "group", "beta")
+    await desk.do("group.unlink", folder="acme", name="helpdesk")
+    with pytest.raises(NotFound):
+        await desk.do("group.unlink", folder="acme", name="helpdesk")
+
+    await desk.do("group.link", folder="acme", name="helpdesk", group="beta")
+    await desk.do("group.rm", folder="beta")
+    assert (await desk.do("group.show", folder="acme"))["destinations"] == []
+
+
+async def test_a_name_for_a_group_is_plain_and_free_and_its_group_is_there(desk: Desk) -> None:
+    await desk.do("group.add", folder="acme")
+    await desk.office.store.write(destinations.add_room, "acme", "lobby", "fake", "fake:room/1", "", 1)
+    for name, group, fault in (
+        ("Help Desk", "root", Invalid),
+        ("lobby", "root", Invalid),
+        ("helpdesk", "beta", NotFound),
+    ):
+        with pytest.raises(fault):
+            await desk.do("group.link", folder="acme", name=name, group=group)
+    with pytest.raises(NotFound):
+        await desk.do("group.unlink", folder="acme", name="lobby")
+
+
+def test_a_link_into_another_world_needs_the_right_at_the_root() -> None:
+    assert LinkGroupArgs(folder="acme/eng", name="ops", group="acme/ops").get_scope() == "acme"
+    assert LinkGroupArgs(folder="acme/eng", name="ops", group="beta").get_scope() == ""

@@ -14,10 +14,12 @@ from gatepost.core.records import asdict
 from gatepost.core.terminal_text import one_line
 from gatepost.serve.control.arguments.groups import (
     AddGroupArgs,
+    LinkGroupArgs,
     ListGroupsArgs,
     RemoveGroupArgs,
     SetGroupArgs,
     ShowGroupArgs,
+    UnlinkGroupArgs,
 )
 from gatepost.store import groups
 
@@ -27,7 +29,7 @@ _OPEN = {True: "yes (its siblings may watch it)", False: "no (sealed: its siblin
 
 @click.group()
 def command() -> None:
-    """The agents and their folders: add, list, show, set, rm. Works with the gateway up or down."""
+    """The agents and their folders: add, list, show, set, link, rm. Works with the gateway up or down."""
 
 
 @command.command()
@@ -185,6 +187,18 @@ def _render_value(home: Home, changed: dict[str, Any], key: str) -> str:
     if kind == "options":
         return str(changed["options"].get(bare, "not set"))
     return _effective_value(changed, key, _defaults(home))
+
+
+@command.command()
+@from_operation(LinkGroupArgs)
+def link(run: CommandRun, made: dict[str, Any]) -> None:
+    output.print_line(f"the agent of {made['folder']} may give work to {made['group']}, as {made['name']}")
+
+
+@command.command()
+@from_operation(UnlinkGroupArgs)
+def unlink(run: CommandRun, gone: dict[str, Any]) -> None:
+    output.print_line(f"the agent of {gone['folder']} knows {gone['group']} no more as {gone['name']}")
 
 
 def _check_removal(home: Home, args: dict[str, Any], yes: bool) -> dict[str, Any]:

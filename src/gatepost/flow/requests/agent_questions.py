@@ -20,7 +20,7 @@ from gatepost.flow.requests.choices import render_decision
 from gatepost.flow.requests.deciding import notify_agent
 from gatepost.flow.requests.held_calls import check_limits
 from gatepost.flow.requests.questions import list_answers
-from gatepost.store import agents, requests, sessions, timeline, turns
+from gatepost.store import agents, errands, requests, sessions, timeline, turns
 from gatepost.store.port import Db, Store
 from gatepost.store.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
 from gatepost.store.sessions import SessionMode
@@ -36,6 +36,10 @@ PROGRESS_S = 5.0  # between two words of progress to the client
 AT_ONCE = 500  # answers that one look finds
 MOST_REMEMBERED = 10_000  # calls that ended without an answer
 WAITS = "waiting for somebody's answer"
+NOBODY = (
+    "another agent gave you this work, and no person is in this conversation. End your turn with the question: that"
+    " agent can answer it in a further errand"
+)
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -157,6 +161,8 @@ async def _find_room(call: ToolCall) -> ReachableRoom:
     turn, session_id = call.turn, call.caller.session_id
     if session_id is None:
         raise Refused(call.caller.folder, call.tool, why="nobody can be asked here")
+    if turn is not None and turn.instance == errands.INSTANCE:
+        raise Refused(call.caller.folder, call.tool, why=NOBODY)
     if turn is not None:
         return ReachableRoom(turn.instance, turn.address, turn.thread)
     session = await call.read(sessions.get, session_id)

@@ -87,7 +87,7 @@ def make_decided_card(request: Request, agent: str, done: str, part: int = 0) ->
 
 def _render_text(request: Request) -> str:
     consequences = render_consequences(request) if request.kind is RequestKind.PLAN else ""
-    return "\n\n".join(filter(None, [request.why, consequences]))
+    return "\n\n".join(filter(None, [request.why, request.preview, consequences]))
 
 
 def render_title(request: Request, agent: str) -> str:

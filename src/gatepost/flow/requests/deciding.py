@@ -28,6 +28,7 @@ from gatepost.flow.requests.questions import ANSWERS, fill_defaults, get_answers
 from gatepost.store import (
     agents,
     audit,
+    errands,
     groups,
     identities,
     inbox,
@@ -270,7 +271,8 @@ def notify_agent(db: Db, request: Request, outcome: dict[str, Any], now: int) ->
         return False
     event = QUESTION_EVENT if request.kind is RequestKind.QUESTION else EVENT
     content = {"event": event, "request": request.id, "tool": request.tool, "state": request.state, **outcome}
-    message_id = messages.add_system(db, session, f"{event}:{request.id}", content, now)
+    where = request if request.instance == errands.INSTANCE else session  # a thread there is a piece of work
+    message_id = messages.add_system(db, where, f"{event}:{request.id}", content, now)
     if message_id is None:
         return False
     chain = _find_origins(db, request, session.id)

@@ -167,6 +167,7 @@ def make_request(call: ToolCall, held: HeldCall) -> NewRequest:
         digest=hashlib.sha256(_encode([call.tool, arguments])).hexdigest(),
         about=held.about,
         why=held.why,
+        preview=held.preview,
         rule=held.rule,
         rooms=dict(held.rooms),
         instance=turn.instance if turn else "",

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gatepost.access.tiers import covers
 from gatepost.core.clock import MINUTE, SECOND, iso
@@ -142,7 +143,7 @@ def _fail(
 
 
 def _pause_broken(db: Db, reach: ChannelInstances, plan: FiringPlan, now: int) -> FiredRooms:
-    task, due_at = plan.task, plan.task.next_at
+    task, due_at = replace(plan.task, zone="UTC"), plan.task.next_at  # its own may be what cannot be read
     if due_at is None or not tasks.pause_at(db, task, plan.broken, now):
         return NOTHING_FIRED
     firings.add(db, task.id, due_at, now, FiringState.FAILED, plan.broken)

@@ -93,18 +93,18 @@ def make_sandbox_plan(
     parents: Sequence[Group] = (),
     start: StartFolder | None = None,
     also: Sequence[GrantedMount] = (),
-    errand: bool = False,
+    job: bool = False,
     command: tuple[str, ...] | None = None,
     stdio: bool = False,
     uid: int | None = None,
 ) -> SandboxPlan:
     """The sandbox of a session, whose folders must have been prepared. `parents` are the groups above its own, the
-    nearest first; `also` is seen besides; `errand`: nothing of the group's own is; `command` runs in the place of the
+    nearest first; `also` is seen besides; `job`: nothing of the group's own is; `command` runs in the place of the
     runner; `uid` is that of the group (`group_uid`)."""
     uid = sandbox_uid(config) if uid is None else uid
     libraries, limits = _libraries(), limits_of(config, group, parents)
-    own = [] if errand else [_own_folder(home, group)]
-    seen = [] if errand else _extra_mounts(home, config, group, provider)
+    own = [] if job else [_own_folder(home, group)]
+    seen = [] if job else _extra_mounts(home, config, group, provider)
     extra = [*seen, *also, *([start.granted] if start else [])]
     make_mount_points(home, session_id, extra, uid)
     where = start.inside if start else AGENT
@@ -131,7 +131,7 @@ def make_sandbox_plan(
             memory_mb=limits.memory_mb,
             processes=limits.processes,
             cpu_percent=limits.cpu_percent,
-            file_mb=max(limits.disk_mb, SAVED_MB) if errand else limits.disk_mb,
+            file_mb=max(limits.disk_mb, SAVED_MB) if job else limits.disk_mb,
         ),
         uid=uid,
         stdio=stdio,

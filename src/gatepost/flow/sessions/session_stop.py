@@ -10,7 +10,7 @@ from gatepost.core.clock import SECOND
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.sessions import notices
 from gatepost.messages.inbound import MessageKind
-from gatepost.store import costs, inbox, messages, outbox, sessions, turns
+from gatepost.store import costs, errands, inbox, messages, outbox, sessions, turns
 from gatepost.store.inbox import InboxState
 from gatepost.store.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Db
@@ -33,7 +33,9 @@ def stop_session(
     ended = turn is not None and turns.cancel(db, turn.id, f"stopped by {by}", now)
     keep = () if untold else DECISIONS
     waiting = inbox.cancel_waiting(db, session_id, f"stopped by {by}", now, keep=keep)
-    if not ended and not waiting:
+    given_out = errands.list_given_out(db, session_id)
+    errands.mark_stopping(db, given_out, f"stopped by {by}")
+    if not ended and not waiting and not given_out:
         return None
     return _add_notice(db, reach, session, turn, now, hold)
 
@@ -42,7 +44,7 @@ class OwnStop(Struct, frozen=True):
     """What became of a stop by somebody who may end only what is done for herself."""
 
     notice: OutboxEffect | None = None  # to people, if her turn was running
-    withdrawn: int = 0  # messages of hers that waited
+    withdrawn: int = 0  # messages of hers that waited, and work that was given to other agents for her
     busy: bool = False  # a turn for somebody else goes on
 
 
@@ -60,8 +62,12 @@ def stop_own_work(
         _give_back(db, turn, names, reason, now)
         own = turns.cancel(db, turn.id, reason, now)
     waiting = inbox.cancel_waiting(db, session_id, reason, now, names)
+    given_out = [
+        each for each in errands.list_given_out(db, session_id) if costs.find_payer(db, each.caller_turn) == names[0]
+    ]
+    errands.mark_stopping(db, given_out, reason)
     notice = _add_notice(db, reach, session, turn, now, hold) if own else None
-    return OwnStop(notice, waiting, busy=turn is not None and not own)
+    return OwnStop(notice, waiting + len(given_out), busy=turn is not None and not own)
 
 
 def works_for(db: Db, turn: Turn, names: tuple[str, ...]) -> bool:

@@ -153,6 +153,7 @@ class SessionSupervisor:
         except Unavailable:
             return live is not None  # it is written when the store is back
         self.parts.bells.requests()  # what the turn asked people is withdrawn
+        self.parts.bells.errands()  # what it gave to others ends, too
         if live is not None:
             await _until_gone([live])
         if room is None:  # nothing ran, or the order itself has ended it
@@ -187,6 +188,7 @@ class SessionSupervisor:
 
     async def end(self, session_id: str, reason: str) -> None:
         """Nothing of a session runs any more when this returns; what it was given waits."""
+        self.parts.bells.errands()
         if (live := self._live.get(session_id)) is not None:
             live.kill(Ending.by_gateway(reason))
             await _until_gone([live])

@@ -44,7 +44,7 @@ from gatepost.store.groups import Group
 from gatepost.store.port import Store
 
 LIMIT_S = setting("worktrees.limit_s", 600.0, help="How long git or a setup may take in a worktree, in seconds.")
-PREFIX = "errand"
+PREFIX = "job"
 LARGEST_ANSWER = 1024 * 1024
 LARGEST_BUNDLE = 2 * 1024**3
 MOST_DOUBLED = 8
@@ -52,7 +52,7 @@ DISK_S = 2.0  # between two looks at how much of the disk it takes
 
 
 class SandboxJobResult(msgspec.Struct, frozen=True):
-    """What an errand came to. `code` is '' if it went well."""
+    """What a job came to. `code` is '' if it went well."""
 
     code: str = ""
     error: str = ""
@@ -171,7 +171,7 @@ class SandboxJobs:
             parents=parents,
             start=StartFolder(project),
             also=[source] if source else [],
-            errand=True,
+            job=True,
             command=command,
             uid=uid,
         )
@@ -218,7 +218,7 @@ def disk_bounds(places: Iterable[Path], most: int, saving: bool) -> dict[Path, i
 
 def _write_job(home: Home, name: str, job: Mapping[str, Any]) -> None:
     with open_untrusted(home.session(name)) as root:
-        root.write_bytes("in/errand.json", json.dumps(job).encode(), mode=0o640)
+        root.write_bytes("in/job.json", json.dumps(job).encode(), mode=0o640)
 
 
 def _read_answer(home: Home, name: str, code: int, keep: Path | None, most: int) -> SandboxJobResult:

@@ -1,8 +1,8 @@
 """Managed worktrees: made from an operator's repository, worked in by agents, put away without losing what they did.
 
 Each is a clone of its own in the home, which its sandboxes may write. The host looks at the folder's outside and never
-runs git over it; git and the repository's setup run in errands. A worktree is in the store before it is on the disk,
-and a daemon that was killed half-way finds it there.
+runs git over it; git and the repository's setup run in jobs of their own. A worktree is in the store before it is on
+the disk, and a daemon that was killed half-way finds it there.
 """
 
 import asyncio
@@ -85,7 +85,7 @@ class ArchivedWorktree(Struct, frozen=True):
 class Worktrees:
     def __init__(self, home: Home, config: Config, store: Store, clock: Clock, egress: EgressDeps) -> None:
         self._home, self._config, self._store, self._clock = home, config, store, clock
-        self.errands = SandboxJobs(home, config, store, clock, egress)
+        self.jobs = SandboxJobs(home, config, store, clock, egress)
         self._locks: dict[str, asyncio.Lock] = {}
         self._ending: set[str] = set()  # of those: where nobody may begin to work
 
@@ -166,7 +166,7 @@ class Worktrees:
             await asyncio.to_thread(self._make_folder, project, slug, uid)
             source = grant_for_field("source", self._config, self._home, MountRequest(wanted.source, "source"))
             granted = worktree_mount(self._home, project, slug)
-            answer = await self.errands.run(wanted.folder, job, granted, source, way_out=True)
+            answer = await self.jobs.run(wanted.folder, job, granted, source, way_out=True)
             if not answer.code:
                 return await self._keep(wanted, project, slug, answer, by)
             if answer.code != "TAKEN":
@@ -242,7 +242,7 @@ class Worktrees:
         async with self._working(found):
             job = {"task": "run", "commands": list(found.setup)}
             granted = worktree_mount(self._home, found.project, found.slug)
-            answer = await self.errands.run(found.folder, job, granted, way_out=True)
+            answer = await self.jobs.run(found.folder, job, granted, way_out=True)
         state = SetupState.DONE if answer.ok else SetupState.FAILED
         said = answer.output if answer.ok else answer.output or answer.error
         noted = f"{found.setup_output}\n" if found.setup_output and found.setup_state in NOT_RUN else ""
@@ -286,7 +286,7 @@ class Worktrees:
             granted = worktree_mount(home, found.project, found.slug)
             first = found.branch if slug_of(found.branch) == found.slug else found.slug
             job = {"task": "rename", "first": first, "name": name}
-            answer = await self.errands.run(session.folder, job, granted, limit_s=RENAME_S)
+            answer = await self.jobs.run(session.folder, job, granted, limit_s=RENAME_S)
             if answer.code in ("NOT_ALLOWED", "NOT_GIT_REPO"):
                 raise Invalid(answer.code, clean(answer.error)[:500])
             if answer.code or answer.branch != name:
@@ -308,7 +308,7 @@ class Worktrees:
         granted = worktree_mount(self._home, found.project, found.slug)
         keep = self._bundle(found)
         job = {"task": "save", "since": found.base_commit}
-        answer = await self.errands.run(found.folder, job, granted, keep=keep)
+        answer = await self.jobs.run(found.folder, job, granted, keep=keep)
         if answer.code:
             why = one_line(answer.error)[:1000]
             raise Invalid(
@@ -366,7 +366,7 @@ class Worktrees:
             await self._must_be_trusted(found)
             granted = worktree_mount(self._home, found.project, found.slug)
             job = {"task": "run", "commands": list(found.teardown)}
-            answer = await self.errands.run(found.folder, job, granted, way_out=True)
+            answer = await self.jobs.run(found.folder, job, granted, way_out=True)
         except GatepostError as error:
             return f"the teardown was not run: {error}"
         return "" if answer.ok else f"the teardown failed: {clean(answer.output or answer.error)[-1000:]}"

@@ -166,6 +166,7 @@ class ProviderContext(Struct, frozen=True, kw_only=True):
     model: str
     timezone: str
     options: dict[str, Any] = field(default_factory=dict)
+    managed: bool = False  # somebody made this agent to work for them, and sees it in a list
 
 
 class Misconfigured(Exception):
@@ -199,7 +200,8 @@ class Provider(Protocol):
     async def set_mode(self, mode: str) -> None: ...
 
     async def fork(self, conversation: str) -> str:
-        """A copy of a conversation under a new id. Raise NotImplementedError if there is no such thing."""
+        """A copy of a conversation under a new id. Asked before the first turn of a forked session, whose state is a
+        copy of its parent's. Raise NotImplementedError if there is no such thing: the turn then goes on as it is."""
         ...
 
     async def close(self) -> None: ...

@@ -1,0 +1,87 @@
+"""What happens to errands by themselves: those that are over return, those that were stopped end.
+
+A bell names the room in which something has changed; a look every few seconds finds what no bell was heard for. All
+that is to be done stands in the store, so a gateway that was killed goes on with it.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Protocol
+
+from gatepost.core import log
+from gatepost.core.clock import Clock
+from gatepost.core.errors import Unavailable
+from gatepost.core.event_bus import EventBus
+from gatepost.flow.errands.returning import return_result
+from gatepost.flow.errands.stopping import stop_errand
+from gatepost.store import errands
+from gatepost.store.errands import Errand
+from gatepost.store.port import Store
+
+AT_ONCE = 50  # errands that one look finds
+MOST_RUNG = 100  # rooms that are remembered; more: all are looked at
+AGAIN_S = 1.0
+
+_log = log.get("errands")
+
+
+class SessionEnder(Protocol):
+    async def end(self, session_id: str, reason: str) -> None:
+        """Nothing of a session runs any more when this returns."""
+
+
+class ErrandLoop:
+    def __init__(self, store: Store, clock: Clock, bells: EventBus, sessions: SessionEnder, look_s: float) -> None:
+        self._store, self._clock, self._bells, self._sessions = store, clock, bells, sessions
+        self._look_s = look_s
+        self._rung = asyncio.Event()
+        self._rooms: set[str] = set()
+        bells.on_change(self._receive_change)
+        bells.on_errands(self._rung.set)
+
+    def _receive_change(self, instance: str, address: str) -> None:
+        if instance == errands.INSTANCE:
+            self._rooms.add(address)
+            self._rung.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        everywhere = True
+        while True:
+            rooms, self._rooms = self._rooms, set()
+            self._rung.clear()
+            try:
+                await self._stop_marked()
+                await self._return_finished(None if everywhere or len(rooms) > MOST_RUNG else sorted(rooms))
+            except Unavailable as error:
+                _log.warning("errands wait for the store", why=str(error))
+                await asyncio.sleep(AGAIN_S)
+            everywhere = True
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._look_s):
+                    await self._rung.wait()
+                    everywhere = False
+
+    async def _stop_marked(self) -> None:
+        while found := await self._store.read(errands.list_stopping, AT_ONCE):
+            for each in found:
+                running = await self._store.write(stop_errand, each, self._clock.now(), lane=each.session_id)
+                _log.info("an errand was stopped", errand=each.id, folder=each.folder)
+                if running:
+                    await self._sessions.end(each.session_id, each.reason)
+
+    async def _return_finished(self, rooms: list[str] | None) -> None:
+        if rooms == []:
+            return
+        while found := await self._store.read(errands.list_finished, rooms, AT_ONCE):
+            returned = [await self._return(each) for each in found]
+            if not any(returned) or len(found) < AT_ONCE:
+                return
+
+    async def _return(self, errand: Errand) -> bool:
+        woken = await self._store.write(return_result, errand, self._clock.now(), lane=errand.caller_session)
+        if woken is not None:
+            _log.info("an errand returned", errand=errand.id, folder=errand.folder)
+            self._bells.session(woken)
+            self._bells.change(errand.instance, errand.address)
+        return woken is not None

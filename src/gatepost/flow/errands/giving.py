@@ -1,0 +1,147 @@
+"""An agent gives work to another one: a message in a room without people, in the transaction of the call.
+
+Where the result returns, who is behind it and how many steps lie there is written by the gateway. Nothing that the text
+says changes any of it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from gatepost.access.senders import is_person
+from gatepost.access.tiers import ROOT_FOLDER
+from gatepost.core.errors import NotFound, Refused
+from gatepost.core.settings import setting
+from gatepost.flow import sender_rights
+from gatepost.flow.intake.attachments import StoredAttachment
+from gatepost.flow.requests.deciding import OPERATOR
+from gatepost.messages.inbound import Direction
+from gatepost.store import budgets, errands, groups, inbox, messages, origins, sessions
+from gatepost.store.errands import Errand, NewErrand
+from gatepost.store.messages import NewMessage
+from gatepost.store.origins import OriginChain
+from gatepost.store.port import Db
+from gatepost.tools.contract import ToolCall
+
+MOST_OPEN = setting(
+    "errands.most_open", 20, help="How many errands that one conversation gave out may be open at a time."
+)
+MOST_OPEN_GROUP = setting(
+    "errands.most_open_group", 100, help="How many open errands one group may have to do at a time."
+)
+RIGHTS = "agent"  # of what an agent puts in
+
+
+class ErrandOrder(Struct, frozen=True, kw_only=True):
+    """What is to be done, and by whom. `name`: of a conversation beside the usual one with that group."""
+
+    folder: str
+    text: str
+    name: str = ""
+    files: tuple[StoredAttachment, ...] = ()
+
+
+def give_errand(db: Db, call: ToolCall, order: ErrandOrder) -> Errand:
+    """Made again, the call is the same errand."""
+    known = errands.find_by_call(db, call.key)
+    if known is not None:
+        return known
+    caller = sessions.get(db, call.caller.session_id or "")
+    if caller is None or caller.closed_at is not None:
+        why = "an errand returns to the conversation that gave it out, and this call has none"
+        raise Refused(call.caller.folder, call.tool, order.folder, why)
+    if groups.get(db, order.folder) is None:
+        raise NotFound("group", order.folder[:80], "use refresh_groups to see which there are")
+    chain = call.chain(db)
+    if why := _find_denial(db, order.folder, chain):
+        raise Refused(call.caller.folder, call.tool, order.folder, why)
+    _check_limits(db, call, order, chain)
+    errand_id = errands.make_id()
+    session = errands.find_or_add_session(db, caller.id, order.folder, order.name, call.now)
+    message_id = messages.accept(db, _make_message(call, order, errand_id, session.address), call.now)
+    assert message_id is not None  # its id is new
+    origins.add_next_step(db, message_id, chain)
+    inbox.enqueue(db, message_id, session.id, order.folder, RIGHTS, call.now)
+    where = call.turn or caller
+    new = NewErrand(
+        id=errand_id,
+        call_key=call.key,
+        parent=where.thread if where.instance == errands.INSTANCE else "",
+        caller_folder=call.caller.folder,
+        caller_session=caller.id,
+        caller_turn=call.turn.id if call.turn else "",
+        rights=call.turn.rights if call.turn else RIGHTS,
+        instance=where.instance,
+        address=where.address,
+        thread=where.thread,
+        folder=order.folder,
+        session_id=session.id,
+        room=session.address,
+        message_id=message_id,
+    )
+    return errands.add(db, new, call.now)
+
+
+def _find_denial(db: Db, folder: str, chain: OriginChain) -> str:
+    """Why those who are behind a turn may not have that group work for them; '' if they may. Who is shut out of a group
+    reaches it by no other agent, and root works for owners alone, however they reach it."""
+    people = [each.person for each in chain.origins if is_person(each.person) and each.person]
+    rights = ["owner" if each == OPERATOR else sender_rights.find_rights(db, each, folder) for each in people]
+    if None in rights:
+        return "somebody who is behind this turn may not speak to it"
+    if folder == ROOT_FOLDER and set(rights) != {"owner"}:
+        return "root works for owners alone, and not only owners are behind this turn"
+    return ""
+
+
+def _check_limits(db: Db, call: ToolCall, order: ErrandOrder, chain: OriginChain) -> None:
+    own, config = call.caller.folder, call.around.config
+    payer = next((each.person for each in chain.origins if each.person), "")
+    spent = [each for each in budgets.list_applicable(db, order.folder, payer, call.now) if each.spent >= each.limit]
+    why = ""
+    if spent:
+        why = f"its budget is spent ({spent[0].scope.kind} {spent[0].scope.name}, this {spent[0].period})"
+    elif errands.count_open(db, call.caller.session_id or "") >= config[MOST_OPEN]:
+        why = f"{config[MOST_OPEN]} errands of this conversation are open ({MOST_OPEN.name}); wait until some return"
+    elif errands.count_open_for_group(db, order.folder) >= config[MOST_OPEN_GROUP]:
+        why = f"it has {config[MOST_OPEN_GROUP]} open errands already ({MOST_OPEN_GROUP.name}); try again later"
+    if why:
+        raise Refused(own, call.tool, order.folder, why)
+
+
+def _make_message(call: ToolCall, order: ErrandOrder, errand_id: str, address: str) -> NewMessage:
+    sender = f"agent:{call.caller.folder}"
+    name = f"agent {call.caller.folder}"
+    content: dict[str, Any] = {
+        "text": order.text,
+        "sender": name,
+        "senderId": sender,
+        "senderName": name,
+        "verb": "message",
+        "errand": errand_id,
+    }
+    if order.files:
+        content["attachments"] = render_attachments(order.files)
+    return NewMessage(
+        instance=errands.INSTANCE,
+        address=address,
+        thread=errand_id,
+        direction=Direction.IN,
+        sender=sender,
+        sender_name=name,
+        text=order.text,
+        at=call.now,
+        platform_id=f"errand/{errand_id}",
+        content=msgspec.json.encode(content).decode(),
+        folder=order.folder,
+    )
+
+
+def render_attachments(files: Sequence[StoredAttachment]) -> list[dict[str, str | int]]:
+    """As a message keeps them."""
+    return [
+        {"type": each.kind, "name": each.name, "mimeType": each.mime, "size": each.size, "path": each.path}
+        for each in files
+    ]

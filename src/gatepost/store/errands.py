@@ -1,0 +1,278 @@
+"""Errands: pieces of work that one agent gave to another, and how they return.
+
+    open → done · failed          open → stopping → cancelled
+
+Who asked, where the result goes and how many steps lie behind it stand here and in `origins`, written by the gateway
+alone. The work is done in a session of the target that belongs to the asking session. That session has a room without
+people, and each errand is a thread of it: what a turn says there is part of that errand's result.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+
+from gatepost.core import ids
+from gatepost.messages.outbound import MESSAGES as OPS_OF_MESSAGES
+from gatepost.messages.outbound import Op
+from gatepost.store import inbox, sessions
+from gatepost.store.inbox import InboxState
+from gatepost.store.messages import marks
+from gatepost.store.port import Db
+from gatepost.store.sessions import Session, SessionMode
+from gatepost.store.table import Table, make_row_parser
+
+INSTANCE = PLATFORM = "errands"
+LONGEST_RESULT = 100_000  # characters of a result that return; the ledger has all of it
+MOST_SAID, MOST_FILES = 500, 100  # messages and files of one result
+REMOVED = "the group {} was removed"
+WITHDRAWN = "what was asked is not there any more"
+CUT = "[… what it said before this is left out]"
+
+
+class ErrandState(StrEnum):
+    OPEN = "open"
+    STOPPING = "stopping"  # somebody ended it; what runs of it ends next
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Errand(Struct, frozen=True):
+    id: str
+    call_key: str
+    parent: str
+    caller_folder: str
+    caller_session: str
+    caller_turn: str
+    rights: str
+    instance: str
+    address: str
+    thread: str
+    folder: str
+    session_id: str
+    room: str
+    message_id: int
+    state: ErrandState
+    reason: str
+    result_id: int | None
+    created_at: int
+    ended_at: int | None
+
+
+ERRANDS = Table("errands", Errand)
+
+
+class NewErrand(Struct, frozen=True, kw_only=True):
+    id: str
+    call_key: str
+    parent: str
+    caller_folder: str
+    caller_session: str
+    caller_turn: str
+    rights: str
+    instance: str
+    address: str
+    thread: str
+    folder: str
+    session_id: str
+    room: str
+    message_id: int
+
+
+def make_id() -> str:
+    return ids.new("e")
+
+
+def find_or_add_session(db: Db, caller_session: str, folder: str, name: str, now: int) -> Session:
+    """The conversation in which a group works for that session. `name`: of one beside the usual one."""
+    address = f"{PLATFORM}:{caller_session}/{folder}" + (f"#{name}" if name else "")
+    return sessions.find_or_add(db, SessionMode.SHARED, folder, INSTANCE, address, "", now)
+
+
+def add(db: Db, new: NewErrand, now: int) -> Errand:
+    return ERRANDS.put(db, "", new, state=ErrandState.OPEN, created_at=now)
+
+
+def get(db: Db, errand_id: str) -> Errand | None:
+    return ERRANDS.get(db, "WHERE id = ?", errand_id)
+
+
+def find_by_call(db: Db, call_key: str) -> Errand | None:
+    return ERRANDS.get(db, "WHERE call_key = ?", call_key)
+
+
+def count_open(db: Db, caller_session: str) -> int:
+    """Those that a session gave out."""
+    return _count(db, "caller_session = ?", caller_session)
+
+
+def count_open_for_group(db: Db, folder: str) -> int:
+    """Those that a group has to do."""
+    return _count(db, "folder = ?", folder)
+
+
+def count_all_open(db: Db) -> int:
+    return _count(db, "1 = ?", 1)
+
+
+def _count(db: Db, which: str, value: str | int) -> int:
+    row = db.row(f"SELECT COUNT(*) FROM errands WHERE ended_at IS NULL AND {which}", (value,))
+    return int(row[0]) if row else 0
+
+
+# Their end.
+
+# No row of its thread is worked on or waits, nothing that it said is still to be put away, nobody has to decide about
+# a call of it, and what it gave out itself has returned.
+_FINISHED = (
+    "e.ended_at IS NULL AND e.state = 'open'"
+    " AND NOT EXISTS (SELECT 1 FROM errands c WHERE c.parent = e.id AND c.ended_at IS NULL)"
+    " AND NOT EXISTS (SELECT 1 FROM inbox i JOIN messages m ON m.id = i.message_id"
+    f" WHERE i.session_id = e.session_id AND i.{inbox.OPEN} AND m.thread = e.id)"
+    f" AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.instance = '{INSTANCE}' AND o.address = e.room"
+    " AND o.state IN ('pending', 'sending') AND o.thread = e.id)"
+    " AND NOT EXISTS (SELECT 1 FROM requests q WHERE q.session_id = e.session_id AND q.notified_at IS NULL"
+    " AND q.thread = e.id)"
+)
+
+
+def list_finished(db: Db, rooms: Sequence[str] | None, most: int) -> list[Errand]:
+    """Those whose work is over, by age. `rooms`: only of these."""
+    where, params = ("", ()) if rooms is None else (f" AND e.room IN ({marks(rooms)})", tuple(rooms))
+    rows = db.rows(
+        f"SELECT {ERRANDS.columns_of('e')} FROM errands e WHERE {_FINISHED}{where} ORDER BY e.id LIMIT ?",
+        (*params, most),
+    )
+    return [ERRANDS.parse(row) for row in rows]
+
+
+def is_finished(db: Db, errand_id: str) -> bool:
+    return db.row(f"SELECT 1 FROM errands e WHERE e.id = ? AND {_FINISHED}", (errand_id,)) is not None
+
+
+class ResultFile(Struct, frozen=True):
+    """A file of a result, by the effect that it was given away with and its place among those."""
+
+    key: str
+    place: int
+    name: str
+    mime: str
+    size: int
+
+
+class ErrandOutcome(Struct, frozen=True):
+    """What an errand came to. `reason`: why it failed."""
+
+    state: ErrandState
+    text: str = ""
+    reason: str = ""
+    files: tuple[ResultFile, ...] = ()
+
+
+def get_outcome(db: Db, errand: Errand) -> ErrandOutcome:
+    """Of one whose work is over."""
+    if sessions.get(db, errand.session_id) is None:
+        return ErrandOutcome(ErrandState.FAILED, reason=REMOVED.format(errand.folder))
+    said = _list_effects(db, errand)
+    text, files = _join_texts(said), _list_files(said)
+    failed = _find_failure(db, errand)
+    return ErrandOutcome(ErrandState.FAILED if failed else ErrandState.DONE, text, failed, files)
+
+
+class _ResultEffect(Struct, frozen=True):
+    key: str
+    op: Op
+    payload: dict[str, Any]
+    text: str
+
+
+_parse_said = make_row_parser(_ResultEffect)
+
+
+def _list_effects(db: Db, errand: Errand) -> list[_ResultEffect]:
+    """What its turns said and gave away in its room, oldest first; the last of it, if it is much."""
+    rows = db.rows(
+        "SELECT o.key, o.op, o.payload, SUBSTR(m.text, 1, ?) FROM messages m JOIN outbox o ON o.message_id = m.id"
+        " WHERE m.instance = ? AND m.address = ? AND m.id > ? AND m.direction = 'out' AND m.thread = ?"
+        " AND o.origin IN ('result', 'tool') AND o.state NOT IN ('superseded', 'cancelled', 'failed')"
+        " ORDER BY m.id DESC LIMIT ?",
+        (LONGEST_RESULT + 1, INSTANCE, errand.room, errand.message_id, errand.id, MOST_SAID),
+    )
+    return [each for each in map(_parse_said, reversed(rows)) if each.op in OPS_OF_MESSAGES]
+
+
+def _join_texts(said: Sequence[_ResultEffect]) -> str:
+    texts: list[str] = []
+    left = LONGEST_RESULT
+    for each in reversed(said):
+        if each.text and len(each.text) > left:
+            return "\n\n".join([f"{CUT} {each.text[len(each.text) - left :]}" if left else CUT, *reversed(texts)])
+        if each.text:
+            texts.append(each.text)
+            left -= len(each.text)
+    return "\n\n".join(reversed(texts))
+
+
+def _list_files(said: Sequence[_ResultEffect]) -> tuple[ResultFile, ...]:
+    found = [
+        ResultFile(each.key, place, str(file["name"]), str(file["mime"]), int(file["size"]))
+        for each in said
+        for place, file in enumerate(each.payload.get("files") or ())
+    ]
+    return tuple(found[:MOST_FILES])
+
+
+def _find_failure(db: Db, errand: Errand) -> str:
+    """Why the last message of its thread was not worked on to the end; '' if it was. What the gateway tells a turn that
+    goes on is no such message."""
+    rows = db.rows(
+        "SELECT i.state, i.reason, m.platform_id FROM messages m JOIN inbox i ON i.message_id = m.id"
+        " WHERE m.instance = ? AND m.address = ? AND m.id >= ? AND m.direction = 'in' AND m.thread = ?"
+        " AND i.session_id = ? ORDER BY m.id DESC LIMIT 100",
+        (INSTANCE, errand.room, errand.message_id, errand.id, errand.session_id),
+    )
+    for state, reason, key in rows:
+        if not (key or "").startswith(("continue:", "history:")):
+            return (reason or state) if state in _FAILURES else ""
+    return WITHDRAWN
+
+
+_FAILURES = (InboxState.FAILED, InboxState.CANCELLED, InboxState.REFUSED)
+
+
+def finish(db: Db, errand_id: str, outcome: ErrandOutcome, result_id: int | None, now: int) -> bool:
+    """Once. `result_id` None: there is nobody left whom it could be told."""
+    return bool(
+        db.run(
+            "UPDATE errands SET state = ?, reason = ?, result_id = ?, ended_at = ? WHERE id = ? AND state = 'open'",
+            (outcome.state, outcome.reason, result_id, now, errand_id),
+        )
+    )
+
+
+# Stopping.
+
+
+def list_given_out(db: Db, caller_session: str) -> list[Errand]:
+    """The open ones of a session."""
+    return ERRANDS.list(db, "WHERE caller_session = ? AND ended_at IS NULL AND state = 'open'", caller_session)
+
+
+def list_children(db: Db, errand_id: str) -> list[Errand]:
+    """The open ones that were given out for an errand."""
+    return ERRANDS.list(db, "WHERE parent = ? AND ended_at IS NULL AND state = 'open'", errand_id)
+
+
+def mark_stopping(db: Db, found: Sequence[Errand], reason: str) -> None:
+    for each in found:
+        db.run("UPDATE errands SET state = 'stopping', reason = ? WHERE id = ? AND state = 'open'", (reason, each.id))
+
+
+def list_stopping(db: Db, most: int) -> list[Errand]:
+    return ERRANDS.list(db, "WHERE ended_at IS NULL AND state = 'stopping' ORDER BY id LIMIT ?", most)
+
+
+def cancel(db: Db, errand_id: str, now: int) -> None:
+    db.run("UPDATE errands SET state = 'cancelled', ended_at = ? WHERE id = ? AND state = 'stopping'", (now, errand_id))

@@ -1,0 +1,109 @@
+"""Skills: what a group has learnt, as files that its agent finds from its next turn on. A person agrees to each, and
+sees what it changes."""
+
+import difflib
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from gatepost.access.tiers import Tier
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.home import Home
+from gatepost.core.untrusted_files import open_untrusted
+from gatepost.flow.sessions.host_uids import group_uid
+from gatepost.messages.card import escape_markdown
+from gatepost.messages.text import clean
+from gatepost.messages.visible_text import show_hidden
+from gatepost.store import groups
+from gatepost.tools.contract import Body, ToolCall, tool
+
+LARGEST_SKILL = 100_000
+MOST_COMPARED = 1000  # lines of each side
+MOST_SHOWN, LONGEST_SHOWN = 40, 160  # lines of a change that a card shows, and characters of each
+_SKILL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?\Z")
+
+Folder = Annotated[str | None, Meta(description="The group. Leave it out for your own.")]
+
+
+class WrittenSkill(Struct, frozen=True):
+    ok: bool
+    path: str
+
+
+async def preview_skill(call: ToolCall, arguments: Mapping[str, Any]) -> str:
+    """What the call would change, as a block of markdown."""
+    name, folder = str(arguments["name"]), arguments.get("folder") or call.caller.folder
+    text = check_skill(name, str(arguments["content"]))
+    before = await call.in_thread(_read_skill, call.around.home, folder, name)
+    lines = await call.in_thread(render_changes, before, text)
+    head = f"{'Changes' if before else 'Adds'} skills/{name}/SKILL.md of {escape_markdown(folder)}:"
+    return "\n".join([head, "", "```", *(lines or ["(nothing changes)"]), "```"])
+
+
+@tool(tier=Tier.WORLD, scoped_by="folder", group="groups", held=True, preview=preview_skill)
+async def write_skill(
+    call: ToolCall,
+    name: Annotated[str, Meta(description="Lower-case letters, digits and hyphens, like weekly-report.")],
+    content: Annotated[Body, Meta(description="The whole SKILL.md, with its name and description on top.")],
+    folder: Folder = None,
+) -> WrittenSkill:
+    """Teach a group something: a skill that its agent finds under skills/ from its next turn on. A person must agree.
+
+    For notes about work in hand use set_work; your own files you can write without this.
+    """
+    text, target = check_skill(name, content), folder or call.caller.folder
+    if await call.read(groups.get, target) is None:
+        raise NotFound("group", target, "use refresh_groups to see which there are")
+    around = call.around
+    uid = await group_uid(around.store, around.config, around.clock, target)
+    await call.run_audited(partial(_write_skill, call, target, name, text, uid))
+    return WrittenSkill(ok=True, path=f"skills/{name}/SKILL.md")
+
+
+def check_skill(name: str, content: str) -> str:
+    """Its text, if it can be one."""
+    if not _SKILL.match(name):
+        raise Invalid("name", f"{name[:80]!r}: lower-case letters, digits and single hyphens, at most 64")
+    text = clean(content)
+    if not text.strip() or len(text) > LARGEST_SKILL:
+        raise Invalid("content", f"is empty or longer than {LARGEST_SKILL} characters")
+    return text
+
+
+def _write_skill(call: ToolCall, folder: str, name: str, text: str, uid: int | None) -> None:
+    with open_untrusted(call.around.home.groups) as root:
+        for place in (f"{folder}/skills", f"{folder}/skills/{name}"):
+            if not root.exists(place):
+                root.make_dir(place, 0o700, uid=uid)
+        root.write_bytes(f"{folder}/skills/{name}/SKILL.md", text.encode(), mode=0o600, uid=uid)
+
+
+def _read_skill(home: Home, folder: str, name: str) -> str:
+    """As it stands; '' if there is none, or what is there is no plain file."""
+    try:
+        with open_untrusted(home.groups) as root:
+            return root.read_bytes(f"{folder}/skills/{name}/SKILL.md", 4 * LARGEST_SKILL).decode("utf-8", "replace")
+    except (NotFound, Invalid):
+        return ""
+
+
+def render_changes(before: str, after: str) -> list[str]:
+    """Lines that begin with `+`, `-` or `·`, so that none of them ends the block that they stand in. A sign that hides
+    is shown by its number."""
+    old, new = before.splitlines(), after.splitlines()
+    found = difflib.unified_diff(old[:MOST_COMPARED], new[:MOST_COMPARED], n=2, lineterm="")
+    marks = {"+": "+", "-": "-", " ": "·", "@": "·"}
+    lines = [
+        f"{marks[line[0]]} {show_hidden(line[1:LONGEST_SHOWN])}".rstrip() + ("…" if len(line) > LONGEST_SHOWN else "")
+        for line in list(found)[2:]
+        if not line.startswith("@@")
+    ]
+    shown = lines[:MOST_SHOWN]
+    if len(lines) > MOST_SHOWN:
+        shown.append(f"· … {len(lines) - MOST_SHOWN} more lines")
+    if max(len(old), len(new)) > MOST_COMPARED:
+        shown.append(f"· … only the first {MOST_COMPARED} lines of each are compared")
+    return shown
