@@ -226,11 +226,18 @@ async def test_an_agent_watches_a_sibling_that_is_open_and_nobody_else_beside_or
     await store.write(groups.update, "acme/eng", {"open": 1})
 
     assert told(await agent.call("observe_group", source="acme/eng"))["observer"] == "acme/ops"
-    for source in ("acme/sealed", "acme"):
+    for source, why in (("acme/sealed", "it is not open"), ("acme", "it is above you")):
         answer = await agent.call("observe_group", source=source)
-        assert answer.failed and "it is not open" in answer.text
+        assert answer.failed and why in answer.text
         assert await store.read(watchers.list_observers, source) == []
     assert told(await agent.call("unobserve_group", source="acme/eng"))["ok"]
+
+
+async def test_a_world_has_no_siblings_to_be_opened_to(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await world(tmp_path, store)
+    answer = await agent.call("set_group_open", open=True)
+    assert answer.failed and "worlds have no siblings" in answer.text
+    assert told(await agent.call("set_group_open", open=False))["open"] is False
 
 
 async def untouched(agent: GateAgent, store: SqliteStore) -> bool:

@@ -10,6 +10,7 @@ from gatepost.store.direct_rooms import DIRECT_ROOMS
 from gatepost.store.identities import IDENTITIES
 from gatepost.store.person_scope import FORGOTTEN, PersonScope, make_marks
 from gatepost.store.port import Db
+from gatepost.store.sticky_choices import STICKY_CHOICES
 from gatepost.store.users import USERS
 
 # (what, table, column): rows that are hers
@@ -110,6 +111,7 @@ _EXPORTED = (
     ("costs", "id, at, folder, user_id, session_id, turn_id, model, input, output, micro", "user_id"),
     ("secrets", "user_id, name, origin, created_at, updated_at, used_at", "user_id"),
     ("direct_rooms", DIRECT_ROOMS.columns, "user_id"),
+    ("sticky_choices", STICKY_CHOICES.columns, "sender"),
     ("tasks", "id, folder, instance, address, prompt, text, schedule, state, created_by, created_at", "created_by"),
     ("newcomers", "sender, name, instance, address, parent, state, folder, asked_at", "sender"),
     ("logins", "user_id, kind, created_at, expires_at", "user_id"),

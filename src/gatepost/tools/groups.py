@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from gatepost.access.tiers import ROOT_FOLDER, Tier, check_folder, tier_of
+from gatepost.access.tiers import ROOT_FOLDER, Tier, check_folder
 from gatepost.access.tree_scope import TreeScope, may_act_on, may_watch, world_of
 from gatepost.core.bounds import fitting
 from gatepost.core.errors import Invalid, NotFound, Refused
@@ -185,10 +185,12 @@ async def set_group_open(
 ) -> GroupOpenState:
     """Open a group to its siblings, so that they may watch it with observe_group, or seal it again.
 
-    Sealed is the default: siblings see nothing of it, and what they were not shown yet is gone at once. Groups above
-    and below it may watch it in any case.
+    Sealed is the default: siblings see nothing of it, and what they were not shown yet is gone at once. Groups above it
+    may watch it in any case.
     """
     target = folder or call.caller.folder
+    if open and "/" not in target:
+        raise Invalid("folder", f"{target} is a world, and worlds have no siblings; open a group below it")
     await call.write(lambda db: _change(db, target, {"open": int(open)}))
     return GroupOpenState(ok=True, folder=target, open=open)
 
@@ -227,7 +229,7 @@ async def observe_group(
     """Watch another group: what people write to it is shown to you as context with your next turn, and asks nothing
     of you. Of a sibling you are also shown what it only observes itself.
 
-    A group below you, or one above or beside you that is open (set_group_open). To end it use unobserve_group.
+    A group below you, or a sibling while it is open (set_group_open). To end it use unobserve_group.
     """
     own = call.caller.folder
 
@@ -237,8 +239,8 @@ async def observe_group(
             raise NotFound("group", source, "use refresh_groups to see which there are")
         if not may_watch(own, source, open=group.open):
             raise Refused(own, call.tool, source, "it is not below you, and it is not open")
-        if not group.open and tier_of(own) > Tier.WORLD and not may_act_on(TreeScope.BELOW, own, source):
-            raise Refused(own, call.tool, source, "it is above you, and it is not open")
+        if own.startswith(f"{source}/"):  # what people tell that one is not for the groups that it made
+            raise Refused(own, call.tool, source, "it is above you")
         watchers.add(db, own, source, f"agent:{own}", call.now)
 
     await call.write(watch)

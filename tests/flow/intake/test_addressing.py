@@ -2,7 +2,7 @@
 
 import pytest
 
-from gatepost.flow.intake.addressing import TextAddress, parse_address
+from gatepost.flow.intake.addressing import TextAddress, may_be_addressed, parse_address
 
 OURS = frozenset({"gatebot"})
 
@@ -25,6 +25,7 @@ OURS = frozenset({"gatebot"})
 )
 def test_what_a_text_names(text: str, group: str | None, topic: str | None, rest: str) -> None:
     assert parse_address(text, OURS) == TextAddress(group, topic, rest)
+    assert may_be_addressed(text)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,10 @@ def test_what_a_text_names(text: str, group: str | None, topic: str | None, rest
 )
 def test_what_names_nobody(text: str) -> None:
     assert parse_address(text, OURS) is None
+
+
+def test_most_texts_are_not_worth_a_look() -> None:
+    assert not any(map(may_be_addressed, ("", "hello", "hello @eng", " 1. first", "*bold*")))
 
 
 def test_a_long_text_of_signs_takes_no_time() -> None:

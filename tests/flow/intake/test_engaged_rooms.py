@@ -181,6 +181,15 @@ async def test_arizuko_23_a_reply_to_a_childs_words_goes_to_the_child_once_even_
     assert await states(routed, await routed.send("and this?")) == {"home": "queued"}
 
 
+async def test_a_reaction_goes_to_the_group_whose_words_it_is_about_and_engages_nobody(world: World) -> None:
+    await gate(world)
+    await world.do(lambda db: groups.add(db, "home/eng", "Eng", "scripted", NOON))
+    await say_as_agent(world, "home/eng", "a1")
+    receipt = await world.send("👍", platform_id="a1", event=f"reaction:👍:{OWNER}")
+    assert await states(world, receipt) == {"home/eng": "queued"}
+    assert await engaged(world) == []
+
+
 async def test_arizuko_22_a_group_alone_is_chosen_confirmed_and_holds_for_its_sender_in_that_thread(
     routed: World,
 ) -> None:

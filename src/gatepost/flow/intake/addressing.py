@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from gatepost.flow.intake.slash_commands import skip_own_mention
 
+_START = re.compile(r"\s*[@#<\[]")
 _NAME = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,126}[A-Za-z0-9_-])?"
 _GROUP = re.compile(rf"@((?:{_NAME})(?:/{_NAME}){{0,8}})?(?:\s+|\Z)")
 _TOPIC = re.compile(r"#([A-Za-z][A-Za-z0-9_-]{0,63})?(?:\s+|\Z)")  # `#1` is a number
@@ -18,6 +19,11 @@ class TextAddress(Struct, frozen=True):
     group: str | None = None
     topic: str | None = None
     rest: str = ""
+
+
+def may_be_addressed(text: str) -> bool:
+    """Whether it is worth a look: most texts begin with a letter."""
+    return _START.match(text) is not None
 
 
 def parse_address(text: str, own_names: frozenset[str] = frozenset()) -> TextAddress | None:

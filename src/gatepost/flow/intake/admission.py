@@ -7,7 +7,7 @@ from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake import routing, slash_commands, verbs
 from gatepost.flow.intake.accepted_message import Arrival, MessageContext, TargetAccess, find_session
-from gatepost.flow.intake.addressing import parse_address
+from gatepost.flow.intake.addressing import may_be_addressed, parse_address
 from gatepost.flow.intake.engagement import PLAIN
 from gatepost.flow.intake.route_question import RouteQuestion
 from gatepost.flow.intake.target_decision import Spoken, TargetDecision, decide_target
@@ -60,7 +60,7 @@ def read_spoken(
     if inbound.event != "message":
         return Spoken(parent=wrote)
     address = None
-    if arrival.command is None:
+    if arrival.command is None and may_be_addressed(inbound.text):
         address = parse_address(inbound.text, reach.own_names(arrival.instance))
     if address is not None and not address.rest and inbound.attachments:
         address = None  # it is about the files

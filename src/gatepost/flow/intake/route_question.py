@@ -39,14 +39,16 @@ class RouteQuestion(Struct, frozen=True):
         verb or by words. `route_id`: by this route alone."""
         if route_id is not None:
             found = self._decide_mention(lambda route: route.id == route_id)
-            return self._lead([each for each in _list_woken(found) if each.route.id == route_id], folder)
-        way = self._lead(self.list_addressed(), folder)
-        return way or self._lead(_list_woken(self._decide_mention(lambda route: _leads_to(route, folder))), folder)
+            return self._find_nearest([each for each in _list_woken(found) if each.route.id == route_id], folder)
+        way = self._find_nearest(self.list_addressed(), folder)
+        return way or self._find_nearest(
+            _list_woken(self._decide_mention(lambda route: _is_way_to(route, folder))), folder
+        )
 
     def _decide_mention(self, waives: Waiver) -> RouteDecision:
         return routing.decide(self.routes, replace(self.facts, verb=Verb.MENTION), self.exists, waives)
 
-    def _lead(self, chosen: Sequence[RouteChoice], folder: str) -> RouteChoice | None:
+    def _find_nearest(self, chosen: Sequence[RouteChoice], folder: str) -> RouteChoice | None:
         """To the group itself, else from one above it."""
         near = [each for each in chosen if covers(each.folder, folder)]
         found = next((each for each in near if each.folder == folder), near[0] if near else None)
@@ -63,7 +65,7 @@ def _list_woken(decision: RouteDecision) -> tuple[RouteChoice, ...]:
     return tuple(each for each in decision.chosen if not each.observe)
 
 
-def _leads_to(route: Route, folder: str) -> bool:
+def _is_way_to(route: Route, folder: str) -> bool:
     try:
         target = route_targets.parse(route.target)
     except Invalid:

@@ -142,6 +142,8 @@ async def set_values(deps: OperationDeps, args: SetGroupArgs) -> SetGroupResult:
     values = {key: value for name, raw in rest.items() for key, value in [parse_value(deps.home, name, raw)]}
     bounds = {name: read_limit(deps.config, name, raw) for name, raw in limits.items()}
     wishes = None if mounts is None else check_mounts(deps.config, deps.home, mounts)
+    if values.get("open") and "/" not in args.folder:
+        raise Invalid("open", f"{args.folder} is a world, and worlds have no siblings; open a group below it")
     before = await deps.store.read(groups.get, args.folder)
     freed, notes = reset_model(deps.config, before, values)
     values |= freed
