@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid
-from gatepost.flow.schedule.times import parse_interval, parse_moment, parse_schedule
+from gatepost.flow.schedule.times import parse_cron, parse_interval, parse_moment, parse_schedule
 
 FORMS = "2027-01-31T09:00:00+01:00, '2027-01-31 09:00', 14:30, 'tomorrow 9:00', +2m or 'in 2 minutes'"
 _OF_DAY = re.compile(r"(?:(today|tomorrow) +(?:at +)?)?([0-9]{1,2}):([0-9]{2})", re.IGNORECASE)
@@ -69,3 +69,17 @@ def _find_time_of_day(found: re.Match[str], zone: str, now: int, field: str) -> 
 def _at(day: date, hour: int, minute: int, zone: tzinfo) -> int:
     """A time that a spring night leaves out comes an hour later; of two in an autumn night it is the first."""
     return int(datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone).timestamp()) * SECOND
+
+
+def parse_when(at: str, cron: str, every: str, zone: str, now: int) -> str:
+    """Exactly one of the three, each in its own form."""
+    given = {name: said for name, said in (("at", at), ("cron", cron), ("every", every)) if said.strip()}
+    if len(given) != 1:
+        raise Invalid("at", "say when with exactly one of at, cron and every")
+    if at.strip():
+        return parse_spoken_time(at, zone, now)
+    if cron.strip():
+        parse_cron(cron, zone, now)
+        return cron
+    parse_interval(every, now)
+    return every

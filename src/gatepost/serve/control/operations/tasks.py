@@ -11,10 +11,10 @@ from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow.schedule import task_changes
 from gatepost.flow.schedule.firing import schedule_of
-from gatepost.flow.schedule.spoken_times import parse_spoken_time
+from gatepost.flow.schedule.spoken_times import parse_spoken_time, parse_when
 from gatepost.flow.schedule.task_changes import TaskRequest, read_rules
 from gatepost.flow.schedule.task_rooms import TaskRoom, find_agent_room, find_task_room, open_room
-from gatepost.flow.schedule.times import next_after, parse_cron, parse_interval, parse_zone
+from gatepost.flow.schedule.times import next_after, parse_zone
 from gatepost.serve.control.arguments.tasks import (
     AddTaskArgs,
     CancelTaskArgs,
@@ -139,20 +139,6 @@ def _find_room(db: Db, args: AddTaskArgs) -> TaskRoom:
     if session is None:
         raise NotFound("agent", args.agent[:80], "`gatepost agent ls` shows them")
     return find_agent_room(db, args.folder, session)
-
-
-def parse_when(at: str, cron: str, every: str, zone: str, now: int) -> str:
-    """Exactly one of the three, each in its own form."""
-    given = {name: said for name, said in (("at", at), ("cron", cron), ("every", every)) if said.strip()}
-    if len(given) != 1:
-        raise Invalid("at", "say when with exactly one of at, cron and every")
-    if at.strip():
-        return parse_spoken_time(at, zone, now)
-    if cron.strip():
-        parse_cron(cron, zone, now)
-        return cron
-    parse_interval(every, now)
-    return every
 
 
 @read_operation
