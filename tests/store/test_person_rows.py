@@ -26,7 +26,7 @@ ERASED_WITH = {
     "users", "identities", "user_roles", "group_members", "memberships", "acl",
     "budgets", "spending", "reservations", "costs",
     "secrets", "secret_uses", "logins", "pairing_codes", "pairing_guesses",
-    "tokens", "newcomers", "session_notes",
+    "tokens", "newcomers", "session_notes", "errands",
     "messages", "audit",
 }  # fmt: skip
 # Tables that say nothing of a person: what operators and agents set up, numbers, hashes. A column `…_by` is replaced.
