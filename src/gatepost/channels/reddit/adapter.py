@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gatepost.channels.contract import MYSELF, BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.kit.batches import Backoff
+from gatepost.channels.kit.backoff import Backoff
 from gatepost.channels.kit.http import PlatformRefusal
 from gatepost.channels.reddit import POLL_S, SUBREDDITS, USERNAME, wire
 from gatepost.channels.reddit.posting import RedditPosting

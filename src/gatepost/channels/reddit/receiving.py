@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from gatepost.channels.contract import ChannelDeps, Receive
-from gatepost.channels.kit.batches import receive_batch, unwrap_group
 from gatepost.channels.kit.http import PlatformRefusal
+from gatepost.channels.kit.receiving import receive_batch
 from gatepost.channels.reddit import SUBREDDITS, wire
 from gatepost.channels.reddit.session import RedditSession
 from gatepost.channels.reddit.wire import Thing, ThingKind
@@ -75,7 +75,7 @@ class RedditReceiving:
         events = [await self._read_event(thing, me) for thing in things]
         for event in events:  # before they are received: an answer may come at once
             self._memory.add_event(event)
-        await unwrap_group(lambda: receive_batch(events, receive))
+        await receive_batch(events, receive)
         await self._save_streams(listed)
         await self._mark_read(unread)
 
