@@ -162,11 +162,8 @@ def cancel(run: CommandRun, task: dict[str, Any]) -> None:
 
 
 def _render_next(task: dict[str, Any]) -> str:
-    return (
-        f"{_shorten(task['next_local'])} {task['zone']}"
-        if task["next_local"] and task["state"] == TaskState.ACTIVE
-        else "-"
-    )
+    coming = task["next_local"] if task["state"] == TaskState.ACTIVE else None
+    return f"{_shorten(coming)} {task['zone']}" if coming else "-"
 
 
 def _shorten(moment: str) -> str:
