@@ -25,6 +25,7 @@ from gatepost.flow.requests.choices import AnswerChoice
 from gatepost.flow.requests.deciding import Decision
 from gatepost.flow.requests.edited_input import check_edited
 from gatepost.flow.requests.questions import ANSWERS
+from gatepost.flow.schedule.task_rooms import cancel_agent_tasks
 from gatepost.flow.sessions import effective_group, turn_settlement
 from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
@@ -245,6 +246,7 @@ class AgentService:
         def close(db: Db) -> None:
             turn_settlement.stop_turn(db, self._parts, session.id, by)  # what came in meanwhile
             sessions.close(db, session.id, now)
+            cancel_agent_tasks(db, session, by, now)
             _record(db, now, by, "agent.kill", session.id)
 
         await self._parts.store.write(close)
