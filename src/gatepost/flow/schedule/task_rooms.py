@@ -73,7 +73,7 @@ def _find_only(db: Db, folder: str) -> TaskRoom:
 def find_agent_room(db: Db, folder: str, session: Session) -> TaskRoom:
     """A managed agent's own: a task there wakes that agent."""
     if session.folder != folder:
-        raise Invalid("agent", f"{session.id} is an agent of {session.folder}, not of {folder}")
+        raise Invalid("agent", f"it is no agent of {folder}; `gatepost agent ls` shows the group of each")
     if session.closed_at is not None:
         raise Invalid("agent", f"{session.id} was ended; make another one, or give the task to a group")
     return TaskRoom(instance=agents.INSTANCE, address=session.address)

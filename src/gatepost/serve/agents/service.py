@@ -298,20 +298,7 @@ class AgentService:
     # Looking.
 
     async def find(self, named: str) -> Session:
-        """By its id, the beginning of it, or its title, if that means one of them; one that was ended for good does not
-        stand in the way of another."""
-        found = await self._parts.store.read(agents.get, named)
-        if found is not None:
-            return found
-        every = await self._parts.store.read(lambda db: agents.list_all(db, archived=True))
-        near = [each for each in every if len(named) >= 4 and each.id.startswith(named)]
-        titled = [each for each in every if each.title and each.title == named]
-        near = near or [each for each in titled if each.closed_at is None] or titled
-        if len(near) == 1:
-            return near[0]
-        if near:
-            raise Invalid("agentId", f"{named!r} means several agents: {', '.join(each.id for each in near[:5])}")
-        raise NotFound("agent", named[:80], "`gatepost agent ls` or list_agents shows them")
+        return await self._parts.store.read(agents.find, named)
 
     async def status(self, agent_id: str) -> AgentSnapshot:
         session = await self.find(agent_id)
