@@ -600,6 +600,7 @@ CREATE INDEX egress_log_folder ON egress_log (folder, id);
 CREATE UNIQUE INDEX egress_log_once ON egress_log (session_id, target, verdict, reason);
 CREATE UNIQUE INDEX egress_rules_once ON egress_rules (COALESCE(folder, ''), host, port);
 CREATE INDEX errands_message ON errands (message_id);
+CREATE INDEX errands_open ON errands (id) WHERE ended_at IS NULL;
 CREATE INDEX errands_open_caller ON errands (caller_session) WHERE ended_at IS NULL;
 CREATE INDEX errands_open_folder ON errands (folder) WHERE ended_at IS NULL;
 CREATE INDEX errands_open_parent ON errands (parent) WHERE ended_at IS NULL;
