@@ -21,6 +21,7 @@ import gate
 import growth
 import limits
 import neighbours
+import schedule_tick
 import search
 import startup
 import streamable
@@ -221,7 +222,7 @@ async def tools(calls: int) -> dict[str, float]:
             path = Path(folder) / "t.sock"
             socket = ToolSocket(gateway.dispatch, caller, lambda pid: True, None)
             await socket.open(path)
-            read, effect = call("inspect_session", {}), call("reply", {"text": "bench"})
+            read, effect = call("inspect_session", {"limit": None}), call("reply", {"text": "bench"})
             direct = await client(["socket", str(path)], [INITIALIZE], read, calls)
             found["read"] = direct["median_us"]
             found["effect"] = (await client(["socket", str(path)], [INITIALIZE], effect, calls // 4))["median_us"]
@@ -324,6 +325,7 @@ async def figures() -> list[Figure]:
         *await streamable.figures(echo, python),
         *await telegram_rooms.figures(ingest),
         *await growth.figures(bwrap or 0, loaded, sandbox),
+        *schedule_tick.figures(),
     ]
 
 

@@ -124,6 +124,17 @@ CREATE TABLE egress_rules (
         created_by TEXT NOT NULL,
         created_at INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE engagements (
+            instance TEXT NOT NULL,
+            address TEXT NOT NULL,
+            thread TEXT NOT NULL,
+            folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
+            route_id INTEGER REFERENCES routes (id) ON DELETE CASCADE,  -- NULL: by a call of the group itself
+            until INTEGER,  -- NULL: it never ends
+            ttl INTEGER NOT NULL,  -- microseconds that a reply extends it by
+            engaged_at INTEGER NOT NULL,
+            PRIMARY KEY (instance, address, thread, folder)
+        ) STRICT;
 CREATE TABLE entrances (
             id INTEGER PRIMARY KEY AUTOINCREMENT,
             instance TEXT NOT NULL,
@@ -154,6 +165,29 @@ CREATE TABLE errands (
             result_id INTEGER,                        -- the message by which its result returned
             created_at INTEGER NOT NULL,
             ended_at INTEGER                          -- NULL: it is not over
+        ) STRICT;
+CREATE TABLE firings (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            task_id TEXT NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
+            due_at INTEGER NOT NULL,
+            fired_at INTEGER NOT NULL,
+            state TEXT NOT NULL,  -- queued | sent | answered | silent | failed | skipped | cancelled
+            reason TEXT NOT NULL,
+            times INTEGER NOT NULL,                       -- how many due times this row stands for: 1, or more if skipped
+            message_id INTEGER,                           -- what it put into the ledger; NULL: nothing
+            session_id TEXT NOT NULL,                 -- that works on it; '': none
+            turn_id TEXT NOT NULL,                    -- '': none yet
+            ended_at INTEGER
+        ) STRICT;
+CREATE TABLE forks (
+            child_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
+            parent_id TEXT NOT NULL,        -- a session, which may be gone
+            folder TEXT NOT NULL,
+            provider TEXT NOT NULL,
+            conversation TEXT NOT NULL,     -- the parent's, which the child goes on with; '': none was copied
+            how TEXT NOT NULL,              -- copied | transcript
+            bytes INTEGER NOT NULL,             -- of the copied state
+            created_at INTEGER NOT NULL
         ) STRICT;
 CREATE TABLE given_files (
             key TEXT NOT NULL PRIMARY KEY,        -- of the effect that they belong to
@@ -397,7 +431,7 @@ CREATE TABLE routes (
         created_by TEXT NOT NULL,
         created_at INTEGER NOT NULL
     ) STRICT;
-CREATE TABLE rule_state (only INTEGER NOT NULL PRIMARY KEY CHECK (only = 1), name TEXT NOT NULL) STRICT;
+CREATE TABLE rule_state (only INTEGER NOT NULL PRIMARY KEY CHECK (only = 1), name TEXT NOT NULL, places TEXT NOT NULL DEFAULT 'first') STRICT;
 CREATE TABLE schema_version (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT;
 CREATE VIRTUAL TABLE search USING fts5 (text, marks, content='', contentless_delete=1, tokenize='unicode61 remove_diacritics 2');
 CREATE TABLE secret_bindings (
@@ -441,7 +475,7 @@ CREATE TABLE session_notes (
             pinned TEXT NOT NULL DEFAULT '',          -- shown to the agent with each turn
             pinned_by TEXT NOT NULL DEFAULT '',       -- an identity
             summary TEXT NOT NULL DEFAULT ''          -- of what was said before; shown to a new conversation
-        ) STRICT;
+        , transcript TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE session_tokens (
             session_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
             digest TEXT NOT NULL UNIQUE,
@@ -467,7 +501,7 @@ CREATE TABLE sessions (
         created_at INTEGER NOT NULL,
         active_at INTEGER NOT NULL,
         closed_at INTEGER
-    , agent INTEGER NOT NULL DEFAULT 0, model TEXT NOT NULL DEFAULT '', permission_mode TEXT NOT NULL DEFAULT '', cwd TEXT NOT NULL DEFAULT '', labels TEXT NOT NULL DEFAULT '{}', parent TEXT NOT NULL DEFAULT '', notify INTEGER NOT NULL DEFAULT 0, archived_at INTEGER) STRICT;
+    , agent INTEGER NOT NULL DEFAULT 0, model TEXT NOT NULL DEFAULT '', permission_mode TEXT NOT NULL DEFAULT '', cwd TEXT NOT NULL DEFAULT '', labels TEXT NOT NULL DEFAULT '{}', parent TEXT NOT NULL DEFAULT '', notify INTEGER NOT NULL DEFAULT 0, archived_at INTEGER, reset_at INTEGER) STRICT;
 CREATE TABLE spending (
         kind TEXT NOT NULL,
         name TEXT NOT NULL,
@@ -487,12 +521,58 @@ CREATE TABLE steps (
         step TEXT NOT NULL,
         detail TEXT NOT NULL DEFAULT ''
     ) STRICT;
+CREATE TABLE sticky_choices (
+            instance TEXT NOT NULL,
+            address TEXT NOT NULL,
+            thread TEXT NOT NULL,
+            sender TEXT NOT NULL,
+            folder TEXT NOT NULL,  -- '': as routes say
+            topic TEXT NOT NULL,  -- '': as routes say
+            chosen_at INTEGER NOT NULL,
+            PRIMARY KEY (instance, address, thread, sender)
+        ) STRICT;
 CREATE TABLE switches (
         name TEXT PRIMARY KEY,                  -- panic
         reason TEXT NOT NULL,                   -- the operator's own words, '' for none
         turned_by TEXT NOT NULL,
         since INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE task_origins (
+            task_id TEXT NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
+            ordinal INTEGER NOT NULL,                     -- 0: who pays
+            person TEXT NOT NULL,                     -- '': nobody
+            instance TEXT NOT NULL,
+            address TEXT NOT NULL,
+            thread TEXT NOT NULL,
+            PRIMARY KEY (task_id, ordinal)
+        ) STRICT;
+CREATE TABLE tasks (
+            id TEXT NOT NULL PRIMARY KEY,
+            folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
+            instance TEXT NOT NULL,                   -- the room where it runs and speaks
+            address TEXT NOT NULL,
+            thread TEXT NOT NULL,
+            prompt TEXT NOT NULL,                     -- wakes the agent; '': there is a text
+            text TEXT NOT NULL,                       -- is delivered as it is, and wakes nobody
+            script TEXT NOT NULL,                     -- runs in the sandbox before the prompt; '': none
+            kind TEXT NOT NULL,                       -- cron | every | once
+            schedule TEXT NOT NULL,                   -- as it was written
+            every INTEGER NOT NULL,                       -- microseconds between two times; 0: of another kind
+            zone TEXT NOT NULL,
+            context TEXT NOT NULL,                    -- group | isolated
+            missed TEXT NOT NULL,                     -- skip | once | all
+            state TEXT NOT NULL,                      -- active | paused | completed | cancelled
+            reason TEXT NOT NULL,                     -- why it is not active
+            next_at INTEGER,                              -- NULL: it does not fire
+            max_runs INTEGER,
+            expires_at INTEGER,
+            runs INTEGER NOT NULL,                        -- firings so far, skipped ones not counted
+            failures INTEGER NOT NULL,                    -- in a row
+            created_by TEXT NOT NULL,                 -- a person, agent:FOLDER, or gatepost
+            depth INTEGER NOT NULL,                       -- steps from agent to agent behind it
+            created_at INTEGER NOT NULL,
+            updated_at INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE timeline (
             session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
             seq INTEGER NOT NULL,
@@ -599,12 +679,21 @@ CREATE INDEX destinations_room ON destinations (folder, instance, address);
 CREATE INDEX egress_log_folder ON egress_log (folder, id);
 CREATE UNIQUE INDEX egress_log_once ON egress_log (session_id, target, verdict, reason);
 CREATE UNIQUE INDEX egress_rules_once ON egress_rules (COALESCE(folder, ''), host, port);
+CREATE INDEX engagements_group ON engagements (folder);
+CREATE INDEX engagements_route ON engagements (route_id);
+CREATE INDEX engagements_until ON engagements (until);
 CREATE INDEX errands_message ON errands (message_id);
 CREATE INDEX errands_open ON errands (id) WHERE ended_at IS NULL;
 CREATE INDEX errands_open_caller ON errands (caller_session) WHERE ended_at IS NULL;
 CREATE INDEX errands_open_folder ON errands (folder) WHERE ended_at IS NULL;
 CREATE INDEX errands_open_parent ON errands (parent) WHERE ended_at IS NULL;
 CREATE INDEX errands_open_room ON errands (room) WHERE ended_at IS NULL;
+CREATE INDEX firings_age ON firings (fired_at);
+CREATE UNIQUE INDEX firings_message ON firings (message_id);
+CREATE UNIQUE INDEX firings_once ON firings (task_id, due_at);
+CREATE INDEX firings_open ON firings (task_id) WHERE state = 'queued';
+CREATE INDEX forks_folder ON forks (folder, created_at);
+CREATE INDEX forks_parent ON forks (parent_id);
 CREATE INDEX given_files_group ON given_files (folder, at);
 CREATE INDEX given_files_turn ON given_files (session_id, turn_id);
 CREATE INDEX grants_folder ON grants (folder, id);
@@ -614,6 +703,7 @@ CREATE INDEX inbox_held ON inbox (folder, id) WHERE state = 'held';
 CREATE INDEX inbox_observed ON inbox (session_id, seq) WHERE mode = 'observe' AND given = 0;
 CREATE INDEX inbox_open ON inbox (next_at) WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed');
 CREATE INDEX inbox_open_session ON inbox (session_id, seq) WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed');
+CREATE INDEX inbox_open_tasks ON inbox (session_id, seq) WHERE mode = 'task' AND state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed');
 CREATE UNIQUE INDEX inbox_seq ON inbox (session_id, seq) WHERE session_id IS NOT NULL;
 CREATE UNIQUE INDEX inbox_target ON inbox (message_id, session_id);
 CREATE INDEX inbox_turn ON inbox (turn_id) WHERE turn_id IS NOT NULL;
@@ -650,6 +740,8 @@ CREATE INDEX sessions_agents ON sessions (active_at) WHERE agent = 1;
 CREATE INDEX sessions_folder ON sessions (folder, active_at);
 CREATE UNIQUE INDEX sessions_live_key ON sessions (key) WHERE closed_at IS NULL;
 CREATE INDEX steps_message ON steps (message_id, id);
+CREATE INDEX tasks_due ON tasks (state, next_at);
+CREATE INDEX tasks_folder ON tasks (folder, state);
 CREATE INDEX tokens_folder ON tokens (folder);
 CREATE INDEX tokens_identity ON tokens (identity) WHERE identity <> '';
 CREATE UNIQUE INDEX turns_open ON turns (session_id) WHERE ended_at IS NULL;

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -39,7 +40,7 @@ from gatepost.egress.model_proxy import ModelProxy
 from gatepost.egress.price_list import PriceList
 from gatepost.egress.prices import load_own_prices
 from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
-from gatepost.flow.channel_specs import SpecOrigin, list_file_specs
+from gatepost.flow.channel_specs import SpecOrigin, find_kinds, list_file_specs, load_set_kinds
 from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundings
 from gatepost.flow.delivery.delivery_loop import DeliveryLoop
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
@@ -56,8 +57,10 @@ from gatepost.flow.requests.held_calls import HeldCalls
 from gatepost.flow.requests.refused_hosts import RefusedHosts
 from gatepost.flow.requests.request_loop import RequestLoop
 from gatepost.flow.retention import Retention
+from gatepost.flow.schedule.task_loop import TaskLoop
 from gatepost.flow.sessions.crash_recovery import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.extra_mounts import read_allowed
+from gatepost.flow.sessions.forking import SessionForker
 from gatepost.flow.sessions.isolation import find_isolation, render_banner
 from gatepost.flow.sessions.panic_result import PanicResult
 from gatepost.flow.sessions.provider_specs import list_own_providers, list_plugin_providers, list_provider_names
@@ -98,10 +101,12 @@ _log = log.get("app")
 
 def load_plugins(home: Home) -> None:
     """The package's own, then the home's. A second thing of the same name stops the start."""
-    for kind in ("channels", "tools", "sandboxes"):
+    find_kinds(home)
+    for kind in ("tools", "sandboxes"):
         registry.load_package(f"gatepost.{kind}")
         registry.load_folder(home.plugins / kind, kind)
     registry.load_package("gatepost.serve.control.operations")
+    load_set_kinds(home)  # last: by now all else is declared
 
 
 class Gateway:
@@ -143,6 +148,7 @@ class Gateway:
         self.files = FairThreadPool()
         held_calls = HeldCalls(self.store, clock, config, self.bells, self.reach)
         questions = AgentQuestions(self.store, clock, config, self.bells, self.reach)
+        self.forker = SessionForker(home, self.store, clock, config, self.files, self._end_session)
         self.around = ToolDeps(
             store=self.store,
             clock=clock,
@@ -153,6 +159,7 @@ class Gateway:
             writes_to=self.pump.write,
             channels=self.channels,
             worktrees=self.worktrees,
+            forker=self.forker,
             threads=self.files,
             holder=held_calls,
             host_asker=hosts,
@@ -188,6 +195,7 @@ class Gateway:
             questions,
             home.media,
         )
+        self.schedule = TaskLoop(self.store, clock, config, self.bells, self.reach)
         self.errands = ErrandLoop(self.store, clock, self.bells, self.sessions, config[LOOK_S])
         _hub(self, errands.INSTANCE).set_file_folder(home.media / errands.PLATFORM)
         self.newcomers = NewcomerGroups(self.store, clock, config, home, self.bells, self.reach)
@@ -207,6 +215,7 @@ class Gateway:
             self.sessions.end,
             self.sessions.renew,
             lambda: get_page_url(config, self.page_address) if self.page_address else "",
+            self.forker,
         )
         self.retention = Retention(home, self.store, clock, config, self.sessions.keep_asleep)
         asleep, end = self.sessions.keep_asleep, self.sessions.end
@@ -217,6 +226,9 @@ class Gateway:
         self.management = agent_tools.make_management_dispatch(self.agents, self.around)
         self.self_id = self_id.make_self_dispatch(self.around)
 
+    async def _end_session(self, session_id: str, reason: str) -> None:
+        await self.sessions.end(session_id, reason)
+
     def _make_supervisor(
         self, opened: SecretReader, extra: Mapping[str, tuple[ChannelKind, Channel]]
     ) -> ChannelSupervisor:
@@ -225,7 +237,7 @@ class Gateway:
             home=self.home, config=self.config, store=self.store, clock=self.clock, secrets=opened
         )
         made = ChannelSupervisor(around, self.kinds, self.channels)
-        for name, kind in CHANNELS.items():
+        for name, kind in CHANNELS.list_loaded():
             if kind.always:
                 channel = kind.make(ChannelDeps(instance=name, config=self.config, clock=self.clock))
                 made.add_made(name, kind, channel, SpecOrigin.ALWAYS)
@@ -294,6 +306,7 @@ class Gateway:
                 self.sessions,
                 self.requests,
                 self.newcomers,
+                self.schedule,
                 self.errands,
             ):
                 tasks.create_task(flow.run())
@@ -434,6 +447,7 @@ class Daemon:
             config=self.config,
             bells=gateway.bells,
             stop_session=gateway.sessions.stop,
+            renew_session=gateway.sessions.renew,
             obey=gateway.obey,
             halt=gateway.halt,
             try_out=partial(run_trial, gateway.sessions),
@@ -444,6 +458,7 @@ class Daemon:
                 "erasure": gateway.erasure,
                 "tools": gateway.tools,
                 "channels": gateway.supervisor,
+                "forker": gateway.forker,
             },
         )
         return make_api(
@@ -546,6 +561,8 @@ def run(home: Home, given: Mapping[str, Any], held: home_lock.HomeLock) -> int:
     raise_limit()  # of the whole process, as the next: not before it is known that it starts
     limit_numbers()
     log.configure(home, config)
+    gc.freeze()  # modules are no garbage: no later search looks at them
+    gc.enable()
     try:
         uvloop.run(Daemon(home, config, held).serve())
     finally:

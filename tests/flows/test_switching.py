@@ -84,7 +84,7 @@ async def test_a_fresh_start_is_one_for_every_provider(tmp_path: Path) -> None:
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
         await ask(gateway, channel, "remember the word plum")
         (session,) = await gateway.store.read(sessions.list_open, "home")
-        await gateway.store.write(sessions.remove_conversations, session.id)
+        await gateway.store.write(sessions.remove_conversations, session.id, gateway.clock.now())
         await switch(gateway, "openai", endpoint)
 
         assert await ask(gateway, channel, "which word was it?") == "I know no word."

@@ -313,7 +313,7 @@ async def test_the_access_list_calls_a_hold_a_hold(tmp_path: Path, store: Sqlite
     agent = await GateAgent.create(tmp_path, store, "acme")
     await store.write(grant_changes.add_rule, "acme", "hold send(chatJid=x)", "test", NOON)
     await store.write(grant_changes.add_rule, "acme", "hold[2] send", "test", NOON)
-    rows = json.loads((await agent.call("list_acl", folder="acme")).text)["rows"]
+    rows = json.loads((await agent.call("list_acl", folder="acme")).text)["acl"]
     assert [(row["action"], row["effect"]) for row in rows] == [("send(chatJid=x)", "hold"), ("send", "hold[2]")]
 
 

@@ -41,6 +41,7 @@ class Host:
         self.attempt = 1
         self.interrupted = False
         self.conversation = ""
+        self.forks = False  # the conversation is a copy of another session's, until a turn has ended
         self.process: asyncio.subprocess.Process | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._server: asyncio.Server | None = None
@@ -201,7 +202,12 @@ class Host:
         for row_id in ids:
             self.state[row_id] = "working"
         return runner_frames.ClaimReplyFrame(
-            id=claim.id, rows=ids, turn=self.turn if ids else "", epoch=self.epoch, conversation=self.conversation
+            id=claim.id,
+            rows=ids,
+            turn=self.turn if ids else "",
+            epoch=self.epoch,
+            conversation=self.conversation,
+            fork=self.forks and not claim.turn,
         )
 
     def _queued(self) -> list[int]:
@@ -219,6 +225,7 @@ class Host:
         if submit.turn != self.turn or submit.epoch != self.epoch:
             return runner_frames.AckFrame(id=submit.id, ok=False, error="an old epoch")
         self.submitted.append(submit)
+        self.forks = False
         for row_id, state in self.state.items():
             if state == "given":
                 self.state[row_id] = "done"

@@ -696,3 +696,31 @@ async def test_stranger_new_whatever_a_provider_says_is_cut_or_split_to_what_a_f
         "usage",
     ]
     assert ["5000 characters" in trouble.why for trouble in host.of(runner_frames.ErrorFrame)] == [True]
+
+
+async def test_a_forked_conversation_goes_on_in_a_copy_of_its_own(host: Host) -> None:
+    host.add("one")
+    await host.start()
+    await host.until(host.answered)
+    parent, host.forks = host.conversation, True
+    before = (host.root / "ws" / "state" / "scripted" / f"{parent}.jsonl").read_bytes()
+    host.add("two")
+    await host.until(lambda: len(host.submitted) == 2)
+    child = host.conversation
+    host.add("three")
+    await host.until(lambda: len(host.submitted) == 3)
+
+    assert child != parent and host.conversation == child
+    assert (host.root / "ws" / "state" / "scripted" / f"{parent}.jsonl").read_bytes() == before
+    assert (host.root / "ws" / "state" / "scripted" / f"{child}.jsonl").read_bytes().startswith(before)
+    assert host.said == ["echo: one", "echo: two", "echo: three"]
+
+
+async def test_a_conversation_that_the_provider_cannot_fork_goes_on_as_it_is(host: Host) -> None:
+    host.conversation, host.forks = "c-lost", True
+    host.add("one")
+    await host.start()
+    await host.until(host.answered)
+
+    assert host.conversation == "c-lost"
+    assert host.said == ["echo: one"]

@@ -43,7 +43,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_what_was_projected_is_read_oldest_first(path: Path) -> None:
-    rows = [a_row(1), a_row(2, kind="task", tries=2, process_after=NOON, thread_id="t", trigger=0)]
+    rows = [a_row(1), a_row(2, kind="task", tries=2, thread_id="t", trigger=0)]
     project(path, *reversed(rows))
 
     assert inbound.list_pending(path) == rows
@@ -78,10 +78,10 @@ def test_a_projection_computed_earlier_does_not_take_a_newer_row_away(path: Path
 
 def test_a_changed_status_is_carried_over(path: Path) -> None:
     project(path, a_row(1), a_row(2))
-    project(path, a_row(1, status="paused"), a_row(2, tries=3, process_after=NOON + 5))
+    project(path, a_row(1, status="paused"), a_row(2, tries=3))
 
     [row] = inbound.list_pending(path)
-    assert (row.seq, row.tries, row.process_after) == (2, 3, NOON + 5)
+    assert (row.seq, row.tries) == (2, 3)
 
 
 def test_the_file_does_not_grow_without_bound(path: Path) -> None:

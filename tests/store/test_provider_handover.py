@@ -98,7 +98,7 @@ def test_it_is_bounded(desk: Desk) -> None:
 
 def test_what_was_forgotten_is_not_told(desk: Desk) -> None:
     turn(desk, "one", "a?", "a!")
-    sessions.remove_conversations(desk.db, desk.session.id)
+    sessions.remove_conversations(desk.db, desk.session.id, 1)
     turn(desk, "three", "b?", "b!")
     desk.hear("c?")
     (lines,) = told(desk, claim(desk, "two"))

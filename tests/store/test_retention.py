@@ -5,11 +5,27 @@ from pathlib import Path
 import pytest
 
 from gatepost.core.clock import DAY
-from gatepost.store import audit, inbox, ledger, message_steps, messages, outbox, retention, search, timeline, turns
+from gatepost.store import (
+    audit,
+    firings,
+    groups,
+    inbox,
+    ledger,
+    message_steps,
+    messages,
+    outbox,
+    retention,
+    search,
+    tasks,
+    timeline,
+    turns,
+)
 from gatepost.store.audit import AuditRecord
+from gatepost.store.firings import FiringState
 from gatepost.store.port import Db
 from gatepost.store.retention import RemovalBatch
 from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.tasks import NewTask, TaskState
 
 from .conftest import LEASE, NOON, ROOM, Desk
 
@@ -224,3 +240,20 @@ def test_what_there_is_can_be_counted(desk: Desk, what: str) -> None:
     answered(desk, "old")
     assert retention.count(desk.db, what, LATER).rows >= 0
     assert retention.count(desk.db, "messages", LATER) == retention.RetentionStats(2, NOON, 2)
+
+
+def test_runs_of_tasks_over_age_go_and_then_tasks_that_are_over(db: Db) -> None:
+    groups.add(db, "acme", "Acme", "", NOON)
+    new = NewTask(
+        folder="acme", instance="fake", address="fake:room/1", prompt="x", kind="every", schedule="1h", every=1,
+        next_at=NOON, created_by="agent:acme",
+    )  # fmt: skip
+    active, over, running = [tasks.add(db, new, (), 0, NOON) for _ in range(3)]
+    for each in (over, running):
+        tasks.set_state(db, each.id, TaskState.CANCELLED, "", None, NOON)
+    for each, state in ((active, "silent"), (over, "failed"), (running, "queued")):
+        firings.add(db, each.id, NOON, NOON, FiringState(state))
+    assert retention.remove_tasks(db, "", LATER, 50).removed == 0
+    assert retention.remove_firings(db, 0, LATER, 50).removed == 2
+    assert retention.remove_tasks(db, "", LATER, 50).removed == 1
+    assert tasks.get(db, over.id) is None and tasks.get(db, active.id) and tasks.get(db, running.id)

@@ -15,7 +15,7 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.thread_pools import FairThreadPool
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
-from gatepost.store import groups, sessions
+from gatepost.store import groups, sessions, turns
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import ROOM, GateAgent
@@ -108,9 +108,36 @@ async def test_a_session_that_spans_rooms_tells_the_address_of_its_turn(tmp_path
     assert result(await agent.call("inspect_session"))["room"] == ROOM
 
 
-async def test_the_newest_turns_are_told_when_they_are_asked_for(agent: GateAgent) -> None:
-    plain = result(await agent.call("inspect_session"))
-    assert (plain["recent"], plain["topic"]) == (None, None)
+async def test_a_session_tells_its_topic_its_counts_its_last_error_and_reset_and_the_newest_ten_turns(
+    agent: GateAgent, store: SqliteStore
+) -> None:
+    await agent.call("reply", text="one")
+    await agent.call("reply", text="two")
+    first = result(await agent.call("inspect_session"))
+    assert (first["topic"], first["received"], first["sent"]) == ("", 1, 2)
+    assert (first["last_error"], first["last_reset"]) == ("", None)
+    for number in range(12):
+        turn = await store.read(turns.find_open, agent.session.id)
+        assert turn is not None
+        why = "the model is away" if number == 3 else ""
+        await store.write(turns.cancel, turn.id, why, agent.around.clock.now())
+        await agent.receive(f"more {number}")
+        await agent.receive(f"and more {number}")
+        await agent.begin()
+    await store.write(sessions.remove_conversations, agent.session.id, 1_800_000_000_000_000)
+    found = result(await agent.call("inspect_session"))
+
+    assert (found["received"], found["last_error"]) == (25, "the model is away")
+    assert str(found["last_reset"]).startswith("2027-01-15")
+    recent = found["recent"]
+    assert isinstance(recent, list) and len(recent) == 10
+    assert [each["messages"] for each in recent] == [2] * 10
+    assert recent[-1]["turn"] == found["turn"]
+
+
+async def test_the_newest_turns_are_told_as_many_as_are_asked_for(agent: GateAgent) -> None:
+    plain = result(await agent.call("inspect_session", limit=None))
+    assert (plain["recent"], plain["topic"], plain["received"]) == (None, None, None)
     for limit in (0, 1, 1000):
         found = result(await agent.call("inspect_session", limit=limit))
         assert found["session_id"] == agent.session.id and found["seq"] == plain["seq"]

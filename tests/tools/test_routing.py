@@ -127,7 +127,7 @@ async def test_what_concerns_a_group_is_listed_and_nothing_of_another_world(agen
     await agent.store.write(acl.add_rule, "acme", "!send", "operator", 1)
     await agent.store.write(acl.put, acl.AclRow(id=0, principal="role:x", action="admin", scope="acme/**"), 1)
     await agent.store.write(acl.put, acl.AclRow(id=0, principal="role:y", action="admin", scope="other"), 1)
-    rows = told(await agent.call("list_acl", folder="acme/eng"))["rows"]
+    rows = told(await agent.call("list_acl", folder="acme/eng"))["acl"]
 
     assert [(each["kind"], each["principal"], each["effect"]) for each in rows] == [
         ("rule", "folder:acme", "deny"),
@@ -150,7 +150,7 @@ async def test_rows_for_everywhere_name_nobody_of_another_world(agent: GateAgent
         await agent.store.write(acl.put, acl.AclRow(id=0, principal=principal, action="admin"), 1)
     foreign = acl.AclRow(id=0, principal="folder:other", action="admin", scope="acme/**")
     await agent.store.write(acl.put, foreign, 1)
-    rows = told(await agent.call("list_acl", folder="acme/eng"))["rows"]
+    rows = told(await agent.call("list_acl", folder="acme/eng"))["acl"]
 
     assert sorted(each["principal"] for each in rows) == sorted(shown)
 

@@ -13,7 +13,12 @@ from gatepost.store.users import SenderRoles, UserRole
 
 Rights = Literal["owner", "admin", "member", "guest"]
 COMMANDING: frozenset[Rights] = frozenset({"owner", "admin"})
-SYNTHETIC = ("agent", "gatepost", untrusted.PLATFORM)  # of senders that are no people; nobody there gives commands
+SYNTHETIC = (
+    "agent",
+    "gatepost",
+    "task",
+    untrusted.PLATFORM,
+)  # of senders that are no people; nobody there gives commands
 
 
 class SenderVerdict(Struct, frozen=True):

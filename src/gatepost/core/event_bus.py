@@ -15,6 +15,7 @@ class EventBus:
         self._groups: list[Callable[[str], None]] = []
         self._requests: list[Callable[[], None]] = []
         self._newcomers: list[Callable[[], None]] = []
+        self._tasks: list[Callable[[], None]] = []
         self._errands: list[Callable[[], None]] = []
 
     def on_session(self, hear: Callable[[str], None]) -> None:
@@ -37,6 +38,9 @@ class EventBus:
 
     def on_newcomers(self, hear: Callable[[], None]) -> None:
         self._newcomers.append(hear)
+
+    def on_tasks(self, hear: Callable[[], None]) -> None:
+        self._tasks.append(hear)
 
     def on_errands(self, hear: Callable[[], None]) -> None:
         self._errands.append(hear)
@@ -74,6 +78,11 @@ class EventBus:
     def newcomers(self) -> None:
         """Somebody was let in and gets a group of her own."""
         for hear in self._newcomers:
+            hear()
+
+    def tasks(self) -> None:
+        """A task was added or changed: another may be due next."""
+        for hear in self._tasks:
             hear()
 
     def errands(self) -> None:

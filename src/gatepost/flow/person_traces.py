@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from gatepost.channels.contract import get_file_folder_name
 from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
-from gatepost.store import audit, identities, person_audit, person_removal, person_requests, person_rows
+from gatepost.store import audit, forks, identities, person_audit, person_removal, person_requests, person_rows
 from gatepost.store.person_requests import PersonRequest
 from gatepost.store.person_scope import PersonScope
 from gatepost.store.port import Db
@@ -120,6 +120,7 @@ async def _count(store: StoreReader, scope: PersonScope, called: frozenset[str],
     requests = [each async for each in list_requests(store, scope)]
     sessions.update(each.session_id for each in requests if each.session_id is not None)
     room_sessions = await store.read(person_rows.list_room_sessions, scope.rooms)
+    sessions.update(await store.read(forks.list_descendants, [*sessions, *room_sessions]))  # they know what these know
     found = PersonTraces(
         scope=scope,
         called=called,

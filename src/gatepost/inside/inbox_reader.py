@@ -63,8 +63,8 @@ class InboxReader:
             await asyncio.sleep(AGAIN)
         return found
 
-    def get_prompt_context(self, *, begins: bool = False) -> PromptContext:
-        """`begins`: the provider has no conversation here yet."""
+    def get_prompt_context(self, *, begins: bool = False, forked: bool = False) -> PromptContext:
+        """`begins`: the provider has no conversation here yet. `forked`: it goes on in a copy of another one."""
         destinations = self._destinations() if self._welcome.spans_rooms else ()
         return PromptContext(
             now=now(),
@@ -74,6 +74,8 @@ class InboxReader:
             destinations=destinations,
             pinned=self._welcome.pinned,
             summary=self._welcome.summary if begins else "",
+            transcript=tuple(self._welcome.transcript) if begins else (),
+            forked=forked,
         )
 
     def names(self) -> list[str]:

@@ -7,6 +7,7 @@ strangers. Routing never appears; only a session that spans rooms sees by a dest
 import posixpath
 from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
+from typing import Any
 
 import msgspec
 
@@ -47,6 +48,15 @@ SUMMARY_RULE = (
     "This conversation was made shorter. You wrote this summary of what was said and done in it before. It is yours to"
     " know and to build on: do not answer it again."
 )
+FORKED_RULE = (
+    "This conversation was forked from another one, just now: you know what was said there, and that one goes on"
+    " without you. Do not answer again what was said there, and do not go on with what was under way there. What"
+    " follows is for you."
+)
+TRANSCRIPT_RULE = (
+    "This conversation was forked from another one. This was said there, oldest first: what is marked own is from you,"
+    " what has a sender is from people. It is yours to know and to build on: do not answer it again."
+)
 PINNED_RULE = "Somebody who writes to you here has pinned this note, so that you have it with every turn."
 
 
@@ -60,6 +70,8 @@ class PromptContext(msgspec.Struct, frozen=True, kw_only=True):
     destinations: tuple[MailboxDestination, ...] = ()
     pinned: str = ""
     summary: str = ""
+    transcript: tuple[Any, ...] = ()  # of the conversation that this one was forked from
+    forked: bool = False  # the provider goes on in a copy of that one
 
 
 def render(rows: Sequence[InboundRow], scene: PromptContext, observed: Sequence[InboundRow] = ()) -> str:
@@ -68,6 +80,10 @@ def render(rows: Sequence[InboundRow], scene: PromptContext, observed: Sequence[
     name, zone = _zone(scene.timezone)
     moment = datetime.fromtimestamp(scene.now / 1_000_000, zone)
     sections = [f"<summary>\n{SUMMARY_RULE}\n{escape(scene.summary)}\n</summary>"] if scene.summary else []
+    if scene.forked:
+        sections.append(render_note("forked", FORKED_RULE))
+    if scene.transcript:
+        sections.append(_render_messages("transcript", TRANSCRIPT_RULE, scene.transcript))
     sections += [_history(row) for row in rows if _is_history(row)]
     if scene.pinned:
         sections.append(f"<pinned>\n{PINNED_RULE}\n{escape(scene.pinned)}\n</pinned>")
@@ -220,8 +236,8 @@ def _transcript(name: str, words: object) -> list[str]:
 
 
 def _task(row: InboundRow, scene: PromptContext, zone: tzinfo) -> str:
-    # When it was due, not when it was planned.
-    head = _attributes(id=row.seq, from_=_from(row, scene), time=_time(row.process_after or row.timestamp, zone))
+    # The gateway dates it by when it was due.
+    head = _attributes(id=row.seq, from_=_from(row, scene), time=_time(row.timestamp, zone))
     lines = []
     if row.content.get("scriptOutput") is not None:
         lines.append(f"<script_output>{escape(_json(row.content['scriptOutput']))}</script_output>")
@@ -299,14 +315,18 @@ def _is_history(row: InboundRow) -> bool:
 
 
 def _history(row: InboundRow) -> str:
-    lines = [HISTORY_RULE]
     said = row.content.get("messages")
-    for each in said if isinstance(said, list) else []:
+    return _render_messages("history", HISTORY_RULE, said if isinstance(said, list) else [])
+
+
+def _render_messages(name: str, rule: str, said: Sequence[Any]) -> str:
+    lines = [rule]
+    for each in said:
         if isinstance(each, dict):
             own = each.get("own") is True  # an attribute of its own: people choose their names, "you" among them
             head = _attributes(own="true") if own else _attributes(sender=str(each.get("sender") or "unknown"))
             lines.append(f"<said{head}>{escape(str(each.get('text') or ''))}</said>")
-    return f"<history>\n{chr(10).join(lines)}\n</history>"
+    return f"<{name}>\n{chr(10).join(lines)}\n</{name}>"
 
 
 def _json(value: object) -> str:

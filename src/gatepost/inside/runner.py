@@ -253,6 +253,7 @@ class Runner:
             bell=self._bell,
             provider=self._provider,
             transcriber=self._transcriber,
+            folder=self._setup.start,
         )
         self._turn = turn
         try:

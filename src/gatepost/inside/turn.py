@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,14 +20,17 @@ import msgspec
 from gatepost.inside import output_parser, prompt, timeline_events
 from gatepost.inside.gateway_socket import GatewaySocket
 from gatepost.inside.inbox_reader import InboxReader
+from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers import contract
 from gatepost.inside.providers.contract import Batch, Item, ItemKind, Provider
 from gatepost.inside.wake_event import WakeEvent
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.inbound import InboundRow
 from gatepost.mailbox.outbound import OutboundDb, OutboundRow
+from gatepost.mailbox.runner_frames import TurnErrorClass
 
 if TYPE_CHECKING:
+    from gatepost.inside.task_script import ScriptOutcome
     from gatepost.inside.transcribe import AttachmentTranscriber
 
 ANNOUNCED_S = 1.0  # how long a call waits for the provider's announcement of it
@@ -88,15 +92,18 @@ class RunnerTurn:
         bell: WakeEvent,
         provider: Provider,
         transcriber: "AttachmentTranscriber | None" = None,
+        folder: Path | None = None,
     ) -> None:
         self.id, self.epoch, self.attempt = claimed.turn, claimed.epoch, claimed.attempt
         self.continued, self._begun = claimed.continued, claimed.begun
-        self.conversation = claimed.conversation
+        self.conversation, self._forks = claimed.conversation, claimed.fork
         self._running: dict[str, tuple[float, str]] = {}  # tools by their use: patience, name
         self._uses = ToolUseTracker()
         self.asked: dict[str, str] = {}  # what a request is called outside: what its provider calls it
         self._link, self._mail, self._box, self._bell, self._provider = link, mail, box, bell, provider
         self._takes_pushes, self._transcriber = provider.takes_pushes, transcriber
+        self._folder = folder or Path.cwd()  # where scripts of tasks run
+        self._script: asyncio.Task[ScriptOutcome] | None = None
         self._parts: deque[ProviderInput] = deque()
         self._open = False  # a query runs and may take more
         self._handing = asyncio.Lock()  # from the claim of a follow-up to its push: one thing
@@ -119,7 +126,9 @@ class RunnerTurn:
         self._mine.update(row.id for row in rows)
         # With a claim that is given at once nobody else says that the provider has not had them yet.
         self._box.mark(self._mine, "begun" if self._begun else "processing")
-        rows = await self._transcribe(rows)
+        rows = await self._run_scripts(await self._transcribe(rows))
+        if self._forks:
+            await self._fork()
         self._parts.extend(self._split_commands(rows))
         if self._begun:  # with the claim: the host knows that the provider gets all of it now
             self._given += [row.id for row in rows]
@@ -136,6 +145,8 @@ class RunnerTurn:
 
     async def interrupt(self) -> None:
         """End it now; the provider says how it ended, unless it has not begun or not seen all."""
+        if self._script is not None:
+            self._script.cancel()
         if self._parts or not self._open:
             self._failed = self._failed or contract.TurnFailed("interrupted")
         await self._provider.interrupt()
@@ -180,6 +191,37 @@ class RunnerTurn:
 
     # Into the provider.
 
+    async def _run_scripts(self, rows: Sequence[InboundRow]) -> Sequence[InboundRow]:
+        """With what the script of a task found out. Nothing, if the provider is not to be asked, or it failed: the host
+        knows then that these rows are done with."""
+        found: list[InboundRow] = []
+        for row in rows:
+            script = row.content.get("script") if row.kind == ItemKind.TASK else None
+            if not isinstance(script, str) or not script:
+                found.append(row)
+                continue
+            outcome = await self._run_script(script)
+            if outcome.error:
+                self._failed = contract.TurnFailed(f"the task's script failed: {outcome.error}", TurnErrorClass.FATAL)
+            if outcome.error or not outcome.wake:
+                ids = tuple(each.id for each in rows)
+                await self._begin(ProviderInput(Batch(turn=self.id, prompt="", items=()), ids, given=self._begun))
+                return ()
+            found.append(msgspec.structs.replace(row, content={**row.content, "scriptOutput": outcome.data}))
+        return found
+
+    async def _run_script(self, script: str) -> "ScriptOutcome":
+        from gatepost.inside.task_script import ScriptOutcome, run_script  # costs a runner without one nothing
+
+        self._script = asyncio.create_task(run_script(script, self._folder))
+        await asyncio.wait([self._script])
+        return ScriptOutcome(error="it was interrupted") if self._script.cancelled() else self._script.result()
+
+    async def _fork(self) -> None:
+        """Without a fork the turn goes on in the copy itself, which is this session's own as well."""
+        with suppress(NotImplementedError, OSError, ProviderError, contract.Misconfigured):
+            self.conversation = await self._provider.fork(self.conversation)
+
     async def _transcribe(self, rows: Sequence[InboundRow]) -> Sequence[InboundRow]:
         return rows if self._transcriber is None else await self._transcriber.transcribe(rows)
 
@@ -200,8 +242,12 @@ class RunnerTurn:
     def _render(self, rows: Sequence[InboundRow]) -> ProviderInput:
         observed = [row for row in self._mail.seen.observed if row.id not in self._mine]
         self._mine.update(row.id for row in observed)
-        text = prompt.render(rows, self._mail.get_prompt_context(begins=not self.conversation), observed)
+        text = prompt.render(rows, self._get_context(), observed)
         return ProviderInput(self._batch(text, rows), tuple(row.id for row in rows), tuple(row.id for row in observed))
+
+    def _get_context(self) -> prompt.PromptContext:
+        forked, self._forks = self._forks, False  # said once
+        return self._mail.get_prompt_context(begins=not self.conversation, forked=forked)
 
     def _batch(self, text: str, rows: Sequence[InboundRow]) -> Batch:
         items = tuple(prompt.item_of(row) for row in rows)

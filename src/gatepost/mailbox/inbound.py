@@ -22,11 +22,10 @@ BUSY_MS = 250
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS messages_in (
   id INTEGER PRIMARY KEY, seq INTEGER NOT NULL UNIQUE, kind TEXT NOT NULL, timestamp INTEGER NOT NULL,
-  status TEXT NOT NULL DEFAULT 'pending', process_after INTEGER, recurrence TEXT, series_id TEXT,
+  status TEXT NOT NULL DEFAULT 'pending',
   tries INTEGER NOT NULL DEFAULT 0, trigger INTEGER NOT NULL DEFAULT 1, platform_id TEXT NOT NULL DEFAULT '',
   channel_type TEXT NOT NULL DEFAULT '', thread_id TEXT NOT NULL DEFAULT '', content TEXT NOT NULL DEFAULT '{}',
   source_session_id TEXT, on_wake INTEGER NOT NULL DEFAULT 0) STRICT;
-CREATE INDEX IF NOT EXISTS messages_in_series ON messages_in (series_id);
 CREATE TABLE IF NOT EXISTS delivered (
   message_out_id TEXT PRIMARY KEY, platform_message_id TEXT, status TEXT NOT NULL,
   delivered_at INTEGER NOT NULL) STRICT;
@@ -56,9 +55,6 @@ class InboundRow(msgspec.Struct, frozen=True, kw_only=True):
     timestamp: int
     content: dict[str, Any]
     status: str = "pending"
-    process_after: int | None = None
-    recurrence: str | None = None
-    series_id: str | None = None
     tries: int = 0
     trigger: int = 1  # 0: context only, shown with the next batch
     platform_id: str = ""
@@ -263,7 +259,7 @@ def _create(path: Path) -> None:
 def _write_rows(db: apsw.Connection, rows: Sequence[InboundRow]) -> None:
     newest = max((row.seq for row in rows), default=0)
     keep = {row.id for row in rows}
-    there = {row[0]: row[1:] for row in db.execute("SELECT id, seq, status, tries, process_after FROM messages_in")}
+    there = {row[0]: row[1:] for row in db.execute("SELECT id, seq, status, tries FROM messages_in")}
     gone = [(row_id,) for row_id, (seq, *_) in there.items() if row_id not in keep and seq <= newest]
     db.executemany("DELETE FROM messages_in WHERE id = ?", gone)
     db.executemany(
@@ -271,11 +267,11 @@ def _write_rows(db: apsw.Connection, rows: Sequence[InboundRow]) -> None:
         [_values(row) for row in rows if row.id not in there],
     )
     db.executemany(
-        "UPDATE messages_in SET status = ?, tries = ?, process_after = ? WHERE id = ?",
+        "UPDATE messages_in SET status = ?, tries = ? WHERE id = ?",
         [
-            (row.status, row.tries, row.process_after, row.id)
+            (row.status, row.tries, row.id)
             for row in rows
-            if row.id in there and there[row.id][1:] != (row.status, row.tries, row.process_after)
+            if row.id in there and there[row.id][1:] != (row.status, row.tries)
         ],
     )
 

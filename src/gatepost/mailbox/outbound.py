@@ -21,7 +21,7 @@ BUSY_MS = 5000  # both writers are our own
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS messages_out (
   seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, in_reply_to INTEGER, timestamp INTEGER NOT NULL,
-  deliver_after INTEGER, recurrence TEXT, kind TEXT NOT NULL DEFAULT 'chat', platform_id TEXT NOT NULL DEFAULT '',
+  kind TEXT NOT NULL DEFAULT 'chat', platform_id TEXT NOT NULL DEFAULT '',
   channel_type TEXT NOT NULL DEFAULT '', thread_id TEXT NOT NULL DEFAULT '', content TEXT NOT NULL,
   turn TEXT NOT NULL, epoch INTEGER NOT NULL, attempt INTEGER NOT NULL, part INTEGER NOT NULL,
   acked INTEGER NOT NULL DEFAULT 0) STRICT;

@@ -217,6 +217,7 @@ class WelcomeFrame(Frame, tag="welcome"):
     pinned: LongText = ""  # a note that people want every turn to know
     summary: LongText = ""  # of what was said before; for a conversation that begins
     managed: bool = False  # somebody made it to work for them, and sees it in a list
+    transcript: list[dict[str, Any]] = []  # of the session that this one was forked from; the same
 
 
 class BellFrame(Frame, tag="bell"):
@@ -225,7 +226,8 @@ class BellFrame(Frame, tag="bell"):
 
 class ClaimReplyFrame(Frame, tag="claimed"):
     """The answer to Claim. No rows: nothing for you now. `continued`: the turn broke off earlier; the system row among
-    the rows lists what was already said and done. Without a `conversation` the prompt stands among the rows again."""
+    the rows lists what was already said and done. Without a `conversation` the prompt stands among the rows again.
+    `fork`: the conversation is a copy of another session's; go on in a fork of it, if the provider can make one."""
 
     id: Number
     rows: Annotated[list[Number], Meta(max_length=MOST_GIVEN)] = []
@@ -235,6 +237,7 @@ class ClaimReplyFrame(Frame, tag="claimed"):
     conversation: ConversationId = ""
     continued: bool = False
     begun: bool = False
+    fork: bool = False
 
 
 class AckFrame(Frame, tag="done"):

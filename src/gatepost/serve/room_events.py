@@ -145,7 +145,7 @@ def read_event(db: Db, message: Message) -> tuple[RoomEvent | None, bool]:
         state, reason = combine_states(entries)
         settled = bool(entries) and all(entry.state in inbox.END for entry in entries)
         seq = entries[0].seq if entries else 0
-        hidden = message.kind == MessageKind.SYSTEM or message.event == CLICK
+        hidden = message.kind in (MessageKind.SYSTEM, MessageKind.TASK) or message.event == CLICK
         return (None if hidden else _make_event(db, message, state, reason, seq)), settled
     effects = outbox.list_for_message(db, message.id)
     if not effects:

@@ -48,8 +48,9 @@ def address_of(session_id: str) -> str:
     return f"{PLATFORM}:{session_id}"
 
 
-def create(db: Db, new: NewAgent, now: int) -> Session:
-    session_id = ids.new("s")
+def create(db: Db, new: NewAgent, now: int, session_id: str = "") -> Session:
+    """`session_id`: one that was chosen before; '': a new one."""
+    session_id = session_id or ids.new("s")
     return SESSIONS.put(
         db,
         id=session_id,

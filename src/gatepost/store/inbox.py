@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from gatepost.store import message_steps, messages, sessions
+from gatepost.store import firings, message_steps, messages, sessions
 from gatepost.store.messages import MESSAGES, Message
 from gatepost.store.port import Db, Row, quick
 from gatepost.store.table import Table
@@ -21,6 +21,7 @@ class InboxMode(StrEnum):
     NEXT = "next"  # a turn of its own, after whatever runs
     COMPACT = "compact"  # the same, and its conversation is made shorter by it
     OBSERVE = "observe"
+    TASK = "task"  # a firing: a turn of its own, once nothing else waits
 
 
 class InboxState(StrEnum):
@@ -43,6 +44,7 @@ _END_SQL = "(" + ", ".join(f"'{state}'" for state in END) + ")"
 # Every question about waiting rows says this, even where it names the states it wants: the partial indexes of open
 # rows serve no other. Without it SQLite reads all that a session ever got.
 OPEN = f"state NOT IN {_END_SQL}"
+WATCHED = "watched "  # what the reason of a row says before the group that its own one watches
 PAGE = 50  # rows that one statement reads
 
 
@@ -93,11 +95,29 @@ def enqueue(
 
 
 def observe(
-    db: Db, message_id: int, session_id: str, folder: str, rights: str, now: int, seq: int | None = None
+    db: Db,
+    message_id: int,
+    session_id: str,
+    folder: str,
+    rights: str,
+    now: int,
+    seq: int | None = None,
+    watched: str = "",
 ) -> int:
-    """A message that is context only: shown with the next turn, answered by nobody."""
-    state = InboxState.OBSERVED
-    return _insert(db, message_id, session_id, folder, InboxMode.OBSERVE, rights, state, "", None, now, seq)
+    """A message that is context only: shown with the next turn, answered by nobody. `watched`: the group that it went
+    to, if this one only watches that."""
+    state, reason = InboxState.OBSERVED, f"{WATCHED}{watched}" if watched else ""
+    return _insert(db, message_id, session_id, folder, InboxMode.OBSERVE, rights, state, reason, None, now, seq)
+
+
+def remove_watched(db: Db, folder: str, source: str) -> int:
+    """What a group has from watching another, and was not shown yet: it is not shown, and not found by searching. Each
+    of these messages keeps the row of the group that it went to."""
+    return db.run(
+        "DELETE FROM inbox WHERE mode = 'observe' AND given = 0 AND reason = ?"
+        " AND session_id IN (SELECT id FROM sessions WHERE folder = ? AND closed_at IS NULL)",
+        (f"{WATCHED}{source}", folder),
+    )
 
 
 def refuse(
@@ -222,7 +242,10 @@ _CONTEXT = (
 _TO_PROJECT = (
     f"SELECT * FROM ({_CONTEXT}) AS context UNION ALL SELECT * FROM (SELECT 'next', i.id, i.seq, LENGTH(m.content), ''"
     f" FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.session_id = ? AND i.{OPEN} AND i.state <> 'working'"
-    " ORDER BY i.seq LIMIT ?) AS waiting"
+    " AND i.mode <> 'task' ORDER BY i.seq LIMIT ?) AS waiting"
+    " UNION ALL SELECT * FROM (SELECT 'next', i.id, i.seq, LENGTH(m.content), ''"
+    f" FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.session_id = ? AND i.{OPEN} AND i.state <> 'working'"
+    " AND i.mode = 'task' ORDER BY i.seq LIMIT 1) AS task"
     f" UNION ALL SELECT 'working', id, seq, 0, '' FROM inbox WHERE session_id = ? AND {OPEN} AND state = 'working'"
     " UNION ALL SELECT 'window', 0, window_messages, window_chars, '' FROM sessions WHERE id = ?"
     " UNION ALL SELECT 'rules', 0, 0, 0, name FROM rule_state"
@@ -235,7 +258,7 @@ def list_to_project(db: Db, session_id: str, limits: ProjectionLimits) -> ToProj
     claim and that fit, the first in any case; of the context that no turn has shown yet, the newest that fits."""
     first = min(limits.observed, PAGE)
     parts: dict[str, list[Row]] = {"context": [], "next": [], "working": [], "window": [], "rules": []}
-    given = (session_id, 2**62, first, session_id, limits.rows, session_id, session_id)
+    given = (session_id, 2**62, first, session_id, limits.rows, session_id, session_id, session_id)
     for row in db.rows(_TO_PROJECT, given):
         parts[row[0]].append(row)
     chosen = [row[1] for row in parts["working"]]
@@ -271,6 +294,19 @@ def list_open(db: Db, session_id: str) -> list[tuple[InboxEntry, Message]]:
     """Everything of a session that is not in an end state, by seq."""
     rows = db.rows(f"{_PAIRS} WHERE i.session_id = ? AND i.{OPEN} ORDER BY i.seq", (session_id,))
     return [_parse_pair(row) for row in rows]
+
+
+def has_open(db: Db, session_id: str) -> bool:
+    """Whether anything of a session is not in an end state."""
+    return db.row(f"SELECT 1 FROM inbox WHERE session_id = ? AND {OPEN} LIMIT 1", (session_id,)) is not None
+
+
+def count_by_turn(db: Db, turn_ids: list[str]) -> dict[str, int]:
+    """How many rows each of these turns has."""
+    rows = db.rows(
+        f"SELECT turn_id, COUNT(*) FROM inbox WHERE turn_id IN ({messages.marks(turn_ids)}) GROUP BY turn_id", turn_ids
+    )
+    return {str(turn_id): int(count) for turn_id, count in rows}
 
 
 def _pages(ids: list[int]) -> Iterator[list[int]]:
@@ -310,11 +346,13 @@ def end_given(db: Db, turn_id: str, state: InboxState, reason: str, now: int) ->
     """The messages of a turn that its provider had are done with."""
     rows = db.rows(
         "UPDATE inbox SET state = ?, reason = ?, next_at = NULL, updated_at = ? WHERE turn_id = ? AND state = 'working'"
-        " AND given = 1 RETURNING id, message_id",
+        " AND given = 1 RETURNING id, message_id, mode",
         (state, reason, now, turn_id),
     )
-    for row_id, message_id in sorted(rows):
+    for row_id, message_id, mode in sorted(rows):
         message_steps.add(db, message_id, row_id, now, state, reason)
+        if mode == InboxMode.TASK:
+            firings.record_end(db, message_id, state, reason, turn_id, now)
 
 
 def list_for_turn(db: Db, turn_id: str) -> list[tuple[InboxEntry, Message]]:
@@ -360,6 +398,12 @@ def list_sessions_with_work(db: Db, now: int) -> list[tuple[str, str, int]]:
     return [(row[0], row[1], row[2]) for row in rows]
 
 
+def has_only_tasks(db: Db, session_id: str) -> bool:
+    """Whether nothing but firings is open in this session: nobody waits for an answer."""
+    other = f"SELECT 1 FROM inbox WHERE session_id = ? AND {OPEN} AND mode <> 'task' LIMIT 1"
+    return db.row(other, (session_id,)) is None
+
+
 def list_waiting_sessions(db: Db) -> list[str]:
     """Every session with a row that is not in an end state, by who came first."""
     rows = db.rows(
@@ -402,11 +446,12 @@ def get_retry_time(db: Db, session_id: str, now: int) -> int | None:
     )
     if turn is not None:
         return int(turn[0]) if turn[0] > now else None
-    head = db.row(
+    first = (
         f"SELECT state, next_at FROM inbox WHERE session_id = ? AND state NOT IN {_END_SQL}"
-        " AND state IN ('queued', 'retry') ORDER BY seq LIMIT 1",
-        (session_id,),
+        " AND state IN ('queued', 'retry') AND mode"
     )
+    head = db.row(f"{first} <> 'task' ORDER BY seq LIMIT 1", (session_id,))
+    head = head or db.row(f"{first} = 'task' ORDER BY seq LIMIT 1", (session_id,))
     return int(head[1]) if head is not None and head[0] == "retry" and head[1] > now else None
 
 
@@ -430,11 +475,14 @@ def set_state(
     """Change one row's state and note the step."""
     rows = db.rows(
         "UPDATE inbox SET state = ?, reason = ?, next_at = ?, tries = COALESCE(?, tries), updated_at = ?"
-        f" WHERE id = ? AND state NOT IN {_END_SQL} RETURNING message_id",
+        f" WHERE id = ? AND state NOT IN {_END_SQL} RETURNING message_id, mode, turn_id",
         (state, reason, next_at, tries, now, entry_id),
     )
     if rows:
-        message_steps.add(db, int(rows[0][0]), entry_id, now, state, reason)
+        message_id, mode, turn_id = rows[0]
+        message_steps.add(db, int(message_id), entry_id, now, state, reason)
+        if mode == InboxMode.TASK and state in END:
+            firings.record_end(db, message_id, state, reason, turn_id, now)
 
 
 def cancel_waiting(

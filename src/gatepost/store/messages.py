@@ -157,6 +157,18 @@ def list_for_session(
     return shown, len(found) > len(shown)
 
 
+def count_for_session(db: Db, session_id: str) -> tuple[int, int]:
+    """How many messages a session got, and how many it sent."""
+    received = db.row("SELECT COUNT(*) FROM inbox WHERE session_id = ?", (session_id,))
+    sent = db.row(
+        "SELECT COUNT(*) FROM outbox WHERE session_id = ? AND seq > 0 AND op IN ('send', 'file')"
+        " AND origin <> 'status'",
+        (session_id,),
+    )
+    assert received is not None and sent is not None
+    return int(received[0]), int(sent[0])
+
+
 def measured(page: Callable[[Row | None, int], list[Row]], most: int, chars: int) -> list[Row]:
     """Rows (id, length, …), at most so many, read page by page (after a row, so many) until they have more characters
     than are wanted: to know how long a text is, SQLite reads all of it."""
@@ -184,6 +196,11 @@ def within(lengths: Sequence[tuple[int, int]], chars: int) -> dict[int, int]:
 
 def marks(values: Collection[object]) -> str:
     return ", ".join("?" * len(values)) or "NULL"
+
+
+def set_content(db: Db, message_id: int, content: dict[str, Any]) -> None:
+    """As the agent gets it. What was written stays in the text."""
+    db.run("UPDATE messages SET content = ? WHERE id = ?", (json.dumps(content, ensure_ascii=False), message_id))
 
 
 def set_platform_id(db: Db, message_id: int, platform_id: str) -> None:

@@ -10,6 +10,7 @@ from gatepost.store.direct_rooms import DIRECT_ROOMS
 from gatepost.store.identities import IDENTITIES
 from gatepost.store.person_scope import FORGOTTEN, PersonScope, make_marks
 from gatepost.store.port import Db
+from gatepost.store.sticky_choices import STICKY_CHOICES
 from gatepost.store.users import USERS
 
 # (what, table, column): rows that are hers
@@ -27,6 +28,7 @@ _OWN = (
     ("votes", "request_votes", "person"),
     ("cards", "request_cards", "person"),
     ("direct_rooms", "direct_rooms", "user_id"),
+    ("choices", "sticky_choices", "sender"),
     ("identities", "identities", "person"),
     ("identities", "identities", "identity"),
     ("identities", "users", "id"),
@@ -50,13 +52,15 @@ NAMED = (
     ("secret_bindings", "created_by"),
     ("session_notes", "pinned_by"),
     ("switches", "turned_by"),
+    ("tasks", "created_by"),
     ("tokens", "created_by"),
     ("trusted_setups", "trusted_by"),
     ("user_roles", "granted_by"),
     ("watchers", "added_by"),
 )
 _BY_NAME = ("budgets", "spending")  # their `name` is a person where `kind` is user
-_BY_ROOM = (("rooms", "rooms"), ("destinations", "destinations"))
+_BY_ROOM = (("rooms", "rooms"), ("destinations", "destinations"), ("tasks", "tasks"), ("engagements", "engagements"))
+_TASKS = "created_by IN ({0}) OR id IN (SELECT task_id FROM task_origins WHERE person IN ({0}))"  # hers, in any room
 
 
 def count(db: Db, scope: PersonScope) -> dict[str, int]:
@@ -68,6 +72,8 @@ def count(db: Db, scope: PersonScope) -> dict[str, int]:
     for table in _BY_NAME:
         sql = f"SELECT COUNT(*) FROM {table} WHERE kind = 'user' AND name IN ({marks})"
         _add(found, "budgets", db.row(sql, scope.names))
+    hers = f"SELECT COUNT(*) FROM tasks WHERE {_TASKS.format(marks)}"
+    _add(found, "tasks", db.row(hers, (*scope.names, *scope.names)))
     for what, table in _BY_ROOM:
         for room in scope.rooms:
             _add(found, what, db.row(f"SELECT COUNT(*) FROM {table} WHERE instance = ? AND address = ?", room))
@@ -105,6 +111,8 @@ _EXPORTED = (
     ("costs", "id, at, folder, user_id, session_id, turn_id, model, input, output, micro", "user_id"),
     ("secrets", "user_id, name, origin, created_at, updated_at, used_at", "user_id"),
     ("direct_rooms", DIRECT_ROOMS.columns, "user_id"),
+    ("sticky_choices", STICKY_CHOICES.columns, "sender"),
+    ("tasks", "id, folder, instance, address, prompt, text, schedule, state, created_by, created_at", "created_by"),
     ("newcomers", "sender, name, instance, address, parent, state, folder, asked_at", "sender"),
     ("logins", "user_id, kind, created_at, expires_at", "user_id"),
     ("request_votes", "request_id, person, voted_at", "person"),
@@ -123,6 +131,7 @@ def list_rows(db: Db, scope: PersonScope) -> dict[str, list[dict[str, Any]]]:
 
 def remove(db: Db, scope: PersonScope) -> None:
     marks = make_marks(scope.names)
+    db.run(f"DELETE FROM tasks WHERE {_TASKS.format(marks)}", (*scope.names, *scope.names))
     db.run(f"UPDATE session_notes SET pinned = '' WHERE pinned_by IN ({marks})", scope.names)
     for table, column in NAMED:
         db.run(f"UPDATE {table} SET {column} = ? WHERE {column} IN ({marks})", (FORGOTTEN, *scope.names))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gatepost.store import inbox, messages
 from gatepost.store.port import Db
+from gatepost.store.session_notes import HistoryLine
 
 if TYPE_CHECKING:
     from gatepost.store.turns import Turn
@@ -16,9 +17,13 @@ if TYPE_CHECKING:
 EVENT = "history"
 MOST_MESSAGES, MOST_CHARS = 40, 16_000  # of the end of it
 
-_TURNS = (
+# The turns of the conversations that nobody has forgotten.
+_ALL_TURNS = (
     "SELECT t.id FROM turns t JOIN conversations c ON c.session_id = t.session_id AND c.provider = t.provider"
-    " AND c.conversation = t.conversation WHERE t.session_id = ? AND t.provider <> ? AND t.started_at >"
+    " AND c.conversation = t.conversation WHERE t.session_id = ?"
+)
+_TURNS = (
+    f"{_ALL_TURNS} AND t.provider <> ? AND t.started_at >"
     " COALESCE((SELECT MAX(o.started_at) FROM turns o WHERE o.session_id = t.session_id AND o.provider = ?"
     " AND o.begun_at IS NOT NULL AND o.id <> ?), 0)"
 )
@@ -31,26 +36,48 @@ AWAY = (
 )
 
 
-def list_missed(db: Db, turn: "Turn") -> list[dict[str, str | bool]]:
+def list_missed(db: Db, turn: "Turn") -> list[HistoryLine]:
     """The newest of it, oldest first: whether it is the agent's own, whose (people by name), and what."""
-    asked = (turn.session_id, turn.provider, turn.provider, turn.id)
+    return _list_messages(db, _TURNS, (turn.session_id, turn.provider, turn.provider, turn.id))
+
+
+def list_session_messages(db: Db, session_id: str) -> list[HistoryLine]:
+    """The same of all that was said in a session, whoever drove it."""
+    return _list_messages(db, _ALL_TURNS, (session_id,))
+
+
+def is_away(db: Db, session_id: str, provider: str) -> bool:
+    """Whether another provider spoke last, so that this one's own conversation is not all of it."""
+    return db.row(AWAY, (provider, session_id, provider)) is not None
+
+
+def _list_messages(db: Db, turns: str, asked: tuple[str, ...]) -> list[HistoryLine]:
     rows = db.rows(
         f"SELECT * FROM (SELECT i.seq AS seq, 0, m.sender_name, m.sender, m.text FROM inbox i JOIN messages m"
-        f" ON m.id = i.message_id WHERE i.given = 1 AND m.kind = 'chat' AND i.turn_id IN ({_TURNS})"
+        f" ON m.id = i.message_id WHERE i.given = 1 AND m.kind = 'chat' AND i.turn_id IN ({turns})"
         f" UNION ALL SELECT o.seq, 1, '', '', m.text FROM outbox o JOIN messages m ON m.id = o.message_id"
         f" WHERE o.op = 'send' AND o.origin IN ('result', 'tool')"
-        f" AND o.state NOT IN ('superseded', 'cancelled', 'failed') AND o.turn_id IN ({_TURNS})) AS said"
+        f" AND o.state NOT IN ('superseded', 'cancelled', 'failed') AND o.turn_id IN ({turns})) AS said"
         " ORDER BY seq DESC LIMIT ?",
         (*asked, *asked, MOST_MESSAGES),
     )
-    lines: list[dict[str, str | bool]] = []
+    newest: list[HistoryLine] = [
+        {"own": bool(own), "sender": str(name or sender), "text": str(text)} for _, own, name, sender, text in rows
+    ]
+    return keep_newest(newest[::-1])
+
+
+def keep_newest(lines: list[HistoryLine]) -> list[HistoryLine]:
+    """As much of the end as an agent is shown."""
+    kept: list[HistoryLine] = []
     left = MOST_CHARS
-    for _, own, name, sender, text in rows:
+    for line in reversed(lines[-MOST_MESSAGES:]):
+        text = str(line["text"])
         left -= len(text)
-        if left < 0 and lines:
+        if left < 0 and kept:
             break
-        lines.append({"own": bool(own), "sender": str(name or sender), "text": str(text)[-MOST_CHARS:]})
-    return lines[::-1]
+        kept.append({**line, "text": text[-MOST_CHARS:]})
+    return kept[::-1]
 
 
 def enqueue_missed(db: Db, turn: "Turn", now: int) -> int | None:

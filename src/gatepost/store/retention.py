@@ -189,6 +189,31 @@ def remove_costs(db: Db, after: int, before: int, most: int) -> RemovalBatch[int
     return RemovalBatch(len(old), after, len(old) == most)
 
 
+def remove_firings(db: Db, after: int, before: int, most: int) -> RemovalBatch[int]:
+    """Runs of tasks that have ended."""
+    rows = db.rows("SELECT id, fired_at FROM firings WHERE id > ? ORDER BY id LIMIT ?", (after, most))
+    old = _list_old(rows, before)
+    removed = 0
+    if old:
+        removed = db.run("DELETE FROM firings WHERE id > ? AND id <= ? AND state <> 'queued'", (after, old[-1]))
+    return _make_batch(old, removed, after, most)
+
+
+def remove_tasks(db: Db, after: str, before: int, most: int) -> RemovalBatch[str]:
+    """Tasks that are over, and have no run left in the log. Their ids begin with their time."""
+    rows = db.rows("SELECT id, created_at FROM tasks WHERE id > ? ORDER BY id LIMIT ?", (after, most))
+    old: list[str] = _list_old(rows, before)
+    removed = sum(
+        db.run(
+            "DELETE FROM tasks WHERE id = ? AND state IN ('completed', 'cancelled') AND updated_at < ?"
+            " AND NOT EXISTS (SELECT 1 FROM firings f WHERE f.task_id = tasks.id)",
+            (task_id, before),
+        )
+        for task_id in old
+    )
+    return _make_batch(old, removed, after, most)
+
+
 def remove_secret_uses(db: Db, after: int, before: int, most: int) -> RemovalBatch[int]:
     old = _list_old(db.rows("SELECT id, at FROM secret_uses WHERE id > ? ORDER BY id LIMIT ?", (after, most)), before)
     if old:

@@ -1,9 +1,14 @@
-"""Notes of a session: what people pinned for its agent, and the summary that its conversation began with."""
+"""Notes of a session: what people pinned for its agent, the summary that its conversation began with, and the
+transcript of the one that it was forked from."""
+
+import json
 
 from msgspec import Struct
 
 from gatepost.store.port import Db
 from gatepost.store.table import Table
+
+HistoryLine = dict[str, str | bool]  # of what was said: own, sender, text
 
 
 class SessionNotes(Struct, frozen=True):
@@ -11,6 +16,11 @@ class SessionNotes(Struct, frozen=True):
     pinned: str = ""
     pinned_by: str = ""
     summary: str = ""
+    transcript: str = ""  # JSON: lines
+
+    @property
+    def lines(self) -> list[HistoryLine]:
+        return json.loads(self.transcript) if self.transcript else []
 
 
 SESSION_NOTES = Table("session_notes", SessionNotes)
@@ -33,13 +43,19 @@ def set_pinned(db: Db, session_id: str, text: str, by: str) -> None:
 
 
 def set_summary(db: Db, session_id: str, text: str) -> None:
+    """Of all that was said so far, in the place of a transcript."""
     SESSION_NOTES.insert(
         db,
-        "ON CONFLICT (session_id) DO UPDATE SET summary = excluded.summary",
+        "ON CONFLICT (session_id) DO UPDATE SET summary = excluded.summary, transcript = ''",
         session_id=session_id,
         summary=text,
     )
 
 
+def add(db: Db, new: SessionNotes) -> None:
+    """Those of a session that has none yet."""
+    SESSION_NOTES.insert(db, "", new)
+
+
 def remove_summary(db: Db, session_id: str) -> None:
-    db.run("UPDATE session_notes SET summary = '' WHERE session_id = ?", (session_id,))
+    db.run("UPDATE session_notes SET summary = '', transcript = '' WHERE session_id = ?", (session_id,))

@@ -15,6 +15,7 @@ class SessionMode(StrEnum):
     PER_THREAD = "per-thread"
     SHARED = "shared"
     AGENT_SHARED = "agent-shared"
+    ISOLATED = "isolated"  # of one firing of a task; no route leads there
 
 
 class SessionState(StrEnum):
@@ -27,7 +28,7 @@ class SessionState(StrEnum):
 
 
 UNFINISHED = (SessionState.INITIALIZING, SessionState.RUNNING, SessionState.INTERRUPTED)  # it will go on by itself
-MODES = tuple(mode.value for mode in SessionMode)
+MODES = tuple(mode.value for mode in SessionMode if mode is not SessionMode.ISOLATED)  # that a route may have
 
 
 class Session(Struct, frozen=True):
@@ -58,6 +59,7 @@ class Session(Struct, frozen=True):
     parent: str = ""  # the session that made it
     notify: int = 0  # the parent is told when it has finished
     archived_at: int | None = None
+    reset_at: int | None = None  # when its conversation was last begun anew
 
 
 SESSIONS = Table("sessions", Session)
@@ -93,6 +95,22 @@ def find_or_add(db: Db, mode: SessionMode, folder: str, instance: str, address: 
         found = find_by_key(db, key)
         assert found is not None
     return found
+
+
+def add_isolated(db: Db, key: str, folder: str, instance: str, address: str, thread: str, now: int) -> Session:
+    """A fresh one that speaks in that room and ends with its one turn."""
+    return SESSIONS.put(
+        db,
+        id=ids.new("s"),
+        key=f"{SessionMode.ISOLATED}|{key}",
+        folder=folder,
+        mode=SessionMode.ISOLATED,
+        instance=instance,
+        address=address,
+        thread=thread,
+        created_at=now,
+        active_at=now,
+    )
 
 
 def claim_seq_by_key(db: Db, key: str, now: int) -> tuple[Session, int] | None:
@@ -155,8 +173,10 @@ def list_ids(db: Db, folder: str) -> list[str]:
 
 @quick
 def list_in_room(db: Db, address: str) -> list[Session]:
-    """The live ones of every group, the busiest first."""
-    return SESSIONS.list(db, "WHERE address = ? AND closed_at IS NULL ORDER BY active_at DESC", address)
+    """The live ones of every group, the busiest first; those of single firings are nobody else's."""
+    return SESSIONS.list(
+        db, "WHERE address = ? AND closed_at IS NULL AND mode <> 'isolated' ORDER BY active_at DESC", address
+    )
 
 
 @quick
@@ -183,7 +203,8 @@ def set_window(db: Db, session_id: str, messages: int | None, chars: int | None)
 
 
 def set_state(db: Db, session_id: str, state: SessionState, now: int) -> None:
-    db.run("UPDATE sessions SET state = ?, active_at = ? WHERE id = ?", (state, now, session_id))
+    """One that is closed stays so, whatever still ends in it."""
+    db.run("UPDATE sessions SET state = ?, active_at = ? WHERE id = ? AND closed_at IS NULL", (state, now, session_id))
 
 
 def set_title(db: Db, session_id: str, title: str) -> None:
@@ -235,8 +256,9 @@ def shorten_conversation(db: Db, session_id: str, summary: str) -> None:
     session_notes.set_summary(db, session_id, summary)
 
 
-def remove_conversations(db: Db, session_id: str) -> None:
+def remove_conversations(db: Db, session_id: str, now: int) -> None:
     """Whatever provider comes next starts anew, and is allowed nothing for the conversation that was."""
+    db.run("UPDATE sessions SET reset_at = ? WHERE id = ?", (now, session_id))
     requests.end_lasting(db, session_id)
     session_notes.remove_summary(db, session_id)
     db.run("DELETE FROM conversations WHERE session_id = ?", (session_id,))

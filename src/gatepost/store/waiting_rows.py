@@ -39,7 +39,7 @@ class WaitingRow(Struct, frozen=True):
     @property
     def alone(self) -> bool:
         """A turn of its own, after whatever runs."""
-        return self.mode in (InboxMode.NEXT, InboxMode.COMPACT)
+        return self.mode in (InboxMode.NEXT, InboxMode.COMPACT, InboxMode.TASK)
 
     @property
     def place(self) -> tuple[str, str, str, str]:
@@ -87,6 +87,7 @@ class Claimable(Struct, frozen=True):
     rows: list[WaitingRow]
     away: bool  # another provider spoke last
     conversation: str  # of this provider, '' if it has none
+    tasks: bool  # firings wait, those of `rows` among them
 
 
 _OPEN_ROWS = (
@@ -95,25 +96,32 @@ _OPEN_ROWS = (
 )
 
 
+_CLAIMABLE = (
+    f"{_WAITING}, EXISTS ({provider_handover.AWAY}),"
+    " (SELECT conversation FROM conversations WHERE session_id = ? AND provider = ?),"
+    f" EXISTS (SELECT 1 FROM inbox t WHERE t.session_id = i.session_id AND t.mode = 'task' AND t.{inbox.OPEN})"
+    f"{_OPEN_ROWS} AND i.mode {{which}} AND NOT EXISTS (SELECT 1 FROM turns WHERE session_id = ? AND ended_at IS NULL)"
+    " ORDER BY i.seq LIMIT ?"
+)
+_CLAIMABLE_BUT_TASKS, _CLAIMABLE_TASKS = _CLAIMABLE.format(which="<> 'task'"), _CLAIMABLE.format(which="= 'task'")
+
+
 def find_claimable(db: Db, session_id: str, provider: str, now: int, most: int) -> Claimable | None:
-    """None if nothing waits or a turn is open. One statement: it is asked with every turn."""
-    rows = db.rows(
-        f"{_WAITING}, EXISTS ({provider_handover.AWAY}),"
-        " (SELECT conversation FROM conversations WHERE session_id = ? AND provider = ?)"
-        f"{_OPEN_ROWS} AND NOT EXISTS (SELECT 1 FROM turns WHERE session_id = ? AND ended_at IS NULL)"
-        " ORDER BY i.seq LIMIT ?",
-        (provider, session_id, provider, session_id, provider, session_id, session_id, most),
-    )
+    """None if nothing waits or a turn is open. One statement: it is asked with every turn. What people and agents say
+    comes before what a schedule does."""
+    given = (provider, session_id, provider, session_id, provider, session_id, session_id)
+    rows = db.rows(_CLAIMABLE_BUT_TASKS, (*given, most))
+    rows = rows or db.rows(_CLAIMABLE_TASKS, (*given, 1))
     if not rows:
         return None
-    away, conversation = rows[0][-2:]
-    return Claimable(_parse_ready([row[:-2] for row in rows], now), bool(away), conversation or "")
+    away, conversation, tasks = rows[0][-3:]
+    return Claimable(_parse_ready([row[:-3] for row in rows], now), bool(away), conversation or "", bool(tasks))
 
 
 def list_joining(db: Db, session_id: str, now: int, most: int, turn_id: str) -> list[WaitingRow]:
     """What may join an open turn; one that has too many messages is joined by none."""
     rows = db.rows(
-        f"{_WAITING}{_OPEN_ROWS}"
+        f"{_WAITING}{_OPEN_ROWS} AND i.mode <> 'task'"
         " AND (SELECT COUNT(*) FROM inbox own WHERE own.turn_id = ?) <= ? ORDER BY i.seq LIMIT ?",
         (session_id, turn_id, MOST_MESSAGES - most, most),
     )

@@ -18,7 +18,9 @@ from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
+from gatepost.core.thread_pools import FairThreadPool
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.sessions.forking import SessionForker
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch, ToolAnswer, ToolDeps
 from gatepost.messages.inbound import Direction
@@ -62,6 +64,7 @@ class GateAgent:
         clock: Clock | None = None,
         turn: bool = True,
         host_asker: HostAsker | None = None,
+        config: Config | None = None,
     ) -> "GateAgent":
         """Into a group, with one message heard and a turn begun on it."""
         place = Home(home)
@@ -70,14 +73,17 @@ class GateAgent:
         kind = FakeChannel(platform=PLATFORM, max_text=max_text).kind
         if features is not None:
             kind = ChannelKind(name=PLATFORM, make=kind.make, features=features, max_text=max_text)
+        clock, config, threads = clock or SystemClock(), config or Config(), FairThreadPool()
         around = ToolDeps(
             store=store,
-            clock=clock or SystemClock(),
-            config=Config(),
+            clock=clock,
+            config=config,
             home=place,
             bells=EventBus(),
             reach=ChannelInstances({PLATFORM: kind}),
             host_asker=host_asker,
+            forker=SessionForker(place, store, clock, config, threads, _end_nothing),
+            threads=threads,
         )
         session = await store.write(_make_session, folder, mode, around.clock.now())
         place.session(session.id).mkdir(parents=True, exist_ok=True)
@@ -112,6 +118,10 @@ class GateAgent:
         """(action, verdict) of everything written down so far, oldest first."""
         rows = await self.store.read(audit.list_latest, 1000)
         return [(action, verdict) for _, _, _, action, verdict, _ in reversed(rows)]
+
+
+async def _end_nothing(session_id: str, reason: str) -> None:
+    """No sandbox runs."""
 
 
 def _make_session(db: Db, folder: str, mode: SessionMode, now: int) -> Session:

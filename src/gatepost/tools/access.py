@@ -33,7 +33,7 @@ class AclEntries(Struct, frozen=True):
     """`more`: there are others, which do not fit one answer; give the number of those you have seen as `after`."""
 
     folder: str
-    rows: list[AclEntry]
+    acl: list[AclEntry]
     more: bool
 
 

@@ -30,6 +30,7 @@ from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Feature
 from gatepost.messages.text_size import TextUnit
 from gatepost.store import audit, origins, requests, tool_calls
+from gatepost.store.forks import ForkedSession
 from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db, Store
 from gatepost.store.requests import Request
@@ -116,6 +117,16 @@ class BranchRenamer(Protocol):
     async def rename(self, session_id: str, name: str) -> str: ...
 
 
+class TopicForker(Protocol):
+    """Makes conversations that go on with what another one knows."""
+
+    async def fork_topic(self, call: "ToolCall", parent_id: str, topic: str, *, force: bool) -> ForkedSession: ...
+
+    async def copy_session(self, call: "ToolCall", parent_id: str, title: str) -> ForkedSession:
+        """Into a managed agent of its own."""
+        ...
+
+
 class RoomWriter(Protocol):
     """Writes down what goes to a room, and has it delivered."""
 
@@ -177,6 +188,7 @@ class ToolDeps(Struct, frozen=True, kw_only=True):
     writes_to: RoomWriter | None = None  # None: nothing is delivered in this process; a room is only rung
     channels: Mapping[str, Channel] = msgspec.field(default_factory=dict)  # by instance: those that run in this process
     worktrees: BranchRenamer | None = None  # None: no sandbox runs in this process
+    forker: TopicForker | None = None  # the same
     holder: CallHolder | None = None  # None: nobody can be asked in this process
     host_asker: HostAsker | None = None  # the same for hosts
     questions: QuestionAsker | None = None  # the same
@@ -355,6 +367,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     also_scoped_by: tuple[str, ...] = ()  # further parameters that name rooms
     within: TreeScope = TreeScope.SUBTREE  # how far a scope that is a group may lie
     about: Callable[[Mapping[str, Any]], Iterable[str]] | None = None  # the groups of a call, if no parameter names it
+    acts_as: Callable[[Mapping[str, Any]], str] | None = None  # a tool whose rules hold for such a call, too; '': none
     not_root: bool = False  # root has nobody to do it with
     held: bool = False
     preview: Callable[["ToolCall", Mapping[str, Any]], Awaitable[str]] | None = None  # what a call would change
@@ -381,6 +394,7 @@ def tool(
     also_scoped_by: tuple[str, ...] = (),
     within: TreeScope = TreeScope.SUBTREE,
     about: Callable[[Mapping[str, Any]], Iterable[str]] | None = None,
+    acts_as: Callable[[Mapping[str, Any]], str] | None = None,
     not_root: bool = False,
     held: bool = False,
     preview: Callable[[ToolCall, Mapping[str, Any]], Awaitable[str]] | None = None,
@@ -394,6 +408,7 @@ def tool(
     """Register a function as the tool of its name.
 
     `about` finds the groups that a call is about where no one parameter names them (it may raise Invalid).
+    `acts_as` names the tool whose rules hold for a call as well, because it does later what that does now.
     `also_scoped_by`: further rooms that the call touches, each of which must be within reach; they are in `call.also`.
     Left out, one is the room of the turn. `held`: a person must agree to every call. `preview` renders, as markdown,
     what a call would change: for the card of one that is held. `spends`: it costs money. `quick`: it waits for nothing
@@ -407,6 +422,7 @@ def tool(
             also_scoped_by=_rooms(function, also_scoped_by),
             within=within,
             about=about,
+            acts_as=acts_as,
             scope=ToolScope.GROUP if about is not None else _scope(scoped_by),
             not_root=not_root,
             held=held,

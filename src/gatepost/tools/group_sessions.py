@@ -229,7 +229,7 @@ async def reset_session(
             if (each.id == call.caller.session_id if here else topic in (None, each.thread))
         ]
         for each in chosen:
-            sessions.remove_conversations(db, each.id)
+            sessions.remove_conversations(db, each.id, call.now)
         return len(chosen)
 
     return SessionReset(ok=True, folder=folder, sessions=await call.write(forget))

@@ -13,7 +13,7 @@ from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.messages.text import clean
-from gatepost.store import sessions, turns
+from gatepost.store import inbox, messages, sessions, turns
 from gatepost.store.port import Db
 from gatepost.store.sessions import SessionMode, SessionState
 from gatepost.store.turns import Turn, TurnState
@@ -48,8 +48,12 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
     turn: str | None
     attempt: int
     room: str | None = None
-    topic: str | None = None
-    recent: list["RecentTurn"] | None = None  # oldest first, if they were asked for
+    topic: str | None = None  # in this and what follows: None if it was not asked for
+    received: int | None = None  # messages that it was given …
+    sent: int | None = None  # … and that it sent
+    last_error: str | None = None  # why a turn of it failed last; '' if none did
+    last_reset: str | None = None  # when its conversation was last begun anew
+    recent: list["RecentTurn"] | None = None  # oldest first
 
 
 class RecentTurn(Struct, frozen=True, kw_only=True):
@@ -61,6 +65,7 @@ class RecentTurn(Struct, frozen=True, kw_only=True):
     started_at: str
     ended_at: str | None
     error: str
+    messages: int  # that it answers
 
 
 @tool(tier=Tier.WORKER, group="sessions", read_only=True, idempotent=True)
@@ -91,11 +96,15 @@ async def set_work(
 async def inspect_session(
     call: ToolCall,
     topic: Annotated[str | None, Meta(description="Of your group's conversation about this topic in the room.")] = None,
-    limit: Annotated[int | None, Meta(description="Also its newest turns, at most so many (1–100).")] = None,
+    limit: Annotated[
+        int | None, Meta(description="Its newest turns, at most so many (1–100); null: only which session it is.")
+    ] = 10,
 ) -> SessionInfo:
-    """Look at your own session: which conversation this is, its state, the newest message number, the running turn.
+    """Look at your own session: which conversation this is, how many messages it had, its last error and reset, and
+    its newest turns.
 
-    Use it when you doubt what context you are in. For other sessions use list_sessions.
+    Use it when you doubt what context you are in, or whether it is healthy. For other sessions use list_sessions; to
+    begin anew reset_session.
     """
     if topic is not None or limit is not None:
         return await call.read(_facts, call, topic, limit)
@@ -127,9 +136,10 @@ def _facts(db: Db, call: ToolCall, topic: str | None, limit: int | None) -> Sess
         session, turn = next((each for each in there if each.thread == topic), None), None
     if session is None:
         raise NotFound("session", (topic or "")[:80], "use list_sessions to see them")
-    recent = (
-        turns.list_for_session(db, session.id, 2**62, min(max(limit, 1), MOST_RECENT)) if limit is not None else None
-    )
+    most = min(max(10 if limit is None else limit, 1), MOST_RECENT)
+    recent = turns.list_for_session(db, session.id, 2**62, most)
+    received, sent = messages.count_for_session(db, session.id)
+    counts = inbox.count_by_turn(db, [each.id for each in recent])
     return SessionInfo(
         session_id=session.id,
         folder=session.folder,
@@ -143,11 +153,15 @@ def _facts(db: Db, call: ToolCall, topic: str | None, limit: int | None) -> Sess
         attempt=turn.attempt if turn else 0,
         room=session.address if session.mode == SessionMode.AGENT_SHARED else None,
         topic=session.thread,
-        recent=[_recent(each) for each in recent] if recent is not None else None,
+        received=received,
+        sent=sent,
+        last_error=turns.get_last_error(db, session.id)[:LONGEST_ERROR],
+        last_reset=iso(session.reset_at),
+        recent=[_recent(each, counts.get(each.id, 0)) for each in recent],
     )
 
 
-def _recent(turn: Turn) -> RecentTurn:
+def _recent(turn: Turn, count: int) -> RecentTurn:
     return RecentTurn(
         turn=turn.id,
         state=turn.state,
@@ -155,6 +169,7 @@ def _recent(turn: Turn) -> RecentTurn:
         started_at=iso(turn.started_at) or "",
         ended_at=iso(turn.ended_at),
         error=turn.error[:LONGEST_ERROR],
+        messages=count,
     )
 
 

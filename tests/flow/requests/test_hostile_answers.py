@@ -340,7 +340,7 @@ def test_an_answer_for_the_conversation_ends_when_that_is_cleared(db: Db, sessio
     request = ask_call(db, session_id, about="send fake:room/1")
     decide(db, REACH, request.id, ALLOW_SESSION, ADA, NOON)
     assert requests.find_lasting(db, session_id, "send fake:room/1") is not None
-    sessions.remove_conversations(db, session_id)
+    sessions.remove_conversations(db, session_id, 1)
     assert requests.find_lasting(db, session_id, "send fake:room/1") is None
 
 

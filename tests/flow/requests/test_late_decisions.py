@@ -79,7 +79,7 @@ def block(db: Db, who: str) -> None:
     acl.put(db, AclRow(0, who, "interact", acl.ANYWHERE, AclEffect.DENY, granted_by=acl.OPERATOR), NOON)
 
 
-def list_said(db: Db, sender: str) -> list[tuple[str, str, str]]:
+def list_session_messages(db: Db, sender: str) -> list[tuple[str, str, str]]:
     sql = "SELECT m.text, i.state, i.rights FROM inbox i JOIN messages m ON m.id = i.message_id WHERE m.sender = ?"
     return [(row[0], row[1], row[2]) for row in db.rows(f"{sql} ORDER BY m.id", (sender,))]
 
@@ -190,7 +190,7 @@ def test_who_was_blocked_while_her_message_waited_is_not_let_in_by_an_allow(acme
     request = get_waiting(acme)
     block(acme, EVE)
     assert not decide(acme, REACH, request.id, choice, ADA, NOON + 1).decided
-    assert [each[:2] for each in list_said(acme, EVE)] == [("let me in", "refused")]
+    assert [each[:2] for each in list_session_messages(acme, EVE)] == [("let me in", "refused")]
     assert get_state(acme, request) is RequestState.WITHDRAWN and not users.get_roles(acme, EVE).member_of
 
 
@@ -198,7 +198,7 @@ def test_who_was_blocked_while_her_message_waited_is_not_let_in_by_an_allow(acme
 def test_who_is_let_in_is_heard_by_the_rights_that_she_has_then(acme: Db, choice: AnswerChoice, rights: Rights) -> None:
     say(acme, "one", EVE)
     assert decide(acme, REACH, get_waiting(acme).id, choice, ADA, NOON + 1).decided
-    assert list_said(acme, EVE) == [("one", "queued", rights)]
+    assert list_session_messages(acme, EVE) == [("one", "queued", rights)]
 
 
 def test_block_on_a_card_of_an_identity_that_was_paired_meanwhile_does_not_shut_its_person_out(acme: Db) -> None:
@@ -217,7 +217,7 @@ def test_an_admin_cannot_block_an_admin_by_a_card(acme: Db) -> None:
     late = decide(acme, REACH, request.id, BLOCK, ADA, NOON + 1)
     assert not late.decided and get_state(acme, request) is RequestState.WITHDRAWN
     assert sender_rights.find_rights(acme, EVE, "acme") == "admin"
-    assert list_said(acme, EVE) == [("one", "queued", "admin")] and len(late.wake) == 1
+    assert list_session_messages(acme, EVE) == [("one", "queued", "admin")] and len(late.wake) == 1
     assert late.rooms == (("fake", "fake:direct/ada"),)  # the card says so
 
 
@@ -230,7 +230,7 @@ def test_a_member_loses_nothing_when_the_old_card_is_denied_or_nobody_decides(ac
         decide(acme, REACH, request.id, DENY, ADA, NOON + 1)
     else:
         move_due(acme, RULES, REACH, NOON + 600 * SECOND)
-    assert list_said(acme, EVE) == [("one", "queued", "member")]
+    assert list_session_messages(acme, EVE) == [("one", "queued", "member")]
     assert get_state(acme, request) is RequestState.WITHDRAWN
 
 

@@ -128,3 +128,42 @@ def test_when_memory_is_short_the_group_with_the_most_places_gives_one_up() -> N
 
     assert slots.pick_memory_eviction(resting(quiet=900, **{"loud-0": 1})) == "loud-0"
     assert slots.pick_memory_eviction([]) == ""
+
+
+def test_who_waits_for_a_schedule_and_is_asked_by_a_person_goes_to_the_people() -> None:
+    slots = SessionSlots(most=2)
+    slots.request_wake("t1", "a", background=True)
+    slots.request_wake("t2", "a", background=True)
+    assert slots.is_in_background("t2")
+    slots.request_wake("t2", "a")
+    assert not slots.is_in_background("t2") and slots.waiting == 2
+    assert slots.pop() == "t2"
+
+
+def test_schedules_leave_one_place_to_people() -> None:
+    slots = SessionSlots(most=3)
+    for number in range(5):
+        slots.request_wake(f"t{number}", f"group{number}", background=True)
+    assert [slots.pop() for _ in range(3)] == ["t0", "t1", None]
+    assert not slots.can_wake and slots.pick_evictions([]) == []
+    slots.request_wake("p", "a")
+    assert slots.can_wake and slots.pop() == "p"
+
+
+def test_a_place_where_no_schedule_works_any_more_is_free_for_another() -> None:
+    slots = SessionSlots(most=2)
+    slots.request_wake("t1", "a", background=True)
+    slots.request_wake("t2", "b", background=True)
+    assert (slots.pop(), slots.pop()) == ("t1", None)
+    slots.set_background("t1", False)
+    assert slots.pop() == "t2"
+    slots.release("t2")
+    slots.set_background("t2", True)  # it holds none
+    slots.request_wake("t3", "b", background=True)
+    assert slots.pop() == "t3"
+
+
+def test_a_single_place_is_for_schedules_too() -> None:
+    slots = SessionSlots(most=1)
+    slots.request_wake("t1", "a", background=True)
+    assert slots.pop() == "t1"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.store import agents, inbox, origins, sessions, turns
+from gatepost.store import agents, forks, inbox, origins, sessions, turns
 from gatepost.testing.gateway import wait_until_settled
 from gatepost.testing.management_client import TRANSPORTS, ManagementClient
 from gatepost.testing.waiting import PATIENCE_S
@@ -38,6 +38,7 @@ SCRIPT = {
         },
         {"when": "be deaf", "do": [{"hang": True}]},
         {"when": "hold on", "do": [{"wait": 600}, {"say": "at last"}]},
+        {"when": "only once", "once": True, "do": [{"say": "first"}]},
         {"when": "(.*)", "do": [{"say": "done: {1}"}]},
     ]
 }
@@ -228,6 +229,19 @@ async def test_paseo_23_an_agent_that_ignores_interrupts_is_cancelled_and_takes_
     assert (await desk("cancel_agent", agentId=made["agentId"]))["success"] is True
     found = await desk("send_agent_prompt", agentId=made["agentId"], prompt="sweep")
     assert (found["status"], found["lastMessage"]) == ("idle", "done: sweep")
+
+
+async def test_a_fork_of_an_agent_knows_what_it_knows_and_leaves_it_alone(desk: ManagementClient) -> None:
+    """What its script does once, it does not do again in the same conversation."""
+    made = await desk("create_agent", initialPrompt="only once", title="First")
+    forked = await desk("fork_agent", agentId="First", title="Second")
+    found = await desk("send_agent_prompt", agentId="Second", prompt="only once")
+    other = await desk("create_agent", initialPrompt="only once")
+    lineage = await desk.gateway.store.read(forks.get, forked["snapshot"]["agentId"])
+
+    assert lineage is not None and (lineage.parent_id, lineage.how) == (made["agentId"], "copied")
+    assert (made["lastMessage"], found["lastMessage"], other["lastMessage"]) == ("first", "done: only once", "first")
+    assert await activity(desk, made["agentId"]) == ["[User] only once", "first"]
 
 
 async def test_paseo_24_a_killed_agent_is_closed_and_takes_no_prompt(desk: ManagementClient) -> None:

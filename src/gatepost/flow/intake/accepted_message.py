@@ -14,10 +14,12 @@ from gatepost.flow.intake.routing import RouteChoice
 from gatepost.flow.intake.slash_commands import SlashCommand
 from gatepost.flow.requests.asking import AskedRequest
 from gatepost.flow.requests.deciding import Decision
+from gatepost.flow.sessions.forking import ForkRequest
 from gatepost.messages.address import Address
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.store import inbox, sessions
 from gatepost.store.inbox import InboxState
+from gatepost.store.messages import Message
 from gatepost.store.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.rule_cache import RuleCache
@@ -55,6 +57,7 @@ class Arrival(Struct, frozen=True, kw_only=True):
     fault: str = ""  # why it cannot be taken, as a reason for the ledger …
     complaint: str = ""  # … and as words for the sender
     stale: bool = False
+    engages_s: int = 0  # how long a group stays in the conversation that it speaks to, where its route says nothing
 
 
 def make_seen_room(arrival: Arrival) -> SeenRoom:
@@ -72,6 +75,7 @@ class IntakeResult(Struct, frozen=True, kw_only=True):
     clear: tuple[str, ...] = ()
     end: tuple[str, ...] = ()  # sessions whose sandbox is to end; what waits for them goes on
     renew: tuple[str, ...] = ()  # sessions of which something was changed: they start anew, after their turn
+    forks: tuple[ForkRequest, ...] = ()  # conversations that are to be forked
     ring: tuple[tuple[str, str], ...] = ()  # rooms, besides that of the message, that have something to go out
     passes: bool = False  # of a command: what follows its name goes to the agent all the same
     notices: tuple[OutboxEffect, ...] = ()  # of what was stopped: they wait until nothing of it runs any more
@@ -106,6 +110,7 @@ class MessageContext(Struct, frozen=True):
     id: int
     thread: str
     now: int
+    parent: Message | None = None  # what it replies or reacts to
 
     def end(
         self, state: InboxState, reason: str, rights: Rights, folder: str = "", *, told: bool = False

@@ -27,7 +27,9 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake import attachments, file_streams, slash_commands
 from gatepost.flow.intake.accepted_message import Arrival, FilesWanted, IntakeResult, UnrecordedSender
 from gatepost.flow.intake.admission import sessions_to_stop, wants_files
+from gatepost.flow.intake.chat_forks import ChatForks
 from gatepost.flow.intake.command_facts import CommandFacts
+from gatepost.flow.intake.engagement import TTL_S
 from gatepost.flow.intake.file_streams import FilesTooLarge, FileStreams
 from gatepost.flow.intake.followed_threads import FollowedThreads
 from gatepost.flow.intake.message_acceptance import accept
@@ -35,6 +37,7 @@ from gatepost.flow.intake.received_codes import MASKS, find_code
 from gatepost.flow.intake.slash_commands import COMMANDS, SlashCommand
 from gatepost.flow.requests.asking import read_rules
 from gatepost.flow.requests.deciding import follow_decision
+from gatepost.flow.sessions.forking import SessionForker
 from gatepost.flow.sessions.provider_choices import ProviderChoices, read_choices
 from gatepost.messages import address as addresses
 from gatepost.messages.inbound import Attachment, Inbound, MessageKind, Receipt, UnrecordedState
@@ -96,6 +99,7 @@ class Intake:
         end: End = _nothing_runs,
         renew: Renew = lambda session_id: None,
         page: Callable[[], str] = lambda: "",
+        forker: SessionForker | None = None,
     ) -> None:
         """`end`: of a session's sandbox, what waits goes on; `renew`: after its turn; `page`: the web page's address,
         '' if it is not served."""
@@ -108,6 +112,7 @@ class Intake:
         self._threads = FairThreadPool(share=1)  # by room
         self._streams = FileStreams(home.media, self._threads, clock)
         self._followed = FollowedThreads(reach)
+        self._forks = ChatForks(store, clock, reach, bells, forker)
 
     async def receive(self, instance: str, inbound: Inbound) -> Receipt:
         """Take one event. Told twice, it is accepted once."""
@@ -234,6 +239,8 @@ class Intake:
             self._renew(session_id)
         for session_id in accepted.wake:
             self._bells.session(session_id)
+        for wish in accepted.forks:
+            self._forks.start(arrival, accepted.receipt.message_id, wish)
         if accepted.told:
             self._bells.room(arrival.instance, str(arrival.address))
         for place in accepted.ring:
@@ -256,7 +263,8 @@ class Intake:
                 await self._threads.run(arrival.inbound.address, attachments.remove_refused, self._home.media, files)
         for session_id in accepted.clear:
             await self._stop(session_id, by)  # a provider that is awake would remember all the same
-            await self._store.write(sessions.remove_conversations, session_id, lane=session_id)
+            now = self._clock.now()
+            await self._store.write(sessions.remove_conversations, session_id, now, lane=session_id)
         for session_id in accepted.stop:
             await self._stop(session_id, by)
         if accepted.notices:
@@ -310,6 +318,7 @@ def make_arrival(
         fault=fault,
         complaint=complaint,
         stale=bool(config[STALE_S]) and at < oldest,
+        engages_s=config[TTL_S],
     )
 
 

@@ -41,7 +41,7 @@ from gatepost.store.destinations import Destination
 from gatepost.store.groups import Group
 from gatepost.store.inbox import InboxEntry, ProjectionLimits
 from gatepost.store.messages import Message
-from gatepost.store.sessions import Session
+from gatepost.store.sessions import Session, SessionMode
 from gatepost.store.turn_failures import FailureCause
 from gatepost.store.turns import Turn, TurnState
 
@@ -319,6 +319,8 @@ class AwakeSession:
                 self._started()
             if self._ending_after_turn:
                 self.end_after_turn(self._ending_after_turn)
+            elif self.session.mode is SessionMode.ISOLATED and self.is_idle:
+                self.end_after_turn("its run is over")
         if self._line.fault:
             _log.warning("the runner said what it may not", session=self.session.id, fault=self._line.fault)
             self.kill(Ending(self._line.fault if self._line.flooded else "the agent's runner said what it may not"))

@@ -32,7 +32,7 @@ from gatepost.gate.call_keys import CallKeys
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.runner_frames import EventKind
 from gatepost.messages.outbound import Feature, OutboundFile
-from gatepost.store import errands, outbox, sent_files, session_notes, sessions, timeline, turns
+from gatepost.store import errands, firings, forks, outbox, sent_files, session_notes, sessions, timeline, turns
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
 from gatepost.store.sent_files import NewSentFiles
@@ -97,6 +97,7 @@ class RunnerProtocol:
         self.open = True  # False: it is being ended, and gets nothing new
         self.giving = False  # a batch is on its way to it
         self._known_conversation = ""  # that the store has as the session's last
+        self._fork_source = ""  # another session's conversation, of which no turn has gone on with the copy yet
         self._drained_at = -1  # the number of rings at which nothing was left to claim
         self.last_words: runner_frames.ErrorFrame | None = None  # why the runner says that it ends
         self.failure: runner_frames.SubmitTurnFrame | None = None  # how its last turn that failed did so
@@ -248,7 +249,7 @@ class RunnerProtocol:
 
     async def _welcome(self) -> None:
         session, config = self.session, self.parts.config
-        known, notes = await self.parts.store.read(_read_memory, session.id, self.provider)
+        known, notes, self._fork_source = await self.parts.store.read(_read_memory, session.id, self.provider)
         self._port.send(
             runner_frames.WelcomeFrame(
                 session=session.id,
@@ -264,6 +265,7 @@ class RunnerProtocol:
                 pinned=notes.pinned,
                 summary=notes.summary,
                 managed=bool(session.agent),
+                transcript=list(notes.lines),
             )
         )
         self._port.send(runner_frames.BellFrame())
@@ -344,7 +346,8 @@ class RunnerProtocol:
             self.turn_since, self.warned, self.time_up_at = self.parts.listening.now(), False, None
             self._compacting = claim.compacts
         self.turn, self.claimed, self.active_at = turn, True, self.parts.listening.now()
-        self.parts.typing.start(turn.instance, turn.address, turn.thread)
+        if turn.rights != firings.RIGHTS:  # a scheduled run that finds nothing to say is not seen
+            self.parts.typing.start(turn.instance, turn.address, turn.thread)
         self.parts.bells.change(turn.instance, turn.address)
         answer = runner_frames.ClaimReplyFrame(
             id=frame.id,
@@ -355,6 +358,7 @@ class RunnerProtocol:
             conversation=_bounded(claim.conversation),
             continued=claim.continued,
             begun=claim.begun,
+            fork=bool(self._fork_source) and claim.conversation == self._fork_source,
         )
         self._port.send(answer)
 
@@ -544,7 +548,7 @@ class RunnerProtocol:
             self.parts.bells.change(self.turn.instance, self.turn.address)
         if self._requests:
             self.parts.bells.requests()  # what nobody answered is withdrawn, and its cards say so
-        self.turn, self.tool_timeout, self._statuses = None, 0, 0
+        self.turn, self.tool_timeout, self._statuses, self._fork_source = None, 0, 0, ""
         self._told, self._at_once = TimelineQuota(), 0
         self.awaited.clear()
         if self.session.parent:
@@ -554,8 +558,12 @@ class RunnerProtocol:
         self._port.turn_ended()
 
 
-def _read_memory(db: Db, session_id: str, provider: str) -> tuple[str, SessionNotes]:
-    return sessions.get_conversation(db, session_id, provider), session_notes.get(db, session_id)
+def _read_memory(db: Db, session_id: str, provider: str) -> tuple[str, SessionNotes, str]:
+    return (
+        sessions.get_conversation(db, session_id, provider),
+        session_notes.get(db, session_id),
+        forks.get_unused_conversation(db, session_id, provider),
+    )
 
 
 def _bounded(conversation: str) -> str:

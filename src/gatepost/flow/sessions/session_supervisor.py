@@ -26,7 +26,7 @@ from gatepost.flow.sessions.panic_result import PanicResult
 from gatepost.flow.sessions.session_deps import LOOK_S, MOST_AWAKE, SessionDeps
 from gatepost.flow.sessions.session_timeouts import SessionVerdict, check_timeouts
 from gatepost.flow.sessions.slots import IdleSession, SessionSlots
-from gatepost.store import inbox, sessions, switches
+from gatepost.store import firings, inbox, sessions, switches
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
@@ -257,7 +257,8 @@ class SessionSupervisor:
             if session_id in self._kept_asleep:
                 self._wanted[session_id] = None  # again, when it may wake
                 continue
-            if session_id in self._slots and session_id not in self._live:
+            in_background = self._slots.is_in_background(session_id)
+            if session_id in self._slots and session_id not in self._live and not in_background:
                 continue  # it stands in line, or starts
             session = await self.parts.store.read(sessions.get, session_id)
             if session is None or session.closed_at is not None or session_id in self._owed:
@@ -271,7 +272,12 @@ class SessionSupervisor:
                 else:
                     live.ring()
                 continue
-            self._slots.request_wake(session_id, session.folder)
+            background = await self.parts.store.read(inbox.has_only_tasks, session_id)
+            self._slots.request_wake(session_id, session.folder, background=background)
+        for live in self.awake:
+            if live.talk.claimed:
+                turn = live.talk.turn
+                self._slots.set_background(live.session.id, turn is not None and turn.rights == firings.RIGHTS)
         self._make_room()
         while self._slots.can_wake and self._may_start() and self._has_room():
             next_one = self._slots.pop()

@@ -28,6 +28,7 @@ class SessionSlots:
     _awake: dict[str, str] = field(default_factory=dict)  # session: its group
     _people: FairQueue[str] = field(default_factory=FairQueue)
     _background: FairQueue[str] = field(default_factory=FairQueue)
+    _awake_in_background: set[str] = field(default_factory=set)  # of those that hold a place
 
     def __contains__(self, session_id: str) -> bool:
         """Whether it holds a place or waits for one."""
@@ -48,13 +49,32 @@ class SessionSlots:
     @property
     def can_wake(self) -> bool:
         """Somebody waits, and there is a place."""
-        return bool(self.waiting) and not self.full
+        return not self.full and bool(self._people or (self._background and self._background_places))
+
+    @property
+    def _background_places(self) -> int:
+        """How many more schedules may take. Where there are several, one is left to people: a long run keeps nobody
+        out."""
+        return max(0, max(1, self.most - 1) - len(self._awake_in_background))
 
     def request_wake(self, session_id: str, folder: str, *, background: bool = False) -> None:
-        """Stand in line, once."""
+        """Stand in line, once. Who stands there for a schedule and is asked by a person goes to the people's."""
+        if not background:
+            self._background.discard(session_id)
         if session_id in self:
             return
         (self._background if background else self._people).add(session_id, folder)
+
+    def is_in_background(self, session_id: str) -> bool:
+        """Whether it waits for a place, and no person for it."""
+        return session_id in self._background
+
+    def set_background(self, session_id: str, background: bool) -> None:
+        """Whether one that holds a place works for a schedule now."""
+        if background and session_id in self._awake:
+            self._awake_in_background.add(session_id)
+        else:
+            self._awake_in_background.discard(session_id)
 
     def pop(self) -> str | None:
         """The next session that may wake, which then holds a place; None if nobody waits or all places are taken."""
@@ -63,10 +83,13 @@ class SessionSlots:
         held = Counter(self._awake.values())
         for line in (self._people, self._background):
             folder = line.next_group(held.__getitem__)
-            if folder is not None:
-                session_id = line.pop(folder)
-                self._awake[session_id] = folder
-                return session_id
+            if folder is None or (line is self._background and not self._background_places):
+                continue
+            session_id = line.pop(folder)
+            self._awake[session_id] = folder
+            if line is self._background:
+                self._awake_in_background.add(session_id)
+            return session_id
         return None
 
     def pick_evictions(self, resting: Collection[IdleSession], ending: int = 0) -> list[str]:
@@ -77,7 +100,9 @@ class SessionSlots:
         left, ended = list(resting), list[str]()
         for line in (self._people, self._background):
             waiting = line.sizes()
-            while waiting and (left or free > 0):
+            places = self._background_places if line is self._background else len(line)
+            while waiting and (left or free > 0) and places > 0:
+                places -= 1
                 folder = min(waiting, key=held.__getitem__)  # as they will be taken
                 if free > 0:
                     free -= 1
@@ -87,6 +112,7 @@ class SessionSlots:
                     held[self._awake[victim.session_id]] -= 1
                 else:
                     del waiting[folder]
+                    places += 1
                     continue
                 held[folder] += 1
                 waiting[folder] -= 1
@@ -114,6 +140,7 @@ class SessionSlots:
 
     def release(self, session_id: str) -> None:
         self._awake.pop(session_id, None)
+        self._awake_in_background.discard(session_id)
 
     def forget(self, session_id: str) -> None:
         """It no longer wants to wake."""

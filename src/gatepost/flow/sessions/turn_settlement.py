@@ -8,6 +8,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.records import replace
 from gatepost.flow import panic_notice
 from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
+from gatepost.flow.schedule.outcomes import add_failure_notices
 from gatepost.flow.sessions import notices
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_stop import stop_session
@@ -128,6 +129,10 @@ def _add_failure_notice(
     """The room to ring, None if nobody is to be told."""
     if broken is None or not broken.failed:
         return None
+    told = add_failure_notices(db, parts.reach, broken.failed, parts.clock.now())
+    broken = replace(broken, failed=tuple(each for each in broken.failed if each not in told))
+    if not broken.failed:
+        return next(iter(told.values()))
     if broken.reason == OVERTIME and broken.turn is not None:
         text = notices.render_out_of_time(spoke=outbox.has_done_any(db, broken.turn.id))
     else:

@@ -6,10 +6,11 @@ continued.
 
 import asyncio
 import importlib
+import os
 import warnings
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
@@ -131,6 +132,14 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
         await super().set_mode(mode)
         if self._client is not None:
             await self._client.sdk_client.set_permission_mode(mode)
+
+    async def fork(self, conversation: str) -> str:
+        """The SDK copies the transcript. It looks for it where this process has its home, which is not the client's."""
+        with set_variable("CLAUDE_CONFIG_DIR", str(self._home / ".claude")):
+            try:
+                return str(self._sdk.fork_session(conversation).session_id)
+            except (AttributeError, ValueError, FileNotFoundError) as error:
+                raise NotImplementedError(f"that conversation cannot be copied: {error}") from None
 
     # The client.
 
@@ -312,6 +321,20 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
         # "success" with an error: the endpoint could not be reached.
         kind = TurnErrorClass.RETRYABLE if message.subtype == "success" else TurnErrorClass.FATAL
         return ProviderError(f"Claude Code could not go on: {reason}"[:LONGEST_ERROR], kind)
+
+
+@contextmanager
+def set_variable(name: str, value: str) -> Iterator[None]:
+    """In the environment of this process, for the length of the block."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def load_sdk() -> Any:

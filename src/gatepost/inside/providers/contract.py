@@ -200,7 +200,8 @@ class Provider(Protocol):
     async def set_mode(self, mode: str) -> None: ...
 
     async def fork(self, conversation: str) -> str:
-        """A copy of a conversation under a new id. Raise NotImplementedError if there is no such thing."""
+        """A copy of a conversation under a new id. Asked before the first turn of a forked session, whose state is a
+        copy of its parent's. Raise NotImplementedError if there is no such thing: the turn then goes on as it is."""
         ...
 
     async def close(self) -> None: ...

@@ -156,8 +156,10 @@ class Scripted:
         self._counters.append({"mode": mode})
 
     async def fork(self, conversation: str) -> str:
-        name = f"c-{os.urandom(6).hex()}"
         old = self._place.state / f"{Path(conversation).name}.jsonl"
+        if not old.exists():
+            raise NotImplementedError(f"there is no conversation {conversation}")
+        name = f"c-{os.urandom(6).hex()}"
         (self._place.state / f"{name}.jsonl").write_bytes(old.read_bytes())
         return name
 

@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from gatepost.access.tiers import Tier
-from gatepost.core.errors import Invalid
+from gatepost.core.errors import Invalid, Unavailable
 from gatepost.core.registry import Registry
 from gatepost.inside.provider_spec import Mode
+from gatepost.serve.agents.agent_spec import check_title
 from gatepost.serve.agents.asking_wait import get_resumed_agent, wait_and_ask
 from gatepost.serve.agents.derived_tools import with_fields_of
 from gatepost.serve.agents.providers import ModelInfo, ProviderInfo
@@ -173,6 +174,23 @@ def _add_create_tools(service: AgentService, made: Registry[Tool]) -> None:
 
 
 def _add_lifecycle_tools(service: AgentService, made: Registry[Tool]) -> None:
+    @_declare(made)
+    async def fork_agent(
+        call: ToolCall,
+        agentId: AgentId,
+        title: Annotated[str, Meta(description="What the new one is called, at most 60 characters.")] = "",
+    ) -> AgentStatusResult:
+        """Make an agent that knows all that another one knows; that one goes on as before. Both work on the same files.
+
+        To try two ways from one point. Give it something to do with send_agent_prompt.
+        """
+        if call.around.forker is None:
+            raise Unavailable("fork_agent", "no agent runs in this process")
+        parent = await service.find(agentId)
+        made_one = await call.around.forker.copy_session(call, parent.id, check_title(title, empty_ok=True))
+        found = await service.status(made_one.session_id)
+        return AgentStatusResult(found.status, found)
+
     @_declare(made, destructive=True, idempotent=True)
     async def kill_agent(call: ToolCall, agentId: AgentId) -> SuccessResult:
         """End an agent for good. What it said and did stays; it takes no further prompt.

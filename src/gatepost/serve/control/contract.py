@@ -55,6 +55,7 @@ class OperationDeps(Struct, frozen=True, kw_only=True):
     caller: str = OPERATOR  # or a person, like telegram:user/9
     args: OperationArgs | None = None  # of the operation that runs
     stop_session: Callable[[str, str], Awaitable[bool]] | None = None  # (session, by whom); None: nothing is awake
+    renew_session: Callable[[str], None] | None = None  # it was changed: it starts anew, after its turn
     obey: Callable[[], Awaitable[int]] | None = None  # the switches have changed: act on them; how many were ended
     # end everything, then write it down
     halt: Callable[[Callable[[], Awaitable[bool]]], Awaitable["PanicResult"]] | None = None

@@ -33,7 +33,7 @@ def start_new(call: CommandCall) -> IntakeResult:
     done = [stop_own_work(case.db, case.reach, each.id, names, by, case.now, hold=KILL_TIME) for _, each in here]
     for _, session in here:
         _withdraw_own(call, session.id)
-        sessions.remove_conversations(case.db, session.id)
+        sessions.remove_conversations(case.db, session.id, case.now)
     result = call.pass_on(BEGUN) if call.command.rest else call.answer(BEGUN)
     notices = tuple(each.notice for each in done if each.notice is not None)
     return replace(result, end=tuple(session.id for _, session in here), notices=notices)
@@ -57,6 +57,6 @@ def clear(call: CommandCall) -> IntakeResult:
     ]
     for session_id in concerned:
         requests.withdraw_for_session(case.db, session_id, OVER, case.now)
-        sessions.remove_conversations(case.db, session_id)
+        sessions.remove_conversations(case.db, session_id, case.now)
     notices = tuple(notice for notice in stopped if notice is not None)
     return replace(call.answer(CLEARED), clear=concerned, notices=notices)

@@ -116,13 +116,16 @@ class Opencode(CodingAgent[OpencodeServer, OpencodeOptions, OpencodeEvent]):
             raise Misconfigured(f"opencode must be told its model: gatepost group set {place.folder} model=NAME")
         self._program = programs.find("opencode")
         self._system = ""
+        self._copied: frozenset[str] = frozenset()  # messages of a fork, of which opencode tells as if they were new
 
     async def fork(self, conversation: str) -> str:
         try:
-            answer = await (await self._serve()).ask("POST", f"/session/{conversation}/fork", {})
+            server = await self._serve()
+            made = str((await server.ask("POST", f"/session/{conversation}/fork", {}))["id"])
+            self._copied = await self._list_messages(server, made)
         except OpencodeError as refused:
             raise NotImplementedError(f"that conversation cannot be copied: {refused}") from None
-        return str(answer["id"])
+        return made
 
     # The process.
 
@@ -132,7 +135,8 @@ class Opencode(CodingAgent[OpencodeServer, OpencodeOptions, OpencodeEvent]):
         self._forget_messages()
         if not resume or resume != self._conversation:
             self._conversation = await self._find(server, resume) or await self._create(server)
-        self._sent.known = await self._list_messages(server) if batch.continued else frozenset()
+        known = await self._list_messages(server, self._conversation) if batch.continued else frozenset()
+        self._sent.known = known
 
     async def _find(self, server: OpencodeServer, conversation: str) -> str:
         """'': it has no such conversation."""
@@ -148,9 +152,9 @@ class Opencode(CodingAgent[OpencodeServer, OpencodeOptions, OpencodeEvent]):
     async def _create(self, server: OpencodeServer) -> str:
         return str((await server.ask("POST", "/session", {"title": TITLE}))["id"])
 
-    async def _list_messages(self, server: OpencodeServer) -> frozenset[str]:
-        """What people's words are called in the conversation."""
-        found = await server.ask("GET", f"/session/{self._conversation}/message")
+    async def _list_messages(self, server: OpencodeServer, conversation: str) -> frozenset[str]:
+        """What words are called in a conversation."""
+        found = await server.ask("GET", f"/session/{conversation}/message")
         return frozenset(str(each["info"]["id"]) for each in found)
 
     async def _serve(self) -> OpencodeServer:
@@ -225,7 +229,8 @@ class Opencode(CodingAgent[OpencodeServer, OpencodeOptions, OpencodeEvent]):
             raise LookupError(f"opencode waits for no answer to {asked.id}: {refused}") from None
 
     async def _events(self, client: OpencodeServer) -> AsyncIterator[Event]:
-        reader, answer, nudges, busy = OpencodeEventReader(self._conversation), "", NUDGES, False
+        reader = OpencodeEventReader(self._conversation, self._copied)
+        answer, nudges, busy = "", NUDGES, False
         self._spent = reader.spent
         trouble: ProviderError | None = None
         while True:

@@ -162,10 +162,11 @@ class OpencodeEvent(msgspec.Struct, frozen=True):
 
 
 class OpencodeEventReader:
-    """What was heard in one turn: the same part is told again whenever something of it changes."""
+    """What was heard in one turn: the same part is told again whenever something of it changes. `known`: messages that
+    were there before."""
 
-    def __init__(self, session: str) -> None:
-        self._session = session
+    def __init__(self, session: str, known: frozenset[str] = frozenset()) -> None:
+        self._session, self._known = session, known
         self._answers: set[str] = set()  # messages of the model, for people
         self._seen: set[tuple[str, str]] = set()
         self.spent: Counter[str] = Counter()
@@ -183,12 +184,14 @@ class OpencodeEventReader:
         return []
 
     def _message(self, info: dict[str, Any]) -> None:
-        if info.get("role") == "assistant":
+        if info.get("role") == "assistant" and info.get("id") not in self._known:
             self.newest = max(self.newest, str(info.get("parentID") or ""))
             if not info.get("summary"):  # one that makes the conversation shorter is for nobody
                 self._answers.add(str(info["id"]))
 
     def _part(self, part: dict[str, Any]) -> list[Event]:
+        if part.get("messageID") in self._known:
+            return []
         match part.get("type"):
             case "text" if part.get("messageID") in self._answers and (part.get("time") or {}).get("end"):
                 text = str(part.get("text") or "")

@@ -1,6 +1,8 @@
-"""Sessions: list the live ones, stop what one does, close one."""
+"""Sessions: list the live ones, stop what one does, set its provider and model, close one, fork or copy one."""
 
 from typing import Annotated
+
+from msgspec import Meta
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 
@@ -32,3 +34,37 @@ class CloseSessionArgs(OperationArgs, frozen=True):
     """Close a session: the next message of the same conversation starts afresh."""
 
     id: SessionId
+
+
+@declares("session.set", right=WRITE)
+class SetSessionArgs(OperationArgs, frozen=True):
+    """Give a session a provider or a model of its own, from its next turn on.
+
+    `default` takes it back: the session then goes by its group. Another provider is told what was said before, and
+    begins with its usual model unless one is named.
+    """
+
+    id: SessionId
+    provider: Annotated[str, option("The provider.")] = ""
+    model: Annotated[str, option("The model."), Meta(max_length=200)] = ""
+
+
+@declares("session.fork", right=WRITE, offline=False)
+class ForkSessionArgs(OperationArgs, frozen=True):
+    """Fork a session: a new one in the same room, with a topic of its own, that knows what this one knows.
+
+    This one goes on as before. The provider's conversation is copied; if it has none, the new one gets the transcript.
+    """
+
+    id: SessionId
+    topic: Annotated[str, argument("The thread of the new one.", "topic")]
+    force: Annotated[bool, option("Replace the conversation that the topic has.")] = False
+
+
+@declares("session.copy", right=WRITE, offline=False)
+class CopySessionArgs(OperationArgs, frozen=True):
+    """Copy a session into a managed agent of its own, which knows what this one knows: `gatepost agent send` talks to
+    it, and nothing that it says goes to a room."""
+
+    id: SessionId
+    title: Annotated[str, option("What the agent is called."), Meta(max_length=60)] = ""

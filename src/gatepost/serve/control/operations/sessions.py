@@ -1,21 +1,28 @@
-"""Sessions: list the live ones, stop what one does, close one."""
+"""Sessions: list the live ones, stop what one does, set its provider and model, close one, fork or copy one."""
 
 import asyncio
 
 from msgspec import Struct
 
-from gatepost.core.errors import NotFound
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.flow.sessions.forking import ForkRequest, SessionForker, parse_topic
 from gatepost.serve.control.arguments.sessions import (
     CloseSessionArgs,
+    CopySessionArgs,
+    ForkSessionArgs,
     ListSessionsArgs,
+    SetSessionArgs,
     StopAllSessionsArgs,
     StopSessionArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
-from gatepost.serve.control.operations.groups import end_session
+from gatepost.serve.control.operations.groups import check_provider, end_session
 from gatepost.store import sessions
+from gatepost.store.forks import ForkedSession
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
+
+DEFAULT = "default"  # what takes a session's own provider or model back
 
 
 class StopResult(Struct, frozen=True):
@@ -71,3 +78,44 @@ async def close(deps: OperationDeps, args: CloseSessionArgs) -> CloseResult:
         return CloseResult(session.id, True)
 
     return await deps.write(end)
+
+
+@operation
+async def set_session(deps: OperationDeps, args: SetSessionArgs) -> Session:
+    if not args.provider and not args.model:
+        raise Invalid("session", "name what is to be set: --provider or --model")
+    provider = check_provider(deps.home, "" if args.provider == DEFAULT else args.provider)
+
+    def change(db: Db) -> Session:
+        session = _get_live_session(db, args.id)
+        if args.provider and not provider and session.agent:
+            raise Invalid("provider", f"{session.id} is a managed agent, which has a provider of its own; name one")
+        if args.provider and provider != session.provider:
+            sessions.set_provider(db, session.id, provider)
+        if args.model:
+            sessions.set_model(db, session.id, "" if args.model == DEFAULT else args.model)
+        return _get_live_session(db, session.id)
+
+    changed = await deps.write(change)
+    if deps.renew_session is not None:
+        deps.renew_session(changed.id)
+    return changed
+
+
+@operation
+async def fork(deps: OperationDeps, args: ForkSessionArgs) -> ForkedSession:
+    topic = parse_topic(args.topic)
+    wish = ForkRequest(parent_id=args.id, topic=topic, force=args.force, by=deps.caller_name)
+    return await _get_forker(deps).fork(wish, deps.write)
+
+
+@operation
+async def copy(deps: OperationDeps, args: CopySessionArgs) -> ForkedSession:
+    wish = ForkRequest(parent_id=args.id, topic=None, title=args.title, by=deps.caller_name)
+    return await _get_forker(deps).fork(wish, deps.write)
+
+
+def _get_forker(deps: OperationDeps) -> SessionForker:
+    forker = deps.extra.get("forker")
+    assert isinstance(forker, SessionForker), "only a running gateway forks"
+    return forker

@@ -1,0 +1,274 @@
+"""Changes of tasks: pure checks, then one transaction each. Tools and operations call the same functions; whoever calls
+has judged the right to the group, and rings `bells.tasks` after the commit."""
+
+from collections.abc import Sequence
+
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
+
+from gatepost.core.clock import to_microseconds
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.settings import Config, setting
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.schedule.firing import FiredRooms, fire_times, has_way, schedule_of
+from gatepost.flow.schedule.times import Schedule, check_interval, list_due, parse_moment, parse_schedule, parse_zone
+from gatepost.flow.sessions.sandbox_plan import TIMEZONE
+from gatepost.messages.text import clean
+from gatepost.store import firings, inbox, tasks
+from gatepost.store.inbox import InboxState
+from gatepost.store.origins import Origin
+from gatepost.store.port import Db
+from gatepost.store.tasks import MissedPolicy, NewTask, ScheduleKind, Task, TaskContext, TaskState
+
+LEAST_INTERVAL_S = setting(
+    "schedule.least_interval_s", 60.0, help="Tasks whose times lie closer together than this are refused."
+)
+MOST_TASKS = setting("schedule.most_tasks", 100, help="How many tasks a group may have, active and paused ones.")
+MOST_LATE = setting(
+    "schedule.most_late",
+    100,
+    help="How many times a task with missed=all runs late at most, and how many of its runs may wait.",
+)
+LONGEST_PROMPT, LONGEST_SCRIPT = 100_000, 65_536
+LIVE = (TaskState.ACTIVE, TaskState.PAUSED)
+
+
+class TaskRules(Struct, frozen=True, kw_only=True):
+    """What the operator has set. `least`: microseconds between two times of a task."""
+
+    zone: str
+    least: int
+    most_tasks: int
+    most_late: int
+
+
+def read_rules(config: Config) -> TaskRules:
+    return TaskRules(
+        zone=config[TIMEZONE],
+        least=to_microseconds(config[LEAST_INTERVAL_S]),
+        most_tasks=config[MOST_TASKS],
+        most_late=max(1, config[MOST_LATE]),
+    )
+
+
+class TaskRequest(Struct, frozen=True, kw_only=True):
+    """A task as somebody asks for it. `when`: any form that `parse_schedule` reads. `zone` '': the gateway's."""
+
+    folder: str
+    instance: str
+    address: str
+    thread: str = ""
+    prompt: str = ""
+    text: str = ""
+    script: str = ""
+    when: str
+    zone: str = ""
+    context: TaskContext = TaskContext.GROUP
+    missed: MissedPolicy = MissedPolicy.ONCE
+    max_runs: int | None = None
+    expires_at: str = ""
+    created_by: str
+
+
+def make_task(asked: TaskRequest, rules: TaskRules, now: int) -> NewTask:
+    """Checked: what it does, and when. Pure."""
+    prompt, text, script = _check_words(asked.prompt, asked.text, asked.script)
+    zone = parse_zone(asked.zone or rules.zone)
+    schedule, first = parse_schedule(asked.when, zone, now)
+    check_interval(schedule, first, rules.least)
+    return NewTask(
+        folder=asked.folder,
+        instance=asked.instance,
+        address=asked.address,
+        thread=asked.thread,
+        prompt=prompt,
+        text=text,
+        script=script,
+        kind=schedule.kind,
+        schedule=schedule.text,
+        every=schedule.every,
+        zone=zone,
+        context=asked.context,
+        missed=asked.missed,
+        next_at=first,
+        max_runs=_check_runs(asked.max_runs),
+        expires_at=_parse_end(asked.expires_at, zone, first, now),
+        created_by=asked.created_by,
+    )
+
+
+def _check_words(prompt: str, text: str, script: str) -> tuple[str, str, str]:
+    prompt, text, script = clean(prompt), clean(text), clean(script)
+    if bool(prompt.strip()) == bool(text.strip()):
+        raise Invalid("prompt", "give either a prompt, which wakes the agent, or a text, which is delivered as it is")
+    for field, words, most in (
+        ("prompt", prompt, LONGEST_PROMPT),
+        ("text", text, LONGEST_PROMPT),
+        ("script", script, LONGEST_SCRIPT),
+    ):
+        if len(words) > most:
+            raise Invalid(field, f"has {len(words)} characters; the most is {most}")
+    if script.strip() and not prompt.strip():
+        raise Invalid("script", "a script decides whether a prompt wakes the agent; a text wakes nobody")
+    return (prompt if prompt.strip() else ""), (text if text.strip() else ""), (script if script.strip() else "")
+
+
+def _check_runs(wanted: int | None) -> int | None:
+    if wanted is not None and not 1 <= wanted <= 1_000_000:
+        raise Invalid("maxRuns", f"{wanted} is not between 1 and 1000000")
+    return wanted
+
+
+def _parse_end(said: str, zone: str, first: int, now: int) -> int | None:
+    if not said.strip():
+        return None
+    _, at = parse_moment(said, zone, now, "expiresAt")
+    if at < first:
+        raise Invalid("expiresAt", f"{said[:64]!r} is before its first time, so it would never run")
+    return at
+
+
+def add_task(
+    db: Db, new: NewTask, rules: TaskRules, now: int, origins: Sequence[Origin] = (), depth: int = 0
+) -> tuple[Task, bool]:
+    """The task, and whether it is new: the same one that is active is not made twice. `origins`: on whose behalf, of
+    which the first pays; `depth`: how many steps from agent to agent lie behind it."""
+    if (same := tasks.find_same(db, new)) is not None:
+        return same, False
+    if not has_way(db, new.folder, new.instance, new.address):
+        raise NotFound("room", new.address, f"nobody has written to {new.folder} there yet")
+    if tasks.count_live(db, new.folder) >= rules.most_tasks:
+        why = f"{new.folder} has {rules.most_tasks} tasks, which is the most (schedule.most_tasks)"
+        raise Invalid("folder", f"{why}; cancel some first")
+    behind = tuple(origins) or (Origin("", new.instance, new.address, new.thread),)
+    return tasks.add(db, new, behind, depth, now), True
+
+
+def get_task(db: Db, task_id: str) -> Task:
+    """One that was not cancelled."""
+    found = tasks.get(db, task_id)
+    if found is None or found.state is TaskState.CANCELLED:
+        raise NotFound("task", task_id[:80], "list the tasks to see them")
+    return found
+
+
+class TaskChange(Struct, frozen=True, kw_only=True):
+    """What is to be changed; the rest stays. None takes a limit away."""
+
+    prompt: str | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+    script: str | UnsetType = UNSET
+    when: str | UnsetType = UNSET
+    zone: str | UnsetType = UNSET
+    context: TaskContext | UnsetType = UNSET
+    missed: MissedPolicy | UnsetType = UNSET
+    max_runs: int | UnsetType | None = UNSET
+    expires_at: str | UnsetType | None = UNSET
+
+
+def update_task(db: Db, task_id: str, change: TaskChange, rules: TaskRules, now: int) -> Task:
+    """Another schedule counts from now. A prompt takes the place of a text, and the other way round."""
+    task = _get_live(db, task_id)
+    changed = change_task(task, change, rules, now)
+    tasks.replace(db, changed, now)
+    return changed
+
+
+def change_task(task: Task, change: TaskChange, rules: TaskRules, now: int) -> Task:
+    """Pure."""
+    prompt, text = _or(change.prompt, task.prompt), _or(change.text, task.text)
+    if change.prompt and change.text is UNSET:
+        text = ""
+    if change.text and change.prompt is UNSET:
+        prompt = ""
+    script = _or(change.script, task.script if prompt else "")
+    prompt, text, script = _check_words(prompt, text, script)
+    zone = task.zone if isinstance(change.zone, UnsetType) else parse_zone(change.zone or rules.zone)
+    schedule, next_at = schedule_of(task), task.next_at
+    if change.when is not UNSET or zone != task.zone:
+        schedule, next_at = _change_times(task, change.when, zone, now)
+        check_interval(schedule, next_at, rules.least)
+    ends = task.expires_at
+    if not isinstance(change.expires_at, UnsetType):
+        ends = _parse_end(change.expires_at or "", zone, next_at or now, now)
+    runs = task.max_runs if isinstance(change.max_runs, UnsetType) else _check_runs(change.max_runs)
+    if runs is not None and runs <= task.runs:
+        raise Invalid("maxRuns", f"it has run {task.runs} times already")
+    return replace(
+        task,
+        prompt=prompt,
+        text=text,
+        script=script,
+        kind=schedule.kind,
+        schedule=schedule.text,
+        every=schedule.every,
+        zone=zone,
+        context=task.context if isinstance(change.context, UnsetType) else change.context,
+        missed=task.missed if isinstance(change.missed, UnsetType) else change.missed,
+        next_at=next_at,
+        max_runs=runs,
+        expires_at=ends,
+    )
+
+
+def _or(given: str | UnsetType, before: str) -> str:
+    return before if isinstance(given, UnsetType) else given
+
+
+def _change_times(task: Task, when: str | UnsetType, zone: str, now: int) -> tuple[Schedule, int]:
+    if isinstance(when, UnsetType) and task.kind is not ScheduleKind.CRON:
+        return replace(schedule_of(task), zone=zone), task.next_at or now
+    return parse_schedule(task.schedule if isinstance(when, UnsetType) else when, zone, now)
+
+
+def pause_task(db: Db, task_id: str, by: str, now: int) -> Task:
+    task = _get_live(db, task_id)
+    if task.state is TaskState.ACTIVE:
+        tasks.set_state(db, task_id, TaskState.PAUSED, f"paused by {by}", task.next_at, now)
+    return get_task(db, task_id)
+
+
+def resume_task(db: Db, task_id: str, now: int) -> Task:
+    """Its next time is one that lies ahead: what came while it was paused is not made up for."""
+    task = _get_live(db, task_id)
+    if task.state is TaskState.PAUSED:
+        tasks.set_state(db, task_id, TaskState.ACTIVE, "", find_resumed_time(task, now), now)
+    return get_task(db, task_id)
+
+
+def find_resumed_time(task: Task, now: int) -> int:
+    """Pure."""
+    coming = task.next_at
+    if coming is not None and coming <= now:
+        coming = list_due(schedule_of(task), coming, now, 1).next
+    if coming is None:
+        raise Invalid("taskId", f"the time of {task.id} is over; update it with a new one, then resume it")
+    return coming
+
+
+def cancel_task(db: Db, task_id: str, by: str, now: int) -> Task:
+    """It never runs again. A turn that works on it goes on; runs that wait for one are withdrawn."""
+    task = get_task(db, task_id)
+    tasks.set_state(db, task_id, TaskState.CANCELLED, f"cancelled by {by}", None, now)
+    for message_id in firings.list_open_messages(db, task_id):
+        for entry in inbox.list_for_message(db, message_id):
+            if entry.state in (InboxState.QUEUED, InboxState.RETRY):
+                inbox.set_state(db, entry.id, InboxState.CANCELLED, "its task was cancelled", None, now)
+    return task
+
+
+def run_task(db: Db, reach: ChannelInstances, task_id: str, rules: TaskRules, now: int) -> FiredRooms:
+    """Now, besides its schedule. Invalid, if it cannot."""
+    task = _get_live(db, task_id)
+    fired = fire_times(db, reach, task, (now,), rules.most_late, now)
+    if not fired.ran:
+        last = firings.list_for_task(db, task_id, 1)
+        raise Invalid("taskId", f"{task_id} did not run: {last[0].firing.reason if last else 'it runs already'}")
+    return fired
+
+
+def _get_live(db: Db, task_id: str) -> Task:
+    task = get_task(db, task_id)
+    if task.state not in LIVE:
+        raise Invalid("taskId", f"{task_id} is over: {task.reason}; schedule another task")
+    return task

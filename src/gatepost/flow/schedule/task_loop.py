@@ -1,0 +1,104 @@
+"""Fires tasks when they are due: one timer at the earliest time, and a bell when tasks change. What a look costs
+depends on how many are due, not on how many there are."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+from gatepost.core import log
+from gatepost.core.clock import SECOND, Clock
+from gatepost.core.errors import Unavailable
+from gatepost.core.event_bus import EventBus
+from gatepost.core.settings import Config
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.schedule.firing import FiredRooms, FiringPlan, fire, plan_firing
+from gatepost.flow.schedule.task_changes import read_rules
+from gatepost.store import switches, tasks
+from gatepost.store.port import Db, Store
+from gatepost.store.tasks import Task
+
+AT_ONCE = 20  # tasks that one look takes up
+FIRINGS_AT_ONCE = 100  # that one transaction writes, or those of one task
+LONGEST_WAIT_S = 30.0  # between two looks: the machine's clock may be set forward
+AGAIN_S = 1.0
+LANE = "schedule"  # of the writer
+
+_log = log.get("schedule")
+
+
+class TaskLoop:
+    def __init__(self, store: Store, clock: Clock, config: Config, bells: EventBus, reach: ChannelInstances) -> None:
+        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
+        self._rung = asyncio.Event()
+        bells.on_tasks(self._rung.set)
+
+    async def run(self) -> None:
+        while True:
+            self._rung.clear()
+            try:
+                while await self.fire_due():
+                    pass
+                wait = await self._seconds_to_next()
+            except Unavailable as error:
+                _log.warning("tasks wait for the store", why=str(error))
+                wait = AGAIN_S
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._rung.wait()
+
+    async def fire_due(self) -> bool:
+        """True if there may be more."""
+        now, most_late = self._clock.now(), read_rules(self._config).most_late
+        plans = await self._store.read(plan_due, now, AT_ONCE, most_late)
+        for some in _portions(plans):
+            for fired in await self._store.write(fire_plans, self._reach, some, most_late, now, lane=LANE):
+                self._ring(fired)
+        return len(plans) == AT_ONCE
+
+    def _ring(self, fired: FiredRooms) -> None:
+        for session_id in fired.sessions:
+            self._bells.session(session_id)
+        for room in fired.rooms:
+            self._bells.room(*room)
+
+    async def _seconds_to_next(self) -> float:
+        due = await self._store.read(tasks.get_next_due)
+        if due is None:
+            return LONGEST_WAIT_S
+        return min(max((due - self._clock.now()) / SECOND, 0.001), LONGEST_WAIT_S)
+
+
+def plan_due(db: Db, now: int, most: int, most_late: int) -> list[FiringPlan]:
+    """What is to be done now. While everything is stopped nothing is: it is late then, and each policy says what
+    becomes of it. A read: schedules are walked through off the loop, and nobody's writes wait for it."""
+    if switches.get(db, switches.PANIC) is not None:
+        return []
+    return [_plan(task, now, most_late) for task in tasks.list_due(db, now, most)]
+
+
+def _plan(task: Task, now: int, most_late: int) -> FiringPlan:
+    from cronsim import CronSimError
+
+    try:
+        return plan_firing(task, now, most_late)
+    except (CronSimError, LookupError, ValueError, OSError) as error:  # its zone or its schedule is not read any more
+        return FiringPlan(task=task, fire=(), broken=f"its schedule cannot be read: {error}")
+
+
+def fire_plans(
+    db: Db, reach: ChannelInstances, plans: Sequence[FiringPlan], most_late: int, now: int
+) -> list[FiredRooms]:
+    return [fire(db, reach, plan, most_late, now) for plan in plans]
+
+
+def _portions(plans: Sequence[FiringPlan]) -> list[list[FiringPlan]]:
+    found: list[list[FiringPlan]] = []
+    size = FIRINGS_AT_ONCE
+    for plan in plans:
+        writes = max(1, len(plan.fire))
+        if size + writes > FIRINGS_AT_ONCE:
+            found.append([])
+            size = 0
+        found[-1].append(plan)
+        size += writes
+    return found

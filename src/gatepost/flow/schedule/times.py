@@ -1,0 +1,214 @@
+"""When a task is due: pure. A schedule is parsed from what somebody wrote, and the next time follows the scheduled one.
+
+Cron times are times of day in a zone. A time that a spring night leaves out comes once, right after the gap; one that
+an autumn night has twice comes once, the first time. Schedules that begin with `*` go by elapsed time in both nights.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, tzinfo
+from itertools import islice, pairwise
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from msgspec import Struct
+
+from gatepost.core.clock import DAY, HOUR, MINUTE, SECOND, iso
+from gatepost.core.errors import Invalid
+from gatepost.store.tasks import ScheduleKind
+
+LONGEST_TEXT = 200  # characters of a schedule
+LONGEST_INTERVAL = 3660 * DAY
+MOST_WALKED = 150  # times that are counted one by one
+EXAMPLES = "write five fields such as '0 9 * * 1-5', '@daily', '2h30m', '2027-01-31T09:00:00+01:00' or 'in 20 minutes'"
+_NICKNAMES = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+_UNITS = {"d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND}
+_DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9})s)?", re.ASCII)
+_FROM_NOW = re.compile(r"in +(\d{1,8}) *(second|sec|s|minute|min|m|hour|h|day|d|week|w)s?", re.ASCII | re.IGNORECASE)
+_WORDS = {"s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY, "w": 7 * DAY}
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d", re.ASCII)
+
+
+class Schedule(Struct, frozen=True, kw_only=True):
+    """`text`: five fields for cron, else as it was written. `every`: microseconds, 0 for another kind."""
+
+    kind: ScheduleKind
+    text: str
+    zone: str = "UTC"
+    every: int = 0
+
+
+class DueTimes(Struct, frozen=True, kw_only=True):
+    """Times that have come. `newest`: the last of them, oldest first. `older`: how many came before those, and
+    `counted`: whether that is exact. `next`: the first that has not come, None if there is none."""
+
+    newest: tuple[int, ...]
+    older: int = 0
+    counted: bool = True
+    next: int | None
+
+
+def parse_zone(name: str, field: str = "timezone") -> str:
+    try:
+        if len(name) <= 64:
+            ZoneInfo(name)
+            return name
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        pass
+    raise Invalid(field, f"{name[:64]!r} is no time zone; write it like Europe/Berlin")
+
+
+def parse_schedule(text: str, zone: str, now: int, field: str = "cron") -> tuple[Schedule, int]:
+    """Any form, and when it is due first. A bare number is milliseconds between two times."""
+    said = " ".join(text.split())
+    if not said:
+        raise Invalid(field, f"says nothing, so the task would never run; {EXAMPLES}")
+    if len(said) > LONGEST_TEXT:
+        raise Invalid(field, f"invalid cron: it has {len(said)} characters; {EXAMPLES}")
+    bare = said.removeprefix("every ")
+    if said.isascii() and (said.isdecimal() or _read_duration(bare) is not None):
+        return parse_interval(bare, now, field)
+    if found := _FROM_NOW.fullmatch(said):
+        at = now + int(found[1]) * _WORDS[found[2][0].lower()]
+        return _once(at, said, zone, now, field)
+    if _MOMENT.match(said):
+        return parse_moment(said, zone, now, field)
+    return parse_cron(said, zone, now, field)
+
+
+def parse_moment(text: str, zone: str, now: int, field: str = "at") -> tuple[Schedule, int]:
+    """RFC 3339; without an offset it is local time of the zone."""
+    try:
+        moment = datetime.fromisoformat(text.strip().upper())
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=_zone(zone))
+        at = int(moment.timestamp() * SECOND)
+    except (ValueError, OverflowError):
+        raise Invalid(field, f"{text[:64]!r} is no time; write it like 2027-01-31T09:00:00+01:00") from None
+    return _once(at, text.strip(), zone, now, field)
+
+
+def _once(at: int, text: str, zone: str, now: int, field: str) -> tuple[Schedule, int]:
+    if at < now - MINUTE:
+        raise Invalid(field, f"{text[:64]!r} is in the past; it is {iso(now)} now")
+    if at > now + LONGEST_INTERVAL:
+        raise Invalid(field, f"{text[:64]!r} is more than ten years away")
+    return Schedule(kind=ScheduleKind.ONCE, text=text, zone=zone), at
+
+
+def parse_interval(text: str, now: int, field: str = "every") -> tuple[Schedule, int]:
+    """`2h30m`, or milliseconds. The first time is one interval from now."""
+    said = text.strip()
+    whole = said.isascii() and said.isdecimal() and len(said) <= 15
+    every = int(said) * 1000 if whole else _read_duration(said)
+    if every is None or not 0 < every <= LONGEST_INTERVAL:
+        raise Invalid(field, f"{text[:64]!r} is no interval; write it like 2h30m, 45m or 1d, or in milliseconds")
+    return Schedule(kind=ScheduleKind.EVERY, text=said, every=every), now + every
+
+
+def _read_duration(text: str) -> int | None:
+    found = _DURATION.fullmatch(text.lower().replace(" ", ""))
+    if found is None or not any(found.groups()):
+        return None
+    return sum(int(number) * unit for number, unit in zip(found.groups(), _UNITS.values(), strict=True) if number)
+
+
+def parse_cron(text: str, zone: str, now: int, field: str = "cron") -> tuple[Schedule, int]:
+    said = " ".join(text.split())
+    fields = _NICKNAMES.get(said.lower(), said)
+    if len(fields) > LONGEST_TEXT or len(fields.split()) != 5:
+        known = ", ".join(_NICKNAMES)
+        shape = "minute, hour, day of the month, month, day of the week"
+        raise Invalid(field, f"invalid cron {said[:64]!r}: it has not five fields ({shape}); {EXAMPLES}; also {known}")
+    schedule = Schedule(kind=ScheduleKind.CRON, text=fields, zone=zone)
+    from cronsim import CronSimError
+
+    try:
+        first = next_after(schedule, now)
+    except CronSimError as error:
+        why = str(error).lower().replace("-", " ")
+        raise Invalid(field, f"invalid cron {said[:64]!r}: {why}; {EXAMPLES}") from None
+    if first is None:
+        raise Invalid(field, f"invalid cron {said[:64]!r}: no day of the next fifty years fits; {EXAMPLES}")
+    return schedule, first
+
+
+def check_interval(schedule: Schedule, first: int, least: int, field: str = "cron") -> None:
+    """Two times lie at least so many microseconds apart."""
+    gap = schedule.every
+    if schedule.kind is ScheduleKind.CRON and least > MINUTE:
+        times = [first, *islice(_walk(schedule, first), 10)]
+        gap = min((later - earlier for earlier, later in pairwise(times)), default=least)
+    if schedule.kind is not ScheduleKind.ONCE and 0 < gap < least:
+        why = f"{schedule.text!r} runs every {gap / SECOND:g} s; the least is {least / SECOND:g} s"
+        raise Invalid(field, f"{why} (schedule.least_interval_s)")
+
+
+def next_after(schedule: Schedule, at: int) -> int | None:
+    """The next time behind a scheduled one; None: that was the last."""
+    if schedule.kind is ScheduleKind.ONCE:
+        return None
+    return at + schedule.every if schedule.kind is ScheduleKind.EVERY else next(_walk(schedule, at), None)
+
+
+def list_coming(schedule: Schedule, first: int, most: int) -> list[int]:
+    """The next times, from the first that is due on."""
+    if schedule.kind is ScheduleKind.EVERY:
+        return [first + number * schedule.every for number in range(most)]
+    return [first, *islice(_walk(schedule, first), most - 1)] if schedule.kind is ScheduleKind.CRON else [first]
+
+
+def _walk(schedule: Schedule, at: int) -> Iterator[int]:
+    """Times of a cron schedule behind a moment, each later than the one before."""
+    from cronsim import CronSim  # only who has tasks pays for it
+
+    for moment in CronSim(schedule.text, datetime.fromtimestamp(at // SECOND, _zone(schedule.zone))):
+        found = int(moment.timestamp()) * SECOND
+        if found > at:  # in an hour that comes twice, it starts from the first
+            at = found
+            yield found
+
+
+def list_due(schedule: Schedule, first: int, now: int, most: int) -> DueTimes:
+    """Times from `first` until now: the newest, so many at most. The work is bounded, however long ago that is."""
+    if schedule.kind is ScheduleKind.ONCE:
+        return DueTimes(newest=(first,), next=None)
+    if schedule.kind is ScheduleKind.EVERY:
+        count = (now - first) // schedule.every + 1
+        shown = min(count, most)
+        newest = tuple(first + number * schedule.every for number in range(count - shown, count))
+        return DueTimes(newest=newest, older=count - shown, next=first + count * schedule.every)
+    found: list[int] = []
+    for at in _walk(schedule, first - 1):
+        if at > now:
+            return DueTimes(newest=tuple(found[-most:]), older=max(0, len(found) - most), next=at)
+        found.append(at)
+        if len(found) > MOST_WALKED:
+            break
+    return _list_newest(schedule, first, now, most, len(found))
+
+
+def _list_newest(schedule: Schedule, first: int, now: int, most: int, known: int) -> DueTimes:
+    """The same from behind: more times lie between than are walked through. The window grows until it holds enough."""
+    window, newest, coming = HOUR, list[int](), None
+    while len(newest) < most and window < 100 * (now - first):
+        newest, coming = [], None
+        for at in _walk(schedule, max(first, now - window) - 1):
+            if at > now:
+                coming = at
+                break
+            newest.append(at)
+        window *= 4
+    older = max(0, known - most)
+    return DueTimes(newest=tuple(newest[-most:]), older=older, counted=False, next=coming)
+
+
+def _zone(name: str) -> tzinfo:
+    return UTC if name == "UTC" else ZoneInfo(name)

@@ -1,0 +1,90 @@
+"""The script of a task: runs before its prompt, and may say that there is nothing to do.
+
+The last line that it prints is JSON: `{"wakeAgent": false}` ends the run in silence; with `true`, what it gives as
+`data` is shown with the prompt."""
+
+import asyncio
+import os
+import shutil
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+SECONDS = 30.0
+LARGEST_OUTPUT = 1_000_000  # bytes
+LONGEST_ERROR = 400  # characters of what it says about its own failure
+
+
+class ScriptOutcome(msgspec.Struct, frozen=True):
+    """`error` '': it ended well."""
+
+    wake: bool = False
+    data: Any = None
+    error: str = ""
+
+
+class _LastLine(msgspec.Struct):
+    wakeAgent: bool
+    data: Any = None
+
+
+class _TooLarge(Exception):
+    pass
+
+
+async def run_script(script: str, folder: Path, seconds: float = SECONDS) -> ScriptOutcome:
+    """Whatever it started is gone when this returns."""
+    shell = shutil.which("bash") or "/bin/sh"
+    try:
+        process = await asyncio.create_subprocess_exec(
+            shell,
+            "-c",
+            script,
+            cwd=folder,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        return ScriptOutcome(error=f"it could not be started: {error}")
+    try:
+        async with asyncio.timeout(seconds):
+            printed, complained = await asyncio.gather(_read(process.stdout), _read(process.stderr))
+            code = await process.wait()
+    except TimeoutError:
+        return ScriptOutcome(error=f"it took more than {seconds:g} seconds")
+    except _TooLarge:
+        return ScriptOutcome(error=f"it printed more than {LARGEST_OUTPUT} bytes")
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+    if code != 0:
+        last = complained.decode("utf-8", "replace").strip()[-LONGEST_ERROR:]
+        return ScriptOutcome(error=f"it ended with {code}" + (f": {last}" if last else ""))
+    return read_outcome(printed.decode("utf-8", "replace"))
+
+
+async def _read(stream: asyncio.StreamReader | None) -> bytes:
+    found = bytearray()
+    while stream is not None and (piece := await stream.read(65_536)):
+        found += piece
+        if len(found) > LARGEST_OUTPUT:
+            raise _TooLarge
+    return bytes(found)
+
+
+def read_outcome(printed: str) -> ScriptOutcome:
+    """Of what it printed."""
+    lines = printed.strip().splitlines()
+    if not lines:
+        return ScriptOutcome(error='it printed nothing; its last line must be JSON such as {"wakeAgent": true}')
+    try:
+        said = msgspec.json.decode(lines[-1], type=_LastLine)
+    except (msgspec.MsgspecError, RecursionError):
+        return ScriptOutcome(error=f'its last line is not JSON such as {{"wakeAgent": true}}: {lines[-1][:100]}')
+    return ScriptOutcome(said.wakeAgent, said.data)

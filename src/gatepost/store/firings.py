@@ -1,0 +1,140 @@
+"""Firings: one row for each time of a task that came, and what became of it. (task, due time) is its identity.
+
+queued → answered · silent · failed · cancelled      sent: a text, given to the outbox      skipped: it did not run
+"""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from gatepost.store import sessions, tasks
+from gatepost.store.port import Db
+from gatepost.store.sessions import SessionMode
+from gatepost.store.table import Table
+
+RIGHTS = "task"  # of what a schedule puts in: no person's
+LONGEST_REASON = 500  # characters
+
+
+class FiringState(StrEnum):
+    QUEUED = "queued"
+    SENT = "sent"
+    ANSWERED = "answered"
+    SILENT = "silent"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    CANCELLED = "cancelled"
+
+
+class Firing(Struct, frozen=True):
+    id: int
+    task_id: str
+    due_at: int
+    fired_at: int
+    state: FiringState
+    reason: str
+    times: int
+    message_id: int | None
+    session_id: str
+    turn_id: str
+    ended_at: int | None
+
+
+FIRINGS = Table("firings", Firing)
+
+
+class Run(Struct, frozen=True):
+    """A firing as the log of a task shows it. `cost`: in millionths, as booked; `delivery`: of a text."""
+
+    firing: Firing
+    began_at: int | None
+    cost: int
+    delivery: str
+
+
+def add(
+    db: Db, task_id: str, due_at: int, now: int, state: FiringState, reason: str = "", times: int = 1
+) -> int | None:
+    """None: that time of the task has its row."""
+    row = FIRINGS.insert(
+        db,
+        "ON CONFLICT (task_id, due_at) DO NOTHING RETURNING id",
+        task_id=task_id,
+        due_at=due_at,
+        fired_at=now,
+        state=state,
+        reason=reason[:LONGEST_REASON],
+        times=times,
+        message_id=None,
+        session_id="",
+        turn_id="",
+        ended_at=None if state is FiringState.QUEUED else now,
+    )
+    return int(row[0]) if row else None
+
+
+def set_message(db: Db, firing_id: int, message_id: int, session_id: str) -> None:
+    """What it put into the ledger, and who works on it."""
+    db.run("UPDATE firings SET message_id = ?, session_id = ? WHERE id = ?", (message_id, session_id, firing_id))
+
+
+def end_unqueued(db: Db, firing_id: int, reason: str, now: int) -> None:
+    """Nobody could be given it."""
+    row = db.row(
+        "UPDATE firings SET state = 'failed', reason = ?, ended_at = ? WHERE id = ? RETURNING task_id",
+        (reason[:LONGEST_REASON], now, firing_id),
+    )
+    if row is not None:
+        tasks.record_failure(db, str(row[0]), reason[:LONGEST_REASON], now)
+
+
+def count_open(db: Db, task_id: str, most: int) -> int:
+    """How many runs of the task wait or go on, so many at most."""
+    open_ones = "SELECT id FROM firings WHERE task_id = ? AND state = 'queued' LIMIT ?"
+    return len(db.rows(open_ones, (task_id, most)))
+
+
+def list_open_messages(db: Db, task_id: str) -> list[int]:
+    """Of the runs that wait or go on."""
+    rows = db.rows(
+        "SELECT message_id FROM firings WHERE task_id = ? AND state = 'queued' AND message_id IS NOT NULL ORDER BY id",
+        (task_id,),
+    )
+    return [int(row[0]) for row in rows]
+
+
+def find_by_message(db: Db, message_id: int) -> Firing | None:
+    return FIRINGS.get(db, "WHERE message_id = ?", message_id)
+
+
+def record_end(db: Db, message_id: int, state: str, reason: str, turn_id: str | None, now: int) -> None:
+    """The message of a firing has come to its end, in that transaction. `state`: of its inbox row."""
+    ended = FiringState(state)
+    row = db.row(
+        "UPDATE firings SET state = ?, reason = ?, turn_id = ?, ended_at = ? WHERE message_id = ? AND state = 'queued'"
+        " RETURNING task_id, session_id",
+        (ended, reason[:LONGEST_REASON], turn_id or "", now, message_id),
+    )
+    if row is None:
+        return
+    task_id, session_id = str(row[0]), str(row[1])
+    if ended is FiringState.FAILED:
+        tasks.record_failure(db, task_id, reason[:LONGEST_REASON], now)
+    elif ended is not FiringState.CANCELLED:
+        tasks.record_success(db, task_id)
+    session = sessions.get(db, session_id)
+    if session is not None and session.mode is SessionMode.ISOLATED:
+        sessions.close(db, session_id, now)
+
+
+def list_for_task(db: Db, task_id: str, most: int) -> list[Run]:
+    """The newest first."""
+    rows = db.rows(
+        f"SELECT {FIRINGS.columns_of('f')}, (SELECT t.started_at FROM turns t WHERE t.id = f.turn_id),"
+        " (SELECT COALESCE(SUM(c.micro), 0) FROM costs c WHERE f.turn_id <> '' AND c.session_id = f.session_id"
+        " AND c.turn_id = f.turn_id AND c.at >= f.fired_at AND (f.ended_at IS NULL OR c.at <= f.ended_at)),"
+        " (SELECT o.state FROM outbox o WHERE o.message_id = f.message_id AND f.state = 'sent' LIMIT 1)"
+        " FROM firings f WHERE f.task_id = ? ORDER BY f.due_at DESC, f.id DESC LIMIT ?",
+        (task_id, most),
+    )
+    return [Run(FIRINGS.parse(row[:-3]), row[-3], int(row[-2]), row[-1] or "") for row in rows]

@@ -1,0 +1,91 @@
+"""Forks: which session began with a copy of which other one's conversation, and what the copies of a group take."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from msgspec import Struct
+
+from gatepost.store.port import Db
+from gatepost.store.table import Table
+
+MOST_DESCENDANTS = 10_000
+
+
+class ForkMethod(StrEnum):
+    COPIED = "copied"  # the provider's own conversation, with all that it holds
+    TRANSCRIPT = "transcript"  # what was said, as far as the ledger knows it
+
+
+class Fork(Struct, frozen=True):
+    child_id: str
+    parent_id: str
+    folder: str
+    provider: str
+    conversation: str
+    how: ForkMethod
+    bytes: int
+    created_at: int
+
+
+class ForkedSession(Struct, frozen=True, kw_only=True):
+    """What became of a wish for a fork."""
+
+    session_id: str
+    parent_id: str
+    folder: str
+    parent_topic: str
+    topic: str
+    how: ForkMethod
+    replaced: str = ""  # the session that was in its place
+
+
+class ForkUsage(Struct, frozen=True):
+    """Of one group: its forks that are open, what their copies took, and how many were made lately."""
+
+    open: int
+    bytes: int
+    lately: int
+
+
+FORKS = Table("forks", Fork)
+
+
+def add(db: Db, new: Fork) -> None:
+    FORKS.insert(db, "", new)
+
+
+def get(db: Db, child_id: str) -> Fork | None:
+    return FORKS.get(db, "WHERE child_id = ?", child_id)
+
+
+def get_unused_conversation(db: Db, child_id: str, provider: str) -> str:
+    """The parent's conversation, as long as the child has had no turn of its own; '' otherwise."""
+    row = db.row(
+        "SELECT f.conversation FROM forks f WHERE f.child_id = ? AND f.provider = ?"
+        " AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.session_id = f.child_id AND t.begun_at IS NOT NULL)",
+        (child_id, provider),
+    )
+    return str(row[0]) if row else ""
+
+
+def get_usage(db: Db, folder: str, since: int) -> ForkUsage:
+    row = db.row(
+        "SELECT COUNT(*), COALESCE(SUM(f.bytes), 0) FROM forks f JOIN sessions s ON s.id = f.child_id"
+        " WHERE f.folder = ? AND s.closed_at IS NULL",
+        (folder,),
+    )
+    lately = db.row("SELECT COUNT(*) FROM forks WHERE folder = ? AND created_at > ?", (folder, since))
+    assert row is not None and lately is not None
+    return ForkUsage(int(row[0]), int(row[1]), int(lately[0]))
+
+
+def list_descendants(db: Db, session_ids: Sequence[str]) -> list[str]:
+    """Sessions that know what these know, because they were forked from them or from forks of them."""
+    found: dict[str, None] = {}
+    waiting = list(session_ids)
+    while waiting and len(found) < MOST_DESCENDANTS:  # all that a group can have, many times over
+        rows = db.rows("SELECT child_id FROM forks WHERE parent_id = ? ORDER BY child_id", (waiting.pop(),))
+        new = [str(row[0]) for row in rows if row[0] not in found]
+        found.update(dict.fromkeys(new))
+        waiting += new
+    return [each for each in found if each not in set(session_ids)]

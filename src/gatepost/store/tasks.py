@@ -1,0 +1,236 @@
+"""Tasks: what is done at a time, where, and when it is due next.
+
+    active ⇄ paused      active → completed (its last time has come) · cancelled (by somebody)
+
+`next_at` of an active task is its next scheduled time. It moves by compare and swap, in the transaction that has the
+firing: so each time is fired once, however many look at it.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from msgspec import Struct
+
+from gatepost.core import ids
+from gatepost.store.origins import Origin
+from gatepost.store.port import Db, quick
+from gatepost.store.table import Table
+
+MOST_FAILURES = 5  # in a row; then a task is paused
+
+
+class ScheduleKind(StrEnum):
+    CRON = "cron"
+    EVERY = "every"
+    ONCE = "once"
+
+
+class TaskContext(StrEnum):
+    GROUP = "group"  # the conversation of the room
+    ISOLATED = "isolated"  # a fresh one for each firing
+
+
+class MissedPolicy(StrEnum):
+    """What becomes of times that came while nobody looked."""
+
+    SKIP = "skip"
+    ONCE = "once"
+    ALL = "all"
+
+
+class TaskState(StrEnum):
+    ACTIVE = "active"
+    PAUSED = "paused"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+
+
+class Task(Struct, frozen=True):
+    id: str
+    folder: str
+    instance: str
+    address: str
+    thread: str
+    prompt: str
+    text: str
+    script: str
+    kind: ScheduleKind
+    schedule: str
+    every: int
+    zone: str
+    context: TaskContext
+    missed: MissedPolicy
+    state: TaskState
+    reason: str
+    next_at: int | None
+    max_runs: int | None
+    expires_at: int | None
+    runs: int
+    failures: int
+    created_by: str
+    depth: int
+    created_at: int
+    updated_at: int
+
+
+class NewTask(Struct, frozen=True, kw_only=True):
+    """What somebody wants to be done, checked. `next_at`: when first."""
+
+    folder: str
+    instance: str
+    address: str
+    thread: str = ""
+    prompt: str = ""
+    text: str = ""
+    script: str = ""
+    kind: ScheduleKind
+    schedule: str
+    every: int = 0
+    zone: str = "UTC"
+    context: TaskContext = TaskContext.GROUP
+    missed: MissedPolicy = MissedPolicy.ONCE
+    next_at: int
+    max_runs: int | None = None
+    expires_at: int | None = None
+    created_by: str
+
+
+TASKS = Table("tasks", Task)
+
+
+def add(db: Db, new: NewTask, origins: Sequence[Origin], depth: int, now: int) -> Task:
+    """`origins`: on whose behalf, as for a message that an agent puts in."""
+    made = TASKS.put(
+        db,
+        "",
+        new,
+        id=ids.new("task"),
+        state=TaskState.ACTIVE,
+        reason="",
+        runs=0,
+        failures=0,
+        depth=depth,
+        created_at=now,
+        updated_at=now,
+    )
+    for ordinal, each in enumerate(origins):
+        db.run(
+            "INSERT INTO task_origins (task_id, ordinal, person, instance, address, thread) VALUES (?, ?, ?, ?, ?, ?)",
+            (made.id, ordinal, each.person, each.instance, each.address, each.thread),
+        )
+    return made
+
+
+@quick
+def get(db: Db, task_id: str) -> Task | None:
+    return TASKS.get(db, "WHERE id = ?", task_id)
+
+
+def find_same(db: Db, new: NewTask) -> Task | None:
+    """An active task that does the same, at the same times, in the same place."""
+    return TASKS.get(
+        db,
+        "WHERE folder = ? AND state = 'active' AND schedule = ? AND zone = ? AND prompt = ? AND text = ? AND script = ?"
+        " AND context = ? AND instance = ? AND address = ? AND thread = ? ORDER BY id LIMIT 1",
+        *(new.folder, new.schedule, new.zone, new.prompt, new.text, new.script),
+        *(new.context, new.instance, new.address, new.thread),
+    )
+
+
+def list_origins(db: Db, task_id: str) -> list[Origin]:
+    rows = db.rows(
+        "SELECT person, instance, address, thread FROM task_origins WHERE task_id = ? ORDER BY ordinal", (task_id,)
+    )
+    return [Origin(*row) for row in rows]
+
+
+def count_live(db: Db, folder: str) -> int:
+    """Those of a group that are active or paused."""
+    row = db.row("SELECT COUNT(*) FROM tasks WHERE folder = ? AND state IN ('active', 'paused')", (folder,))
+    return int(row[0]) if row else 0
+
+
+def list_page(db: Db, folder: str | None, after: str, most: int, *, ended: bool = False) -> list[Task]:
+    """A page by id, of a group and all below it; None: of all groups. `ended`: those that are over, too."""
+    states = "" if ended else " AND state IN ('active', 'paused')"
+    if folder is None:
+        return TASKS.list(db, f"WHERE id > ?{states} ORDER BY id LIMIT ?", after, most)
+    below = "(folder = ? OR (folder >= ? AND folder < ?))"
+    return TASKS.list(
+        db, f"WHERE id > ? AND {below}{states} ORDER BY id LIMIT ?", after, folder, f"{folder}/", f"{folder}0", most
+    )
+
+
+def list_due(db: Db, now: int, most: int) -> list[Task]:
+    """The most overdue first."""
+    return TASKS.list(db, "WHERE state = 'active' AND next_at <= ? ORDER BY next_at LIMIT ?", now, most)
+
+
+def list_coming(db: Db, most: int) -> list[Task]:
+    """Those that are due next."""
+    return TASKS.list(db, "WHERE state = 'active' AND next_at IS NOT NULL ORDER BY next_at LIMIT ?", most)
+
+
+def get_next_due(db: Db) -> int | None:
+    row = db.row("SELECT MIN(next_at) FROM tasks WHERE state = 'active'")
+    return row[0] if row else None
+
+
+def advance(db: Db, task: Task, next_at: int | None, reason: str, now: int) -> bool:
+    """From the scheduled time that was read to the next; without one it is completed, for that reason. False: somebody
+    else was first, or it is active no more."""
+    state = TaskState.ACTIVE if next_at is not None else TaskState.COMPLETED
+    changed = db.run(
+        "UPDATE tasks SET next_at = ?, state = ?, reason = ?, updated_at = ?"
+        " WHERE id = ? AND state = 'active' AND next_at = ?",
+        (next_at, state, reason if next_at is None else "", now, task.id, task.next_at),
+    )
+    return bool(changed)
+
+
+def pause_at(db: Db, task: Task, reason: str, now: int) -> bool:
+    """Before the scheduled time that was read; False as in `advance`."""
+    changed = db.run(
+        "UPDATE tasks SET state = 'paused', reason = ?, updated_at = ? WHERE id = ? AND state = 'active'"
+        " AND next_at = ?",
+        (reason, now, task.id, task.next_at),
+    )
+    return bool(changed)
+
+
+def add_runs(db: Db, task_id: str, runs: int) -> None:
+    db.run("UPDATE tasks SET runs = runs + ? WHERE id = ?", (runs, task_id))
+
+
+def set_state(db: Db, task_id: str, state: TaskState, reason: str, next_at: int | None, now: int) -> None:
+    """By somebody's word. An active one begins with no failures behind it."""
+    db.run(
+        "UPDATE tasks SET state = ?, reason = ?, next_at = ?, failures = 0, updated_at = ? WHERE id = ?",
+        (state, reason, next_at, now, task_id),
+    )
+
+
+def replace(db: Db, task: Task, now: int) -> None:
+    """Everything about it that somebody may change."""
+    db.run(
+        "UPDATE tasks SET prompt = ?, text = ?, script = ?, kind = ?, schedule = ?, every = ?, zone = ?, context = ?,"
+        " missed = ?, next_at = ?, max_runs = ?, expires_at = ?, updated_at = ? WHERE id = ?",
+        (
+            *(task.prompt, task.text, task.script, task.kind, task.schedule, task.every, task.zone, task.context),
+            *(task.missed, task.next_at, task.max_runs, task.expires_at, now, task.id),
+        ),
+    )
+
+
+def record_success(db: Db, task_id: str) -> None:
+    db.run("UPDATE tasks SET failures = 0 WHERE id = ? AND failures > 0", (task_id,))
+
+
+def record_failure(db: Db, task_id: str, reason: str, now: int) -> None:
+    """The last of too many in a row pauses it."""
+    row = db.row("UPDATE tasks SET failures = failures + 1 WHERE id = ? RETURNING failures, state", (task_id,))
+    if row is not None and row[0] >= MOST_FAILURES and row[1] == TaskState.ACTIVE:
+        db.run(
+            "UPDATE tasks SET state = 'paused', reason = ?, updated_at = ? WHERE id = ?",
+            (f"{row[0]} runs in a row failed; the last: {reason}", now, task_id),
+        )

@@ -1,0 +1,357 @@
+"""Tasks: a prompt or a text at a time, once or again and again. What is done when is in `flow/schedule`."""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeVar
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from gatepost.access.tiers import ROOT_FOLDER, Tier
+from gatepost.access.tree_scope import TreeScope, may_act_on
+from gatepost.core.bounds import fitting
+from gatepost.core.clock import iso
+from gatepost.core.errors import NotFound, Refused
+from gatepost.flow.schedule import task_changes
+from gatepost.flow.schedule.task_changes import TaskChange, TaskRequest
+from gatepost.store import firings, tasks
+from gatepost.store.firings import FiringState, Run
+from gatepost.store.port import Db
+from gatepost.store.tasks import MissedPolicy, Task, TaskContext, TaskState
+from gatepost.tools.contract import Body, ToolCall, tool
+
+T = TypeVar("T")
+
+MOST = 200
+LONGEST_LISTED = 300  # characters of a prompt in a list
+When = Annotated[
+    str,
+    Meta(
+        description="Five cron fields, @daily and the like, milliseconds between two runs, 2h30m, an RFC 3339 time, or"
+        " 'in 20 minutes'."
+    ),
+]
+Zone = Annotated[str, Meta(description="Such as Europe/Berlin. Left out: the gateway's.")]
+TaskId = Annotated[str, Meta(description="As list_tasks shows it.")]
+Prompt = Annotated[Body, Meta(description="What the agent is asked to do at that time.")]
+Text = Annotated[Body, Meta(description="Delivered as it is, in place of a prompt; wakes nobody. For reminders.")]
+Script = Annotated[
+    Body,
+    Meta(
+        description="Shell commands that run in the sandbox first. The last line they print must be JSON:"
+        ' {"wakeAgent": false} ends the run in silence; with true, `data` is added to the prompt.'
+    ),
+]
+Context = Annotated[str, Meta(description="group: the room's conversation. isolated: a fresh one for each run.")]
+Missed = Annotated[
+    MissedPolicy, Meta(description="What becomes of times when the gateway was down: skip, once (late), or all.")
+]
+Runs = Annotated[int, Meta(description="End it after so many runs.", ge=0, le=1_000_000)]
+Expires = Annotated[str, Meta(description="End it at this time (RFC 3339).")]
+
+
+class ScheduledTask(Struct, frozen=True):
+    """`created`: False, if the same task was active before."""
+
+    taskId: str
+    nextRun: str
+    created: bool
+
+
+class TaskSummary(Struct, frozen=True, kw_only=True):
+    """Longer words are cut; inspect_tasks shows them whole."""
+
+    taskId: str
+    folder: str
+    targetJid: str
+    topic: str
+    prompt: str
+    text: str
+    script: str
+    cron: str
+    timezone: str
+    contextMode: TaskContext
+    missed: MissedPolicy
+    status: TaskState
+    reason: str
+    nextRun: str | None
+    maxRuns: int | None
+    expiresAt: str | None
+    runs: int
+    failures: int
+    createdBy: str
+    createdAt: str
+
+
+class TaskList(Struct, frozen=True):
+    """`more`: give the last `taskId` as `after` to see the next ones."""
+
+    tasks: list[TaskSummary]
+    count: int
+    more: bool
+
+
+class TaskRun(Struct, frozen=True, kw_only=True):
+    """One run. `status`: queued, sent (a text), answered, silent, failed, skipped or cancelled. `times`: how many due
+    times a skipped row stands for. `cost`: in millionths of the currency, as booked."""
+
+    dueAt: str
+    ranAt: str
+    status: FiringState
+    reason: str
+    times: int
+    turn: str
+    durationMs: int | None
+    cost: int
+    delivery: str
+
+
+class TaskInspection(Struct, frozen=True):
+    """`runs`: the newest first, if one task was asked for."""
+
+    tasks: list[TaskSummary]
+    runs: list[TaskRun] | None = None
+    more: bool = False
+
+
+class TaskChanged(Struct, frozen=True):
+    ok: bool
+    taskId: str
+    status: TaskState
+    nextRun: str | None
+
+
+def _sends(arguments: Mapping[str, Any]) -> str:
+    """A text is said in the room, later."""
+    return "send" if arguments.get("text") else ""
+
+
+@tool(tier=Tier.WORLD, scoped_by="targetJid", group="scheduling", acts_as=_sends)
+async def schedule_task(
+    call: ToolCall,
+    targetJid: Annotated[str, Meta(description="The room where it runs, and where the answer goes.")],
+    prompt: Prompt = "",
+    cron: When = "",
+    contextMode: Context = "group",
+    text: Text = "",
+    timezone: Zone = "",
+    script: Script = "",
+    missed: Missed = MissedPolicy.ONCE,
+    maxRuns: Runs | None = None,
+    expiresAt: Expires | None = None,
+) -> ScheduledTask:
+    """Do something at a time: run a prompt in a room, or deliver a text there, once or again and again.
+
+    For reminders, regular reports and checks. The same task is not made twice. A run that has nothing to report should
+    say nothing. To change one use update_task, to hold it pause_task, to end it cancel_task.
+    """
+    rules, place = task_changes.read_rules(call.around.config), call.place
+    folder = place.folder or call.caller.folder
+    _check_owner(call, folder, targetJid)
+    asked = TaskRequest(
+        folder=folder,
+        instance=place.instance,
+        address=place.address,
+        thread=place.thread,
+        prompt=prompt,
+        text=text,
+        script=script,
+        when=cron,
+        zone=timezone,
+        context=_read_context(contextMode),
+        missed=missed,
+        max_runs=maxRuns,
+        expires_at=expiresAt or "",
+        created_by=f"agent:{call.caller.folder}",
+    )
+    new = task_changes.make_task(asked, rules, call.now)
+
+    def add(db: Db) -> tuple[Task, bool]:
+        chain = call.chain(db)
+        return task_changes.add_task(db, new, rules, call.now, chain.origins, chain.depth + 1)
+
+    task, created = await call.write(add)
+    call.around.bells.tasks()
+    return ScheduledTask(task.id, iso(task.next_at, task.zone) or "", created)
+
+
+def _given(value: T | None) -> T | UnsetType:
+    return UNSET if value is None else value
+
+
+def _read_context(said: str) -> TaskContext:
+    """Whatever is not isolated is the group's, as callers of old have it."""
+    return TaskContext.ISOLATED if said == TaskContext.ISOLATED else TaskContext.GROUP
+
+
+def _may_own(call: ToolCall, folder: str) -> bool:
+    """Root: every group's tasks. A world: those within it. An agent that was granted it: its own. A worker: none."""
+    tier, own = call.caller.tier, call.caller.folder
+    if tier is Tier.WORKER or not call.allows(folder):
+        return False
+    return folder == own if tier is Tier.AGENT else may_act_on(TreeScope.SUBTREE, own, folder)
+
+
+def _check_owner(call: ToolCall, folder: str, target: str) -> None:
+    if not _may_own(call, folder):
+        raise Refused(call.caller.folder, call.tool, target, f"a task there would be {folder}'s")
+
+
+async def _change(call: ToolCall, task_id: str, change: Callable[[Db], Task]) -> TaskChanged:
+    """One that may be another's is as unknown as one that is not there."""
+
+    def checked(db: Db) -> Task:
+        found = task_changes.get_task(db, task_id)
+        if not _may_own(call, found.folder):
+            raise NotFound("task", task_id[:80], "list the tasks to see them")
+        return change(db)
+
+    task = await call.write(checked)
+    call.around.bells.tasks()
+    return TaskChanged(True, task.id, task.state, iso(task.next_at, task.zone))
+
+
+@tool(tier=Tier.WORLD, group="scheduling", idempotent=True)
+async def update_task(
+    call: ToolCall,
+    taskId: TaskId,
+    prompt: Prompt | None = None,
+    cron: When | None = None,
+    contextMode: Context | None = None,
+    timezone: Zone | None = None,
+    script: Script | None = None,
+    missed: Missed | None = None,
+    maxRuns: Runs | None = None,
+    expiresAt: Expires | None = None,
+) -> TaskChanged:
+    """Change what a scheduled task does, or when. What you leave out stays; maxRuns 0, an empty
+    expiresAt and an empty script take these away.
+
+    Another schedule counts from now. For another text cancel the task and schedule a new one.
+    """
+    rules = task_changes.read_rules(call.around.config)
+    change = TaskChange(
+        prompt=_given(prompt),
+        script=_given(script),
+        when=_given(cron),
+        zone=_given(timezone),
+        context=UNSET if contextMode is None else _read_context(contextMode),
+        missed=_given(missed),
+        max_runs=UNSET if maxRuns is None else maxRuns or None,
+        expires_at=_given(expiresAt),
+    )
+    return await _change(call, taskId, lambda db: task_changes.update_task(db, taskId, change, rules, call.now))
+
+
+@tool(tier=Tier.WORLD, group="scheduling", idempotent=True)
+async def pause_task(call: ToolCall, taskId: TaskId) -> TaskChanged:
+    """Hold a scheduled task: it does not run until resume_task. A run that has begun goes on."""
+    by = f"agent:{call.caller.folder}"
+    return await _change(call, taskId, lambda db: task_changes.pause_task(db, taskId, by, call.now))
+
+
+@tool(tier=Tier.WORLD, group="scheduling", idempotent=True)
+async def resume_task(call: ToolCall, taskId: TaskId) -> TaskChanged:
+    """Let a paused task run again, from its next time on. What it missed meanwhile is not made up for.
+
+    One that paused itself after five failed runs is resumed the same way. One that is over cannot be resumed.
+    """
+    return await _change(call, taskId, lambda db: task_changes.resume_task(db, taskId, call.now))
+
+
+@tool(tier=Tier.WORLD, group="scheduling", destructive=True)
+async def cancel_task(call: ToolCall, taskId: TaskId) -> TaskChanged:
+    """End a scheduled task for good. A run that has begun goes on. To hold it for a while use pause_task."""
+    by = f"agent:{call.caller.folder}"
+    return await _change(call, taskId, lambda db: task_changes.cancel_task(db, taskId, by, call.now))
+
+
+@tool(tier=Tier.WORLD, group="scheduling", read_only=True, idempotent=True)
+async def list_tasks(
+    call: ToolCall,
+    after: Annotated[str, Meta(description="Only those behind this taskId.")] = "",
+    limit: Annotated[int, Meta(description="At most so many (1–200).")] = MOST,
+) -> TaskList:
+    """See the scheduled tasks of your group and of those below it: what each does, and when it runs next.
+
+    For what became of the runs of one use inspect_tasks.
+    """
+    found, more = await call.read(_list_visible, call, after, min(max(limit, 1), MOST))
+    shown, cut_off = fitting(_render_task(each, LONGEST_LISTED) for each in found)
+    return TaskList(shown, len(shown), more or cut_off)
+
+
+def _list_visible(db: Db, call: ToolCall, after: str, most: int) -> tuple[list[Task], bool]:
+    own = call.caller.folder
+    page = tasks.list_page(db, None if own == ROOT_FOLDER else own, after, most + 1)
+    return [each for each in page[:most] if _may_own(call, each.folder)], len(page) > most
+
+
+@tool(tier=Tier.WORLD, group="scheduling", read_only=True, idempotent=True)
+async def inspect_tasks(
+    call: ToolCall,
+    task_id: Annotated[str | None, Meta(description="One task, with its runs. Left out: all, without runs.")] = None,
+    limit: Annotated[int, Meta(description="At most so many runs or tasks, the newest runs (1–200).")] = 50,
+) -> TaskInspection:
+    """See why a scheduled task did not run or what became of it: its runs with outcome, reason, duration and cost.
+
+    For a plain list use list_tasks.
+    """
+    most = min(max(limit, 1), MOST)
+    if task_id is None:
+        found, more = await call.read(_list_visible, call, "", most)
+        listed, cut_off = fitting(_render_task(each, LONGEST_LISTED) for each in found)
+        return TaskInspection(listed, None, more or cut_off)
+
+    def read(db: Db) -> tuple[Task, list[Run]]:
+        task = task_changes.get_task(db, task_id)
+        if not _may_own(call, task.folder):
+            raise NotFound("task", task_id[:80], "list the tasks to see them")
+        return task, firings.list_for_task(db, task_id, most + 1)
+
+    task, runs = await call.read(read)
+    shown, cut_off = fitting(_render_run(each) for each in runs[:most])
+    return TaskInspection([_render_task(task)], shown, cut_off or len(runs) > most)
+
+
+def _render_task(task: Task, longest: int = 20_000) -> TaskSummary:
+    return TaskSummary(
+        taskId=task.id,
+        folder=task.folder,
+        targetJid=task.address,
+        topic=task.thread,
+        prompt=_cut(task.prompt, longest),
+        text=_cut(task.text, longest),
+        script=_cut(task.script, longest),
+        cron=task.schedule,
+        timezone=task.zone,
+        contextMode=task.context,
+        missed=task.missed,
+        status=task.state,
+        reason=task.reason,
+        nextRun=iso(task.next_at, task.zone),
+        maxRuns=task.max_runs,
+        expiresAt=iso(task.expires_at, task.zone),
+        runs=task.runs,
+        failures=task.failures,
+        createdBy=task.created_by,
+        createdAt=iso(task.created_at) or "",
+    )
+
+
+def _cut(words: str, longest: int) -> str:
+    return words if len(words) <= longest else f"{words[:longest]}… [{len(words)} characters]"
+
+
+def _render_run(run: Run) -> TaskRun:
+    firing = run.firing
+    ended = firing.ended_at if run.began_at is not None else None
+    return TaskRun(
+        dueAt=iso(firing.due_at) or "",
+        ranAt=iso(firing.fired_at) or "",
+        status=firing.state,
+        reason=firing.reason,
+        times=firing.times,
+        turn=firing.turn_id,
+        durationMs=(ended - run.began_at) // 1000 if ended is not None and run.began_at is not None else None,
+        cost=run.cost,
+        delivery=run.delivery,
+    )

@@ -1,0 +1,58 @@
+"""`gatepost session` against a running gateway."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.provider import ScriptBuilder
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
+    """Its agent answers a second time only if its conversation holds the first."""
+    daemon = DaemonProcess(tmp_path / "home", sandbox_kind="process", sessions_provider="scripted")
+    script = ScriptBuilder().turn("what is it", once=True).say("a plum").turn("what is it").say("a plum, as I said")
+    script.write(tmp_path / "home" / "groups" / "home")
+    with daemon as running:
+        yield running
+
+
+def test_a_session_is_copied_into_an_agent_that_knows_what_it_knows(daemon: DaemonProcess) -> None:
+    daemon.gatepost("chat", "-m", "what is it", "--wait")
+    (session,) = daemon.json("session", "list")
+    copied = daemon.json("session", "copy", session["id"], "--title", "Twin")
+    answer = daemon.gatepost("agent", "send", copied["session_id"], "what is it")
+    (twin,) = daemon.json("agent", "ls")
+
+    assert (copied["how"], copied["parent_id"]) == ("copied", session["id"])
+    assert answer.stdout.strip() == "a plum, as I said"
+    assert twin["title"] == "Twin"
+    assert daemon.read_audit("session.copy")[0]["verdict"] == "done"
+
+
+def test_a_session_is_forked_listed_and_closed(daemon: DaemonProcess) -> None:
+    daemon.gatepost("chat", "-m", "what is it", "--wait")
+    (session,) = daemon.json("session", "list")
+    forked = daemon.gatepost("session", "fork", session["id"], "side")
+    again = daemon.gatepost("session", "fork", session["id"], "side")
+    side = next(each for each in daemon.json("session", "list") if each["thread"] == "side")
+    replaced = daemon.json("session", "fork", session["id"], "side", "--force")
+    closed = daemon.gatepost("session", "close", replaced["session_id"])
+    listed = daemon.gatepost("session", "list").stdout
+
+    assert f"session {side['id']} goes on in topic side, with a copy of the conversation" in forked.stdout
+    assert again.returncode == 1 and "topic_exists" in again.stderr
+    assert replaced["replaced"] == side["id"] and replaced["session_id"] != side["id"]
+    assert "is closed" in closed.stdout
+    assert session["id"] in listed and replaced["session_id"] not in listed
+
+
+def test_what_is_not_there_is_not_forked_and_without_a_gateway_nothing_is(daemon: DaemonProcess) -> None:
+    unknown = daemon.gatepost("session", "fork", "s-nobody", "side")
+    daemon.stop()
+    down = daemon.gatepost("session", "fork", "s-nobody", "side")
+
+    assert unknown.returncode == 1 and "no live session named 's-nobody'" in unknown.stderr
+    assert down.returncode != 0 and "gatepost up" in down.stderr

@@ -1,0 +1,220 @@
+"""When a task is due: every form that people write, both nights of daylight saving, and times that were missed."""
+
+from datetime import datetime
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatepost.core.clock import DAY, HOUR, MINUTE, SECOND
+from gatepost.core.errors import Invalid
+from gatepost.flow.schedule.times import (
+    Schedule,
+    check_interval,
+    list_coming,
+    list_due,
+    next_after,
+    parse_cron,
+    parse_interval,
+    parse_moment,
+    parse_schedule,
+    parse_zone,
+)
+from gatepost.store.tasks import ScheduleKind
+
+BERLIN = "Europe/Berlin"
+CRONS = ("30 2 * * *", "0,30 2,3 * * *", "*/30 * * * *", "15 * * * *", "0 */2 * * *", "30 1-4 * * *", "0 0 1 * *")
+
+
+def at(text: str, zone: str = "UTC") -> int:
+    moment = datetime.fromisoformat(text)
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(zone))).timestamp()) * SECOND
+
+
+def local(moment: int, zone: str) -> str:
+    return datetime.fromtimestamp(moment // SECOND, ZoneInfo(zone)).isoformat()
+
+
+NOW = at("2026-11-16T12:00:00")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "first"),
+    [
+        ("0 9 * * 1-5", ScheduleKind.CRON, "2026-11-17T09:00:00"),
+        ("  0  9 * * MON ", ScheduleKind.CRON, "2026-11-23T09:00:00"),
+        ("@hourly", ScheduleKind.CRON, "2026-11-16T13:00:00"),
+        ("@daily", ScheduleKind.CRON, "2026-11-17T00:00:00"),
+        ("@midnight", ScheduleKind.CRON, "2026-11-17T00:00:00"),
+        ("@Weekly", ScheduleKind.CRON, "2026-11-22T00:00:00"),
+        ("@monthly", ScheduleKind.CRON, "2026-12-01T00:00:00"),
+        ("@yearly", ScheduleKind.CRON, "2027-01-01T00:00:00"),
+        ("@annually", ScheduleKind.CRON, "2027-01-01T00:00:00"),
+        ("3600000", ScheduleKind.EVERY, "2026-11-16T13:00:00"),
+        ("2h30m", ScheduleKind.EVERY, "2026-11-16T14:30:00"),
+        ("every 90m", ScheduleKind.EVERY, "2026-11-16T13:30:00"),
+        ("1d 12h", ScheduleKind.EVERY, "2026-11-18T00:00:00"),
+        ("in 2 minutes", ScheduleKind.ONCE, "2026-11-16T12:02:00"),
+        ("In 1 hour", ScheduleKind.ONCE, "2026-11-16T13:00:00"),
+        ("in 3 weeks", ScheduleKind.ONCE, "2026-12-07T12:00:00"),
+        ("2026-12-24T18:00:00Z", ScheduleKind.ONCE, "2026-12-24T18:00:00"),
+        ("2026-12-24T18:00:00+01:00", ScheduleKind.ONCE, "2026-12-24T17:00:00"),
+        ("2026-12-24 18:00", ScheduleKind.ONCE, "2026-12-24T18:00:00"),
+    ],
+)
+def test_each_form_is_read(text: str, kind: ScheduleKind, first: str) -> None:
+    schedule, due = parse_schedule(text, "UTC", NOW)
+    assert (schedule.kind, due) == (kind, at(first))
+
+
+def test_a_time_without_an_offset_is_local_in_the_zone_of_the_task() -> None:
+    _, due = parse_moment("2026-12-24T18:00:00", BERLIN, NOW)
+    assert due == at("2026-12-24T17:00:00")
+
+
+def test_a_cron_time_is_a_time_of_day_in_the_zone() -> None:
+    _, due = parse_cron("0 9 * * *", "America/New_York", NOW)
+    assert due == at("2026-11-16T14:00:00")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "says nothing"),
+        ("61 * * * *", "bad minute"),
+        ("* 24 * * *", "bad hour"),
+        ("* * 32 * *", "bad day of month"),
+        ("* * * 13 *", "bad month"),
+        ("* * * * 8", "bad day of week"),
+        ("0 0 30 2 *", "bad day of month"),
+        ("* * * *", "not five fields"),
+        ("0 * * * * *", "not five fields"),
+        ("@noon", "not five fields"),
+        ("tomorrow", "not five fields"),
+        ("*/0 * * * *", "bad minute"),
+        ("1," * 150 + "1 * * * *", "309 characters"),
+        ("2020-01-01T00:00:00Z", "in the past"),
+        ("2026-13-01T00:00:00Z", "is no time"),
+        ("2126-01-01T00:00:00Z", "ten years"),
+        ("0", "is no interval"),
+        ("9" * 30, "is no interval"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_the_reason(text: str, said: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        parse_schedule(text, "UTC", NOW)
+    assert said in str(refused.value)
+
+
+def test_arizuko_28_a_cron_that_cannot_be_read_names_the_field_and_an_example() -> None:
+    with pytest.raises(Invalid, match=r"invalid cron '61 \* \* \* \*': bad minute; write five fields such as '0 9"):
+        parse_schedule("61 * * * *", "UTC", NOW)
+
+
+@given(st.text(max_size=40))
+def test_whatever_is_written_is_read_or_refused(text: str) -> None:
+    try:
+        _, first = parse_schedule(text, BERLIN, NOW)
+    except Invalid:
+        return
+    assert first >= NOW - MINUTE
+
+
+@pytest.mark.parametrize("name", ["Europe/Nowhere", "../../etc/passwd", "", "x" * 100, "Europe\0/Berlin"])
+def test_a_zone_that_is_none_is_refused(name: str) -> None:
+    with pytest.raises(Invalid, match="is no time zone; write it like Europe/Berlin"):
+        parse_zone(name)
+    assert parse_zone("Asia/Kolkata") == "Asia/Kolkata"
+
+
+def test_times_closer_together_than_the_least_interval_are_refused() -> None:
+    quick, first = parse_interval("1000", NOW)
+    with pytest.raises(Invalid, match="every 1 s; the least is 60 s"):
+        check_interval(quick, first, MINUTE)
+    check_interval(quick, first, SECOND)
+    twice, first = parse_cron("0,5 9 * * *", "UTC", NOW)
+    check_interval(twice, first, MINUTE)
+    with pytest.raises(Invalid, match="every 300 s; the least is 3600 s"):
+        check_interval(twice, first, HOUR)
+    once, first = parse_schedule("in 1 second", "UTC", NOW)
+    check_interval(once, first, HOUR)
+
+
+def test_a_time_that_a_spring_night_leaves_out_comes_once() -> None:
+    schedule, first = parse_cron("30 2 * * *", BERLIN, at("2026-03-27T12:00:00", BERLIN))
+    assert [local(each, BERLIN) for each in list_coming(schedule, first, 3)] == [
+        "2026-03-28T02:30:00+01:00",
+        "2026-03-29T03:00:00+02:00",
+        "2026-03-30T02:30:00+02:00",
+    ]
+
+
+def test_a_time_that_an_autumn_night_has_twice_comes_once() -> None:
+    schedule, first = parse_cron("30 2 * * *", BERLIN, at("2026-10-24T12:00:00", BERLIN))
+    assert [local(each, BERLIN) for each in list_coming(schedule, first, 2)] == [
+        "2026-10-25T02:30:00+02:00",
+        "2026-10-26T02:30:00+01:00",
+    ]
+
+
+@pytest.mark.parametrize("minute", range(0, 60, 15))
+def test_who_looks_in_the_second_half_of_the_doubled_hour_does_not_get_the_first_again(minute: int) -> None:
+    schedule = Schedule(kind=ScheduleKind.CRON, text="30 2 * * *", zone=BERLIN)
+    again = at(f"2026-10-25T02:{minute:02}:00+01:00")
+    following = next_after(schedule, again)
+    assert following == at("2026-10-26T02:30:00+01:00")
+
+
+@pytest.mark.parametrize("cron", CRONS)
+@pytest.mark.parametrize("zone", [BERLIN, "America/New_York", "Australia/Lord_Howe"])
+def test_from_one_time_to_the_next_gives_what_one_walk_gives(cron: str, zone: str) -> None:
+    for start in ("2026-03-06T00:00:00", "2026-03-27T00:00:00", "2026-04-03T00:00:00", "2026-10-02T00:00:00"):
+        schedule, first = parse_cron(cron, zone, at(start))
+        walked = list_coming(schedule, first, 60)
+        assert walked == sorted(set(walked))
+        for earlier, later in pairwise(walked):
+            assert next_after(schedule, earlier) == later
+
+
+def test_the_next_time_is_counted_from_the_scheduled_one() -> None:
+    hourly = Schedule(kind=ScheduleKind.EVERY, text="1h", every=HOUR)
+    due = list_due(hourly, NOW, NOW + 3 * HOUR + 17 * SECOND, 1)
+    assert (due.newest, due.older, due.next) == ((NOW + 3 * HOUR,), 3, NOW + 4 * HOUR)
+
+
+@pytest.mark.parametrize("cron", CRONS)
+def test_what_was_missed_is_what_would_have_come(cron: str) -> None:
+    schedule, first = parse_cron(cron, BERLIN, at("2026-03-20T00:00:00"))
+    now = first + 12 * DAY
+    every = [each for each in list_coming(schedule, first, 700) if each <= now]
+    due = list_due(schedule, first, now, 100)
+    assert due.newest == tuple(every[-100:])
+    assert due.older == (len(every) - len(due.newest) if due.counted else 51)
+    assert due.counted is (len(every) <= 150)
+    assert due.next == next_after(schedule, now)
+
+
+def test_a_year_of_missed_minutes_is_not_walked_through() -> None:
+    schedule, first = parse_cron("* * * * *", BERLIN, NOW)
+    due = list_due(schedule, first, first + 365 * DAY, 100)
+    newest = first + 365 * DAY
+    assert due.newest == tuple(newest - number * MINUTE for number in range(99, -1, -1))
+    assert (due.counted, due.older, due.next) == (False, 51, newest + MINUTE)
+
+
+def test_a_schedule_that_was_busy_and_then_rests_shows_its_newest_times() -> None:
+    """More than are walked through, and few of them lately."""
+    schedule, first = parse_cron("* * * 1 *", "UTC", at("2026-12-31T23:00:00"))
+    now = at("2027-03-01T00:00:00")
+    due = list_due(schedule, first, now, 2)
+    assert due.newest == (at("2027-01-31T23:58:00"), at("2027-01-31T23:59:00"))
+    assert due.next == at("2028-01-01T00:00:00")
+
+
+def test_a_task_that_runs_once_has_no_second_time() -> None:
+    once = Schedule(kind=ScheduleKind.ONCE, text="x")
+    assert next_after(once, NOW) is None
+    assert list_due(once, NOW, NOW + DAY, 5).newest == (NOW,)
+    assert list_coming(once, NOW, 5) == [NOW]
