@@ -13,7 +13,7 @@ from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake.engagement import make_engagement
-from gatepost.serve.control.arguments.groups import LinkGroupArgs
+from gatepost.serve.control.arguments.group_links import LinkGroupArgs
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store import audit, destinations, engagements, groups, inbox, ledger, messages, routes, sessions
 from gatepost.store.messages import NewMessage
