@@ -20,6 +20,8 @@ from gatepost.core.registry import Registry
 from gatepost.egress import price_list, rules, secret_bindings
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.glob import compile_glob
+from gatepost.flow.schedule.spoken_times import parse_spoken_time
+from gatepost.flow.schedule.times import parse_cron, parse_interval, parse_zone
 from gatepost.messages import address as addresses
 from gatepost.serve.control import contract
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
@@ -167,6 +169,10 @@ READERS: dict[str, Callable[[str], object]] = {
     "since": lambda text: parse_since(text, 0),
     "who": parse_who,
     "senders": compile_glob,
+    "at": lambda text: parse_spoken_time(text, "UTC", 0, "at"),
+    "cron": lambda text: parse_cron(text, "UTC", 0),
+    "every": lambda text: parse_interval(text, 0),
+    "tz": parse_zone,
 }
 
 

@@ -459,6 +459,7 @@ class Daemon:
                 "tools": gateway.tools,
                 "channels": gateway.supervisor,
                 "forker": gateway.forker,
+                "reach": gateway.reach,
             },
         )
         return make_api(

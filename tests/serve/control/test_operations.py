@@ -154,7 +154,7 @@ async def test_removing_a_group_keeps_its_files_and_an_account_of_its_messages(d
         "folder": "acme",
         "closed": 1,
         "kept": str(desk.office.home.group("acme")),
-        "removed": {"sessions": 1, "media": 0, "worktrees": 0},
+        "removed": {"sessions": 1, "media": 0, "worktrees": 0, "tasks": 0},
         "left": [],
     }
     assert desk.stopped == [session_id]

@@ -219,7 +219,7 @@ def rm(run: CommandRun, gone: dict[str, Any], yes: bool) -> None:
     output.print_line(
         f"group {gone['folder']} is removed, {gone['closed']} sessions closed;"
         f" with it went {removed['sessions']} session folders, {removed['media']} folders of media"
-        f" and {removed['worktrees']} records of worktrees"
+        f" and {removed['worktrees']} records of worktrees; {removed['tasks']} scheduled tasks ended"
     )
     output.print_line(f"its own files stay in {gone['kept']}, its messages in the ledger")
     for each in gone["left"]:

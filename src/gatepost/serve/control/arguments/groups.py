@@ -57,7 +57,7 @@ class SetGroupArgs(OperationArgs, frozen=True):
 
 @declares("group.rm", right=WRITE)
 class RemoveGroupArgs(OperationArgs, frozen=True):
-    """Remove a group with its routes, sessions, secrets, their folders and media. Its own folder stays, and its
-    messages in the ledger."""
+    """Remove a group with its routes, tasks, sessions, secrets, their folders and media. Its own folder stays, and
+    its messages in the ledger."""
 
     folder: Folder
