@@ -221,7 +221,8 @@ class Dispatch:
         if policy.has_rules_for(tool.name):
             asks = self._asks(tool, call, params)
             call.allows = lambda folder: all(policy.decide(replace(ask, scope=folder)) for ask in asks)
-            if not all(map(call.allows, targets)):
+            call.allows_across = lambda folder: all(policy.decide_across(replace(ask, scope=folder)) for ask in asks)
+            if not all(map(call.allows, targets)) and not policy.reaches_across(tool.name):
                 raise Refused(caller.folder, tool.name, params.get("jid", ""), "a rule of this gateway forbids it")
         if tool.spends and await call.read(_is_budget_spent, caller.folder, caller.session_id, call.turn, call.now):
             raise Refused(caller.folder, tool.name, why="the budget is spent")

@@ -201,6 +201,10 @@ def _allow_all(folder: str) -> bool:
     return True
 
 
+def _allow_none(folder: str) -> bool:
+    return False
+
+
 class ToolCall(msgspec.Struct, kw_only=True):  # made for every call: three times as quick as a dataclass
     """One use of a tool, as the gate let it through."""
 
@@ -215,6 +219,7 @@ class ToolCall(msgspec.Struct, kw_only=True):  # made for every call: three time
     to: ReachableRoom | None = None
     also: dict[str, ReachableRoom] = {}  # by parameter: the rooms of `also_scoped_by`
     allows: Callable[[str], bool] = _allow_all  # whether rules let this call be about that group, too
+    allows_across: Callable[[str], bool] = _allow_none  # the same for a group of its world that is not below it
     approved: Request | None = None  # a person let it through; what it brings about settles that
     identity: CallIdentity | None = None  # in a turn: written with its first row, so that a repeated call is known
     recorded: bool = False
