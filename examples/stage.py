@@ -1,12 +1,15 @@
 """Plays an example: a gateway with a home of its own that is removed at the end, and people who talk to its agents.
 
-Everything goes through the `gatepost` command, as you would type it. Nothing leaves this machine.
+Everything goes through the `gatepost` command, as you would type it. Nothing leaves this machine. An example with a
+`model.json` has a model's endpoint on loopback that says what stands there (docs/extend/models.md).
 """
 
+import asyncio
 import shlex
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.model_script import load_script
+from gatepost.testing.models import ModelEndpoint
 
 PATIENCE_S = 120.0
 PAUSE_S = 0.1  # between two looks at the ledger
@@ -27,9 +32,9 @@ class ExampleFailed(Exception):
 class Stage:
     """A running gateway, and what was shown of its rooms so far."""
 
-    def __init__(self, folder: Path, home: Path) -> None:
+    def __init__(self, folder: Path, home: Path, **settings: str) -> None:
         self.folder, self.home = folder, home
-        self.daemon = DaemonProcess(home)
+        self.daemon = DaemonProcess(home, **settings)
         self._shown: set[int] = set()
 
     def title(self, text: str) -> None:
@@ -109,14 +114,35 @@ def _render_answer(address: str, text: str) -> str:
 
 
 @contextmanager
+def serve_model(folder: Path) -> Iterator[dict[str, str]]:
+    """The model of an example, and the settings that lead to it; none if the example needs no model."""
+    if not (folder / "model.json").exists():
+        yield {}
+        return
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    endpoint = ModelEndpoint(load_script(folder / "model.json"))
+    asyncio.run_coroutine_threadsafe(endpoint.__aenter__(), loop).result(PATIENCE_S)
+    try:
+        yield {"openai_base_url": endpoint.openai}
+    finally:
+        asyncio.run_coroutine_threadsafe(endpoint.__aexit__(), loop).result(PATIENCE_S)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(PATIENCE_S)
+        loop.close()
+
+
+@contextmanager
 def open_stage(folder: Path) -> Iterator[Stage]:
     """A home with the files of an example, and its gateway, until the block ends."""
-    with tempfile.TemporaryDirectory(prefix="gatepost-example-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="gatepost-example-") as temporary, serve_model(folder) as settings:
         home = Path(temporary) / "home"
         home.mkdir(mode=0o700)
-        shutil.copy(folder / "gatepost.toml", home)
+        for file in folder.glob("*.toml"):
+            shutil.copy(file, home)
         shutil.copytree(folder / "groups", home / "groups")
-        stage = Stage(folder, home)
+        stage = Stage(folder, home, **settings)
         stage.title("Set up: what setup.sh does")
         stage.run_setup()
         with stage.daemon:
