@@ -21,6 +21,7 @@ import gate
 import growth
 import limits
 import neighbours
+import schedule_tick
 import search
 import startup
 import streamable
@@ -324,6 +325,7 @@ async def figures() -> list[Figure]:
         *await streamable.figures(echo, python),
         *await telegram_rooms.figures(ingest),
         *await growth.figures(bwrap or 0, loaded, sandbox),
+        *schedule_tick.figures(),
     ]
 
 

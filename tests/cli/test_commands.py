@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -46,9 +47,9 @@ Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer
 
 
 @pytest.fixture
-def db(home: Home) -> Iterator[Db]:
+def db(home: Home, empty_store: Path) -> Iterator[Db]:
     home.prepare()
-    migrate(home.store, SystemClock())
+    shutil.copy(empty_store, home.store)
     connection = connect(home.store)
     yield SqliteDb(connection)
     connection.close()
@@ -652,8 +653,6 @@ def test_a_column_that_gives_is_cut_before_the_others(
 
 
 def test_stranger_e_an_empty_audit_is_said_in_words_and_not_in_zeros(run: Run, home: Home) -> None:
-    from gatepost.core.clock import SystemClock
-    from gatepost.store.migrate import migrate
 
     home.prepare()
     migrate(home.store, SystemClock())

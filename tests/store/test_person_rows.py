@@ -27,12 +27,13 @@ ERASED_WITH = {
     "budgets", "spending", "reservations", "costs",
     "secrets", "secret_uses", "logins", "pairing_codes", "pairing_guesses",
     "tokens", "newcomers", "session_notes", "tasks", "task_origins", "firings",
+    "errands",
     "messages", "audit",
 }  # fmt: skip
 # Tables that say nothing of a person: what operators and agents set up, numbers, hashes. A column `…_by` is replaced.
 NOT_PERSONAL = {
     "audit_anchor", "channel_cursors", "channel_instances", "entrances", "egress_log",
-    "egress_rules", "given_files", "grants", "groups", "routes", "rule_state",
+    "egress_rules", "forks", "given_files", "grants", "groups", "routes", "rule_state",
     "schema_version", "secret_bindings", "switches", "trusted_setups", "uids", "watchers", "worktrees",
 }  # fmt: skip
 

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.core.clock import SystemClock
 from gatepost.store import rooms, routes, sticky_choices, switches, users
-from gatepost.store.migrate import migrate
 from gatepost.store.port import Db
 from gatepost.store.rule_cache import PLACES, TABLES, RuleCache, RuleState, find_changed_state
 from gatepost.store.sqlite_store import SqliteStore
@@ -20,9 +18,8 @@ class Undone(Exception):
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    migrate(tmp_path / "gatepost.db", SystemClock())
-    return tmp_path / "gatepost.db"
+def path(store_path: Path) -> Path:
+    return store_path
 
 
 def read_policy(db: Db, rules: RuleCache) -> str:

@@ -233,9 +233,8 @@ async def test_an_update_changes_what_it_names_and_nothing_else(tmp_path: Path, 
 
     told(await agent.call("update_task", taskId=made, timezone="America/New_York"))
     assert (await get(store, made)).next_at == (before.next_at or 0) + 5 * 3_600_000_000
-    told(await agent.call("update_task", taskId=made, text="z", maxRuns=0))
-    as_text = await get(store, made)
-    assert (as_text.text, as_text.prompt, as_text.script, as_text.max_runs) == ("z", "", "", None)
+    told(await agent.call("update_task", taskId=made, script="", maxRuns=0))
+    assert ((await get(store, made)).script, (await get(store, made)).max_runs) == ("", None)
     bad = await agent.call("update_task", taskId=made, cron="61 * * * *")
     assert bad.failed and "bad minute" in bad.text
     assert (await get(store, made)).schedule == "0 9 * * *"
@@ -275,3 +274,18 @@ async def test_a_destination_is_named_as_target(tmp_path: Path, store: SqliteSto
     await store.write(destinations.add_room, "acme", "alerts", "fake", "fake:room/7", "", 1)
     made = told(await agent.call("schedule_task", targetJid="alerts", text="fire drill", cron="@weekly"))
     assert (await get(store, made["taskId"])).address == "fake:room/7"
+
+
+async def test_who_may_not_send_to_a_room_schedules_no_text_there(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await make_agent(tmp_path, store, rules=(parse(f"!send(chatJid={ROOM})"),))
+    said = {"targetJid": ROOM, "cron": "in 1 second"}
+    refused = await agent.call("schedule_task", **said, text="evil")
+    assert refused.failed and "a rule of this gateway forbids send" in refused.text
+    assert told(await agent.call("schedule_task", **said, prompt="good"))["created"]
+
+
+async def test_a_text_where_sending_waits_for_a_person_waits_for_one_too(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await make_agent(tmp_path, store, rules=(parse("hold send"),))
+    held = await agent.call("schedule_task", targetJid=ROOM, cron="in 1 second", text="evil")
+    assert held.failed and "needs a person's approval" in held.text  # nobody can be asked in this test
+    assert told(await agent.call("schedule_task", targetJid=ROOM, cron="1h", prompt="good"))["created"]

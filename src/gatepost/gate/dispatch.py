@@ -5,13 +5,13 @@ Unknown and forbidden tools look alike to the caller; the audit knows the differ
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from gatepost.access.policy import AccessRequest, GroupPolicy
+from gatepost.access.policy import AccessRequest, GroupHold, GroupPolicy
 from gatepost.access.tiers import covers
 from gatepost.access.tree_scope import may_act_on
 from gatepost.core import log
@@ -225,14 +225,35 @@ class Dispatch:
                 raise Refused(caller.folder, tool.name, params.get("jid", ""), "a rule of this gateway forbids it")
         if tool.spends and await call.read(_is_budget_spent, caller.folder, caller.session_id, call.turn, call.now):
             raise Refused(caller.folder, tool.name, why="the budget is spent")
+        also_held = self._check_twin(tool, call, arguments, policy, targets)
         if not tool.held and not policy.holds:
             return None
         usual = render_usual_params(tool, caller.folder) if policy.has_rules_for(tool.name) else {}
         ask = AccessRequest(tool.name, tool.tier, caller.folder, params, usual=usual)
-        holds = policy.list_holds(ask)
+        holds = (*policy.list_holds(ask), *also_held)
         if not holds and (not tool.held or policy.allows_expressly(ask)):
             return None
         return make_held_call(tool, call, arguments, targets, holds, policy, ask)
+
+    def _check_twin(
+        self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], policy: GroupPolicy, targets: Sequence[str]
+    ) -> tuple[GroupHold, ...]:
+        """A call that does later what another tool does now: what is denied there is refused, and what holds that one
+        holds it."""
+        name = tool.acts_as(arguments) if tool.acts_as is not None else ""
+        twin = self._tools.get(name) if name else None
+        if twin is None:
+            return ()
+        shared = {each: arguments[each] for each in twin.listed["inputSchema"]["properties"] if each in arguments}
+        params = render_params(twin, shared)
+        if call.to is not None and twin.scoped_by is not None:
+            params["jid"] = params[twin.scoped_by] = call.to.address
+        asks = self._asks(twin, call, params)
+        if not all(policy.decide(replace(ask, scope=target)) for ask in asks for target in targets):
+            raise Refused(
+                call.caller.folder, tool.name, params.get("jid", ""), f"a rule of this gateway forbids {name}"
+            )
+        return policy.list_holds(AccessRequest(twin.name, twin.tier, call.caller.folder, params))
 
     async def _is_allowed(self, call: ToolCall, held: HeldCall) -> bool:
         """Whether somebody has allowed such calls for the rest of this session."""

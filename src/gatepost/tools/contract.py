@@ -367,6 +367,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     also_scoped_by: tuple[str, ...] = ()  # further parameters that name rooms
     within: TreeScope = TreeScope.SUBTREE  # how far a scope that is a group may lie
     about: Callable[[Mapping[str, Any]], Iterable[str]] | None = None  # the groups of a call, if no parameter names it
+    acts_as: Callable[[Mapping[str, Any]], str] | None = None  # a tool whose rules hold for such a call, too; '': none
     not_root: bool = False  # root has nobody to do it with
     held: bool = False
     preview: Callable[["ToolCall", Mapping[str, Any]], Awaitable[str]] | None = None  # what a call would change
@@ -393,6 +394,7 @@ def tool(
     also_scoped_by: tuple[str, ...] = (),
     within: TreeScope = TreeScope.SUBTREE,
     about: Callable[[Mapping[str, Any]], Iterable[str]] | None = None,
+    acts_as: Callable[[Mapping[str, Any]], str] | None = None,
     not_root: bool = False,
     held: bool = False,
     preview: Callable[[ToolCall, Mapping[str, Any]], Awaitable[str]] | None = None,
@@ -406,6 +408,7 @@ def tool(
     """Register a function as the tool of its name.
 
     `about` finds the groups that a call is about where no one parameter names them (it may raise Invalid).
+    `acts_as` names the tool whose rules hold for a call as well, because it does later what that does now.
     `also_scoped_by`: further rooms that the call touches, each of which must be within reach; they are in `call.also`.
     Left out, one is the room of the turn. `held`: a person must agree to every call. `preview` renders, as markdown,
     what a call would change: for the card of one that is held. `spends`: it costs money. `quick`: it waits for nothing
@@ -419,6 +422,7 @@ def tool(
             also_scoped_by=_rooms(function, also_scoped_by),
             within=within,
             about=about,
+            acts_as=acts_as,
             scope=ToolScope.GROUP if about is not None else _scope(scoped_by),
             not_root=not_root,
             held=held,

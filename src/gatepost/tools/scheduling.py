@@ -1,7 +1,7 @@
 """Tasks: a prompt or a text at a time, once or again and again. What is done when is in `flow/schedule`."""
 
-from collections.abc import Callable
-from typing import Annotated, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -119,7 +119,12 @@ class TaskChanged(Struct, frozen=True):
     nextRun: str | None
 
 
-@tool(tier=Tier.WORLD, scoped_by="targetJid", group="scheduling")
+def _sends(arguments: Mapping[str, Any]) -> str:
+    """A text is said in the room, later."""
+    return "send" if arguments.get("text") else ""
+
+
+@tool(tier=Tier.WORLD, scoped_by="targetJid", group="scheduling", acts_as=_sends)
 async def schedule_task(
     call: ToolCall,
     targetJid: Annotated[str, Meta(description="The room where it runs, and where the answer goes.")],
@@ -211,7 +216,6 @@ async def update_task(
     prompt: Prompt | None = None,
     cron: When | None = None,
     contextMode: Context | None = None,
-    text: Text | None = None,
     timezone: Zone | None = None,
     script: Script | None = None,
     missed: Missed | None = None,
@@ -221,12 +225,11 @@ async def update_task(
     """Change what a scheduled task does, or when. What you leave out stays; maxRuns 0, an empty
     expiresAt and an empty script take these away.
 
-    Another schedule counts from now. A prompt takes the place of a text, and the other way round.
+    Another schedule counts from now. For another text cancel the task and schedule a new one.
     """
     rules = task_changes.read_rules(call.around.config)
     change = TaskChange(
         prompt=_given(prompt),
-        text=_given(text),
         script=_given(script),
         when=_given(cron),
         zone=_given(timezone),

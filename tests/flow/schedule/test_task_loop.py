@@ -9,7 +9,8 @@ from gatepost.core.settings import Config
 from gatepost.flow.schedule.task_changes import MOST_LATE, cancel_task, read_rules, run_task
 from gatepost.flow.schedule.task_loop import AT_ONCE, fire_plans, plan_due
 from gatepost.messages.inbound import MessageKind
-from gatepost.store import origins, sessions, switches, tasks, turns
+from gatepost.store import agents, origins, sessions, switches, tasks, timeline, turns
+from gatepost.store.agents import NewAgent
 from gatepost.store.origins import Origin
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
@@ -277,6 +278,21 @@ async def test_what_people_are_denied_goes_with_their_tasks(desk: TaskDesk) -> N
     [(entry, _)] = await desk.queued()
     chain = await desk.store.read(origins.get_for_row, entry.id)
     assert (chain.origins, chain.depth) == ((asked,), 3)
+
+
+async def test_a_task_wakes_a_managed_agent_in_its_own_conversation(desk: TaskDesk) -> None:
+    agent = await desk.store.write(agents.create, NewAgent(folder="acme", provider="scripted"), desk.clock.now())
+    task = await desk.add("1h", instance=agents.INSTANCE, address=agent.address, prompt="go on")
+    desk.clock.advance(3600)
+    await desk.tick()
+    assert desk.woken == [agent.id]
+    shown = await desk.store.read(timeline.list_last, agent.id, 5)
+    assert [each.data for each in shown] == [{"text": "go on"}]
+    await desk.run_turn(agent.id)
+    await desk.store.write(sessions.close, agent.id, desk.clock.now())
+    desk.clock.advance(3600)
+    await desk.tick()
+    assert [each.state for each in await desk.log(task)] == ["silent", "failed"]
 
 
 async def test_nothing_fires_in_a_panic_and_policies_hold_after_it(desk: TaskDesk) -> None:

@@ -32,7 +32,7 @@ from gatepost.gate.call_keys import CallKeys
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.runner_frames import EventKind
 from gatepost.messages.outbound import Feature, OutboundFile
-from gatepost.store import errands, forks, outbox, sent_files, session_notes, sessions, timeline, turns
+from gatepost.store import errands, firings, forks, outbox, sent_files, session_notes, sessions, timeline, turns
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
 from gatepost.store.sent_files import NewSentFiles
@@ -346,7 +346,8 @@ class RunnerProtocol:
             self.turn_since, self.warned, self.time_up_at = self.parts.listening.now(), False, None
             self._compacting = claim.compacts
         self.turn, self.claimed, self.active_at = turn, True, self.parts.listening.now()
-        self.parts.typing.start(turn.instance, turn.address, turn.thread)
+        if turn.rights != firings.RIGHTS:  # a scheduled run that finds nothing to say is not seen
+            self.parts.typing.start(turn.instance, turn.address, turn.thread)
         self.parts.bells.change(turn.instance, turn.address)
         answer = runner_frames.ClaimReplyFrame(
             id=frame.id,
