@@ -10,7 +10,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 NOT_IMPORTED = {  # by distribution: why it is declared all the same
-    "cronsim": "schedules, which come next",
     "httptools": "uvicorn finds it by itself",
     "jinja2": "the pages, which come next",
     "prometheus-client": "metrics, which come next",
