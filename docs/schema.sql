@@ -124,6 +124,17 @@ CREATE TABLE egress_rules (
         created_by TEXT NOT NULL,
         created_at INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE engagements (
+            instance TEXT NOT NULL,
+            address TEXT NOT NULL,
+            thread TEXT NOT NULL,
+            folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
+            route_id INTEGER REFERENCES routes (id) ON DELETE CASCADE,  -- NULL: by a call of the group itself
+            until INTEGER,  -- NULL: it never ends
+            ttl INTEGER NOT NULL,  -- microseconds that a reply extends it by
+            engaged_at INTEGER NOT NULL,
+            PRIMARY KEY (instance, address, thread, folder)
+        ) STRICT;
 CREATE TABLE entrances (
             id INTEGER PRIMARY KEY AUTOINCREMENT,
             instance TEXT NOT NULL,
@@ -420,7 +431,7 @@ CREATE TABLE routes (
         created_by TEXT NOT NULL,
         created_at INTEGER NOT NULL
     ) STRICT;
-CREATE TABLE rule_state (only INTEGER NOT NULL PRIMARY KEY CHECK (only = 1), name TEXT NOT NULL) STRICT;
+CREATE TABLE rule_state (only INTEGER NOT NULL PRIMARY KEY CHECK (only = 1), name TEXT NOT NULL, places TEXT NOT NULL DEFAULT 'first') STRICT;
 CREATE TABLE schema_version (number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT;
 CREATE VIRTUAL TABLE search USING fts5 (text, marks, content='', contentless_delete=1, tokenize='unicode61 remove_diacritics 2');
 CREATE TABLE secret_bindings (
@@ -510,6 +521,16 @@ CREATE TABLE steps (
         step TEXT NOT NULL,
         detail TEXT NOT NULL DEFAULT ''
     ) STRICT;
+CREATE TABLE sticky_choices (
+            instance TEXT NOT NULL,
+            address TEXT NOT NULL,
+            thread TEXT NOT NULL,
+            sender TEXT NOT NULL,
+            folder TEXT NOT NULL,  -- '': as routes say
+            topic TEXT NOT NULL,  -- '': as routes say
+            chosen_at INTEGER NOT NULL,
+            PRIMARY KEY (instance, address, thread, sender)
+        ) STRICT;
 CREATE TABLE switches (
         name TEXT PRIMARY KEY,                  -- panic
         reason TEXT NOT NULL,                   -- the operator's own words, '' for none
@@ -658,6 +679,9 @@ CREATE INDEX destinations_room ON destinations (folder, instance, address);
 CREATE INDEX egress_log_folder ON egress_log (folder, id);
 CREATE UNIQUE INDEX egress_log_once ON egress_log (session_id, target, verdict, reason);
 CREATE UNIQUE INDEX egress_rules_once ON egress_rules (COALESCE(folder, ''), host, port);
+CREATE INDEX engagements_group ON engagements (folder);
+CREATE INDEX engagements_route ON engagements (route_id);
+CREATE INDEX engagements_until ON engagements (until);
 CREATE INDEX errands_message ON errands (message_id);
 CREATE INDEX errands_open ON errands (id) WHERE ended_at IS NULL;
 CREATE INDEX errands_open_caller ON errands (caller_session) WHERE ended_at IS NULL;

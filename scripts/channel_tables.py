@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gatepost import declarations
-from gatepost.channels.contract import CHANNELS, ChannelKind
+from gatepost.channels.contract import CHANNELS, AddCheck, ChannelKind
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
 from gatepost.testing.channel_suite import (
@@ -84,6 +84,16 @@ def render_verbs() -> str:
     return "\n".join(lines)
 
 
+def render_add_checks() -> str:
+    """What each kind finds out before it is written down, or why it cannot."""
+    lines = [f"| channel | {' | '.join(AddCheck)} |", f"|---{'|---' * len(AddCheck)}|"]
+    for kind in list_kinds():
+        if not kind.always:
+            cells = [kind.unchecked.get(each, "checked") for each in AddCheck]
+            lines.append(f"| {kind.name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def render_grades() -> str:
     found = read_grades()
     count = {kind: sum(each.state is GradeState.PASS for each in grades) for kind, grades in found.items()}
@@ -114,7 +124,12 @@ def render_grade(grade: Grade) -> str:
 
 def fill_page(text: str) -> str:
     """`docs/channels.md` with its tables as they are now."""
-    parts = {"features": render_features, "received": render_verbs, "grades": render_grades}
+    parts = {
+        "features": render_features,
+        "received": render_verbs,
+        "grades": render_grades,
+        "add checks": render_add_checks,
+    }
     for name, render in parts.items():
         body = f"\n{render()}\n\n"
         text = re.sub(

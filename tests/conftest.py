@@ -1,5 +1,6 @@
 """Shared fixtures. Tests use real SQLite files, the doubles of `gatepost.testing`, and a clock that stands still."""
 
+import gc
 import os
 import shutil
 import signal
@@ -33,8 +34,14 @@ NOON = 1_800_000_000_000_000  # a fixed moment, microseconds
 
 def pytest_configure() -> None:
     """A shell has what it runs in the background ignore Ctrl-C, and so all that a test starts and would stop by it."""
+    gc.disable()  # while tests are collected, which each worker does: an eighth of that was the search for garbage
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what was imported stays, and is searched no more
+    gc.enable()
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "src"
+from .source_trees import SOURCE, find_nodes, list_source_files
+
+ROOT = SOURCE.parent
 
 # From the lowest to the highest; a module may import its own layer and those before it. The longest prefix decides.
 LAYERS = (
@@ -65,11 +66,11 @@ class Module:
         return tuple(self._imports())
 
     def _imports(self) -> Iterator[tuple[str, int]]:
-        for node in ast.walk(self.tree):
+        for node in find_nodes(self.tree, ast.Import, ast.ImportFrom):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     yield alias.name, node.lineno
-            elif isinstance(node, ast.ImportFrom):
+            else:
                 base = node.module or ""
                 if node.level:
                     parts = self.package.split(".")
@@ -82,10 +83,10 @@ class Module:
 @cache
 def modules() -> dict[str, Module]:
     found = {}
-    for path in sorted(SOURCE.rglob("*.py")):
+    for path, _, tree in list_source_files():
         parts = path.relative_to(SOURCE).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        found[name] = Module(name, path, ast.parse(path.read_text(encoding="utf-8"), str(path)))
+        found[name] = Module(name, path, tree)
     return found
 
 
@@ -250,8 +251,8 @@ def test_sql_stands_in_the_store_and_the_mailbox_alone() -> None:
         f"{module.path.relative_to(ROOT)}:{node.lineno}"
         for module in modules().values()
         if not module.name.startswith(("gatepost.store", "gatepost.mailbox", "gatepost.testing"))
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and statement.match(node.value)
+        for node in find_nodes(module.tree, ast.Constant)
+        if isinstance(node.value, str) and statement.match(node.value)
     ]
     assert wrong == []
 

@@ -36,7 +36,11 @@ FIGURES = [
 def test_make_run_on_a_clean_clone_prints_an_address_and_the_page_there_answers(tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "-q", "--no-local", str(ROOT), str(clone)], check=True)
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("GATEPOST_", "VIRTUAL_ENV"))}
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("GATEPOST_", "VIRTUAL_ENV", "MAKE", "MFLAGS"))
+    }
     env |= {"HOME": str(tmp_path), "HOME_DIR": str(tmp_path / "h"), "ARGS": "--listen 127.0.0.1:0"}
     up = subprocess.Popen(
         ["make", "-s", "run"], cwd=clone, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True

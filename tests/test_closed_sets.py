@@ -3,12 +3,13 @@
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from gatepost.inside.providers.contract import PermissionRequestKind
 from gatepost.store.requests import RequestKind
 
-SOURCE = Path(__file__).resolve().parent.parent / "src" / "gatepost"
+from .source_trees import SOURCE, find_nodes, list_source_files
+
+PACKAGE = SOURCE / "gatepost"
 NAMES = ("state", "status", "mode", "kind", "origin", "op", "direction", "verdict", "policy", "role", "error_class")
 
 
@@ -18,7 +19,7 @@ def holds_closed_set(name: str) -> bool:
 
 def list_plain_fields(path: str, tree: ast.Module) -> Iterator[str]:
     """Fields of classes that are named like a closed set and typed `str`, or `str | None`."""
-    for owner in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+    for owner in find_nodes(tree, ast.ClassDef):
         for field in (node for node in owner.body if isinstance(node, ast.AnnAssign)):
             plain = any(isinstance(each, ast.Name) and each.id == "str" for each in ast.walk(field.annotation))
             if plain and isinstance(field.target, ast.Name) and holds_closed_set(field.target.id):
@@ -27,14 +28,12 @@ def list_plain_fields(path: str, tree: ast.Module) -> Iterator[str]:
 
 def list_literal_comparisons(path: str, tree: ast.Module) -> Iterator[str]:
     """Comparisons of what is named like a closed set with a string, or a collection of strings."""
-    for node in ast.walk(tree):
+    for node in find_nodes(tree, ast.Compare, ast.Match):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
-        elif isinstance(node, ast.Match):
+        else:
             patterns = (each for case in node.cases for each in ast.walk(case.pattern))
             sides = [node.subject, *(each.value for each in patterns if isinstance(each, ast.MatchValue))]
-        else:
-            continue
         if any(holds_closed_set(_get_name(each)) for each in sides) and any(_is_literal(each) for each in sides):
             yield f"{path}:{node.lineno} {ast.unparse(node).splitlines()[0]}"
 
@@ -59,8 +58,8 @@ def _is_literal(node: ast.expr) -> bool:
 
 
 def trees() -> Iterable[tuple[str, ast.Module]]:
-    for path in sorted(SOURCE.rglob("*.py")):
-        yield str(path.relative_to(SOURCE)), ast.parse(path.read_text(encoding="utf-8"))
+    for each in list_source_files():
+        yield str(each.path.relative_to(PACKAGE)), each.tree
 
 
 # A field that may be a plain string, and why.

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+from .source_trees import find_nodes, list_source_files
+
 ROOT = Path(__file__).parents[1]
 NOT_IMPORTED = {  # by distribution: why it is declared all the same
     "httptools": "uvicorn finds it by itself",
@@ -20,14 +22,14 @@ FOR_TESTS = {"test", "platforms"}
 BY_NAME = {"claude-agent-sdk"}  # imported by a name in a constant, in a sandbox
 
 
-def find_imports(files: Iterable[Path]) -> set[str]:
+def find_imports(trees: Iterable[ast.Module]) -> set[str]:
     """The top-level names of everything that is imported and neither ours nor the standard library's."""
     found: set[str] = set()
-    for file in files:
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for tree in trees:
+        for node in find_nodes(tree, ast.Import, ast.ImportFrom):
             if isinstance(node, ast.Import):
                 found |= {name.name.partition(".")[0] for name in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            elif node.module and not node.level:
                 found.add(node.module.partition(".")[0])
     return found - sys.stdlib_module_names - {"gatepost"}
 
@@ -45,10 +47,10 @@ def _names(lines: list[str]) -> set[str]:
     return {re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0].lower() for line in lines}
 
 
-def check(files: Iterable[Path], project: Path) -> dict[str, set[str]]:
+def check(trees: Iterable[ast.Module], project: Path) -> dict[str, set[str]]:
     core, extras, tests = read_declared(project)
     known = packages_distributions()
-    used = {each.lower() for name in find_imports(files) for each in known.get(name, [name])}
+    used = {each.lower() for name in find_imports(trees) for each in known.get(name, [name])}
     return {
         "imported and not declared": used - core - extras - tests,
         "declared and not imported": (core | extras) - used - NOT_IMPORTED.keys() - BY_NAME,
@@ -57,15 +59,15 @@ def check(files: Iterable[Path], project: Path) -> dict[str, set[str]]:
 
 
 def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:
-    found = check((ROOT / "src").rglob("*.py"), ROOT / "pyproject.toml")
+    found = check((each.tree for each in list_source_files()), ROOT / "pyproject.toml")
     assert {what: names for what, names in found.items() if names} == {}
 
 
 def test_an_import_that_is_not_declared_and_a_dependency_that_is_not_imported_are_found(tmp_path: Path) -> None:
-    (tmp_path / "planted.py").write_text("def late() -> None:\n    import hypothesis\n    import cronsim\n")
+    planted = ast.parse("def late() -> None:\n    import hypothesis\n    import cronsim\n")
     project = tmp_path / "pyproject.toml"
     project.write_text('[project]\ndependencies = ["apsw>=3.52", "cronsim"]\n[project.optional-dependencies]\n')
-    assert check([tmp_path / "planted.py"], project) == {
+    assert check([planted], project) == {
         "imported and not declared": {"hypothesis"},
         "declared and not imported": {"apsw"},
         "imported, though it is listed as not imported": {"cronsim"},

@@ -2,17 +2,18 @@
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 
-STORE = Path(__file__).resolve().parent.parent / "src" / "gatepost" / "store"
+from .source_trees import SOURCE, find_nodes, list_source_files
+
+STORE = SOURCE / "gatepost" / "store"
 INSERT = re.compile(r"INSERT INTO (\w+) \([^)]*\)\s*(VALUES)?")  # with SELECT in place of VALUES it is its own query
 LIST = re.compile(r"(?:\w+\.)?\w+(?:,\s*(?:\w+\.)?\w+)+")
 
 
 def list_fields(trees: Iterable[ast.Module]) -> dict[str, set[str]]:
     """The fields of every class, with those of its bases."""
-    classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    classes = [node for tree in trees for node in find_nodes(tree, ast.ClassDef)]
     found: dict[str, set[str]] = {}
     for node in classes:
         own = {ast.unparse(each.target) for each in node.body if isinstance(each, ast.AnnAssign)}
@@ -22,8 +23,9 @@ def list_fields(trees: Iterable[ast.Module]) -> dict[str, set[str]]:
 
 def list_tables(trees: Iterable[ast.Module]) -> Iterator[tuple[str, str]]:
     """(table, struct) of every `Table(…)`."""
-    for node in (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)):
-        if ast.unparse(node.func) == "Table" and isinstance(node.args[0], ast.Constant):
+    for node in (node for tree in trees for node in find_nodes(tree, ast.Call)):
+        named = isinstance(node.func, ast.Name) and node.func.id == "Table"
+        if named and isinstance(node.args[0], ast.Constant):
             yield str(node.args[0].value), ast.unparse(node.args[1])
 
 
@@ -37,9 +39,8 @@ def list_texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
-def list_repeated(sources: Iterable[tuple[str, str]]) -> list[str]:
-    """Where the columns of a declared table stand again. `sources`: (path, text)."""
-    trees = {path: ast.parse(text) for path, text in sources}
+def list_repeated(trees: Mapping[str, ast.Module]) -> list[str]:
+    """Where the columns of a declared table stand again. `trees`: by path."""
     fields = list_fields(trees.values())
     tables = {table: fields[struct] for table, struct in list_tables(trees.values())}
     wrong = []
@@ -54,9 +55,9 @@ def list_repeated(sources: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def test_no_module_of_the_store_writes_out_the_columns_of_a_declared_table() -> None:
-    sources = [(path.name, path.read_text(encoding="utf-8")) for path in sorted(STORE.glob("*.py"))]
-    assert len(list(list_tables(ast.parse(text) for _, text in sources))) >= 18
-    assert list_repeated(sources) == []
+    trees = {each.path.name: each.tree for each in list_source_files() if each.path.parent == STORE}
+    assert len(list(list_tables(trees.values()))) >= 18
+    assert list_repeated(trees) == []
 
 
 def test_a_list_of_columns_and_an_insert_of_a_declared_table_are_found() -> None:
@@ -67,7 +68,7 @@ def test_a_list_of_columns_and_an_insert_of_a_declared_table_are_found() -> None
         'b = f"SELECT p.id, p.name FROM {x}"\n'
         'fine = "SELECT name FROM pets", "INSERT INTO toys (id) VALUES (?)", "INSERT INTO pets (name) SELECT 1"\n'
     )
-    assert list_repeated([("pets.py", declared), ("other.py", planted)]) == [
+    assert list_repeated({"pets.py": ast.parse(declared), "other.py": ast.parse(planted)}) == [
         "other.py:1 columns of pets",
         "other.py:2 INSERT INTO pets",
         "other.py:3 columns of pets",

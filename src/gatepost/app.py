@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -39,7 +40,7 @@ from gatepost.egress.model_proxy import ModelProxy
 from gatepost.egress.price_list import PriceList
 from gatepost.egress.prices import load_own_prices
 from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
-from gatepost.flow.channel_specs import SpecOrigin, list_file_specs
+from gatepost.flow.channel_specs import SpecOrigin, find_kinds, list_file_specs, load_set_kinds
 from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundings
 from gatepost.flow.delivery.delivery_loop import DeliveryLoop
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
@@ -100,10 +101,12 @@ _log = log.get("app")
 
 def load_plugins(home: Home) -> None:
     """The package's own, then the home's. A second thing of the same name stops the start."""
-    for kind in ("channels", "tools", "sandboxes"):
+    find_kinds(home)
+    for kind in ("tools", "sandboxes"):
         registry.load_package(f"gatepost.{kind}")
         registry.load_folder(home.plugins / kind, kind)
     registry.load_package("gatepost.serve.control.operations")
+    load_set_kinds(home)  # last: by now all else is declared
 
 
 class Gateway:
@@ -234,7 +237,7 @@ class Gateway:
             home=self.home, config=self.config, store=self.store, clock=self.clock, secrets=opened
         )
         made = ChannelSupervisor(around, self.kinds, self.channels)
-        for name, kind in CHANNELS.items():
+        for name, kind in CHANNELS.list_loaded():
             if kind.always:
                 channel = kind.make(ChannelDeps(instance=name, config=self.config, clock=self.clock))
                 made.add_made(name, kind, channel, SpecOrigin.ALWAYS)
@@ -558,6 +561,8 @@ def run(home: Home, given: Mapping[str, Any], held: home_lock.HomeLock) -> int:
     raise_limit()  # of the whole process, as the next: not before it is known that it starts
     limit_numbers()
     log.configure(home, config)
+    gc.freeze()  # modules are no garbage: no later search looks at them
+    gc.enable()
     try:
         uvloop.run(Daemon(home, config, held).serve())
     finally:

@@ -426,6 +426,14 @@ async def test_a_bot_that_may_not_read_messages_is_told_which_switch_to_set(
         await channel.check()
 
 
+async def test_a_bot_that_may_not_connect_any_more_today_is_named(
+    platform: DiscordPlatform, channel: DiscordChannel
+) -> None:
+    platform.connections_left = 0
+    with pytest.raises(Unavailable, match="all 1000 connections of the bot for today are used"):
+        await channel.check()
+
+
 async def test_a_check_says_who_the_bot_is_and_a_wrong_token_is_one_line(platform: DiscordPlatform) -> None:
     fine, _ = make_channel(platform)
     wrong, _ = make_channel(platform, secrets={"token": "made-up"})

@@ -235,6 +235,15 @@ async def test_the_check_names_the_account_and_what_it_cannot_see(platform: GitH
     assert any("asking" in each for each in found.notes)
 
 
+async def test_a_token_without_the_scope_to_write_is_named(platform: GitHubPlatform) -> None:
+    platform.scopes = "read:user, gist"
+    channel, _ = make_channel(platform)
+    assert isinstance(channel, SupportsCheck)
+    with pytest.raises(ChannelEnded, match="lacks the scope repo") as ended:
+        await channel.check()
+    assert ended.value.reason is EndReason.RIGHTS
+
+
 @pytest.mark.parametrize(("names", "why"), [((), "is empty"), (("just-a-name",), "no repository")])
 async def test_a_wrong_repository_is_named(platform: GitHubPlatform, names: tuple[str, ...], why: str) -> None:
     channel, _ = make_channel(platform, repositories=names)

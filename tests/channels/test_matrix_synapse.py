@@ -303,6 +303,42 @@ async def test_a_password_logs_in_once_and_keeps_its_device(server: MatrixServer
         await Matrix(replace(wrong, folder=tmp_path / "other")).check()
 
 
+async def test_a_token_whose_devices_keys_are_lost_is_refused(server: MatrixServer, tmp_path: Path) -> None:
+    """As after a restore: the same device with other keys would be taken for an impostor."""
+    from msgspec.structs import replace
+
+    from gatepost.channels.matrix.adapter import Matrix
+
+    channel, around = make_channel(server)
+    async with listening(channel):
+        await until(lambda: channel._receiver.synced.is_set())  # type: ignore[attr-defined]
+    restored = Matrix(replace(around, folder=tmp_path / "restored"))
+    assert await restored.check()  # which asks from a folder of its own
+    with pytest.raises(ChannelEnded, match="are not in this home, as after a restore; log in") as ended:
+        async with asyncio.timeout(PATIENCE_S):
+            await restored.listen(ReceivedEvents().receive)
+    await restored.close()
+    assert ended.value.reason is EndReason.TOKEN
+
+
+async def test_with_a_password_lost_keys_make_it_a_new_device(server: MatrixServer, tmp_path: Path) -> None:
+    from msgspec.structs import replace
+
+    from gatepost.channels.matrix.adapter import Matrix
+
+    assert server._bot is not None
+    _, around = make_channel(server, secrets={"password": "password"}, user=server._bot.user_id)
+    around = replace(around, folder=tmp_path / "kept")
+    devices = []
+    for _ in range(2):
+        bot = Matrix(around)
+        async with listening(bot):
+            await until(bot._receiver.synced.is_set)
+            devices.append(bot._session.client.device_id)
+        (tmp_path / "kept" / "keys.db").unlink()
+    assert devices[0] != devices[1]
+
+
 async def test_an_invitation_by_somebody_who_is_not_listed_is_left_alone(server: MatrixServer) -> None:
     channel, _ = make_channel(server, inviters=())
     async with listening(channel) as received:

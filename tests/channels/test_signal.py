@@ -18,7 +18,6 @@ from gatepost.channels.contract import (
     SupportsTyping,
 )
 from gatepost.channels.signal import wire
-from gatepost.channels.signal.progress import StreamProgress
 from gatepost.channels.signal.rpc import explain, parse_events
 from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable
 from gatepost.core.settings import Config
@@ -189,14 +188,6 @@ async def test_what_came_before_any_cursor_was_saved_is_not_lost(platform: Signa
     channel, _ = make_channel(platform)
     async with listening(channel) as received:
         assert [each.text for each in await received.wait_for(1)] == ["early"]
-
-
-def test_the_cursor_stands_before_the_oldest_that_is_not_finished() -> None:
-    progress = StreamProgress()
-    first, second, third = (progress.add(name) for name in ("a", "b", "c"))
-    assert progress.finish(second) == ""
-    assert progress.finish(first) == "b"
-    assert progress.finish(third) == "c"
 
 
 async def test_what_the_bot_says_is_sent_quoted_edited_deleted_and_reacted_to(

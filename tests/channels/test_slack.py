@@ -464,6 +464,16 @@ async def test_a_check_says_who_the_bot_is_and_what_it_lacks(platform: SlackPlat
     await fine.close()
 
 
+async def test_an_app_token_that_may_not_open_sockets_is_named(platform: SlackPlatform) -> None:
+    platform.app_granted = "authorizations:read"
+    channel, _ = make_channel(platform)
+    assert isinstance(channel, SlackChannel)
+    with pytest.raises(ChannelEnded, match="connections:write") as lacking:
+        await channel.check()
+    assert lacking.value.reason is EndReason.RIGHTS
+    await channel.close()
+
+
 @pytest.mark.parametrize("secrets", [{}, {"token": "made-up"}, {"token": "xoxb-emulated", "app_token": "made-up"}])
 async def test_a_wrong_token_is_one_line(platform: SlackPlatform, secrets: dict[str, str]) -> None:
     channel, _ = make_channel(platform, secrets=secrets)

@@ -7,9 +7,10 @@ import httpx2
 import pytest
 
 from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
+from gatepost.channels.kit.http import PlatformAnswer
 from gatepost.channels.slack.sending import SlackSender
 from gatepost.channels.telegram.sending import run_steps
-from gatepost.channels.whatsapp.adapter import _GraphHttp
+from gatepost.channels.whatsapp.adapter import read_error
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config
@@ -62,9 +63,10 @@ async def test_a_file_that_does_not_appear_yet_is_not_certainly_unsent(tmp_path:
 def test_an_unknown_error_of_meta_leaves_open_whether_it_was_sent() -> None:
     """The kit takes every 5xx for uncertain; the table BUSY makes 500 with code 131000 or 1 a certain no."""
     answer = {"error": {"code": 131000, "message": "Something went wrong"}}
-    with pytest.raises(Unavailable) as raised:
-        _GraphHttp("WhatsApp", "https://graph.example")._check(httpx2.Response(500), answer, "send", True)
-    assert raised.value.uncertain
+    error = read_error(
+        PlatformAnswer(response=httpx2.Response(500), body=answer, action="send", effect=True, retry_after=None)
+    )
+    assert isinstance(error, Unavailable) and error.uncertain
 
 
 async def test_the_words_of_a_message_with_two_files_go_out_once_as_a_template(tmp_path: Path) -> None:

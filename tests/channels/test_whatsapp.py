@@ -294,6 +294,14 @@ async def test_the_check_names_the_number_and_its_quality(platform: WhatsAppPlat
     assert any("RED" in note for note in found.notes)
 
 
+async def test_a_number_that_is_not_registered_is_named(platform: WhatsAppPlatform, channel: Channel) -> None:
+    assert isinstance(channel, SupportsCheck)
+    platform.platform_type = "NOT_APPLICABLE"
+    with pytest.raises(ChannelEnded, match=f"POST /{NUMBER_ID}/register") as ended:
+        await channel.check()
+    assert ended.value.reason is EndReason.RIGHTS
+
+
 @pytest.mark.parametrize("missing", ["token", "app_secret", "verify_token"])
 async def test_a_missing_secret_is_named(platform: WhatsAppPlatform, missing: str) -> None:
     secrets = {name: value for name, value in platform.get_secrets().items() if name != missing}

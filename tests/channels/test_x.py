@@ -125,6 +125,15 @@ async def test_the_check_names_the_account_and_missing_keys(platform: XPlatform)
     assert caught.value.reason is EndReason.TOKEN
 
 
+async def test_an_app_without_a_tier_is_named(platform: XPlatform) -> None:
+    platform.is_enrolled = False
+    channel = make(platform)
+    with pytest.raises(ChannelEnded, match=r"client-not-enrolled.*attach it to a project") as caught:
+        await channel.check()
+    assert caught.value.reason is EndReason.RIGHTS
+    await channel.close()
+
+
 def test_strange_posts_are_no_events() -> None:
     good = {"id": "5", "author_id": "7", "conversation_id": "5", "text": "x"}
     assert wire.read_mention(good, "900", {}) is not None

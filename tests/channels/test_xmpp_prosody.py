@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gatepost.channels.contract import ChannelEnded, EndReason, MemoryCursor
+from gatepost.channels.xmpp.adapter import Xmpp
 from gatepost.core.errors import NotFound, Refused
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound
@@ -153,3 +154,27 @@ async def test_a_setting_that_is_wrong_is_named(server: XmppServer, wrong: dict[
         await channel.check()  # type: ignore[attr-defined]
     assert ended.value.reason is EndReason.SETTING
     await channel.close()  # type: ignore[attr-defined]
+
+
+async def test_a_check_beside_the_running_channel_finds_it_and_leaves_it_alone(server: XmppServer) -> None:
+    async with receiving(server, MemoryCursor()) as received:
+        asked, _ = make_channel(server)
+        assert isinstance(asked, Xmpp)
+        assert (await asked.check()).name.startswith("bot@localhost")
+        with pytest.raises(ChannelEnded, match="bot@localhost/gatepost-xmpp") as ended:
+            await asked.check_poller()
+        assert ended.value.reason is EndReason.SECOND_POLLER
+        server.send("still there?", room="direct:ann")
+        server.send("and here?")
+        assert {each.text for each in await received.wait_for(2)} == {"still there?", "and here?"}
+        await asked.close()
+
+
+async def test_a_person_who_looks_in_with_the_bots_account_is_no_second_poller(server: XmppServer) -> None:
+    looking = server._run(server._log_in("bot@localhost/phone", ""))
+    asked, _ = make_channel(server)
+    assert isinstance(asked, Xmpp)
+    await asked.check()
+    await asked.check_poller()
+    await asked.close()
+    server.call_soon(looking.abort)

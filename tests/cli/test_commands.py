@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -20,20 +21,35 @@ from gatepost.core import home_lock
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.store import audit, costs, groups, inbox, messages, outbox, rooms, routes, sessions, turns, users
+from gatepost.flow.intake.engagement import make_engagement
+from gatepost.store import (
+    audit,
+    costs,
+    engagements,
+    groups,
+    inbox,
+    messages,
+    outbox,
+    rooms,
+    routes,
+    sessions,
+    turns,
+    users,
+)
 from gatepost.store.messages import NewMessage
 from gatepost.store.migrate import migrate
 from gatepost.store.outbox import NewEffect
 from gatepost.store.port import Db
+from gatepost.store.routes import NEVER_ENDS
 from gatepost.store.sqlite_store import SqliteDb, connect
 
 Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer
 
 
 @pytest.fixture
-def db(home: Home) -> Iterator[Db]:
+def db(home: Home, empty_store: Path) -> Iterator[Db]:
     home.prepare()
-    migrate(home.store, SystemClock())
+    shutil.copy(empty_store, home.store)
     connection = connect(home.store)
     yield SqliteDb(connection)
     connection.close()
@@ -353,6 +369,24 @@ def test_people_and_rooms_are_kept_with_the_gateway_down(run: Run) -> None:
     assert run("room", "policy", "spool:office", "open").code == 2
 
 
+def test_a_route_test_prints_the_engagement_that_decides(run: Run, home: Home) -> None:
+    run("group", "add", "acme")
+    run("route", "add", "--match", "verb=mention", "--target", "acme", "--ttl", "never")
+    store = connect(home.store)
+    engagements.put(SqliteDb(store), make_engagement(("telegram", "telegram:group/-1", ""), "acme", 2, NEVER_ENDS, 1))
+    store.close()
+
+    told = run("route", "test", "telegram:group/-1", "--text", "and then?")
+
+    assert told.code == 0 and "→ acme, by route 2" in told.out
+    assert "decided by the engagement" in told.out
+    assert "acme is in this conversation without end, by route 2" in told.out
+    assert [line.split()[-1] for line in run("route", "list").out.splitlines()[1:]] == ["never", "default"]
+    run("group", "add", "acme/eng")
+    assert "sealed" in run("group", "show", "acme/eng").out
+    assert run("route", "add", "--match", "", "--target", "acme", "--ttl", "soon").code == 1
+
+
 def test_a_route_test_explains_who_wins(run: Run) -> None:
     run("group", "add", "acme")
     run("route", "add", "--match", "text=/urgent/", "--target", "acme")
@@ -619,8 +653,6 @@ def test_a_column_that_gives_is_cut_before_the_others(
 
 
 def test_stranger_e_an_empty_audit_is_said_in_words_and_not_in_zeros(run: Run, home: Home) -> None:
-    from gatepost.core.clock import SystemClock
-    from gatepost.store.migrate import migrate
 
     home.prepare()
     migrate(home.store, SystemClock())

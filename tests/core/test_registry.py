@@ -1,3 +1,6 @@
+import importlib
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -56,3 +59,50 @@ def test_a_plug_in_is_loaded_once_by_a_process_and_a_broken_one_is_told_again(tm
     for _ in range(2):
         with pytest.raises(SetupError, match="two things"):
             load_folder(tmp_path, "counts")
+
+
+@pytest.fixture
+def deferred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry[int]]:
+    """Knows `slow` by name, and has not imported its file."""
+    (tmp_path / "their_contract.py").write_text(
+        "from gatepost.core.registry import Registry\nTHINGS = Registry('channel')\n"
+    )
+    (tmp_path / "slow_thing.py").write_text("from their_contract import THINGS\nTHINGS.add('slow', 7, __name__)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    registry: Registry[int] = importlib.import_module("their_contract").THINGS
+    registry.add("quick", 1, "quick.py")
+    registry.defer("slow", "slow_thing")
+    yield registry
+    for name in ("their_contract", "slow_thing"):
+        sys.modules.pop(name, None)
+
+
+def test_what_is_deferred_has_its_name_and_is_imported_when_it_is_wanted(deferred: Registry[int]) -> None:
+    assert (list(deferred), len(deferred), "slow" in deferred) == (["quick", "slow"], 2, True)
+    assert deferred.list_loaded() == [("quick", 1)]
+    assert deferred.get("quick") == 1 and deferred.get("other") is None
+    assert "slow_thing" not in sys.modules
+
+    assert deferred.get("slow") == deferred["slow"] == 7
+    assert deferred.origin("slow") == "slow_thing"
+    assert deferred.items() == deferred.list_loaded() == [("quick", 1), ("slow", 7)]
+
+
+def test_a_list_of_all_and_a_copy_have_what_was_deferred(deferred: Registry[int]) -> None:
+    assert deferred.copy().list_loaded() == [("quick", 1), ("slow", 7)]
+    assert deferred.items() == [("quick", 1), ("slow", 7)]
+
+    deferred.defer("slow", "slow_thing")  # as by a second look at the folder
+    assert deferred["slow"] == 7
+
+
+def test_the_name_of_what_is_deferred_is_not_free(deferred: Registry[int]) -> None:
+    with pytest.raises(SetupError, match=r"two channels are named 'slow': slow_thing and plugins/slow\.py"):
+        deferred.add("slow", 8, "plugins/slow.py")
+    assert deferred["slow"] == 7
+
+
+def test_a_file_that_does_not_add_its_own_name_is_told(deferred: Registry[int]) -> None:
+    deferred.defer("json", "json")
+    with pytest.raises(SetupError, match="json adds no channel 'json'"):
+        deferred.get("json")

@@ -1,5 +1,8 @@
 """Which channel instances there are: those of the file and those of the store, each with settings of its own."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ from gatepost.core.settings import SETTINGS, Config
 from gatepost.flow.channel_specs import SpecOrigin, list_file_specs, list_specs, parse_stored, render_values
 from gatepost.store.channel_instances import StoredChannel
 from gatepost.testing.beacon import BeaconPlatform, registered_beacon
+from gatepost.testing.waiting import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)
@@ -152,3 +156,78 @@ def test_instances_may_be_json_of_the_environment(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="has a north with token") as refused:
         load(tmp_path, "", GATEPOST_CHANNELS_INSTANCES='{"north": {"kind": "beacon", "token": "hush"}}')
     assert "hush" not in str(refused.value)
+
+
+# Runs in a process of its own, and forks one for each home: a module is imported once in each.
+STARTS = """
+import json, os, sys
+from pathlib import Path
+from gatepost import app
+from gatepost.channels.contract import CHANNELS
+from gatepost.core import settings
+from gatepost.core.errors import SetupError
+from gatepost.core.home import Home
+from gatepost.flow.channel_specs import list_specs
+from gatepost.store.channel_instances import StoredChannel
+
+def list_imported():
+    return [name for name in CHANNELS if hasattr(sys.modules.get(f"gatepost.channels.{name}"), "__path__")]
+
+def start(home, stored):
+    app.load_plugins(home)
+    at_start, specs, error = list_imported(), [], ""
+    try:
+        rows = [StoredChannel("bot", kind, {}, True, 1, "operator") for kind in stored]
+        specs = [each.instance for each in list_specs(settings.load(home.path), rows)[0]]
+    except SetupError as refused:
+        error = str(refused)
+    return list(CHANNELS), at_start, list_imported(), sorted(specs), error
+
+for path, stored, environ in json.load(sys.stdin):
+    if os.fork() == 0:
+        os.environ.update(environ)
+        print(json.dumps(start(Home(Path(path)), stored)), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+SET_SOMEWHERE: list[tuple[str, dict[str, str], str]] = [  # in the file, in the environment; what is refused
+    ("[channels.telegram]\napi_url = 'http://127.0.0.1:1'\n", {}, ""),
+    ("[channels.telegram]\napi_ulr = 'x'\n", {}, "unknown setting 'channels.telegram.api_ulr'; did you mean"),
+    ("[chanels.telegram]\napi_url = 'x'\n", {}, "did you mean 'channels.telegram.api_url'?"),
+    ("[channels.bot]\nkind = 'telegram'\ntoken = 'x'\n", {}, "has a bot with token; that is a secret"),
+    ("", {"GATEPOST_CHANNELS_TELEGRAM_TOKEN": "x"}, "GATEPOST_CHANNELS_TELEGRAM_TOKEN: channels.telegram.token"),
+]
+
+
+def start_each(tmp_path: Path, *homes: tuple[str, list[str], dict[str, str]]) -> list[Any]:
+    """Given the file, the kinds of stored instances and the environment of each home: all kinds; those imported by the
+    start, and once the instances were listed; the instances; what was refused."""
+    orders = []
+    for number, (text, stored_kinds, environ) in enumerate(homes):
+        home = tmp_path / str(number)
+        home.mkdir()
+        (home / "gatepost.toml").write_text(text)
+        orders.append((str(home), stored_kinds, environ))
+    command = [sys.executable, "-c", STARTS]
+    done = subprocess.run(command, input=json.dumps(orders), capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_start_imports_the_kinds_that_somebody_uses_and_all_where_a_setting_may_be_theirs(tmp_path: Path) -> None:
+    unset: tuple[str, list[str], dict[str, str]] = ("[sandbox]\nkind = 'process'\n", ["ntfy"], {})
+    unused, *used = start_each(tmp_path, unset, *((text, [], environ) for text, environ, _ in SET_SOMEWHERE))
+
+    kinds, at_start, listed, specs, error = unused
+    assert {"telegram", "whatsapp_linked", "ntfy", "web"} <= set(kinds) and len(kinds) > 20 and "kit" not in kinds
+    assert (at_start, listed, error) == ([], ["ntfy"], "")
+    assert specs == ["agents", "bot", "terminal", "web"]
+    for (*_, expected), (_, at_start, *_, error) in zip(SET_SOMEWHERE, used, strict=True):
+        assert set(kinds) - set(at_start) == {"agents", "terminal", "web"}
+        assert expected in error if expected else error == ""
+
+
+def test_the_folder_of_each_kind_is_named_like_it() -> None:
+    """By which it is found before anything of it is imported."""
+    folders = {name: CHANNELS.origin(name).split(".")[2] for name in CHANNELS if name != "beacon"}
+    assert all(name == folder for name, folder in folders.items()), folders

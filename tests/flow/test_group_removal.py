@@ -1,26 +1,25 @@
 """What a removed group leaves: exactly its own is cleared away."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from gatepost.channels.contract import get_file_folder_name
-from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.flow.group_removal import find_leftovers, remove_leftovers
 from gatepost.store import groups, inbox, messages, worktrees
 from gatepost.store.messages import NewMessage
-from gatepost.store.migrate import migrate
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
+def home(tmp_path: Path, empty_store: Path) -> Home:
     made = Home(tmp_path / "home")
     made.prepare()
-    migrate(made.store, SystemClock())
+    shutil.copy(empty_store, made.store)
     return made
 
 

@@ -82,6 +82,7 @@ async def add_route(
     mode: str = "per-thread",
     also: bool = False,
     window: tuple[int | None, int | None] = (None, None),
+    ttl_s: int | None = None,
 ) -> None:
     route = routes.Route(
         seq=seq,
@@ -92,6 +93,7 @@ async def add_route(
         also=also,
         window_messages=window[0],
         window_chars=window[1],
+        ttl_s=ttl_s,
         created_by="test",
         created_at=gateway.clock.now(),
     )

@@ -53,14 +53,14 @@ CONTINUED: dict[str, Any] = {
 }
 
 
-def every(*names: str) -> list[Any]:
+def every(*names: str, later: tuple[str, ...] = ()) -> list[Any]:
     return [
         pytest.param(
             each,
             id=each.provider,
             marks=[
                 pytest.mark.skipif(bool(each.missing), reason=each.missing or "it is there"),
-                *([pytest.mark.slow] if each.slow else []),
+                *([pytest.mark.slow] if each.slow or each.provider in later else []),
             ],
         )
         for each in AGENTS.values()
@@ -103,7 +103,7 @@ async def test_pictures_and_documents_are_seen_once_and_also_in_later_turns(
         assert [request.count_text(f"{name}, saved as") for name in ("a.jpg", "b.pdf", "c.txt")] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("agent", every())
+@pytest.mark.parametrize("agent", every(later=("claude",)))  # words reach each provider as text
 async def test_a_recording_comes_with_its_words_and_its_file(
     tmp_path: Path, channel: FakeChannel, agent: AgentProfile
 ) -> None:

@@ -48,6 +48,7 @@ SHIPPED = {
     "0029_requests_by_group": "12e74c1a4a86788d",
     "0030_channels": "6c96922d7f0bf0e6",
     "0031_tasks": "3824e624eb307592",
+    "0032_engagements": "674492b7cb15f092",
     "0033_errands": "bc22cf9f23748723",
     "0034_forks": "a4ea5d8ce1528585",
 }

@@ -39,17 +39,18 @@ ERASED_WITH = {
     "inbox", "origins", "outbox", "steps", "unsearched", "search",  # her messages, and the answers
     "conversations", "timeline", "turns", "calls", "session_tokens", "sessions",  # conversations
     "requests", "request_cards", "request_votes",
-    "rooms", "destinations", "direct_rooms",
+    "rooms", "destinations", "direct_rooms", "engagements", "sticky_choices",
     "users", "identities", "user_roles", "group_members", "memberships", "acl",
     "budgets", "spending", "reservations", "costs",
     "secrets", "secret_uses", "logins", "pairing_codes", "pairing_guesses",
     "tokens", "newcomers", "session_notes", "tasks", "task_origins", "firings",
+    "errands",
     "messages", "audit",
 }  # fmt: skip
 # Tables that say nothing of a person: what operators and agents set up, numbers, hashes. A column `…_by` is replaced.
 NOT_PERSONAL = {
     "audit_anchor", "channel_cursors", "channel_instances", "entrances", "egress_log",
-    "egress_rules", "given_files", "grants", "groups", "routes", "rule_state",
+    "egress_rules", "forks", "given_files", "grants", "groups", "routes", "rule_state",
     "schema_version", "secret_bindings", "switches", "trusted_setups", "uids", "watchers", "worktrees",
 }  # fmt: skip
 

@@ -2,14 +2,12 @@
 table, a session or a room that grows."""
 
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import apsw
 import pytest
 
-from gatepost.core.clock import SystemClock
 from gatepost.store import (
     agents,
     audit,
@@ -26,9 +24,8 @@ from gatepost.store import (
     turns,
     waiting_rows,
 )
-from gatepost.store.migrate import migrate
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_store import SqliteDb
 
 GROWING = ("messages", "inbox", "outbox", "turns", "steps", "audit", "timeline", "costs", "requests", "sessions")
 # Partial indexes whose rows are few, however old the store: reading one whole is no scan.
@@ -98,14 +95,6 @@ ASKED: dict[str, Ask] = {
     "payer": lambda db: costs.find_payer(db, "t"),
     "bring_near": lambda db: ledger.reset_due_times(db, 1),
 }
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[SqliteDb]:
-    migrate(tmp_path / "gatepost.db", SystemClock())
-    connection = connect(tmp_path / "gatepost.db")
-    yield SqliteDb(connection)
-    connection.close()
 
 
 @pytest.mark.parametrize("asked", ASKED)

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,12 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Invalid
 from gatepost.core.periods import Period
 from gatepost.store import budgets, costs, reservations
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
-from gatepost.store.migrate import migrate
 from gatepost.store.port import Db
 from gatepost.store.reservations import BudgetDenial, BudgetReservation, CostSettlement
 from gatepost.store.sqlite_store import SqliteStore
@@ -86,7 +85,11 @@ def calls(draw: st.DrawFn) -> list[tuple[str, int, int | None]]:
 @settings(max_examples=15, deadline=None)
 @given(calls(), st.dictionaries(st.sampled_from(SCOPES), st.integers(0, 2 * USD), min_size=1), st.randoms())
 def test_fifty_parallel_calls_never_pass_a_budget_together(
-    made: list[tuple[str, int, int | None]], limits: dict[BudgetScope, int], shuffled: random.Random
+    empty_store: Path,
+    in_memory: Path,
+    made: list[tuple[str, int, int | None]],
+    limits: dict[BudgetScope, int],
+    shuffled: random.Random,
 ) -> None:
     """Over two stores on one file, as two processes would have them: the database keeps the promise."""
     shuffled.shuffle(made)
@@ -105,10 +108,8 @@ def test_fifty_parallel_calls_never_pass_a_budget_together(
             for each in stores:
                 each.close()
 
-    with TemporaryDirectory() as folder:
-        path = Path(folder, "gatepost.db")
-        migrate(path, SystemClock())
-        asyncio.run(run(path))
+    with TemporaryDirectory(dir=in_memory) as folder:
+        asyncio.run(run(Path(shutil.copy(empty_store, folder))))
 
 
 def paid_by(scope: BudgetScope, made: list[tuple[str, int, int | None]], passed: list[bool]) -> int:

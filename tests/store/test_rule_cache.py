@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.core.clock import SystemClock
-from gatepost.store import rooms, routes, switches, users
-from gatepost.store.migrate import migrate
+from gatepost.store import rooms, routes, sticky_choices, switches, users
 from gatepost.store.port import Db
-from gatepost.store.rule_cache import TABLES, RuleCache, changes_rules
+from gatepost.store.rule_cache import PLACES, TABLES, RuleCache, RuleState, find_changed_state
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.sticky_choices import StickyChoice
 
 ROOM = ("fake", "fake:room/1")
 
@@ -19,9 +18,8 @@ class Undone(Exception):
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    migrate(tmp_path / "gatepost.db", SystemClock())
-    return tmp_path / "gatepost.db"
+def path(store_path: Path) -> Path:
+    return store_path
 
 
 def read_policy(db: Db, rules: RuleCache) -> str:
@@ -104,13 +102,37 @@ async def test_every_way_to_change_rules_is_noticed(path: Path) -> None:
     assert len(seen) == 5
 
 
-@pytest.mark.parametrize("table", sorted(TABLES))
+@pytest.mark.parametrize("table", sorted(TABLES | PLACES))
 def test_writes_to_a_table_of_rules_are_told_from_reads(table: str) -> None:
-    assert changes_rules(f"INSERT INTO {table} (a) VALUES (?)")
-    assert changes_rules(f"\n  UPDATE {table} SET a = 1")
-    assert changes_rules(f"DELETE FROM {table}")
-    assert not changes_rules(f"SELECT * FROM {table}")
-    assert not changes_rules(f"DELETE FROM {table}_of_others")
+    state = RuleState.RULES if table in TABLES else RuleState.PLACES
+    assert find_changed_state(f"INSERT INTO {table} (a) VALUES (?)") is state
+    assert find_changed_state(f"\n  UPDATE {table} SET a = 1") is state
+    assert find_changed_state(f"DELETE FROM {table}") is state
+    assert find_changed_state(f"SELECT * FROM {table}") is None
+    assert find_changed_state(f"DELETE FROM {table}_of_others") is None
+
+
+async def test_who_is_in_a_conversation_changes_and_the_rules_stay_where_they_are(path: Path) -> None:
+    store, rules, reads = SqliteStore(path), RuleCache(), []
+
+    def note(db: Db, what: str) -> int:
+        reads.append(what)
+        return len(reads)
+
+    def ask(db: Db) -> None:
+        rules.renew(db)
+        rules.read(db, note, "rules")
+        rules.read_place(db, note, "place")
+
+    chosen = StickyChoice("fake", "fake:room/1", "", "fake:user/1", folder="acme")
+    try:
+        for change in (lambda db: None, lambda db: sticky_choices.put(db, chosen), lambda db: routes.remove(db, 1)):
+            await store.write(change)
+            await store.write(ask)
+            reads.append("|")
+    finally:
+        store.close()
+    assert reads == ["rules", "place", "|", "place", "|", "rules", "place", "|"]
 
 
 def test_no_statement_of_the_store_writes_rules_in_a_form_that_is_not_noticed() -> None:

@@ -158,7 +158,13 @@ def test_every_emulator_is_found_by_its_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "signs"), [("github", "webhook_secret"), ("slack", "signing_secret"), ("whatsapp", "app_secret")]
+    ("kind", "signs"),
+    [
+        ("github", "webhook_secret"),
+        ("slack", "signing_secret"),
+        ("webhook", "secret"),
+        ("whatsapp", "app_secret"),
+    ],
 )
 def test_a_channel_that_is_emulated_takes_no_hook_that_a_stranger_can_sign(kind: str, signs: str) -> None:
     """`channel emulate KIND --add` gives it to a running gateway, and who signs a hook speaks as anybody there."""

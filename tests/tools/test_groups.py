@@ -24,8 +24,8 @@ DEEPEST = {
     "refresh_groups": Tier.AGENT,
     "set_group_open": Tier.WORLD,
     "set_observe_window": Tier.WORLD,
-    "observe_group": Tier.WORLD,
-    "unobserve_group": Tier.WORLD,
+    "observe_group": Tier.AGENT,
+    "unobserve_group": Tier.AGENT,
     "write_skill": Tier.WORLD,
 }
 ROOM = "telegram:group/-100"
@@ -217,6 +217,27 @@ async def test_another_world_oneself_and_a_ghost_are_not_watched(
     agent = await world(tmp_path, store, "acme", "other", "root")
     assert (await agent.call("observe_group", source=source)).failed
     assert await store.read(watchers.list_observers, source) == []
+
+
+async def test_an_agent_watches_a_sibling_that_is_open_and_nobody_else_beside_or_above_it(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await world(tmp_path, store, "acme/ops", "acme", "acme/eng", "acme/sealed")
+    await store.write(groups.update, "acme/eng", {"open": 1})
+
+    assert told(await agent.call("observe_group", source="acme/eng"))["observer"] == "acme/ops"
+    for source, why in (("acme/sealed", "it is not open"), ("acme", "it is above you")):
+        answer = await agent.call("observe_group", source=source)
+        assert answer.failed and why in answer.text
+        assert await store.read(watchers.list_observers, source) == []
+    assert told(await agent.call("unobserve_group", source="acme/eng"))["ok"]
+
+
+async def test_a_world_has_no_siblings_to_be_opened_to(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await world(tmp_path, store)
+    answer = await agent.call("set_group_open", open=True)
+    assert answer.failed and "worlds have no siblings" in answer.text
+    assert told(await agent.call("set_group_open", open=False))["open"] is False
 
 
 async def untouched(agent: GateAgent, store: SqliteStore) -> bool:

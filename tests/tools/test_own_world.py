@@ -38,7 +38,7 @@ async def test_nanoclaw_45_and_arizuko_d2_and_d13_an_agent_lists_and_changes_its
         ("register_group", {"jid": "fake:room/9", "folder": "other/mine"}),
     ):
         answer = await agent.call(tool, **given)
-        assert answer.text.startswith((f"acme may not {tool} on other", f"Unknown tool: {tool}"))
+        assert answer.text.startswith((f"{folder} may not {tool} on other", f"Unknown tool: {tool}"))
     assert await store.read(watchers.list_observers, "other") == []
     assert await store.read(groups.get, "other/mine") is None
 

@@ -19,9 +19,10 @@ TABLE = {  # the deepest tier that has a tool
     " log_external_cost set_title set_branch ask_user_question send_card",
     Tier.AGENT: "send post send_voice delete dislike forward quote repost pin_message unpin_message unpin_all"
     " pane_set_prompts pane_set_title fetch_history get_history inspect_routing inspect_identity refresh_groups"
-    " set_work fork_topic list_sessions network_list network_request escalate_group send_to_agent",
-    Tier.WORLD: "register_group delegate_group write_skill set_group_open set_observe_window observe_group"
-    " unobserve_group inject_message reset_session read_session list_routes add_route set_routes delete_route list_acl"
+    " set_work fork_topic list_sessions network_list network_request escalate_group send_to_agent observe_group"
+    " unobserve_group engage disengage",
+    Tier.WORLD: "register_group delegate_group write_skill set_group_open set_observe_window"
+    " inject_message reset_session read_session list_routes add_route set_routes delete_route list_acl"
     " invite_create issue_chat_link issue_webhook list_tokens revoke_token schedule_task update_task pause_task"
     " resume_task cancel_task list_tasks inspect_tasks",
     Tier.ROOT: "network_allow network_deny",

@@ -47,4 +47,9 @@ def may_watch(observer: str, source: str, *, open: bool) -> bool:
         return False
     if observer == ROOT_FOLDER or source.startswith(observer + "/") or observer.startswith(source + "/"):
         return True
-    return open and "/" in observer and observer.rpartition("/")[0] == source.rpartition("/")[0]
+    return open and is_sibling(observer, source)
+
+
+def is_sibling(folder: str, other: str) -> bool:
+    """Whether both stand below the same group. Worlds have no siblings."""
+    return folder != other and "/" in folder and folder.rpartition("/")[0] == other.rpartition("/")[0]

@@ -41,6 +41,13 @@ class EndReason(StrEnum):
     SETTING = "setting"  # a setting is missing or wrong
 
 
+class AddCheck(StrEnum):
+    """What `gatepost channel add` finds out before anything is written."""
+
+    TOKEN, NETWORK = "wrong token", "no network"
+    SECOND_POLLER, RIGHTS = "second poller", "missing rights"
+
+
 class ChannelEnded(SetupError):
     """Raised by `listen`, `send` or `check`: no retry will help. `way_out` names what the operator does."""
 
@@ -216,6 +223,16 @@ class SupportsCheck(Protocol):
         ...
 
 
+@runtime_checkable
+class SupportsPollerCheck(Protocol):
+    """Optional: finds another program that receives in this bot's place. Leave it out where several may receive."""
+
+    async def check_poller(self) -> None:
+        """Raise ChannelEnded if there is one. Called after `check`, for a new bot alone: no channel of ours receives as
+        it. Acknowledge nothing, and leave an event that comes meanwhile to whoever receives."""
+        ...
+
+
 class HookRequest(Struct, frozen=True, kw_only=True):
     """What a platform sent to `/channels/<instance>` of the web server. Nobody has proved yet who sent it."""
 
@@ -224,6 +241,9 @@ class HookRequest(Struct, frozen=True, kw_only=True):
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)  # names in lower case
     body: bytes = b""  # at most `web.largest_hook_bytes`
+    # To call as soon as it is proved who sent it: a place for this request, out of the way of strangers. It raises if
+    # there is none now, so that the platform sends again.
+    admit: Callable[[], None] = lambda: None
 
 
 class HookResponse(Struct, frozen=True, kw_only=True):
@@ -237,8 +257,12 @@ class SupportsHook(Protocol):
     """Optional: takes events that the platform sends to us by HTTP. Called only while `listen` runs."""
 
     async def answer_hook(self, request: HookRequest) -> HookResponse:
-        """Check the signature first; answer 2xx only once `receive` has returned for what it brings."""
+        """Check the signature first (401 or 403 if it is wrong), then call `request.admit()`. Answer 2xx only once
+        `receive` has returned for what it brings."""
         ...
+
+
+ADMIT = "gatepost.admit"  # in a scope: what `admit` is in a `HookRequest`
 
 
 @runtime_checkable
@@ -252,7 +276,8 @@ class SupportsStreams(Protocol):
         receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
         send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
     ) -> None:
-        """`root_path` of the scope ends with the instance. Prove first who asks; bound the body and the time."""
+        """`root_path` of the scope ends with the instance. Prove first who asks, within seconds, and call the scope's
+        `ADMIT`: without it the request is ended. Bound the body and the time."""
         ...
 
 
@@ -283,21 +308,18 @@ class ChannelKind(Struct, frozen=True, kw_only=True):
     text_unit: TextUnit = TextUnit.CHARACTERS  # that `max_text` counts
     largest_file: int = 0  # bytes that it can send; 0: no limit
     always: bool = False  # runs without being switched on
-    policy: RoomPolicy = (
-        RoomPolicy.STRICT
-    )  # of a room that is seen for the first time; public: whoever can write there is let in
+    policy: RoomPolicy = RoomPolicy.STRICT  # of a room that is seen first; public: whoever can write there is let in
     needs: DeclaredNeeds = field(default_factory=DeclaredNeeds)  # in every sandbox, while it runs
     title: str = ""  # as people write the platform's name
     verbs: frozenset[Verb] = frozenset({Verb.MESSAGE})  # what it receives
     pace: ChannelPace = field(default_factory=ChannelPace)
     deaf_after_s: float = 0.0  # without a beat for so long it is started again; 0: it gives no such evidence
     guide: ChannelGuide = field(default_factory=ChannelGuide)
-    tested_against: str = (
-        ""  # "Synapse 1.163", "our emulator of 2026-11"; never run against the platform itself: say so
-    )
+    tested_against: str = ""  # "Synapse 1.163", "our emulator of 2026-11"; never run against the platform: say so
     extra: str = ""  # of this package, that brings its library
     per_server: bool = False  # a person's id is unique on one server only: each instance has people of its own
     load: Callable[[], object] | None = None  # imports what `make` needs; takes long, so it is called in a thread
+    unchecked: Mapping[AddCheck, str] = {}  # what `channel add` cannot find out, and why
     # What an instance can do, where its settings say so: from its name and its settings. None: the same for all.
     tailor: "Callable[[ChannelKind, str, Config], ChannelKind] | None" = None
 
@@ -318,6 +340,7 @@ class ChannelTraits(TypedDict, total=False):
     tested_against: str
     extra: str
     per_server: bool
+    unchecked: Mapping[AddCheck, str]
     tailor: Callable[[ChannelKind, str, Config], ChannelKind] | None
 
 

@@ -1,6 +1,8 @@
 """What a backup holds, as a tar: the store in one snapshot, settings, plug-ins, groups, conversations and media.
 
-The key ring and the control token are never in it: whoever has a backup must not have the secrets in it, too. What
+The key ring and the control token are never in it: whoever has a backup must not have the secrets in it, too. Nor is
+`channels/`, where libraries keep tokens and keys of devices in the clear. An old copy of them must not be used, either:
+their ratchets would give out keys a second time. What
 sandboxes can write is read through directory handles; links are kept as links and never followed.
 """
 
@@ -31,6 +33,14 @@ LARGEST = 8 * 1024**3  # bytes of one file; more is no file that an agent works 
 MOST_HOLES = 1024**3  # bytes of holes in all files; they cost an agent nothing, and us the time to write them
 MOST_PIECES = 1000  # of a file between holes that are looked for
 DEEPEST = 128  # folders in each other
+
+
+def list_devices(home: Home) -> list[str]:
+    """The instances of channels that keep something, which is left out."""
+    try:
+        return sorted(each.name for each in home.channels.iterdir() if any(each.iterdir()))
+    except OSError:
+        return []
 
 
 @dataclass

@@ -43,7 +43,7 @@ def emulate(home: str | None, kind: str, port: int, page_port: int, name: str, a
     from gatepost.flow import channel_specs
 
     place = home_of(home)
-    channel_specs.load_kinds(place)
+    channel_specs.find_kinds(place)
     emulation: Any = importlib.import_module(TRY_IT)
     if not kind:
         for each in emulation.list_working():

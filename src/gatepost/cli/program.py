@@ -5,6 +5,7 @@ What reaches a user is an answer, or one line that says what is wrong and what t
 
 import ast
 import copy
+import gc
 import importlib
 import os
 import pkgutil
@@ -40,6 +41,7 @@ class CommandFolderGroup(click.Group):
         if cmd_name not in self.list_commands(ctx):
             return None
         module = importlib.import_module(f"{commands.__name__}.{cmd_name.replace('-', '_')}")
+        gc.enable()
         command: click.Command = module.command
         _add_home_option(command)
         return command

@@ -2,6 +2,8 @@
 
 A registry lives in its contract and is filled by a decorator while a file is imported. A second thing of the same
 name stops the start. Flows take a registry as an argument, so that a test can give them a small one.
+
+A thing may be deferred: its name is known from the folder, and its file is imported when somebody wants the thing.
 """
 
 import importlib
@@ -25,49 +27,77 @@ class Registry(Generic[T]):
         self.kind = kind
         self._things: dict[str, T] = {}
         self._origin: dict[str, str] = {}
+        self._deferred: dict[str, str] = {}  # modules by the names of what they add
+
+    def defer(self, name: str, module: str) -> None:
+        """`module` adds a thing of this name when it is imported, which is not before somebody wants it."""
+        if name not in self._things:
+            self._deferred[name] = module
 
     def add(self, name: str, thing: T, origin: str) -> None:
+        module = self._deferred.get(name)
+        if module is not None and module not in sys.modules:
+            self._load(name)  # this is another one: both are named
         if name in self._things:
             raise SetupError(
                 f"two {self.kind}s are named {name!r}: {self._origin[name]} and {origin}; rename or remove one of them"
             )
-        self._things[name] = thing
-        self._origin[name] = origin
+        self._things[name], self._origin[name] = thing, origin
+        self._deferred.pop(name, None)  # last: a thread that asks meanwhile waits for the import
 
     def drop(self, name: str) -> None:
         self._things.pop(name, None)
         self._origin.pop(name, None)
+        self._deferred.pop(name, None)
 
     def copy(self) -> "Registry[T]":
         """Of its own: what is added there is not here."""
         made: Registry[T] = Registry(self.kind)
-        made._things, made._origin = dict(self._things), dict(self._origin)
+        made._things, made._origin = dict(self.items()), dict(self._origin)
         return made
 
     def origin(self, name: str) -> str:
+        self._load(name)
         return self._origin[name]
 
     def __getitem__(self, name: str) -> T:
+        self._load(name)
         try:
             return self._things[name]
         except KeyError:
-            known = ", ".join(sorted(self._things)) or "none"
+            known = ", ".join(self) or "none"
             raise NotFound(self.kind, name, f"there are: {known}") from None
 
     def get(self, name: str) -> T | None:
+        self._load(name)
         return self._things.get(name)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._things
+        return name in self._things or name in self._deferred
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._things))
+        return iter(sorted({*self._things, *self._deferred}))
 
     def __len__(self) -> int:
-        return len(self._things)
+        return len({*self._things, *self._deferred})
 
     def items(self) -> list[tuple[str, T]]:
+        """All of them, which loads them all."""
+        for name in list(self._deferred):
+            self._load(name)
+        return self.list_loaded()
+
+    def list_loaded(self) -> list[tuple[str, T]]:
+        """Those that need no further import."""
         return sorted(self._things.items())
+
+    def _load(self, name: str) -> None:
+        module = self._deferred.get(name)
+        if module is None:
+            return
+        importlib.import_module(module)
+        if name not in self._things:
+            raise SetupError(f"{module} adds no {self.kind} {name!r}, which is its own name")
 
 
 def load_package(package: str) -> list[ModuleType]:

@@ -291,6 +291,16 @@ def load(home: Path, environ: Mapping[str, str] | None = None, given: Mapping[st
     return Config(values, sources)
 
 
+def needs_further_declarations(home: Path, prefix: str, environ: Mapping[str, str] | None = None) -> bool:
+    """Whether the file or the environment sets something below `prefix`, or the file something that nobody declared so
+    far: only who knows all declarations can judge that."""
+    start = f"GATEPOST_{prefix.upper()}_"
+    if any(variable.startswith(start) for variable in (os.environ if environ is None else environ)):
+        return True
+    in_file = _read_file(home / "gatepost.toml")
+    return any(name.startswith(f"{prefix}.") or name not in SETTINGS for name in in_file)
+
+
 def load_declared(home: Path, *wanted: Setting[Any], environ: Mapping[str, str] | None = None) -> Config:
     """Some settings (none named: all declared so far) for a command that has not loaded every plug-in, and therefore
     cannot call another key unknown."""

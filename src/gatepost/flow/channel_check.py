@@ -5,9 +5,10 @@ The channel is made for this question alone, beside one that may run, and closed
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from gatepost.channels.contract import (
     BotIdentity,
@@ -17,6 +18,7 @@ from gatepost.channels.contract import (
     ReadSecret,
     SupportsCheck,
     SupportsClose,
+    SupportsPollerCheck,
 )
 from gatepost.core import log
 from gatepost.core.errors import GatepostError, Unavailable
@@ -28,15 +30,38 @@ from gatepost.flow.channel_way_out import render_for_running, reword_for_new
 
 CHECK_S = 40.0
 CLOSE_S = 5.0
+T = TypeVar("T")
 
 _log = log.get("channels")
 
 
-async def check_spec(
-    around: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str], *, is_new: bool = False
-) -> BotIdentity | None:
+CheckIdentity = Callable[[BotIdentity | None], Awaitable[None]]
+
+
+async def check_spec(around: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str]) -> BotIdentity | None:
     """Who the bot is; None: this kind cannot be asked. `secrets`, by the last names of their settings, count before
     those of the store. Every failure is one GatepostError, and its text has none of the secrets that were read."""
+    async with _making(around, spec, secrets) as channel:
+        return await check_channel(channel, spec)
+
+
+async def check_new(
+    around: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str], check_identity: CheckIdentity
+) -> BotIdentity | None:
+    """The same for a channel that is to be added, and whether another program receives in the bot's place.
+    `check_identity` comes before that question: asked of a bot that we run ourselves, it would find us."""
+    async with _making(around, spec, secrets) as channel:
+        identity = await check_channel(channel, spec, is_new=True)
+        await check_identity(identity)
+        asked = cast(object, channel)
+        if isinstance(asked, SupportsPollerCheck):
+            await _ask(asked.check_poller, spec, is_new=True)
+        return identity
+
+
+@asynccontextmanager
+async def _making(around: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str]) -> AsyncIterator[Channel]:
+    """A channel for the questions in the block alone. What they raise has no secret in its text."""
     await load_kind(spec.kind)
     health = ChannelHealth.of(spec.instance, spec.kind, around.clock)
     reader = make_secret_reader(around.secrets, spec.instance)
@@ -51,7 +76,7 @@ async def check_spec(
             )
         )
         try:
-            return await check_channel(channel, spec, is_new=is_new)
+            yield channel
         except GatepostError as error:
             _scrub(error, health.scrub)
             raise
@@ -68,12 +93,15 @@ def _scrub(error: GatepostError, scrub: Callable[[str], str]) -> None:
 
 
 async def check_channel(channel: Channel, spec: ChannelSpec, *, is_new: bool = False) -> BotIdentity | None:
-    asked, title = cast(object, channel), spec.kind.title or spec.kind.name
-    if not isinstance(asked, SupportsCheck):
-        return None
+    asked = cast(object, channel)
+    return await _ask(asked.check, spec, is_new=is_new) if isinstance(asked, SupportsCheck) else None
+
+
+async def _ask(question: Callable[[], Awaitable[T]], spec: ChannelSpec, *, is_new: bool) -> T:
+    title = spec.kind.title or spec.kind.name
     try:
         async with asyncio.timeout(CHECK_S):
-            return await asked.check()
+            return await question()
     except TimeoutError:
         raise Unavailable(title, f"it did not answer within {CHECK_S:g} s") from None
     except ChannelEnded as error:

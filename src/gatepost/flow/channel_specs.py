@@ -4,6 +4,8 @@ Pure but for the registry of kinds. Nothing is made or started here. An instance
 of one kind never share a value, but for what the kind declares as its default.
 """
 
+import importlib
+import pkgutil
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
@@ -15,8 +17,16 @@ from gatepost.channels.contract import CHANNELS, ChannelKind
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
-from gatepost.core.registry import Registry, load_folder, load_package
-from gatepost.core.settings import KIND, Config, Setting, check_name, setting, setting_instances
+from gatepost.core.registry import Registry, load_folder
+from gatepost.core.settings import (
+    KIND,
+    Config,
+    Setting,
+    check_name,
+    needs_further_declarations,
+    setting,
+    setting_instances,
+)
 from gatepost.store.channel_instances import StoredChannel
 from gatepost.store.secrets import get_channel_secret_name
 
@@ -29,6 +39,8 @@ TABLES = setting_instances(
     " names. on = false switches it off.",
 )
 ON = "on"
+PACKAGE = "gatepost.channels"
+SHARED = "kit"  # the one folder beside the channels that is none
 
 
 class SpecOrigin(StrEnum):
@@ -75,10 +87,28 @@ class BrokenSpec(Struct, frozen=True):
     error: SetupError
 
 
-def load_kinds(home: Home) -> None:
-    """Register every kind: the package's own, then the home's. Only declarations are imported."""
-    load_package("gatepost.channels")
+def find_kinds(home: Home) -> None:
+    """Know every kind: the package's own, then the home's. What a folder of the package declares is imported when its
+    kind is wanted: a start with no channels is not to read two dozen of them."""
+    for info in pkgutil.iter_modules(importlib.import_module(PACKAGE).__path__):
+        module = f"{PACKAGE}.{info.name}"
+        if not info.ispkg:
+            importlib.import_module(module)
+        elif info.name != SHARED:
+            CHANNELS.defer(info.name, module)
     load_folder(home.plugins / "channels", "channels")
+
+
+def load_kinds(home: Home) -> None:
+    """Import every declaration, but no adapter."""
+    find_kinds(home)
+    CHANNELS.items()
+
+
+def load_set_kinds(home: Home) -> None:
+    """All kinds, if what the file or the environment sets may be theirs. An instance of the store asks for its own."""
+    if needs_further_declarations(home.path, "channels"):
+        load_kinds(home)
 
 
 def get_last_name(each: Setting[Any]) -> str:
@@ -120,7 +150,7 @@ def render_values(kind: ChannelKind, values: Mapping[str, Any]) -> dict[str, Any
 def list_file_specs(config: Config, registry: Registry[ChannelKind] = CHANNELS) -> list[ChannelSpec]:
     """Those that run always, and those that `gatepost.toml` names. A wrong one is a SetupError, which stops a start."""
     found: dict[str, ChannelSpec] = {}
-    for name, kind in registry.items():
+    for name, kind in registry.list_loaded():
         if kind.always:
             found[name] = ChannelSpec(instance=name, kind=kind, origin=SpecOrigin.ALWAYS)
     for instance, table in config[TABLES].items():

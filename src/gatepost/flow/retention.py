@@ -23,7 +23,7 @@ from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, Setting, setting
 from gatepost.core.untrusted_files import REMOVED, open_untrusted
-from gatepost.store import retention
+from gatepost.store import engagements, retention
 from gatepost.store.port import Db, Store
 from gatepost.store.retention import DormantSession, RemovalBatch
 
@@ -162,6 +162,7 @@ class Retention:
             await self._rows(SESSIONS, retention.remove_isolated_sessions, "", TURNS_PORTION)
             await self._rows(TURNS, retention.remove_firings, 0)
             await self._rows(TURNS, retention.remove_tasks, "")
+            await self._engagements()
             await self._shrink(searched=bool(done.messages or done.refused))
         if done != RetentionCounts():
             _log.info("removed what was over age", **_as_dict(done))
@@ -209,6 +210,11 @@ class Retention:
             removed += portion.removed
             if not portion.more:
                 return removed
+            await asyncio.sleep(PAUSE_S)
+
+    async def _engagements(self) -> None:
+        """Those that ended long ago, whatever is kept: nothing asks for them any more."""
+        while await self._store.write(engagements.remove_over, self._clock.now(), durable=False, lane=LANE):  # noqa: ASYNC110  a pause, no wait
             await asyncio.sleep(PAUSE_S)
 
     async def _shrink(self, *, searched: bool) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from gatepost.store import inbox, watchers
 from gatepost.store.port import Db, quick
 from gatepost.store.table import Table
 
@@ -75,6 +76,8 @@ def update(db: Db, folder: str, values: dict[str, Any]) -> bool:
         return False
     if values.get("provider", group.provider) != group.provider:
         db.run("UPDATE sessions SET model = '' WHERE folder = ? AND provider = '' AND agent = 0", (folder,))
+    if group.open and not values.get("open", group.open):
+        _hide_from_siblings(db, folder)
     options = dict(group.options)
     for key, value in values.items():
         if key in SETTABLE:
@@ -85,6 +88,14 @@ def update(db: Db, folder: str, values: dict[str, Any]) -> bool:
             options[key] = value
     db.run("UPDATE groups SET options = ? WHERE folder = ?", (json.dumps(options), folder))
     return True
+
+
+def _hide_from_siblings(db: Db, folder: str) -> None:
+    """A group is sealed: what those beside it have from watching it, and were not shown yet, they never are."""
+    above = folder.rpartition("/")[0]
+    for observer in watchers.list_observers(db, folder):
+        if observer.rpartition("/")[0] == above:
+            inbox.remove_watched(db, observer, folder)
 
 
 def remove(db: Db, folder: str) -> bool:

@@ -44,6 +44,7 @@ _END_SQL = "(" + ", ".join(f"'{state}'" for state in END) + ")"
 # Every question about waiting rows says this, even where it names the states it wants: the partial indexes of open
 # rows serve no other. Without it SQLite reads all that a session ever got.
 OPEN = f"state NOT IN {_END_SQL}"
+WATCHED = "watched "  # what the reason of a row says before the group that its own one watches
 PAGE = 50  # rows that one statement reads
 
 
@@ -94,11 +95,29 @@ def enqueue(
 
 
 def observe(
-    db: Db, message_id: int, session_id: str, folder: str, rights: str, now: int, seq: int | None = None
+    db: Db,
+    message_id: int,
+    session_id: str,
+    folder: str,
+    rights: str,
+    now: int,
+    seq: int | None = None,
+    watched: str = "",
 ) -> int:
-    """A message that is context only: shown with the next turn, answered by nobody."""
-    state = InboxState.OBSERVED
-    return _insert(db, message_id, session_id, folder, InboxMode.OBSERVE, rights, state, "", None, now, seq)
+    """A message that is context only: shown with the next turn, answered by nobody. `watched`: the group that it went
+    to, if this one only watches that."""
+    state, reason = InboxState.OBSERVED, f"{WATCHED}{watched}" if watched else ""
+    return _insert(db, message_id, session_id, folder, InboxMode.OBSERVE, rights, state, reason, None, now, seq)
+
+
+def remove_watched(db: Db, folder: str, source: str) -> int:
+    """What a group has from watching another, and was not shown yet: it is not shown, and not found by searching. Each
+    of these messages keeps the row of the group that it went to."""
+    return db.run(
+        "DELETE FROM inbox WHERE mode = 'observe' AND given = 0 AND reason = ?"
+        " AND session_id IN (SELECT id FROM sessions WHERE folder = ? AND closed_at IS NULL)",
+        (f"{WATCHED}{source}", folder),
+    )
 
 
 def refuse(

@@ -198,6 +198,11 @@ def marks(values: Collection[object]) -> str:
     return ", ".join("?" * len(values)) or "NULL"
 
 
+def set_content(db: Db, message_id: int, content: dict[str, Any]) -> None:
+    """As the agent gets it. What was written stays in the text."""
+    db.run("UPDATE messages SET content = ? WHERE id = ?", (json.dumps(content, ensure_ascii=False), message_id))
+
+
 def set_platform_id(db: Db, message_id: int, platform_id: str) -> None:
     """Once, when it was sent. A platform that gives one id twice is not believed the second time."""
     db.run(

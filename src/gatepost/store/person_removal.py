@@ -10,6 +10,7 @@ from gatepost.store.direct_rooms import DIRECT_ROOMS
 from gatepost.store.identities import IDENTITIES
 from gatepost.store.person_scope import FORGOTTEN, PersonScope, make_marks
 from gatepost.store.port import Db
+from gatepost.store.sticky_choices import STICKY_CHOICES
 from gatepost.store.users import USERS
 
 # (what, table, column): rows that are hers
@@ -27,6 +28,7 @@ _OWN = (
     ("votes", "request_votes", "person"),
     ("cards", "request_cards", "person"),
     ("direct_rooms", "direct_rooms", "user_id"),
+    ("choices", "sticky_choices", "sender"),
     ("identities", "identities", "person"),
     ("identities", "identities", "identity"),
     ("identities", "users", "id"),
@@ -57,7 +59,7 @@ NAMED = (
     ("watchers", "added_by"),
 )
 _BY_NAME = ("budgets", "spending")  # their `name` is a person where `kind` is user
-_BY_ROOM = (("rooms", "rooms"), ("destinations", "destinations"), ("tasks", "tasks"))
+_BY_ROOM = (("rooms", "rooms"), ("destinations", "destinations"), ("tasks", "tasks"), ("engagements", "engagements"))
 _TASKS = "created_by IN ({0}) OR id IN (SELECT task_id FROM task_origins WHERE person IN ({0}))"  # hers, in any room
 
 
@@ -109,6 +111,7 @@ _EXPORTED = (
     ("costs", "id, at, folder, user_id, session_id, turn_id, model, input, output, micro", "user_id"),
     ("secrets", "user_id, name, origin, created_at, updated_at, used_at", "user_id"),
     ("direct_rooms", DIRECT_ROOMS.columns, "user_id"),
+    ("sticky_choices", STICKY_CHOICES.columns, "sender"),
     ("tasks", "id, folder, instance, address, prompt, text, schedule, state, created_by, created_at", "created_by"),
     ("newcomers", "sender, name, instance, address, parent, state, folder, asked_at", "sender"),
     ("logins", "user_id, kind, created_at, expires_at", "user_id"),

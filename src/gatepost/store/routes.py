@@ -8,6 +8,7 @@ from gatepost.store.sessions import SessionMode
 from gatepost.store.table import Table
 
 DEFAULT_SEQ = 100
+NEVER_ENDS = -1  # as `ttl_s`: who was spoken to by the route stays in the conversation
 
 
 class Route(Struct, frozen=True):

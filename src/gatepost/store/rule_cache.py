@@ -5,10 +5,14 @@ One row names the state that they are in. Whoever writes to one of their tables 
 transaction (`Db` sees to that, so nobody can forget it), and whoever keeps what it has read compares the name first.
 So several gateways on one store keep their own caches, and a transaction that is undone leaves nothing behind: names
 are never used twice.
+
+Who is in which conversation (`PLACES`) is read as often and changes while people talk. It has a name of its own, so
+that such a change leaves the rules where they are. A change of the rules ends both: it may remove what stands there.
 """
 
 import re
 from collections.abc import Callable
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -38,42 +42,63 @@ TABLES = frozenset(
         "watchers",
     }
 )
+PLACES = frozenset({"engagements", "sticky_choices"})
 MOST = 10_000  # results that are kept
 
 _WRITE = re.compile(r"\s*(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM)\s+(\w+)", re.IGNORECASE)
 
 
+class RuleState(StrEnum):
+    """What has a name of its own: the column of `rule_state` with it."""
+
+    RULES = "name"
+    PLACES = "places"
+
+
 @lru_cache(maxsize=4096)
-def changes_rules(sql: str) -> bool:
-    """Whether a statement writes to one of their tables."""
+def find_changed_state(sql: str) -> RuleState | None:
+    """What a statement changes, if it writes to one of these tables."""
     found = _WRITE.match(sql)
-    return found is not None and found[1].lower() in TABLES
+    table = found[1].lower() if found else ""
+    return RuleState.RULES if table in TABLES else RuleState.PLACES if table in PLACES else None
 
 
-def rename_state(db: Db) -> None:
+def rename_state(db: Db, state: RuleState = RuleState.RULES) -> None:
     """What anybody has kept is not valid any more, once this is committed."""
-    db.run("UPDATE rule_state SET name = ?", (ids.token(12),))
+    db.run(f"UPDATE rule_state SET {state} = ?", (ids.token(12),))
 
 
 class RuleCache:
     """Results of reads, for one thread. `renew` at the beginning of each transaction, then `read`."""
 
     def __init__(self) -> None:
-        self._state = ""
+        self._states = ("", "")
         self._kept: dict[tuple[Any, ...], Any] = {}
+        self._places: dict[tuple[Any, ...], Any] = {}
 
     def renew(self, db: Db) -> None:
-        row = db.row("SELECT name FROM rule_state")
-        state = str(row[0]) if row else ""
-        if state != self._state or not state or len(self._kept) > MOST:
+        row = db.row("SELECT name, places FROM rule_state")
+        states = (str(row[0]), str(row[1])) if row else ("", "")
+        if states[0] != self._states[0] or not states[0] or len(self._kept) > MOST:
             self._kept.clear()
-            self._state = state
+            self._places.clear()
+        elif states[1] != self._states[1] or len(self._places) > MOST:
+            self._places.clear()
+        self._states = states
 
     def read(self, db: Db, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
         """What `fn` reads of these tables, and of no other. Nobody may change the answer: others get it, too."""
-        key = (fn, *args)
-        try:
-            found: T = self._kept[key]
-        except KeyError:
-            found = self._kept[key] = fn(db, *args)
-        return found
+        return _find_or_read(self._kept, db, fn, *args)
+
+    def read_place(self, db: Db, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+        """The same of `PLACES`."""
+        return _find_or_read(self._places, db, fn, *args)
+
+
+def _find_or_read(kept: dict[tuple[Any, ...], Any], db: Db, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+    key = (fn, *args)
+    try:
+        found: T = kept[key]
+    except KeyError:
+        found = kept[key] = fn(db, *args)
+    return found

@@ -62,8 +62,8 @@ class SqliteDb:
         self._appended: dict[str, list[Sequence[Any]]] = {}
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
-        if self._of_writer and rule_cache.changes_rules(sql):
-            rule_cache.rename_state(self)
+        if self._of_writer and (changed := rule_cache.find_changed_state(sql)) is not None:
+            rule_cache.rename_state(self, changed)
         return self.connection.execute(sql, params).fetchall()
 
     def row(self, sql: str, params: Sequence[Any] = ()) -> Row | None:

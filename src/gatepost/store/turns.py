@@ -349,17 +349,25 @@ def set_conversation(db: Db, turn_id: str, epoch: int, conversation: str, now: i
     return True
 
 
+# When a reply of the turn is to extend its group's engagement; NULL: there is none, or it never ends.
+_EXTENDS_AT = (
+    "(SELECT e.until - e.ttl / 2 FROM engagements e WHERE e.instance = turns.instance AND e.address = turns.address"
+    " AND e.thread = turns.thread AND e.folder = turns.folder AND e.until >= turns.started_at)"
+)
+
+
 def claim_bytes(
     db: Db, turn_id: str, epoch: int, size: int, most: int, *, session_id: str, attempt: int
-) -> Turn | None:
-    """An open turn that says so many bytes more, counted at once; None if it is not that session's at that attempt and
-    epoch, or would have said more than `most` then."""
+) -> tuple[Turn, int | None] | None:
+    """An open turn that says so many bytes more, counted at once, and when that extends the engagement of its group
+    there; None if it is not that session's at that attempt and epoch, or would have said more than `most` then."""
     row = db.row(
         "UPDATE turns SET said_bytes = said_bytes + ? WHERE id = ? AND epoch = ? AND ended_at IS NULL"
-        f" AND session_id = ? AND attempt = ? AND said_bytes + ? <= ? RETURNING {TURNS.columns}",
+        " AND session_id = ? AND attempt = ? AND said_bytes + ? <= ?"
+        f" RETURNING {TURNS.columns}, {_EXTENDS_AT}",
         (size, turn_id, epoch, session_id, attempt, size, most),
     )
-    return TURNS.parse(row) if row else None
+    return (TURNS.parse(row[:-1]), row[-1]) if row else None
 
 
 def return_bytes(db: Db, turn_id: str, size: int) -> None:

@@ -53,6 +53,7 @@ class BeaconPlatform:
     connects: list[str] = field(default_factory=list)  # the instances that connected, each time anew
     closed: list[str] = field(default_factory=list)
     checks: int = 0
+    poller_checks: int = 0
     bot: str = ""  # by which name everybody is accepted; '': each by its own
 
     def push(self, text: str) -> None:
@@ -68,12 +69,14 @@ class BeaconPlatform:
             raise ChannelEnded(
                 EndReason.TOKEN, "beacon no longer accepts the token", "set a valid one with `gatepost channel set`"
             )
+        if not self.has_rights:
+            raise ChannelEnded(EndReason.RIGHTS, "the bot may not read messages", "switch that on at beacon.example")
+
+    def check_poller(self) -> None:
         if self.second_poller:
             raise ChannelEnded(
                 EndReason.SECOND_POLLER, "another program receives as this bot", "stop it, then restart the channel"
             )
-        if not self.has_rights:
-            raise ChannelEnded(EndReason.RIGHTS, "the bot may not read messages", "switch that on at beacon.example")
 
 
 class BeaconChannel:
@@ -96,6 +99,7 @@ class BeaconChannel:
 
     async def _poll(self, receive: Receive, token: str) -> None:
         self.platform.check(token)
+        self.platform.check_poller()
         if self.platform.breaks_with:
             raise RuntimeError(self.platform.breaks_with)
         at = int(await self._around.cursor.load() or 0)
@@ -124,6 +128,10 @@ class BeaconChannel:
             link="https://beacon.example/invite",
             missing=self.platform.missing,
         )
+
+    async def check_poller(self) -> None:
+        self.platform.poller_checks += 1
+        self.platform.check_poller()
 
     async def close(self) -> None:
         self._is_closed = True

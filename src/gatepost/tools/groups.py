@@ -185,9 +185,12 @@ async def set_group_open(
 ) -> GroupOpenState:
     """Open a group to its siblings, so that they may watch it with observe_group, or seal it again.
 
-    Groups above and below it may watch it in any case. A group is sealed until somebody opens it.
+    Sealed is the default: siblings see nothing of it, and what they were not shown yet is gone at once. Groups above it
+    may watch it in any case.
     """
     target = folder or call.caller.folder
+    if open and "/" not in target:
+        raise Invalid("folder", f"{target} is a world, and worlds have no siblings; open a group below it")
     await call.write(lambda db: _change(db, target, {"open": int(open)}))
     return GroupOpenState(ok=True, folder=target, open=open)
 
@@ -219,14 +222,14 @@ def _change(db: Db, folder: str, values: Mapping[str, Any]) -> None:
         raise NotFound("group", folder, "use refresh_groups to see which there are")
 
 
-@tool(tier=Tier.WORLD, scoped_by="source", within=TreeScope.WORLD, group="groups", idempotent=True)
+@tool(tier=Tier.AGENT, scoped_by="source", within=TreeScope.WORLD, group="groups", idempotent=True)
 async def observe_group(
     call: ToolCall, source: Annotated[str, Meta(description="The group to watch, in your world.")]
 ) -> GroupObservation:
     """Watch another group: what people write to it is shown to you as context with your next turn, and asks nothing
-    of you.
+    of you. Of a sibling you are also shown what it only observes itself.
 
-    A group above or below you, or a sibling that is open (set_group_open). To end it use unobserve_group.
+    A group below you, or a sibling while it is open (set_group_open). To end it use unobserve_group.
     """
     own = call.caller.folder
 
@@ -235,14 +238,16 @@ async def observe_group(
         if group is None or source == own:
             raise NotFound("group", source, "use refresh_groups to see which there are")
         if not may_watch(own, source, open=group.open):
-            raise Refused(own, call.tool, source, "it is neither above nor below you, and it is not open")
+            raise Refused(own, call.tool, source, "it is not below you, and it is not open")
+        if own.startswith(f"{source}/"):  # what people tell that one is not for the groups that it made
+            raise Refused(own, call.tool, source, "it is above you")
         watchers.add(db, own, source, f"agent:{own}", call.now)
 
     await call.write(watch)
     return GroupObservation(ok=True, observer=own, source=source)
 
 
-@tool(tier=Tier.WORLD, scoped_by="source", within=TreeScope.WORLD, group="groups", idempotent=True)
+@tool(tier=Tier.AGENT, scoped_by="source", within=TreeScope.WORLD, group="groups", idempotent=True)
 async def unobserve_group(
     call: ToolCall, source: Annotated[str, Meta(description="The group that you watch.")]
 ) -> GroupObservation:

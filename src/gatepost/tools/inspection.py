@@ -9,7 +9,7 @@ from gatepost.access.tiers import Tier
 from gatepost.access.tree_scope import TreeScope, may_act_on, world_of
 from gatepost.core.bounds import LISTED, fitting
 from gatepost.core.clock import iso
-from gatepost.flow.intake import routing
+from gatepost.flow.intake import route_explanation, routing
 from gatepost.messages import address as addresses
 from gatepost.store import groups, identities, room_history, routes, users
 from gatepost.store.port import Db
@@ -75,7 +75,7 @@ async def inspect_routing(
         facts = routing.make_match_input(place.instance, addresses.parse(place.address), thread=place.thread)
         chosen = routing.decide(rows, facts, known.__contains__).chosen
         mine = [each.folder for each in chosen if may_act_on(TreeScope.SUBTREE, own, each.folder)]
-        verdicts = routing.explain(rows, facts, known.__contains__)
+        verdicts = route_explanation.explain(rows, facts, known.__contains__)
         asked = [
             RouteCheck(route=render_route(each.route, own), holds=each.held, why=each.why)
             for each in verdicts

@@ -11,6 +11,7 @@ from gatepost.access.tree_scope import TreeScope, may_act_on
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid, Unavailable
 from gatepost.flow.intake import route_targets, routing
+from gatepost.flow.intake.engagement import render_ttl
 from gatepost.store import search
 from gatepost.store.routes import Route
 from gatepost.store.search import Subtree
@@ -55,6 +56,7 @@ class RouteInfo(Struct, frozen=True, kw_only=True):
     also: bool
     observe_window_messages: int | None
     observe_window_chars: int | None
+    ttl: str  # how long a group stays in a conversation; '': the gateway's own
     own: bool  # an agent of this part of the tree made it, and may change it
 
 
@@ -84,5 +86,6 @@ def render_route(route: Route, folder: str) -> RouteInfo:
         also=route.also,
         observe_window_messages=route.window_messages,
         observe_window_chars=route.window_chars,
+        ttl=render_ttl(route.ttl_s),
         own=is_own_route(route, folder),
     )

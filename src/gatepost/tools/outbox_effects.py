@@ -13,11 +13,12 @@ from msgspec import Meta
 from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable
 from gatepost.flow.delivery import content_fallback
 from gatepost.flow.delivery.outgoing_messages import MOST_RESULTS, ChannelInstances
+from gatepost.flow.engagement_extension import extend_by_reply
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import MESSAGES, Op, OutboundFile
 from gatepost.messages.text import clean
 from gatepost.messages.text_size import fits, measure
-from gatepost.store import messages, outbox
+from gatepost.store import engagements, messages, outbox
 from gatepost.store.messages import Message
 from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
 from gatepost.store.port import Db
@@ -45,10 +46,22 @@ async def commit_effects(call: ToolCall, effects: Callable[[Db], Sequence[Outbox
     def both(db: Db) -> SendReceipt:
         _check_room(db, call)
         first = effects(db)[0]
+        _extend_engagement(db, call, first)
         known = messages.get(db, first.message_id) if first.state == EffectState.SENT else None
         return SendReceipt(True, first.seq, known.platform_id if known else None)
 
     return await call.write_to_room(both)
+
+
+def _extend_engagement(db: Db, call: ToolCall, said: OutboxEffect) -> None:
+    """What a turn says by a tool where it was asked is as good as its final words."""
+    turn = call.turn
+    if turn is None or said.op not in MESSAGES:
+        return
+    if (said.instance, said.address, said.thread) == (turn.instance, turn.address, turn.thread):
+        engaged = engagements.get(db, turn.instance, turn.address, turn.thread, turn.folder)
+        if engaged is not None and not engaged.is_fresh(call.now):
+            extend_by_reply(db, turn, call.now)
 
 
 def _check_room(db: Db, call: ToolCall) -> None:

@@ -12,6 +12,7 @@ from gatepost.access.tree_scope import TreeScope, may_act_on
 from gatepost.core.bounds import fitting
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow.intake import route_targets, routing
+from gatepost.flow.intake.engagement import parse_ttl
 from gatepost.store import groups, routes
 from gatepost.store.port import Db
 from gatepost.store.routes import Route
@@ -34,6 +35,7 @@ class RouteSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     also: bool = False
     observe_window_messages: Annotated[int, Meta(ge=0, le=1000)] | None = None
     observe_window_chars: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
+    ttl: Annotated[str, Meta(max_length=40)] = ""  # 10m, 1h30m, 0, never; '': the gateway's own
 
 
 class RouteList(Struct, frozen=True):
@@ -194,6 +196,7 @@ async def _check_routes(call: ToolCall, wanted: list[RouteSpec]) -> None:
     def judge() -> None:
         for each in wanted:
             routing.check_syntax(each.match, each.target, each.session)
+            parse_ttl(each.ttl)
 
     await call.in_thread(judge)
 
@@ -216,6 +219,7 @@ def _add(db: Db, call: ToolCall, wanted: RouteSpec, known: set[str]) -> int:
         also=wanted.also,
         window_messages=wanted.observe_window_messages,
         window_chars=wanted.observe_window_chars,
+        ttl_s=parse_ttl(wanted.ttl),
         created_by=f"{routing.MADE_BY}{call.caller.folder}",
         created_at=call.now,
     )

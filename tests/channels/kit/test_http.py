@@ -7,9 +7,9 @@ import httpx2
 import pytest
 
 from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
-from gatepost.channels.kit.http import PlatformHttp, check_web_address, explain_unreached
+from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, check_web_address, explain_unreached
 from gatepost.channels.telegram.api import TelegramApi
-from gatepost.core.errors import Unavailable
+from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.retry import DeliveryRetryPolicy, next_try
 from gatepost.testing.clock import FixedClock
@@ -76,7 +76,7 @@ async def test_one_that_speaks_no_tls_is_named_so() -> None:
 
 def read_wait(http: PlatformHttp, told: str) -> float | None:
     with pytest.raises(Unavailable) as raised:
-        http._check(httpx2.Response(429, headers={"retry-after": told}), {}, "send", True)
+        http._raise_error(httpx2.Response(429, headers={"retry-after": told}), {}, "send", True)
     next_try(1, raised.value, 0, DeliveryRetryPolicy())
     return raised.value.retry_after
 
@@ -92,3 +92,38 @@ def test_a_wait_that_is_no_number_of_seconds_is_none(told: str, wait: float | No
 def test_so_is_one_that_stands_in_the_answer(found: float, wait: float | None) -> None:
     http = PlatformHttp("it", "https://example.org", find_retry_after=lambda response, answer: found)
     assert read_wait(http, "9") == wait
+
+
+async def test_a_platform_may_have_words_of_its_own_for_an_error() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked = await reader.readuntil(b"\r\n\r\n")
+        body = b'{"fault": "closed"}' if asked.startswith(b"GET /closed") else b'{"fault": ""}'
+        head = f"content-type: application/json\r\nretry-after: 7\r\ncontent-length: {len(body)}\r\nconnection: close"
+        writer.write(f"HTTP/1.1 200 OK\r\n{head}\r\n\r\n".encode() + body)
+        writer.close()
+
+    def read_error(given: PlatformAnswer) -> GatepostError | None:
+        if given.body["fault"]:
+            return Unavailable("Shop", f"{given.action}: {given.body['fault']}", retry_after=given.retry_after)
+        return None
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        http = PlatformHttp("Shop", f"http://127.0.0.1:{port}", read_error=read_error)
+        assert await http.call("GET", "open") == {"fault": ""}
+        with pytest.raises(Unavailable, match="ask: closed") as raised:
+            await http.call("GET", "closed", action="ask")
+        await http.close()
+    assert raised.value.retry_after == 7
+
+
+def test_a_platform_is_asked_for_its_wait_only_where_it_limits_us() -> None:
+    asked: list[int] = []
+
+    def find(response: httpx2.Response, answer: object) -> float:
+        asked.append(response.status_code)
+        return 9.0
+
+    http = PlatformHttp("it", "https://example.org", find_retry_after=find)
+    http._raise_error(httpx2.Response(200), {}, "read", False)
+    assert asked == [] and read_wait(http, "3") == 9.0 and asked == [429]

@@ -20,6 +20,7 @@ from gatepost.channels.kit.markup import (
     MATRIX_HTML,
     MATTERMOST,
     PLAIN,
+    REDDIT,
     SIGNAL,
     SLACK,
     TELEGRAM_HTML,
@@ -94,6 +95,7 @@ def words_of_markdown(text: str) -> str:
         (SIGNAL, "b i s c< &"),
         (PLAIN, "b i s c< &"),
         (GITHUB, "**b** *i* ~~s~~ `c<` \\&"),
+        (REDDIT, "**b** *i* ~~s~~ `c<` \\&"),
         (MATTERMOST, "**b** *i* ~~s~~ `c<` &"),
         (ZULIP, "**b** *i* ~~s~~ `c<` &"),
         (
@@ -211,7 +213,10 @@ def test_codes_by_which_platforms_name_people_stay_words() -> None:
         assert "<" not in render(code, SLACK)
     for name in ("@**all**", "@_**ann**", "#**general**", "**@**all"):
         assert not re.search(r"[@#]_?\*\*\w", render(name, ZULIP)), name
+    for name in ("u/ann", "/u/ann", "**U/ann**", "(u/ann)", "u/some_body", "`u/ann`"):
+        assert not re.search(r"u/[\w\\]", render(name, REDDIT), re.IGNORECASE), name
     assert render("write to ann@example.org", GITHUB) == "write to ann@example.org"
+    assert render("see https://www.reddit.com/u/ann, a^b", REDDIT) == "see https://www.reddit.com/u/ann, a\\^b"
 
 
 @given(HOSTILE)

@@ -3,10 +3,10 @@
 import pytest
 
 from gatepost.channels.contract import ChannelDeps
-from gatepost.channels.kit.batches import receive_batch
 from gatepost.channels.kit.hooks import HookInbox
+from gatepost.channels.kit.receiving import receive_batch
 from gatepost.core.clock import SystemClock
-from gatepost.core.errors import Invalid
+from gatepost.core.errors import Invalid, Unavailable
 from gatepost.core.settings import Config
 from gatepost.messages.inbound import Inbound, Receipt, UnrecordedState
 
@@ -55,3 +55,13 @@ async def test_a_program_that_posts_an_event_is_told_that_it_is_refused_if_its_c
     async with inbox.open(intake.receive, skips_invalid=False):
         with pytest.raises(Invalid):
             await inbox.receive_one(EVENTS[0])
+
+
+async def test_a_hook_is_asked_to_come_again_while_nobody_listens() -> None:
+    inbox = make_inbox()
+    with pytest.raises(Unavailable):
+        await inbox.receive(EVENTS)
+    async with inbox.open(Choosy().receive):
+        pass
+    with pytest.raises(Unavailable):
+        await inbox.receive(EVENTS)

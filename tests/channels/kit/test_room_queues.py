@@ -7,7 +7,7 @@ import pytest
 
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.core.errors import Invalid, Unavailable
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost.testing.waiting import PATIENCE_S, until
 
 
 class Stuck(Exception):
@@ -119,3 +119,146 @@ async def test_a_job_that_will_never_be_done_ends_no_other_room_and_not_its_own(
         await queues.put("ann", partial(take, "ann"))
         await finished.wait()
     assert sorted(done) == ["ann", "eve"]
+
+
+async def test_a_cursor_moves_up_to_where_all_is_done() -> None:
+    saved, gates = list[str](), {name: asyncio.Event() for name in "abcd"}
+    told = asyncio.Event()
+
+    async def save(mark: str) -> None:
+        saved.append(mark)
+        told.set()
+
+    async with asyncio.timeout(PATIENCE_S), RoomQueues(save=save) as queues:
+        for name in "abcd":
+            await queues.put(name, gates[name].wait, mark=name)
+        gates["c"].set()
+        gates["b"].set()
+        await until(lambda: queues.list_marks() == ["a", "d"])
+        assert saved == []
+        gates["a"].set()
+        await told.wait()
+        assert saved == ["c"]
+        gates["d"].set()
+        await queues.drain()
+    assert saved == ["c", "d"]
+    assert queues.list_marks() == []
+
+
+async def test_what_will_never_be_done_does_not_keep_the_cursor_back() -> None:
+    saved = list[str]()
+
+    async def refuse() -> None:
+        raise Invalid("event", "no")
+
+    async def save(mark: str) -> None:
+        saved.append(mark)
+
+    async with asyncio.timeout(PATIENCE_S), RoomQueues(save=save) as queues:
+        await queues.put("a", refuse, mark="1")
+        await queues.drain()
+    assert saved == ["1"]
+
+
+async def test_a_cursor_that_cannot_be_saved_now_is_saved_later_and_never_set_back() -> None:
+    saved, tries = list[str](), list[str]()
+
+    async def save(mark: str) -> None:
+        tries.append(mark)
+        if len(tries) == 1:
+            raise Unavailable("the store", retry_after=0)
+        saved.append(mark)
+
+    async def work() -> None:
+        pass
+
+    async with asyncio.timeout(PATIENCE_S), RoomQueues(save=save) as queues:
+        await queues.put("a", work, mark="1")
+        await queues.put("b", work, mark="2")
+        await queues.drain()
+    assert tries[0] == "1"
+    assert saved == ["2", "2"]
+
+
+async def test_what_waits_for_a_place_counts_as_not_done() -> None:
+    gate = asyncio.Event()
+    async with asyncio.timeout(PATIENCE_S), RoomQueues(most=1) as queues:
+        await queues.put("a", gate.wait, mark="1")
+        second = asyncio.create_task(queues.put("b", gate.wait, mark="2"))
+        await until(lambda: queues.list_marks() == ["1", "2"])
+        gate.set()
+        await second
+        await queues.drain()
+
+
+async def test_a_caller_gets_the_result_or_the_error_of_a_job_that_runs_once_and_the_block_goes_on() -> None:
+    tries = 0
+
+    async def fail() -> None:
+        nonlocal tries
+        tries += 1
+        raise Unavailable("the store")
+
+    async def work() -> str:
+        return "done"
+
+    async with asyncio.timeout(PATIENCE_S), RoomQueues() as queues:
+        with pytest.raises(Unavailable):
+            await queues.run("a", fail)
+        assert await queues.run("a", work) == "done"
+    assert tries == 1
+    with pytest.raises(Unavailable):
+        await queues.run("a", work)
+
+
+async def test_a_caller_waits_for_what_came_before_in_its_room() -> None:
+    done, gate = list[str](), asyncio.Event()
+
+    async def work(name: str) -> None:
+        if name == "first":
+            await gate.wait()
+        done.append(name)
+
+    async with asyncio.timeout(PATIENCE_S), RoomQueues() as queues:
+        await queues.put("a", partial(work, "first"))
+        second = asyncio.create_task(queues.run("a", partial(work, "second")))
+        await queues.run("b", partial(work, "other"))
+        gate.set()
+        await second
+    assert done == ["other", "first", "second"]
+
+
+async def test_a_job_ends_with_its_caller_and_the_next_one_follows() -> None:
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    async def hang() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async def work() -> str:
+        return "done"
+
+    async with asyncio.timeout(PATIENCE_S), RoomQueues(most=1) as queues:
+        caller = asyncio.create_task(queues.run("a", hang))
+        await started.wait()
+        caller.cancel()
+        await ended.wait()
+        assert await queues.run("a", work) == "done"
+
+
+async def test_callers_are_asked_to_come_again_when_the_block_ends() -> None:
+    started = asyncio.Event()
+
+    async def hang() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(PATIENCE_S), RoomQueues(most=2) as queues:
+        callers = [asyncio.create_task(queues.run("a", hang)) for _ in range(3)]
+        await started.wait()
+    for each in callers:
+        with pytest.raises(Unavailable):
+            await each

@@ -49,6 +49,18 @@ def test_stranger_14_a_backup_is_the_owners_alone_and_has_neither_key_ring_nor_t
     assert [each.name for each in tmp_path.iterdir()] == ["b.tar.gz"]
 
 
+def test_the_keys_of_devices_are_left_out_and_it_is_said_whose(run: Run, used: Home, tmp_path: Path) -> None:
+    """They open encrypted rooms, and an old copy of them must not be used again."""
+    for name in ("matrix", "empty"):
+        (used.channels / name).mkdir(parents=True)
+    (used.channels / "matrix" / "keys.db").write_text("keys")
+    told = run("backup", str(tmp_path / "b.tar.gz"))
+
+    assert "without the keys of devices: matrix are linked anew after a restore" in told.out
+    assert not [each for each in names(tmp_path / "b.tar.gz") if each.startswith("channels")]
+    assert run("backup", str(tmp_path / "c.tar.gz"), "--json").json["devices"] == ["matrix"]
+
+
 def test_stranger_14_a_token_that_lies_elsewhere_in_the_home_is_left_out(
     run: Run, used: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

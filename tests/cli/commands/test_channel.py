@@ -44,8 +44,9 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def read_all(db: Db) -> list[Any]:
-    tables = ("channel_instances", "channel_cursors", "secrets")
-    return [db.rows(f"SELECT * FROM {each} ORDER BY 1, 2") for each in tables]
+    """Without the moments at which secrets were used: each check of a channel is a use."""
+    tables = {"channel_instances": "*", "channel_cursors": "*", "secrets": "name, sealed, created_at, updated_at"}
+    return [db.rows(f"SELECT {columns} FROM {table} ORDER BY 1, 2") for table, columns in tables.items()]
 
 
 def get_value(home: Home, name: str) -> str:
@@ -72,6 +73,7 @@ def test_a_script_adds_a_channel_with_its_secret_from_standard_input(
     (row,) = read_snapshot(home.store, channel_instances.list_all)
     assert (row.instance, row.kind, row.settings, row.is_on) == ("north", "beacon", {"color": "green"}, True)
     assert get_value(home, "CHANNEL_NORTH_TOKEN") == GOOD_TOKEN
+    assert platform.poller_checks == 1
     assert platform.closed == ["north"], "the one that was made for the question is closed"
     everything = json.dumps([list(each) for each in read_snapshot(home.store, audit.list_latest, 50)], default=str)
     assert "channel.add" in everything and "color" in everything and GOOD_TOKEN not in everything
@@ -213,6 +215,7 @@ def test_one_bot_is_not_added_twice(run: Run, home: Home, platform: BeaconPlatfo
         given(GOOD_TOKEN)
         done = run("channel", "add", "beacon", "--name", name)
     assert done.code == 1 and "the channel north already is @beacon_bot; use another bot" in done.err
+    assert platform.poller_checks == 1, "asked of a bot that we run, the platform would name us"
     run("channel", "set", "north", "--off")
     given(GOOD_TOKEN)
     assert run("channel", "add", "beacon", "--name", "south").code == 0

@@ -1,26 +1,18 @@
 """Intake, whole: from a channel's event to committed rows. Real SQLite, real files."""
 
 import asyncio
-import os
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gatepost.core.clock import DAY, HOUR, SECOND
 from gatepost.core.errors import Invalid, Unavailable
-from gatepost.core.event_bus import EventBus
-from gatepost.core.home import Home
 from gatepost.core.periods import Period
-from gatepost.core.settings import Config
 from gatepost.flow import grant_changes
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
-from gatepost.flow.intake import routing
 from gatepost.flow.intake.commands.conversation import CLEARED
-from gatepost.flow.intake.intake import FIRST_OF_A_STRANGER, Intake
-from gatepost.messages.inbound import Attachment, Inbound, Quote, Receipt, Verb
+from gatepost.flow.intake.intake import FIRST_OF_A_STRANGER
+from gatepost.messages.inbound import Attachment, Inbound, Quote, Verb
 from gatepost.store import (
     audit,
     budgets,
@@ -34,7 +26,6 @@ from gatepost.store import (
     outbox,
     room_history,
     rooms,
-    routes,
     sessions,
     users,
     watchers,
@@ -42,107 +33,11 @@ from gatepost.store import (
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.costs import NewCost
-from gatepost.store.inbox import InboxEntry
-from gatepost.store.messages import Message, NewMessage
+from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.testing.clock import NOON, FixedClock
+from gatepost.testing.clock import NOON
 
-OWNER, ADMIN, MEMBER, STRANGER = "tg:user/1", "tg:user/2", "tg:user/3", "tg:user/666"
-ROOM = "tg:group/7"
-
-
-@dataclass
-class World:
-    """An intake with a group `home`, the people above, and ears on every bell."""
-
-    store: SqliteStore
-    home: Home
-    intake: Intake
-    clock: FixedClock
-    rung: list[str] = field(default_factory=list)
-    rooms_rung: list[str] = field(default_factory=list)
-    stopped: list[tuple[str, str]] = field(default_factory=list)
-    running: bool = True
-    number: int = 0
-
-    async def send(self, text: str = "hello", sender: str = OWNER, **given: Any) -> Receipt:
-        self.number += 1
-        defaults: dict[str, Any] = {"address": ROOM, "platform_id": f"m{self.number}", "sender": sender, "text": text}
-        return await self.intake.receive("tg", Inbound(**{**defaults, **given}))
-
-    async def route(
-        self, match: str, target: str, *, seq: int = 10, mode: str = "per-thread", also: bool = False
-    ) -> int:
-        def add(db: Db) -> int:
-            folder = routing.check_route(match, target, mode, [group.folder for group in groups.list_all(db)])
-            given = {"seq": seq, "match": match, "target": target, "folder": folder, "mode": mode, "also": also}
-            return routes.add(db, routes.Route(**given, created_by="test", created_at=NOON)).id
-
-        return await self.store.write(add)
-
-    async def do(self, fn: Callable[[Db], Any]) -> None:
-        await self.store.write(fn)
-
-    async def sessions(self) -> list[Session]:
-        return await self.store.read(sessions.list_open)
-
-    async def entries(self, receipt: Receipt) -> list[InboxEntry]:
-        return await self.store.read(inbox.list_for_message, receipt.message_id)
-
-    async def message(self, receipt: Receipt) -> Message:
-        found = await self.store.read(messages.get, receipt.message_id)
-        assert found is not None
-        return found
-
-    async def notices(self) -> list[str]:
-        seen = await self.store.read(messages.list_in_room, "tg", ROOM, 0, 100)
-        return [each.text for each in seen if each.direction == "out"]
-
-    async def count(self, table: str) -> int:
-        def ask(db: Db) -> int:
-            row = db.row(f"SELECT COUNT(*) FROM {table}")
-            assert row is not None
-            return int(row[0])
-
-        return await self.store.read(ask)
-
-    def files(self) -> list[str]:
-        folder = self.home.media / "in"
-        return os.listdir(folder) if folder.exists() else []
-
-
-@pytest.fixture
-async def world(store: SqliteStore, tmp_path: Path) -> World:
-    def people(db: Db) -> None:
-        groups.add(db, "home", "Home", "scripted", NOON)
-        groups.add(db, "root", "Root", "scripted", NOON)
-        for user in (OWNER, ADMIN, MEMBER):
-            users.add(db, user, "", NOON)
-        users.add_role(db, OWNER, "owner", "", "test", NOON)
-        users.add_role(db, ADMIN, "admin", "home", "test", NOON)
-        users.add_member(db, MEMBER, "home", "test", NOON)
-
-    await store.write(people)
-    home = Home(tmp_path / "home")
-    home.prepare()
-    bells, clock = EventBus(), FixedClock()
-
-    async def stop(session_id: str, by: str) -> bool:
-        made.stopped.append((session_id, by))
-        return made.running
-
-    made = World(store, home, Intake(store, clock, Config(), bells, ChannelInstances({}), home, stop), clock)
-    bells.on_session(made.rung.append)
-    bells.on_room(lambda instance, address: made.rooms_rung.append(address))
-    return made
-
-
-@pytest.fixture
-async def routed(world: World) -> World:
-    await world.route("", "home", seq=1000)
-    return world
+from .conftest import ADMIN, MEMBER, OWNER, ROOM, STRANGER, World
 
 
 async def test_somebody_is_reached_where_they_last_wrote_alone_also_in_a_room_that_was_known_before(
@@ -433,7 +328,7 @@ async def test_a_reply_or_reaction_to_the_agent_is_a_mention_in_its_thread(world
     await world.do(spoken)
     reply = await world.send("why?", reply_to=Quote(platform_id="a1"))
     reaction = await world.send("👎", platform_id="a1", event=f"reaction:👎:{OWNER}")
-    other = await world.send("why?", reply_to=Quote(platform_id="m1"))
+    other = await world.send("why?", reply_to=Quote(platform_id="somebody's"))
 
     assert (await world.message(reply)).verb == "mention"
     assert (await world.message(reply)).thread == "T"
@@ -713,6 +608,39 @@ async def test_what_is_only_observed_itself_is_not_watched_further(world: World)
     await watching(world, "acme", "acme/eng")
     await world.route("", "acme/eng#observe", seq=1)
     assert [entry.folder for entry in await world.entries(await world.send("quietly"))] == ["acme/eng"]
+
+
+async def test_what_an_open_group_only_observes_is_context_for_the_siblings_that_watch_it(world: World) -> None:
+    beside = await watching(world, "acme/ops", "acme/eng")
+    await world.route("", "acme/eng#observe", seq=1)
+    assert [entry.folder for entry in await world.entries(await world.send("sealed"))] == ["acme/eng"]
+    await world.store.write(groups.update, "acme/eng", {"open": 1})
+    rows = {entry.folder: entry for entry in await world.entries(await world.send("open"))}
+    assert (rows["acme/ops"].session_id, rows["acme/ops"].state) == (beside, "observed")
+
+
+async def test_arizuko_25_sealing_a_sibling_hides_at_once_what_was_not_shown_yet_and_nothing_else(
+    world: World,
+) -> None:
+    beside = await watching(world, "acme/ops", "acme/eng")
+    above = await watching(world, "acme", "acme/eng")
+    await world.store.write(groups.update, "acme/eng", {"open": 1})
+    receipt = await world.send("secret plans")
+    await world.route("room=group/99", "acme/ops#observe", seq=1)
+    own = await world.send("its own", address="tg:group/99")
+    limits = inbox.ProjectionLimits(observed=10, chars=4000, rows=10, size=10_000)
+
+    async def shown(session_id: str) -> list[str]:
+        return [each.text for _, each in (await world.store.read(inbox.list_to_project, session_id, limits)).pairs]
+
+    assert (await shown(beside), await shown(above)) == (["secret plans", "its own"], ["secret plans"])
+    await world.store.write(groups.update, "acme/eng", {"name": "Eng"})  # another change seals nothing
+    assert len(await shown(beside)) == 2
+    await world.store.write(groups.update, "acme/eng", {"open": 0})
+    assert (await shown(beside), await shown(above)) == (["its own"], ["secret plans"])
+    assert {entry.folder for entry in await world.entries(receipt)} == {"acme/eng", "acme"}
+    assert [entry.folder for entry in await world.entries(own)] == ["acme/ops"]
+    assert (await world.store.read(ledger.check, NOON)).unaccounted == 0
 
 
 def _fetched(db: Db, folder: str, platform_id: str, text: str) -> bool:

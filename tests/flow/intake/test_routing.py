@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gatepost.core.errors import Invalid
 from gatepost.core.records import replace
-from gatepost.flow.intake import routing
+from gatepost.flow.intake import route_explanation, routing
 from gatepost.flow.intake.regex import MatchLimit
 from gatepost.flow.intake.routing import KEYS, MatchInput
 from gatepost.messages import address
@@ -141,7 +141,7 @@ def test_a_drop_ends_the_matching_and_is_named() -> None:
 
 
 def test_every_route_says_why_it_did_or_did_not_hold() -> None:
-    verdicts = routing.explain(
+    verdicts = route_explanation.explain(
         [
             route("platform=slack", seq=1, id=1),
             route("bogus=1", seq=2, id=2),
@@ -171,7 +171,7 @@ ANY_FACTS = st.builds(MatchInput, **dict.fromkeys(KEYS, VALUE))
 @given(MATCH, ANY_FACTS)
 def test_deciding_and_explaining_agree(match: str, facts: MatchInput) -> None:
     decided = bool(routing.decide([route(match)], facts).chosen)
-    assert routing.explain([route(match)], facts)[0].held is decided
+    assert route_explanation.explain([route(match)], facts)[0].held is decided
 
 
 @given(MATCH, st.sampled_from(KEYS), st.sampled_from(["*", "a", "a*", "**"]), ANY_FACTS)
@@ -183,7 +183,7 @@ def test_adding_a_negation_never_widens(match: str, key: str, pattern: str, fact
 @given(st.text(max_size=40), st.text(max_size=20), ANY_FACTS)
 def test_deciding_is_total_whatever_is_stored(match: str, target: str, facts: MatchInput) -> None:
     routing.decide([route(match, target)], facts)
-    routing.explain([route(match, target)], facts)
+    route_explanation.explain([route(match, target)], facts)
 
 
 # Routes that agents made.
@@ -196,7 +196,7 @@ def made(number: int, seq: int, match: str, target: str, by: str = "agent:acme")
 
 def taken(routes: list[Route], room: str = "telegram:group/1") -> list[str]:
     facts = routing.make_match_input("telegram", address.parse(room))
-    verdicts = {each.route.id for each in routing.explain(routes, facts) if each.held}
+    verdicts = {each.route.id for each in route_explanation.explain(routes, facts) if each.held}
     decision = routing.decide(routes, facts)
     assert verdicts == {each.route.id for each in decision.chosen} | (
         {decision.dropped_by.id} if decision.dropped_by else set()
@@ -269,7 +269,7 @@ def test_a_match_of_too_much_is_refused_when_written_and_holds_for_nothing_where
     with pytest.raises(Invalid, match=said):
         routing.check_route(match, "home", "per-thread", ["home"])
     assert not holds(match)
-    (verdict,) = routing.explain([route(match)], FACTS)
+    (verdict,) = route_explanation.explain([route(match)], FACTS)
     assert not verdict.held and "cannot be read" in verdict.why and said in verdict.why
 
 
@@ -294,11 +294,11 @@ def test_what_agents_of_a_world_made_has_so_much_effort_for_a_message_and_no_mor
     ]
     rows[0] = replace(rows[0], also=True)
     spent = replace(facts, efforts={"acme": MatchLimit(0)})
-    assert "take too long" in str(routing._find_mismatch(rows[-2], spent))  # and no error
-    assert routing._find_mismatch(rows[-1], spent) is None  # another world has its own
-    assert routing._find_mismatch(rows[0], spent) is None  # the operator's are asked in any case
+    assert "take too long" in str(routing.find_mismatch(rows[-2], spent))  # and no error
+    assert routing.find_mismatch(rows[-1], spent) is None  # another world has its own
+    assert routing.find_mismatch(rows[0], spent) is None  # the operator's are asked in any case
     assert [each.folder for each in routing.decide(rows, facts).chosen] == ["acme", "beta/eng"]
-    by_id = {verdict.route.id: verdict for verdict in routing.explain(rows, facts)}
+    by_id = {verdict.route.id: verdict for verdict in route_explanation.explain(rows, facts)}
     assert not by_id[60].held and "agents of acme made take too long" in by_id[60].why
     assert by_id[61].held
 

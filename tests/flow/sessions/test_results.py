@@ -2,10 +2,12 @@
 
 import pytest
 
+from gatepost.core.clock import SECOND
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.sessions.results import ResultLimits, record_results, record_status
 from gatepost.mailbox import runner_frames
-from gatepost.store import agents, destinations, groups, inbox, messages, outbox, sessions, timeline, turns
+from gatepost.store import agents, destinations, engagements, groups, inbox, messages, outbox, sessions, timeline, turns
+from gatepost.store.engagements import Engagement
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.turns import TurnClaim
@@ -140,3 +142,43 @@ def test_stranger_new_what_comes_after_the_end_costs_no_reading_of_texts(db: Db,
     )
     assert counting.read_chars < 50_000
     assert db.row("SELECT COUNT(*) FROM steps WHERE step = 'dropped'") == (1,)
+
+
+PLACE = ("fake", "fake:room/1", "")
+TTL = 600 * SECOND
+
+
+def say_engaged(db: Db, claim: TurnClaim, after: int) -> tuple[int | None, int]:
+    """When an engagement of ten minutes ends after the turn has said something, and the statements of that."""
+    engagements.put(db, Engagement(*PLACE, "acme", None, NOON + TTL, TTL, NOON))
+    counting = CountingDb(db)
+    record_results(counting, REACH, claim.turn.session_id, [(result(claim), ())], LIMITS, NOON + after)
+    (found,) = engagements.list_at(db, *PLACE)
+    return found.until, counting.statements
+
+
+def test_arizuko_24_a_reply_extends_an_engagement_once_half_of_its_time_is_over(db: Db, claim: TurnClaim) -> None:
+    counting = CountingDb(db)
+    record_results(counting, REACH, claim.turn.session_id, [(result(claim, 9, "before"), ())], LIMITS, NOON)
+    assert say_engaged(db, claim, TTL // 4) == (NOON + TTL, counting.statements)  # it costs nothing until then
+    assert take(db, claim, result(claim, 1))[0].ok
+
+
+def test_a_late_reply_extends_what_was_on_when_its_turn_began(db: Db, claim: TurnClaim) -> None:
+    assert say_engaged(db, claim, 2 * TTL)[0] == NOON + 3 * TTL
+
+
+@pytest.mark.parametrize(("kind", "sender"), [("task", "task:t1"), ("chat", "agent:acme"), ("system", "gatepost")])
+def test_arizuko_24_a_scheduled_turn_and_an_injected_message_do_not_extend_it(db: Db, kind: str, sender: str) -> None:
+    groups.add(db, "acme", "Acme", "scripted", NOON)
+    session = sessions.find_or_add(db, "per-thread", "acme", "fake", "fake:room/1", "", NOON)
+    new = NewMessage(
+        instance="fake", address="fake:room/1", direction="in", kind=kind, sender=sender, text="due", at=NOON,
+        platform_id="1",
+    )  # fmt: skip
+    message_id = messages.accept(db, new, NOON)
+    assert message_id is not None
+    inbox.enqueue(db, message_id, session.id, "acme", "member", NOON)
+    claim = turns.claim(db, session.id, "scripted", "run-1", NOON, 60_000_000, 10)
+    assert claim is not None
+    assert say_engaged(db, claim, TTL - SECOND)[0] == NOON + TTL

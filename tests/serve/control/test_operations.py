@@ -12,9 +12,10 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.groups import ensure_defaults
+from gatepost.flow.intake.engagement import make_engagement
 from gatepost.serve.control.arguments.groups import LinkGroupArgs
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import audit, destinations, groups, inbox, ledger, messages, routes, sessions
+from gatepost.store import audit, destinations, engagements, groups, inbox, ledger, messages, routes, sessions
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
@@ -119,8 +120,23 @@ async def test_a_group_is_changed_by_key_and_value(desk: Desk) -> None:
     assert (changed["window_messages"], changed["options"]) == (None, {"temperature": 0.5})
 
 
+async def test_a_group_is_sealed_until_somebody_opens_it(desk: Desk) -> None:
+    await desk.do("group.add", folder="acme/eng")
+    assert not (await desk.do("group.show", folder="acme/eng"))["open"]
+    for said, open in (("yes", True), ("no", False), ("yes", True), ("", False)):
+        assert (await desk.do("group.set", folder="acme/eng", values={"open": said}))["open"] is open
+
+
 @pytest.mark.parametrize(
-    "values", [{"colour": "x"}, {"open": "no"}, {"window_chars": "-1"}, {"provider": "?"}, {"sandbox": "?"}]
+    "values",
+    [
+        {"colour": "x"},
+        {"open": "perhaps"},
+        {"open": "yes"},
+        {"window_chars": "-1"},
+        {"provider": "?"},
+        {"sandbox": "?"},
+    ],
 )
 async def test_a_value_that_cannot_be_is_refused(desk: Desk, values: dict[str, str]) -> None:
     with pytest.raises(Invalid):
@@ -184,6 +200,7 @@ async def test_a_route_is_added_in_its_place(desk: Desk) -> None:
         ({"match": "", "target": "ghost"}, "no group 'ghost'"),
         ({"match": "", "target": "home", "session": "mine"}, "not a session mode"),
         ({"match": "", "target": "home", "window": "many"}, "not N/C"),
+        ({"match": "", "target": "home", "ttl": "soon"}, "is no time; write it like 10m"),
         ({"match": "", "target": "daemon:x"}, "daemon:"),
     ],
 )
@@ -191,6 +208,28 @@ async def test_a_route_that_cannot_work_is_refused_when_written(desk: Desk, args
     with pytest.raises(Invalid, match=why):
         await desk.do("route.add", **args)
     assert len(await desk.do("route.list")) == 1
+
+
+@pytest.mark.parametrize(("ttl", "seconds"), [("", None), ("10m", 600), ("0", 0), ("never", -1)])
+async def test_a_route_says_how_long_its_group_stays(desk: Desk, ttl: str, seconds: int | None) -> None:
+    assert (await desk.do("route.add", match="", target="home", ttl=ttl))["ttl_s"] == seconds
+
+
+async def test_a_test_of_the_routes_says_who_is_in_the_conversation_and_that_this_decides(desk: Desk) -> None:
+    await desk.do("group.add", folder="acme")
+    route = await desk.do("route.add", match="verb=mention", target="acme", ttl="1h")
+    now = desk.office.clock.now()
+    place = ("web", "web:home", "t")
+    await desk.office.store.write(engagements.put, make_engagement(place, "acme", route["id"], 3600, now))
+
+    answer = await desk.do("route.test", address="web:home", thread="t")
+
+    assert ([each["folder"] for each in answer["groups"]], answer["decided_by"]) == (["acme"], "engagement")
+    (engaged,) = answer["engaged"]
+    assert (engaged["folder"], engaged["route"]) == ("acme", route["id"]) and engaged["until"] > "20"
+    elsewhere = await desk.do("route.test", address="web:home")
+    assert (elsewhere["decided_by"], elsewhere["engaged"]) == ("route", [])
+    assert [each["folder"] for each in elsewhere["groups"]] == ["home"]
 
 
 async def test_a_test_of_the_routes_says_who_wins_and_why(desk: Desk) -> None:

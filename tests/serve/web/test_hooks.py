@@ -7,8 +7,9 @@ from typing import Any
 
 import httpx2
 import pytest
+from starlette.responses import Response
 
-from gatepost.channels.contract import Channel, ChannelEnded, EndReason, HookRequest, HookResponse, Receive
+from gatepost.channels.contract import ADMIT, Channel, ChannelEnded, EndReason, HookRequest, HookResponse, Receive
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Unavailable
 from gatepost.core.home import Home
@@ -17,7 +18,7 @@ from gatepost.core.settings import Config
 from gatepost.core.token_bucket import Rate
 from gatepost.messages.outbound import Outbound
 from gatepost.serve.http import HttpServer, bind, get_bound_address
-from gatepost.serve.web.hooks import AT_ONCE, BODIES_OF_PEER, ChannelHooks
+from gatepost.serve.web.hooks import AT_ONCE, FAILURES, UNPROVED_AT_ONCE, UNPROVED_OF_PEER, ChannelHooks
 from gatepost.serve.web.site import WebDeps, make_site
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.waiting import PATIENCE_S, until
@@ -39,8 +40,13 @@ class Hooked(Deaf):
         self.answer = HookResponse(body=b"taken")
         self.error: Exception | None = None
         self.gate: asyncio.Event | None = None
+        self.strangers = 0
 
     async def answer_hook(self, request: HookRequest) -> HookResponse:
+        if request.headers.get("x-sign") == "wrong":
+            self.strangers += 1
+            return HookResponse(status=401)
+        request.admit()
         self.requests.append(request)
         if self.gate is not None:
             await self.gate.wait()
@@ -190,12 +196,14 @@ async def test_a_body_that_does_not_come_is_not_waited_for(hooked: Hooked) -> No
     assert hooked.requests == []
 
 
-async def _post(hooks: ChannelHooks, peer: str, body: asyncio.Future[bytes]) -> int:
+async def _post(
+    hooks: ChannelHooks, peer: str, body: "asyncio.Future[bytes]", path: str = "/phone", sign: str = "right"
+) -> int:
     """The status. The head is there at once, the body when it comes."""
     sent: list[int] = []
 
     async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": await body, "more_body": False}
+        return {"type": "http.request", "body": await asyncio.shield(body), "more_body": False}
 
     async def keep(message: Any) -> None:
         if message["type"] == "http.response.start":
@@ -204,10 +212,10 @@ async def _post(hooks: ChannelHooks, peer: str, body: asyncio.Future[bytes]) -> 
     scope: dict[str, Any] = {
         "type": "http",
         "method": "POST",
-        "path": "/phone",
+        "path": path,
         "root_path": "",
         "query_string": b"",
-        "headers": [],
+        "headers": [(b"x-sign", sign.encode())],
         "client": (peer, 1),
     }
     await hooks(scope, receive, keep)  # type: ignore[arg-type]
@@ -221,17 +229,87 @@ def _make_body(content: bytes | None) -> "asyncio.Future[bytes]":
     return made
 
 
-async def test_a_stranger_who_sends_slowly_keeps_nobody_else_out(hooked: Hooked) -> None:
-    """Bodies that do not come take no place of the instance, and one peer has only so many."""
-    hooks, body = ChannelHooks({"phone": hooked}, Config()), _make_body(None)
-    slow = [asyncio.create_task(_post(hooks, "203.0.113.9", body)) for _ in range(AT_ONCE)]
+STRANGER, PLATFORM, PROXY = "8.8.8.8", "9.9.9.9", "127.0.0.1"
+
+
+@pytest.mark.parametrize(("stranger", "most"), [(STRANGER, UNPROVED_OF_PEER), (PROXY, UNPROVED_AT_ONCE)])
+async def test_a_stranger_who_sends_slowly_keeps_nobody_else_out(hooked: Hooked, stranger: str, most: int) -> None:
+    """Not even behind the same proxy: the slowest makes room."""
+    hooks, body = ChannelHooks({"phone": hooked}, Config()), _make_body(None)  # type: ignore[dict-item]
+    slow = [asyncio.create_task(_post(hooks, stranger, body)) for _ in range(most + 3)]
+    await until(lambda: sum(each.done() for each in slow) == 3)
+    assert [each.result() for each in slow if each.done()] == [429] * 3 and all(each.done() for each in slow[:3])
+    assert await _post(hooks, stranger, _make_body(b"{}")) == 200
+    assert await _post(hooks, PLATFORM, _make_body(b"{}")) == 200
+    for each in slow:
+        each.cancel()
+    await asyncio.gather(*slow, return_exceptions=True)
+
+
+async def test_many_strangers_who_send_slowly_make_room_for_a_platform(hooked: Hooked) -> None:
+    hooks, body = ChannelHooks({"phone": hooked}, Config()), _make_body(None)  # type: ignore[dict-item]
+    peers = [f"8.8.{number}.8" for number in range(UNPROVED_AT_ONCE // UNPROVED_OF_PEER + 1)]
+    slow = [asyncio.create_task(_post(hooks, peer, body)) for peer in peers for _ in range(UNPROVED_OF_PEER)]
     await until(lambda: any(each.done() for each in slow))
-    assert await _post(hooks, "203.0.113.9", _make_body(b"{}")) == 429
-    assert await _post(hooks, "192.0.2.1", _make_body(b"{}")) == 200
-    body.set_result(b"{}")
-    statuses = await asyncio.wait_for(asyncio.gather(*slow), PATIENCE_S)
-    assert (statuses.count(200), statuses.count(429)) == (BODIES_OF_PEER, AT_ONCE - BODIES_OF_PEER)
-    assert await _post(hooks, "203.0.113.9", _make_body(b"{}")) == 200
+    assert await _post(hooks, PLATFORM, _make_body(b"{}")) == 200
+    for each in slow:
+        each.cancel()
+    await asyncio.gather(*slow, return_exceptions=True)
+
+
+@pytest.mark.parametrize("stranger", [STRANGER, PROXY])
+async def test_wrong_signatures_do_not_count_for_the_platform(hooked: Hooked, stranger: str) -> None:
+    arrivals = Rate(per_second=0.01, burst=3, patience_s=float("inf"))
+    hooks = ChannelHooks({"phone": hooked}, Config(), arrivals=arrivals)  # type: ignore[dict-item]
+    for _ in range(2 * FAILURES.burst):
+        assert await _post(hooks, stranger, _make_body(b"{}"), sign="wrong") in (401, 429)
+    assert await _post(hooks, PROXY if stranger == PROXY else PLATFORM, _make_body(b"{}")) == 200
+
+
+async def test_who_proves_nothing_again_and_again_is_refused_before_the_body_is_read(hooked: Hooked) -> None:
+    hooks = ChannelHooks({"phone": hooked}, Config())  # type: ignore[dict-item]
+    for _ in range(FAILURES.burst + 1):
+        assert await _post(hooks, STRANGER, _make_body(b"{}"), sign="wrong") == 401
+    assert await _post(hooks, STRANGER, _make_body(None), sign="wrong") == 429
+    assert hooked.strangers == FAILURES.burst + 1
+
+
+async def test_a_proxy_that_the_operator_names_has_no_budget(hooked: Hooked) -> None:
+    hooks = ChannelHooks({"phone": hooked}, Config({"http.connections_per_peer": 0}))  # type: ignore[dict-item]
+    for _ in range(2 * FAILURES.burst):
+        assert await _post(hooks, STRANGER, _make_body(b"{}"), sign="wrong") == 401
+    assert await _post(hooks, STRANGER, _make_body(b"{}")) == 200
+
+
+class Streamed(Deaf):
+    """A channel that answers by itself. The proof of strangers takes until the gate opens."""
+
+    def __init__(self) -> None:
+        self.gate, self.asked = asyncio.Event(), 0
+
+    async def answer_stream(self, scope: Any, receive: Any, send: Any) -> None:
+        self.asked += 1
+        is_right = dict(scope["headers"])[b"x-sign"] == b"right"
+        if is_right:
+            scope[ADMIT]()
+        else:
+            await self.gate.wait()
+        await Response(status_code=200 if is_right else 401)(scope, receive, send)
+
+
+async def test_strangers_take_no_place_of_a_stream_before_they_are_proved() -> None:
+    streamed = Streamed()
+    hooks = ChannelHooks({"program": streamed}, Config(), at_once=2)  # type: ignore[dict-item]
+    strangers = [asyncio.create_task(_post(hooks, PROXY, _make_body(b""), "/program", "wrong")) for _ in range(AT_ONCE)]
+    await until(lambda: streamed.asked == AT_ONCE)
+    assert await _post(hooks, PROXY, _make_body(b""), "/program") == 200
+    streamed.gate.set()
+    assert set(await asyncio.wait_for(asyncio.gather(*strangers), PATIENCE_S)) == {401}
+
+
+async def test_a_stream_whose_caller_proves_nothing_in_time_is_ended() -> None:
+    hooks = ChannelHooks({"program": Streamed()}, Config(), body_s=0.01)  # type: ignore[dict-item]
+    assert await _post(hooks, STRANGER, _make_body(b""), "/program", "wrong") == 408
 
 
 async def test_bodies_that_come_together_find_no_more_places_than_there_are(hooked: Hooked) -> None:

@@ -36,6 +36,8 @@ def show(raw: Any, text: str = "") -> ShownMessage:
         (pings.ZULIP, "@**all** @**bob|3** @*staff*", ["@**all**", "@**bob|3**", "@*staff*"]),
         (pings.ZULIP, "@_**bob** @all `@**all**` @\u200b**all**", []),
         (pings.GITHUB, "@bob and @acme/staff", ["@bob", "@acme/staff"]),
+        (pings.REDDIT, "u/bob and /u/Bob", ["u/bob", "/u/Bob"]),
+        (pings.REDDIT, "reddit.com/u/bob `u/bob` u/bobby u/\u200bbob", []),
         (pings.GITHUB, "ann@bob.org `@bob` @\u200bbob", []),
         (pings.MASTODON, {"content": "<p>@ann @bob @bob@other.test</p>"}, ["@bob", "@bob@other.test"]),
         (pings.MASTODON, {"content": "<p>ann@bob.org @\u200bbob</p>"}, []),
@@ -56,7 +58,7 @@ def test_a_name_in_words_is_a_mention_on_telegram_and_a_facet_is_one_on_bluesky(
     assert pings.BLUESKY.find_woken(show({"text": "@bob", "facets": [facet]})) == ["did:plc:bob"]
 
 
-WORDS = {"mattermost", "zulip", "github"}  # the words alone decide there
+WORDS = {"mattermost", "zulip", "github", "reddit"}  # the words alone decide there
 
 
 @pytest.mark.parametrize("kind", sorted(WORDS))

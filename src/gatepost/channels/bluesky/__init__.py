@@ -4,7 +4,7 @@
 private conversations. People are `bluesky:user/<did>`.
 """
 
-from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -45,5 +45,8 @@ declare_channel(
         after="Mention the account in a post, or write to it privately.",
         ask=(HANDLE, PASSWORD),
     ),
+    unchecked={
+        AddCheck.SECOND_POLLER: "several programs may receive, and each gets everything",
+    },
     tested_against="our emulator of 2026-11, with atproto 0.0.73; never run against Bluesky",
 )

@@ -12,9 +12,11 @@ from typing import Any
 from gatepost.channels.bluesky import API_URL, HANDLE, PASSWORD, POLL_S, wire
 from gatepost.channels.bluesky.posting import BlueskyPosting
 from gatepost.channels.bluesky.session import BlueskySession
-from gatepost.channels.contract import BotIdentity, ChannelDeps, Receive
-from gatepost.channels.kit.batches import Backoff, receive_batch, unwrap_group
+from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
+from gatepost.channels.kit.backoff import Backoff
 from gatepost.channels.kit.http import PlatformRefusal
+from gatepost.channels.kit.receiving import receive_batch
+from gatepost.channels.kit.task_groups import unwrap_group
 from gatepost.core import log
 from gatepost.core.clock import MINUTE
 from gatepost.core.errors import NotFound, Refused, Unavailable
@@ -45,6 +47,10 @@ class BlueskyChannel:
 
     async def check(self) -> BotIdentity:
         session = self._session
+        await session.get_http()
+        if session.inactive:
+            why = f"the account @{session.handle} is {session.inactive}, so it can neither read nor post"
+            raise ChannelEnded(EndReason.RIGHTS, why, "make it active again at https://bsky.app, or use another")
         await session.call("GET", "app.bsky.notification.listNotifications", params={"limit": 1}, action="read news")
         missing: tuple[str, ...] = ()
         try:

@@ -21,7 +21,7 @@ class BlueskySession:
         self._http: PlatformHttp | None = None
         self._access, self._refresh = "", ""
         self._renewing = asyncio.Lock()
-        self.did = ""
+        self.did, self.inactive = "", ""  # why the account is not active; '': it is
         self.handle = handle
 
     async def call(
@@ -82,6 +82,7 @@ class BlueskySession:
                     answer = None
             answer = answer or await self._log_in(http)
             self._access, self._refresh = str(answer["accessJwt"]), str(answer["refreshJwt"])
+            self.inactive = str(answer.get("status") or "not active") if answer.get("active") is False else ""
             self.did, self.handle = str(answer["did"]), str(answer.get("handle") or self._handle)
 
     async def _log_in(self, http: PlatformHttp) -> Any:

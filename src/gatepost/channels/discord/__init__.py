@@ -1,6 +1,6 @@
 """Discord: a bot in servers and direct messages, by the gateway and the REST API, version 10."""
 
-from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -51,6 +51,9 @@ declare_channel(
         after="Open the link to invite the bot to a server, then write to it and use `gatepost pair`.",
         ask=(TOKEN,),
     ),
+    unchecked={
+        AddCheck.SECOND_POLLER: "several programs may receive; a used-up limit of connections is named",
+    },
     tested_against="our emulator of 2026-11, which discord.py 2.7 accepts; never run against Discord itself",
     extra="discord",
 )

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 
 from gatepost.channels.contract import MYSELF, BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.discord import API_URL, TOKEN
+from gatepost.channels.discord.application import check_connections, check_intents, render_invitation
 from gatepost.channels.discord.gateway import PORTAL, GatewayConnection, GatewaySession, NextStep
 from gatepost.channels.discord.missed_messages import DiscordMissedMessages
 from gatepost.channels.discord.render import make_nonce, render_edit, render_message
@@ -34,13 +35,14 @@ from gatepost.channels.discord.wire import (
     read_reaction,
     to_snowflake,
 )
-from gatepost.channels.kit.batches import Backoff, skip_invalid
+from gatepost.channels.kit.backoff import Backoff
 from gatepost.channels.kit.http import PlatformRefusal
+from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.kit.send_attempts import SendAttempts
 from gatepost.core import log
 from gatepost.core.clock import SECOND
-from gatepost.core.errors import Invalid, NotFound, Refused, SetupError, Unavailable, Unsupported
+from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable, Unsupported
 from gatepost.core.records import replace
 from gatepost.messages.inbound import Inbound, OpenFile
 from gatepost.messages.outbound import MESSAGES, Op, Outbound
@@ -53,8 +55,6 @@ PAGE = 100
 FILE_HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
 MOST_FAILURES = 3
 LASTING = 30 * SECOND  # a connection that held so long was a good one
-PERMISSIONS = sum(1 << bit for bit in (6, 10, 11, 14, 15, 16, 38, 46, 51))
-CONTENT_FLAGS = (1 << 18) | (1 << 19)  # the switch MESSAGE CONTENT INTENT, for large and for small bots
 
 
 class DiscordChannel:
@@ -66,7 +66,7 @@ class DiscordChannel:
         self._sent: OrderedDict[str, str] = OrderedDict()  # nonce: the platform's id
         self._authors: OrderedDict[str, tuple[str, str, bool]] = OrderedDict()  # of messages, for their deletion
         self._session = GatewaySession()
-        self._open: dict[tuple[str, int], None] = {}  # events under way, oldest first
+        self._queues = RoomQueues()
         self._receive: Receive | None = None
         self._rooms = DiscordRooms(self._get_http)
         self._missed = DiscordMissedMessages(around, self._get_http, self._hand_in_message)
@@ -96,14 +96,12 @@ class DiscordChannel:
         http = await self._get_http()
         self._me = _read_self(await http.call("GET", "users/@me", action="ask who it is"))
         self._session = _read_session(await self._around.cursor.load("session"))
-        self._open.clear()
         await self._missed.begin()
         backoff, failed = Backoff(), 0
-        async with RoomQueues() as queues:
+        self._queues = RoomQueues()
+        async with self._queues:
             while True:
-                connection = GatewayConnection(
-                    http.token, self._session, partial(self._dispatch, queues), self._record_heartbeat
-                )
+                connection = GatewayConnection(http.token, self._session, self._dispatch, self._record_heartbeat)
                 begun = self._around.clock.monotonic()
                 await self._run(connection, http)
                 failed = 0 if connection.ready else failed + 1
@@ -125,30 +123,29 @@ class DiscordChannel:
         """The oldest event under way is the first that must come again."""
         self._around.beat()
         session = self._session
-        first = next((seq for ident, seq in self._open if ident == session.id), session.seq + 1)
+        marks = (each.rpartition(" ") for each in self._queues.list_marks())
+        first = next((int(seq) for ident, _, seq in marks if ident == session.id), session.seq + 1)
         await self._around.cursor.save(json.dumps([session.id, session.url, first - 1]), "session")
 
-    async def _dispatch(self, queues: RoomQueues, name: str, data: Any, session: GatewaySession) -> None:
+    async def _dispatch(self, name: str, data: Any, session: GatewaySession) -> None:
         self._session = session
         self._around.beat()
         if name == "READY":
             self._me = _read_self(data["user"])
-            await self._missed.check_direct(queues)
+            await self._missed.check_direct(self._queues)
         elif name == "GUILD_CREATE":
             self._rooms.add_guild(data)
-            await self._missed.check_guild(queues, data)
+            await self._missed.check_guild(self._queues, data)
         elif name in ("CHANNEL_CREATE", "CHANNEL_UPDATE", "THREAD_CREATE", "THREAD_UPDATE"):
             self._rooms.add(data)
         elif name in HANDLERS and is_id(data.get("channel_id")):
-            mark = (session.id, session.seq)
-            self._open[mark] = None
-            await queues.put(data["channel_id"], partial(self._handle, name, data, mark))
+            job = partial(self._handle, name, data)
+            await self._queues.put(data["channel_id"], job, mark=f"{session.id} {session.seq}")
 
-    async def _handle(self, name: str, data: Payload, mark: tuple[str, int]) -> None:
+    async def _handle(self, name: str, data: Payload) -> None:
         room = await self._rooms.find(data["channel_id"])
         if room is not None:
             await HANDLERS[name](self, data, room)
-        self._open.pop(mark, None)
 
     async def _receive_message(self, data: Payload, room: DiscordRoom) -> None:
         await self._hand_in_message(data, room)
@@ -248,17 +245,8 @@ class DiscordChannel:
         if message.op not in (Op.SEND, Op.FILE, Op.CARD, Op.VOICE):
             raise Unsupported(message.op.value, "discord", "use send")
         http = await self._get_http()
-        await self._attempts.begin(message.key, thread=channel)
-        try:
+        async with self._attempts.attempt(message.key, thread=channel):
             answer = await self._post_body(http, channel, message)
-        except Unavailable as error:
-            if not error.uncertain:
-                self._attempts.remove(message.key)
-            raise
-        except (Refused, SetupError):
-            self._attempts.remove(message.key)
-            raise
-        self._attempts.end(message.key)
         made = str(answer["id"])
         self._remember(self._sent, make_nonce(message.key), made)
         return made
@@ -351,14 +339,9 @@ class DiscordChannel:
         http = await self._get_http()
         me = _read_self(await http.call("GET", "users/@me", action="ask who it is"))
         application = await http.call("GET", "applications/@me", action="ask for its application")
-        if not int(application.get("flags") or 0) & CONTENT_FLAGS:
-            raise ChannelEnded(
-                EndReason.RIGHTS,
-                "the bot may not read messages",
-                f"switch on MESSAGE CONTENT INTENT at {PORTAL}, on the page Bot of the application",
-            )
-        link = f"https://discord.com/oauth2/authorize?client_id={application['id']}&scope=bot&permissions={PERMISSIONS}"
-        return BotIdentity(name=f"@{me.name}", link=link)
+        check_intents(application)
+        check_connections(await http.call("GET", "gateway/bot", action="ask where it connects"))
+        return BotIdentity(name=f"@{me.name}", link=render_invitation(application))
 
 
 HANDLERS = {

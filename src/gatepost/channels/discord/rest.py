@@ -6,7 +6,7 @@ import httpx2
 
 from gatepost import __version__
 from gatepost.channels.discord.gateway import PORTAL
-from gatepost.channels.kit.http import PlatformHttp
+from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp
 from gatepost.core.errors import Unavailable
 
 
@@ -20,19 +20,16 @@ class DiscordHttp(PlatformHttp):
             headers={"authorization": f"Bot {token}", "user-agent": agent},
             way_out=f"make a new token at {PORTAL}, on the page Bot, and set it with `gatepost channel set`",
             find_retry_after=read_retry_after,
+            read_error=read_error,
         )
 
-    def _check(self, response: httpx2.Response, answer: Any, action: str, effect: bool) -> None:
-        """A limit is of one route, so of one room, unless it says that it is of the whole bot. An answer without JSON
-        is the proxy's before the API, which refuses our address."""
-        try:
-            super()._check(response, answer, action, effect)
-        except Unavailable as error:
-            if response.status_code == 429 and (not isinstance(answer, dict) or answer.get("global")):
-                raise Unavailable(
-                    self.platform, "it asks us to wait", retry_after=error.retry_after, everywhere=True
-                ) from None
-            raise
+
+def read_error(given: PlatformAnswer) -> Unavailable | None:
+    """A limit is of one route, so of one room, unless it says that it is of the whole bot. An answer without JSON is
+    the proxy's before the API, which refuses our address."""
+    if given.status == 429 and (not isinstance(given.body, dict) or given.body.get("global")):
+        return Unavailable("Discord", "it asks us to wait", retry_after=given.retry_after, everywhere=True)
+    return None
 
 
 def read_retry_after(response: httpx2.Response, answer: Any) -> float | None:

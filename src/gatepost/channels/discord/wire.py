@@ -12,7 +12,9 @@ from typing import Any
 from msgspec import Struct
 
 from gatepost.channels.contract import MYSELF
+from gatepost.channels.kit.changes import make_edit
 from gatepost.core.clock import SECOND
+from gatepost.core.records import replace
 from gatepost.messages.card import join_clicks
 from gatepost.messages.inbound import CLICK, Attachment, AttachmentKind, Inbound, OpenFile, Quote, Verb
 
@@ -187,21 +189,7 @@ def read_edit(message: Payload, room: DiscordRoom, me: DiscordSelf, open_url: Op
     made = read_message(message, room, me, open_url) if revision is not None and message.get("author") else None
     if made is None or made.verb is Verb.JOIN:
         return None
-    return Inbound(
-        address=made.address,
-        platform_id=made.platform_id,
-        sender=made.sender,
-        sender_name=made.sender_name,
-        text=made.text,
-        event=f"edit:{revision}",
-        verb=Verb.EDIT,
-        thread=made.thread,
-        direct=made.direct,
-        own=made.own,
-        room_name=made.room_name,
-        at=revision,
-        reply_to=made.reply_to,
-    )
+    return replace(make_edit(made, revision, revision), reply_to=made.reply_to)
 
 
 def read_delete(ident: object, room: DiscordRoom, author: tuple[str, str, bool] | None) -> Inbound | None:

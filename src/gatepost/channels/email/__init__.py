@@ -6,7 +6,7 @@ Who a mail says it is from proves nothing. It counts as the sender's word only i
 
 from enum import StrEnum
 
-from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -39,6 +39,11 @@ SMTP_SECURITY = setting(
     MailSecurity.TLS.value,
     help="How the connection to it is protected; none is for this machine only.",
     choices=tuple(MailSecurity),
+)
+CA_FILE = setting(
+    "channels.email.ca_file",
+    "",
+    help="A file with the certificates of an authority of your own, in PEM; empty: those of the system.",
 )
 FOLDER = setting("channels.email.folder", "INBOX", help="The folder of the mailbox that is read.")
 SENT_FOLDER = setting(
@@ -86,6 +91,7 @@ EMAIL = declare_channel(
         SMTP_HOST,
         SMTP_PORT,
         SMTP_SECURITY,
+        CA_FILE,
         FOLDER,
         SENT_FOLDER,
         COPY,
@@ -107,6 +113,9 @@ EMAIL = declare_channel(
         ask=(ADDRESS, PASSWORD, IMAP_HOST, SMTP_HOST, AUTHSERV_ID),
         optional=(AUTHSERV_ID,),
     ),
+    unchecked={
+        AddCheck.SECOND_POLLER: "several programs may read a mailbox",
+    },
     tested_against="Dovecot 2.3, aiosmtpd 1.4",
     extra="email",
 )

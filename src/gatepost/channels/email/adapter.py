@@ -5,12 +5,14 @@ import email
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.email import (
     ADDRESS,
     AUTHSERV_ID,
+    CA_FILE,
     COPY,
     FOLDER,
     IMAP_HOST,
@@ -31,7 +33,7 @@ from gatepost.channels.email import (
 from gatepost.channels.email.imap import SEEN, ImapSession, MailServerLogin
 from gatepost.channels.email.render import render_mail
 from gatepost.channels.email.sender_proof import parse_address
-from gatepost.channels.email.smtp import open_smtp, send_mail
+from gatepost.channels.email.smtp import check_sender, send_mail
 from gatepost.channels.email.wire import (
     MailHead,
     ReadMail,
@@ -42,19 +44,18 @@ from gatepost.channels.email.wire import (
     read_room,
     render_message_id,
 )
-from gatepost.channels.kit.batches import skip_invalid
+from gatepost.channels.kit.backoff import Backoff, retry_until_done
+from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.send_attempts import SendAttempts
 from gatepost.core import log
 from gatepost.core.clock import HOUR
-from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable, Unsupported
+from gatepost.core.errors import GatepostError, NotFound, Refused, Unavailable, Unsupported
 from gatepost.core.records import replace
-from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Op, Outbound
 
 LOG = log.get("email")
 NO_COPY = "without `copy` and `sent_folder` a mail whose sending broke off ends as uncertain"
 IDLE_S = 120.0  # below what firewalls forget, and far below the half hour that servers allow
-LONGEST_WAIT_S = 60.0
 MOST_TRIES, READING = 2, "reading"  # of one mail; and the cursor that says which mail is being read
 MOST_HEADS, MOST_ADDRESSES = 2000, 2000
 T = TypeVar("T")
@@ -73,19 +74,18 @@ class Email:
     # Receiving.
 
     async def listen(self, receive: Receive) -> None:
-        failures = 0
+        backoff = Backoff()
         thread = ThreadPoolExecutor(1, thread_name_prefix=f"imap {self._around.instance}")
         try:
             while True:
                 mailbox = ImapSession(await self._get_login(IMAP_SECURITY.name), self._config[FOLDER])
                 try:
                     await self._run(thread, mailbox.open)
-                    failures = 0
+                    backoff.reset()
                     await self._follow(thread, mailbox, skip_invalid(receive))
                 except Unavailable as error:
-                    failures += 1
                     LOG.info("the mailbox was lost", instance=self._around.instance, error=str(error))
-                    await asyncio.sleep(min(0.5 * 2 ** min(failures, 10), LONGEST_WAIT_S))
+                    await backoff.wait()
                 finally:
                     mailbox.close()
         finally:
@@ -137,7 +137,7 @@ class Email:
             LOG.info("a mail is left alone", instance=self._around.instance, uid=uid, why=why, count=self.skipped)
             return
         self._keep_head(read.inbound.platform_id, read.head)
-        await self._hand_in(read.inbound, receive)
+        await retry_until_done(partial(receive, read.inbound))
         await self._run(thread, mailbox.set_flag, uid, SEEN, True)
 
     async def _begin_reading(self, name: str) -> bool:
@@ -149,20 +149,6 @@ class Email:
             return False
         await self._around.cursor.save(f"{name} {count + 1}", READING, durable=True)
         return True
-
-    async def _hand_in(self, inbound: Inbound, receive: Receive) -> None:
-        wait = 0.5
-        while True:
-            try:
-                await receive(inbound)
-            except Unavailable as error:
-                await asyncio.sleep(error.retry_after or wait)
-                wait = min(wait * 2, LONGEST_WAIT_S)
-            except Invalid as error:  # tried again, it would be refused again
-                LOG.error("a mail is refused", instance=self._around.instance, error=str(error))
-                return
-            else:
-                return
 
     def _keep_head(self, platform_id: str, head: MailHead) -> None:
         self._heads[platform_id] = head
@@ -185,15 +171,9 @@ class Email:
             render_mail, message, person, self._own, config[NAME], config[SUBJECT], answered, now
         )
         own_id = render_message_id(message.key, self._own)
-        await self._attempts.begin(message.key)
-        try:
+        async with self._attempts.attempt(message.key):
             copy = self._own if config[COPY] else ""
             await send_mail(await self._get_login(SMTP_SECURITY.name), mail, self._own, person, copy)
-        except GatepostError as error:
-            if not (isinstance(error, Unavailable) and error.uncertain):
-                self._attempts.remove(message.key)
-            raise
-        self._attempts.end(message.key)
         self._sent_at.setdefault(person, deque()).append(now)
         references = (*answered.references, answered.message_id) if answered else ()
         self._keep_head(own_id, MailHead(message_id=own_id, subject=str(mail["Subject"]), references=references))
@@ -221,7 +201,7 @@ class Email:
         await self._use_mailbox(self._config[FOLDER], lambda box: box.next_uid)
         if self._config[SENT_FOLDER]:
             await self._use_mailbox(self._config[SENT_FOLDER], lambda box: box.next_uid)
-        (await open_smtp(await self._get_login(SMTP_SECURITY.name))).close()
+        await check_sender(await self._get_login(SMTP_SECURITY.name), self._own)
         unproved = "`authserv_id` is not set: no sender can be proved, so all are untrusted"
         return BotIdentity(
             name=f"{self._config[NAME]} <{self._own}>" if self._config[NAME] else self._own,
@@ -290,6 +270,7 @@ class Email:
             security=MailSecurity(config[IMAP_SECURITY] if imap else config[SMTP_SECURITY]),
             user=config[USER] or self._own,
             password=await self._around.secret(PASSWORD),
+            ca_file=config[CA_FILE],
         )
 
 

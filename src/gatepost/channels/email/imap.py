@@ -15,6 +15,7 @@ from msgspec import Struct
 from gatepost.channels.contract import ChannelEnded, EndReason
 from gatepost.channels.email import MailSecurity
 from gatepost.channels.email.wire import MESSAGE_ID
+from gatepost.channels.kit.tls import find_bad_certificate, make_tls
 from gatepost.core.errors import Unavailable
 
 PLATFORM = "the mailbox"
@@ -30,6 +31,7 @@ class MailServerLogin(Struct, frozen=True, kw_only=True):
     security: MailSecurity
     user: str
     password: str
+    ca_file: str = ""
 
     def check(self, setting: str) -> None:
         if not self.host:
@@ -60,11 +62,18 @@ def read_errors(host: str) -> Iterator[None]:
         ) from None
     except MailboxFolderSelectError as error:
         raise ChannelEnded(EndReason.SETTING, f"a folder cannot be opened ({error})", "check `folder`") from None
-    except ssl.SSLCertVerificationError as error:
-        why = f"the certificate of {host} is not valid ({error.verify_message})"
-        raise ChannelEnded(EndReason.SETTING, why, "use the name that stands in it") from None
     except (imaplib.IMAP4.error, ImapToolsError, OSError, ValueError) as error:
+        if (refusal := find_bad_certificate(host, error)) is not None:
+            raise refusal from None
         raise Unavailable(PLATFORM, f"{host}: {type(error).__name__} {str(error)[:200]}".strip()) from None
+
+
+def _connect(login: MailServerLogin) -> BaseMailBox:
+    if login.security is MailSecurity.NONE:
+        return MailBoxUnencrypted(login.host, port=login.port, timeout=TIMEOUT_S)
+    make = MailBox if login.security is MailSecurity.TLS else MailBoxStartTls
+    # The library's own context would accept every certificate.
+    return make(login.host, port=login.port, timeout=TIMEOUT_S, ssl_context=make_tls(login.ca_file))
 
 
 class ImapSession:
@@ -86,13 +95,8 @@ class ImapSession:
     def open(self) -> None:
         login = self._login
         login.check("imap_host")
-        make = {
-            MailSecurity.TLS: MailBox,
-            MailSecurity.STARTTLS: MailBoxStartTls,
-            MailSecurity.NONE: MailBoxUnencrypted,
-        }[login.security]
         with read_errors(login.host):
-            self._box = make(login.host, port=login.port, timeout=TIMEOUT_S)
+            self._box = _connect(login)
             self._box.login(login.user, login.password, initial_folder=self._folder)
             self.validity = self._read_number("UIDVALIDITY")
             self.next_uid = self._read_number("UIDNEXT")

@@ -1,5 +1,6 @@
 """One mail to one server by SMTP, and what became of it."""
 
+import asyncio
 from contextlib import suppress
 from email.message import EmailMessage
 from email.policy import SMTP as SMTP_POLICY
@@ -15,6 +16,7 @@ from aiosmtplib import (
 from gatepost.channels.contract import ChannelEnded, EndReason
 from gatepost.channels.email import MailSecurity
 from gatepost.channels.email.imap import MailServerLogin
+from gatepost.channels.kit.tls import find_bad_certificate, make_tls
 from gatepost.core.errors import Refused, Unavailable
 
 PLATFORM = "the mail server"
@@ -31,11 +33,13 @@ def _make_token_error(host: str, code: int) -> ChannelEnded:
 async def open_smtp(login: MailServerLogin) -> SMTP:
     """Connected and logged in. The server must offer the protection that is set: there is no way back to none."""
     login.check("smtp_host")
+    tls = None if login.security is MailSecurity.NONE else await asyncio.to_thread(make_tls, login.ca_file)
     client = SMTP(
         hostname=login.host,
         port=login.port,
         use_tls=login.security is MailSecurity.TLS,
         start_tls=login.security is MailSecurity.STARTTLS,
+        tls_context=tls,
         timeout=TIMEOUT_S,
     )
     try:
@@ -50,10 +54,33 @@ async def open_smtp(login: MailServerLogin) -> SMTP:
         raise _make_token_error(login.host, error.code) from None
     except (SMTPConnectError, SMTPException, OSError) as error:
         client.close()
+        if (refusal := find_bad_certificate(login.host, error)) is not None:
+            raise refusal from None
         raise Unavailable(
             PLATFORM, f"{login.host} cannot be used ({type(error).__name__}: {str(error)[:150]})"
         ) from None
     return client
+
+
+async def check_sender(login: MailServerLogin, sender: str) -> None:
+    """Whether this login may send as this address: a mail to itself is begun, and given up before its text. Servers
+    that put off their answer give it with the recipient."""
+    client = await open_smtp(login)
+    try:
+        await client.mail(sender)
+        await client.rcpt(sender)
+        await client.rset()
+    except SMTPResponseException as error:
+        if error.code < 500:
+            return  # greylisted, or busy: not a matter of rights
+        words = " ".join(error.message.split())[:150]
+        why = f"{login.host} does not let {login.user} send as {sender} ({error.code} {words})"
+        way_out = "let the mail server allow it, or set the address and the user of one mailbox"
+        raise ChannelEnded(EndReason.RIGHTS, why, way_out) from None
+    except (SMTPException, OSError) as error:
+        raise Unavailable(PLATFORM, f"{login.host} broke the connection ({type(error).__name__})") from None
+    finally:
+        client.close()
 
 
 async def send_mail(login: MailServerLogin, mail: EmailMessage, sender: str, to: str, copy: str = "") -> None:

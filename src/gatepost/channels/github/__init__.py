@@ -4,7 +4,7 @@ GitHub does not repeat a delivery that failed, so the adapter also lists what ch
 public address that alone works too, only later.
 """
 
-from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -57,5 +57,8 @@ declare_channel(
         " review comments.",
         ask=(REPOSITORIES, TOKEN, WEBHOOK_SECRET),
     ),
+    unchecked={
+        AddCheck.SECOND_POLLER: "several programs may receive, and each gets everything",
+    },
     tested_against="our emulator of 2026-11; never run against GitHub itself",
 )

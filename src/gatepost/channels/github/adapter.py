@@ -19,7 +19,7 @@ from gatepost.channels.contract import (
 )
 from gatepost.channels.github import API_URL, NAME, POLL_S, REPOSITORIES, TOKEN, WEBHOOK_SECRET, wire
 from gatepost.channels.kit.hooks import HookInbox, is_signed, parse_object
-from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.markup import GITHUB, render
 from gatepost.core import log
 from gatepost.core.clock import SECOND
@@ -38,19 +38,16 @@ SCOPES = {"repo", "public_repo"}
 _log = log.get("github")
 
 
-class _GitHubHttp(PlatformHttp):
+def read_error(given: PlatformAnswer) -> Unavailable | None:
     """Limits come as 403, too."""
-
-    def _check(self, response: httpx2.Response, answer: Any, action: str, effect: bool) -> None:
-        status, headers = response.status_code, response.headers
-        spent = headers.get("x-ratelimit-remaining") == "0"
-        words = str(answer.get("message", "")) if isinstance(answer, dict) else ""
-        if status in (403, 429) and (spent or "retry-after" in headers or "rate limit" in words.lower()):
-            wait = self._retry_after(response, answer)
-            if wait is None:
-                wait = _find_reset(response) if spent else SECONDARY_WAIT_S
-            raise Unavailable("GitHub", "it asks us to wait", retry_after=wait, everywhere=True)
-        super()._check(response, answer, action, effect)
+    headers, wait = given.response.headers, given.retry_after
+    spent = headers.get("x-ratelimit-remaining") == "0"
+    words = str(given.body.get("message", "")) if isinstance(given.body, dict) else ""
+    if given.status not in (403, 429) or not (spent or "retry-after" in headers or "rate limit" in words.lower()):
+        return None
+    if wait is None:
+        wait = _find_reset(given.response) if spent else SECONDARY_WAIT_S
+    return Unavailable("GitHub", "it asks us to wait", retry_after=wait, everywhere=True)
 
 
 class GitHubComments:
@@ -83,6 +80,7 @@ class GitHubComments:
         secret = await self._around.secret(WEBHOOK_SECRET)
         if request.method != "POST" or not is_signed(request, "x-hub-signature-256", secret):
             return HookResponse(status=403)
+        request.admit()
         payload = parse_object(request.body)
         if payload is None:
             return HookResponse(status=415, body=b"Set the webhook's content type to application/json.\n")
@@ -212,10 +210,14 @@ class GitHubComments:
         missing: list[str] = []
         scopes = {each.strip() for each in response.headers.get("x-oauth-scopes", "").split(",")} - {""}
         if scopes and not scopes & SCOPES:
-            missing.append("the scope repo (or public_repo): without it nothing can be said")
+            why = f"the token of @{login} lacks the scope repo (or public_repo), so that nothing can be said"
+            raise ChannelEnded(EndReason.RIGHTS, why, "make one with it at https://github.com/settings/tokens")
         notes: list[str] = []
         for name in self._repositories.values():
             missing += await self._check_repository(name, notes)
+        if len(missing) == len(self._repositories):
+            why = f"the token of @{login} lacks the right to read {', '.join(self._repositories.values())}"
+            raise ChannelEnded(EndReason.RIGHTS, why, "invite the account, or add the repository to the token")
         if not await self._around.secret(WEBHOOK_SECRET):
             notes.append(f"no webhook secret is set: comments come by asking, every {self._config[POLL_S]:g} s")
         return BotIdentity(
@@ -310,7 +312,9 @@ class GitHubComments:
                 "x-github-api-version": "2022-11-28",
                 "user-agent": "gatepost",
             }
-            self._client = _GitHubHttp("GitHub", self._config[API_URL], headers=headers, way_out=WAY_OUT)
+            self._client = PlatformHttp(
+                "GitHub", self._config[API_URL], headers=headers, way_out=WAY_OUT, read_error=read_error
+            )
         return self._client
 
 

@@ -1,6 +1,6 @@
 """iMessage by a BlueBubbles server, which runs on a Mac that is signed in. Its REST API is asked for what is new."""
 
-from gatepost.channels.contract import ChannelGuide, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 
@@ -24,5 +24,9 @@ declare_channel(
         after="Write to the Apple account of that Mac. Everybody who knows it can, so rooms stay strict.",
         ask=(API_URL, PASSWORD),
     ),
+    unchecked={
+        AddCheck.SECOND_POLLER: "several programs may receive, and each gets everything",
+        AddCheck.RIGHTS: "BlueBubbles does not say what macOS allows it",
+    },
     tested_against="our emulator of 2026-11; never run against BlueBubbles",
 )

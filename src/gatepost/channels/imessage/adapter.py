@@ -8,8 +8,10 @@ from urllib.parse import quote
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.imessage import API_URL, PASSWORD, POLL_S, wire
+from gatepost.channels.kit.backoff import Backoff
 from gatepost.channels.kit.http import PlatformHttp
-from gatepost.channels.kit.room_queues import retry_until_done
+from gatepost.channels.kit.receiving import skip_invalid
+from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.core.errors import NotFound, Unavailable, Unsupported
 from gatepost.core.records import replace
 from gatepost.messages.inbound import Attachment
@@ -20,7 +22,6 @@ WINDOW = 500  # rows at once, below the server's limit of a page
 NEWEST = 50
 ENDLESS = 1 << 53
 SEND_S = 28.0  # the server answers once Messages has sent it
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.2, 30.0
 
 
 class BlueBubbles:
@@ -30,17 +31,16 @@ class BlueBubbles:
         self._client: PlatformHttp | None = None
 
     async def listen(self, receive: Receive) -> None:
-        wait = FIRST_WAIT_S
+        backoff, receive = Backoff(), skip_invalid(receive)
         while True:
             try:
                 more = await self._poll(receive)
                 self._around.beat()
-                wait = FIRST_WAIT_S
+                backoff.reset()
                 if not more:
                     await asyncio.sleep(self._poll_s)
-            except Unavailable:
-                await asyncio.sleep(wait)
-                wait = min(2 * wait, LONGEST_WAIT_S)
+            except Unavailable as error:
+                await backoff.wait(error.retry_after)
 
     async def _poll(self, receive: Receive) -> bool:
         """Whether there may be more right now."""
@@ -51,10 +51,11 @@ class BlueBubbles:
             return True
         start = int(cursor)
         found = wire.read_messages(await self._query(wire.render_query(start, start + WINDOW)))
-        for message in found:
-            if message.inbound is not None:
-                await retry_until_done(partial(self._receive, receive, message))
-            await self._around.cursor.save(str(message.row))
+        async with RoomQueues(save=self._around.cursor.save) as queues:
+            for message in found:
+                room = "" if message.inbound is None else message.inbound.address
+                await queues.put(room, partial(self._receive, receive, message), mark=str(message.row))
+            await queues.drain()
         return bool(found) or await self._skip_gap(start)
 
     async def _skip_gap(self, start: int) -> bool:
@@ -65,7 +66,8 @@ class BlueBubbles:
         return bool(beyond)
 
     async def _receive(self, receive: Receive, message: wire.AppleMessage) -> None:
-        assert message.inbound is not None
+        if message.inbound is None:
+            return
         files = tuple(
             Attachment(name=each.name, mime=each.mime, size=each.size, open=partial(self._download, each.guid))
             for each in message.files

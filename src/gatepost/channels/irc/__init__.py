@@ -12,6 +12,11 @@ from gatepost.messages.text_size import TextUnit
 HOST = setting("channels.irc.host", "", help="The name of the server, such as irc.libera.chat.")
 PORT = setting("channels.irc.port", 6697, help="The port of the server.")
 TLS = setting("channels.irc.tls", True, help="Whether the connection is encrypted.")
+CA_FILE = setting(
+    "channels.irc.ca_file",
+    "",
+    help="A file with the certificates of an authority of your own, in PEM; empty: those of the system.",
+)
 NICK = setting("channels.irc.nick", "gatepost", help="The nick of the bot. If it is in use, underscores are added.")
 ROOMS = setting("channels.irc.rooms", (), help="The channels that the bot joins, such as #team.")
 ACCOUNT = setting("channels.irc.account", "", help="The account to log in with (SASL). Empty: no account.")
@@ -26,7 +31,7 @@ declare_channel(
     "irc",
     "gatepost.channels.irc.adapter:IrcChannel",
     features=frozenset(),
-    settings=(HOST, PORT, TLS, NICK, ROOMS, ACCOUNT, PASSWORD, TRUST_NICKS),
+    settings=(HOST, PORT, TLS, CA_FILE, NICK, ROOMS, ACCOUNT, PASSWORD, TRUST_NICKS),
     title="IRC",
     per_server=True,
     max_text=340,  # bytes of a line, with names of any length before it

@@ -5,10 +5,13 @@ import itertools
 import uuid
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.irc import ACCOUNT, HOST, NICK, PASSWORD, PORT, ROOMS, TLS, TRUST_NICKS, wire
+from gatepost.channels.irc import ACCOUNT, CA_FILE, HOST, NICK, PASSWORD, PORT, ROOMS, TLS, TRUST_NICKS, wire
 from gatepost.channels.irc.connection import ConnectionLost, IrcConnection
 from gatepost.channels.irc.wire import CaseMapping, IrcLine
-from gatepost.channels.kit.batches import Backoff, receive_batch, unwrap_group
+from gatepost.channels.kit.backoff import Backoff
+from gatepost.channels.kit.receiving import receive_batch
+from gatepost.channels.kit.task_groups import unwrap_group
+from gatepost.channels.kit.tls import make_tls
 from gatepost.core import log
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid, Unavailable, Unsupported
@@ -30,6 +33,7 @@ class IrcChannel:
         self._opening = asyncio.Lock()
         self._events: asyncio.Queue[Inbound] = asyncio.Queue(MOST_WAITING)
         self._id, self._numbers = uuid.uuid4().hex[:12], itertools.count(1)
+        self._is_nick_taken = False  # when the server was asked last
         self._free_at = 0.0  # the moment until which lines were sent ahead, in seconds
 
     @property
@@ -47,16 +51,25 @@ class IrcChannel:
             raise ChannelEnded(EndReason.SETTING, str(error), "set another nick") from None
         if wrong:
             raise ChannelEnded(EndReason.SETTING, f"{wrong[0]!r} is no channel", "write it as #name")
-        return IrcConnection(config[HOST], config[PORT], config[TLS], nick, config[ACCOUNT], password)
+        tls = await asyncio.to_thread(make_tls, config[CA_FILE]) if config[TLS] else None
+        return IrcConnection(config[HOST], config[PORT], tls, nick, config[ACCOUNT], password)
 
     async def check(self) -> BotIdentity:
         connection = await self._make_connection()
         try:
             await connection.open()
+            self._is_nick_taken = connection.is_nick_taken
             proven = "accounts" if self._around.config[ACCOUNT] else "no account: the nick may be taken by others"
             return BotIdentity(name=connection.nick, notes=(f"on {self._around.config[HOST]}", proven))
         finally:
             await connection.close()
+
+    async def check_poller(self) -> None:
+        """What `check` met: a second connection at once looks like a flood to some servers."""
+        if self._is_nick_taken:
+            host, nick = self._around.config[HOST], self._around.config[NICK]
+            way_out = "stop the program that has it, or choose another nick"
+            raise ChannelEnded(EndReason.SECOND_POLLER, f"the nick {nick} is in use on {host}", way_out)
 
     async def close(self) -> None:
         if self._reading is not None:

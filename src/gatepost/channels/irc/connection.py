@@ -8,6 +8,7 @@ from collections.abc import Callable
 from gatepost.channels.contract import ChannelEnded, EndReason
 from gatepost.channels.irc import wire
 from gatepost.channels.irc.wire import CaseMapping, IrcLine
+from gatepost.channels.kit.tls import find_bad_certificate
 from gatepost.core.errors import NotFound, Refused, Unavailable
 
 LONGEST_LINE = 16 * 1024
@@ -27,7 +28,9 @@ class ConnectionLost(Exception):
 
 
 class IrcConnection:
-    def __init__(self, host: str, port: int, tls: bool, nick: str, account: str, password: str) -> None:
+    def __init__(
+        self, host: str, port: int, tls: ssl.SSLContext | None, nick: str, account: str, password: str
+    ) -> None:
         self._host, self._port, self._tls = host, port, tls
         self.nick, self._account, self._password = nick, account, password
         self._reader: asyncio.StreamReader | None = None
@@ -38,21 +41,19 @@ class IrcConnection:
         self._echoes: list[str] = []  # ids of our own lines, on servers that repeat them
         self._sending = asyncio.Lock()
         self.mapping = CaseMapping.ASCII  # until the server says otherwise
-        self.ready = False
+        self.ready = self.is_nick_taken = False
 
     async def open(self) -> None:
         """Connect and log in. Raises ChannelEnded if that will not work another time either."""
-        context = ssl.create_default_context() if self._tls else None
         try:
             async with asyncio.timeout(CONNECT_S):
                 self._reader, self._writer = await asyncio.open_connection(
-                    self._host, self._port, ssl=context, limit=LONGEST_LINE
+                    self._host, self._port, ssl=self._tls, limit=LONGEST_LINE
                 )
                 await self._log_in()
-        except ssl.SSLCertVerificationError as error:
-            why = f"the certificate of {self._host} is not valid ({error.verify_message})"
-            raise ChannelEnded(EndReason.SETTING, why, "set another host, or mend its certificate") from None
         except (OSError, TimeoutError) as error:
+            if (refusal := find_bad_certificate(self._host, error)) is not None:
+                raise refusal from None
             raise Unavailable(f"IRC ({self._host})", f"it cannot be reached ({type(error).__name__})") from None
         self.ready = True
 
@@ -77,7 +78,7 @@ class IrcConnection:
             elif line.command == BANNED:
                 raise ChannelEnded(EndReason.RIGHTS, f"{self._host} has banned the bot ({line.last})", "ask its staff")
             elif line.command == NICK_IN_USE and tries < MOST_NICKS:
-                tries, self.nick = tries + 1, f"{self.nick}_"
+                tries, self.nick, self.is_nick_taken = tries + 1, f"{self.nick}_", True
                 await self.write(f"NICK {self.nick}")
             elif line.command in (NICK_IN_USE, ERRONEOUS_NICK):
                 raise ChannelEnded(EndReason.SETTING, f"{self._host} refuses the nick {self.nick}", "set another nick")

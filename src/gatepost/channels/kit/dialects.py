@@ -98,6 +98,7 @@ def _break_zulip(text: str) -> str:
 
 
 _EVERYBODY = re.compile(r"@(?=(?:everyone|here|channel|all|room)\b)", re.IGNORECASE)
+_REDDIT_NAME = re.compile(r"(?<![\w/])/*u/(?=[\w\\-])", re.IGNORECASE)  # `u/ann`; a path of a link is none
 _DISCORD_PINGS = re.compile(r"@(?=everyone|here)|<(?=[@#:/]|a:|t:|id:)", re.IGNORECASE)
 
 _HTML = Dialect(
@@ -222,4 +223,11 @@ GITHUB = _vary(
     name="github",
     escape=_make_backslashes("\\`*_~|[]<&", break_names),
     escape_start=_backslash_start,
+)
+REDDIT = _vary(
+    _MARKDOWN,
+    name="reddit",
+    escape=_make_backslashes("\\`*_~|[]<&^"),
+    escape_start=_backslash_start,
+    pings=_REDDIT_NAME,
 )

@@ -1,16 +1,16 @@
 """Events that come by hooks: their signature, and their way to `receive`, each room in order."""
 
-import asyncio
 import hashlib
 import hmac
 import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from gatepost.channels.contract import ChannelDeps, HookRequest, Receive
-from gatepost.channels.kit.batches import skip_invalid
-from gatepost.core.errors import Unavailable
+from gatepost.channels.kit.receiving import skip_invalid
+from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.messages.inbound import Inbound, Receipt
 
 
@@ -40,26 +40,24 @@ def parse_object(body: bytes) -> dict[str, Any] | None:
 
 
 class HookInbox:
-    """Between `answer_hook` and `receive`. Requests come concurrently; the events of a room stay in order."""
+    """Between `answer_hook` and `receive`: requests come concurrently, and the events of a room stay in order."""
 
     def __init__(self, around: ChannelDeps) -> None:
         self._around = around
         self._receive: Receive | None = None
-        self._rooms: dict[str, tuple[asyncio.Lock, int]] = {}  # with how many use it: a room at rest has no lock
+        self._queues = RoomQueues()
 
     @asynccontextmanager
     async def open(self, receive: Receive, *, skips_invalid: bool = True) -> AsyncIterator[None]:
         """While `listen` runs. `skips_invalid`: an event that intake will never take is logged and left out, so that it
         does not keep back what came with it; without it, whoever posts it is told so by Invalid."""
-        self._receive = skip_invalid(receive) if skips_invalid else receive
-        try:
+        async with RoomQueues() as queues:
+            self._queues, self._receive = queues, skip_invalid(receive) if skips_invalid else receive
             yield
-        finally:
-            self._receive = None
 
     @property
     def is_open(self) -> bool:
-        return self._receive is not None
+        return self._queues.is_open
 
     async def receive(self, events: Iterable[Inbound]) -> None:
         """Returns once all are durable. Raises Unavailable while nobody listens, so that the platform sends again."""
@@ -68,19 +66,8 @@ class HookInbox:
         self._around.beat()
 
     async def receive_one(self, event: Inbound) -> Receipt:
-        async with self._hold(event.address):
-            if self._receive is None:
-                raise Unavailable("the channel", "it is not running yet", retry_after=1)
-            return await self._receive(event)
+        return await self._queues.run(event.address, partial(self._hand_in, event))
 
-    @asynccontextmanager
-    async def _hold(self, room: str) -> AsyncIterator[None]:
-        lock, users = self._rooms.get(room) or (asyncio.Lock(), 0)
-        self._rooms[room] = (lock, users + 1)
-        try:
-            async with lock:
-                yield
-        finally:
-            lock, users = self._rooms.pop(room)
-            if users > 1:
-                self._rooms[room] = (lock, users - 1)
+    async def _hand_in(self, event: Inbound) -> Receipt:
+        assert self._receive is not None
+        return await self._receive(event)

@@ -11,6 +11,7 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 from urllib.parse import SplitResult, urljoin, urlsplit
@@ -19,7 +20,7 @@ import httpx2
 
 from gatepost.channels.contract import ChannelEnded, EndReason
 from gatepost.channels.kit.foreign_hosts import find_public_address, pin_request, split_host
-from gatepost.core.errors import Invalid, Refused, Unavailable
+from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
 
 LARGEST_ANSWER = 8 * 1024 * 1024
 TIMEOUT_S = 25.0  # below delivery.timeout_s, so that the adapter says what happened
@@ -39,6 +40,24 @@ class PlatformRefusal(Refused):
         self.status, self.answer, self.detail = status, answer, said
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformAnswer:
+    """What a platform answered to one call."""
+
+    response: httpx2.Response
+    body: Any  # decoded if it is JSON, else as text
+    action: str  # what was asked for, in words
+    effect: bool  # whether the call may have changed something there
+    retry_after: float | None  # how long it asks us to wait, in seconds
+
+    @property
+    def status(self) -> int:
+        return self.response.status_code
+
+
+ReadError = Callable[[PlatformAnswer], GatepostError | None]
+
+
 class PlatformHttp:
     """A client for one platform's API. `headers` (the token) go to the API's own origin alone."""
 
@@ -51,14 +70,19 @@ class PlatformHttp:
         timeout: float = TIMEOUT_S,
         way_out: str = "",
         find_retry_after: Callable[[httpx2.Response, Any], float | None] | None = None,
+        read_error: ReadError | None = None,
+        is_own_place: Callable[[str], bool] | None = None,
     ) -> None:
         """`way_out`: what the operator does about a token that is refused. `find_retry_after`: where the platform says
-        elsewhere than in the Retry-After header how long to wait."""
+        elsewhere than in the Retry-After header how long to wait. `read_error`: what an answer means, where its status
+        does not say it; it is asked about each answer, and None leaves it to the status. `is_own_place`: the addresses
+        that `headers` go to, where the API's own origin is not all."""
         self.platform, self.base_url = platform, base_url.rstrip("/") + "/"
         check_web_address(base_url)
         parts = urlsplit(self.base_url)
         self._origin, self._headers = (parts.scheme, parts.netloc), dict(headers or {})
-        self._way_out, self._find_retry_after = way_out, find_retry_after
+        self._way_out, self._find_retry_after, self._read_error = way_out, find_retry_after, read_error
+        self._is_own_place = is_own_place or self._is_origin
         self._timeout = timeout
         self._making: asyncio.Task[httpx2.AsyncClient] | None = None
 
@@ -123,7 +147,7 @@ class PlatformHttp:
         except httpx2.InvalidURL as error:
             raise Invalid("address", f"{self.platform} cannot be called: {error}") from None
         answer = _decode(response, raw)
-        self._check(response, answer, action or f"{method} {urlsplit(url).path}", effect)
+        self._raise_error(response, answer, action or f"{method} {urlsplit(url).path}", effect)
         return response, answer
 
     async def download(
@@ -142,7 +166,7 @@ class PlatformHttp:
         try:
             async with self._stream_foreign(parts) if foreign else self._stream_own(full) as response:
                 if response.status_code >= 300:
-                    self._check(response, "", action, effect=False)
+                    self._raise_error(response, "", action, effect=False)
                 async for chunk in response.aiter_bytes():
                     yield chunk
         except httpx2.TransportError as error:
@@ -170,28 +194,38 @@ class PlatformHttp:
             yield response
 
     def _get_headers(self, url: str) -> dict[str, str]:
-        parts = urlsplit(url)
-        return dict(self._headers) if (parts.scheme, parts.netloc) == self._origin else {}
+        return dict(self._headers) if self._is_own_place(url) else {}
 
-    def _check(self, response: httpx2.Response, answer: Any, action: str, effect: bool) -> None:
-        status = response.status_code
-        if status < 300:
-            return
-        if status == 429:
-            raise Unavailable(self.platform, "it asks us to wait", retry_after=self._retry_after(response, answer))
-        if status >= 500:
-            raise Unavailable(self.platform, f"it answers {status}", uncertain=effect)
-        if status == 401:
-            raise ChannelEnded(
+    def _is_origin(self, url: str) -> bool:
+        parts = urlsplit(url)
+        return (parts.scheme, parts.netloc) == self._origin
+
+    def _raise_error(self, response: httpx2.Response, body: Any, action: str, effect: bool) -> None:
+        wait = self._retry_after(response, body)
+        given = PlatformAnswer(response=response, body=body, action=action, effect=effect, retry_after=wait)
+        error = (self._read_error(given) if self._read_error else None) or self._read_status(given)
+        if error is not None:
+            raise error
+
+    def _read_status(self, given: PlatformAnswer) -> GatepostError | None:
+        if given.status < 300:
+            return None
+        if given.status == 429:
+            return Unavailable(self.platform, "it asks us to wait", retry_after=given.retry_after)
+        if given.status >= 500:
+            return Unavailable(self.platform, f"it answers {given.status}", uncertain=given.effect)
+        if given.status == 401:
+            return ChannelEnded(
                 EndReason.TOKEN,
-                f"{self.platform} no longer accepts the token ({_find_detail(answer)[:80] or 'unauthorized'})",
+                f"{self.platform} no longer accepts the token ({_find_detail(given.body)[:80] or 'unauthorized'})",
                 self._way_out or "set a valid one with `gatepost channel set`",
             )
-        raise PlatformRefusal(self.platform, action, status, answer)
+        return PlatformRefusal(self.platform, given.action, given.status, given.body)
 
     def _retry_after(self, response: httpx2.Response, answer: Any) -> float | None:
         """None: it does not say, or says no number of seconds."""
-        found = self._find_retry_after(response, answer) if self._find_retry_after else None
+        is_limit = response.status_code == 429  # what a limit's headers say of other answers is no wait
+        found = self._find_retry_after(response, answer) if self._find_retry_after and is_limit else None
         try:
             wait = float(response.headers.get("retry-after", "")) if found is None else float(found)
         except ValueError:

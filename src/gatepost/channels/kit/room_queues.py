@@ -1,76 +1,151 @@
-"""What arrives over one connection, handled room by room: each room in order, different rooms at the same time.
+"""What comes from a platform, handled room by room: each room in order, different rooms at the same time.
 
-    async with RoomQueues() as queues:
+    async with RoomQueues(save=cursor.save) as queues:
         async for event in socket:
-            await queues.put(room, partial(self._receive, event))
+            await queues.put(event.room, partial(self._receive, event), mark=event.id)
 
-`put` waits while too much is under way, so a connection is read no faster than its events become durable. A job that
-is Unavailable is tried again until it is done. One that is Invalid will never be done: it is logged, and the next one
-follows. Any other error ends the block and comes out of it.
+`put` waits while too much is under way, so a connection is read no faster than its events become durable. What was put
+is never dropped: a job that is Unavailable is tried again until it is done. One that is Invalid will never be done: it
+is logged, and the next one follows. Any other error ends the block and comes out of it.
+
+`mark` is where the platform's cursor stands behind an event. Events are done in any order; `save` gets the mark up to
+which all are done. `list_marks` has those that are not, for platforms that count otherwise.
+
+`run` is for a hook, which is answered when its event is stored: the job runs once, in its room's order, and its result
+or error is the caller's. The platform sends again what failed.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from itertools import chain
 from types import TracebackType
+from typing import Any, TypeVar
 
+from gatepost.channels.kit.backoff import retry_until_done
 from gatepost.core import log
 from gatepost.core.errors import Invalid, Unavailable
 
-Job = Callable[[], Awaitable[None]]
+T = TypeVar("T")
+Job = Callable[[], Awaitable[Any]]
+SaveMark = Callable[[str], Awaitable[None]]
 MOST = 500
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.05, 5.0
-LONGEST_ASKED_S = 120.0  # of what a platform asks us to wait
 
 _log = log.get("channels")
 
 
+@dataclass(slots=True, eq=False)
+class QueuedJob:
+    job: Job
+    mark: str = ""
+    answer: asyncio.Future[Any] | None = None  # for a caller who waits
+    reached: str = ""  # the mark up to which all behind this one is done
+
+
 class RoomQueues:
-    def __init__(self, most: int = MOST) -> None:
-        self._free = asyncio.Semaphore(most)
-        self._waiting: dict[str, deque[Job]] = {}  # a room is in it while a task works for it
+    def __init__(self, most: int = MOST, save: SaveMark | None = None) -> None:
+        self._free, self._save = asyncio.Semaphore(most), save
+        self._rooms: dict[str, deque[QueuedJob]] = {}  # a room is in it while a task works for it
+        self._open: list[QueuedJob] = []  # of all rooms, oldest first
+        self._reached = ""
         self._tasks: set[asyncio.Task[None]] = set()
         self._owner: asyncio.Task[object] | None = None
+        self.is_open = False
         self._error: BaseException | None = None
 
     async def __aenter__(self) -> "RoomQueues":
-        self._owner = asyncio.current_task()
+        self._owner, self.is_open = asyncio.current_task(), True
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        owner, self._owner = self._owner, None
+        owner, self._owner, self.is_open = self._owner, None, False
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for item in chain.from_iterable(self._rooms.values()):
+            if item.answer is not None and not item.answer.done():
+                item.answer.set_exception(_make_closed())
+        self._rooms.clear()
+        for _ in self._open:
+            self._free.release()  # for those who wait for a place: they are told, too
         if self._error is None:
             return False
         if owner is not None and isinstance(error, asyncio.CancelledError):
             owner.uncancel()
         raise self._error
 
-    async def put(self, room: str, job: Job) -> None:
-        await self._free.acquire()
-        waiting = self._waiting.get(room)
+    async def put(self, room: str, job: Job, mark: str = "") -> None:
+        """Returns as soon as there is a place for it."""
+        await self._add(room, QueuedJob(job, mark, reached=mark))
+
+    async def run(self, room: str, job: Callable[[], Awaitable[T]]) -> T:
+        """Raises Unavailable outside of the block. A job of this room must not call it for the same room."""
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        await self._add(room, QueuedJob(job, answer=answer))
+        return await answer
+
+    async def drain(self) -> None:
+        """Until all that was put is done, and the cursor is saved."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def list_marks(self) -> list[str]:
+        """Of what is not done, oldest first."""
+        return [item.mark for item in self._open if item.mark]
+
+    async def _add(self, room: str, item: QueuedJob) -> None:
+        self._check_open()
+        self._open.append(item)  # already now: what waits for a place is not done, either
+        try:
+            await self._free.acquire()
+            self._check_open()
+        except BaseException:
+            self._open.remove(item)
+            raise
+        waiting = self._rooms.get(room)
         if waiting is not None:
-            waiting.append(job)
+            waiting.append(item)
             return
-        self._waiting[room] = deque((job,))
+        self._rooms[room] = deque((item,))
         task = asyncio.create_task(self._work(room))
         self._tasks.add(task)
         task.add_done_callback(self._end)
 
+    def _check_open(self) -> None:
+        if not self.is_open:
+            raise _make_closed()
+
     async def _work(self, room: str) -> None:
-        waiting = self._waiting[room]
+        waiting = self._rooms[room]
         while waiting:
-            try:
-                await retry_until_done(waiting[0])
-            except Invalid as error:
-                _log.warning("an event that cannot be taken was left out", room=room[:80], error=str(error))
+            item = waiting[0]
+            if item.answer is not None:
+                await _answer(item.job, item.answer)
+            else:
+                await _do(room, item.job)
             waiting.popleft()
-            self._free.release()
-        del self._waiting[room]
+            await self._finish(item)
+        del self._rooms[room]
+
+    async def _finish(self, item: QueuedJob) -> None:
+        at = self._open.index(item)
+        del self._open[at]
+        self._free.release()
+        if not item.reached:
+            return
+        if at > 0:
+            self._open[at - 1].reached = item.reached  # told when that one is done
+        elif self._save is not None:
+            self._reached = item.reached
+            await retry_until_done(self._save_reached)
+
+    async def _save_reached(self) -> None:
+        """The newest: a try that comes late must not set it back."""
+        assert self._save is not None
+        await self._save(self._reached)
 
     def _end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -81,12 +156,32 @@ class RoomQueues:
             self._owner.cancel()
 
 
-async def retry_until_done(job: Job) -> None:
-    """An event is never dropped because the store, or the platform, is away for a while."""
-    wait = FIRST_WAIT_S
-    while True:
-        try:
-            return await job()
-        except Unavailable as error:
-            await asyncio.sleep(wait if error.retry_after is None else min(error.retry_after, LONGEST_ASKED_S))
-            wait = min(2 * wait, LONGEST_WAIT_S)
+async def _do(room: str, job: Job) -> None:
+    try:
+        await retry_until_done(job)
+    except Invalid as error:
+        _log.warning("an event that cannot be taken was left out", room=room[:80], error=str(error))
+
+
+async def _answer(job: Job, answer: asyncio.Future[Any]) -> None:
+    """For a caller, until the caller goes."""
+    if answer.done():
+        return
+    task = asyncio.ensure_future(job())
+    answer.add_done_callback(lambda _: task.cancel())
+    try:
+        result = await task
+    except asyncio.CancelledError:
+        worker = asyncio.current_task()
+        if not answer.done() or (worker is not None and worker.cancelling()):
+            raise  # the queues are closed
+    except Exception as error:  # noqa: BLE001  whatever it is, it is the caller's
+        if not answer.done():
+            answer.set_exception(error)
+    else:
+        if not answer.done():
+            answer.set_result(result)
+
+
+def _make_closed() -> Unavailable:
+    return Unavailable("the channel", "it is not running yet", retry_after=1)

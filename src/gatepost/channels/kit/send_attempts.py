@@ -7,13 +7,15 @@ nothing is certain any more about one that is not here.
 
 import hashlib
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from msgspec import Struct
 
 from gatepost.channels.contract import ChannelCursor
 from gatepost.core.clock import DAY, SECOND, Clock
-from gatepost.core.errors import Refused
+from gatepost.core.errors import GatepostError, Refused, Unavailable
 
 MOST = 1000
 DONE_KEPT = 30 * SECOND  # until the ledger surely knows the outcome
@@ -32,6 +34,18 @@ class SendAttempts:
     def __init__(self, cursor: ChannelCursor, clock: Clock, *, name: str = "sends", most: int = MOST) -> None:
         self._cursor, self._clock, self._name, self._most = cursor, clock, name, most
         self._known: dict[str, SendAttempt] | None = None
+
+    @asynccontextmanager
+    async def attempt(self, key: str, *, thread: str = "", note: str = "") -> AsyncIterator[None]:
+        """Around a send. Every error but an uncertain one says that it did not happen."""
+        await self.begin(key, thread=thread, note=note)
+        try:
+            yield
+        except GatepostError as error:
+            if not (isinstance(error, Unavailable) and error.uncertain):
+                self.remove(key)
+            raise
+        self.end(key)
 
     async def begin(self, key: str, *, thread: str = "", note: str = "") -> None:
         """Durable when it returns. A second try keeps the moment of the first."""

@@ -4,7 +4,7 @@
 private mentions of one person. People are `mastodon:account/<id>`.
 """
 
-from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -52,5 +52,8 @@ declare_channel(
         after="Mention the account in a post, or write to it privately.",
         ask=(API_URL, TOKEN),
     ),
+    unchecked={
+        AddCheck.SECOND_POLLER: "several programs may receive, and each gets everything",
+    },
     tested_against="our emulator of 2026-11, with Mastodon.py 2.3; never run against a Mastodon server",
 )

@@ -14,8 +14,11 @@ from typing import Any, TypeVar
 import httpx2
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.kit.batches import Backoff, receive_batch, unwrap_group
+from gatepost.channels.kit.backoff import Backoff
+from gatepost.channels.kit.changes import make_deletion
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.receiving import receive_batch
+from gatepost.channels.kit.task_groups import unwrap_group
 from gatepost.channels.mastodon import API_URL, TOKEN, VISIBILITY, wire
 from gatepost.channels.mastodon.posting import MastodonPosting
 from gatepost.channels.mastodon.wire import MastodonAccount, NoteType, StreamEvent
@@ -65,13 +68,13 @@ class MastodonChannel:
         return PlatformHttp("Mastodon", url, headers=headers, way_out=WAY_OUT, find_retry_after=_find_retry_after)
 
     async def check(self) -> BotIdentity:
-        http = await self._connect()
-        me = await http.call("GET", "api/v1/accounts/verify_credentials", action="read its own account")
         try:
+            http = await self._connect()
+            me = await http.call("GET", "api/v1/accounts/verify_credentials", action="read its own account")
             await self._list_notes(limit=1)
         except PlatformRefusal as refusal:
-            why = f"the token lacks the scope read ({refusal.detail})"
-            raise ChannelEnded(EndReason.RIGHTS, why, "make one with the scopes read and write") from None
+            raise _lacks_scope("read", refusal) from None
+        await self._check_writing(http)
         instance = await http.call("GET", "api/v2/instance", action="read the server's limits")
         limit = _get_in(instance, "configuration", "statuses", "max_characters")
         bot = () if me.get("bot") else ("tick 'This is an automated account' in its profile",)
@@ -80,6 +83,15 @@ class MastodonChannel:
             link=str(me.get("url") or ""),
             notes=(f"posts of {limit or 500} characters", *bot),
         )
+
+    async def _check_writing(self, http: PlatformHttp) -> None:
+        """By a post without words, which the server refuses for that alone if the token may write. Mastodon tells the
+        scopes of the application, not those of the token."""
+        try:
+            await http.call("POST", "api/v1/statuses", json={}, reads=True, action="make a post")
+        except PlatformRefusal as refusal:
+            if refusal.status == 403:
+                raise _lacks_scope("write", refusal) from None
 
     async def close(self) -> None:
         for each in (self._http, self._stream):
@@ -210,7 +222,7 @@ class MastodonChannel:
         if name == StreamEvent.NOTIFICATION:
             bell.set()
         elif name == StreamEvent.DELETED and (seen := self._seen.get(data)) is not None:
-            await changes.put(wire.read_deletion(seen))
+            await changes.put(make_deletion(seen))
         elif name == StreamEvent.EDITED:
             status = json.loads(data)
             if isinstance(status, Mapping) and str(status.get("id")) in self._seen:
@@ -255,6 +267,11 @@ def _get_in(value: Any, *path: str) -> Any:
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
+
+
+def _lacks_scope(scope: str, refusal: PlatformRefusal) -> ChannelEnded:
+    why = f"the token lacks the scope {scope} ({refusal.detail})"
+    return ChannelEnded(EndReason.RIGHTS, why, "make one with the scopes read and write")
 
 
 def _find_retry_after(response: httpx2.Response, answer: Any) -> float | None:

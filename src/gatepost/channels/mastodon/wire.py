@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from gatepost.channels.kit.changes import make_edit
 from gatepost.channels.kit.dialects import MASTODON
 from gatepost.channels.kit.markup import render
 from gatepost.core.clock import SECOND
@@ -143,26 +144,7 @@ def _read_files(listed: Any, open_file: Callable[[str], OpenFile]) -> tuple[Atta
 
 
 def read_edit(read: Inbound, status: Mapping[str, Any]) -> Inbound:
-    return _change(read, f"edit:{str(status.get('edited_at') or '')[:40]}", Verb.EDIT, read.text)
-
-
-def read_deletion(read: Inbound) -> Inbound:
-    return _change(read, "delete", Verb.DELETE, "")
-
-
-def _change(read: Inbound, event: str, verb: Verb, text: str) -> Inbound:
-    return Inbound(
-        address=read.address,
-        platform_id=read.platform_id,
-        sender=read.sender,
-        sender_name=read.sender_name,
-        text=text,
-        event=event,
-        verb=verb,
-        thread=read.thread,
-        direct=read.direct,
-        own=read.own,
-    )
+    return make_edit(read, str(status.get("edited_at") or "")[:40])
 
 
 def read_favourite(note: Mapping[str, Any], root: str) -> Inbound | None:

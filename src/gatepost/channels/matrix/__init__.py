@@ -5,7 +5,7 @@ The keys of encrypted rooms lie in the channel's own folder. Whoever can read th
 
 from enum import StrEnum
 
-from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -90,6 +90,10 @@ MATRIX = declare_channel(
         after="Invite the bot to a room. It accepts invitations of the people in `inviters`.",
         ask=(API_URL, TOKEN, INVITERS),
     ),
+    unchecked={
+        AddCheck.SECOND_POLLER: "several programs may receive, and each gets everything",
+        AddCheck.RIGHTS: "rights are given in each room",
+    },
     tested_against="Synapse 1.163",
     extra="matrix",
 )

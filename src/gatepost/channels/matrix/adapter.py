@@ -5,8 +5,8 @@ from typing import Any
 from urllib.parse import quote
 
 from gatepost.channels.contract import MYSELF, BotIdentity, ChannelDeps, Receive
-from gatepost.channels.kit.batches import skip_invalid
 from gatepost.channels.kit.http import PlatformRefusal
+from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.matrix import DEVICES, INVITERS, INVITES, TRUSTED_DEVICES, DevicePolicy, InvitePolicy
 from gatepost.channels.matrix.encryption import RoomKeys
 from gatepost.channels.matrix.invitations import RoomInvitations
@@ -18,7 +18,7 @@ from gatepost.channels.matrix.render import (
     render_text,
     render_transaction,
 )
-from gatepost.channels.matrix.session import PLATFORM, MatrixSession
+from gatepost.channels.matrix.session import PLATFORM, DeviceKeysLost, MatrixSession
 from gatepost.channels.matrix.wire import ROOM_ID, USER_ID, get_room_address, is_id
 from gatepost.core.errors import NotFound, Unavailable, Unsupported
 from gatepost.core.records import replace
@@ -45,8 +45,14 @@ class Matrix:
     async def listen(self, receive: Receive) -> None:
         self._listening = True
         try:
-            await self._session.start()
-            await self._receiver.run(skip_invalid(receive))
+            try:
+                await self._session.start()
+                await self._receiver.run(skip_invalid(receive))
+            except DeviceKeysLost:
+                if not await self._session.drop_device():
+                    raise
+                await self._session.start()
+                await self._receiver.run(skip_invalid(receive))
         finally:
             self._listening = False
 

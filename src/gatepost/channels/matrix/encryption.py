@@ -27,6 +27,7 @@ class RoomKeys:
         """What the last sync made necessary: publish keys, ask for those of others, answer requests."""
         client, run = self._session.client, self._session.run
         if client.should_upload_keys:
+            await self._session.check_device_keys()
             await run(client.keys_upload())
         await self._query()
         if client.should_claim_keys:

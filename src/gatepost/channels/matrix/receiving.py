@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -15,7 +16,9 @@ from nio import Event, ForwardedRoomKeyEvent, MegolmEvent, RoomKeyEvent, SyncRes
 from nio.responses import RoomInfo
 
 from gatepost.channels.contract import ChannelDeps, Receive
+from gatepost.channels.kit.backoff import Backoff, retry_until_done
 from gatepost.channels.kit.http import PlatformRefusal
+from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.matrix.encryption import LOG, RoomKeys
 from gatepost.channels.matrix.invitations import RoomInvitations
 from gatepost.channels.matrix.session import MatrixSession
@@ -29,7 +32,6 @@ ROOMS_AT_ONCE = 8
 GAP_PAGE, MOST_GAP_PAGES = 100, 50
 MOST_AUTHORS = 4096
 MOST_UNDECRYPTED = 200
-LONGEST_WAIT_S = 30.0
 UNDECRYPTED = "undecrypted"  # the cursor that names messages whose key is missing
 FILTER = {
     "presence": {"types": []},
@@ -56,18 +58,17 @@ class MatrixReceiver:
         self._learning = asyncio.Lock()
 
     async def run(self, receive: Receive) -> None:
-        since, first, failures = await self._around.cursor.load(), True, 0
+        since, first, backoff = await self._around.cursor.load(), True, Backoff()
         await self._invitations.load()
         await self._load_undecrypted()
         while True:
             try:
                 response = await self._sync(since, first)
             except Unavailable as error:
-                failures += 1
-                LOG.info("a sync failed", instance=self._around.instance, error=str(error), failures=failures)
-                await asyncio.sleep(error.retry_after or min(0.2 * 2 ** min(failures, 10), LONGEST_WAIT_S))
+                LOG.info("a sync failed", instance=self._around.instance, error=str(error))
+                await backoff.wait(error.retry_after)
                 continue
-            failures = 0
+            backoff.reset()
             self._around.beat()
             await self._refresh_keys()
             self._invitations.read(response)
@@ -114,19 +115,11 @@ class MatrixReceiver:
 
     async def _receive_rooms(self, response: SyncResponse, since: str, receive: Receive) -> None:
         """Several rooms at once, each in its own order."""
-        rooms = iter(list(response.rooms.join.items()))
-
-        async def work() -> None:
-            for room_id, info in rooms:
+        async with RoomQueues(ROOMS_AT_ONCE) as queues:
+            for room_id, info in list(response.rooms.join.items()):
                 if is_id(room_id, ROOM_ID):
-                    await self._receive_room(room_id, info, since, receive)
-
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(ROOMS_AT_ONCE, len(response.rooms.join))):
-                    group.create_task(work())
-        except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None
+                    await queues.put(room_id, partial(self._receive_room, room_id, info, since, receive))
+            await queues.drain()
 
     async def _receive_room(self, room_id: str, info: RoomInfo, since: str, receive: Receive) -> None:
         events: list[AnyEvent] = list(info.timeline.events)
@@ -163,13 +156,7 @@ class MatrixReceiver:
         return found[::-1]
 
     async def _retry(self, path: str, query: Mapping[str, Any]) -> dict[str, Any]:
-        wait = 0.5
-        while True:
-            try:
-                return await self._session.get(path, **query)
-            except Unavailable as error:
-                await asyncio.sleep(error.retry_after or wait)
-                wait = min(wait * 2, LONGEST_WAIT_S)
+        return await retry_until_done(partial(self._session.get, path, **query))
 
     def open_events(self, room_id: str, raw: Sequence[Any]) -> list[AnyEvent]:
         """Events as the homeserver stores them, decrypted where we have the key."""
@@ -194,7 +181,7 @@ class MatrixReceiver:
             self._authors[inbound.platform_id] = inbound.sender
             if len(self._authors) > MOST_AUTHORS:
                 self._authors.popitem(last=False)
-        await self._hand_in(inbound, receive)
+        await retry_until_done(partial(receive, inbound))
 
     async def read(self, room_id: str, event: AnyEvent) -> Inbound | None:
         room = self._session.client.rooms.get(room_id)
@@ -235,17 +222,6 @@ class MatrixReceiver:
             return True
         LOG.warning("an edit is not its author's", instance=self._around.instance, room=room_id, sender=inbound.sender)
         return False
-
-    async def _hand_in(self, inbound: Inbound, receive: Receive) -> None:
-        wait = 0.5
-        while True:
-            try:
-                await receive(inbound)
-            except Unavailable as error:
-                await asyncio.sleep(error.retry_after or wait)
-                wait = min(wait * 2, LONGEST_WAIT_S)
-            else:
-                return
 
     # Messages whose key is missing.
 

@@ -53,6 +53,14 @@ def check_response(response: Response) -> None:
     raise Unavailable(PLATFORM, f"it answers {status} {code} {said}".rstrip())
 
 
+class DeviceKeysLost(ChannelEnded):
+    """The homeserver has other keys of our device than we."""
+
+    def __init__(self, device: str) -> None:
+        why = f"the keys of the device {device} are not in this home, as after a restore"
+        super().__init__(EndReason.TOKEN, why, "log in with the account again, and set the token of that new device")
+
+
 class MatrixSession:
     """Made by `start`; `close` ends its connections."""
 
@@ -92,6 +100,29 @@ class MatrixSession:
                 raise ChannelEnded(EndReason.TOKEN, why, "log in with the account, and use the token of that log-in")
             self._http = self._make_http(token)
             self._client = self._make_client(user, device, token)
+
+    async def check_device_keys(self) -> None:
+        """Before keys are published. A device has its keys once: with other ones, as after a restore, people's programs
+        would rightly believe that somebody else took it over."""
+        user, device, olm = self.client.user_id, self.client.device_id, self.client.olm
+        if olm is None or olm.account.shared:
+            return
+        answer = await self.http.call("POST", f"{API}/keys/query", json={"device_keys": {user: [device]}}, reads=True)
+        known = answer.get("device_keys") if isinstance(answer, dict) else None
+        for name in (user, device, "keys", f"ed25519:{device}"):
+            known = known.get(name) if isinstance(known, dict) else None
+        if known is not None and known != olm.account.identity_keys["ed25519"]:
+            raise DeviceKeysLost(device)
+
+    async def drop_device(self) -> bool:
+        """So that the next start logs in as a new device. False if it cannot: a token belongs to one."""
+        if await self._around.secret(TOKEN):
+            return False
+        await self.close()
+        if self._around.folder is not None:
+            for name in (LOGIN_FILE, KEY_FILE):
+                (self._around.folder / name).unlink(missing_ok=True)
+        return True
 
     async def close(self) -> None:
         client, http, self._client, self._http = self._client, self._http, None, None

@@ -3,7 +3,7 @@
 Rooms are `mattermost:channel/<id>` and `mattermost:direct/<id>`, people `mattermost:user/<id>`.
 """
 
-from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -45,9 +45,13 @@ declare_channel(
         {Verb.MESSAGE, Verb.MENTION, Verb.REPLY, Verb.LIKE, Verb.DISLIKE, Verb.EDIT, Verb.DELETE, Verb.JOIN}
     ),
     guide=ChannelGuide(
-        before="In Mattermost: Integrations > Bot Accounts > Add Bot Account; copy the token that it shows once.",
-        after="Add the bot to a team, then write `/invite @<its name>` in each channel in which it shall listen.",
+        before="In Mattermost: Integrations > Bot Accounts > Add Bot Account; copy the token that it shows once. Then"
+        " add the bot to a team.",
+        after="Write `/invite @<its name>` in each channel in which it shall listen.",
         ask=(API_URL, TOKEN),
     ),
+    unchecked={
+        AddCheck.SECOND_POLLER: "several programs may receive, and each gets everything",
+    },
     tested_against="our emulator of 2026-11, with mattermostautodriver 11.11; never run against a Mattermost server",
 )

@@ -21,8 +21,11 @@ from gatepost.channels.contract import (
     EndReason,
     Receive,
 )
-from gatepost.channels.kit.batches import Backoff, receive_batch, unwrap_group
+from gatepost.channels.kit.backoff import Backoff
+from gatepost.channels.kit.changes import make_deletion
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.receiving import receive_batch
+from gatepost.channels.kit.task_groups import unwrap_group
 from gatepost.channels.mattermost import API_URL, TOKEN, wire
 from gatepost.channels.mattermost.posting import MattermostPosting
 from gatepost.channels.mattermost.wire import MattermostBot, MattermostRoom, SocketEvent
@@ -87,12 +90,14 @@ class MattermostChannel:
     async def check(self) -> BotIdentity:
         http, bot = await self._connect()
         teams = await http.call("GET", "api/v4/users/me/teams", action="list its teams")
+        if not teams:
+            why, way_out = f"@{bot.name} is in no team, so nobody can invite it", "add it to a team on the server"
+            raise ChannelEnded(EndReason.RIGHTS, why, way_out)
         names = ", ".join(str(each.get("display_name", "")) for each in teams[:10])
         return BotIdentity(
             name=f"@{bot.name}",
             link=f"{http.base_url}messages/@{bot.name}",
-            missing=() if teams else ("it is in no team: add it to one, so that people can invite it to channels",),
-            notes=(f"teams: {names}",) if teams else (),
+            notes=(f"teams: {names}",),
         )
 
     async def close(self) -> None:
@@ -188,7 +193,7 @@ class MattermostChannel:
         found = wire.read_post(post, room, self._bot, self._open, name=name_of, mentions=data.get("mentions"))
         if found is None or name == SocketEvent.POSTED:
             return found
-        return wire.read_edit(found, post) if name == SocketEvent.EDITED else wire.read_deletion(found)
+        return wire.read_edit(found, post) if name == SocketEvent.EDITED else make_deletion(found)
 
     # What was said while nobody listened.
 

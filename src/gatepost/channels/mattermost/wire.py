@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from gatepost.channels.kit.changes import make_deletion, make_edit
 from gatepost.channels.mattermost.emoji import get_sign
 from gatepost.core.errors import NotFound
 from gatepost.messages.inbound import Attachment, AttachmentKind, Inbound, OpenFile, Quote, Verb
@@ -191,28 +192,7 @@ def _read_file(file: str, about: Mapping[str, Any], open_file: Callable[[str], O
 
 
 def read_edit(read: Inbound, post: Mapping[str, Any]) -> Inbound:
-    """The same message, changed. Its files were received with it."""
-    return _change(read, f"edit:{post.get('edit_at') or post.get('update_at')}", Verb.EDIT, read.text)
-
-
-def read_deletion(read: Inbound) -> Inbound:
-    return _change(read, "delete", Verb.DELETE, "")
-
-
-def _change(read: Inbound, event: str, verb: Verb, text: str) -> Inbound:
-    return Inbound(
-        address=read.address,
-        platform_id=read.platform_id,
-        sender=read.sender,
-        sender_name=read.sender_name,
-        text=text,
-        event=event,
-        verb=verb,
-        thread=read.thread,
-        direct=read.direct,
-        own=read.own,
-        room_name=read.room_name,
-    )
+    return make_edit(read, post.get("edit_at") or post.get("update_at"))
 
 
 def read_reaction(reaction: Mapping[str, Any], room: MattermostRoom, bot: MattermostBot, name: str) -> Inbound | None:
@@ -238,6 +218,6 @@ def read_missed(inbound: Inbound, post: Mapping[str, Any], since: int) -> list[I
     """What a post that changed since a moment (milliseconds) means. It may have been received before the change, so a
     changed one is a message and an edit. A post also changes when somebody answers or reacts, which is neither."""
     if post.get("delete_at"):
-        return [read_deletion(inbound)]
+        return [make_deletion(inbound)]
     found = [inbound] if int(post.get("create_at") or 0) > since else []
     return [*found, read_edit(inbound, post)] if post.get("edit_at") else found

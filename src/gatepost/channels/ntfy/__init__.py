@@ -3,7 +3,7 @@
 Rooms are `ntfy:topic/<name>`; everybody is `ntfy:user/anybody`.
 """
 
-from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -35,5 +35,8 @@ declare_channel(
         ask=(TOPICS, TOKEN),
         optional=(TOKEN,),
     ),
+    unchecked={
+        AddCheck.SECOND_POLLER: "several programs may receive, and each gets everything",
+    },
     tested_against="our emulator of 2026-11; never run against an ntfy server",
 )

@@ -9,18 +9,21 @@ import json
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.kit.batches import Backoff, receive_until_durable, unwrap_group
+from gatepost.channels.kit.backoff import Backoff, retry_until_done
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.markup import GITHUB, render
+from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.send_attempts import SendAttempts
+from gatepost.channels.kit.task_groups import unwrap_group
 from gatepost.channels.ntfy import API_URL, TOKEN, TOPICS, wire
 from gatepost.core import log
 from gatepost.core.clock import HOUR
-from gatepost.core.errors import GatepostError, NotFound, Refused, Unavailable, Unsupported
-from gatepost.messages.inbound import Inbound, OpenFile, Receipt
+from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
+from gatepost.messages.inbound import OpenFile, UnrecordedState
 from gatepost.messages.outbound import Op, Outbound
 
 LOG = log.get("channels")
@@ -47,7 +50,7 @@ class NtfyTopics:
 
     async def listen(self, receive: Receive) -> None:
         self._check_topics()
-        await unwrap_group(lambda: self._listen_everywhere(receive))
+        await unwrap_group(lambda: self._listen_everywhere(skip_invalid(receive)))
 
     async def _listen_everywhere(self, receive: Receive) -> None:
         async with asyncio.TaskGroup() as group:
@@ -100,26 +103,16 @@ class NtfyTopics:
         event = wire.read_line(topic, line, edited=first not in (None, number), open_file=self._open)
         if event is None:
             return
-        receipt = await self._receive(event, receive)
-        is_known = receipt is not None and not receipt.new
+        receipt = await retry_until_done(partial(receive, event))
+        is_known = not event.own and not receipt.new and receipt.state is not UnrecordedState.INVALID
         if first is None and is_known and number != sequence:
             # The message is older than this process, and this is what became of it.
             edit = wire.read_line(topic, line, edited=True, open_file=self._open)
             assert edit is not None
-            await receive_until_durable(edit, receive)
+            await retry_until_done(partial(receive, edit))
         self._seen.setdefault((topic, sequence), number)
         while len(self._seen) > MOST_SEEN:
             self._seen.popitem(last=False)
-
-    async def _receive(self, event: Inbound, receive: Receive) -> Receipt | None:
-        found: list[Receipt] = []
-
-        async def keep(inbound: Inbound) -> Receipt:
-            found.append(await receive(inbound))
-            return found[-1]
-
-        await receive_until_durable(event, keep)
-        return found[-1] if found and not event.own else None
 
     def _open(self, url: str) -> OpenFile | None:
         if not wire.is_below(url, self._around.config[API_URL]):
@@ -148,15 +141,8 @@ class NtfyTopics:
         raise Unsupported(message.op.value, "ntfy", "use send with the same text")
 
     async def _publish_once(self, topic: str, message: Outbound) -> str:
-        await self._attempts.begin(message.key)
-        try:
-            sent = await self._publish(topic, wire.get_sequence(message.key), message.text, "send a message")
-        except GatepostError as error:
-            if not (isinstance(error, Unavailable) and error.uncertain):
-                self._attempts.remove(message.key)
-            raise
-        self._attempts.end(message.key)
-        return sent
+        async with self._attempts.attempt(message.key):
+            return await self._publish(topic, wire.get_sequence(message.key), message.text, "send a message")
 
     async def _publish(self, topic: str, sequence: str, text: str, action: str) -> str:
         body = wire.render_message(topic, sequence, render(text, GITHUB))
@@ -192,7 +178,7 @@ class NtfyTopics:
 
     async def check(self) -> BotIdentity:
         self._check_topics()
-        http, missing = await self._connect(), []
+        http = await self._connect()
         health = await http.call("GET", "v1/health", action="ask how it is")
         if not isinstance(health, Mapping) or health.get("healthy") is not True:
             raise Unavailable("ntfy", "it says that it is not well")
@@ -201,12 +187,11 @@ class NtfyTopics:
             try:
                 await http.call("GET", f"{topic}/auth", action=f"read {topic}")
             except PlatformRefusal:
-                missing.append(f"the right to read the topic {topic}")
+                raise _no_right(topic) from None
         name = str(account.get("username") or "") if isinstance(account, Mapping) else ""
         return BotIdentity(
             name=f"{'anybody' if name in ('', '*') else name} at {http.base_url.rstrip('/')}",
             link=f"{http.base_url}{self._topics[0]}",
-            missing=tuple(missing),
             notes=("nobody who writes in a topic is proved", "the server must be ntfy 2.16 or newer"),
         )
 

@@ -4,7 +4,7 @@ The name of the instance is the platform's name in its addresses, so a program c
 another channel. What it can do stands in the settings of the instance: `OFFERED` is the most that there is.
 """
 
-from gatepost.channels.contract import ChannelGuide, ChannelKind, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelKind, declare_channel
 from gatepost.core.errors import SetupError
 from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.records import replace
@@ -61,6 +61,12 @@ declare_channel(
         after="`gatepost channel token <instance>` prints the token for the program. It calls"
         " <web.url>/channels/<instance>; docs/extend/adapter-protocol.md has every field.",
     ),
+    unchecked={
+        AddCheck.TOKEN: "the program calls the gateway, with a token of the gateway",
+        AddCheck.NETWORK: "the program calls the gateway, with a token of the gateway",
+        AddCheck.SECOND_POLLER: "a newer program takes the place of the older, which is told so",
+        AddCheck.RIGHTS: "the program calls the gateway, with a token of the gateway",
+    },
     tested_against="a program in JavaScript, over HTTP",
     deaf_after_s=90.0,
     tailor=tailor,

@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from gatepost.channels.contract import ADMIT
 from gatepost.channels.remote import wire
 from gatepost.channels.remote.exchange import RemoteEffect
 from gatepost.channels.remote.seat import ProgramReplaced
@@ -81,6 +82,7 @@ async def _enter(channel: "RemoteProgram", request: Request, late: bool) -> str:
     shown = token.strip()
     if scheme.lower() != "bearer" or not 0 < len(shown) <= LONGEST_TOKEN or not await channel.check_token(shown):
         raise Refused("the program", "call", why="the token is wrong; `gatepost channel token` makes a new one")
+    request.scope[ADMIT]()
     program = request.headers.get(PROGRAM, "")
     if not _PROGRAM.match(program):
         raise Invalid(PROGRAM, "a name that each start of the program makes anew: letters, digits, . _ -, at most 64")

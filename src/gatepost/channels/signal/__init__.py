@@ -4,7 +4,7 @@ The daemon holds the account and its keys; it is installed and linked outside of
 port is the account, so it listens on loopback or behind a proxy of yours.
 """
 
-from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -49,5 +49,9 @@ declare_channel(
         after="Write to the number from your own Signal.",
         ask=(URL, ACCOUNT),
     ),
+    unchecked={
+        AddCheck.SECOND_POLLER: "the daemon gives every program everything, and does not say how many there are",
+        AddCheck.RIGHTS: "an account may do everything; each group decides for itself",
+    },
     tested_against="our emulator of 2026-11 of signal-cli's daemon; never run against Signal itself",
 )

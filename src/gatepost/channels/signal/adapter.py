@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator
 from functools import partial
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.kit.batches import Backoff, skip_invalid
+from gatepost.channels.kit.backoff import Backoff
+from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.kit.uploads import open_upload
 from gatepost.channels.signal import ACCOUNT, CHECK_S, URL, wire
-from gatepost.channels.signal.progress import StreamProgress
 from gatepost.channels.signal.rpc import DaemonEvent, SignalRpc
 from gatepost.core import log
 from gatepost.core.errors import Invalid, NotFound, Unavailable
@@ -54,28 +54,19 @@ class SignalDaemon:
             await backoff.wait()
 
     async def _read_stream(self, receive: Receive, backoff: Backoff) -> None:
-        progress = StreamProgress()
-        async with RoomQueues() as queues:
+        async with RoomQueues(save=self._around.cursor.save) as queues:
             async for event in self._connect().list_events(await self._around.cursor.load()):
                 self._around.beat()
                 backoff.reset()
                 if not event.data:
                     continue
                 inbound = self._read(event)
-                place = progress.add(event.id)
-                if inbound is None:
-                    await self._finish(progress, place)
-                else:
-                    await queues.put(inbound.address, partial(self._receive, receive, inbound, progress, place))
+                room = "" if inbound is None else inbound.address
+                await queues.put(room, partial(self._receive, receive, inbound), mark=event.id)
 
-    async def _receive(self, receive: Receive, inbound: Inbound, progress: StreamProgress, place: int) -> None:
-        await receive(inbound)
-        await self._finish(progress, place)
-
-    async def _finish(self, progress: StreamProgress, place: int) -> None:
-        reached = progress.finish(place)
-        if reached:
-            await self._around.cursor.save(reached)
+    async def _receive(self, receive: Receive, inbound: Inbound | None) -> None:
+        if inbound is not None:
+            await receive(inbound)
 
     def _read(self, event: DaemonEvent) -> Inbound | None:
         try:

@@ -7,6 +7,8 @@ and the history is searched for it before one is sent again. A file has no metad
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from gatepost.channels.contract import (
@@ -19,7 +21,7 @@ from gatepost.channels.contract import (
     HookResponse,
     Receive,
 )
-from gatepost.channels.kit.hooks import HookInbox
+from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.slack import API_URL, APP_TOKEN, MODE, PING_S, SIGNING_SECRET, TOKEN, SlackMode
 from gatepost.channels.slack.hooks import is_genuine, read_hook
@@ -27,7 +29,7 @@ from gatepost.channels.slack.missed_messages import SlackMissedMessages
 from gatepost.channels.slack.names import NameCache
 from gatepost.channels.slack.rest import APPS, SlackHttp
 from gatepost.channels.slack.sending import SlackSender, find_channel
-from gatepost.channels.slack.socket_mode import SocketMode
+from gatepost.channels.slack.socket_mode import SocketMode, check_alone, find_room
 from gatepost.channels.slack.wire import (
     Payload,
     SlackSelf,
@@ -79,7 +81,8 @@ class SlackChannel:
         self._me = SlackSelf()
         self._names = NameCache()
         self._latest: OrderedDict[str, str] = OrderedDict()  # by channel: where a status can be shown
-        self._inbox = HookInbox(around)
+        self._queues = RoomQueues()
+        self._receive: Receive | None = None
         self._missed = SlackMissedMessages(around.cursor, self._receive_message)
         self._sender = SlackSender(around, self._get_http, self._latest)
 
@@ -112,24 +115,18 @@ class SlackChannel:
     async def listen(self, receive: Receive) -> None:
         http = await self._get_http()
         self._me = _read_self(await http.ask("auth.test", "ask who it is"))
-        async with self._inbox.open(receive), RoomQueues() as queues:
-            await self._missed.check(http, queues)
+        self._receive, self._queues = skip_invalid(receive), RoomQueues()
+        async with self._queues:
+            await self._missed.check(http, self._queues)
             if self._mode is SlackMode.HTTP:
                 await self._listen_for_hooks(http)
             else:
-                await self._listen_by_socket(queues)
+                await self._listen_by_socket()
 
-    async def _listen_by_socket(self, queues: RoomQueues) -> None:
-        token = await self._around.secret(APP_TOKEN)
-        if not token:
-            why = "there is no app-level token for Socket Mode"
-            raise ChannelEnded(EndReason.TOKEN, why, f"make one at {APPS} with connections:write, and set it")
-        http = SlackHttp(self._around.config[API_URL], token, "app-level token")
-        try:
-            mode = SocketMode(http, queues, self._handle, self._around.beat, self._around.config[PING_S])
+    async def _listen_by_socket(self) -> None:
+        async with self._with_app_token() as http:
+            mode = SocketMode(http, self._queues, self._handle, self._around.beat, self._around.config[PING_S])
             await mode.run()
-        finally:
-            await http.close()
 
     async def _listen_for_hooks(self, http: SlackHttp) -> None:
         if not await self._around.secret(SIGNING_SECRET):
@@ -144,6 +141,7 @@ class SlackChannel:
         secret = await self._around.secret(SIGNING_SECRET)
         if not is_genuine(request, secret, self._around.clock.now() // SECOND):
             return HookResponse(status=401, body=b"not signed")
+        request.admit()
         payload = read_hook(request)
         if payload is None:
             return HookResponse(status=400, body=b"not understood")
@@ -151,7 +149,7 @@ class SlackChannel:
             return HookResponse(body=str(payload.get("challenge") or "")[:1000].encode())
         kind = "interactive" if payload.get("type") == "block_actions" else "events_api"
         try:
-            await self._handle(kind, payload)
+            await self._queues.run(find_room(payload), partial(self._handle, kind, payload))
         except Unavailable:
             return HookResponse(status=503, body=b"later")  # the platform sends it again
         return HookResponse()
@@ -208,8 +206,9 @@ class SlackChannel:
             return None
 
     async def _hand_in(self, made: Inbound | None) -> None:
-        if made is not None:
-            await self._inbox.receive([made])
+        if made is not None and self._receive is not None:
+            await self._receive(made)
+            self._around.beat()
 
     async def _open_pane(self, pane: Payload) -> None:
         """Somebody opened the assistant. Nothing was said yet, so there is nothing to hand in."""
@@ -291,9 +290,24 @@ class SlackChannel:
         )
 
     async def _check_app_token(self) -> None:
-        http = SlackHttp(self._around.config[API_URL], await self._around.secret(APP_TOKEN), "app-level token")
-        try:
+        async with self._with_app_token() as http:
             await http.act("apps.connections.open", {}, "open a socket", reads=True)
+
+    async def check_poller(self) -> None:
+        """In HTTP mode the app has one address for its events, which Slack does not tell."""
+        if self._mode is SlackMode.SOCKET:
+            async with self._with_app_token() as http:
+                await check_alone(http)
+
+    @asynccontextmanager
+    async def _with_app_token(self) -> AsyncIterator[SlackHttp]:
+        token = await self._around.secret(APP_TOKEN)
+        if not token:
+            why = "there is no app-level token for Socket Mode"
+            raise ChannelEnded(EndReason.TOKEN, why, f"make one at {APPS} with connections:write, and set it")
+        http = SlackHttp(self._around.config[API_URL], token, "app-level token")
+        try:
+            yield http
         finally:
             await http.close()
 

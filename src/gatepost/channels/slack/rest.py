@@ -3,11 +3,9 @@
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx2
-
 from gatepost.channels.contract import ChannelEnded, EndReason
-from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
-from gatepost.core.errors import Unavailable
+from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
+from gatepost.core.errors import GatepostError, Unavailable
 
 APPS = "https://api.slack.com/apps"
 SLACK_HOST, FILE_HOST = "slack.com", "files.slack.com"
@@ -22,8 +20,15 @@ class SlackHttp(PlatformHttp):
     def __init__(self, base_url: str, token: str, what: str) -> None:
         """`what`: which token it is, for an error."""
         self._what = what
-        way_out = f"copy the {what} of the app at {APPS} and set it with `gatepost channel set`"
-        super().__init__("Slack", base_url, headers={"authorization": f"Bearer {token}"}, way_out=way_out)
+        self._mend = f"copy the {what} of the app at {APPS} and set it with `gatepost channel set`"
+        super().__init__(
+            "Slack",
+            base_url,
+            headers={"authorization": f"Bearer {token}"},
+            way_out=self._mend,
+            read_error=self._read_word,
+            is_own_place=self.is_own_place,
+        )
 
     async def ask(self, method: str, action: str = "", **arguments: Any) -> dict[str, Any]:
         """A method that reads; its arguments go as a form, which all of them take."""
@@ -45,25 +50,22 @@ class SlackHttp(PlatformHttp):
             real and parts.scheme == "https" and parts.netloc == FILE_HOST
         )
 
-    def _get_headers(self, url: str) -> dict[str, str]:
-        return dict(self._headers) if self.is_own_place(url) else {}
-
-    def _check(self, response: httpx2.Response, answer: Any, action: str, effect: bool) -> None:
-        super()._check(response, answer, action, effect)
-        if not isinstance(answer, dict) or answer.get("ok") is not False:
-            return
+    def _read_word(self, given: PlatformAnswer) -> GatepostError | None:
+        answer = given.body
+        if given.status >= 300 or not isinstance(answer, dict) or answer.get("ok") is not False:
+            return None
         error = str(answer.get("error") or "unknown_error")[:100]
         if error in BAD_TOKEN:
-            raise ChannelEnded(EndReason.TOKEN, f"Slack no longer accepts the {self._what} ({error})", self._way_out)
+            return ChannelEnded(EndReason.TOKEN, f"Slack no longer accepts the {self._what} ({error})", self._mend)
         if error == "missing_scope":
             needed = str(answer.get("needed") or "?")[:100]
             way_out = f"add it at {APPS} under OAuth & Permissions, and install the app again"
-            raise ChannelEnded(EndReason.RIGHTS, f"the app lacks the scope {needed} to {action}", way_out)
+            return ChannelEnded(EndReason.RIGHTS, f"the app lacks the scope {needed} to {given.action}", way_out)
         if error in LIMITED:
-            raise Unavailable(self.platform, "it asks us to wait", retry_after=self._retry_after(response, answer))
+            return Unavailable(self.platform, "it asks us to wait", retry_after=given.retry_after)
         if error in BUSY:
-            raise Unavailable(self.platform, f"it answers {error}", uncertain=effect)
-        raise PlatformRefusal(self.platform, action, response.status_code, answer, error)
+            return Unavailable(self.platform, f"it answers {error}", uncertain=given.effect)
+        return PlatformRefusal(self.platform, given.action, given.status, answer, error)
 
 
 def _check_object(answer: Any, *, uncertain: bool = False) -> dict[str, Any]:

@@ -90,23 +90,11 @@ class SlackSender:
         if message.op not in (Op.SEND, Op.FILE, Op.CARD, Op.VOICE):
             raise Unsupported(message.op.value, "slack", "use send")
         uploaded = await self._upload(http, message.files)
-        await self._attempts.begin(message.key, thread=message.thread, note=",".join(uploaded))
-        try:
+        async with self._attempts.attempt(message.key, thread=message.thread, note=",".join(uploaded)):
             if uploaded:
-                made = await self._share(http, channel, message, uploaded)
-            else:
-                made = str(
-                    (await http.act("chat.postMessage", render_message(channel, message), "send a message"))["ts"]
-                )
-        except Unavailable as error:
-            if not error.uncertain:
-                self._attempts.remove(message.key)
-            raise
-        except (Refused, SetupError):
-            self._attempts.remove(message.key)
-            raise
-        self._attempts.end(message.key)
-        return made
+                return await self._share(http, channel, message, uploaded)
+            body = render_message(channel, message)
+            return str((await http.act("chat.postMessage", body, "send a message"))["ts"])
 
     async def _upload(self, http: SlackHttp, files: tuple[OutboundFile, ...]) -> list[str]:
         """Nobody sees a file that is only uploaded, so an answer that is lost here leaves nothing uncertain."""

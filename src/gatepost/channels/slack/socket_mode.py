@@ -17,7 +17,7 @@ import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
 from gatepost.channels.contract import ChannelEnded, EndReason
-from gatepost.channels.kit.batches import Backoff
+from gatepost.channels.kit.backoff import Backoff
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.slack.rest import APPS, SlackHttp
 from gatepost.core.errors import Unavailable
@@ -68,12 +68,8 @@ class SocketMode:
 
     async def _serve(self, leaving: asyncio.Event) -> None:
         """One connection. `leaving` is set when the platform wants us to open another."""
-        answer = await self._http.act("apps.connections.open", {}, "open a socket", reads=True)
-        url = _check_url(str(answer.get("url") or ""), self._http)
         try:
-            async with connect(
-                url, max_size=LARGEST_FRAME, open_timeout=OPEN_S, close_timeout=1, ping_interval=None, proxy=None
-            ) as socket:
+            async with await _open(self._http) as socket:
                 await self._converse(socket, leaving)
         except websockets.ConnectionClosed:
             return
@@ -111,11 +107,7 @@ class SocketMode:
         now = time.monotonic()
         self._others_since = self._others_since or now
         if now - self._others_since >= OTHERS_PINGS * self._ping_s:
-            raise ChannelEnded(
-                EndReason.SECOND_POLLER,
-                "another program receives the events of this app, too",
-                "stop it, or make an app of its own for it",
-            )
+            raise _make_others_error()
         raise Unavailable("Slack's socket", "another connection of this app is open")
 
     async def _queue(self, socket: ClientConnection, frame: dict[str, Any]) -> None:
@@ -136,6 +128,32 @@ class SocketMode:
                 self._beat()
                 await asyncio.sleep(self._ping_s)
         await socket.close()
+
+
+async def check_alone(http: SlackHttp) -> None:
+    """Raise ChannelEnded if the app has another connection. Ours is left at once; an event that came by it is not
+    acknowledged, so Slack delivers it again to the other."""
+    try:
+        async with await _open(http) as socket, asyncio.timeout(OPEN_S):
+            hello = json.loads(await socket.recv())
+    except (OSError, TimeoutError, ValueError, websockets.WebSocketException) as error:
+        raise Unavailable("Slack's socket", type(error).__name__) from None
+    if int(hello.get("num_connections") or 1) > 1:
+        raise _make_others_error()
+
+
+async def _open(http: SlackHttp) -> connect:
+    answer = await http.act("apps.connections.open", {}, "open a socket", reads=True)
+    url = _check_url(str(answer.get("url") or ""), http)
+    return connect(url, max_size=LARGEST_FRAME, open_timeout=OPEN_S, close_timeout=1, ping_interval=None, proxy=None)
+
+
+def _make_others_error() -> ChannelEnded:
+    return ChannelEnded(
+        EndReason.SECOND_POLLER,
+        "another program receives the events of this app, too",
+        "stop it, or make an app of its own for it",
+    )
 
 
 def find_room(payload: dict[str, Any]) -> str:

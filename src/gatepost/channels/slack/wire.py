@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from gatepost.channels.kit.changes import make_edit
 from gatepost.channels.slack.emoji import read_emoji
 from gatepost.messages.card import join_clicks
 from gatepost.messages.inbound import CLICK, Attachment, AttachmentKind, Inbound, OpenFile, Verb
@@ -163,20 +164,7 @@ def read_edit(event: Payload, channel: str, me: SlackSelf, names: SlackNames, op
     made = read_message(message, channel, me, names, open_url) if is_ts(revision) else None
     if made is None or made.verb is Verb.JOIN:
         return None
-    return Inbound(
-        address=made.address,
-        platform_id=made.platform_id,
-        sender=made.sender,
-        sender_name=made.sender_name,
-        text=made.text,
-        event=f"edit:{revision}",
-        verb=Verb.EDIT,
-        thread=made.thread,
-        direct=made.direct,
-        own=made.own,
-        room_name=made.room_name,
-        at=read_ts(revision),
-    )
+    return make_edit(made, revision, read_ts(revision))
 
 
 def read_delete(event: Payload, channel: str, me: SlackSelf, names: SlackNames) -> Inbound | None:

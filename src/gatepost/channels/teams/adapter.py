@@ -48,6 +48,7 @@ class TeamsBot:
         except NotProved as error:
             LOG.info("an activity was not proved", instance=self._around.instance, why=str(error))
             return HookResponse(status=403)
+        request.admit()
         if activity.get("channelId") != CHANNEL or wire.read_tenant(activity) != self._config[TENANT]:
             return HookResponse(status=202)  # proved, and not for us: another organization has added the bot
         room = wire.read_room(activity)

@@ -14,6 +14,8 @@ from gatepost.core.clock import HOUR, MINUTE, SECOND
 from gatepost.core.errors import Refused, Unavailable
 
 WAY_OUT = "make a new client secret for the bot's application, and set it with `gatepost channel set`"
+NO_RIGHTS_WAY_OUT = "register it there, or correct the tenant"
+UNKNOWN_APP = "unauthorized_client"
 SCOPE = "https://api.botframework.com/.default"
 KEYS_HELD, KEYS_LEAST = 24 * HOUR, 5 * MINUTE  # strangers may name any key, and cause no more requests than that
 EARLY_S = 300  # a token is renewed so long before its end
@@ -96,6 +98,9 @@ class TeamsSession:
                 action="get a token",
             )
         except PlatformRefusal as refusal:
+            if isinstance(refusal.answer, Mapping) and refusal.answer.get("error") == UNKNOWN_APP:
+                why = f"the application {self._config[APP_ID]} has no rights in the tenant {self._config[TENANT]}"
+                raise ChannelEnded(EndReason.RIGHTS, why, NO_RIGHTS_WAY_OUT) from None
             why = f"Microsoft refuses the bot's credentials ({refusal.detail[:120]})"
             raise ChannelEnded(EndReason.TOKEN, why, WAY_OUT) from None
         return answer if isinstance(answer, Mapping) else {}

@@ -1,6 +1,6 @@
 """Telegram: a bot in private chats, groups, topics and channels, by long polls of the Bot API."""
 
-from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -52,5 +52,8 @@ declare_channel(
         ),
         ask=(TOKEN,),
     ),
+    unchecked={
+        AddCheck.RIGHTS: "rights are given in each chat; privacy mode is told as a note",
+    },
     tested_against="our emulator of 2026-11, which python-telegram-bot 22.8 accepts; never run against Telegram itself",
 )

@@ -9,12 +9,12 @@ import re
 from collections.abc import AsyncIterator, Sequence
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.kit.batches import skip_invalid
 from gatepost.channels.kit.http import PlatformRefusal
+from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.telegram import API_URL, POLL_S, TOKEN
 from gatepost.channels.telegram.api import BOTFATHER, WAY_OUT, TelegramApi
 from gatepost.channels.telegram.choices import CardChoices
-from gatepost.channels.telegram.polling import UpdatePoller, make_hook_error
+from gatepost.channels.telegram.polling import PROBE_S, UpdatePoller, check_conflict, make_hook_error
 from gatepost.channels.telegram.reactions import find_reaction
 from gatepost.channels.telegram.render import (
     CHOOSE,
@@ -262,6 +262,9 @@ class TelegramChannel:
             notes.append("it cannot be added to groups; send /setjoingroups to @BotFather to allow it")
         notes.append("reactions are told to it in groups where it is an administrator")
         return BotIdentity(name=f"@{me.username} ({me.name})", link=f"https://t.me/{me.username}", notes=tuple(notes))
+
+    async def check_poller(self) -> None:
+        await check_conflict(await self._get_api(), min(self._around.config[POLL_S], PROBE_S))
 
 
 def join_album(parts: Sequence[Inbound]) -> Inbound:

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
-from gatepost.channels.kit.batches import Backoff
+from gatepost.channels.kit.backoff import Backoff
 from gatepost.channels.kit.http import PlatformRefusal
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.telegram.api import TelegramApi
@@ -20,6 +20,7 @@ CONFLICT_WAIT_S = 1.0
 MORE_S = 10.0  # that a poll may take beyond what Telegram was asked for
 ALBUM_S = 0.3  # in which the rest of an album comes
 SAVE_EACH = 5 * SECOND
+PROBE_S = 3  # in which a program whose poll we ended asks again
 
 
 class UpdatePoller:
@@ -78,11 +79,7 @@ class UpdatePoller:
         now = self._around.clock.monotonic()
         self._conflicts.append(now)
         if len(self._conflicts) == CONFLICTS and now - self._conflicts[0] < CONFLICT_WINDOW:
-            raise ChannelEnded(
-                EndReason.SECOND_POLLER,
-                "another program polls with this bot's token",
-                "stop it, or give it a bot of its own, then start this channel again",
-            ) from None
+            raise _make_conflict_error() from None
         await asyncio.sleep(CONFLICT_WAIT_S)
 
     async def _save(self, offset: int) -> None:
@@ -91,6 +88,26 @@ class UpdatePoller:
         if offset and now - self._saved_at >= SAVE_EACH:
             self._saved_at = now
             await self._around.cursor.save(str(offset))
+
+
+async def check_conflict(api: TelegramApi, hold_s: int) -> None:
+    """Raise ChannelEnded if another program polls, too. Our poll ends its poll, and its next one ends ours. There is no
+    offset and no list of updates, so that nothing is confirmed and nothing is changed."""
+    payload = {"timeout": hold_s, "limit": 1}
+    try:
+        await api.call("getUpdates", payload, "find another poller", reads=True, timeout=hold_s + MORE_S)
+    except PlatformRefusal as error:
+        if error.status != 409:
+            raise
+        raise (make_hook_error() if "webhook" in error.detail.lower() else _make_conflict_error()) from None
+
+
+def _make_conflict_error() -> ChannelEnded:
+    return ChannelEnded(
+        EndReason.SECOND_POLLER,
+        "another program polls with this bot's token",
+        "stop it, or give it a bot of its own, then start this channel again",
+    )
 
 
 def make_hook_error() -> ChannelEnded:

@@ -21,20 +21,18 @@ WAIT_S = 1.0  # for the oldest, before it is looked for what lies behind it
 class UpdateTracker:
     def __init__(self, queues: RoomQueues, handle: Handle) -> None:
         self._queues, self._handle = queues, handle
-        self._open: dict[int, None] = {}  # under way, oldest first
         self._known: set[int] = set()  # not confirmed yet
         self._next = 0
         self._first = True  # what comes first may have been received before a restart
-        self._moved = asyncio.Event()
 
     @property
     def offset(self) -> int:
         """What the next poll may confirm; 0 before the first update."""
-        return min(self._open, default=self._next)
+        return min(map(int, self._queues.list_marks()), default=self._next)
 
     @property
     def has_open(self) -> bool:
-        return bool(self._open)
+        return bool(self._queues.list_marks())
 
     def is_new(self, update: Payload) -> bool:
         return read_number(update) not in self._known
@@ -49,25 +47,14 @@ class UpdateTracker:
         groups = [[each] for each in new] if self._first else group_albums(new)
         self._first = False
         for group in groups:
-            numbers = [read_number(each) for each in group]
-            for number in numbers:
-                self._open[number] = None
-                self._known.add(number)
-            await self._queues.put(find_chat(group[0]), partial(self._run, group, numbers))
-
-    async def _run(self, group: Sequence[Payload], numbers: Sequence[int]) -> None:
-        await self._handle(group)
-        for number in numbers:
-            self._open.pop(number, None)
-        self._moved.set()
+            self._known.update(map(read_number, group))
+            await self._queues.put(find_chat(group[0]), partial(self._handle, group), mark=str(read_number(group[0])))
 
     async def wait(self) -> None:
         """Until nothing is under way, or for a while."""
         try:
             async with asyncio.timeout(WAIT_S):
-                while self._open:
-                    self._moved.clear()
-                    await self._moved.wait()
+                await self._queues.drain()
         except TimeoutError:
             return
 

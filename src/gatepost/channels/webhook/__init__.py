@@ -4,7 +4,7 @@ Both ways a post has an idempotency key and is proved by one secret. The URL is 
 that is said can send a request elsewhere.
 """
 
-from gatepost.channels.contract import ChannelGuide, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -32,5 +32,11 @@ declare_channel(
         ask=(SECRET, URL),
         optional=(URL,),
     ),
+    unchecked={
+        AddCheck.TOKEN: "programs show us the secret, not we them",
+        AddCheck.NETWORK: "the program is not called: a request might be more to it than a question",
+        AddCheck.SECOND_POLLER: "the program is not called: a request might be more to it than a question",
+        AddCheck.RIGHTS: "the program is not called: a request might be more to it than a question",
+    },
     tested_against="programs of our own over HTTP",
 )

@@ -38,6 +38,7 @@ class WebhookPosts:
             return _render(405, {"error": "post a message"})
         if not wire.is_proved(request, await self._around.secret(SECRET)):
             return _render(401, {"error": "the secret or the signature is wrong"})
+        request.admit()
         try:
             event = wire.read_post(request, ids.new("post"))
             receipt = await self._inbox.receive_one(event)

@@ -12,8 +12,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx2
-
 from gatepost.channels.contract import (
     BotIdentity,
     ChannelDeps,
@@ -24,7 +22,7 @@ from gatepost.channels.contract import (
     Receive,
 )
 from gatepost.channels.kit.hooks import HookInbox, is_same, is_signed, parse_object
-from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.send_attempts import SendAttempts
 from gatepost.channels.kit.uploads import open_upload
 from gatepost.channels.whatsapp import (
@@ -38,6 +36,15 @@ from gatepost.channels.whatsapp import (
     VERIFY_TOKEN,
     wire,
 )
+from gatepost.channels.whatsapp.number_state import (
+    FIELDS,
+    HOOKS,
+    NO_RIGHT,
+    check_hooks,
+    check_registered,
+    explain_refusal,
+    list_notes,
+)
 from gatepost.core import log
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import GatepostError, NotFound, Refused, Unavailable
@@ -46,12 +53,10 @@ from gatepost.messages.outbound import MESSAGES, Op, Outbound, OutboundFile
 
 MEDIA_ORIGIN = "https://lookaside.fbsbx.com"
 WAY_OUT = "make a new token for the system user and set it with `gatepost channel set`"
-FIELDS = "display_phone_number,verified_name,quality_rating,status,messaging_limit_tier,name_status"
 EVERYWHERE = {4, 80007, 130429, 131048}  # limits of the app or of the number
 ONE_ROOM = 131056  # too many messages to one person
 WINDOW = 131047  # more than 24 hours since the person's last message
 BAD_TOKEN = {0, 190}
-NO_RIGHT = {3, 10, *range(200, 300)}
 BUSY = {1, 2, 131000, 131016, 133004}
 UNKNOWN_ERROR = {1, 131000}  # after which nobody can say whether it was sent
 REPORTED_WITHIN = 30 * SECOND  # a status comes within seconds, or it does not come
@@ -62,28 +67,22 @@ RETRY_S = 5.0
 _log = log.get("whatsapp")
 
 
-class _GraphHttp(PlatformHttp):
+def read_error(given: PlatformAnswer) -> GatepostError | None:
     """Meta's codes say more than its statuses: it answers 400 for nearly everything."""
-
-    def _check(self, response: httpx2.Response, answer: Any, action: str, effect: bool) -> None:
-        code = _find_code(answer) if response.status_code >= 300 else None
-        if code in BAD_TOKEN:
-            raise ChannelEnded(EndReason.TOKEN, f"WhatsApp no longer accepts the token (code {code})", WAY_OUT)
-        if code in EVERYWHERE or code == ONE_ROOM:
-            wait = self._retry_after(response, answer)
-            wait = (6.0 if code == ONE_ROOM else RETRY_S) if wait is None else wait
-            raise Unavailable("WhatsApp", "it asks us to wait", retry_after=wait, everywhere=code in EVERYWHERE)
-        if code in BUSY:
-            raise Unavailable(
-                "WhatsApp", f"it cannot do it now (code {code})", uncertain=effect and code in UNKNOWN_ERROR
-            )
-        try:
-            super()._check(response, answer, action, effect)
-        except PlatformRefusal as error:
-            if code not in NO_RIGHT:
-                raise
-            why = f"{error.detail}; the token needs whatsapp_business_messaging for this number"
-            raise PlatformRefusal(self.platform, action, response.status_code, answer, why) from None
+    code = _find_code(given.body) if given.status >= 300 else None
+    if code in BAD_TOKEN:
+        return ChannelEnded(EndReason.TOKEN, f"WhatsApp no longer accepts the token (code {code})", WAY_OUT)
+    if code in EVERYWHERE or code == ONE_ROOM:
+        wait = (6.0 if code == ONE_ROOM else RETRY_S) if given.retry_after is None else given.retry_after
+        return Unavailable("WhatsApp", "it asks us to wait", retry_after=wait, everywhere=code in EVERYWHERE)
+    if code in BUSY:
+        uncertain = given.effect and code in UNKNOWN_ERROR
+        return Unavailable("WhatsApp", f"it cannot do it now (code {code})", uncertain=uncertain)
+    if code in NO_RIGHT and given.status < 500 and given.status not in (401, 429):
+        plain = PlatformRefusal("WhatsApp", given.action, given.status, given.body)
+        why = f"{plain.detail}; the token needs whatsapp_business_messaging for this number"
+        return PlatformRefusal("WhatsApp", given.action, given.status, given.body, why)
+    return None
 
 
 class WhatsAppCloud:
@@ -116,6 +115,7 @@ class WhatsAppCloud:
             request, "x-hub-signature-256", await self._around.secret(APP_SECRET)
         ):
             return HookResponse(status=403)
+        request.admit()
         payload = parse_object(request.body)
         if payload is None:
             return HookResponse(status=400)
@@ -171,14 +171,8 @@ class WhatsAppCloud:
         if message.op not in MESSAGES:
             return (await self._post_part(to, message, wire.render_message(to, message)))[0]
         bodies = await self._render(to, message)
-        await self._attempts.begin(message.key)
-        try:
+        async with self._attempts.attempt(message.key):
             sent = await self._post_all(to, message, bodies)
-        except GatepostError as error:
-            if not (isinstance(error, Unavailable) and error.uncertain):
-                self._attempts.remove(message.key)
-            raise
-        self._attempts.end(message.key)
         _keep(self._reported, message.key[: wire.LONGEST_CALLBACK], sent)
         return sent
 
@@ -283,14 +277,25 @@ class WhatsAppCloud:
         ):
             if not value:
                 raise ChannelEnded(EndReason.SETTING, f"channels.whatsapp.{name} is not set", "set it")
-        number = await self._get_number()
+        try:
+            number = await self._get_number()
+        except PlatformRefusal as refusal:
+            raise (explain_refusal(refusal, self._number) or refusal) from None
+        check_registered(number)
         shown = str(number.get("display_phone_number", ""))
         digits = "".join(sign for sign in shown if sign.isdecimal())
         return BotIdentity(
             name=f"{shown} ({number.get('verified_name', '')})",
             link=f"https://wa.me/{digits}" if digits else "",
-            notes=_list_notes(number),
+            notes=list_notes(number),
         )
+
+    async def check_poller(self) -> None:
+        try:
+            answer = await self._call("GET", self._number, action="read its webhooks", params={"fields": HOOKS})
+        except PlatformRefusal:
+            return  # the token may send and not manage: then nobody can know
+        check_hooks(answer, self._around.instance)
 
     async def close(self) -> None:
         while self._clients:
@@ -334,7 +339,9 @@ class WhatsAppCloud:
             if not token:
                 raise ChannelEnded(EndReason.TOKEN, "channels.whatsapp.token is not set", WAY_OUT)
             headers = {"authorization": f"Bearer {token}"}
-            self._clients[origin] = _GraphHttp("WhatsApp", origin, headers=headers, way_out=WAY_OUT)
+            self._clients[origin] = PlatformHttp(
+                "WhatsApp", origin, headers=headers, way_out=WAY_OUT, read_error=read_error
+            )
         return self._clients[origin]
 
 
@@ -365,18 +372,3 @@ def _read_message_id(answer: Any) -> str:
     if not isinstance(found, str):
         raise Unavailable("WhatsApp", "its answer names no message", uncertain=True)
     return found
-
-
-def _list_notes(number: dict[str, Any]) -> tuple[str, ...]:
-    """What the operator should know of the number."""
-    notes = []
-    quality, status = number.get("quality_rating"), number.get("status")
-    if quality in ("YELLOW", "RED"):
-        notes.append(f"the quality of the number is {quality}: people block or report it, and Meta may limit it")
-    if status not in (None, "CONNECTED"):
-        notes.append(f"the number is {status}, not CONNECTED")
-    if number.get("name_status") == wire.NameReview.DECLINED:
-        notes.append("Meta declined the display name")
-    if tier := number.get("messaging_limit_tier"):
-        notes.append(f"messaging limit {tier}: so many people a day can be written to first")
-    return tuple(notes)

@@ -4,7 +4,7 @@ WhatsApp allows this to nobody, and has banned numbers for it: `accept_risk` mus
 in a process of its own, because a fault in it ends its whole process.
 """
 
-from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -60,6 +60,12 @@ declare_channel(
         ask=(ACCEPT_RISK, PHONE),
         optional=(PHONE,),
     ),
+    unchecked={
+        AddCheck.TOKEN: "the device is linked after it was added; `gatepost channel logs` tells then",
+        AddCheck.NETWORK: "the device is linked after it was added; `gatepost channel logs` tells then",
+        AddCheck.SECOND_POLLER: "the device is linked after it was added; `gatepost channel logs` tells then",
+        AddCheck.RIGHTS: "the device is linked after it was added; `gatepost channel logs` tells then",
+    },
     tested_against="our emulated device of 2026-11; never linked to WhatsApp itself",
     extra="whatsapp-linked",
 )

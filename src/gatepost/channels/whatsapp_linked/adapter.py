@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.kit.batches import Backoff, skip_invalid
+from gatepost.channels.kit.backoff import Backoff
+from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.whatsapp_linked import ACCEPT_RISK, EMULATOR, LARGEST_FILE, PHONE, wire
 from gatepost.channels.whatsapp_linked.device_process import CHILD, RELAY, WHAT, DeviceProcess, running

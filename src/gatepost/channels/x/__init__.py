@@ -3,7 +3,7 @@
 Rooms are `x:conversation/<id of its first post>`, people `x:user/<id>`.
 """
 
-from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -35,5 +35,8 @@ declare_channel(
         after="Mention the account in a post. X bills each post that is read or made; set a limit there, too.",
         ask=(API_KEY, API_SECRET, TOKEN, TOKEN_SECRET),
     ),
+    unchecked={
+        AddCheck.SECOND_POLLER: "several programs may receive, and each gets everything",
+    },
     tested_against="our emulator of 2026-11; never run against X",
 )

@@ -13,8 +13,9 @@ from typing import Any
 import httpx2
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.kit.batches import Backoff, receive_batch, unwrap_group
-from gatepost.channels.kit.http import PlatformHttp
+from gatepost.channels.kit.backoff import Backoff
+from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.receiving import receive_batch
 from gatepost.channels.x import API_KEY, API_SECRET, API_URL, POLL_S, TOKEN, TOKEN_SECRET, wire
 from gatepost.channels.x.oauth import AccountKeys, sign
 from gatepost.core import log
@@ -25,6 +26,8 @@ from gatepost.messages.outbound import Op, Outbound
 
 LOG = log.get("channels")
 PAGE, MOST_PAGES = 100, 8  # X lists the newest 800 mentions
+ACCESS = "x-access-level"  # what the keys may do: read, read-write, or messages, too
+NO_TIER = frozenset({"client-not-enrolled", "user-not-enrolled"})
 WAY_OUT = "make new keys for the app and the account at developer.x.com, and set them with `gatepost channel set`"
 FIELDS = {
     "tweet.fields": "author_id,conversation_id,created_at,referenced_tweets",
@@ -47,7 +50,7 @@ class XAccount:
         backoff = Backoff()
         while True:
             try:
-                await unwrap_group(lambda: self._receive_mentions(receive))
+                await self._receive_mentions(receive)
             except Unavailable as error:
                 LOG.info("X did not answer", instance=self._around.instance, error=str(error))
                 await backoff.wait(error.retry_after)
@@ -126,24 +129,36 @@ class XAccount:
     # The connection.
 
     async def check(self) -> BotIdentity:
-        self._me = ""
-        await self._get_me()
-        return BotIdentity(
-            name=f"@{self._name}",
-            link=f"https://x.com/{self._name}",
-            notes=("X bills each post that is read or made", "whether the keys may write is seen with the first post"),
-        )
+        try:
+            response, answer = await self._exchange("GET", "2/users/me", action="read its own account")
+        except PlatformRefusal as refusal:
+            raise (_find_missing_right(refusal) or refusal) from None
+        self._read_self(answer)
+        if response.headers.get(ACCESS) == "read":
+            why = f"the keys of @{self._name} may read only"
+            raise ChannelEnded(EndReason.RIGHTS, why, "set the app to Read and write, then make its access token anew")
+        notes = ["X bills each post that is read or made"]
+        if ACCESS not in response.headers:
+            notes.append("whether the keys may write is seen with the first post")
+        return BotIdentity(name=f"@{self._name}", link=f"https://x.com/{self._name}", notes=tuple(notes))
 
     async def _get_me(self) -> str:
         if not self._me:
-            answer = await self._call("GET", "2/users/me", action="read its own account")
-            found = answer.get("data") if isinstance(answer, Mapping) else None
-            if not isinstance(found, Mapping) or not wire.is_id(found.get("id")):
-                raise Unavailable("X", "it does not say whose keys these are")
-            self._me, self._name = str(found["id"]), str(found.get("username") or "")
+            self._read_self(await self._call("GET", "2/users/me", action="read its own account"))
         return self._me
 
-    async def _call(self, method: str, path: str, *, params: Mapping[str, str] | None = None, **more: Any) -> Any:
+    def _read_self(self, answer: Any) -> None:
+        found = answer.get("data") if isinstance(answer, Mapping) else None
+        if not isinstance(found, Mapping) or not wire.is_id(found.get("id")):
+            raise Unavailable("X", "it does not say whose keys these are")
+        self._me, self._name = str(found["id"]), str(found.get("username") or "")
+
+    async def _call(self, method: str, path: str, **more: Any) -> Any:
+        return (await self._exchange(method, path, **more))[1]
+
+    async def _exchange(
+        self, method: str, path: str, *, params: Mapping[str, str] | None = None, **more: Any
+    ) -> tuple[httpx2.Response, Any]:
         if self._http is None:
             find = self._find_retry_after
             self._http = PlatformHttp("X", self._config[API_URL], way_out=WAY_OUT, find_retry_after=find)
@@ -151,7 +166,7 @@ class XAccount:
         keys, now_s = await self._get_keys(), self._around.clock.now() // SECOND
         signed = {"Authorization": sign(method, url, asked, keys, secrets.token_hex(16), now_s)}
         try:
-            return await self._http.call(method, path, headers=signed, params=asked, **more)
+            return await self._http.exchange(method, path, headers=signed, params=asked, **more)
         except Unavailable as error:
             if error.retry_after is None:
                 raise
@@ -175,3 +190,15 @@ class XAccount:
         if self._http is not None:
             await self._http.close()
             self._http = None
+
+
+def _find_missing_right(refusal: PlatformRefusal) -> ChannelEnded | None:
+    """A refusal that no other key would change."""
+    reason = refusal.answer.get("reason") if isinstance(refusal.answer, Mapping) else None
+    if refusal.status == 402:
+        why, way_out = "X has no credits of this app left", "buy some at developer.x.com"
+    elif reason in NO_TIER:
+        why, way_out = f"X does not offer its API to this app ({reason})", "attach it to a project at developer.x.com"
+    else:
+        return None
+    return ChannelEnded(EndReason.RIGHTS, why, way_out)

@@ -32,6 +32,11 @@ SECURITY = setting(
     help="How the connection is encrypted; `none` only for a server on this machine.",
     choices=tuple(XmppSecurity),
 )
+CA_FILE = setting(
+    "channels.xmpp.ca_file",
+    "",
+    help="A file with the certificates of an authority of your own, in PEM; empty: those of the system.",
+)
 FILE_HOSTS = setting(
     "channels.xmpp.file_hosts",
     (),
@@ -55,7 +60,7 @@ XMPP = declare_channel(
             Feature.HISTORY,
         }
     ),
-    settings=(USER, PASSWORD, ROOMS, NICKNAME, SERVER, SECURITY, FILE_HOSTS),
+    settings=(USER, PASSWORD, ROOMS, NICKNAME, SERVER, SECURITY, CA_FILE, FILE_HOSTS),
     max_text=10_000,  # a stanza then stays below 64 KiB, which common servers take
     text_unit=TextUnit.CHARACTERS,
     largest_file=10 * 1024 * 1024,  # what Prosody allows if it is not told otherwise

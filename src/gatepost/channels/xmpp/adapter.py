@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from xml.etree.ElementTree import Element
 
-from gatepost.channels.contract import MYSELF, BotIdentity, ChannelDeps, Receive
+from gatepost.channels.contract import MYSELF, BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.kit.send_attempts import SendAttempts
 from gatepost.channels.xmpp import FILE_HOSTS
 from gatepost.channels.xmpp.archive import ArchivedMessage, list_newest, list_page
@@ -19,7 +19,7 @@ from gatepost.channels.xmpp.render import (
     render_time,
     render_words,
 )
-from gatepost.channels.xmpp.session import XmppConnection, XmppRefusal, XmppSession, close_connection
+from gatepost.channels.xmpp.session import RESOURCE, XmppConnection, XmppRefusal, XmppSession, close_connection
 from gatepost.channels.xmpp.wire import find_archive_id, find_origin, read_address
 from gatepost.core.clock import MINUTE
 from gatepost.core.errors import NotFound, Unavailable, Unsupported
@@ -27,6 +27,7 @@ from gatepost.core.records import replace
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Op, Outbound
 
+NICK_IN_USE = "conflict"
 MOST_HISTORY = 200
 MOST_REACTED = 1000
 LOOK_BACK = 10 * MINUTE  # the server's clock and ours may differ
@@ -40,6 +41,7 @@ class Xmpp:
         self._files = XmppFiles(self._session.own_jid, hosts)
         self._receiver = XmppReceiver(around, self._session, self._files.open_url)
         self._attempts = SendAttempts(around.cursor, around.clock)
+        self._others: list[str] = []  # resources of other gateways, when the server was asked last
         self._reacted: OrderedDict[tuple[str, str], list[str]] = OrderedDict()  # what stands at a message by us
 
     async def listen(self, receive: Receive) -> None:
@@ -121,8 +123,9 @@ class Xmpp:
         return [replace(event, sender=MYSELF) if event.own else event for event in events[-wanted:]]
 
     async def check(self) -> BotIdentity:
-        connection = await self._session.connect()
+        connection = await self._session.connect(aside=True)
         try:
+            self._check_rooms()
             hidden = [room for room in connection.rooms if room not in connection.open_rooms]
             notes = [f"{room} hides accounts: what people say there is untrusted" for room in hidden]
             for archive in (*connection.rooms, ""):
@@ -130,11 +133,27 @@ class Xmpp:
                     await list_newest(connection, archive, most=1)
                 except XmppRefusal:
                     notes.append(f"{archive or 'the account'} has no archive: what is said meanwhile is lost")
+            await connection.ping()  # by now the server has named our other resources
+            self._others = sorted(each for each in connection.resources if each.startswith(RESOURCE))
             missing = tuple(f"{room}: {why}" for room, why in self._session.refused.items())
             name = f"{connection.own_jid} ({self._session.nickname})"
             return BotIdentity(name=name, link=f"xmpp:{connection.own_jid}", missing=missing, notes=tuple(notes))
         finally:
             await close_connection(connection)
+
+    def _check_rooms(self) -> None:
+        """A server that lets a nickname in once refuses us where we already are; that is no missing right."""
+        rooms, refused = self._session.rooms, self._session.refused
+        barred = [each for each in rooms if each in refused and NICK_IN_USE not in refused[each]]
+        if rooms and len(barred) == len(rooms):
+            why = f"the bot may not enter {barred[0]} ({refused[barred[0]]})"
+            raise ChannelEnded(EndReason.RIGHTS, why, "let it in there, or name another room")
+
+    async def check_poller(self) -> None:
+        """What `check` met. A person's program beside the bot disturbs nobody; another gateway answers everything."""
+        if self._others:
+            why = f"another gateway is logged in as {self._session.own_jid}/{self._others[0]}"
+            raise ChannelEnded(EndReason.SECOND_POLLER, why, "stop it, or give it an account of its own")
 
     def _read_chat(self, address: str) -> str:
         chat = read_address(address)
@@ -169,17 +188,8 @@ class Xmpp:
         stanza = render_words(
             chat, group, stanza_id, message.text, reply_to=message.reply_to, answered=answered, urls=urls
         )
-        await self._attempts.begin(message.key)
-        try:
+        async with self._attempts.attempt(message.key):
             echo = await connection.send_and_wait(stanza, group)
-        except Unavailable as error:
-            if not error.uncertain:
-                self._attempts.remove(message.key)
-            raise
-        except XmppRefusal:
-            self._attempts.remove(message.key)
-            raise
-        self._attempts.end(message.key)
         if echo is None:
             return stanza_id
         platform_id = find_archive_id(echo, chat) or stanza_id

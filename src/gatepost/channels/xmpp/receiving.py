@@ -10,7 +10,8 @@ from functools import partial
 from xml.etree.ElementTree import Element
 
 from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.kit.batches import Backoff, skip_invalid
+from gatepost.channels.kit.backoff import Backoff
+from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.xmpp.archive import NO_ARCHIVE, iterate_after, list_newest
 from gatepost.channels.xmpp.session import IncomingStanza, XmppConnection, XmppRefusal, XmppSession

@@ -6,6 +6,8 @@ the rest once there is another.
 
 import asyncio
 import logging
+import secrets
+import ssl
 from contextlib import suppress
 from typing import Any, Literal
 from xml.etree.ElementTree import Element, SubElement
@@ -16,7 +18,8 @@ from slixmpp.exceptions import IqError, IqTimeout
 from slixmpp.xmlstream import StanzaBase
 
 from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
-from gatepost.channels.xmpp import NICKNAME, PASSWORD, ROOMS, SECURITY, SERVER, USER, XmppSecurity
+from gatepost.channels.kit.tls import find_bad_certificate, make_tls
+from gatepost.channels.xmpp import CA_FILE, NICKNAME, PASSWORD, ROOMS, SECURITY, SERVER, USER, XmppSecurity
 from gatepost.channels.xmpp.render import render_join
 from gatepost.channels.xmpp.wire import CLIENT, MAM, MUC_USER, find_real_jid, is_jid, split_jid
 from gatepost.core import log
@@ -29,6 +32,7 @@ ANSWER_S = 15.0
 MOST_WAITING = 2000  # stanzas that nobody has read yet
 ERRORS = "urn:ietf:params:xml:ns:xmpp-stanzas"
 PING = "urn:xmpp:ping"
+RESOURCE, ASIDE = "gatepost-", "gatepost check-"  # the beginnings of their names
 IqType = Literal["get", "set"]
 LOG = log.get("channels")
 logging.getLogger("slixmpp").setLevel(logging.CRITICAL)  # what matters is raised; its debug lines hold passwords
@@ -46,6 +50,7 @@ class XmppConnection:
         self.client, self.own_jid = client, own_jid
         self.lost = asyncio.Event()
         self.conflict = False
+        self.resources: set[str] = set()  # of our own account, that are logged in besides this one
         self.incoming: asyncio.Queue[IncomingStanza] = asyncio.Queue(MOST_WAITING)
         self.rooms: dict[str, str] = {}  # joined, with our nickname there
         self.open_rooms: set[str] = set()  # those that show everybody the accounts of all
@@ -100,6 +105,8 @@ class XmppConnection:
     def _note_presence(self, presence: Element) -> None:
         room, nickname = split_jid(presence.get("from") or "")
         joining, kind = self.joining.get(room), presence.get("type")
+        if room == self.own_jid and kind is None and nickname != self.client.boundjid.resource:
+            self.resources.add(nickname)
         if joining is not None and not joining.done():
             codes = _list_codes(presence)
             if kind == "error" or (kind is None and "110" in codes):
@@ -228,23 +235,27 @@ class XmppSession:
         if connection is not None:
             await close_connection(connection)
 
-    async def connect(self, *, join: bool = True) -> XmppConnection:
+    async def connect(self, *, join: bool = True, aside: bool = False) -> XmppConnection:
+        """`aside`: beside the connection that receives. A server lets a resource in once, and ends the earlier."""
         for each in (self.own_jid, *self.rooms):
             if not is_jid(each):
                 raise ChannelEnded(EndReason.SETTING, f"{each!r} is no account or room of XMPP", "write name@host")
-        connection = await self._log_in(await self._around.secret(PASSWORD))
+        resource = f"{RESOURCE}{self._around.instance}"
+        resource = f"{ASIDE}{secrets.token_hex(4)}" if aside else resource
+        connection = await self._log_in(await self._around.secret(PASSWORD), resource)
         try:
             if join:
-                await self._join_rooms(connection)
+                await self._join_rooms(connection, "-1" if aside else "1")
         except BaseException:
             await close_connection(connection)
             raise
         return connection
 
-    async def _join_rooms(self, connection: XmppConnection) -> None:
-        """A room that refuses us does not keep the others from working."""
+    async def _join_rooms(self, connection: XmppConnection, priority: str) -> None:
+        """A room that refuses us does not keep the others from working. With a negative priority no private message
+        comes here."""
         presence = Element(f"{{{CLIENT}}}presence")
-        SubElement(presence, f"{{{CLIENT}}}priority").text = "1"
+        SubElement(presence, f"{{{CLIENT}}}priority").text = priority
         connection.client.send_xml(presence)
         self.refused.clear()
         for room in self.rooms:
@@ -254,10 +265,11 @@ class XmppSession:
                 self.refused[room] = str(error)
                 LOG.warning("a room does not let the bot in", room=room, error=str(error))
 
-    async def _log_in(self, password: str) -> XmppConnection:
+    async def _log_in(self, password: str, resource: str) -> XmppConnection:
         if not password:
             raise ChannelEnded(EndReason.SETTING, "no password is set", WAY_OUT)
-        client = self._make_client(password)
+        tls = await asyncio.to_thread(make_tls, self._around.config[CA_FILE])
+        client = self._make_client(password, resource, tls)
         connection = XmppConnection(client, self.own_jid)
         outcome: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
 
@@ -265,9 +277,12 @@ class XmppSession:
             if not outcome.done():
                 outcome.set_result(error)
 
-        def lose(_: Any) -> None:
+        def lose(why: Any) -> None:  # also the first that is said of a certificate, after STARTTLS
             connection.end()
-            settle(Unavailable(PLATFORM, "the server ended the connection"))
+            settle(self._find_refusal(why) or Unavailable(PLATFORM, "the server ended the connection"))
+
+        def fail(why: Any) -> None:
+            settle(self._find_refusal(why) or _cannot_reach(why))
 
         def note_stream_error(error: Any) -> None:
             connection.conflict = connection.conflict or error["condition"] == "conflict"
@@ -275,7 +290,8 @@ class XmppSession:
         refusal = ChannelEnded(EndReason.TOKEN, f"{PLATFORM} refuses the password of {self.own_jid}", WAY_OUT)
         client.add_event_handler("session_start", lambda _: settle(None))
         client.add_event_handler("failed_all_auth", lambda _: settle(refusal))
-        client.add_event_handler("connection_failed", lambda why: settle(_cannot_reach(why)))
+        client.add_event_handler("connection_failed", fail)
+        client.add_event_handler("ssl_invalid_chain", fail)
         client.add_event_handler("stream_error", note_stream_error)
         client.add_event_handler("disconnected", lose)
         client.add_filter("in", connection.note)
@@ -293,8 +309,12 @@ class XmppSession:
             raise error
         return connection
 
-    def _make_client(self, password: str) -> ClientXMPP:
-        client = ClientXMPP(f"{self.own_jid}/gatepost-{self._around.instance}", password)
+    def _find_refusal(self, why: object) -> ChannelEnded | None:
+        return find_bad_certificate(self.own_jid.partition("@")[2], why)
+
+    def _make_client(self, password: str, resource: str, tls: ssl.SSLContext) -> ClientXMPP:
+        client = ClientXMPP(f"{self.own_jid}/{resource}", password)
+        client.ssl_context = tls
         security = XmppSecurity(self._around.config[SECURITY])
         client.enable_direct_tls = security is XmppSecurity.TLS
         client.enable_starttls = security is XmppSecurity.STARTTLS

@@ -4,7 +4,7 @@ Rooms are `zulip:stream/<id>` (a channel, whose topics are threads), `zulip:dire
 `zulip:group/<user>-<user>`, people `zulip:user/<id>`.
 """
 
-from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -45,5 +45,8 @@ declare_channel(
         after="Subscribe the bot to each channel in which it shall listen; anybody may write to it directly.",
         ask=(API_URL, EMAIL, API_KEY),
     ),
+    unchecked={
+        AddCheck.SECOND_POLLER: "each program has a queue of its own",
+    },
     tested_against="our emulator of 2026-11, with the zulip library 0.9.1; never run against a Zulip server",
 )

@@ -21,8 +21,9 @@ from gatepost.channels.contract import (
     EndReason,
     Receive,
 )
-from gatepost.channels.kit.batches import Backoff, receive_batch, unwrap_group
+from gatepost.channels.kit.backoff import Backoff
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.receiving import receive_batch
 from gatepost.channels.zulip import API_KEY, API_URL, EMAIL, TOPIC, wire
 from gatepost.channels.zulip.posting import ZulipPosting
 from gatepost.channels.zulip.wire import QueueEvent, ZulipSeen
@@ -37,6 +38,7 @@ POLL_S = 120.0  # above the server's own bound of a poll
 QUEUE = "queue"  # the cursor of the event queue; the unnamed one is the last message
 PAGE = 500
 MOST_SEEN = 10_000
+WEBHOOK_BOT = "not available to incoming webhook bots"  # in the words of a 401
 WAY_OUT = "copy the bot's key from Settings > Bots, and set it with `gatepost channel set`"
 EVENTS = json.dumps([each.value for each in QueueEvent])
 
@@ -75,7 +77,13 @@ class ZulipChannel:
         return self._http
 
     async def check(self) -> BotIdentity:
-        http = await self._connect()
+        try:
+            http = await self._connect()
+        except ChannelEnded as error:
+            if WEBHOOK_BOT not in error.why:
+                raise
+            why = "the bot is of the type incoming webhook, which cannot receive"
+            raise ChannelEnded(EndReason.RIGHTS, why, "make one of the type Generic bot, and use its key") from None
         mine = await http.call("GET", "api/v1/users/me/subscriptions", action="list its channels")
         names = [str(each.get("name", "")) for each in mine.get("subscriptions", [])[:10]]
         return BotIdentity(
@@ -96,7 +104,7 @@ class ZulipChannel:
         backoff = Backoff()
         while True:
             try:
-                await unwrap_group(lambda: self._poll_queue(receive, backoff))
+                await self._poll_queue(receive, backoff)
             except Unavailable as error:
                 LOG.info("Zulip did not answer", instance=self._around.instance, error=str(error))
                 await backoff.wait(error.retry_after)

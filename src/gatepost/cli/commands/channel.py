@@ -105,7 +105,7 @@ def _complete_new(home: Home, args: dict[str, Any], secret: tuple[str, ...]) -> 
     from gatepost.cli import channel_questions
     from gatepost.flow import channel_specs
 
-    channel_specs.load_kinds(home)
+    channel_specs.find_kinds(home)
     kind = channel_specs.get_kind(args["kind"], "channel add")
     named = channel_questions.parse_secret_names(secret)
     channel_questions.check_settings(kind, args["settings"])
@@ -166,7 +166,7 @@ def _complete_change(home: Home, args: dict[str, Any], secret: tuple[str, ...]) 
     nothing = not any(args[name] for name in ("settings", "unset", "on", "off"))
     if not named and not (nothing and sys.stdin.isatty()):
         return {**args, "secrets": {}}
-    channel_specs.load_kinds(home)
+    channel_specs.find_kinds(home)
     known = {each["instance"]: each["kind"] for each in call_operation(home, ListChannelsArgs, {})}
     kind = CHANNELS.get(known.get(args["instance"], ""))
     if kind is None:

@@ -24,6 +24,7 @@ from gatepost.serve.control.arguments.groups import (
 from gatepost.store import groups
 
 WIDE = 24  # of the names in `group show`
+_OPEN = {True: "yes (its siblings may watch it)", False: "no (sealed: its siblings see nothing of it)"}
 
 
 @click.group()
@@ -104,6 +105,8 @@ def show_group(run: CommandRun, group: dict[str, Any]) -> None:
         output.print_line(
             f"{key:<{WIDE}} {one_line(_effective_value(_with_inherited_provider(place, group), key, defaults))}"
         )
+    if "/" in folder:  # a world has no siblings
+        output.print_line(f"{'open':<{WIDE}} {_OPEN[group['open']]}")
     for key, value in _limits(place, folder).items():
         own = group["limits"].get(key)
         output.print_line(f"{'limits.' + key:<{WIDE}} {value}" + (_inherited(own, value) if value != "none" else ""))

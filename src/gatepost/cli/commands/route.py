@@ -8,6 +8,13 @@ from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.serve.control.arguments.routes import AddRouteArgs, ListRoutesArgs, RemoveRouteArgs, RouteTestArgs
 
+_DECIDED_BY = {
+    "engagement": "engagement",
+    "choice": "sender's own choice",
+    "child": "name before the text",
+    "reply": "message that it replies to",
+}
+
 
 @click.group()
 def command() -> None:
@@ -28,8 +35,11 @@ def add(run: CommandRun, made: dict[str, Any]) -> None:
 @from_operation(ListRoutesArgs)
 def list_routes(run: CommandRun, found: list[dict[str, Any]]) -> None:
     output.print_table(
-        ("id", "seq", "match", "target", "session", "also"),
-        [(each["id"], each["seq"], _match(each), each["target"], each["mode"], each["also"]) for each in found],
+        ("id", "seq", "match", "target", "session", "also", "ttl"),
+        [
+            (each["id"], each["seq"], _match(each), each["target"], each["mode"], each["also"], _ttl(each))
+            for each in found
+        ],
         empty="there are no routes: every message is refused",
     )
     for each in found:
@@ -54,6 +64,12 @@ def test(run: CommandRun, answer: dict[str, Any]) -> None:
         )
     if answer["dropped"] or not answer["groups"]:
         output.print_line(output.colored(f"→ nobody: {answer['why']}", "warn"))
+    if answer["decided_by"] != "route":
+        output.print_line(f"decided by the {_DECIDED_BY[answer['decided_by']]}, before the routes below")
+    for each in answer["engaged"]:
+        until = f"until {each['until']}" if each["until"] else "without end"
+        by = f" by route {each['route']}" if each["route"] else " by itself"
+        output.print_line(f"{each['folder']} is in this conversation {until},{by}")
     output.print_line()
     output.print_table(
         ("", "id", "seq", "match", "target", "why"),
@@ -63,6 +79,12 @@ def test(run: CommandRun, answer: dict[str, Any]) -> None:
         ],
         empty="there are no routes",
     )
+
+
+def _ttl(route: dict[str, Any]) -> str:
+    from gatepost.flow.intake.engagement import render_ttl
+
+    return render_ttl(route["ttl_s"]) or "default"
 
 
 def _match(route: dict[str, Any]) -> str:

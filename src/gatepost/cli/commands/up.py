@@ -1,5 +1,7 @@
 """`gatepost up`: start the gateway and serve until a signal ends it."""
 
+import gc
+
 import click
 
 from gatepost.core import home as homes
@@ -19,6 +21,10 @@ def command(home: str | None, listen: str | None, log_format: str | None) -> int
     place.prepare()
     chosen = {"listen": listen, "log.format": log_format}
     with home_lock.acquire(place, role=home_lock.DAEMON) as held:
-        from gatepost import app  # heavy: who comes second is told so before it
+        gc.disable()  # until all is imported
+        try:
+            from gatepost import app  # heavy: who comes second is told so before it
 
-        return app.run(place, {name: value for name, value in chosen.items() if value is not None}, held)
+            return app.run(place, {name: value for name, value in chosen.items() if value is not None}, held)
+        finally:
+            gc.enable()

@@ -28,6 +28,7 @@ PATIENCE_S = 6 * 3600.0  # much is erased in small portions, so that nobody wait
 WHAT = {  # how people call what is counted
     "answers": "answers to her",
     "access_rows": "rows of the access list",
+    "choices": "choices of a group or a topic",
     "audit": "rows of the audit log, which stay without her",
     "conversations": "conversations, which start anew",
     "direct_rooms": "direct rooms",

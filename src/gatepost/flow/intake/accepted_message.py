@@ -19,6 +19,7 @@ from gatepost.messages.address import Address
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.store import inbox, sessions
 from gatepost.store.inbox import InboxState
+from gatepost.store.messages import Message
 from gatepost.store.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.rule_cache import RuleCache
@@ -56,6 +57,7 @@ class Arrival(Struct, frozen=True, kw_only=True):
     fault: str = ""  # why it cannot be taken, as a reason for the ledger …
     complaint: str = ""  # … and as words for the sender
     stale: bool = False
+    engages_s: int = 0  # how long a group stays in the conversation that it speaks to, where its route says nothing
 
 
 def make_seen_room(arrival: Arrival) -> SeenRoom:
@@ -108,6 +110,7 @@ class MessageContext(Struct, frozen=True):
     id: int
     thread: str
     now: int
+    parent: Message | None = None  # what it replies or reacts to
 
     def end(
         self, state: InboxState, reason: str, rights: Rights, folder: str = "", *, told: bool = False

@@ -29,6 +29,7 @@ from gatepost.flow.intake.accepted_message import Arrival, FilesWanted, IntakeRe
 from gatepost.flow.intake.admission import sessions_to_stop, wants_files
 from gatepost.flow.intake.chat_forks import ChatForks
 from gatepost.flow.intake.command_facts import CommandFacts
+from gatepost.flow.intake.engagement import TTL_S
 from gatepost.flow.intake.file_streams import FilesTooLarge, FileStreams
 from gatepost.flow.intake.followed_threads import FollowedThreads
 from gatepost.flow.intake.message_acceptance import accept
@@ -317,6 +318,7 @@ def make_arrival(
         fault=fault,
         complaint=complaint,
         stale=bool(config[STALE_S]) and at < oldest,
+        engages_s=config[TTL_S],
     )
 
 

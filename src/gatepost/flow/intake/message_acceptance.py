@@ -25,12 +25,14 @@ from gatepost.flow.intake.accepted_message import (
     UnrecordedSender,
     make_seen_room,
 )
-from gatepost.flow.intake.admission import admit, decide_route, find_parent
+from gatepost.flow.intake.admission import admit, find_parent, make_question, read_spoken
 from gatepost.flow.intake.command_dispatch import answer_without_agent, run_command
+from gatepost.flow.intake.conversation_records import record_choice, record_engagements
 from gatepost.flow.intake.earlier_messages import release_earlier
 from gatepost.flow.intake.received_codes import redeem
 from gatepost.flow.intake.session_queueing import deliver
 from gatepost.flow.intake.slash_commands import CommandAction
+from gatepost.flow.intake.target_decision import decide_target
 from gatepost.flow.intake.unrouted_rooms import hold_unknown_room
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, read_answer
@@ -94,7 +96,7 @@ def _accept(
     message_id = messages.accept(db, new, now) or room_history.replace_fetched(db, new)
     if message_id is None:
         return _find_duplicate(db, arrival)
-    case = MessageContext(db, rules, reach, arrival, message_id, thread, now)
+    case = MessageContext(db, rules, reach, arrival, message_id, thread, now, parent)
     if arrival.code is not None:
         return redeem(case, arrival.code)
     if inbound.event == CLICK and is_untrusted(inbound.sender):
@@ -110,11 +112,19 @@ def _accept(
 
 def _route(case: MessageContext, new: NewMessage, verb: Verb, asking: AskingRules | None) -> IntakeResult:
     """Who gets it, and whether its sender may speak there."""
-    db, rules, reach, arrival, thread = case.db, case.rules, case.reach, case.arrival, case.thread
+    db, rules, reach, arrival = case.db, case.rules, case.reach, case.arrival
     inbound, address = arrival.inbound, arrival.inbound.address
     room = rules.read(db, rooms.get, arrival.instance, address)
     policy = room.policy if room else reach.policy(arrival.instance)
-    decision = decide_route(db, rules, arrival, verb, thread)
+    question = make_question(db, rules, arrival, verb, case.thread)
+    spoken = read_spoken(db, rules, reach, arrival, verb, case.parent, case.now)
+    target = decide_target(question, spoken)
+    if target.change is not None:
+        choosing, _ = admit(db, rules, inbound.sender, policy, target.decision)
+        if choosing and not (arrival.fault or arrival.stale):
+            return record_choice(case, target.change, spoken.choice, choosing)
+        target = decide_target(question, replace(spoken, address=None))
+    decision = target.decision
     if not decision.chosen:
         rights = senders.rights_of(rules.read(db, sender_rights.read_standing, inbound.sender).roles, "")
         if policy is RoomPolicy.REQUEST_APPROVAL and decision.dropped_by is None and asking is not None:
@@ -125,11 +135,26 @@ def _route(case: MessageContext, new: NewMessage, verb: Verb, asking: AskingRule
     admitted, rejected = admit(db, rules, inbound.sender, policy, decision)
     if earlier := release_earlier(case, admitted):
         room = rules.read(db, rooms.get, arrival.instance, address)
+    if target.rest is not None:
+        messages.set_content(db, case.id, {**msgspec.json.decode(new.content), "text": target.rest})
+    result = _admit_or_hold(case, new, admitted, rejected, room, asking)
+    if result.wake:
+        record_engagements(case, question, spoken, target, admitted, verb)
+    return replace(result, wake=tuple(dict.fromkeys((*earlier, *result.wake)))) if earlier else result
+
+
+def _admit_or_hold(
+    case: MessageContext,
+    new: NewMessage,
+    admitted: list[TargetAccess],
+    rejected: list[TargetAccess],
+    room: Room | None,
+    asking: AskingRules | None,
+) -> IntakeResult:
     held = _hold_strangers(case, new, rejected, asking) if asking is not None else ()
     if held:
         rejected = [target for target in rejected if target.folder not in {each.request.folder for each in held}]
     result = _apply_admission(case, admitted, rejected, room) if admitted or not held else _make_held(case)
-    result = replace(result, wake=tuple(dict.fromkeys((*earlier, *result.wake)))) if earlier else result
     return replace(result, asked=tuple(each for each in held if each.added)) if held else result
 
 

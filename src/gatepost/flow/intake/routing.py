@@ -56,7 +56,15 @@ class MatchInput:
     text: str = ""
     thread: str = ""
     others: tuple[str, ...] = ()  # further identities of the sender
-    efforts: dict[str, MatchLimit] = field(default_factory=dict, compare=False, repr=False)  # by world
+    # By world, for all that is decided with this value: asked again in another way, a message costs no more.
+    efforts: dict[str, MatchLimit] = field(default_factory=dict, compare=False, repr=False)
+
+
+Waiver = Callable[[Route], bool]
+
+
+def _waive_nothing(route: Route) -> bool:
+    return False
 
 
 def asks_sender(routes: Iterable[Route]) -> bool:
@@ -119,14 +127,6 @@ class RouteDecision(Struct, frozen=True):
         return ", ".join(took) or "no route matches"
 
 
-class RouteVerdict(Struct, frozen=True):
-    """What became of one route: `held` and why (not)."""
-
-    route: Route
-    held: bool
-    why: str
-
-
 def parse_match(text: str) -> tuple[MatchCondition, ...]:
     """Read a match; a bad one is refused with the token that is wrong."""
     if len(text) > LONGEST_MATCH:
@@ -175,7 +175,7 @@ def _parse_stored_match(match: str) -> tuple[MatchCondition, ...] | str:
         return str(fault)
 
 
-def _find_mismatch(route: Route, facts: MatchInput) -> str | MatchCondition | None:
+def find_mismatch(route: Route, facts: MatchInput, waives: Waiver = _waive_nothing) -> str | MatchCondition | None:
     """The first condition that does not hold, or why none can be asked."""
     tokens = _parse_stored_match(route.match)
     if isinstance(tokens, str):
@@ -183,7 +183,10 @@ def _find_mismatch(route: Route, facts: MatchInput) -> str | MatchCondition | No
     maker = maker_of(route)
     world = world_of(maker) if maker else ""
     effort = facts.efforts.setdefault(world, MatchLimit(EFFORT if maker else None))
+    waived = waives(route)
     for token in tokens:
+        if waived and is_address(token):
+            continue
         try:
             if _holds(token, facts, effort) is token.negated:
                 return token
@@ -250,12 +253,29 @@ def why_unreadable(route: Route) -> str:
     return ""
 
 
-def _everywhere(folder: str) -> bool:
+def is_address(token: MatchCondition) -> bool:
+    """Whether it says how somebody speaks to the agent: by a verb, or by words. `text=*` asks for any."""
+    return token.key in ("verb", "text") and not token.negated and token.written != "text=*"
+
+
+def needs_words(route: Route) -> bool:
+    """Whether its match asks for words by which somebody speaks to the agent."""
+    tokens = _parse_stored_match(route.match)
+    return not isinstance(tokens, str) and any(token.key == "text" and is_address(token) for token in tokens)
+
+
+def exists_everywhere(folder: str) -> bool:
     return True
 
 
-def decide(routes: Iterable[Route], facts: MatchInput, exists: Callable[[str], bool] = _everywhere) -> RouteDecision:
+def decide(
+    routes: Iterable[Route],
+    facts: MatchInput,
+    exists: Callable[[str], bool] = exists_everywhere,
+    waives: Waiver = _waive_nothing,
+) -> RouteDecision:
     """The groups that get this message. `exists` tells whether the folder that a {sender} route gives is a group.
+    `waives`: of which routes it is not asked how somebody speaks to the agent (`is_address`).
 
     The operator's routes say who gets it; a route that an agent made says where below that agent's own group it goes
     instead, and never makes a turn of what is only observed. So nobody draws to itself what is given to another.
@@ -263,13 +283,14 @@ def decide(routes: Iterable[Route], facts: MatchInput, exists: Callable[[str], b
     rows = in_order(routes)
     makers = sorted({maker for route in rows if (maker := maker_of(route))}, key=lambda folder: folder.count("/"))
     if not makers:
-        return _decide(rows, facts, exists)
-    facts = replace(facts, efforts={})
-    base = _decide([route for route in rows if not maker_of(route)], facts, exists)
+        return _decide(rows, facts, exists, waives)
+    base = _decide([route for route in rows if not maker_of(route)], facts, exists, waives)
     chosen = base.chosen
     for maker in makers:  # the highest first: what it leads below is led on there
         theirs = [route for route in rows if maker_of(route) == maker]
-        chosen = tuple(led for each in chosen for led in _apply_agent_routes(each, maker, theirs, facts, exists))
+        chosen = tuple(
+            led for each in chosen for led in _apply_agent_routes(each, maker, theirs, facts, exists, waives)
+        )
     return RouteDecision(tuple(dict.fromkeys(chosen)), base.dropped_by)
 
 
@@ -280,21 +301,26 @@ def maker_of(route: Route) -> str:
 
 
 def _apply_agent_routes(
-    given: RouteChoice, maker: str, theirs: list[Route], facts: MatchInput, exists: Callable[[str], bool]
+    given: RouteChoice,
+    maker: str,
+    theirs: list[Route],
+    facts: MatchInput,
+    exists: Callable[[str], bool],
+    waives: Waiver,
 ) -> tuple[RouteChoice, ...]:
     """What becomes of a message that was given to a group, by the routes of one above it or its own."""
     if not covers(maker, given.folder):
         return (given,)
-    led = _decide([*theirs, given.route], facts, exists).chosen  # theirs first: the operator has had a say
+    led = _decide([*theirs, given.route], facts, exists, waives).chosen  # theirs first: the operator has had a say
     return tuple(replace(each, observe=True) for each in led) if given.observe else led
 
 
-def _decide(rows: Iterable[Route], facts: MatchInput, exists: Callable[[str], bool]) -> RouteDecision:
+def _decide(rows: Iterable[Route], facts: MatchInput, exists: Callable[[str], bool], waives: Waiver) -> RouteDecision:
     chosen: list[RouteChoice] = []
     for route in rows:
-        if _find_mismatch(route, facts) is not None:
+        if find_mismatch(route, facts, waives) is not None:
             continue
-        landing, why = _resolve_target(route, facts, exists)
+        landing, why = resolve_target(route, facts, exists)
         if why:
             continue
         if landing is None:
@@ -309,7 +335,7 @@ def in_order(routes: Iterable[Route]) -> list[Route]:
     return sorted(routes, key=lambda route: (route.seq, route.id))
 
 
-def _resolve_target(route: Route, facts: MatchInput, exists: Callable[[str], bool]) -> tuple[RouteChoice | None, str]:
+def resolve_target(route: Route, facts: MatchInput, exists: Callable[[str], bool]) -> tuple[RouteChoice | None, str]:
     """Where a route that holds leads (None: to nobody, it drops), or why it is passed over after all."""
     try:
         target = route_targets.parse(route.target)
@@ -323,58 +349,3 @@ def _resolve_target(route: Route, facts: MatchInput, exists: Callable[[str], boo
     if target.template and not exists(folder):
         return None, f"there is no group {folder!r}"
     return RouteChoice(route, folder, target.observe, target.topic, route.mode), ""
-
-
-def explain(
-    routes: Iterable[Route], facts: MatchInput, exists: Callable[[str], bool] = _everywhere
-) -> list[RouteVerdict]:
-    """Every route in order with what became of it; those behind the winner are said to be so."""
-    rows = in_order(routes)
-    if any(map(maker_of, rows)):
-        return _explain_with_agent_routes(rows, facts, exists)
-    verdicts: list[RouteVerdict] = []
-    winner: Route | None = None
-    for route in rows:
-        if winner is not None:
-            verdicts.append(RouteVerdict(route, False, f"not asked: route {winner.id} has won"))
-            continue
-        why = _render_mismatch(route, facts)
-        if not why:
-            _, why = _resolve_target(route, facts, exists)
-        verdicts.append(RouteVerdict(route, not why, why or _render_match(route)))
-        if not why and not (route.also and route.target != "drop"):
-            winner = route
-    return verdicts
-
-
-def _explain_with_agent_routes(
-    rows: list[Route], facts: MatchInput, exists: Callable[[str], bool]
-) -> list[RouteVerdict]:
-    """The same where agents made routes: those hold for what is given to their group, or below it, alone."""
-    decision = decide(rows, facts, exists)
-    facts = replace(facts, efforts={})
-    won = {each.route.id for each in decision.chosen}
-    verdicts: list[RouteVerdict] = []
-    for route in rows:
-        maker = maker_of(route)
-        why = _render_mismatch(route, facts) or _resolve_target(route, facts, exists)[1]
-        if not why and route.id not in won and route != decision.dropped_by:
-            behind = any(covers(maker, each.folder) for each in decision.chosen) if maker else True
-            why = "another route has won" if behind else f"the operator's routes give nothing of this to {maker}"
-        verdicts.append(RouteVerdict(route, not why, why or _render_match(route)))
-    return verdicts
-
-
-def _render_mismatch(route: Route, facts: MatchInput) -> str:
-    missed = _find_mismatch(route, facts)
-    if missed is None or isinstance(missed, str):
-        return missed or ""
-    value: str = getattr(facts, missed.key)
-    return f"{missed.written} does not hold for {value[:80]!r}"
-
-
-def _render_match(route: Route) -> str:
-    held = route.match or "everything matches"
-    if route.target == "drop":
-        return f"{held}: dropped"
-    return f"{held}: goes to {route.target}" + (", and on to the next routes" if route.also else "")

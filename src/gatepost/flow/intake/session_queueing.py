@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gatepost.access.senders import Rights, is_person
-from gatepost.access.tree_scope import may_watch
+from gatepost.access.tree_scope import is_sibling, may_watch
 from gatepost.flow import panic_notice
 from gatepost.flow.intake.accepted_message import IntakeResult, MessageContext, TargetAccess, make_seen_room, place_of
 from gatepost.flow.intake.room_records import add_destination
@@ -43,10 +43,10 @@ def deliver(case: MessageContext, targets: Sequence[TargetAccess], room: Room | 
             sessions.set_window(db, session.id, *window)
         record = inbox.observe if chosen.observe else inbox.enqueue
         record(db, case.id, session.id, chosen.folder, target.rights, case.now, seq=seq)
-    for session, rights in _find_watchers(case, targets):
+    for session, rights, source in _find_watchers(case, targets):
         if session.id not in queued:
             queued[session.id] = False
-            inbox.observe(db, case.id, session.id, session.folder, rights, case.now)
+            inbox.observe(db, case.id, session.id, session.folder, rights, case.now, watched=source)
     wake = tuple(session_id for session_id, triggers in queued.items() if triggers)
     state = InboxState.QUEUED if wake else InboxState.OBSERVED
     halted = case.rules.read(db, switches.get, switches.PANIC) if wake else None
@@ -76,17 +76,18 @@ def _add_room(case: MessageContext) -> None:
     case.rules.renew(case.db)  # nothing that is read behind this write may be kept if it is undone
 
 
-def _find_watchers(case: MessageContext, targets: Sequence[TargetAccess]) -> list[tuple[Session, Rights]]:
+def _find_watchers(case: MessageContext, targets: Sequence[TargetAccess]) -> list[tuple[Session, Rights, str]]:
     """The conversations of groups that watch one of these: it is context for each that is going on. A group that was
-    sealed since is watched no more."""
+    sealed since is watched no more. What a group only observes is shown to siblings alone, to whom it opened itself."""
     found = []
     for target in targets:
-        if target.chosen.observe:
-            continue
         for observer in case.rules.read(case.db, watchers.list_observers, target.folder):
             source = case.rules.read(case.db, groups.get, target.folder)
-            if source is not None and may_watch(observer, target.folder, open=source.open):
-                found += [(each, target.rights) for each in sessions.list_open(case.db, observer, MOST_WATCHING)]
+            if source is None or not may_watch(observer, target.folder, open=source.open):
+                continue
+            if not target.chosen.observe or is_sibling(observer, target.folder):
+                open_ones = sessions.list_open(case.db, observer, MOST_WATCHING)
+                found += [(each, target.rights, target.folder) for each in open_ones]
     return found
 
 

@@ -109,6 +109,15 @@ def _parse_word(text: str) -> SlashCommand | None:
     return SlashCommand(spec.head, spec.head, spec.act) if spec is not None and spec.as_word else None
 
 
+def skip_own_mention(text: str, own_names: frozenset[str]) -> int:
+    """Where the text begins that is meant: behind blanks, and behind our own name if we know that it is ours."""
+    lead = _LEAD.match(text)
+    named = (lead["name"] or lead["id"] or "") if lead else ""
+    if lead is not None and named and named.lower() in own_names:
+        return lead.end()
+    return len(text) - len(text.lstrip())
+
+
 def strip_mention(text: str) -> str:
     """Without the mention, or the name in brackets, before what is meant."""
     lead = _LEAD.match(text)

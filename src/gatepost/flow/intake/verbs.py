@@ -33,8 +33,12 @@ def find_verb(inbound: Inbound) -> Verb:
 
 def promote(verb: Verb, parent: Message | None) -> Verb:
     """The verb that routes see."""
-    agents_own = parent is not None and parent.direction == Direction.OUT and parent.sender != SYSTEM
-    return Verb.MENTION if agents_own and verb in _PROMOTED else verb
+    return Verb.MENTION if parent is not None and is_agents(parent) and verb in _PROMOTED else verb
+
+
+def is_agents(message: Message) -> bool:
+    """Whether an agent said it, and not the gateway itself."""
+    return message.direction == Direction.OUT and message.sender != SYSTEM
 
 
 def thread_of(inbound: Inbound, parent: Message | None) -> str:

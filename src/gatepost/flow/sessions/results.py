@@ -8,6 +8,7 @@ from gatepost.flow.delivery.outgoing_messages import (
     find_or_add,
     find_parts,
 )
+from gatepost.flow.engagement_extension import extend_by_reply
 from gatepost.flow.sessions.timeline_events import size_of
 from gatepost.mailbox import runner_frames
 from gatepost.messages.outbound import Op, OutboundFile
@@ -52,9 +53,12 @@ def record_results(
     rooms: set[tuple[str, str]] = set()
     exceeded = ""
     for frame, files in results:
-        turn = _claim_bytes(db, session_id, frame, limits)
-        if turn is not None:
+        claimed = _claim_bytes(db, session_id, frame, limits)
+        if claimed is not None:
+            turn, extends_at = claimed
             answer, effects = _record_result(db, reach, turn, frame, files, now)
+            if effects and not frame.to and extends_at is not None and extends_at <= now:
+                extend_by_reply(db, turn, now)
         else:
             answer, effects, over = _explain_refusal(db, session_id, frame, limits, now)
             exceeded = over or exceeded
@@ -63,8 +67,11 @@ def record_results(
     return RecordedResults(tuple(answers), tuple(rooms), exceeded)
 
 
-def _claim_bytes(db: Db, session_id: str, frame: runner_frames.ResultFrame, limits: ResultLimits) -> Turn | None:
-    """The turn that says this, if it may. One statement: nearly every result is what it should be."""
+def _claim_bytes(
+    db: Db, session_id: str, frame: runner_frames.ResultFrame, limits: ResultLimits
+) -> tuple[Turn, int | None] | None:
+    """The turn that says this, if it may, and when that extends an engagement. One statement: nearly every result is
+    what it should be."""
     if frame.part >= limits.messages:
         return None
     return turns.claim_bytes(

@@ -1,29 +1,28 @@
 """Hooks: what platforms send to `/channels/<instance>`, handed to the channel of that instance.
 
 Whoever can reach the server can send here, by any host name and without a login. The channel checks who it was; this
-module bounds what a stranger can cost: bytes, time, requests at once and requests a second, by instance. A request has
-a place there once its body has come; before that it counts for whoever sends it, so a slow stranger keeps nobody out.
+module bounds what they can cost: bytes, time, requests at once and requests a second. An instance counts those alone
+that the channel calls proved (`HookRequest.admit`), so a stranger keeps no platform out; see `hook_admission`.
 Cookies never get here, so a browser that is signed in proves nothing. An error of a channel is answered without words.
 """
 
 import asyncio
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gatepost.channels.contract import Channel, HookRequest, SupportsHook, SupportsStreams
+from gatepost.channels.contract import ADMIT, Channel, HookRequest, SupportsHook, SupportsStreams
 from gatepost.core import log
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config, setting
-from gatepost.core.token_bucket import Rate, TokenBucket
-from gatepost.serve.peers import peer_of
+from gatepost.core.token_bucket import Rate
+from gatepost.serve.http import CONNECTIONS
 from gatepost.serve.rate_limit import PeerRateLimiter
+from gatepost.serve.web.hook_admission import HookBusy, HookLoad, HookVisit, UnprovedVisits
 
 LARGEST = setting(
     "web.largest_hook_bytes",
@@ -32,58 +31,18 @@ LARGEST = setting(
 )
 
 PREFIX = "/channels"
-AT_ONCE = 32  # requests of one instance
-BODIES_AT_ONCE, BODIES_OF_PEER = 128, 16  # that are being read, of all instances
-ARRIVALS = Rate(per_second=200, burst=400, patience_s=float("inf"))  # of one instance
+AT_ONCE = 32  # requests of one instance, whose senders are proved
+ARRIVALS = Rate(per_second=200, burst=400, patience_s=float("inf"))  # of these
+UNPROVED_AT_ONCE, UNPROVED_OF_PEER = 128, 16  # requests of all instances, whose senders are not
+FAILURES = Rate(per_second=2, burst=60, patience_s=float("inf"))  # proofs of one address that fail
+UNPROVED = frozenset({401, 403})
 BODY_S = 10.0
 ANSWER_S = 20.0  # platforms give up after ten to thirty seconds, and send again
 RETRY_AFTER_S = 5.0
-FULL_S = 1.0  # until a place may be free
 HIDDEN = frozenset({"cookie", "x-gatepost"})  # of the web page, no business of a channel
 NOTHING = "There is nothing here.\n"
 
 _log = log.get("hooks")
-
-
-class _HookLoad:
-    """What one instance is busy with."""
-
-    def __init__(self, rate: Rate, now: float) -> None:
-        self.running = 0
-        self._bucket = TokenBucket(rate, now)
-        self._free_at = 0.0
-
-    def admit(self, most: int, now: float) -> float:
-        """0 if a request may come in, else how many seconds it should wait. A refused one costs nothing, so a flood
-        does not lengthen its own wait."""
-        if self.running >= most:
-            return FULL_S
-        if now < self._free_at:
-            return self._free_at - now
-        self._free_at = now + self._bucket.charge(1, now)
-        return 0.0
-
-
-class _BodiesInFlight:
-    """Whose bodies are being read."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-
-    @contextmanager
-    def enter(self, scope: Scope) -> Iterator[bool]:
-        """Whether there is room for another one of this peer."""
-        client = scope.get("client")
-        peer = peer_of(str(client[0])) if client else ""
-        if self._counts[peer] >= BODIES_OF_PEER or self._counts.total() >= BODIES_AT_ONCE:
-            yield False
-            return
-        self._counts[peer] += 1
-        try:
-            yield True
-        finally:
-            self._counts[peer] -= 1
-            self._counts += Counter()  # without those that have none
 
 
 class ChannelHooks:
@@ -103,8 +62,10 @@ class ChannelHooks:
         """`pace`: holds whoever asks for instances that are not there."""
         self._channels, self._largest, self._pace = channels, config[LARGEST], pace
         self._at_once, self._arrivals, self._body_s, self._answer_s = at_once, arrivals, body_s, answer_s
-        self._loads: dict[str, _HookLoad] = {}
-        self._bodies = _BodiesInFlight()
+        self._loads: dict[str, HookLoad] = {}
+        self._unproved = UnprovedVisits(
+            UNPROVED_AT_ONCE, UNPROVED_OF_PEER, FAILURES, has_proxy=config[CONNECTIONS] == 0
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
@@ -125,53 +86,62 @@ class ChannelHooks:
     async def _stream(
         self, instance: str, channel: SupportsStreams, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        load, wait = self._enter(instance)
-        if wait:
-            await _render_wait(429, wait)(scope, receive, send)
-            return
-        load.running += 1
-        try:
-            below = {**scope, "root_path": f"{scope.get('root_path', '')}/{instance}"}
-            await channel.answer_stream(below, receive, send)
-        finally:
-            load.running -= 1
+        has_begun = False
 
-    def _enter(self, instance: str) -> tuple[_HookLoad, float]:
-        """What the instance is busy with, and how many seconds another request should wait; 0: it may come in."""
-        now = asyncio.get_running_loop().time()
+        async def send_on(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        answer: Response | None = None
+        try:
+            async with self._unproved.enter(scope, self._find_load(instance), self._body_s, None) as visit:
+                below = {**scope, "root_path": f"{scope.get('root_path', '')}/{instance}", ADMIT: visit.admit}
+                await channel.answer_stream(below, receive, send_on)
+                if not visit.is_proved:
+                    self._unproved.charge(visit)
+        except HookBusy as error:
+            answer = _render_busy(error)
+        except TimeoutError:
+            answer = Response(status_code=408)
+        if answer is not None and not has_begun:
+            await answer(scope, receive, send)
+
+    def _find_load(self, instance: str) -> HookLoad:
         load = self._loads.get(instance)
         if load is None:
-            self._forget_removed()
-            load = self._loads[instance] = _HookLoad(self._arrivals, now)
-        return load, load.admit(self._at_once, now)
+            for each in [each for each in self._loads if each not in self._channels]:
+                del self._loads[each]
+            now = asyncio.get_running_loop().time()
+            load = self._loads[instance] = HookLoad(self._arrivals, self._at_once, now)
+        return load
 
     async def _admit(self, instance: str, channel: SupportsHook, request: Request, path: str) -> Response:
-        load, wait = self._enter(instance)
-        if wait:
-            return _render_wait(429, wait)
-        with self._bodies.enter(request.scope) as has_room:
-            body = await self._read(instance, request) if has_room else _render_wait(429, FULL_S)
-        if isinstance(body, Response):
-            return body
-        if load.running >= self._at_once:
-            return _render_wait(429, FULL_S)
-        load.running += 1
+        body: bytes | Response | None = None
         try:
-            return await self._answer(instance, channel, request, path, body)
-        finally:
-            load.running -= 1
-
-    def _forget_removed(self) -> None:
-        for instance in [each for each in self._loads if each not in self._channels]:
-            del self._loads[instance]
+            async with self._unproved.enter(
+                request.scope, self._find_load(instance), self._body_s, self._answer_s
+            ) as visit:
+                body = await self._read(instance, request)
+                if isinstance(body, Response):
+                    return body
+                visit.allow(self._answer_s)
+                answer = await self._answer(instance, channel, request, path, body, visit)
+                if not visit.is_proved and answer.status_code in UNPROVED:
+                    self._unproved.charge(visit)
+                return answer
+        except HookBusy as error:
+            return _render_busy(error)
+        except TimeoutError:
+            if body is None:
+                return Response(status_code=408)
+            _log.warning("a hook was not answered in time", channel=instance, seconds=self._answer_s)
+            return _render_wait(503, RETRY_AFTER_S)
 
     async def _read(self, instance: str, request: Request) -> bytes | Response:
         """The body, or what is answered in its place."""
         try:
-            async with asyncio.timeout(self._body_s):
-                body = await _read_body(request, self._largest)
-        except TimeoutError:
-            return Response(status_code=408)
+            body = await _read_body(request, self._largest)
         except ClientDisconnect:
             return Response(status_code=400)
         if body is None:
@@ -179,20 +149,21 @@ class ChannelHooks:
             return Response(status_code=413)
         return body
 
-    async def _answer(self, instance: str, channel: SupportsHook, request: Request, path: str, body: bytes) -> Response:
+    async def _answer(
+        self, instance: str, channel: SupportsHook, request: Request, path: str, body: bytes, visit: HookVisit
+    ) -> Response:
         given = HookRequest(
             method=request.method,
             path=path,
             query=dict(QueryParams(request.scope["query_string"])),
             headers=_list_headers(request.headers),
             body=body,
+            admit=visit.admit,
         )
         try:
-            async with asyncio.timeout(self._answer_s):
-                answer = await channel.answer_hook(given)
-        except TimeoutError:
-            _log.warning("a hook was not answered in time", channel=instance, seconds=self._answer_s)
-            return _render_wait(503, RETRY_AFTER_S)
+            answer = await channel.answer_hook(given)
+        except (HookBusy, TimeoutError):
+            raise
         except Unavailable as error:
             _log.warning("a hook has to come again", channel=instance, error=str(error))
             return _render_wait(503, RETRY_AFTER_S if error.retry_after is None else error.retry_after)
@@ -220,3 +191,7 @@ def _list_headers(headers: Headers) -> dict[str, str]:
 
 def _render_wait(status: int, seconds: float) -> Response:
     return Response(status_code=status, headers={"retry-after": str(max(1, math.ceil(seconds)))})
+
+
+def _render_busy(error: HookBusy) -> Response:
+    return _render_wait(429, error.retry_after or 0.0)

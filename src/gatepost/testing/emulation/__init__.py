@@ -19,7 +19,7 @@ SERVERS = {"email": "mail_server", "matrix": "matrix_server", "xmpp": "xmpp_serv
 def list_emulators() -> list[str]:
     """The kinds that can be emulated: a file of `gatepost.testing.platforms` has the name of its kind."""
     files = {info.name for info in pkgutil.iter_modules(platforms.__path__)}
-    kinds = {name for name, _ in CHANNELS.items()} | {TOY}
+    kinds = set(CHANNELS) | {TOY}
     return sorted(kind for kind in kinds if kind.replace("-", "_") in files)
 
 

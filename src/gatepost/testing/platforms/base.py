@@ -32,6 +32,7 @@ class PlatformFault(StrEnum):
 
     UNAUTHORIZED = "unauthorized"  # the token is revoked, from now on until `heal`
     CONFLICT = "conflict"  # another program receives in this bot's place, until `heal`
+    NO_RIGHTS = "no_rights"  # the bot lacks a right that it cannot do without, until `heal`
     FORBIDDEN = "forbidden"  # the bot lacks the right, for one send
     RATE_LIMIT = "rate_limit"  # one send is told to wait (`retry_after` of the platform, default 0.2 s)
     BUSY = "busy"  # one send gets 5xx and does not happen
@@ -43,7 +44,9 @@ class PlatformFault(StrEnum):
     FORGOTTEN = "forgotten"  # one acknowledgement of the bot is lost
 
 
-LASTING = frozenset({PlatformFault.UNAUTHORIZED, PlatformFault.CONFLICT, PlatformFault.HELD_POLL})
+LASTING = frozenset(
+    {PlatformFault.UNAUTHORIZED, PlatformFault.CONFLICT, PlatformFault.NO_RIGHTS, PlatformFault.HELD_POLL}
+)
 
 
 class NotOffered(Exception):
@@ -157,6 +160,10 @@ class EmulatedPlatform:
         if self._serving is not None:
             with suppress(asyncio.CancelledError):
                 await asyncio.wait_for(self._serving, PATIENCE_S)
+        await self._cancel_others()
+
+    async def _cancel_others(self) -> None:
+        """Everything else that runs in the platform's loop."""
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in others:
             task.cancel()

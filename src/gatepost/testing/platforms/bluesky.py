@@ -30,7 +30,7 @@ class BlueskyPlatform(RestPlatform):
     cannot: ClassVar[frozenset[str]] = frozenset({"click", "edit"})
     only_mentions = True
     sample_file = ("data.png", "image/png")
-    faults = RestPlatform.faults | {PlatformFault.HELD_POLL}
+    faults = RestPlatform.faults | {PlatformFault.HELD_POLL, PlatformFault.NO_RIGHTS}
     token = "an-app-password"
 
     def __init__(self) -> None:
@@ -252,8 +252,9 @@ class BlueskyPlatform(RestPlatform):
         with self.changed:
             self._accesses.add(access)
         did = self._get_did("bot")
-        told = {"accessJwt": access, "refreshJwt": self._make_token(), "did": did, "handle": BOT_HANDLE, "active": True}
-        return JSONResponse(told)
+        told = {"accessJwt": access, "refreshJwt": self._make_token(), "did": did, "handle": BOT_HANDLE}
+        is_active = not self.is_faulty(PlatformFault.NO_RIGHTS)
+        return JSONResponse({**told, "active": is_active, **({} if is_active else {"status": "deactivated"})})
 
     async def _log_in(self, request: Request) -> Response:
         asked = await request.json()

@@ -52,6 +52,7 @@ class DiscordPlatform(EmulatedPlatform):
         self.answered: list[str] = []  # clicks that the bot answered in time
         self.global_limit = False  # whether the next rate limit is of the whole bot
         self.application_flags = 1 << 19
+        self.connections_left = 999  # for today
         self._delayed: tuple[str, Any] | None = None
         self.gateway = EmulatedGateway(
             TOKEN,

@@ -67,7 +67,7 @@ def _guard(platform: DiscordPlatform, handler: Handler, *, open_to_all: bool = F
 
 
 async def get_gateway(platform: DiscordPlatform, request: Request) -> Response:
-    limit = {"total": 1000, "remaining": 999, "reset_after": 0, "max_concurrency": 1}
+    limit = {"total": 1000, "remaining": platform.connections_left, "reset_after": 0, "max_concurrency": 1}
     return JSONResponse({"url": platform.url.replace("http", "ws"), "shards": 1, "session_start_limit": limit})
 
 
@@ -81,7 +81,7 @@ async def get_application(platform: DiscordPlatform, request: Request) -> Respon
     return JSONResponse(
         {
             **made,
-            "flags": platform.application_flags,
+            "flags": 0 if platform.is_faulty(PlatformFault.NO_RIGHTS) else platform.application_flags,
             "bot_public": True,
             "bot_require_code_grant": False,
             "verify_key": "",

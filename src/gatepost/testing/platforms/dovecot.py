@@ -3,12 +3,12 @@
 import os
 import shutil
 import smtplib
-import socket
 import subprocess
 import tempfile
 from pathlib import Path
 
-from gatepost.testing.waiting import block_until
+from gatepost.testing.certificates import ServerCertificate
+from gatepost.testing.platforms.servers import find_ports, wait_until_up
 
 NOBODY = 65534
 DOMAIN = "mail.test"
@@ -19,7 +19,7 @@ state_dir = {folder}/run
 log_path = {folder}/log
 protocols = imap lmtp
 listen = 127.0.0.1
-ssl = no
+{tls}
 disable_plaintext_auth = no
 auth_mechanisms = plain login
 mail_location = maildir:{folder}/mail/%n
@@ -48,7 +48,7 @@ service imap-login {{
     port = {imap}
   }}
   inet_listener imaps {{
-    port = 0
+    port = {imaps}
   }}
 }}
 service lmtp {{
@@ -73,19 +73,21 @@ def find_dovecot() -> str | None:
 
 
 class Dovecot:
-    def __init__(self) -> None:
+    def __init__(self, certificate: ServerCertificate | None = None) -> None:
+        """`certificate`: for TLS on `imaps_port`, and for STARTTLS on `imap_port`."""
         program = find_dovecot()
         if program is None:
             raise FileNotFoundError("Dovecot is not installed; scripts/system_packages.py --all installs it")
         self._folder = Path(tempfile.mkdtemp(prefix="gatepost-dovecot-"))
         self._folder.chmod(0o755)
-        self.imap_port, self.lmtp_port = _find_ports(2)
+        self.imap_port, self.lmtp_port, self.imaps_port = find_ports(3)
+        self._certificate = certificate
         self._write_config()
         config = self._folder / "dovecot.conf"
         self._process = subprocess.Popen(
             [program, "-F", "-c", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        block_until(self._answers, "Dovecot")
+        wait_until_up("Dovecot", self._process, self._list_ports(), self._folder / "log")
 
     def _write_config(self) -> None:
         root = os.geteuid() == 0
@@ -93,9 +95,16 @@ class Dovecot:
         mail = self._folder / "mail"
         mail.mkdir()
         os.chown(mail, user, group)
-        text = _CONFIG.format(folder=self._folder, user=user, group=group, imap=self.imap_port, lmtp=self.lmtp_port) + (
-            "" if root else _OWN_USER.format(name=os.environ.get("USER", "nobody"))
-        )
+        held = self._certificate
+        text = _CONFIG.format(
+            folder=self._folder,
+            user=user,
+            group=group,
+            imap=self.imap_port,
+            lmtp=self.lmtp_port,
+            imaps=self.imaps_port if held else 0,
+            tls=f"ssl = yes\nssl_cert = <{held.chain}\nssl_key = <{held.key}" if held else "ssl = no",
+        ) + ("" if root else _OWN_USER.format(name=os.environ.get("USER", "nobody")))
         (self._folder / "dovecot.conf").write_text(text, encoding="utf-8")
         self.set_passwords({})
 
@@ -110,27 +119,10 @@ class Dovecot:
         with smtplib.LMTP("127.0.0.1", self.lmtp_port) as client:
             client.sendmail(sender, [recipient], raw)
 
+    def _list_ports(self) -> list[int]:
+        return [self.imap_port, self.lmtp_port, *([self.imaps_port] if self._certificate else [])]
+
     def stop(self) -> None:
         self._process.terminate()
         self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _answers(self) -> bool:
-        if self._process.poll() is not None:
-            log = self._folder / "log"
-            raise AssertionError(f"Dovecot ended: {log.read_text()[-1000:] if log.exists() else ''}")
-        for port in (self.imap_port, self.lmtp_port):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) != 0:
-                    return False
-        return True
-
-
-def _find_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [int(probe.getsockname()[1]) for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports

@@ -59,6 +59,7 @@ class GitHubPlatform(HookedPlatform):
         super().__init__()
         self._ids = itertools.count(4_100_000_001)
         self._rooms = {"team": 1}
+        self.scopes = ""  # of a classic token
         self._issues: dict[int, dict[str, Any]] = {1: self._make_old_issue(1, "The site")}
         self._comments: dict[int, dict[str, Any]] = {}
 
@@ -236,10 +237,13 @@ class GitHubPlatform(HookedPlatform):
 
     async def _answer_user(self, request: Request) -> Response:
         await self._begin_answer(request)
-        return JSONResponse({"login": LOGIN, "id": make_user_id(LOGIN), "type": "User"})
+        headers = {"x-oauth-scopes": self.scopes} if self.scopes else None  # a fine-grained token has none
+        return JSONResponse({"login": LOGIN, "id": make_user_id(LOGIN), "type": "User"}, headers=headers)
 
     async def _answer_repository(self, request: Request) -> Response:
         await self._begin_answer(request)
+        if self.is_faulty(PlatformFault.NO_RIGHTS):
+            raise ApiError(404, "Not Found")
         return JSONResponse({"full_name": REPOSITORY, "private": True, "archived": False, "has_issues": True})
 
     async def _answer_issue(self, request: Request) -> Response:

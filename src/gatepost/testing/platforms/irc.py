@@ -19,11 +19,16 @@ FAULTS = frozenset(
         PlatformFault.UNAUTHORIZED,
         PlatformFault.FORBIDDEN,
         PlatformFault.NO_ANSWER,
+        PlatformFault.CONFLICT,
+        PlatformFault.NO_RIGHTS,
         PlatformFault.HELD_POLL,
         PlatformFault.DROPPED,
         PlatformFault.DUPLICATE,
     }
 )
+
+
+NICK = "porter"
 
 
 class _Client:
@@ -58,7 +63,7 @@ class IrcPlatform(EmulatedPlatform):
             "host": "127.0.0.1",
             "port": self.port,
             "tls": False,
-            "nick": "porter",
+            "nick": NICK,
             "rooms": ("#team",),
             "account": "porter",
         }
@@ -140,10 +145,7 @@ class IrcPlatform(EmulatedPlatform):
         if self._listening is not None:
             self._listening.close()
         await self.drop_connections()
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await self._cancel_others()
 
     async def drop_connections(self) -> None:
         for client in list(self._clients):
@@ -176,7 +178,11 @@ class IrcPlatform(EmulatedPlatform):
         elif command == "AUTHENTICATE":
             self._answer_login(client, params[0])
         elif command == "NICK":
-            if params[0] in self.taken or any(each.nick == params[0] for each in self._clients):
+            if self.is_faulty(PlatformFault.NO_RIGHTS):
+                client.write(":irc.test 465 * :You are banned from this server")
+                return
+            in_use = self.taken | ({NICK} if self.is_faulty(PlatformFault.CONFLICT) else set())
+            if params[0] in in_use or any(each.nick == params[0] for each in self._clients):
                 client.write(f":irc.test 433 * {params[0]} :Nickname is already in use")
                 return
             client.nick = params[0]

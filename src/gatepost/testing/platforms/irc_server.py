@@ -3,7 +3,6 @@
 import asyncio
 import os
 import shutil
-import socket
 import tempfile
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from typing import Any, ClassVar
 
 from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.rest import make_id
+from gatepost.testing.platforms.servers import find_ports
 from gatepost.testing.waiting import PATIENCE_S
 
 BOT = "porter"
@@ -33,12 +33,6 @@ DNS = no
 
 def find_ngircd() -> str | None:
     return shutil.which("ngircd", path="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin")
-
-
-def _find_free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 class _Person:
@@ -181,7 +175,7 @@ class NgircdPlatform(EmulatedPlatform):
     async def _open(self, port: int) -> None:
         program = find_ngircd()
         assert program is not None, "ngircd is not installed"
-        self.port = port or _find_free_port()
+        self.port = port or find_ports(1)[0]
         config = self._home / "ngircd.conf"
         user = "ServerUID = 0\nServerGID = 0" if os.geteuid() == 0 else ""  # else it could not read its file
         config.write_text(CONFIG.format(port=self.port, user=user), encoding="utf-8")

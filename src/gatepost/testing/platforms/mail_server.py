@@ -72,10 +72,7 @@ class MailServer(EmulatedPlatform):
         await self.drop_connections()
         for server in self._servers:
             server.close()
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await self._cancel_others()
 
     def _set_passwords(self, bot: str) -> None:
         self.dovecot.set_passwords({"bot": bot, "ann": PASSWORD, "bob": PASSWORD})
@@ -206,6 +203,15 @@ class MailServer(EmulatedPlatform):
     def _log_in(self, server: SMTP, session: Session, envelope: Envelope, mechanism: str, given: Any) -> AuthResult:
         right = isinstance(given, LoginPassword) and given.password == PASSWORD.encode()
         return AuthResult(success=right and not self.is_faulty(PlatformFault.UNAUTHORIZED), handled=False)
+
+    async def handle_MAIL(
+        self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        if self.is_faulty(PlatformFault.NO_RIGHTS):
+            return f"553 5.7.1 <{address}>: Sender address rejected: not owned by user bot"
+        envelope.mail_from = address
+        envelope.mail_options.extend(options)
+        return "250 OK"
 
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:
         fault = self.claim_fault(*_ANSWERS, PlatformFault.NO_ANSWER)

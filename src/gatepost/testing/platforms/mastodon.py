@@ -30,7 +30,7 @@ class MastodonPlatform(RestPlatform):
     cannot: ClassVar[frozenset[str]] = frozenset({"click"})
     only_mentions: ClassVar[bool] = True
     sample_file = ("data.png", "image/png")
-    faults = RestPlatform.faults | {PlatformFault.HELD_POLL, PlatformFault.REORDER}
+    faults = RestPlatform.faults | {PlatformFault.HELD_POLL, PlatformFault.REORDER, PlatformFault.NO_RIGHTS}
 
     def __init__(self) -> None:
         super().__init__()
@@ -289,6 +289,8 @@ class MastodonPlatform(RestPlatform):
             return JSONResponse(found[::-1][:limit])
 
     async def _create_status(self, request: Request) -> Response:
+        if self.is_faulty(PlatformFault.NO_RIGHTS):
+            return self.render_error(403, "This action is outside the authorized scopes")
         asked = await read_form(request)
         key, text = request.headers.get("idempotency-key", ""), str(asked.get("status") or "")
         media = [each for each in asked.get("media_ids") or [] if each in self._media]

@@ -139,7 +139,8 @@ class MattermostPlatform(MattermostState):
         return JSONResponse(self._describe_user(user)) if user in self._people else self.render_error(404, "no user")
 
     async def _list_teams(self, request: Request) -> Response:
-        return JSONResponse([{"id": TEAM, "name": "team", "display_name": "Team"}])
+        is_member = not self.is_faulty(PlatformFault.NO_RIGHTS)
+        return JSONResponse([{"id": TEAM, "name": "team", "display_name": "Team"}] if is_member else [])
 
     async def _list_channels(self, request: Request) -> Response:
         with self.changed:

@@ -19,7 +19,7 @@ class MattermostState(RestPlatform):
     ping_rule = pings.MATTERMOST
     cannot: ClassVar[frozenset[str]] = frozenset({"click"})
     reads_markdown: ClassVar[bool] = True
-    faults = RestPlatform.faults | {PlatformFault.HELD_POLL, PlatformFault.REORDER}
+    faults = RestPlatform.faults | {PlatformFault.HELD_POLL, PlatformFault.REORDER, PlatformFault.NO_RIGHTS}
 
     def __init__(self) -> None:
         super().__init__()

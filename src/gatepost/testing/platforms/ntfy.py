@@ -27,7 +27,7 @@ class NtfyPlatform(RestPlatform):
     kind = "ntfy"
     cannot: ClassVar[frozenset[str]] = frozenset({"react", "click", "join"})
     has_direct = False
-    faults = RestPlatform.faults | {PlatformFault.HELD_POLL, PlatformFault.REORDER}
+    faults = RestPlatform.faults | {PlatformFault.HELD_POLL, PlatformFault.REORDER, PlatformFault.NO_RIGHTS}
     names_sequences = True  # False: as a server before 2.16
 
     def __init__(self) -> None:
@@ -138,6 +138,8 @@ class NtfyPlatform(RestPlatform):
         return JSONResponse({"username": USER, "role": "user"})
 
     async def _get_auth(self, request: Request) -> Response:
+        if self.is_faulty(PlatformFault.NO_RIGHTS):
+            return self.render_error(403, "forbidden")
         return JSONResponse({"success": True})
 
     async def _get_file(self, request: Request) -> Response:

@@ -20,6 +20,7 @@ _MATTERMOST = re.compile(rf"(?<![\w@])@(channel|all|here|{SOMEBODY})(?![\w-])", 
 _ZULIP = re.compile(r"@\*\*[^*\n]+\*\*|@\*[^*\n]+\*(?!\*)")
 _GITHUB = re.compile(rf"(?<![\w/`@-])@({SOMEBODY}|acme/\w+)(?![\w-])", re.IGNORECASE)
 _MASTODON = re.compile(rf"(?<![=/\w])@({SOMEBODY})(?:@[\w.-]+\w)?(?![\w-])", re.IGNORECASE)
+_REDDIT = re.compile(rf"(?<![\w/])/?u/{SOMEBODY}(?![\w-])", re.IGNORECASE)
 _TELEGRAM = re.compile(r"(?<![\w@])@(\w{2,32})(?!\w)")
 
 
@@ -113,4 +114,5 @@ GITHUB = PingRule(lambda _: [f"@{SOMEBODY}", "@acme/staff"], _find_outside_code(
 MASTODON = PingRule(lambda _: [f"@{SOMEBODY}", f"@{SOMEBODY}@mastodon.test"], find_by_mastodon)
 BLUESKY = PingRule(lambda _: [f"@{SOMEBODY}.test"], find_by_bluesky)
 TELEGRAM = PingRule(lambda _: [f"@{SOMEBODY}", "[somebody](tg://user?id=2)"], find_by_telegram)
+REDDIT = PingRule(lambda _: [f"u/{SOMEBODY}", f"/u/{SOMEBODY}"], _find_outside_code(_REDDIT))
 MATRIX = PingRule(lambda platform: ["@room", SOMEBODY, _get_number(platform)], find_by_matrix)

@@ -1,12 +1,12 @@
 """A real XMPP server, Prosody, on loopback ports, with archives and an upload service."""
 
 import shutil
-import socket
 import subprocess
 import tempfile
 from pathlib import Path
 
-from gatepost.testing.waiting import block_until
+from gatepost.testing.certificates import ServerCertificate
+from gatepost.testing.platforms.servers import find_ports, wait_until_up
 
 DOMAIN = "localhost"
 ROOM_HOST = f"rooms.{DOMAIN}"
@@ -20,9 +20,9 @@ http_ports = {{ {http} }}
 http_interfaces = {{ "127.0.0.1" }}
 https_ports = {{}}
 http_external_url = "http://127.0.0.1:{http}/"
-modules_enabled = {{ "roster", "saslauth", "disco", "ping", "mam" }}
-modules_disabled = {{ "s2s", "tls" }}
-c2s_require_encryption = false
+modules_enabled = {{ "roster", "saslauth", "disco", "ping", "mam"{with_tls} }}
+modules_disabled = {{ "s2s"{without_tls} }}
+{tls}
 allow_unencrypted_plain_auth = true
 authentication = "internal_plain"
 log = {{ info = "{folder}/log" }}
@@ -38,6 +38,12 @@ Component "files.{domain}" "http_file_share"
   http_file_share_size_limit = 10485760
   http_file_share_daily_quota = 104857600
 """
+_TLS = """
+c2s_require_encryption = true
+c2s_direct_tls_ports = {{ {port} }}
+ssl = {{ key = "{held.key}"; certificate = "{held.chain}" }}
+"""
+_NO_TLS = "c2s_require_encryption = false"
 
 
 def find_prosody() -> str | None:
@@ -45,17 +51,21 @@ def find_prosody() -> str | None:
 
 
 class Prosody:
-    def __init__(self, *, shows_accounts: bool = True) -> None:
+    def __init__(self, *, shows_accounts: bool = True, certificate: ServerCertificate | None = None) -> None:
+        """`certificate`: for STARTTLS on `port`, and for TLS on `tls_port`; without it nothing is encrypted."""
         program = find_prosody()
         if program is None:
             raise FileNotFoundError("Prosody is not installed; scripts/system_packages.py --all installs it")
         self._folder = Path(tempfile.mkdtemp(prefix="gatepost-prosody-"))
-        self.port, self.http_port = _find_ports(2)
+        self.port, self.http_port, self.tls_port = find_ports(3)
         config = self._folder / "prosody.cfg.lua"
         config.write_text(
             _CONFIG.format(
                 folder=self._folder, port=self.port, http=self.http_port, domain=DOMAIN, rooms=ROOM_HOST,
                 public="true" if shows_accounts else "false",
+                with_tls=', "tls"' if certificate else "",
+                without_tls="" if certificate else ', "tls"',
+                tls=_TLS.format(port=self.tls_port, held=certificate) if certificate else _NO_TLS,
             ),
             encoding="utf-8",
         )  # fmt: skip
@@ -65,7 +75,7 @@ class Prosody:
         )
 
     def wait_until_up(self) -> None:
-        block_until(self._answers, "Prosody")
+        wait_until_up("Prosody", self._process, (self.port, self.http_port), self._folder / "log")
 
     def set_password(self, name: str, password: str) -> None:
         """The server reads the file with each login."""
@@ -78,23 +88,3 @@ class Prosody:
         self._process.kill()  # it would wait for its clients, and nothing of it is kept
         self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _answers(self) -> bool:
-        if self._process.poll() is not None:
-            log = self._folder / "log"
-            raise AssertionError(f"Prosody ended: {log.read_text()[-1000:] if log.exists() else ''}")
-        for port in (self.port, self.http_port):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) != 0:
-                    return False
-        return True
-
-
-def _find_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [int(probe.getsockname()[1]) for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports

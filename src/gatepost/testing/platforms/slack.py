@@ -53,7 +53,7 @@ class SlackPlatform(EmulatedPlatform):
         self.typings: list[str] = []
         self.titles: dict[str, str] = {}  # by thread
         self.prompts: dict[str, list[dict[str, str]]] = {}
-        self.granted = SCOPES
+        self.granted, self.app_granted = SCOPES, "connections:write"
         self.lacking = ""  # a scope without which the next send is refused
         self.socket = EmulatedSocketMode(
             self.claim_fault, self.is_faulty, self.notify, lambda: self._server.server_state.connections

@@ -51,6 +51,8 @@ async def _serve_method(platform: SlackPlatform, request: Request) -> Response:
         return JSONResponse(fail("token_revoked"))
     if token != (APP_TOKEN if name == "apps.connections.open" else BOT_TOKEN):
         return JSONResponse(fail("invalid_auth"))
+    if name == "apps.connections.open" and "connections:write" not in platform.app_granted:
+        return JSONResponse({**fail("missing_scope"), "needed": "connections:write", "provided": platform.app_granted})
     fault = platform.claim_fault(*SENDING) if name in FAULTY else None
     if fault is PlatformFault.RATE_LIMIT:
         return JSONResponse(fail("ratelimited"), 429, {"retry-after": f"{platform.retry_after:g}"})
@@ -66,7 +68,13 @@ async def _serve_method(platform: SlackPlatform, request: Request) -> Response:
         platform.changed.notify_all()
     if fault is PlatformFault.NO_ANSWER:
         return abort_connection(platform, request.scope)
-    return JSONResponse({"ok": True, **answer}, headers={"x-oauth-scopes": platform.granted})
+    return JSONResponse({"ok": True, **answer}, headers={"x-oauth-scopes": _list_granted(platform)})
+
+
+def _list_granted(platform: SlackPlatform) -> str:
+    if not platform.is_faulty(PlatformFault.NO_RIGHTS):
+        return platform.granted
+    return ",".join(each for each in platform.granted.split(",") if each.strip() != "chat:write")
 
 
 async def _read_arguments(request: Request) -> Given:

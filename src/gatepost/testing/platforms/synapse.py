@@ -48,7 +48,8 @@ class Synapse:
         self.url = f"http://127.0.0.1:{port}"
         config = self._folder / "hs.yaml"
         config.write_text(json.dumps(self._make_config(port)), encoding="utf-8")  # JSON is YAML, too
-        command = [str(program), "-c", str(config)]
+        # By its own Python: the first line of the script names the folder in which it was installed, which may be gone.
+        command = [str(program.parent / "python"), str(program), "-c", str(config)]
         subprocess.run([*command, "--generate-keys"], check=True, capture_output=True, cwd=self._folder)
         with (self._folder / "output.txt").open("wb") as output:
             self._process = subprocess.Popen(command, cwd=self._folder, stdout=output, stderr=output)

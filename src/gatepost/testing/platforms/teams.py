@@ -38,7 +38,12 @@ REACTIONS = {"👍": "like", "❤️": "heart", "😆": "laugh", "😢": "sad"}
 class TeamsPlatform(HookedPlatform, RestPlatform):
     kind = "teams"
     cannot: ClassVar[frozenset[str]] = frozenset()
-    faults = RestPlatform.faults | {PlatformFault.HELD_POLL, PlatformFault.REORDER, PlatformFault.FORGOTTEN}
+    faults = RestPlatform.faults | {
+        PlatformFault.HELD_POLL,
+        PlatformFault.REORDER,
+        PlatformFault.FORGOTTEN,
+        PlatformFault.NO_RIGHTS,
+    }
 
     def __init__(self) -> None:
         super().__init__()
@@ -208,6 +213,9 @@ class TeamsPlatform(HookedPlatform, RestPlatform):
 
     async def _give_token(self, request: Request) -> Response:
         asked = await request.form()
+        if self.is_faulty(PlatformFault.NO_RIGHTS):
+            why = f"AADSTS700016: Application with identifier '{APP_ID}' was not found in the directory '{TENANT}'."
+            return JSONResponse({"error": "unauthorized_client", "error_description": why}, 400)
         known = asked.get("client_id") == APP_ID and asked.get("client_secret") == SECRET
         if not known or self.is_faulty(PlatformFault.UNAUTHORIZED):
             told = {"error": "invalid_client", "error_description": "AADSTS7000215: Invalid client secret provided."}

@@ -40,10 +40,16 @@ FAULTS = (
 _MARKS = re.compile(r"```(.+?)```|`([^`\n]+)`|(?<!\w)[*_~](\S(?:[^\n]*?\S)?)[*_~](?!\w)", re.DOTALL)
 
 
+OTHER_HOOK = "https://another.example/hook"
+
+
 class GraphError(Exception):
-    def __init__(self, status: int, code: int, text: str, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, status: int, code: int, text: str, headers: dict[str, str] | None = None, *, subcode: int | None = None
+    ) -> None:
         super().__init__(text)
         self.status, self.code, self.text, self.headers = status, code, text, headers or {}
+        self.subcode = subcode
 
 
 class WhatsAppPlatform(HookedPlatform):
@@ -54,6 +60,7 @@ class WhatsAppPlatform(HookedPlatform):
 
     def __init__(self) -> None:
         super().__init__()
+        self.platform_type = "CLOUD_API"
         self.quality = "GREEN"
         self._ids = itertools.count(1)
         self._media: dict[str, GivenFile] = {}
@@ -214,9 +221,16 @@ class WhatsAppPlatform(HookedPlatform):
         self._check_token(request)
         while self.is_faulty(PlatformFault.HELD_POLL):  # noqa: ASYNC110  until heal
             await asyncio.sleep(HOLD_S)
+        if self.is_faulty(PlatformFault.NO_RIGHTS):
+            told = f"Unsupported get request. Object with ID '{NUMBER_ID}' cannot be loaded due to missing permissions"
+            raise GraphError(400, 100, told, subcode=33)
+        if request.query_params.get("fields") == "webhook_configuration":
+            taken = {"phone_number": OTHER_HOOK} if self.is_faulty(PlatformFault.CONFLICT) else {}
+            return JSONResponse({"webhook_configuration": {"application": self.hook_url, **taken}, "id": NUMBER_ID})
         return JSONResponse(
             {
                 "id": NUMBER_ID,
+                "platform_type": self.platform_type,
                 "display_phone_number": "+1 555-078-3881",
                 "verified_name": "Lucky Shrub",
                 "quality_rating": self.quality,
@@ -399,4 +413,6 @@ def _resolve(text: str) -> str:
 async def _render_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, GraphError)
     body = {"message": error.text, "type": "OAuthException", "code": error.code, "fbtrace_id": "Az8or2yhqkZ"}
+    if error.subcode is not None:
+        body["error_subcode"] = error.subcode
     return JSONResponse({"error": body}, error.status, headers=error.headers)

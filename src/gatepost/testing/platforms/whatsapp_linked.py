@@ -93,10 +93,7 @@ class WhatsAppLinkedDevice(EmulatedPlatform):
         if self._listening is not None:
             self._listening.close()
         await self.drop_connections()
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await self._cancel_others()
 
     async def drop_connections(self) -> None:
         for writer in list(self._writers):
@@ -282,6 +279,9 @@ class WhatsAppLinkedDevice(EmulatedPlatform):
     def _begin(self, begin: Begin, writer: asyncio.StreamWriter) -> None:
         with self.changed:
             self.begins.append(begin)
+        if not begin.connect:  # it then looks at its disk alone
+            writer.write(render_line(LinkStatus(state=LinkState.LINKED if self.linked else LinkState.PAIRING)))
+            return
         if self.is_faulty(PlatformFault.UNAUTHORIZED):
             status = LinkStatus(state=LinkState.LOGGED_OUT)
         elif self.is_faulty(PlatformFault.CONFLICT):

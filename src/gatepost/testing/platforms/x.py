@@ -35,7 +35,7 @@ class XPlatform(RestPlatform):
     cannot: ClassVar[frozenset[str]] = frozenset({"edit", "delete", "react", "join", "click"})
     has_direct = False
     only_mentions = True
-    faults = RestPlatform.faults - {PlatformFault.DUPLICATE}
+    faults = (RestPlatform.faults - {PlatformFault.DUPLICATE}) | {PlatformFault.NO_RIGHTS}
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,6 +44,7 @@ class XPlatform(RestPlatform):
         self._rooms: dict[str, str] = {}  # room -> its first post
         self._posts: dict[str, dict[str, Any]] = {}
         self._nonces: set[str] = set()
+        self.is_enrolled = True  # whether the app's tier has this API
 
     def get_settings(self) -> dict[str, Any]:
         return {"api_url": self.url, "poll_s": 0.1}
@@ -135,7 +136,11 @@ class XPlatform(RestPlatform):
         return JSONResponse({"title": words, "detail": words, "status": status}, status, headers)
 
     async def _get_me(self, request: Request) -> Response:
-        return JSONResponse({"data": {"id": ME, "username": NAME, "name": "Porter"}})
+        level = "read" if self.is_faulty(PlatformFault.NO_RIGHTS) else "read-write"
+        if not self.is_enrolled:
+            told = {"title": "Client Forbidden", "reason": "client-not-enrolled", "required_enrollment": "Basic"}
+            return JSONResponse({**told, "detail": "the App is attached to no Project"}, 403)
+        return JSONResponse({"data": {"id": ME, "username": NAME, "name": "Porter"}}, headers={"x-access-level": level})
 
     async def _list_mentions(self, request: Request) -> Response:
         query = request.query_params

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
-from xml.etree.ElementTree import Element, fromstring
+from xml.etree.ElementTree import Element, SubElement, fromstring
 from xml.sax.saxutils import escape, quoteattr
 
 import httpx2
@@ -121,10 +121,7 @@ class XmppServer(EmulatedPlatform):
         self._relay_server.close()
         for client in self._clients.values():
             client.abort()
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await self._cancel_others()
 
     def _run(self, coroutine: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE_S)
@@ -321,6 +318,8 @@ class XmppServer(EmulatedPlatform):
     def fault(self, *faults: PlatformFault) -> None:
         if PlatformFault.UNAUTHORIZED in faults:
             self.prosody.set_password("bot", "another one")
+        if PlatformFault.NO_RIGHTS in faults:
+            self._run(self._set_affiliation("outcast"))
         if PlatformFault.CONFLICT in faults:  # the server then ends the bot's connection itself, and says why
             self._clients["intruder"] = self._run(self._log_in(f"{BOT}/gatepost-xmpp", ""))
             faults = tuple(each for each in faults if each is not PlatformFault.DROPPED)
@@ -330,7 +329,16 @@ class XmppServer(EmulatedPlatform):
 
     def heal(self) -> None:
         self.prosody.set_password("bot", PASSWORD)
+        if self.is_faulty(PlatformFault.NO_RIGHTS):
+            self._run(self._set_affiliation("none"))
         super().heal()
+
+    async def _set_affiliation(self, affiliation: str) -> None:
+        """Of the bot in the room, by its owner."""
+        iq = self._clients["ann"].make_iq_set(ito=TEAM)
+        query = SubElement(iq.xml, "{http://jabber.org/protocol/muc#admin}query")
+        SubElement(query, "{http://jabber.org/protocol/muc#admin}item", affiliation=affiliation, jid=BOT)
+        await iq.send(timeout=PATIENCE_S)  # type: ignore[no-untyped-call]
 
     async def drop_connections(self) -> None:
         for writer in list(self._connections):

@@ -29,7 +29,7 @@ class ZulipPlatform(RestPlatform):
     ping_rule = pings.ZULIP
     cannot: ClassVar[frozenset[str]] = frozenset({"click", "join"})
     reads_markdown = True
-    faults = RestPlatform.faults | {PlatformFault.HELD_POLL, PlatformFault.FORGOTTEN}
+    faults = RestPlatform.faults | {PlatformFault.HELD_POLL, PlatformFault.FORGOTTEN, PlatformFault.NO_RIGHTS}
 
     def __init__(self) -> None:
         super().__init__()
@@ -265,6 +265,8 @@ class ZulipPlatform(RestPlatform):
         return self._answer(zulip_version="11.0", zulip_feature_level=421, realm_url=self.url)
 
     async def _get_me(self, request: Request) -> Response:
+        if self.is_faulty(PlatformFault.NO_RIGHTS):
+            return self.render_error(401, "This API is not available to incoming webhook bots.")
         return self._answer(**{**self._describe_user(BOT), "email": BOT_EMAIL, "is_bot": True})
 
     async def _get_person(self, request: Request) -> Response:

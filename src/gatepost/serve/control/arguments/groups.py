@@ -31,10 +31,15 @@ class ShowGroupArgs(OperationArgs, frozen=True):
 
 @declares("group.set", right=WRITE)
 class SetGroupArgs(OperationArgs, frozen=True):
-    """Change a group: name, provider, model, sandbox, window_messages, window_chars, mounts, limits.NAME, options.KEY.
+    """Change a group: name, provider, model, sandbox, open, window_messages, window_chars, mounts, limits.NAME,
+    options.KEY.
 
     An empty value is the default. Sandboxes that are awake take it up when they start anew. Another provider clears the
     model, unless the same command names one.
+
+    open=yes lets its siblings (groups with the same one above) watch it with observe_group: what people write to it, or
+    what it only observes, is context for them. open=no, the default, seals it: they see nothing of it, and what they
+    were not shown yet is gone.
 
     limits.memory_mb, limits.cpu_percent (of one processor), limits.processes, limits.turn_s, limits.disk_mb and
     limits.files hold for the group and those below it that say nothing else, up to what the gateway's settings give.

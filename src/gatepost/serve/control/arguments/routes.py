@@ -36,6 +36,16 @@ class AddRouteArgs(OperationArgs, frozen=True):
             "At most N observed messages, C characters, in a turn.", metavar="N/C", examples=("20/8000", "20/", "/8000")
         ),
     ] = ""
+    ttl: Annotated[
+        str,
+        option(
+            "How long the group stays in a conversation after somebody spoke to it: its messages need no mention then"
+            " (default: the setting engagement.ttl_s for mentions, replies and direct messages). With a time, all that"
+            " the route brings counts as spoken to it. 0: not at all; never: no end.",
+            metavar="TIME",
+            examples=("10m", "1h30m", "never", "0"),
+        ),
+    ] = ""
 
 
 @declares("route.list", right=READ, reads=True)

@@ -16,7 +16,7 @@ from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, Setting
 from gatepost.flow import channel_specs
-from gatepost.flow.channel_check import check_channel, check_spec
+from gatepost.flow.channel_check import check_channel, check_new, check_spec
 from gatepost.flow.channel_health import ChannelReport, ChannelState
 from gatepost.flow.channel_specs import BrokenSpec, ChannelSpec, SpecOrigin, get_last_name
 from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundings, get_folder
@@ -115,8 +115,11 @@ def find_supervisor(deps: OperationDeps) -> ChannelSupervisor | None:
 
 def _get_surroundings(deps: OperationDeps) -> ChannelSurroundings:
     """A running gateway has its configuration; else the file is read, with what the channels declare."""
-    channel_specs.load_kinds(deps.home)
-    config = deps.config if find_supervisor(deps) is not None else settings.load_declared(deps.home.path)
+    channel_specs.find_kinds(deps.home)
+    config = deps.config
+    if find_supervisor(deps) is None:
+        channel_specs.load_set_kinds(deps.home)
+        config = settings.load_declared(deps.home.path)
     reader = SecretReader(deps.store, Keyring(deps.home), deps.clock)
     return ChannelSurroundings(home=deps.home, config=config, store=deps.store, clock=deps.clock, secrets=reader)
 
@@ -186,7 +189,7 @@ def _add_report(item: ChannelListItem, report: ChannelReport | None) -> ChannelL
 
 @operation
 async def list_kinds(deps: OperationDeps, args: ListChannelKindsArgs) -> list[ChannelKindItem]:
-    channel_specs.load_kinds(deps.home)
+    await asyncio.to_thread(channel_specs.load_kinds, deps.home)
     return [_make_kind_item(kind) for _, kind in CHANNELS.items() if not kind.always]
 
 
@@ -226,8 +229,11 @@ async def add(deps: OperationDeps, args: AddChannelArgs) -> ChannelAnswer:
     channel_specs.check_secret_names([*specs, spec])
     check_secrets(kind, args.secrets)
     await check_complete(around, spec, args.secrets)
-    identity = await check_spec(around, spec, args.secrets, is_new=True)
-    await check_other_bots(around, find_supervisor(deps), spec, identity, specs)
+
+    async def check_identity(found: BotIdentity | None) -> None:
+        await check_other_bots(around, find_supervisor(deps), spec, found, specs)
+
+    identity = await check_new(around, spec, args.secrets, check_identity)
 
     def find_new(db: Db) -> ChannelSpec:
         if channel_instances.get(db, instance) is not None:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from msgspec import Struct
 
@@ -49,12 +49,12 @@ from gatepost.store.sessions import Session
 
 _NUMBERS = ("window_messages", "window_chars")
 _TEXTS = ("name", "model")
+_OPEN = {"yes": 1, "no": 0}
 OPTION, LIMIT, MOUNTS = "options.", "limits.", "mounts"
 _LATER = "(a file added since the start is seen after a restart)"
 
 
 class GroupView(Group, frozen=True, kw_only=True):
-    LEFT_OUT: ClassVar = ("open",)  # nothing reads it yet
     tier: int
 
 
@@ -142,6 +142,8 @@ async def set_values(deps: OperationDeps, args: SetGroupArgs) -> SetGroupResult:
     values = {key: value for name, raw in rest.items() for key, value in [parse_value(deps.home, name, raw)]}
     bounds = {name: read_limit(deps.config, name, raw) for name, raw in limits.items()}
     wishes = None if mounts is None else check_mounts(deps.config, deps.home, mounts)
+    if values.get("open") and "/" not in args.folder:
+        raise Invalid("open", f"{args.folder} is a world, and worlds have no siblings; open a group below it")
     before = await deps.store.read(groups.get, args.folder)
     freed, notes = reset_model(deps.config, before, values)
     values |= freed
@@ -232,7 +234,11 @@ def parse_value(home: Home, name: str, raw: str) -> tuple[str, Any]:
         if raw and not (raw.isascii() and raw.isdigit() and len(raw) < 10):
             raise Invalid(name, f"{raw[:40]!r} is no whole number below 10⁹; leave it empty for the gateway's default")
         return name, int(raw) if raw else None
-    keys = ("name", "provider", "model", "sandbox", *_NUMBERS, MOUNTS)
+    if name == "open":
+        if raw not in ("", *_OPEN):
+            raise Invalid(name, f"{raw[:40]!r} is neither yes (its siblings may watch it) nor no (sealed, the default)")
+        return name, _OPEN.get(raw, 0)
+    keys = ("name", "provider", "model", "sandbox", "open", *_NUMBERS, MOUNTS)
     known = ", ".join((*keys, f"{LIMIT}<name>"))
     near = did_you_mean(name, keys)
     raise Invalid(name, f"is nothing that a group has; it has {known}, and {OPTION}<key> for its provider{near}")

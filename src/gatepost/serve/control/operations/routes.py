@@ -2,13 +2,18 @@
 
 from msgspec import Struct
 
+from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
-from gatepost.flow.intake import route_targets, routing
+from gatepost.flow.intake import route_explanation, route_targets, routing
+from gatepost.flow.intake.addressing import parse_address
+from gatepost.flow.intake.engagement import PLAIN, parse_ttl
+from gatepost.flow.intake.route_question import RouteQuestion
+from gatepost.flow.intake.target_decision import DecidedBy, Spoken, decide_target
 from gatepost.messages import address as addresses
 from gatepost.messages.inbound import Verb
 from gatepost.serve.control.arguments.routes import AddRouteArgs, ListRoutesArgs, RemoveRouteArgs, RouteTestArgs
 from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
-from gatepost.store import groups, identities, routes
+from gatepost.store import engagements, groups, identities, routes, sticky_choices
 from gatepost.store.port import Db
 from gatepost.store.routes import Route
 from gatepost.store.sessions import SessionMode
@@ -31,10 +36,21 @@ class RouteTestGroup(Struct, frozen=True):
     session: str
 
 
+class RouteTestEngagement(Struct, frozen=True):
+    """A group that is in the conversation; `until`: null if that never ends. `route`: by which it was spoken to."""
+
+    folder: str
+    until: str | None
+    route: int | None
+
+
 class RouteTestResult(Struct, frozen=True, kw_only=True):
-    """Who would get such a message, and what each route says to it."""
+    """Who would get such a message, and what each route says to it. `decided_by`: route, engagement, or what the sender
+    chose or says. `engaged`: who is in the conversation of that room and thread."""
 
     why: str
+    decided_by: DecidedBy
+    engaged: list[RouteTestEngagement]
     dropped: bool
     groups: list[RouteTestGroup]
     routes: list[RouteTestRow]
@@ -53,6 +69,7 @@ def parse_window(text: str) -> tuple[int | None, int | None]:
 @operation
 async def add(deps: OperationDeps, args: AddRouteArgs) -> Route:
     messages, chars = parse_window(args.window)
+    ttl_s = parse_ttl(args.ttl)
     routing.check_syntax(args.match, args.target, args.session)
     now = deps.clock.now()
 
@@ -66,6 +83,7 @@ async def add(deps: OperationDeps, args: AddRouteArgs) -> Route:
             also=args.also,
             window_messages=messages,
             window_chars=chars,
+            ttl_s=ttl_s,
             created_by=deps.caller,
             created_at=now,
         )
@@ -107,10 +125,24 @@ def explain_routing(db: Db, args: RouteTestArgs, now: int) -> RouteTestResult:
     )
     known = {group.folder for group in groups.list_all(db)}
     rows = routes.list_all(db)
-    decision = routing.decide(rows, facts, known.__contains__)
-    verdicts = routing.explain(rows, facts, known.__contains__)
+    place = (facts.channel, args.address, args.thread)
+    engaged = tuple(each for each in engagements.list_at(db, *place) if each.is_on(now))
+    spoken = Spoken(
+        address=parse_address(args.text),
+        choice=sticky_choices.get(db, *place, args.sender) if args.sender else None,
+        engaged=engaged,
+        plain=args.verb in PLAIN,
+    )
+    target = decide_target(RouteQuestion(rows, facts, known.__contains__), spoken)
+    decision = target.decision
+    verdicts = route_explanation.explain(rows, facts, known.__contains__)
     return RouteTestResult(
         why=decision.why,
+        decided_by=target.by,
+        engaged=[
+            RouteTestEngagement(each.folder, None if each.until is None else iso(each.until), each.route_id)
+            for each in engaged
+        ],
         dropped=decision.dropped_by is not None,
         groups=[
             RouteTestGroup(each.folder, each.route.id, each.observe, each.topic, each.mode) for each in decision.chosen

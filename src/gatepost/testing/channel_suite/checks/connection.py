@@ -4,7 +4,7 @@ import asyncio
 import socket
 from typing import Any
 
-from gatepost.channels.contract import ChannelEnded, EndReason, SupportsCheck
+from gatepost.channels.contract import AddCheck, ChannelEnded, EndReason, SupportsCheck
 from gatepost.core.errors import Unavailable
 from gatepost.testing.channel_suite.checks.receiving import find_texts
 from gatepost.testing.channel_suite.grades import CheckImpossible, FeatureMissing
@@ -81,7 +81,7 @@ async def check_lost_acknowledgement(trial: ChannelTrial) -> None:
 
 async def check_held_connection(trial: ChannelTrial) -> None:
     """A connection that is held open gives no beat, so that it is found; started anew, nothing is lost."""
-    assert trial.kind.deaf_after_s > 0, "no deaf_after_s is declared, so a silent channel is never found"
+    require_sign(trial)
     await trial.start()
     trial.write("before the silence")
     await trial.receive_text("before the silence")
@@ -105,9 +105,16 @@ async def check_held_connection(trial: ChannelTrial) -> None:
         raise CheckImpossible("events come by hooks, and a hook that brings nothing is no sign; nothing was lost")
 
 
+def require_sign(trial: ChannelTrial) -> None:
+    """Of life. A channel that asks nobody, and is called now and then, has none."""
+    if trial.platform.calls_hooks and not trial.kind.deaf_after_s:
+        raise FeatureMissing("programs call it when they like, so silence is no sign")
+    assert trial.kind.deaf_after_s > 0, "no deaf_after_s is declared, so a silent channel is never found"
+
+
 async def check_beats(trial: ChannelTrial) -> None:
     """The channel shows that it receives."""
-    assert trial.kind.deaf_after_s > 0, "no deaf_after_s is declared, so a silent channel is never found"
+    require_sign(trial)
     await trial.start()
     before = trial.pulse.beats
     await trial.pass_marker()
@@ -125,6 +132,8 @@ async def check_revoked_token(trial: ChannelTrial) -> None:
 
 async def check_second_poller(trial: ChannelTrial) -> None:
     """Another program that receives in this bot's place ends the channel, by name."""
+    if not trial.platform.repeats:
+        raise CheckImpossible("what is said while it connects again is lost, so nobody can tell")
     await trial.start()
     trial.fault(PlatformFault.CONFLICT, PlatformFault.DROPPED)
     trial.write("for whom")
@@ -179,6 +188,7 @@ async def check_wrong_token(trial: ChannelTrial) -> None:
     if not secrets:
         raise FeatureMissing("there is no token")
     error = await find_check_error(trial, secrets=secrets)
+    allow_unchecked(trial, AddCheck.TOKEN, error)
     assert isinstance(error, ChannelEnded), f"it ends with {error!r}"
     assert error.reason is EndReason.TOKEN, f"the reason is {error.reason}"
     assert error.way_out and "\n" not in str(error)
@@ -196,6 +206,7 @@ async def check_no_network(trial: ChannelTrial) -> None:
         if elsewhere == settings:
             raise CheckImpossible("no setting names the platform's port")
         error = await find_check_error(trial, **elsewhere)
+    allow_unchecked(trial, AddCheck.NETWORK, error)
     assert isinstance(error, Unavailable), f"it ends with {error!r}"
     assert "\n" not in str(error) and len(str(error)) < 300
 
@@ -220,6 +231,12 @@ def list_open(trial: ChannelTrial) -> list[Any]:
 
 def require_method(trial: ChannelTrial) -> None:
     assert isinstance(trial.channel, SupportsCheck), "there is no method check, so nobody can try the settings"
+
+
+def allow_unchecked(trial: ChannelTrial, check: AddCheck, error: Exception | None) -> None:
+    """A channel that declares why it cannot find this out may say nothing."""
+    if error is None and check in trial.kind.unchecked:
+        raise FeatureMissing(trial.kind.unchecked[check])
 
 
 async def find_check_error(trial: ChannelTrial, **more: Any) -> Exception | None:

@@ -1,0 +1,35 @@
+"""Handing to intake what a platform brought."""
+
+from collections.abc import Iterable
+from functools import partial
+
+from gatepost.channels.contract import Receive
+from gatepost.channels.kit.room_queues import RoomQueues
+from gatepost.core import log
+from gatepost.core.errors import Invalid
+from gatepost.messages.inbound import Inbound, Receipt, UnrecordedState
+
+LOG = log.get("channels")
+
+
+async def receive_batch(events: Iterable[Inbound], receive: Receive) -> None:
+    """Returns once all of them are durable: only then may the cursor move."""
+    receive = skip_invalid(receive)
+    async with RoomQueues() as queues:
+        for event in events:
+            await queues.put(event.address, partial(receive, event))
+        await queues.drain()
+
+
+def skip_invalid(receive: Receive) -> Receive:
+    """The same, but an event that intake will never take is left out, and logged. A platform brings it again and again
+    until it is confirmed: one event of a stranger would keep back those of everybody."""
+
+    async def receive_valid(event: Inbound) -> Receipt:
+        try:
+            return await receive(event)
+        except Invalid as error:
+            LOG.warning("an event that cannot be taken was left out", address=event.address[:80], error=str(error))
+            return Receipt(message_id=0, new=False, state=UnrecordedState.INVALID)
+
+    return receive_valid

@@ -1,0 +1,44 @@
+"""TLS to a server that the operator named: its certificate is always checked, for the name that was asked for."""
+
+import ssl
+from functools import cache
+
+from gatepost.channels.contract import ChannelEnded, EndReason
+
+MOST_CAUSES = 20
+
+
+def make_tls(ca_file: str) -> ssl.SSLContext:
+    """`ca_file`: the authorities that count in the place of the system's; empty: the system's. It reads files, so it
+    runs off the loop."""
+    if not ca_file:
+        return _get_system_tls()
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except ssl.SSLError:
+        raise _make_error(ca_file, "it holds no certificate in PEM") from None
+    except OSError as error:
+        raise _make_error(ca_file, str(error.strerror).lower()) from None
+
+
+def _make_error(ca_file: str, why: str) -> ChannelEnded:
+    return ChannelEnded(EndReason.SETTING, f"ca_file {ca_file!r} cannot be used ({why})", "name a file of certificates")
+
+
+@cache
+def _get_system_tls() -> ssl.SSLContext:
+    return ssl.create_default_context()
+
+
+def find_bad_certificate(host: str, error: object) -> ChannelEnded | None:
+    """What the operator does about a certificate that is refused; None if the error is another one."""
+    waiting, known = [error], 0
+    while waiting and known < MOST_CAUSES:
+        each, known = waiting.pop(0), known + 1
+        if isinstance(each, ssl.SSLCertVerificationError):
+            why = f"the certificate of {host} is not valid ({each.verify_message.rstrip('.')})"
+            way_out = "use the name that stands in it, or set ca_file to the authority that signed it"
+            return ChannelEnded(EndReason.SETTING, why, way_out)
+        if isinstance(each, BaseException):
+            waiting += [cause for cause in (each.__cause__, each.__context__) if cause is not None]
+    return None

@@ -1,0 +1,81 @@
+"""What each route says to a message, for people who ask why one wins. The decision itself is in `routing.py`."""
+
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+
+from gatepost.access.tiers import covers
+from gatepost.core.records import replace
+from gatepost.flow.intake.routing import (
+    MatchInput,
+    decide,
+    exists_everywhere,
+    find_mismatch,
+    in_order,
+    maker_of,
+    resolve_target,
+)
+from gatepost.store.routes import Route
+
+
+class RouteVerdict(Struct, frozen=True):
+    """What became of one route: `held` and why (not)."""
+
+    route: Route
+    held: bool
+    why: str
+
+
+def explain(
+    routes: Iterable[Route], facts: MatchInput, exists: Callable[[str], bool] = exists_everywhere
+) -> list[RouteVerdict]:
+    """Every route in order with what became of it; those behind the winner are said to be so."""
+    rows = in_order(routes)
+    if any(map(maker_of, rows)):
+        return _explain_with_agent_routes(rows, facts, exists)
+    verdicts: list[RouteVerdict] = []
+    winner: Route | None = None
+    for route in rows:
+        if winner is not None:
+            verdicts.append(RouteVerdict(route, False, f"not asked: route {winner.id} has won"))
+            continue
+        why = _render_mismatch(route, facts)
+        if not why:
+            _, why = resolve_target(route, facts, exists)
+        verdicts.append(RouteVerdict(route, not why, why or _render_match(route)))
+        if not why and not (route.also and route.target != "drop"):
+            winner = route
+    return verdicts
+
+
+def _explain_with_agent_routes(
+    rows: list[Route], facts: MatchInput, exists: Callable[[str], bool]
+) -> list[RouteVerdict]:
+    """The same where agents made routes: those hold for what is given to their group, or below it, alone."""
+    decision = decide(rows, replace(facts, efforts={}), exists)
+    facts = replace(facts, efforts={})
+    won = {each.route.id for each in decision.chosen}
+    verdicts: list[RouteVerdict] = []
+    for route in rows:
+        maker = maker_of(route)
+        why = _render_mismatch(route, facts) or resolve_target(route, facts, exists)[1]
+        if not why and route.id not in won and route != decision.dropped_by:
+            behind = any(covers(maker, each.folder) for each in decision.chosen) if maker else True
+            why = "another route has won" if behind else f"the operator's routes give nothing of this to {maker}"
+        verdicts.append(RouteVerdict(route, not why, why or _render_match(route)))
+    return verdicts
+
+
+def _render_mismatch(route: Route, facts: MatchInput) -> str:
+    missed = find_mismatch(route, facts)
+    if missed is None or isinstance(missed, str):
+        return missed or ""
+    value: str = getattr(facts, missed.key)
+    return f"{missed.written} does not hold for {value[:80]!r}"
+
+
+def _render_match(route: Route) -> str:
+    held = route.match or "everything matches"
+    if route.target == "drop":
+        return f"{held}: dropped"
+    return f"{held}: goes to {route.target}" + (", and on to the next routes" if route.also else "")

@@ -1,0 +1,180 @@
+"""What requests to hooks may cost, before it is proved who sent them and after.
+
+Before, a request has no place of its instance: it is in one pool with those of all strangers. Where the pool is full,
+the one that has been there longest goes. So who is slow makes room, and a platform, which is quick, gets its proof.
+Whoever proves nothing uses up a budget of their address. Behind a reverse proxy a platform has the address of all
+strangers; there nobody has a budget, and the proof alone decides.
+"""
+
+import asyncio
+import ipaddress
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.types import Scope
+
+from gatepost.core.errors import Unavailable
+from gatepost.core.token_bucket import Rate, TokenBucket
+from gatepost.serve.peers import peer_of
+
+FULL_S = 1.0  # until a place may be free
+MOST_PEERS = 1000  # whose budgets are remembered, the latest
+
+
+class HookBusy(Unavailable):
+    """The instance has no place, or the address no budget, for another request now."""
+
+    def __init__(self, retry_after: float) -> None:
+        super().__init__("the hook", "too much is under way", retry_after=retry_after)
+
+
+class HookRate:
+    """A bucket whose refused requests cost nothing, so a flood does not lengthen its own wait."""
+
+    def __init__(self, rate: Rate, now: float) -> None:
+        self._bucket, self._free_at = TokenBucket(rate, now), 0.0
+
+    def check(self, now: float) -> None:
+        if now < self._free_at:
+            raise HookBusy(self._free_at - now)
+
+    def charge(self, now: float) -> None:
+        self._free_at = now + self._bucket.charge(1, now)
+
+
+class HookLoad:
+    """What one instance is busy with, for senders who are proved."""
+
+    def __init__(self, rate: Rate, most: int, now: float) -> None:
+        self._rate, self._most, self._running = HookRate(rate, now), most, 0
+
+    def check(self, now: float) -> None:
+        if self._running >= self._most:
+            raise HookBusy(FULL_S)
+        self._rate.check(now)
+
+    def enter(self, now: float) -> None:
+        self.check(now)
+        self._rate.charge(now)
+        self._running += 1
+
+    def leave(self) -> None:
+        self._running -= 1
+
+
+class UnprovedBudgets:
+    """How often an address may fail to prove who it is. Those that may be a proxy of everybody have no budget."""
+
+    def __init__(self, rate: Rate) -> None:
+        self._rate = rate
+        self._peers: OrderedDict[str, HookRate] = OrderedDict()
+
+    def check(self, peer: str, now: float) -> None:
+        if (known := self._peers.get(peer)) is not None:
+            known.check(now)
+
+    def charge(self, peer: str, now: float) -> None:
+        known = self._peers.pop(peer, None) or HookRate(self._rate, now)
+        self._peers[peer] = known
+        known.charge(now)
+        while len(self._peers) > MOST_PEERS:
+            self._peers.popitem(last=False)
+
+
+class HookVisit:
+    """One request, until it is answered."""
+
+    def __init__(self, peer: str, load: HookLoad, timeout: asyncio.Timeout, answer_s: float | None) -> None:
+        """`answer_s`: how long the answer may take from the proof on; None: as long as it takes."""
+        self.peer, self.is_proved, self.is_displaced = peer, False, False
+        self._load, self._timeout, self._answer_s, self._has_place = load, timeout, answer_s, False
+
+    def admit(self) -> None:
+        """It is proved who sent it. Raises HookBusy if there is no place for it now."""
+        if self.is_proved:
+            return
+        self.is_proved = True
+        self._load.enter(_now())
+        self._has_place = True
+        self.allow(self._answer_s)
+
+    def allow(self, seconds: float | None) -> None:
+        """From now on."""
+        if not self.is_displaced:
+            self._timeout.reschedule(None if seconds is None else _now() + seconds)
+
+    def displace(self) -> None:
+        self.is_displaced = True
+        self._timeout.reschedule(_now())
+
+    def leave(self) -> None:
+        if self._has_place:
+            self._load.leave()
+
+
+class UnprovedVisits:
+    """The requests of which nobody knows yet who sent them, of all instances, and those who prove nothing."""
+
+    def __init__(self, most: int, of_peer: int, failures: Rate, *, has_proxy: bool) -> None:
+        """`has_proxy`: the operator says that all peers are one reverse proxy."""
+        self._most, self._of_peer, self._has_proxy = most, of_peer, has_proxy
+        self._budgets = UnprovedBudgets(failures)
+        self._visits: list[HookVisit] = []  # oldest first
+
+    @asynccontextmanager
+    async def enter(
+        self, scope: Scope, load: HookLoad, proof_s: float, answer_s: float | None
+    ) -> AsyncIterator[HookVisit]:
+        """Raises TimeoutError if it takes too long, HookBusy if it cannot be taken now."""
+        peer = self._find_peer(scope)
+        self._budgets.check(peer, _now())
+        load.check(_now())
+        try:
+            async with asyncio.timeout(proof_s) as timeout:
+                visit = HookVisit(peer, load, timeout, answer_s)
+                self._add(visit)
+                try:
+                    yield visit
+                finally:
+                    visit.leave()
+                    if visit in self._visits:
+                        self._visits.remove(visit)
+        except TimeoutError:
+            if visit.is_displaced:
+                raise HookBusy(FULL_S) from None
+            raise
+
+    def charge(self, visit: HookVisit) -> None:
+        """It proved nothing."""
+        if visit.peer:
+            self._budgets.charge(visit.peer, _now())
+
+    def _find_peer(self, scope: Scope) -> str:
+        """'' for what may be a proxy of everybody."""
+        client = scope.get("client")
+        if client is None or self._has_proxy:
+            return ""
+        try:
+            is_public = ipaddress.ip_address(str(client[0]).partition("%")[0]).is_global
+        except ValueError:
+            is_public = False
+        return peer_of(str(client[0])) if is_public else ""
+
+    def _add(self, visit: HookVisit) -> None:
+        self._visits = [each for each in self._visits if not each.is_proved]
+        own = [each for each in self._visits if each.peer == visit.peer]
+        if visit.peer and len(own) >= self._of_peer:
+            self._displace(own[0])
+        elif len(self._visits) >= self._most:
+            counts = Counter(each.peer for each in self._visits)
+            self._displace(max(self._visits, key=lambda each: counts[each.peer]))
+        self._visits.append(visit)
+
+    def _displace(self, visit: HookVisit) -> None:
+        self._visits.remove(visit)
+        visit.displace()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,273 @@
+"""TLS of the channels that open their own connections: a certificate is checked, always and for the right name."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiosmtpd.smtp import SMTP, AuthResult
+
+from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
+from gatepost.channels.email import MailSecurity
+from gatepost.channels.email.imap import ImapSession, MailServerLogin
+from gatepost.channels.email.smtp import open_smtp
+from gatepost.channels.irc.adapter import IrcChannel
+from gatepost.channels.kit.tls import make_tls
+from gatepost.channels.xmpp.session import XmppSession, close_connection
+from gatepost.core.clock import SystemClock
+from gatepost.core.errors import Unavailable
+from gatepost.core.settings import Config, Setting
+from gatepost.testing.certificates import ServerCertificate, ThrowawayAuthority
+from gatepost.testing.platforms.dovecot import Dovecot, find_dovecot
+from gatepost.testing.platforms.irc import IrcPlatform
+from gatepost.testing.platforms.prosody import Prosody, find_prosody
+from gatepost.testing.platforms.wiring import make_channel
+from gatepost.testing.waiting import PATIENCE_S
+
+HOST, PASSWORD = "localhost", "the password"
+
+
+class Shown(StrEnum):
+    """What a server shows."""
+
+    RIGHT = "right"
+    WRONG_NAME = "wrong name"
+    SELF_SIGNED = "self-signed"
+
+
+REFUSED = [
+    (Shown.WRONG_NAME, r"Hostname mismatch, certificate is not valid for 'localhost'"),
+    (Shown.SELF_SIGNED, r"self.signed certificate"),
+]
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> ThrowawayAuthority:
+    folder = tmp_path_factory.mktemp("authority")
+    folder.chmod(0o755)
+    return ThrowawayAuthority(folder)
+
+
+def make_certificate(authority: ThrowawayAuthority, shown: Shown) -> ServerCertificate:
+    if shown is Shown.SELF_SIGNED:
+        return authority.make_self_signed(HOST)
+    return authority.sign(HOST if shown is Shown.RIGHT else "other.example")
+
+
+@contextmanager
+def refused(words: str) -> Iterator[None]:
+    with pytest.raises(ChannelEnded, match=rf"the certificate of localhost is not valid \({words}\)") as ended:
+        yield
+    assert ended.value.reason is EndReason.SETTING
+    assert "ca_file" in str(ended.value) and "\n" not in str(ended.value)
+
+
+def test_a_file_of_an_authority_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "words").write_text("no certificate")
+    for name, why in (("missing", "no such file or directory"), ("words", "it holds no certificate in PEM")):
+        with pytest.raises(ChannelEnded, match=rf"{name}' cannot be used \({why}\); name a file") as ended:
+            make_tls(str(tmp_path / name))
+        assert ended.value.reason is EndReason.SETTING
+
+
+# IRC, by our own line server behind TLS.
+
+
+@asynccontextmanager
+async def irc_behind_tls(context: ssl.SSLContext) -> AsyncIterator[tuple[IrcPlatform, int]]:
+    with IrcPlatform() as platform:
+        assert isinstance(platform, IrcPlatform)
+
+        async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            behind, before = await asyncio.open_connection("127.0.0.1", platform.port)
+            await asyncio.wait(
+                {asyncio.create_task(pump(reader, before)), asyncio.create_task(pump(behind, writer))},
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            before.close()
+            writer.close()
+
+        async with await asyncio.start_server(relay, "127.0.0.1", 0, ssl=context) as server:
+            yield platform, server.sockets[0].getsockname()[1]
+
+
+async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(4096):
+        writer.write(data)
+        await writer.drain()
+
+
+async def check_irc(authority: ThrowawayAuthority, shown: Shown, ca_file: str) -> str:
+    async with irc_behind_tls(make_certificate(authority, shown).make_context()) as (platform, port):
+        channel, _ = make_channel(platform, host=HOST, port=port, tls=True, ca_file=ca_file)
+        assert isinstance(channel, IrcChannel)
+        async with asyncio.timeout(PATIENCE_S):
+            return (await channel.check()).name
+
+
+async def test_irc_talks_to_a_server_with_the_right_certificate(authority: ThrowawayAuthority) -> None:
+    assert await check_irc(authority, Shown.RIGHT, str(authority.ca_file))
+
+
+@pytest.mark.parametrize(("shown", "words"), REFUSED)
+async def test_irc_refuses_a_certificate_that_is_not_its_servers(
+    authority: ThrowawayAuthority, shown: Shown, words: str
+) -> None:
+    with refused(words):
+        await check_irc(authority, shown, str(authority.ca_file))
+
+
+async def test_irc_does_not_know_an_authority_that_is_not_set(authority: ThrowawayAuthority) -> None:
+    with refused("unable to get local issuer certificate"):
+        await check_irc(authority, Shown.RIGHT, "")
+
+
+# Mail that goes out.
+
+
+@asynccontextmanager
+async def smtp_server(security: MailSecurity, context: ssl.SSLContext) -> AsyncIterator[int]:
+    loop = asyncio.get_running_loop()
+    direct = security is MailSecurity.TLS
+
+    def make() -> SMTP:
+        return SMTP(
+            object(),
+            loop=loop,
+            tls_context=None if direct else context,
+            authenticator=lambda *given: AuthResult(success=True),
+            auth_require_tls=not direct,
+        )
+
+    server = await loop.create_server(make, "127.0.0.1", 0, ssl=context if direct else None)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+def make_login(authority: ThrowawayAuthority, security: MailSecurity, port: int, user: str = "bot") -> MailServerLogin:
+    return MailServerLogin(
+        host=HOST, port=port, security=security, user=user, password=PASSWORD, ca_file=str(authority.ca_file)
+    )
+
+
+@pytest.mark.parametrize("security", [MailSecurity.TLS, MailSecurity.STARTTLS])
+async def test_mail_goes_to_a_server_with_the_right_certificate(
+    authority: ThrowawayAuthority, security: MailSecurity
+) -> None:
+    context = make_certificate(authority, Shown.RIGHT).make_context()
+    async with asyncio.timeout(PATIENCE_S), smtp_server(security, context) as port:
+        client = await open_smtp(make_login(authority, security, port))
+        assert client.get_transport_info("cipher") is not None
+        client.close()
+
+
+@pytest.mark.parametrize("security", [MailSecurity.TLS, MailSecurity.STARTTLS])
+@pytest.mark.parametrize(("shown", "words"), REFUSED)
+async def test_mail_does_not_go_to_a_server_with_another_certificate(
+    authority: ThrowawayAuthority, security: MailSecurity, shown: Shown, words: str
+) -> None:
+    context = make_certificate(authority, shown).make_context()
+    async with asyncio.timeout(PATIENCE_S), smtp_server(security, context) as port:
+        with refused(words):
+            await open_smtp(make_login(authority, security, port))
+
+
+async def test_mail_does_not_go_out_in_the_clear_where_starttls_is_not_offered(authority: ThrowawayAuthority) -> None:
+    loop = asyncio.get_running_loop()
+    async with await loop.create_server(lambda: SMTP(object(), loop=loop), "127.0.0.1", 0) as server:
+        with pytest.raises(Unavailable, match="STARTTLS"):
+            await open_smtp(make_login(authority, MailSecurity.STARTTLS, server.sockets[0].getsockname()[1]))
+
+
+# A mailbox, by a real Dovecot.
+
+needs_dovecot = pytest.mark.skipif(find_dovecot() is None, reason="Dovecot is not installed; make test-all installs it")
+
+
+def open_mailbox(authority: ThrowawayAuthority, shown: Shown, security: MailSecurity) -> int:
+    server = Dovecot(make_certificate(authority, shown))
+    try:
+        server.set_passwords({"bot": PASSWORD})
+        port = server.imaps_port if security is MailSecurity.TLS else server.imap_port
+        mailbox = ImapSession(make_login(authority, security, port), "INBOX")
+        try:
+            mailbox.open()
+            return mailbox.next_uid
+        finally:
+            mailbox.close()
+    finally:
+        server.stop()
+
+
+@needs_dovecot
+@pytest.mark.parametrize("security", [MailSecurity.TLS, MailSecurity.STARTTLS])
+def test_a_mailbox_is_opened_on_a_server_with_the_right_certificate(
+    authority: ThrowawayAuthority, security: MailSecurity
+) -> None:
+    assert open_mailbox(authority, Shown.RIGHT, security) == 1
+
+
+@needs_dovecot
+@pytest.mark.parametrize("security", [MailSecurity.TLS, MailSecurity.STARTTLS])
+@pytest.mark.parametrize(("shown", "words"), REFUSED)
+def test_no_password_goes_to_a_mailbox_with_another_certificate(
+    authority: ThrowawayAuthority, security: MailSecurity, shown: Shown, words: str
+) -> None:
+    with refused(words):
+        open_mailbox(authority, shown, security)
+
+
+# XMPP, by a real Prosody.
+
+needs_prosody = pytest.mark.skipif(find_prosody() is None, reason="Prosody is not installed; make test-all installs it")
+
+
+async def log_in(authority: ThrowawayAuthority, shown: Shown | None, security: str) -> None:
+    """`shown`: None for a server without TLS."""
+    server = Prosody(certificate=None if shown is None else make_certificate(authority, shown))
+    try:
+        await asyncio.to_thread(server.wait_until_up)
+        server.set_password("bot", PASSWORD)
+        values: dict[str, Any] = {
+            "channels.xmpp.user": f"bot@{HOST}",
+            "channels.xmpp.server": f"127.0.0.1:{server.tls_port if security == 'tls' else server.port}",
+            "channels.xmpp.security": security,
+            "channels.xmpp.ca_file": str(authority.ca_file),
+        }
+
+        async def read_secret(wanted: Setting[str]) -> str:
+            return PASSWORD
+
+        around = ChannelDeps(instance="xmpp", config=Config(values), clock=SystemClock(), secret=read_secret)
+        connection = await XmppSession(around).connect()
+        await close_connection(connection)
+    finally:
+        await asyncio.to_thread(server.stop)
+
+
+@needs_prosody
+@pytest.mark.parametrize("security", ["tls", "starttls"])
+async def test_xmpp_logs_in_on_a_server_with_the_right_certificate(
+    authority: ThrowawayAuthority, security: str
+) -> None:
+    await log_in(authority, Shown.RIGHT, security)
+
+
+@needs_prosody
+@pytest.mark.parametrize("security", ["tls", "starttls"])
+@pytest.mark.parametrize(("shown", "words"), REFUSED)
+async def test_xmpp_refuses_a_certificate_that_is_not_its_servers(
+    authority: ThrowawayAuthority, security: str, shown: Shown, words: str
+) -> None:
+    with refused(words):
+        await log_in(authority, shown, security)
+
+
+@needs_prosody
+async def test_xmpp_does_not_log_in_in_the_clear_where_starttls_is_not_offered(authority: ThrowawayAuthority) -> None:
+    with pytest.raises((ChannelEnded, Unavailable)):
+        await log_in(authority, None, "starttls")
