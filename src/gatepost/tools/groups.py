@@ -12,7 +12,7 @@ from gatepost.core.bounds import fitting
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow.groups import FolderPrototype, make_group, read_prototype
 from gatepost.flow.intake import routing
-from gatepost.flow.schedule.prototype_tasks import SEED_FILE, SeedPlace, add_seed, parse_seed
+from gatepost.flow.schedule.prototype_tasks import SEED_FILE, GroupSeed, SeedPlace, add_seed, parse_seed
 from gatepost.flow.schedule.task_changes import read_rules
 from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.messages import address
@@ -135,13 +135,18 @@ async def register_group(
 
     instance = await call.read(read)
     prototype = await call.in_thread(read_prototype, call.around.home, own) if fromPrototype else None
-    seed = None
-    if prototype is not None and SEED_FILE in prototype.files:
-        place = SeedPlace(folder=chosen, instance=instance, address=room, created_by=f"{routing.MADE_BY}{own}")
-        rules = read_rules(call.around.config)
-        seed = await call.in_thread(parse_seed, prototype.files.pop(SEED_FILE), place, rules, call.now)
+    place = SeedPlace(folder=chosen, instance=instance, address=room, created_by=f"{routing.MADE_BY}{own}")
+    seed = await _read_seed(call, prototype, place)
     await run_to_completion(_make(call, chosen, called, prototype, make))
     return RegisteredGroup(registered=True, folder=chosen, jid=room, name=called, parent=chosen.rpartition("/")[0])
+
+
+async def _read_seed(call: ToolCall, prototype: FolderPrototype | None, place: SeedPlace) -> GroupSeed | None:
+    """The file is the gateway's: the child gets what it says, and not the file."""
+    if prototype is None or SEED_FILE not in prototype.files:
+        return None
+    data, rules = prototype.files.pop(SEED_FILE), read_rules(call.around.config)
+    return await call.in_thread(parse_seed, data, place, rules, call.now)
 
 
 def _check_reached(db: Db, call: ToolCall, room: str) -> None:

@@ -1,15 +1,19 @@
 """The room of a task that a person or an operator makes: where its group has a conversation, or would have one."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow.intake import routing
 from gatepost.flow.schedule.firing import has_way
+from gatepost.flow.schedule.task_changes import TaskRules, add_task
 from gatepost.messages import address as addresses
 from gatepost.store import agents, destinations, groups, rooms, routes, sessions
 from gatepost.store.destinations import DestinationKind
+from gatepost.store.origins import Origin
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session, SessionMode
+from gatepost.store.tasks import NewTask, Task
 
 MOST_NAMED = 10  # rooms, in an error
 MOST_LOOKED_AT = 500  # sessions of a group, the busiest
@@ -75,7 +79,9 @@ def find_agent_room(db: Db, folder: str, session: Session) -> TaskRoom:
     return TaskRoom(instance=agents.INSTANCE, address=session.address)
 
 
-def open_room(db: Db, folder: str, room: TaskRoom, now: int) -> None:
-    """In the transaction of the task. It is the conversation that the room's first message would begin."""
+def add_task_in(db: Db, room: TaskRoom, new: NewTask, rules: TaskRules, person: str, now: int) -> tuple[Task, bool]:
+    """The task in that room, and whether it is new. `person`: who made it and pays; '': the operator."""
     if room.opens is not None:
-        sessions.find_or_add(db, room.opens, folder, room.instance, room.address, room.thread, now)
+        sessions.find_or_add(db, room.opens, new.folder, room.instance, room.address, room.thread, now)
+    placed = replace(new, instance=room.instance, address=room.address, thread=room.thread)
+    return add_task(db, placed, rules, now, [Origin(person, room.instance, room.address, room.thread)])

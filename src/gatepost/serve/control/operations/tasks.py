@@ -13,7 +13,7 @@ from gatepost.flow.schedule import task_changes
 from gatepost.flow.schedule.firing import schedule_of
 from gatepost.flow.schedule.spoken_times import parse_spoken_time, parse_when
 from gatepost.flow.schedule.task_changes import TaskRequest, read_rules
-from gatepost.flow.schedule.task_rooms import TaskRoom, find_agent_room, find_task_room, open_room
+from gatepost.flow.schedule.task_rooms import TaskRoom, add_task_in, find_agent_room, find_task_room
 from gatepost.flow.schedule.times import next_after, parse_zone
 from gatepost.serve.control.arguments.tasks import (
     AddTaskArgs,
@@ -28,7 +28,6 @@ from gatepost.serve.control.arguments.tasks import (
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, extend, operation, read_operation
 from gatepost.store import agents, firings, tasks
 from gatepost.store.firings import FiringState, Run
-from gatepost.store.origins import Origin
 from gatepost.store.port import Db
 from gatepost.store.tasks import Task, TaskState
 
@@ -102,29 +101,26 @@ async def add(deps: OperationDeps, args: AddTaskArgs) -> AddedTask:
     if args.agent and (args.room or args.text):
         raise Invalid("agent", "a managed agent has a room of its own and is given a prompt")
 
+    asked = TaskRequest(
+        folder=args.folder,
+        instance="",  # and its address: by what the store knows, in the transaction
+        address="",
+        prompt=args.prompt,
+        text=args.text,
+        script=args.script,
+        when=when,
+        zone=zone,
+        context=args.context,
+        missed=args.missed,
+        max_runs=args.max_runs or None,
+        expires_at=until,
+        created_by=deps.caller,
+    )
+    new = task_changes.make_task(asked, rules, now)
+    person = deps.caller if deps.caller != OPERATOR and is_person(deps.caller) else ""
+
     def insert(db: Db) -> AddedTask:
-        room = _find_room(db, args)
-        asked = TaskRequest(
-            folder=args.folder,
-            instance=room.instance,
-            address=room.address,
-            thread=room.thread,
-            prompt=args.prompt,
-            text=args.text,
-            script=args.script,
-            when=when,
-            zone=zone,
-            context=args.context,
-            missed=args.missed,
-            max_runs=args.max_runs or None,
-            expires_at=until,
-            created_by=deps.caller,
-        )
-        new = task_changes.make_task(asked, rules, now)
-        open_room(db, args.folder, room, now)
-        person = deps.caller != OPERATOR and is_person(deps.caller)
-        behind = [Origin(deps.caller, room.instance, room.address, room.thread)] if person else []
-        task, created = task_changes.add_task(db, new, rules, now, behind)
+        task, created = add_task_in(db, _find_room(db, args), new, rules, person, now)
         return extend(AddedTask, make_view(task), created=created)
 
     made = await deps.write(insert)
