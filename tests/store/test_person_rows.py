@@ -44,7 +44,7 @@ ERASED_WITH = {
     "budgets", "spending", "reservations", "costs",
     "secrets", "secret_uses", "logins", "pairing_codes", "pairing_guesses",
     "tokens", "newcomers", "session_notes", "tasks", "task_origins", "firings",
-    "errands",
+    "errands", "pinned_rules",
     "messages", "audit",
 }  # fmt: skip
 # Tables that say nothing of a person: what operators and agents set up, numbers, hashes. A column `…_by` is replaced.

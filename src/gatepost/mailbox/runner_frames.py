@@ -215,6 +215,7 @@ class WelcomeFrame(Frame, tag="welcome"):
     spans_rooms: bool = False
     options: FreeForm = {}
     pinned: LongText = ""  # a note that people want every turn to know
+    rules: LongText = ""  # pinned for the group or the room: never to be lost from a conversation
     summary: LongText = ""  # of what was said before; for a conversation that begins
     managed: bool = False  # somebody made it to work for them, and sees it in a list
     transcript: list[dict[str, Any]] = []  # of the session that this one was forked from; the same
