@@ -169,7 +169,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "since": lambda text: parse_since(text, 0),
     "who": parse_who,
     "senders": compile_glob,
-    "at": lambda text: parse_spoken_time(text, "UTC", 0, "at"),
+    "at": lambda text: parse_spoken_time(text, "UTC", 1_800_000_000_000_000),
     "cron": lambda text: parse_cron(text, "UTC", 0),
     "every": lambda text: parse_interval(text, 0),
     "tz": parse_zone,

@@ -6,6 +6,10 @@ from pathlib import Path
 
 from tests.cli.conftest import Ran
 
+from gatepost.core.home import Home
+from gatepost.store import tasks
+from gatepost.store.sqlite_store import SqliteDb, connect
+
 Run = Callable[..., Ran]
 ROOM = ("--room", "terminal:main")
 
@@ -79,3 +83,21 @@ def test_what_cannot_be_is_refused_with_the_way_out(run: Run) -> None:
     assert refused.code != 0 and "--room ADDRESS" in refused.err
     refused = run("task", "run", "task-none")
     assert refused.code != 0 and "gatepost up" in refused.err
+
+
+def test_status_and_doctor_name_what_its_failures_paused_and_not_what_somebody_held(run: Run, home: Home) -> None:
+    broken, held = (add(run, "--prompt", words, "--every", "1h") for words in ("fetch", "wait"))
+    run("task", "pause", held)
+    connection = connect(home.store)
+    for _ in range(tasks.MOST_FAILURES):
+        tasks.record_failure(SqliteDb(connection), broken, "the key is wrong", 1)
+    connection.close()
+
+    store = run("status", "--json").json["store"]
+    assert store["tasks"] == {"active": 0, "next_at": None, "broken": [broken]}
+    assert f"paused after failures: {broken}; `gatepost task show` tells why" in run("status").out
+    found = [each for each in run("doctor", "--json").json["findings"] if each["subject"] == "tasks"]
+    assert [(each["level"], broken in each["text"], "the key is wrong" in each["text"]) for each in found] == [
+        ("warn", True, True)
+    ]
+    assert f"`gatepost task resume {broken}`" in found[0]["way_out"]

@@ -19,6 +19,7 @@ from gatepost.serve.control.arguments.tasks import (
     RunTaskArgs,
     ShowTaskArgs,
 )
+from gatepost.store.tasks import TaskState
 
 LARGEST_SCRIPT = 65_536 * 4  # bytes of a file that is read; the gateway counts its characters
 
@@ -161,7 +162,8 @@ def cancel(run: CommandRun, task: dict[str, Any]) -> None:
 
 
 def _render_next(task: dict[str, Any]) -> str:
-    return f"{_shorten(task['next_local'])} {task['zone']}" if task["next_local"] and task["state"] == "active" else "-"
+    coming = task["next_local"] if task["state"] == TaskState.ACTIVE else None
+    return f"{_shorten(coming)} {task['zone']}" if coming else "-"
 
 
 def _shorten(moment: str) -> str:
