@@ -39,6 +39,7 @@ from gatepost.store import (
     forks,
     outbox,
     pinned_rules,
+    replays,
     sent_files,
     session_notes,
     sessions,
@@ -58,6 +59,7 @@ MOST_STATUSES, STATUS_PAUSE = 200, SECOND // 4  # interim lines of a turn, and t
 MOST_AT_ONCE, LARGEST_AT_ONCE = 20, 64 * 1024  # results, and characters of them, that one transaction takes
 LONGEST_USAGE = 10_000  # characters, as it is kept
 MOST_TROUBLES = 20  # that are listened to
+IN_REPLAY = "this is a replay: nobody is asked"
 UNTOLD = "This turn does more than is told here: the rest of what it does is left out."
 
 _log = log.get("sessions")
@@ -192,6 +194,9 @@ class RunnerProtocol:
         group."""
         turn = self.turn
         if turn is None or event.turn != turn.id:
+            return
+        if turn.instance == replays.INSTANCE:
+            self._port.send(permissions.make_refusal(event, IN_REPLAY))
             return
         if turn.instance == errands.INSTANCE and event.kind == EventKind.QUESTION:
             self._port.send(permissions.make_refusal(event, NOBODY))
