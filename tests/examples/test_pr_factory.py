@@ -5,8 +5,8 @@ import pytest
 from .played_examples import play_example
 
 OLD, NEW = "- Are the names clear?\n- Is there a test?", "- Is there a password or a key in the diff?"
-BEFORE = f"**Review**\n\nChecked:\n{OLD}\n\n- skill: review"
-AFTER = f"**Review**\n\nChecked:\n{OLD}\n{NEW}\n\n- skill: review"
+BEFORE = f"**Review**\n\nChecked:\n{OLD}"
+AFTER = f"{BEFORE}\n{NEW}"
 WHY = "Because everybody shares the cache: a test shows that nobody gets another's page."
 
 
@@ -31,7 +31,7 @@ def test_a_skill_is_changed_by_feedback_and_both_reviews_are_compared() -> None:
         "I cannot see that: Error: factory/manager may not read_session: a rule of this gateway forbids it",
     ]
     work, feedback, card, *rest = played.list_answers("admin")
-    assert work == "factory/manager/worker: done, send_card: allowed."
+    assert work == "factory/manager/worker used disengage: allowed."
     assert feedback == "Feedback: the review missed the password"
     assert f"· - Is there a test?\n+ {NEW}\n```" in card
     assert any("Allowed by terminal:owner." in each for each in rest)
