@@ -16,7 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gatepost.testing.daemon import DaemonProcess
+from gatepost.cli.operation_command import call_operation
+from gatepost.core.home import Home
+from gatepost.serve.control.arguments.ledger import ListLedgerArgs
+from gatepost.testing.daemon import READY, DaemonProcess
 from gatepost.testing.model_script import load_script
 from gatepost.testing.models import ModelEndpoint
 
@@ -37,6 +40,11 @@ class Stage:
         self.daemon = DaemonProcess(home, **settings)
         self._shown: set[int] = set()
 
+    @property
+    def url(self) -> str:
+        """Where platforms reach the gateway."""
+        return self.daemon.banner[0].removeprefix(READY).partition("#")[0].rstrip("/")
+
     def title(self, text: str) -> None:
         print(f"\n== {text}", flush=True)
 
@@ -56,7 +64,7 @@ class Stage:
         """The commands of setup.sh, one a line."""
         for line in (self.folder / "setup.sh").read_text(encoding="utf-8").splitlines():
             if line.startswith("gatepost "):
-                self.gatepost(*shlex.split(line, comments=True)[1:])
+                self.gatepost(*shlex.split(line)[1:])
 
     def say(self, text: str, room: str, *, sender: str = "", thread: str = "") -> int:
         """Somebody writes in a terminal room; the number of the message in the ledger."""
@@ -67,8 +75,8 @@ class Stage:
         return int(self.daemon.json(*words)["message"])
 
     def list_rows(self) -> list[dict[str, Any]]:
-        """The ledger, oldest first."""
-        rows: list[dict[str, Any]] = self.daemon.json("ledger", "list", "--limit", str(NEWEST_ROWS))
+        """The ledger, oldest first: what `gatepost ledger list` prints, without a process for each look."""
+        rows: list[dict[str, Any]] = call_operation(Home(self.home), ListLedgerArgs, {"limit": NEWEST_ROWS})
         return rows
 
     def wait_for_answer(self, address: str, text: str = "") -> str:
@@ -99,7 +107,7 @@ class Stage:
         bound = time.monotonic() + PATIENCE_S
         while not holds():
             if time.monotonic() > bound:
-                raise ExampleFailed(f"waited in vain for {what}")
+                raise ExampleFailed(f"waited in vain for {what}. The ledger:\n{self.gatepost('ledger', 'list')}")
             time.sleep(PAUSE_S)
 
     def check_ledger(self) -> None:
@@ -134,13 +142,15 @@ def serve_model(folder: Path) -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def open_stage(folder: Path) -> Iterator[Stage]:
+def open_stage(folder: Path, more_settings: str = "") -> Iterator[Stage]:
     """A home with the files of an example, and its gateway, until the block ends."""
     with tempfile.TemporaryDirectory(prefix="gatepost-example-") as temporary, serve_model(folder) as settings:
         home = Path(temporary) / "home"
         home.mkdir(mode=0o700)
         for file in folder.glob("*.toml"):
             shutil.copy(file, home)
+        with (home / "gatepost.toml").open("a", encoding="utf-8") as file:
+            file.write(more_settings)
         shutil.copytree(folder / "groups", home / "groups")
         stage = Stage(folder, home, **settings)
         stage.title("Set up: what setup.sh does")
@@ -149,10 +159,11 @@ def open_stage(folder: Path) -> Iterator[Stage]:
             yield stage
 
 
-def play(folder: Path, act: Callable[[Stage], None]) -> None:
-    """Run an example and end the process: 0 if everything happened that should."""
+def play(folder: Path, act: Callable[[Stage], None], more_settings: str = "") -> None:
+    """Run an example and end the process: 0 if everything happened that should. `more_settings`: lines that only the
+    play needs, behind those of gatepost.toml."""
     try:
-        with open_stage(folder) as stage:
+        with open_stage(folder, more_settings) as stage:
             act(stage)
             stage.title("The end")
             stage.check_ledger()

@@ -1,8 +1,11 @@
 """The morning brief, played as a user plays it."""
 
+import pytest
+
 from .played_examples import play_example
 
 
+@pytest.mark.slow  # the times that a task waits for
 def test_a_brief_tells_what_is_new_once_and_is_silent_otherwise() -> None:
     played = play_example("morning-brief")
     assert played.list_answers("morning") == [
