@@ -348,6 +348,28 @@ CREATE TABLE pairing_guesses (
             guesses INTEGER NOT NULL,
             first_at INTEGER NOT NULL
         ) STRICT;
+CREATE TABLE pinned_rules (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
+            address TEXT NOT NULL DEFAULT '',   -- a room; '': in all rooms of the group
+            text TEXT NOT NULL,
+            added_by TEXT NOT NULL,
+            added_at INTEGER NOT NULL
+        ) STRICT;
+CREATE TABLE replay_turns (
+            session_id TEXT NOT NULL REFERENCES replays (session_id) ON DELETE CASCADE,
+            number INTEGER NOT NULL,                -- and the thread of its messages
+            source_turn TEXT NOT NULL,
+            PRIMARY KEY (session_id, number)
+        ) STRICT;
+CREATE TABLE replays (
+            session_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
+            source_id TEXT NOT NULL,            -- a session, which may be gone
+            folder TEXT NOT NULL,
+            changes TEXT NOT NULL,              -- JSON: by its name, what is not as it was
+            created_by TEXT NOT NULL,
+            created_at INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE request_cards (
             token TEXT NOT NULL PRIMARY KEY,           -- what the buttons of a card carry, and nothing else
             request_id TEXT NOT NULL REFERENCES requests (id) ON DELETE CASCADE,
@@ -718,6 +740,9 @@ CREATE INDEX outbox_said ON outbox (turn_id, digest, answers) WHERE turn_id IS N
 CREATE INDEX outbox_session ON outbox (session_id, seq) WHERE session_id IS NOT NULL;
 CREATE INDEX outbox_target ON outbox (target_id) WHERE target_id IS NOT NULL;
 CREATE INDEX outbox_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL;
+CREATE INDEX pinned_rules_folder ON pinned_rules (folder, id);
+CREATE INDEX replays_folder ON replays (folder, created_at);
+CREATE INDEX replays_source ON replays (source_id);
 CREATE INDEX request_cards_message ON request_cards (message_id);
 CREATE INDEX request_cards_open ON request_cards (instance, address) WHERE open = 1;
 CREATE INDEX request_cards_request ON request_cards (request_id);

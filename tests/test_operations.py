@@ -28,6 +28,7 @@ from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
 from gatepost.serve.control.declaration import OperationArgs, declares, list_declarations, list_fields, option
 from gatepost.serve.control.openapi import make_openapi
 from gatepost.serve.control.operations.dropped import parse_since
+from gatepost.serve.control.operations.group_links import check_link_name
 from gatepost.serve.control.operations.routes import parse_window
 from gatepost.serve.control.operations.secrets import check_name
 from gatepost.serve.control.operations.users import parse_who
@@ -155,6 +156,9 @@ READERS: dict[str, Callable[[str], object]] = {
     "match": lambda text: routing.check_syntax(text, "acme", MODES[0]),
     "target": lambda text: routing.check_syntax("", text, MODES[0]),
     "window": parse_window,
+    "group.link name": check_link_name,
+    "group.unlink name": check_link_name,
+    "group": check_folder,
     "rule": check_rule,
     "action": check_right,
     "scope": lambda text: check_row(scope=text),

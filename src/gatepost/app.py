@@ -64,6 +64,7 @@ from gatepost.flow.sessions.forking import SessionForker
 from gatepost.flow.sessions.isolation import find_isolation, render_banner
 from gatepost.flow.sessions.panic_result import PanicResult
 from gatepost.flow.sessions.provider_specs import list_own_providers, list_plugin_providers, list_provider_names
+from gatepost.flow.sessions.replaying import SessionReplayer
 from gatepost.flow.sessions.sandbox_plan import KIND, TIMEZONE, describe_sandbox, name_prefix
 from gatepost.flow.sessions.sandbox_requirements import follow_channels
 from gatepost.flow.sessions.session_deps import LOOK_S, MOST_AWAKE, PROVIDER, SessionDeps
@@ -149,6 +150,7 @@ class Gateway:
         held_calls = HeldCalls(self.store, clock, config, self.bells, self.reach)
         questions = AgentQuestions(self.store, clock, config, self.bells, self.reach)
         self.forker = SessionForker(home, self.store, clock, config, self.files, self._end_session)
+        self.replayer = SessionReplayer(home, self.store, clock, config, self.bells, self.files)
         self.around = ToolDeps(
             store=self.store,
             clock=clock,
@@ -160,6 +162,7 @@ class Gateway:
             channels=self.channels,
             worktrees=self.worktrees,
             forker=self.forker,
+            replayer=self.replayer,
             threads=self.files,
             holder=held_calls,
             host_asker=hosts,
@@ -460,6 +463,7 @@ class Daemon:
                 "channels": gateway.supervisor,
                 "forker": gateway.forker,
                 "reach": gateway.reach,
+                "replayer": gateway.replayer,
             },
         )
         return make_api(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gatepost.core.records import replace
 from gatepost.core.thread_pools import BoundedThreadPool
 from gatepost.egress import proxy
 from gatepost.egress.egress_socket import FEW, MOST_AUDITED, EgressSocket
@@ -351,3 +352,16 @@ async def test_stranger_04_a_small_body_of_many_values_is_judged_off_the_loop(wa
 
     assert await way.models._judge(order, many, threading.current_thread) is not threading.current_thread()
     assert await way.models._judge(order, few, threading.current_thread) is threading.current_thread()
+
+
+async def test_a_replay_reaches_no_host_though_it_is_allowed(way: Any) -> None:
+    await way.allow("localhost", way.host.port)
+    way.socket._caller = replace(way.socket._caller, replays=True)
+    answers = [
+        await way.send(connect(f"localhost:{way.host.port}")),
+        await way.send(f"GET http://localhost:{way.host.port}/ HTTP/1.1\r\nhost: localhost\r\n\r\n".encode()),
+        await way.send(b"GET /to/localhost/ HTTP/1.1\r\nhost: localhost\r\n\r\n"),
+    ]
+    assert [each.status for each in answers] == [403] * 3
+    assert all("this is a replay" in each.text for each in answers)
+    assert way.host.heads == []

@@ -1,5 +1,6 @@
 """Commands in chats on a whole gateway: what people type, what the model is asked then, and what they are told."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from gatepost.app import Gateway
 from gatepost.flow.intake.commands.conversation import BEGUN
 from gatepost.flow.intake.commands.stop import FOR_OTHERS
 from gatepost.flow.sessions import compaction
-from gatepost.store import groups, users
+from gatepost.store import groups, pinned_rules, users
 from gatepost.store.port import Db
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
@@ -188,3 +189,22 @@ async def test_a_command_for_another_bot_is_left_to_that_bot(tmp_path: Path) -> 
         script.write(gateway.home.group("home"))
         assert await ask(gateway, channel, "/status@otherbot") == ["as text"]
         assert (await ask(gateway, channel, "/status@ourbot"))[0].startswith("Agent: ")
+
+
+def count_in_system(asked: RecordedRequest, words: str) -> int:
+    return json.dumps(asked.body.get("system")).count(words)
+
+
+async def test_pinned_rules_are_there_in_each_request_before_and_after_a_compaction(tmp_path: Path) -> None:
+    channel, rule = FakeChannel(), "Never give a price."
+    async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
+        await gateway.store.write(pinned_rules.add, "home", "", rule, "operator", 1)
+        await gateway.store.write(pinned_rules.add, "home", ROOM, "Here, in French.", "operator", 1)
+        await gateway.store.write(pinned_rules.add, "home", "fake:room/2", "There, in Danish.", "operator", 1)
+        await ask(gateway, channel, "remember the word plum")
+        await ask(gateway, channel, "/compact", ADMIN, answers=3)
+        assert await ask(gateway, channel, "which word was it?") == ["I know no word."]
+    assert len(endpoint.calls) == 3
+    for each in endpoint.calls:
+        assert count_in_system(each, rule) == count_in_system(each, "Here, in French.") == 1
+        assert count_in_system(each, "Danish") == 0

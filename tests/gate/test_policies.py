@@ -179,3 +179,98 @@ async def test_the_explanation_and_the_gate_agree(tmp_path: Path, store: SqliteS
     ):
         allowed, _ = explain(TOOLS[name], policy, arguments)
         assert allowed is not await refused(agent, name, **arguments), (name, arguments)
+
+
+def allow(principal: str, action: str, scope: str, params: str = "") -> AclRow:
+    return AclRow(id=0, principal=principal, action=action, scope=scope, params=params)
+
+
+async def a_manager(path: Path, store: SqliteStore, *rows: AclRow) -> tuple[GateAgent, dict[str, str]]:
+    """A group beside others of its world, and a conversation of each of those."""
+    agent = await GateAgent.create(path, store, "acme/manager")
+    found: dict[str, str] = {}
+    for folder in ("acme", "acme/eng", "acme/eng/sre", "acme/hr", "beta/eng"):
+        await store.write(groups.add, folder, folder, "scripted", NOW)
+        room = f"fake:room/{folder}"
+        found[folder] = (await store.write(sessions.find_or_add, "per-thread", folder, "fake", room, "", NOW)).id
+    for row in rows:
+        await store.write(grant_changes.add_row, row, NOW)
+    agent.around.bells.tools(None)
+    return agent, found
+
+
+async def listed(agent: GateAgent) -> set[str]:
+    answer = json.loads((await agent.call("list_sessions")).structured or b"{}")
+    return {each["folder"] for each in answer["sessions"]}
+
+
+async def test_a_row_lets_a_manager_read_messages_of_other_groups_and_no_timeline(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    manager = "folder:acme/manager"
+    rows = (
+        allow(manager, "mcp:list_sessions", "acme/eng/**"),
+        allow(manager, "mcp:read_session", "acme/eng/**", "level=messages"),
+    )
+    agent, of = await a_manager(tmp_path, store, *rows)
+
+    assert await listed(agent) == {"acme/manager", "acme/eng", "acme/eng/sre"}
+    assert not await refused(agent, "read_session", sessionId=of["acme/eng/sre"])
+    assert not await refused(agent, "read_session", sessionId=of["acme/eng"], level="messages")
+    assert await refused(agent, "read_session", sessionId=of["acme/eng"], level="timeline")
+    assert await refused(agent, "read_session", sessionId=agent.session.id)  # its tier does not give its own
+    for folder in ("acme", "acme/hr", "beta/eng"):
+        assert "no session named" in (await agent.call("read_session", sessionId=of[folder])).text
+
+
+async def test_a_row_lets_a_supervisor_read_timelines_and_a_denial_takes_a_part_back(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent, of = await a_manager(
+        tmp_path,
+        store,
+        allow("folder:acme/manager", "mcp:read_session", "acme/**"),
+        deny("folder:acme/manager", "mcp:read_session", "acme/hr"),
+    )
+    for level in ("messages", "timeline"):
+        assert not await refused(agent, "read_session", sessionId=of["acme/eng"], level=level)
+        assert not await refused(agent, "read_session", sessionId=of["acme"], level=level)
+        assert await refused(agent, "read_session", sessionId=of["acme/hr"], level=level)
+    assert await listed(agent) == {"acme/manager"}  # a tool of its own, with a row of its own
+
+
+async def test_no_row_reaches_another_world_and_only_one_that_names_the_tool_reaches_beside(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    manager = "folder:acme/manager"
+    rows = (
+        allow(manager, "mcp:list_sessions", "beta/**"),
+        allow(manager, "mcp:*", "**"),
+        allow(manager, "mcp:send", "acme/eng"),
+    )
+    agent, of = await a_manager(tmp_path, store, *rows)
+    assert await listed(agent) == {"acme/manager"}
+    assert await refused(agent, "read_session", sessionId=of["acme/eng"])
+    assert await refused(agent, "read_session", sessionId=of["beta/eng"])
+    assert await refused(agent, "send", text="hi", chatJid="fake:room/acme/eng")
+
+
+async def test_a_person_who_is_denied_a_group_does_not_read_it_through_a_manager(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent, of = await a_manager(
+        tmp_path,
+        store,
+        allow("folder:acme/manager", "mcp:read_session", "acme/**"),
+        deny("fake:user/1", "mcp:read_session", "acme/eng"),
+    )
+    assert await refused(agent, "read_session", sessionId=of["acme/eng"])
+    assert not await refused(agent, "read_session", sessionId=of["acme/hr"])
+
+
+async def test_a_rule_about_the_usual_level_holds_for_a_call_that_names_none(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await a_world(tmp_path, store, "!read_session(level=messages)")
+    assert await refused(agent, "read_session", sessionId=agent.session.id)
+    assert not await refused(agent, "read_session", sessionId=agent.session.id, level="timeline")

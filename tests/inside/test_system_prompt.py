@@ -87,3 +87,10 @@ def test_only_an_agent_that_somebody_manages_is_told_when_to_name_itself_and_its
     managed = replace(place(tmp_path), managed=True)
     assert "set_title" in system_prompt(managed) and "set_branch" not in system_prompt(managed)
     assert "set_branch" in system_prompt(replace(managed, start=work))
+
+
+def test_pinned_rules_stand_last_and_are_left_out_if_there_are_none(tmp_path: Path) -> None:
+    text = system_prompt(replace(place(tmp_path), rules="- never merge"))
+
+    assert text.endswith("\n\n- never merge") and "# Pinned rules" in text
+    assert "# Pinned rules" not in system_prompt(place(tmp_path))

@@ -51,6 +51,7 @@ SHIPPED = {
     "0032_engagements": "674492b7cb15f092",
     "0033_errands": "bc22cf9f23748723",
     "0034_forks": "a4ea5d8ce1528585",
+    "0035_pinned_rules_and_replays": "6d6a2cc7b1714aa1",
 }
 
 

@@ -22,7 +22,8 @@ TABLE = {  # the deepest tier that has a tool
     " set_work fork_topic list_sessions network_list network_request escalate_group send_to_agent observe_group"
     " unobserve_group engage disengage",
     Tier.WORLD: "register_group delegate_group write_skill set_group_open set_observe_window"
-    " inject_message reset_session read_session list_routes add_route set_routes delete_route list_acl"
+    " inject_message reset_session replay_session compare_replay read_session"
+    " list_routes add_route set_routes delete_route list_acl"
     " invite_create issue_chat_link issue_webhook list_tokens revoke_token schedule_task update_task pause_task"
     " resume_task cancel_task list_tasks inspect_tasks",
     Tier.ROOT: "network_allow network_deny",

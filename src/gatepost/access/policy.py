@@ -13,10 +13,13 @@ from msgspec import Struct, field
 from gatepost.access import acl, grants
 from gatepost.access.grants import GrantRule
 from gatepost.access.tiers import ROOT_FOLDER, Tier, tier_of
+from gatepost.access.tree_scope import world_of
 from gatepost.messages.untrusted import get_claimed, is_untrusted
 from gatepost.store.acl import ANYWHERE, AclEffect, AclRow
 
 NOTHING: Mapping[str, str] = {}
+# Tools that a row which names them may widen to other groups of the same world. They have no effect there.
+ACROSS = frozenset({"list_sessions", "read_session"})
 
 
 class PolicyStep(Struct, frozen=True):
@@ -75,6 +78,7 @@ class GroupPolicy:
     """Everything that has a say about one group, made ready: most calls are one look into a table."""
 
     __slots__ = (
+        "_across",
         "_facts",
         "_speaks",
         "_standings",
@@ -93,6 +97,7 @@ class GroupPolicy:
         self.own = facts.rules.get(folder, ())
         self.above = tuple((each, rule) for each in list_ancestors(folder) for rule in facts.rules.get(each, ()))
         self._who = acl.expand_roles([f"folder:{folder}"], facts.members)
+        self._across = any(_widens(row) and acl.concerns(row, self._who) for row in facts.rows)
         self.rows = tuple(row for row in facts.rows if self._may_concern(row))
         self.subjects = facts.subjects.get(folder, facts.every_subject)
         self._speaks = bool(self.own or self.above or self.rows)
@@ -138,6 +143,20 @@ class GroupPolicy:
         standing = self._find_rules(ask.tool) if self._speaks else None
         rule = _find_last(standing.own, ask) if standing else None
         return rule is not None and not rule.deny and not rule.hold
+
+    def reaches_across(self, tool: str) -> bool:
+        """Whether a row gives this group a tool beyond its own part of the tree, for some call."""
+        return any(_widens(row) and row.action == f"mcp:{tool}" for row in self._find_rules(tool).rows)
+
+    def decide_across(self, ask: AccessRequest) -> bool:
+        """May a call be about a group of its world that is not below it? Only by a row that names the tool: neither a
+        tier, nor a rule, nor a row about all tools reaches that far."""
+        if ask.scope == ROOT_FOLDER or world_of(ask.scope) != world_of(self.folder):
+            return False
+        who, action = self._who, f"mcp:{ask.tool}"
+        rows = [row for row in self._find_rules(ask.tool).rows if _widens(row) and row.action == action]
+        given = any(acl.applies(row, who, action, ask.scope, ask.params, ask.claims) for row in rows)
+        return given and self.decide(ask)
 
     def grants_itself(self, ask: AccessRequest) -> bool:
         """Whether the group's own rules or its tier grant a call, without any row of the access list."""
@@ -186,18 +205,34 @@ class GroupPolicy:
             found = self._standings[tool] = _ToolRules(
                 above=tuple((each, rule) for each, rule in self.above if grants.matches_action(rule, tool)),
                 own=grants.list_matching(self.own, tool),
-                rows=tuple(row for row in self.rows if acl.covers_action(row.action, action)),
+                rows=tuple(
+                    row
+                    for row in self.rows
+                    if acl.covers_action(row.action, action) and (tool in ACROSS or self._is_near(row))
+                ),
             )
         return found
+
+    def _is_near(self, row: AclRow) -> bool:
+        """Whether it may be about the group's own part of the tree."""
+        return not self._across or self.folder == ROOT_FOLDER or acl.may_reach(row.scope, self.folder)
 
     def _may_concern(self, row: AclRow) -> bool:
         """What a room or a person is allowed gives an agent that speaks there, or for them, nothing; what they are
         denied binds it."""
-        if self.folder != ROOT_FOLDER and not acl.may_reach(row.scope, self.folder):
+        if self.folder != ROOT_FOLDER and not acl.may_reach(row.scope, self.folder) and not self._speaks_across(row):
             return False
         if acl.concerns(row, self._who):
             return True
         return row.effect is AclEffect.DENY and row.principal.partition(":")[0] not in ("folder", "role")
+
+    def _speaks_across(self, row: AclRow) -> bool:
+        """Whether it gives a part of its world that is not below it, or takes back what another row gives there."""
+        if not self._across or not acl.may_reach(row.scope, world_of(self.folder)):
+            return False
+        return _widens(row) or (
+            row.effect is AclEffect.DENY and any(acl.covers_action(row.action, f"mcp:{tool}") for tool in ACROSS)
+        )
 
     def _evaluate(self, ask: AccessRequest, standing: _ToolRules, steps: list[PolicyStep] | None) -> bool:
         denied = False
@@ -241,6 +276,10 @@ def list_ancestors(folder: str) -> list[str]:
 def _find_last(rules: Sequence[GrantRule], ask: AccessRequest) -> GrantRule | None:
     """Among rules of one group. Whatever was left out is read as absent, and as what it stands for."""
     return grants.find_deciding(rules, ask.tool, ask.params, {**ask.usual, **ask.params})
+
+
+def _widens(row: AclRow) -> bool:
+    return row.effect is AclEffect.ALLOW and row.action.removeprefix("mcp:") in ACROSS
 
 
 def _denies_all(rules: Sequence[GrantRule]) -> bool:

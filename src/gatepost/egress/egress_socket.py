@@ -53,6 +53,7 @@ MOST_WRITTEN = 2000  # different denials of one session that are written down on
 MOST_ASKED = 20  # different hosts about which people may be asked while a session is awake
 MOST_AUDITED = 100  # of these, those that have a row in the audit; the rest is counted there when the session ends
 REVOKED = "this session was stopped"
+REPLAY = "this is a replay: it reaches models, and nothing else of the network"
 
 _log = log.get("egress")
 
@@ -203,6 +204,9 @@ class EgressSocket:
             client.writer.close()
 
     async def _answer(self, client: EgressClient, head: HttpRequestHead) -> None:
+        leaves = head.method == "CONNECT" or not head.target.startswith("/") or head.target.startswith(proxy.TO)
+        if leaves and self._caller.replays:
+            raise HttpRefusal(403, REPLAY)
         if head.method == "CONNECT":
             await self._proxy.tunnel(client, head)
             return

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from gatepost.channels.contract import get_file_folder_name
 from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
-from gatepost.store import audit, forks, identities, person_audit, person_removal, person_requests, person_rows
+from gatepost.store import audit, forks, identities, person_audit, person_removal, person_requests, person_rows, replays
 from gatepost.store.person_requests import PersonRequest
 from gatepost.store.person_scope import PersonScope
 from gatepost.store.port import Db
@@ -96,6 +96,7 @@ async def find_traces(store: StoreReader, identity: str) -> PersonTraces:
     for room in sorted(rooms - own):
         if not await store.read(person_rows.has_others, names, *room):
             own.add(room)
+    own.update(await store.read(replays.list_rooms_about, names))  # her words once more, and answers to them
     scope = PersonScope(names, tuple(sorted(own)))
     return await _count(store, scope, frozenset(called - {""}), through)
 

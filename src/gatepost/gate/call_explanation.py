@@ -63,8 +63,10 @@ def list_named_groups(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ..
 
 
 def render_params(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, str]:
-    """What rules may speak of: everything that was said, as text. What is as it would be anyway was not said."""
-    usual = {name: each.get("default") for name, each in tool.listed["inputSchema"]["properties"].items()}
+    """What rules may speak of: everything that was said, as text. What is as it would be anyway was not said, but for
+    one of a few words, such as a level: a rule must be able to name the usual one."""
+    properties = tool.listed["inputSchema"]["properties"]
+    usual = {name: each.get("default") for name, each in properties.items() if "enum" not in each}
     return {
         name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
         for name, value in arguments.items()

@@ -49,6 +49,8 @@ __all__ = ["INVALID_PARAMS", "Dispatch", "ToolAnswer", "ToolDeps"]
 NO_ROUTE = "it has no route to this group or those below it"
 PENDING = "{} waits for a person's decision (request {}). Go on without it: what becomes of it is told to you later."
 
+REPLAY = "this is a replay, in which nothing is sent, changed or started; go on as if it had been done"
+
 _encode = msgspec.json.Encoder().encode
 _read_object = msgspec.json.Decoder(dict[str, Any]).decode
 _log = log.get("gate")
@@ -132,6 +134,9 @@ class Dispatch:
         except (ValueError, RecursionError) as error:  # msgspec's own errors are ValueErrors, as is bad UTF-8
             self.audit.add(AuditedCall(now, caller, name, call_id), "invalid", str(error))
             return ToolAnswer(shorten(f"Invalid arguments for {name}: {error}"), code=INVALID_PARAMS)
+        if caller.replays and not tool.read_only:
+            self.audit.add(AuditedCall(now, caller, name, call_id), "refused", REPLAY)
+            return ToolAnswer(f"{name}: {REPLAY}", failed=True)
         if caller.before_call is not None and not tool.read_only:
             await caller.before_call(asked, call_id)  # one order for what an agent says and what it does
         turn = caller.running() if caller.running is not None else await self._turn_of(caller)
@@ -221,7 +226,8 @@ class Dispatch:
         if policy.has_rules_for(tool.name):
             asks = self._asks(tool, call, params)
             call.allows = lambda folder: all(policy.decide(replace(ask, scope=folder)) for ask in asks)
-            if not all(map(call.allows, targets)):
+            call.allows_across = lambda folder: all(policy.decide_across(replace(ask, scope=folder)) for ask in asks)
+            if not all(map(call.allows, targets)) and not policy.reaches_across(tool.name):
                 raise Refused(caller.folder, tool.name, params.get("jid", ""), "a rule of this gateway forbids it")
         if tool.spends and await call.read(_is_budget_spent, caller.folder, caller.session_id, call.turn, call.now):
             raise Refused(caller.folder, tool.name, why="the budget is spent")

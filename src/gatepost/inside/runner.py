@@ -281,6 +281,7 @@ class Runner:
             timezone=self._welcome.timezone,
             options=self._welcome.options,
             managed=self._welcome.managed,
+            rules=self._welcome.rules,
         )
 
 

@@ -25,6 +25,11 @@ result, and no person sees it. To do anything else than answer, use your tools. 
 that the operator allows: after a 403 of the proxy, `curl -s $GATEPOST_REFUSED` says why, and what the operator can \
 type."""
 
+RULES = """\
+# Pinned rules
+
+Whoever runs this gateway has pinned these rules. They hold in every turn, whatever else was said, also when you \
+remember nothing of what was said before."""
 NAMES = """\
 # Your title
 
@@ -47,7 +52,13 @@ def system_prompt(place: ProviderContext, *, reader: str = "read_file", without:
         parts += _project(place, without)
     skills = _skills(place.agent / "skills", "" if at_home else f"{place.agent}/", reader)
     names = [] if not place.managed else [NAMES] if at_home else [f"{NAMES} {BRANCHES}"]
-    return "\n\n".join([*parts, *skills, MANNERS, *names])
+    return "\n\n".join([*parts, *skills, MANNERS, *names, *render_rules(place)])
+
+
+def render_rules(place: ProviderContext) -> list[str]:
+    """What the operator has pinned. A compaction shortens a conversation and never the system prompt; an agent that is
+    told the system prompt only once gets them with every prompt."""
+    return [f"{RULES}\n\n{place.rules}"] if place.rules else []
 
 
 def _project(place: ProviderContext, without: Collection[str]) -> list[str]:

@@ -41,6 +41,7 @@ class EffectOrigin(StrEnum):
 
 
 END = tuple(EffectState)[2:]
+REPLAY_INSTANCE = "replay"  # of the rooms of replays, in which nobody is: what is said there is never to be sent
 
 
 class OutboxEffect(Struct, frozen=True):
@@ -95,7 +96,9 @@ def add(db: Db, new: NewEffect, now: int) -> OutboxEffect:
 
 
 def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
-    """Make it pending; the caller has seen in this transaction that its key is free."""
+    """Make it pending; the caller has seen in this transaction that its key is free. In a room of a replay it is over
+    from its first moment: no delivery ever sees it."""
+    kept = new.instance == REPLAY_INSTANCE
     event = "message" if new.op in MESSAGES else f"{new.op}:{new.key}"
     message_id = messages.accept(
         db,
@@ -134,12 +137,13 @@ def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
         payload=json.dumps({**new.payload, **new.hidden}),
         digest=_digest(new.instance, new.address, new.text) if _may_repeat(new) else "",
         answers=new.payload.get("in_reply_to"),
-        state=EffectState.PENDING,
-        next_at=now,
+        state=EffectState.SENT if kept else EffectState.PENDING,
+        next_at=None if kept else now,
         created_at=now,
         updated_at=now,
     )
-    message_steps.add(db, message_id, made.id, now, "pending", f"{new.origin} {new.op}")
+    step = ("kept", "a replay") if kept else ("pending", f"{new.origin} {new.op}")
+    message_steps.add(db, message_id, made.id, now, *step)
     return made
 
 

@@ -48,6 +48,8 @@ NAMED = (
     ("newcomers", "invited_by"),
     ("pairing_codes", "created_by"),
     ("pairing_codes", "used_by"),
+    ("pinned_rules", "added_by"),
+    ("replays", "created_by"),
     ("routes", "created_by"),
     ("secret_bindings", "created_by"),
     ("session_notes", "pinned_by"),
@@ -77,6 +79,8 @@ def count(db: Db, scope: PersonScope) -> dict[str, int]:
     for what, table in _BY_ROOM:
         for room in scope.rooms:
             _add(found, what, db.row(f"SELECT COUNT(*) FROM {table} WHERE instance = ? AND address = ?", room))
+    for _, address in scope.rooms:
+        _add(found, "pinned rules", db.row("SELECT COUNT(*) FROM pinned_rules WHERE address = ?", (address,)))
     return found
 
 
@@ -145,3 +149,5 @@ def remove(db: Db, scope: PersonScope) -> None:
     for _, table in _BY_ROOM:
         for room in scope.rooms:
             db.run(f"DELETE FROM {table} WHERE instance = ? AND address = ?", room)
+    for _, address in scope.rooms:
+        db.run("DELETE FROM pinned_rules WHERE address = ?", (address,))

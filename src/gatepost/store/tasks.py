@@ -128,13 +128,15 @@ def get(db: Db, task_id: str) -> Task | None:
 
 
 def find_same(db: Db, new: NewTask) -> Task | None:
-    """An active task that does the same, at the same times, in the same place."""
+    """An active task that does the same, at the same times, in the same place. `in 2 minutes` is another time a minute
+    later."""
     return TASKS.get(
         db,
         "WHERE folder = ? AND state = 'active' AND schedule = ? AND zone = ? AND prompt = ? AND text = ? AND script = ?"
-        " AND context = ? AND instance = ? AND address = ? AND thread = ? ORDER BY id LIMIT 1",
+        " AND context = ? AND instance = ? AND address = ? AND thread = ? AND (kind <> 'once' OR next_at = ?)"
+        " ORDER BY id LIMIT 1",
         *(new.folder, new.schedule, new.zone, new.prompt, new.text, new.script),
-        *(new.context, new.instance, new.address, new.thread),
+        *(new.context, new.instance, new.address, new.thread, new.next_at),
     )
 
 

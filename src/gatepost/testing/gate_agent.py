@@ -21,6 +21,7 @@ from gatepost.core.settings import Config
 from gatepost.core.thread_pools import FairThreadPool
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.sessions.forking import SessionForker
+from gatepost.flow.sessions.replaying import SessionReplayer
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch, ToolAnswer, ToolDeps
 from gatepost.messages.inbound import Direction
@@ -73,16 +74,17 @@ class GateAgent:
         kind = FakeChannel(platform=PLATFORM, max_text=max_text).kind
         if features is not None:
             kind = ChannelKind(name=PLATFORM, make=kind.make, features=features, max_text=max_text)
-        clock, config, threads = clock or SystemClock(), config or Config(), FairThreadPool()
+        clock, config, threads, bells = clock or SystemClock(), config or Config(), FairThreadPool(), EventBus()
         around = ToolDeps(
             store=store,
             clock=clock,
             config=config,
             home=place,
-            bells=EventBus(),
+            bells=bells,
             reach=ChannelInstances({PLATFORM: kind}),
             host_asker=host_asker,
             forker=SessionForker(place, store, clock, config, threads, _end_nothing),
+            replayer=SessionReplayer(place, store, clock, config, bells, threads),
             threads=threads,
         )
         session = await store.write(_make_session, folder, mode, around.clock.now())

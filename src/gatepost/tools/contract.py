@@ -77,6 +77,7 @@ class Caller:
         default=None, compare=False
     )  # (tool, call): brings what the agent said before into the outbox
     keys: "CallTracker | None" = field(default=None, compare=False)  # tells a repeated call from another one
+    replays: bool = False  # it repeats what another conversation was given: it may read, and has no effect
 
     @property
     def tier(self) -> Tier:
@@ -125,6 +126,32 @@ class TopicForker(Protocol):
     async def copy_session(self, call: "ToolCall", parent_id: str, title: str) -> ForkedSession:
         """Into a managed agent of its own."""
         ...
+
+
+class ReplayWish(Struct, frozen=True, kw_only=True):
+    """What is changed in a replay; '' and nothing: as it is. `skills`: SKILL.md by the name of the skill. `turns`: the
+    newest so many."""
+
+    provider: str = ""
+    model: str = ""
+    agents_md: str = ""
+    skills: Mapping[str, str] = {}
+    turns: int = 20
+
+
+class StartedReplay(Struct, frozen=True):
+    """`session_id`: of the replay; `turns`: how many it repeats."""
+
+    session_id: str
+    source_id: str
+    folder: str
+    turns: int
+
+
+class ReplayStarter(Protocol):
+    """Gives the messages of a conversation to a new one."""
+
+    async def replay_session(self, call: "ToolCall", source_id: str, wish: ReplayWish) -> StartedReplay: ...
 
 
 class RoomWriter(Protocol):
@@ -189,6 +216,7 @@ class ToolDeps(Struct, frozen=True, kw_only=True):
     channels: Mapping[str, Channel] = msgspec.field(default_factory=dict)  # by instance: those that run in this process
     worktrees: BranchRenamer | None = None  # None: no sandbox runs in this process
     forker: TopicForker | None = None  # the same
+    replayer: ReplayStarter | None = None  # the same
     holder: CallHolder | None = None  # None: nobody can be asked in this process
     host_asker: HostAsker | None = None  # the same for hosts
     questions: QuestionAsker | None = None  # the same
@@ -199,6 +227,10 @@ class ToolDeps(Struct, frozen=True, kw_only=True):
 
 def _allow_all(folder: str) -> bool:
     return True
+
+
+def _allow_none(folder: str) -> bool:
+    return False
 
 
 class ToolCall(msgspec.Struct, kw_only=True):  # made for every call: three times as quick as a dataclass
@@ -215,6 +247,7 @@ class ToolCall(msgspec.Struct, kw_only=True):  # made for every call: three time
     to: ReachableRoom | None = None
     also: dict[str, ReachableRoom] = {}  # by parameter: the rooms of `also_scoped_by`
     allows: Callable[[str], bool] = _allow_all  # whether rules let this call be about that group, too
+    allows_across: Callable[[str], bool] = _allow_none  # the same for a group of its world that is not below it
     approved: Request | None = None  # a person let it through; what it brings about settles that
     identity: CallIdentity | None = None  # in a turn: written with its first row, so that a repeated call is known
     recorded: bool = False

@@ -1,6 +1,7 @@
 """Conversations of the caller's part of the tree: which there are, what was said, starting one anew, saying something
 into one. (A session's own facts and its work.md are in `sessions.py`.)"""
 
+from functools import cache
 from itertools import islice
 from typing import Annotated, Literal
 
@@ -84,21 +85,27 @@ class InjectedMessage(Struct, frozen=True):
 async def list_sessions(
     call: ToolCall, limit: Annotated[int, Meta(description="At most so many, the busiest first (1–200).")] = 50
 ) -> SessionList:
-    """See the conversations of your group and of those below it: where each is, its title and state.
+    """See the conversations of your group, of those below it and of those that a rule names: where each is, its title
+    and state.
 
     For what was said in one use read_session; for your own conversation inspect_session.
     """
-    own = call.caller.folder
-
     most = min(max(limit, 1), MOST)
 
     def read(db: Db) -> list[Session]:
-        within = (each for each in sessions.list_open(db) if may_act_on(TreeScope.SUBTREE, own, each.folder))
-        return list(islice((each for each in within if call.allows(each.folder)), most + 1))
+        may_see = cache(lambda folder: _may_read(call, folder))
+        return list(islice((each for each in sessions.list_open(db) if may_see(each.folder)), most + 1))
 
     found = await call.read(read)
     shown, cut_off = fitting(_render_session(each, call.caller.session_id) for each in found[:most])
     return SessionList(shown, len(shown), cut_off or len(found) > most)
+
+
+def _may_read(call: ToolCall, folder: str) -> bool:
+    """Of the own part of the tree, or by a row that reaches beyond it."""
+    if may_act_on(TreeScope.SUBTREE, call.caller.folder, folder):
+        return call.allows(folder)
+    return call.allows_across(folder)
 
 
 def _render_session(session: Session, own: str | None) -> SessionSummary:
@@ -125,15 +132,15 @@ async def read_session(
     limit: Annotated[int, Meta(description="At most so many entries, the newest (1–200).")] = 50,
     before: Annotated[Position | None, Meta(description="Only what is older than this entry (`oldest`).")] = None,
 ) -> SessionEntries:
-    """Read what was said in a conversation of your part of the tree, or with level timeline what its agent did.
+    """Read what was said in a conversation that list_sessions shows, or with level timeline what its agent did.
 
     A rule can allow one level and not the other. For rooms rather than conversations use inspect_messages.
     """
-    own, most = call.caller.folder, min(max(limit, 1), MOST)
+    most = min(max(limit, 1), MOST)
 
     def read(db: Db) -> SessionEntries:
         session = sessions.get(db, sessionId)
-        if session is None or not may_act_on(TreeScope.SUBTREE, own, session.folder) or not call.allows(session.folder):
+        if session is None or not _may_read(call, session.folder):
             raise NotFound("session", sessionId[:80], "use list_sessions to see them")
         read = _messages if level == "messages" else _timeline
         found, more = read(db, session, before if before is not None else 2**62, most)

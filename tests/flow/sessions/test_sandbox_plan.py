@@ -366,3 +366,29 @@ async def test_a_named_program_is_first_on_the_path_inside(home: Home, tmp_path:
 
     assert await started.wait() == 0
     assert started.last_words == "mine"
+
+
+@needs_bwrap
+async def test_a_replay_works_on_its_copy_of_the_groups_folder_and_writes_nothing_else(home: Home) -> None:
+    place = Path(tempfile.mkdtemp(prefix="plan-"))
+    place.chmod(0o777)
+    config = Config({"sandbox.mounts_allowed": (str(place),)})
+    mine = with_mounts(f"{place}:/workspace/extra/books:rw")
+    sandbox_plan.prepare_folders(home, config, mine, SESSION)
+    (home.group("acme") / "AGENTS.md").write_text("as it was")
+    copy = home.session(SESSION) / sandbox_plan.COPY
+    copy.mkdir()
+    (copy / "AGENTS.md").write_text("changed")
+    sandbox_plan.prepare_folders(home, config, mine, SESSION)
+    script = "cat AGENTS.md; echo new >AGENTS.md || exit 8; touch /workspace/extra/books/x || exit 7"
+    made = sandbox_plan.make_sandbox_plan(
+        home, config, mine, SESSION, provider="demo", copy=copy, command=("sh", "-c", script)
+    )
+    started = await Bubblewrap(config).start(made)
+
+    assert await started.wait() == 7, started.last_words
+    assert started.last_words.startswith("changed")
+    assert (copy / "AGENTS.md").read_text() == "new\n"
+    assert (home.group("acme") / "AGENTS.md").read_text() == "as it was"
+    assert list(place.iterdir()) == []
+    shutil.rmtree(place)

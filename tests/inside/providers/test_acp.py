@@ -489,3 +489,17 @@ async def test_what_an_operator_must_mend_is_said(tmp_path: Path, can: str, word
     async with an_agent(tmp_path, can) as agent:
         with pytest.raises(Misconfigured, match=text):
             await all_of(agent.query(batch(words), ""))
+
+
+async def test_an_agent_that_is_told_who_it_is_once_is_told_its_pinned_rules_with_every_prompt(tmp_path: Path) -> None:
+    agent = Acp(replace(a_place(tmp_path), rules="- never merge"))
+    try:
+        name, _ = await answer(agent, batch("hello"))
+        await answer(agent, batch("/compact", row=2, turn="t-2"), name)
+        await answer(agent, batch("and now?", row=3, turn="t-3"), name)
+        first, command, later = prompts(tmp_path, name)
+        assert "- never merge" in first[0] and first[-1] == "hello"
+        assert command == ["/compact"]
+        assert later[0].endswith("- never merge\n\n") and later[-1] == "and now?"
+    finally:
+        await agent.close()

@@ -13,7 +13,7 @@ from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake.engagement import make_engagement
-from gatepost.serve.control.arguments.groups import LinkGroupArgs
+from gatepost.serve.control.arguments.group_links import LinkGroupArgs
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store import audit, destinations, engagements, groups, inbox, ledger, messages, routes, sessions
 from gatepost.store.messages import NewMessage
@@ -385,3 +385,40 @@ async def test_a_name_for_a_group_is_plain_and_free_and_its_group_is_there(desk:
 def test_a_link_into_another_world_needs_the_right_at_the_root() -> None:
     assert LinkGroupArgs(folder="acme/eng", name="ops", group="acme/ops").get_scope() == "acme"
     assert LinkGroupArgs(folder="acme/eng", name="ops", group="beta").get_scope() == ""
+
+
+async def test_a_pinned_rule_is_added_listed_and_removed_and_its_agents_start_anew(desk: Desk) -> None:
+    rung: list[str] = []
+    desk.office.bells.on_group(rung.append)
+    made = await desk.do("rule.add", folder="home", text=" Never merge. ", room="telegram:group/-1")
+    other = await desk.do("rule.add", folder="home", text="Be brief.")
+
+    assert (made["text"], made["address"]) == ("Never merge.", "telegram:group/-1")
+    assert [each["id"] for each in await desk.do("rule.list")] == [made["id"], other["id"]]
+    with pytest.raises(NotFound, match="pinned rule"):
+        await desk.do("rule.rm", folder="root", id=made["id"])
+    await desk.do("rule.rm", folder="home", id=made["id"])
+    assert [each["text"] for each in await desk.do("rule.list", folder="home")] == ["Be brief."]
+    assert rung == ["home"] * 3
+    assert await desk.recorded() == ["rule.add", "rule.add", "rule.rm"]
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        ({"folder": "nowhere", "text": "x"}, "nowhere"),
+        ({"folder": "home", "text": "  "}, "1 to 2000"),
+        ({"folder": "home", "text": "x" * 2001}, "AGENTS.md"),
+        ({"folder": "home", "text": "x", "room": "here"}, "not an address"),
+    ],
+)
+async def test_a_pinned_rule_that_cannot_be_is_refused(desk: Desk, args: dict[str, str], why: str) -> None:
+    with pytest.raises(GatepostError, match=why):
+        await desk.do("rule.add", **args)
+
+
+async def test_the_pinned_rules_of_a_group_are_bounded_together(desk: Desk) -> None:
+    for _ in range(4):
+        await desk.do("rule.add", folder="home", text="x" * 2000)
+    with pytest.raises(Invalid, match="remove one first"):
+        await desk.do("rule.add", folder="home", text="y")

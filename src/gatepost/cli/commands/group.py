@@ -12,14 +12,13 @@ from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.home import Home
 from gatepost.core.records import asdict
 from gatepost.core.terminal_text import one_line
+from gatepost.serve.control.arguments.group_links import LinkGroupArgs, UnlinkGroupArgs
 from gatepost.serve.control.arguments.groups import (
     AddGroupArgs,
-    LinkGroupArgs,
     ListGroupsArgs,
     RemoveGroupArgs,
     SetGroupArgs,
     ShowGroupArgs,
-    UnlinkGroupArgs,
 )
 from gatepost.store import groups
 

@@ -1,16 +1,21 @@
 """`gatepost session`: the conversations of agents."""
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
+from gatepost.core.errors import Invalid
+from gatepost.core.home import Home
 from gatepost.serve.control.arguments.sessions import (
     CloseSessionArgs,
+    CompareReplayArgs,
     CopySessionArgs,
     ForkSessionArgs,
     ListSessionsArgs,
+    ReplaySessionArgs,
     SetSessionArgs,
 )
 
@@ -22,7 +27,7 @@ _HOW = {
 
 @click.group()
 def command() -> None:
-    """The conversations of agents: list, set, close, fork, copy."""
+    """The conversations of agents: list, set, close, fork, copy, replay."""
 
 
 @command.command("list")
@@ -62,3 +67,51 @@ def fork(run: CommandRun, made: dict[str, Any]) -> None:
 def copy_session(run: CommandRun, made: dict[str, Any]) -> None:
     output.print_line(f"agent {made['session_id']} begins {_HOW[made['how']]}")
     output.print_line(f"`gatepost agent send {made['session_id']} TEXT` talks to it")
+
+
+def _read_files(home: Home, args: dict[str, Any]) -> dict[str, Any]:
+    """The operation has texts where the command has files."""
+    read = dict(args)
+    if args.get("agents_md"):
+        read["agents_md"] = _read_file("--agents-md", args["agents_md"])
+    if args.get("skill"):
+        read["skill"] = {name: _read_file("--skill", path) for name, path in args["skill"].items()}
+    return read
+
+
+def _read_file(option: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid(option, f"{path} cannot be read: {error}") from None
+
+
+@command.command()
+@from_operation(ReplaySessionArgs, prepare=_read_files)
+def replay(run: CommandRun, made: dict[str, Any]) -> None:
+    output.print_line(f"replay {made['session_id']} repeats {made['turns']} turns of {made['source_id']}")
+    output.print_line(f"`gatepost session compare {made['session_id']}` shows both side by side")
+
+
+@command.command()
+@from_operation(CompareReplayArgs, exit_code=lambda found: 0 if found["finished"] else 1)
+def compare(run: CommandRun, found: dict[str, Any]) -> None:
+    changes = ", ".join(f"{name}: {value}" for name, value in found["changes"].items()) or "nothing"
+    output.print_line(f"{found['source']} and its replay {found['id']} in {found['folder']}; changed: {changes}")
+    for each in found["turns"]:
+        output.print_line()
+        output.print_line(output.colored(f"turn {each['number']}: {each['input']}", "strong"))
+        for name in ("original", "replayed"):
+            output.print_line(f"{name}{_render_outcome(each[name])}")
+    if not found["finished"]:
+        output.print_line()
+        output.print_line(output.colored("the replay is not finished yet", "warn"))
+
+
+def _render_outcome(outcome: dict[str, Any] | None) -> str:
+    if outcome is None:
+        return ": –"
+    took = f"{outcome['took'] / 1_000_000:.1f} s" if outcome["took"] is not None else "at work"
+    head = f" ({outcome['state']}, ${outcome['micro'] / 1_000_000:.4f}, {took})"
+    said = outcome["answer"] or (f"error: {outcome['error']}" if outcome["error"] else "(nothing)")
+    return f"{head}: {said}"

@@ -36,7 +36,7 @@ from gatepost.gate.tool_socket import CONNECTIONS, ToolSocket
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.inbound import MailboxLocked
 from gatepost.sandboxes.contract import Sandbox
-from gatepost.store import destinations, groups, inbox
+from gatepost.store import destinations, groups, inbox, replays
 from gatepost.store.destinations import Destination
 from gatepost.store.groups import Group
 from gatepost.store.inbox import InboxEntry, ProjectionLimits
@@ -178,6 +178,11 @@ class AwakeSession:
         inner = [each for each in some if each.startswith(self.session.folder + "/")]
         return [group_tree(self.parts.home.group(each), each, folders) for each in inner]
 
+    @property
+    def _replays(self) -> bool:
+        """Whether it repeats another session: it works on copies, and nothing that it does reaches anybody."""
+        return self.session.instance == replays.INSTANCE
+
     async def _measure(self) -> None:
         """What its trees take before it can write to them."""
         folders = [each.folder for each in await self.parts.store.read(groups.list_all)]
@@ -227,6 +232,7 @@ class AwakeSession:
             provider=self.provider,
             parents=parents,
             start=self._start,
+            copy=parts.home.session(session.id) / sandbox_plan.COPY if self._replays else None,
             uid=uid,
         )
         self.writes_elsewhere = any(
@@ -240,6 +246,7 @@ class AwakeSession:
             running=lambda: self.talk.turn,
             before_call=self.talk.order.flush_results,
             keys=self.talk.keys,
+            replays=self._replays,
         )
         tools = ToolSocket(
             parts.dispatch, caller, self._owns, self.talk.submit_turn, lambda why: self.kill(Ending(why))

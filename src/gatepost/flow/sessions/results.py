@@ -12,7 +12,7 @@ from gatepost.flow.engagement_extension import extend_by_reply
 from gatepost.flow.sessions.timeline_events import size_of
 from gatepost.mailbox import runner_frames
 from gatepost.messages.outbound import Op, OutboundFile
-from gatepost.store import agents, destinations, message_steps, outbox, turns
+from gatepost.store import agents, destinations, message_steps, outbox, replays, turns
 from gatepost.store.destinations import DestinationKind
 from gatepost.store.outbox import EffectOrigin, NewEffect, OutboxEffect
 from gatepost.store.port import Db
@@ -123,7 +123,7 @@ def _record_result(
 ) -> tuple[runner_frames.AckFrame, list[OutboxEffect]]:
     """`turn` has counted its bytes; they are given back if it says nothing new."""
     where = (turn.instance, turn.address, turn.thread)
-    if frame.to:
+    if frame.to and turn.instance != replays.INSTANCE:  # a replay speaks to nobody, whoever it names
         found = destinations.get(db, turn.folder, frame.to)
         if found is None or found.kind != DestinationKind.ROOM:
             turns.return_bytes(db, turn.id, size_of(frame.text))

@@ -23,6 +23,7 @@ from gatepost.flow.requests.asking import read_rules
 from gatepost.flow.sessions import compaction, permissions, results, sandbox_plan, turn_settlement
 from gatepost.flow.sessions.awaited_answers import AwaitedAnswers
 from gatepost.flow.sessions.permissions import ChatAsking, RequestTerms
+from gatepost.flow.sessions.pinned_rules import render_pinned_rules
 from gatepost.flow.sessions.provider_specs import find_spec
 from gatepost.flow.sessions.result_files import copy_files, measure_files
 from gatepost.flow.sessions.result_order import ResultOrder
@@ -32,7 +33,19 @@ from gatepost.gate.call_keys import CallKeys
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.runner_frames import EventKind
 from gatepost.messages.outbound import Feature, OutboundFile
-from gatepost.store import errands, firings, forks, outbox, sent_files, session_notes, sessions, timeline, turns
+from gatepost.store import (
+    errands,
+    firings,
+    forks,
+    outbox,
+    pinned_rules,
+    replays,
+    sent_files,
+    session_notes,
+    sessions,
+    timeline,
+    turns,
+)
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
 from gatepost.store.sent_files import NewSentFiles
@@ -46,6 +59,7 @@ MOST_STATUSES, STATUS_PAUSE = 200, SECOND // 4  # interim lines of a turn, and t
 MOST_AT_ONCE, LARGEST_AT_ONCE = 20, 64 * 1024  # results, and characters of them, that one transaction takes
 LONGEST_USAGE = 10_000  # characters, as it is kept
 MOST_TROUBLES = 20  # that are listened to
+IN_REPLAY = "this is a replay: nobody is asked"
 UNTOLD = "This turn does more than is told here: the rest of what it does is left out."
 
 _log = log.get("sessions")
@@ -181,6 +195,9 @@ class RunnerProtocol:
         turn = self.turn
         if turn is None or event.turn != turn.id:
             return
+        if turn.instance == replays.INSTANCE:
+            self._port.send(permissions.make_refusal(event, IN_REPLAY))
+            return
         if turn.instance == errands.INSTANCE and event.kind == EventKind.QUESTION:
             self._port.send(permissions.make_refusal(event, NOBODY))
             return
@@ -250,6 +267,7 @@ class RunnerProtocol:
     async def _welcome(self) -> None:
         session, config = self.session, self.parts.config
         known, notes, self._fork_source = await self.parts.store.read(_read_memory, session.id, self.provider)
+        rules = render_pinned_rules(session, await self.parts.store.read(pinned_rules.list_for_group, session.folder))
         self._port.send(
             runner_frames.WelcomeFrame(
                 session=session.id,
@@ -263,6 +281,7 @@ class RunnerProtocol:
                 spans_rooms=session.mode == SessionMode.AGENT_SHARED,
                 options=self._options(),
                 pinned=notes.pinned,
+                rules=rules,
                 summary=notes.summary,
                 managed=bool(session.agent),
                 transcript=list(notes.lines),

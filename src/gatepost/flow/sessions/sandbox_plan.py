@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 import gatepost
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
 from gatepost.core.untrusted_files import UntrustedFolder, open_untrusted
@@ -48,6 +49,7 @@ TIMEZONE = setting("timezone", "UTC", help="The zone in which agents see times, 
 AGENT, RUN = f"{WORKSPACE}/agent", "/run/gatepost"
 PYTHON, LIBRARIES, PLUGINS = "/opt/gatepost/python", "/opt/gatepost/lib", "/opt/gatepost/plugins/providers"
 NEEDED_INSIDE = ("gatepost", "apsw", "msgspec")
+COPY = "replay"  # in a session's folder: the copy of its group's that a replay works in
 SAVED_MB = 2048  # a worktree that is saved becomes one file, however small the group's limit is
 FIRST_CHOICE = "bubblewrap"
 DEMO = "demo"  # the one provider that runs nobody's code, and may do so without walls
@@ -93,18 +95,22 @@ def make_sandbox_plan(
     parents: Sequence[Group] = (),
     start: StartFolder | None = None,
     also: Sequence[GrantedMount] = (),
+    copy: Path | None = None,
     job: bool = False,
     command: tuple[str, ...] | None = None,
     stdio: bool = False,
     uid: int | None = None,
 ) -> SandboxPlan:
     """The sandbox of a session, whose folders must have been prepared. `parents` are the groups above its own, the
-    nearest first; `also` is seen besides; `job`: nothing of the group's own is; `command` runs in the place of the
+    nearest first; `also` is seen besides; `copy` of the group's folder is seen in its place, and nothing else of the
+    host can be written then; `job`: nothing of the group's own is; `command` runs in the place of the
     runner; `uid` is that of the group (`group_uid`)."""
     uid = sandbox_uid(config) if uid is None else uid
     libraries, limits = _libraries(), limits_of(config, group, parents)
-    own = [] if job else [_own_folder(home, group)]
+    own = [] if job else [_own_folder(home, group, copy)]
     seen = [] if job else _extra_mounts(home, config, group, provider)
+    if copy is not None:
+        seen = [replace(each, mount=replace(each.mount, writable=False)) for each in seen]
     extra = [*seen, *also, *([start.granted] if start else [])]
     make_mount_points(home, session_id, extra, uid)
     where = start.inside if start else AGENT
@@ -161,6 +167,8 @@ def prepare_folders(home: Home, config: Config, group: Group, session_id: str, u
             sessions.make_dir(session_id + name, mode, ours, uid)
         for name in ("/out", "/state"):
             _give_folder(sessions, session_id + name, uid)
+        if sessions.exists(f"{session_id}/{COPY}"):
+            _give_folder(sessions, f"{session_id}/{COPY}", uid)
         for name in ("/out/files", "/state/home"):
             sessions.make_dir(session_id + name, 0o700, uid)
     with open_untrusted(home.run) as run:
@@ -252,13 +260,12 @@ def _extra_mounts(home: Home, config: Config, group: Group, provider: str) -> li
     return found
 
 
-def _own_folder(home: Home, group: Group) -> GrantedMount:
+def _own_folder(home: Home, group: Group, copy: Path | None) -> GrantedMount:
     """It lies in a tree that a parent group's agent can rearrange."""
-    with open_untrusted(home.group(group.folder)) as root:
+    source = copy or home.group(group.folder)
+    with open_untrusted(source) as root:
         device, inode = root.identity
-    return GrantedMount(
-        Mount(source=home.group(group.folder), target=AGENT, writable=True), device, inode, is_file=False
-    )
+    return GrantedMount(Mount(source=source, target=AGENT, writable=True), device, inode, is_file=False)
 
 
 def _own_mounts(home: Home, session_id: str) -> list[Mount]:

@@ -24,7 +24,7 @@ from gatepost.inside.jsonrpc_process import UNKNOWN_METHOD, Json, JsonRpcFailure
 from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers.contract import Batch, Event, Misconfigured, PermissionRequest, ProviderContext, Text
 from gatepost.inside.sent_prompts import SentPrompt
-from gatepost.inside.system_prompt import system_prompt
+from gatepost.inside.system_prompt import render_rules, system_prompt
 
 FORGOTTEN = (
     "Your earlier conversation could not be opened again: you do not remember what was said in it. The files in your"
@@ -256,6 +256,8 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
             known = self._replay.had_system_prompt(self._conversation)
             changed = f"{prompt.render_note('changed', CHANGED)}\n\n" if known else ""
             blocks.append(protocol.text_block(f"{changed}{self._system}\n\n"))
+        elif not sent.text.startswith("/"):  # it may have made its conversation shorter, and does not say so
+            blocks += [protocol.text_block(f"{each}\n\n") for each in render_rules(self._place)]
         if self._forgot:
             blocks.append(protocol.text_block(prompt.render_note("forgotten", FORGOTTEN) + "\n"))
             self._forgot = False

@@ -166,6 +166,7 @@ class ProviderContext(Struct, frozen=True, kw_only=True):
     model: str
     timezone: str
     options: dict[str, Any] = field(default_factory=dict)
+    rules: str = ""  # pinned: the agent must have them whatever its conversation forgets; in the system prompt
     managed: bool = False  # somebody made this agent to work for them, and sees it in a list
 
 

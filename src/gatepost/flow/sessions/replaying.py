@@ -1,0 +1,234 @@
+"""Replays: the messages of a session, given to a new one with other settings. Nothing that the new one does reaches
+anybody: its room is nobody's, its tools only read, its way out leads to models alone, and its group's folder is a copy.
+
+The copy is made first. The new session's rows come last, in one transaction with its messages: a gateway that is killed
+meanwhile leaves a whole replay, or a folder that nobody knows and that retention removes.
+"""
+
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from gatepost.core import ids
+from gatepost.core.clock import Clock
+from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
+from gatepost.core.event_bus import EventBus
+from gatepost.core.home import Home
+from gatepost.core.settings import Config, setting
+from gatepost.core.thread_pools import FairThreadPool
+from gatepost.core.untrusted_copies import TreeLimits, TreeTooLarge, copy_settled_tree
+from gatepost.core.untrusted_files import open_untrusted
+from gatepost.flow.sessions.effective_group import load_effective_group
+from gatepost.flow.sessions.forking import ForkWriter, remove_files
+from gatepost.flow.sessions.sandbox_plan import COPY
+from gatepost.messages.inbound import Direction
+from gatepost.store import inbox, messages, origins, replays, sessions, turns
+from gatepost.store.inbox import InboxEntry
+from gatepost.store.messages import Message, NewMessage
+from gatepost.store.origins import OriginChain
+from gatepost.store.port import Db, Store
+from gatepost.store.replays import Replay
+from gatepost.store.sessions import SESSIONS, Session, SessionMode
+from gatepost.tools.contract import ReplayWish, StartedReplay, ToolCall, run_to_completion
+
+MOST_REPLAYS = setting("sessions.max_replays", 10, help="How many replays a group may have at once; 0: none.")
+REPLAY_MB = setting(
+    "sessions.replay_mb", 256, help="How large the copy of a group's folder for a replay may be, in MiB."
+)
+MOST_FILES = 20_000  # of that copy
+MOST_TURNS, MOST_MESSAGES = 50, 500  # of one replay
+LONGEST_FILE = 100_000  # characters of a changed AGENTS.md or SKILL.md
+MIB = 1 << 20
+RIGHTS = "agent"  # whoever wrote a message once does not ask for anything now
+
+
+class ReplaySource(Struct, frozen=True):
+    """What is repeated: the messages of each turn, oldest first."""
+
+    session: Session
+    provider: str
+    turns: list[tuple[str, list[tuple[InboxEntry, Message]]]]
+
+
+class SessionReplayer:
+    def __init__(
+        self, home: Home, store: Store, clock: Clock, config: Config, bells: EventBus, threads: FairThreadPool
+    ) -> None:
+        self._home, self._store, self._clock, self._config = home, store, clock, config
+        self._bells, self._threads = bells, threads
+
+    async def replay_session(self, call: ToolCall, source_id: str, wish: ReplayWish) -> StartedReplay:
+        """For an agent. Whoever asked it to is behind the replay, and pays for it."""
+        chain = await call.read(call.chain)
+        return await self.start(source_id, wish, call.caller.folder, call.write, chain)
+
+    async def start(
+        self, source_id: str, wish: ReplayWish, by: str, write: ForkWriter, chain: OriginChain | None = None
+    ) -> StartedReplay:
+        """Whoever asked may be gone before it is done: it is done or undone all the same."""
+        return await run_to_completion(self._start(source_id, wish, by, write, chain or OriginChain()))
+
+    async def _start(
+        self, source_id: str, wish: ReplayWish, by: str, write: ForkWriter, chain: OriginChain
+    ) -> StartedReplay:
+        check_wish(wish)
+        source = await self._store.read(self._read_source, source_id, wish, by)
+        replay_id, done = ids.new("s"), False
+        folder = source.session.folder
+        try:
+            there = await self._prepare(source, wish, replay_id)
+            made = await write(lambda db: self._record(db, source, wish, by, replay_id, there, chain))
+            done = True
+        finally:
+            if not done:
+                with suppress(GatepostError, OSError):
+                    await self._threads.run(f"replay {folder}", remove_files, self._home, replay_id)
+        self._bells.session(replay_id)
+        return made
+
+    def _read_source(self, db: Db, source_id: str, wish: ReplayWish, by: str) -> ReplaySource:
+        session = sessions.get(db, source_id)
+        if session is None:
+            raise NotFound("session", source_id[:80], "`gatepost session list` shows them")
+        if session.instance == replays.INSTANCE:
+            raise Invalid("id", f"{session.id} is a replay itself; name the session that it repeats")
+        self._check_quota(db, session.folder, by)
+        group = load_effective_group(db, self._config, session.folder, wish.provider or session.provider)
+        if group is None:
+            raise NotFound("group", session.folder, "it was removed")
+        latest = turns.list_for_session(db, session.id, 2**62, min(max(wish.turns, 1), MOST_TURNS))
+        found = [(each.id, pairs) for each in latest if each.ended_at and (pairs := replays.list_inputs(db, each.id))]
+        if not found:
+            raise Invalid("id", f"{session.id} has answered nothing yet that could be replayed")
+        if sum(len(pairs) for _, pairs in found) > MOST_MESSAGES:
+            raise Invalid("turns", f"these turns have more than {MOST_MESSAGES} messages; replay fewer")
+        return ReplaySource(session, group.provider, found)
+
+    def _check_quota(self, db: Db, folder: str, by: str) -> None:
+        most = self._config[MOST_REPLAYS]
+        if replays.count_open(db, folder) >= most:
+            why = f"this group has {most} replays, which is all it may; close one with `gatepost session close ID`"
+            raise Refused(by, "replay a conversation", folder, why)
+
+    async def _prepare(self, source: ReplaySource, wish: ReplayWish, replay_id: str) -> set[str]:
+        """The copy of the group's folder, with what is changed. The files of messages that are still there."""
+        folder = source.session.folder
+        limits = TreeLimits(self._config[REPLAY_MB] * MIB, MOST_FILES)
+        names = {
+            str(each.get("path"))
+            for _, pairs in source.turns
+            for _, message in pairs
+            for each in message.content.get("attachments") or ()
+        }
+        given = (self._home, folder, replay_id, wish, limits, names)
+        try:
+            return await self._threads.run(f"replay {folder}", prepare_copy, *given)
+        except TreeTooLarge as error:
+            why = f"the files of the group are too many for a copy: {error.why} (sessions.replay_mb)"
+            raise Refused(folder, "replay a conversation", source.session.id, why) from None
+        except OSError as error:
+            raise Unavailable("a replay", error.strerror or str(error)) from None
+
+    def _record(
+        self,
+        db: Db,
+        source: ReplaySource,
+        wish: ReplayWish,
+        by: str,
+        replay_id: str,
+        there: set[str],
+        chain: OriginChain,
+    ) -> StartedReplay:
+        now, session = self._clock.now(), source.session
+        self._check_quota(db, session.folder, by)
+        made = _add_session(db, session, wish, source.provider, replay_id, now)
+        changes = render_changes(wish)
+        new = Replay(replay_id, session.id, session.folder, changes, by, now)
+        replays.add(db, new, [turn_id for turn_id, _ in source.turns], msgspec.json.encode(changes).decode())
+        for number, (_, pairs) in enumerate(source.turns, start=1):
+            for entry, message in pairs:
+                message_id = messages.accept(db, _copy_message(made, number, entry, message, there), now)
+                assert message_id is not None  # its session is new
+                if chain.origins:
+                    origins.add_next_step(db, message_id, chain)
+                inbox.enqueue(db, message_id, made.id, made.folder, RIGHTS, now)
+        return StartedReplay(replay_id, session.id, session.folder, len(source.turns))
+
+
+def check_wish(wish: ReplayWish) -> None:
+    if len(wish.agents_md) > LONGEST_FILE:
+        raise Invalid("agents_md", f"has more than {LONGEST_FILE} characters")
+
+
+def render_changes(wish: ReplayWish) -> dict[str, str]:
+    """What is not as it was, for people: a text is named and not repeated."""
+    named = {"provider": wish.provider, "model": wish.model, "AGENTS.md": "changed" if wish.agents_md else ""}
+    named |= {f"skills/{name}": "changed" for name in sorted(wish.skills)}
+    return {name: value for name, value in named.items() if value}
+
+
+def prepare_copy(
+    home: Home, folder: str, replay_id: str, wish: ReplayWish, limits: TreeLimits, names: set[str]
+) -> set[str]:
+    with open_untrusted(home.sessions) as root:
+        root.make_dir(replay_id, 0o700)
+    place = home.session(replay_id) / COPY
+    if copy_settled_tree(home.group(folder), place, limits) is None:
+        raise Unavailable("a replay", "the group's folder is being written to; try again when its agents rest")
+    with open_untrusted(place) as copy:
+        changed = {f"skills/{name}/SKILL.md": text for name, text in wish.skills.items()}
+        if wish.agents_md:
+            changed["AGENTS.md"] = wish.agents_md
+        for relative, text in changed.items():
+            parent = relative.rpartition("/")[0]
+            if parent:
+                copy.make_dir(parent, 0o700)
+            copy.write_bytes(relative, text.encode())
+    with open_untrusted(home.media) as media:
+        return {name for name in names if media.exists(name)}
+
+
+def _add_session(db: Db, source: Session, wish: ReplayWish, provider: str, replay_id: str, now: int) -> Session:
+    """With the source's own model and mode, unless another provider is chosen: both belong to their provider."""
+    same = not wish.provider or wish.provider == source.provider
+    address = replays.get_address(replay_id)
+    return SESSIONS.put(
+        db,
+        id=replay_id,
+        key=sessions.key_of(SessionMode.SHARED, source.folder, replays.INSTANCE, address, ""),
+        folder=source.folder,
+        mode=SessionMode.SHARED,
+        instance=replays.INSTANCE,
+        address=address,
+        thread="",
+        provider=wish.provider or source.provider,
+        title=f"replay of {source.id}",
+        model=wish.model or (source.model if same else ""),
+        permission_mode=source.permission_mode if same else "",
+        created_at=now,
+        active_at=now,
+    )
+
+
+def _copy_message(replay: Session, number: int, entry: InboxEntry, message: Message, there: set[str]) -> NewMessage:
+    """As the agent saw it. It is nobody's: who wrote it once neither pays for the replay nor lends it a key."""
+    content: dict[str, Any] = dict(message.content)
+    if content.get("attachments"):
+        content["attachments"] = [each for each in content["attachments"] if str(each.get("path")) in there]
+    return NewMessage(
+        instance=replay.instance,
+        address=replay.address,
+        thread=str(number),
+        direction=Direction.IN,
+        kind=message.kind,
+        verb=message.verb,
+        sender=f"agent:{replay.folder}",
+        sender_name=message.sender_name,
+        text=message.text,
+        at=message.at,
+        platform_id=f"replay/{entry.id}",
+        content=msgspec.json.encode(content).decode(),
+        folder=replay.folder,
+    )
