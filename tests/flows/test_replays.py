@@ -185,3 +185,7 @@ async def test_whoever_is_forgotten_is_so_in_replays_of_her_words(tmp_path: Path
         assert len(await gateway.store.read(messages.list_in_room, *room, 0, 10)) == 2
         traces = await person_traces.find_traces(gateway.store, ADA)
         assert room in traces.scope.rooms and replay_id in traces.room_sessions
+        await gateway.erasure.erase(ADA, "operator")
+        assert await gateway.store.read(messages.list_in_room, *room, 0, 10) == []
+        state = gateway.home.session(replay_id) / "state"
+        assert not any(b"plum" in path.read_bytes() for path in state.rglob("*") if path.is_file())
