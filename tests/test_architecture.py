@@ -230,7 +230,7 @@ def test_a_table_that_names_a_provider_is_found(tmp_path: Path) -> None:
 def test_sqlite3_is_imported_nowhere() -> None:
     """Two SQLite libraries in one process drop each other's locks."""
     wrong = []
-    for folder in ("src", "tests", "bench", "scripts", "docs"):
+    for folder in ("src", "tests", "bench", "scripts", "docs", "examples"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             text = path.read_text(encoding="utf-8")
             for node in ast.walk(ast.parse(text)) if "sqlite3" in text else ():

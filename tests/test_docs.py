@@ -12,7 +12,14 @@ import pytest
 from gatepost.testing import fork_server
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "CHANGELOG.md",
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "examples").glob("**/README.md"),
+    ]
+)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"```[a-z]*\n(.*?)```", re.DOTALL)
 COMMANDS = {path.stem.replace("_", "-") for path in (ROOT / "src/gatepost/cli/commands").glob("[!_]*.py")}
@@ -76,7 +83,7 @@ def test_the_commands_that_are_named_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     shown = [line for block in CODE.findall(text) for line in block.splitlines()] + re.findall(r"`([^`\n]+)`", text)
     used = {found[1] for line in shown if (found := re.match(r"\s*gatepost ([a-z][a-z-]*)\b(?!/)", line))}
-    targets = {found for line in shown for found in re.findall(r"^\s*make ([a-z-]+)", line)}
+    targets = {found for line in shown for found in re.findall(r"^\s*make ([a-z][a-z-]*)", line)}
     known = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 
     assert used - COMMANDS == ({"is"} & used)  # the ready line begins with "gatepost is"
@@ -90,7 +97,7 @@ def test_the_settings_that_are_named_exist(page: Path) -> None:
     prefixes = {name.partition(".")[0] for name in known if "." in name} - {"channels"}
     named = set(re.findall(r"`([a-z_]+(?:\.[a-z_]+)+)(?: = [^`]*)?`", page.read_text(encoding="utf-8")))
 
-    files = {"control.sock", "control.token"}
+    files = {"control.sock", "control.token", "prices.toml"}
     examples = {name for name in named if name.startswith("sandbox.niced.")} | files
     assert {name for name in named if name.partition(".")[0] in prefixes} - known - examples == set()
 

@@ -20,12 +20,15 @@ from gatepost.core.registry import Registry
 from gatepost.egress import price_list, rules, secret_bindings
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.glob import compile_glob
+from gatepost.flow.schedule.spoken_times import parse_spoken_time
+from gatepost.flow.schedule.times import parse_cron, parse_interval, parse_zone
 from gatepost.messages import address as addresses
 from gatepost.serve.control import contract
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
 from gatepost.serve.control.declaration import OperationArgs, declares, list_declarations, list_fields, option
 from gatepost.serve.control.openapi import make_openapi
 from gatepost.serve.control.operations.dropped import parse_since
+from gatepost.serve.control.operations.group_links import check_link_name
 from gatepost.serve.control.operations.routes import parse_window
 from gatepost.serve.control.operations.secrets import check_name
 from gatepost.serve.control.operations.users import parse_who
@@ -153,6 +156,9 @@ READERS: dict[str, Callable[[str], object]] = {
     "match": lambda text: routing.check_syntax(text, "acme", MODES[0]),
     "target": lambda text: routing.check_syntax("", text, MODES[0]),
     "window": parse_window,
+    "group.link name": check_link_name,
+    "group.unlink name": check_link_name,
+    "group": check_folder,
     "rule": check_rule,
     "action": check_right,
     "scope": lambda text: check_row(scope=text),
@@ -163,6 +169,10 @@ READERS: dict[str, Callable[[str], object]] = {
     "since": lambda text: parse_since(text, 0),
     "who": parse_who,
     "senders": compile_glob,
+    "at": lambda text: parse_spoken_time(text, "UTC", 1_800_000_000_000_000),
+    "cron": lambda text: parse_cron(text, "UTC", 0),
+    "every": lambda text: parse_interval(text, 0),
+    "tz": parse_zone,
 }
 
 

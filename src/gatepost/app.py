@@ -462,6 +462,7 @@ class Daemon:
                 "tools": gateway.tools,
                 "channels": gateway.supervisor,
                 "forker": gateway.forker,
+                "reach": gateway.reach,
                 "replayer": gateway.replayer,
             },
         )

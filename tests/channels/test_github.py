@@ -111,6 +111,16 @@ async def test_a_new_issue_and_a_comment_on_a_line_are_messages(
     assert (second.address, second.platform_id, second.text) == (TEAM, review, "[src/main.py] why?")
 
 
+async def test_a_new_pull_request_is_a_message_in_a_room_of_its_own(
+    platform: GitHubPlatform, received: ReceivedEvents
+) -> None:
+    number = platform.open_pull_request("Cache pages", f"@{LOGIN} please review", sender="bob")
+    (event,) = await received.wait_for(1)
+    assert (event.address, event.platform_id) == (f"github:acme/site/issue/{number}", f"issue-{number}")
+    assert (event.verb, event.text) == (Verb.MENTION, f"Cache pages\n\n@{LOGIN} please review")
+    assert event.sender == platform.get_sender("bob")
+
+
 async def test_what_no_webhook_brought_is_asked_for(platform: GitHubPlatform) -> None:
     """GitHub does not repeat a delivery. The cursor is kept, so a gateway that was down misses nothing."""
     cursor, received = MemoryCursor(), ReceivedEvents()

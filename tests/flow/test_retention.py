@@ -11,7 +11,8 @@ from gatepost.core.clock import DAY, SECOND
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.retention import Retention, RetentionCounts
-from gatepost.store import dropped, groups, inbox, ledger, messages, requests, sessions
+from gatepost.store import dropped, engagements, groups, inbox, ledger, messages, requests, sessions
+from gatepost.store.engagements import Engagement
 from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import NewEffect, add
 from gatepost.store.port import Db
@@ -97,6 +98,20 @@ async def test_stranger_07_media_over_age_are_removed_and_what_an_open_row_names
     assert await sweeper(home, store, media=30).sweep() == RetentionCounts(media=3)
 
     assert [path.exists() for path in (*old, young, asked, goes)] == [False, False, False, True, True, True]
+
+
+async def test_engagements_that_ended_long_ago_go_whatever_is_kept(home: Home, store: SqliteStore) -> None:
+    def engage(db: Db) -> None:
+        groups.add(db, "acme", "acme", "scripted", NOON)
+        for thread, until in (("old", NOON - 2 * DAY), ("new", NOON - SECOND), ("never", None)):
+            engagements.put(db, Engagement("fake", "fake:room/1", thread, "acme", None, until, SECOND, NOON - 3 * DAY))
+
+    await store.write(engage)
+    await sweeper(home, store).sweep()
+    left = [
+        bool(await store.read(engagements.list_at, "fake", "fake:room/1", each)) for each in ("old", "new", "never")
+    ]
+    assert left == [False, True, True]
 
 
 async def test_with_every_setting_at_0_nothing_is_removed(home: Home, store: SqliteStore) -> None:

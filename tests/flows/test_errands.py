@@ -5,7 +5,7 @@ from pathlib import Path
 
 from gatepost.app import Gateway
 from gatepost.messages.inbound import Direction
-from gatepost.store import acl, destinations, errands, groups, messages, turns, users
+from gatepost.store import acl, destinations, errands, groups, messages, requests, turns, users
 from gatepost.store.errands import Errand, ErrandState
 from gatepost.store.port import Db
 from gatepost.store.users import UserRole
@@ -170,3 +170,27 @@ async def test_files_go_along_and_come_back_and_the_conversation_goes_on(tmp_pat
         (file,) = result.content["attachments"]
         assert (file["name"], (gateway.home.media / file["path"]).read_text()) == ("sum.txt", "four")
         assert channel.texts() == channel.texts(ROOM), "nobody else was told anything"
+
+
+async def test_a_call_that_a_person_must_agree_to_is_part_of_an_errand(tmp_path: Path, channel: FakeChannel) -> None:
+    """The result returns when it was decided, with what was said to that."""
+    async with running_gateway(tmp_path, {"fake": (channel.kind, channel)}) as gateway:
+        await settle(gateway, "root", "acme")
+        script = ScriptBuilder().turn("learn").call("delegate_group", group="acme", prompt="learn")
+        script.turn("", kind="system").say("it says: {text}").write(gateway.home.group("root"))
+        script = ScriptBuilder().turn("learn").call("write_skill", name="greet", content="Say hello.").say("asked")
+        script.turn("", kind="system").say("learnt").write(gateway.home.group("acme"))
+        await channel.say("learn it")
+        await until(lambda: len(gateway.store.read_now(requests.list_pending)) == 1)
+        await until(lambda: gateway.store.read_now(count_open_turns) == 0)
+        (request,) = gateway.store.read_now(requests.list_pending)
+        assert (await gateway.store.read(list_all))[0].state is ErrandState.OPEN
+        await gateway.agents.respond(request.id, "operator", allow=True)
+        await channel.wait_for(lambda sent: any(each.message.text.startswith("it says") for each in sent))
+        await wait_until_settled(gateway)
+        assert channel.texts(ROOM) == ["it says: asked\n\nlearnt"]
+        assert (gateway.home.group("acme") / "skills/greet/SKILL.md").read_text() == "Say hello."
+
+
+def count_open_turns(db: Db) -> int:
+    return len(turns.list_open(db))

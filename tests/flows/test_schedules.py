@@ -24,6 +24,7 @@ SCRIPT = {
     "turns": [
         {"when": "brief me", "do": [{"say": "three mails"}]},
         {"when": "anything new", "do": []},
+        {"when": "wait", "do": [{"wait_for": "go"}, {"say": "done"}]},
         {"when": "break", "do": [{"error": {"message": "the key is wrong", "kind": "auth"}}]},
     ]
 }
@@ -115,6 +116,7 @@ async def test_a_prompt_is_answered_in_the_room_and_silence_says_nothing(tmp_pat
         await wait_until_settled(gateway)
         assert (brief.state, quiet.state) == ("answered", "silent")
         assert channel.texts(ROOM) == ["three mails"]
+        assert channel.typed == []  # nobody waits for it
         assert brief.session_id == quiet.session_id and brief.turn_id
         assert (await gateway.store.read(ledger.check, gateway.clock.now())).unaccounted == 0
 
@@ -180,3 +182,21 @@ async def test_a_person_is_answered_while_a_task_waits_and_both_are_in_order(tmp
         await wait_until_settled(gateway)
         assert channel.texts(ROOM) == ["echo: hello", "three mails"]
         assert await gateway.store.read(inbox.has_only_tasks, fired.sessions[0])
+
+
+async def test_people_are_answered_while_tasks_hold_all_the_places_that_they_may(tmp_path: Path) -> None:
+    channel = FakeChannel()
+    async with a_gateway(tmp_path, channel, sessions__most_awake=2) as gateway:
+        rules, now = read_rules(gateway.config), gateway.clock.now()
+        made = [await add(gateway, "@daily", prompt=f"wait {number}", context="isolated") for number in range(3)]
+        for task in made:
+            fired = await gateway.store.write(run_task, gateway.reach, task.id, rules, now)
+            gateway.bells.session(fired.sessions[0])
+        await until(lambda: [live for live in gateway.sessions.awake if live.talk.turn], "a task that runs")
+        await channel.say("hello", address=ROOM)
+        await channel.wait_for(lambda sent: len(sent) == 1, PATIENCE_S)
+        assert channel.texts(ROOM) == ["echo: hello"]
+        (gateway.home.group("home") / "go").write_text("")
+        await channel.wait_for(lambda sent: len(sent) == 4, PATIENCE_S)
+        await wait_until_settled(gateway)
+        assert [read_runs(gateway, task)[0].firing.state for task in made] == ["answered"] * 3

@@ -3,14 +3,31 @@
 import re
 from pathlib import Path
 
-from gatepost.store import acl, direct_rooms, inbox, messages, origins, person_removal, person_rows, rooms, users
+from msgspec import structs
+
+from gatepost.store import (
+    acl,
+    direct_rooms,
+    firings,
+    groups,
+    inbox,
+    messages,
+    origins,
+    person_removal,
+    person_rows,
+    rooms,
+    tasks,
+    users,
+)
 from gatepost.store.acl import AclEffect, AclRow
+from gatepost.store.firings import FiringState
 from gatepost.store.messages import NewMessage
 from gatepost.store.origins import Origin
 from gatepost.store.person_rows import COLUMNS
 from gatepost.store.person_scope import FORGOTTEN, PersonScope
 from gatepost.store.port import Db
 from gatepost.store.rooms import RoomPolicy
+from gatepost.store.tasks import NewTask
 
 from .conftest import NOON, Desk
 
@@ -133,3 +150,27 @@ def test_a_route_that_names_her_is_left_to_the_operator(db: Db) -> None:
             (number, match),
         )
     assert person_removal.list_named_routes(db, PersonScope((HER,))) == [1]
+
+
+def test_tasks_that_she_made_or_asked_for_or_that_run_in_her_rooms_go_with_their_runs(db: Db) -> None:
+    groups.add(db, "acme", "Acme", "", 1)
+    new = NewTask(
+        folder="acme", instance="fake", address="fake:room/1", prompt="x", kind="every", schedule="1h", every=1,
+        next_at=1, created_by="agent:acme",
+    )  # fmt: skip
+    asked = Origin("fake:user/1", "fake", "fake:room/1")
+    other = Origin("fake:user/2", "fake", "fake:room/1")
+    hers = [
+        tasks.add(db, structs.replace(new, created_by="fake:user/1"), (), 0, 1),
+        tasks.add(db, new, (other, asked), 0, 1),
+        tasks.add(db, structs.replace(new, address="fake:dm/1"), (), 0, 1),
+    ]
+    stays = tasks.add(db, new, (other,), 0, 1)
+    for each in (*hers, stays):
+        firings.add(db, each.id, 1, 1, FiringState.SILENT)
+    scope = PersonScope(names=("fake:user/1",), rooms=(("fake", "fake:dm/1"),))
+    assert person_removal.count(db, scope)["tasks"] == 3
+    person_removal.remove(db, scope)
+    assert [each.id for each in tasks.list_page(db, None, "", 10)] == [stays.id]
+    row = db.row("SELECT COUNT(*) FROM firings")
+    assert row is not None and row[0] == 1

@@ -16,6 +16,7 @@ from gatepost.store import (
     outbox,
     retention,
     search,
+    sessions,
     tasks,
     timeline,
     turns,
@@ -257,3 +258,14 @@ def test_runs_of_tasks_over_age_go_and_then_tasks_that_are_over(db: Db) -> None:
     assert retention.remove_firings(db, 0, LATER, 50).removed == 2
     assert retention.remove_tasks(db, "", LATER, 50).removed == 1
     assert tasks.get(db, over.id) is None and tasks.get(db, active.id) and tasks.get(db, running.id)
+
+
+def test_sessions_of_single_runs_go_once_they_are_closed_and_over_age(desk: Desk) -> None:
+    place = ("acme", *ROOM, "")
+    closed, live, busy = [sessions.add_isolated(desk.db, f"{number}", *place, NOON) for number in range(3)]
+    inbox.enqueue(desk.db, desk.accept("waits"), busy.id, "acme", "task", NOON, inbox.InboxMode.TASK)
+    for each in (closed, busy, desk.session):
+        sessions.close(desk.db, each.id, NOON)
+    assert retention.remove_isolated_sessions(desk.db, "", LATER, 50).removed == 1
+    left = {each for each in (closed, live, busy, desk.session) if sessions.get(desk.db, each.id) is not None}
+    assert {each.id for each in left} == {live.id, busy.id, desk.session.id}

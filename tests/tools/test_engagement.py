@@ -103,6 +103,20 @@ async def test_another_group_that_is_spoken_to_is_not_pushed_aside_until_its_tim
     assert told(await agent.call("engage"))["ok"]
 
 
+async def test_an_agent_sees_that_it_is_in_the_conversation_and_nobody_elses(
+    agent: GateAgent, store: SqliteStore
+) -> None:
+    route = await add_route(store, "verb=mention", "acme/eng")
+    other = await add_route(store, "verb=mention", "other", also=True, seq=5)
+    now = agent.around.clock.now()
+    assert told(await agent.call("inspect_routing"))["folders"] == []
+    for folder, number in (("acme/eng", route), ("other", other)):
+        await store.write(engagements.put, Engagement(PLATFORM, ROOM, "", folder, number, None, 0, now))
+    seen = told(await agent.call("inspect_routing"))
+    assert (seen["folders"], seen["elsewhere"]) == (["acme/eng"], True)
+    assert seen["engaged"] == [{"folder": "acme/eng", "until": None}]
+
+
 async def test_a_room_of_nobodys_is_refused(agent: GateAgent) -> None:
     for name in ("engage", "disengage"):
         answer = await agent.call(name, jid="fake:room/9")

@@ -300,3 +300,14 @@ async def test_who_is_shut_out_of_a_group_reaches_it_by_no_other_agent(tmp_path:
     answer = await agent.call("delegate_group", group="acme/eng", prompt="look")
     assert answer.failed and "may not speak to it" in answer.text
     assert not (await agent.call("delegate_group", group="acme/ops", prompt="look")).failed
+
+
+async def test_a_turn_that_was_stopped_gives_nothing_out_any_more(tmp_path: Path, tree: SqliteStore) -> None:
+    """Nobody would stop it: the stop has passed already."""
+    agent = await GateAgent.create(tmp_path, tree, "acme")
+    turn = await tree.read(turns.find_open, agent.session.id)
+    assert turn is not None
+    agent.caller = Caller("acme", agent.session.id, "scripted", running=lambda: turn)
+    await tree.write(turns.cancel, turn.id, "stopped by x", agent.around.clock.now())
+    answer = await agent.call("delegate_group", group="acme/eng", prompt="look")
+    assert answer.failed and "the turn was ended before this call" in answer.text

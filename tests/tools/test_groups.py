@@ -11,8 +11,9 @@ from gatepost.access.tiers import Tier
 from gatepost.access.tree_scope import may_watch
 from gatepost.core.registry import load_package
 from gatepost.flow.groups import LARGEST_PROTOTYPE
+from gatepost.flow.schedule.firing import has_way
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
-from gatepost.store import groups, routes, sessions, watchers
+from gatepost.store import acl, groups, routes, sessions, tasks, watchers
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
@@ -336,3 +337,87 @@ async def test_stranger_new_a_long_list_of_groups_comes_in_pages(tmp_path: Path,
     found = [each["folder"] for each in first["groups"] + rest["groups"]]
     assert found == ["acme", *(f"acme/{number:04d}" for number in range(3000))]
     assert first["more"] and not rest["more"]
+
+
+SEED = """
+[settings]
+window_messages = 7
+
+[[task]]
+prompt = "Sum up what happened."
+cron = "0 8 * * 1-5"
+tz = "Europe/Berlin"
+
+[[task]]
+prompt = "Look whether the build is green."
+every = "2h"
+context = "isolated"
+missed = "skip"
+max_runs = 10
+"""
+
+
+def write_seed(agent: GateAgent, text: str) -> None:
+    prototype = agent.around.home.group("acme") / "prototype"
+    prototype.mkdir(parents=True)
+    (prototype / "tasks.toml").write_text(text)
+
+
+async def test_a_child_gets_the_tasks_and_settings_of_the_prototype(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await world(tmp_path, store)
+    write_seed(agent, SEED)
+    told(await agent.call("register_group", jid=ROOM, folder="acme/eng", fromPrototype=True))
+
+    group = await store.read(groups.get, "acme/eng")
+    assert group is not None and group.window_messages == 7
+    found = {each.prompt: each for each in await store.read(tasks.list_page, "acme/eng", "", 10)}
+    brief, look = found["Sum up what happened."], found["Look whether the build is green."]
+    assert (brief.instance, brief.address, brief.zone, brief.created_by) == (
+        "telegram",
+        ROOM,
+        "Europe/Berlin",
+        "agent:acme",
+    )
+    assert (look.kind, look.context, look.missed, look.max_runs) == ("every", "isolated", "skip", 10)
+    assert not (agent.around.home.group("acme/eng") / "tasks.toml").exists()
+    assert await store.read(has_way, "acme/eng", "telegram", ROOM)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[task]]\nprompt = ", "cannot be read"),
+        ("[[task]]\ncron = '@daily'\n", "prompt"),
+        ("[[task]]\nprompt = 'x'\ncron = 'often'\n", "task 1 of your prototype/: cron: invalid cron 'often'"),
+        ("[[task]]\nprompt = 'x'\n", "exactly one of at, cron and every"),
+        ("[[task]]\nprompt = 'x'\ntext = 'y'\nevery = '2h'\n", "text"),
+        ("[[task]]\nprompt = 'x'\nevery = '1s'\n", "schedule.least_interval_s"),
+        ("[settings]\nsandbox = 'none'\n", "sandbox"),
+        ("[settings]\nwindow_messages = -5\n", "window_messages"),
+        ("a = " + "[" * 30_000, "cannot be read"),
+        ("[[task]]\nprompt = 'x'\nevery = '2h'\n" * 21, "the most is 20"),
+        ("#" * 70_000, "the most is 65536"),
+    ],
+)
+async def test_a_prototype_whose_tasks_cannot_be_makes_nothing(
+    text: str, said: str, tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await world(tmp_path, store)
+    write_seed(agent, text)
+    answer = await agent.call("register_group", jid=ROOM, folder="acme/eng", fromPrototype=True)
+    assert answer.failed and said in answer.text
+    assert await untouched(agent, store)
+    assert await store.read(tasks.list_page, None, "", 10) == []
+
+
+@pytest.mark.parametrize("rule", ["!schedule_task", f"!schedule_task(targetJid={ROOM})"])
+async def test_who_may_schedule_nothing_makes_no_group_from_a_prototype(
+    rule: str, tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await world(tmp_path, store)
+    write_seed(agent, SEED)
+    await store.write(acl.add_rule, "acme", rule, "operator", 1)
+    answer = await agent.call("register_group", jid=ROOM, folder="acme/eng", fromPrototype=True)
+    assert answer.failed and "forbids schedule_task" in answer.text
+    assert await untouched(agent, store)
+    told(await agent.call("register_group", jid=ROOM, folder="acme/eng"))

@@ -257,6 +257,16 @@ async def test_runs_are_shown_newest_first_and_get_task_is_an_older_name(tmp_pat
     assert (len(newest["runs"]), newest["more"]) == (1, True)
 
 
+async def test_the_same_reminder_a_minute_later_is_another(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await make_agent(tmp_path, store)
+    clock, made = agent.around.clock, []
+    assert isinstance(clock, FixedClock)
+    for _ in range(2):
+        made.append(told(await agent.call("schedule_task", targetJid=ROOM, text="tea", cron="in 2 minutes"))["taskId"])
+        clock.advance(60)
+    assert made[0] != made[1]
+
+
 async def test_a_long_list_comes_in_pages(tmp_path: Path, store: SqliteStore) -> None:
     agent = await make_agent(tmp_path, store)
     made = [

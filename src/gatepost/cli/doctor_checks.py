@@ -23,6 +23,7 @@ from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import LONGEST_SOCKET_PATH, Home
 from gatepost.core.settings import SETTINGS, Config
+from gatepost.core.terminal_text import one_line
 from gatepost.flow.intake.routing import why_unreadable
 from gatepost.flow.sessions.host_uids import uid_range
 from gatepost.flow.sessions.provider_specs import list_plugin_providers, load_spec
@@ -31,7 +32,7 @@ from gatepost.gate import connectors
 from gatepost.sandboxes.contract import SANDBOXES, trouble_of
 from gatepost.sandboxes.enforcement import LimitEnforcement, list_limits, read_machine
 from gatepost.serve.control.client import ControlClient
-from gatepost.store import groups, ledger, requests, routes, switches
+from gatepost.store import groups, ledger, requests, routes, switches, tasks
 from gatepost.store.port import Db
 from gatepost.store.readonly import (
     count_expired_leases,
@@ -43,6 +44,7 @@ from gatepost.store.readonly import (
 from gatepost.store.retention import can_shrink
 
 PYTHON = (3, 11)
+MOST_TASKS = 10  # that are named
 LITTLE_SPACE, NO_SPACE = 1024**3, 100 * 1024**2  # bytes
 
 
@@ -306,4 +308,13 @@ def _check_store(db: Db, config: Config, running: bool) -> list[Finding]:
         if fault := why_unreadable(route):
             text = f"route {route.id} matches nothing: {fault}"
             found.append(Finding("warn", "routes", text, f"`gatepost route rm {route.id}`, then add it anew"))
-    return [*found, *check_waiting(db, config)]
+    return [*found, *_tasks(db), *check_waiting(db, config)]
+
+
+def _tasks(db: Db) -> Iterator[Finding]:
+    broken = tasks.list_broken(db, MOST_TASKS)
+    for task in broken:
+        cure = f"mend it, then `gatepost task resume {task.id}`; `gatepost task show {task.id}` has its runs"
+        yield Finding("warn", "tasks", f"{task.id} of {task.folder} is paused: {one_line(task.reason)[:200]}", cure)
+    if active := tasks.count_active(db):
+        yield Finding("ok", "tasks", f"{active} active, the next at {iso(tasks.get_next_due(db))}")

@@ -159,6 +159,7 @@ class Retention:
                 sessions=await self._sessions(),
             )
             await self._rows(MESSAGES, retention.remove_requests, "")
+            await self._rows(SESSIONS, retention.remove_isolated_sessions, "", TURNS_PORTION)
             await self._rows(TURNS, retention.remove_firings, 0)
             await self._rows(TURNS, retention.remove_tasks, "")
             await self._engagements()

@@ -252,8 +252,9 @@ class Dispatch:
             return ()
         shared = {each: arguments[each] for each in twin.listed["inputSchema"]["properties"] if each in arguments}
         params = render_params(twin, shared)
-        if call.to is not None and twin.scoped_by is not None:
-            params["jid"] = params[twin.scoped_by] = call.to.address
+        room = str(arguments.get("jid") or "") if call.to is None else call.to.address
+        if room and twin.scope is ToolScope.ROOM and twin.scoped_by is not None:
+            params["jid"] = params[twin.scoped_by] = room
         asks = self._asks(twin, call, params)
         if not all(policy.decide(replace(ask, scope=target)) for ask in asks for target in targets):
             raise Refused(

@@ -42,6 +42,11 @@ FreeForm = Annotated[dict[Name, Any], Meta(max_length=1000)]
 LONGEST_CONVERSATION = 1000  # it comes back in every Welcome and Claimed
 ConversationId = Annotated[str, Meta(max_length=LONGEST_CONVERSATION)]
 LongText = Annotated[str, Meta(max_length=500_000)]
+MOST_LINES = 100  # of a transcript
+TranscriptText = Annotated[str, Meta(max_length=100_000)]
+Transcript = Annotated[
+    list[Annotated[dict[Name, bool | TranscriptText], Meta(max_length=10)]], Meta(max_length=MOST_LINES)
+]
 MOST_ROWS = 1000  # of a session that wait, as far as a frame names them; a turn has no more
 MOST_GIVEN = 2 * MOST_ROWS  # with one answer: a turn, and the notes of its interruptions
 RowIds = Annotated[list[Number], Meta(max_length=MOST_ROWS)]
@@ -218,7 +223,7 @@ class WelcomeFrame(Frame, tag="welcome"):
     rules: LongText = ""  # pinned for the group or the room: never to be lost from a conversation
     summary: LongText = ""  # of what was said before; for a conversation that begins
     managed: bool = False  # somebody made it to work for them, and sees it in a list
-    transcript: list[dict[str, Any]] = []  # of the session that this one was forked from; the same
+    transcript: Transcript = []  # of the session that this one was forked from; the same
 
 
 class BellFrame(Frame, tag="bell"):

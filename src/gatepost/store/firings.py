@@ -41,6 +41,7 @@ class Firing(Struct, frozen=True):
 
 
 FIRINGS = Table("firings", Firing)
+_ENDS = {each.value: each for each in FiringState}
 
 
 class Run(Struct, frozen=True):
@@ -109,7 +110,7 @@ def find_by_message(db: Db, message_id: int) -> Firing | None:
 
 def record_end(db: Db, message_id: int, state: str, reason: str, turn_id: str | None, now: int) -> None:
     """The message of a firing has come to its end, in that transaction. `state`: of its inbox row."""
-    ended = FiringState(state)
+    ended = _ENDS.get(state, FiringState.FAILED)
     row = db.row(
         "UPDATE firings SET state = ?, reason = ?, turn_id = ?, ended_at = ? WHERE message_id = ? AND state = 'queued'"
         " RETURNING task_id, session_id",

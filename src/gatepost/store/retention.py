@@ -214,6 +214,18 @@ def remove_tasks(db: Db, after: str, before: int, most: int) -> RemovalBatch[str
     return _make_batch(old, removed, after, most)
 
 
+def remove_isolated_sessions(db: Db, after: str, before: int, most: int) -> RemovalBatch[str]:
+    """Sessions of single runs, which would become as many as there were times. Their ids begin with their time."""
+    rows = db.rows("SELECT id, created_at FROM sessions WHERE id > ? ORDER BY id LIMIT ?", (after, most))
+    old: list[str] = _list_old(rows, before)
+    removed = 0
+    for session_id in old:
+        if not _is_open(db, session_id):
+            over = "DELETE FROM sessions WHERE id = ? AND mode = 'isolated' AND closed_at < ?"
+            removed += db.run(over, (session_id, before))
+    return _make_batch(old, removed, after, most)
+
+
 def remove_secret_uses(db: Db, after: int, before: int, most: int) -> RemovalBatch[int]:
     old = _list_old(db.rows("SELECT id, at FROM secret_uses WHERE id > ? ORDER BY id LIMIT ?", (after, most)), before)
     if old:

@@ -17,6 +17,7 @@ from gatepost.store.port import Db, quick
 from gatepost.store.table import Table
 
 MOST_FAILURES = 5  # in a row; then a task is paused
+BY = "paused by "  # what a reason begins with, if somebody paused it
 
 
 class ScheduleKind(StrEnum):
@@ -127,13 +128,15 @@ def get(db: Db, task_id: str) -> Task | None:
 
 
 def find_same(db: Db, new: NewTask) -> Task | None:
-    """An active task that does the same, at the same times, in the same place."""
+    """An active task that does the same, at the same times, in the same place. `in 2 minutes` is another time a minute
+    later."""
     return TASKS.get(
         db,
         "WHERE folder = ? AND state = 'active' AND schedule = ? AND zone = ? AND prompt = ? AND text = ? AND script = ?"
-        " AND context = ? AND instance = ? AND address = ? AND thread = ? ORDER BY id LIMIT 1",
+        " AND context = ? AND instance = ? AND address = ? AND thread = ? AND (kind <> 'once' OR next_at = ?)"
+        " ORDER BY id LIMIT 1",
         *(new.folder, new.schedule, new.zone, new.prompt, new.text, new.script),
-        *(new.context, new.instance, new.address, new.thread),
+        *(new.context, new.instance, new.address, new.thread, new.next_at),
     )
 
 
@@ -169,6 +172,22 @@ def list_due(db: Db, now: int, most: int) -> list[Task]:
 def list_coming(db: Db, most: int) -> list[Task]:
     """Those that are due next."""
     return TASKS.list(db, "WHERE state = 'active' AND next_at IS NOT NULL ORDER BY next_at LIMIT ?", most)
+
+
+def find_next_in_room(db: Db, folder: str, instance: str, address: str) -> Task | None:
+    """The task of a group that speaks there next."""
+    there = "WHERE folder = ? AND state = 'active' AND instance = ? AND address = ? AND next_at IS NOT NULL"
+    return TASKS.get(db, f"{there} ORDER BY next_at, id LIMIT 1", folder, instance, address)
+
+
+def count_active(db: Db) -> int:
+    row = db.row("SELECT COUNT(*) FROM tasks WHERE state = 'active'")
+    return int(row[0]) if row else 0
+
+
+def list_broken(db: Db, most: int) -> list[Task]:
+    """Those that were paused by their failures, not by somebody's word."""
+    return TASKS.list(db, f"WHERE state = 'paused' AND substr(reason, 1, {len(BY)}) <> ? ORDER BY id LIMIT ?", BY, most)
 
 
 def get_next_due(db: Db) -> int | None:

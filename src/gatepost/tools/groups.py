@@ -12,11 +12,14 @@ from gatepost.core.bounds import fitting
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow.groups import FolderPrototype, make_group, read_prototype
 from gatepost.flow.intake import routing
+from gatepost.flow.schedule.prototype_tasks import SEED_FILE, GroupSeed, SeedPlace, add_seed, parse_seed
+from gatepost.flow.schedule.task_changes import read_rules
 from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.messages import address
 from gatepost.messages.address import safe_segment
 from gatepost.messages.text import clean
 from gatepost.store import groups, rooms, routes, sessions, watchers
+from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db
 from gatepost.store.routes import Route
 from gatepost.tools.child_quota import check_quota
@@ -70,7 +73,12 @@ class GroupObservation(Struct, frozen=True):
     source: str
 
 
-@tool(tier=Tier.WORLD, scoped_by="folder", within=TreeScope.CHILD, group="groups")
+def _schedules(arguments: Mapping[str, Any]) -> str:
+    """A prototype may hold tasks."""
+    return "schedule_task" if arguments.get("fromPrototype") else ""
+
+
+@tool(tier=Tier.WORLD, scoped_by="folder", within=TreeScope.CHILD, group="groups", acts_as=_schedules)
 async def register_group(
     call: ToolCall,
     jid: Annotated[str, Meta(description="The room whose messages the new group gets, like telegram:group/-100.")],
@@ -78,7 +86,11 @@ async def register_group(
     name: Annotated[Name | None, Meta(description="How people call it. Default: the folder's last part.")] = None,
     parent: Annotated[str | None, Meta(description="Always your own group; taken for older callers.")] = None,
     fromPrototype: Annotated[
-        bool, Meta(description="Copy your prototype/ folder, and name the group after the room.")
+        bool,
+        Meta(
+            description="Copy your prototype/ folder, and name the group after the room. Tasks and windows in its"
+            " tasks.toml become the new group's."
+        ),
     ] = False,
 ) -> RegisteredGroup:
     """Make a child group with a folder and an agent of its own, and give it a room.
@@ -113,15 +125,28 @@ async def register_group(
         routing.check_route_count(routes.list_all(db), own, [match])
         made = Route(seq=DIRECT_SEQ, match=match, target=chosen, folder=chosen, created_by=by, created_at=call.now)
         routes.add(db, made)
+        if seed is not None:
+            add_seed(db, seed, call.chain(db) if seed.tasks else OriginChain(), call.now)
 
-    def read(db: Db) -> None:
+    def read(db: Db) -> str:
         check(db)
         _check_reached(db, call, room)
+        return next(iter(rooms.list_instances(db, room)), room.partition(":")[0])
 
-    await call.read(read)
+    instance = await call.read(read)
     prototype = await call.in_thread(read_prototype, call.around.home, own) if fromPrototype else None
+    place = SeedPlace(folder=chosen, instance=instance, address=room, created_by=f"{routing.MADE_BY}{own}")
+    seed = await _read_seed(call, prototype, place)
     await run_to_completion(_make(call, chosen, called, prototype, make))
     return RegisteredGroup(registered=True, folder=chosen, jid=room, name=called, parent=chosen.rpartition("/")[0])
+
+
+async def _read_seed(call: ToolCall, prototype: FolderPrototype | None, place: SeedPlace) -> GroupSeed | None:
+    """The file is the gateway's: the child gets what it says, and not the file."""
+    if prototype is None or SEED_FILE not in prototype.files:
+        return None
+    data, rules = prototype.files.pop(SEED_FILE), read_rules(call.around.config)
+    return await call.in_thread(parse_seed, data, place, rules, call.now)
 
 
 def _check_reached(db: Db, call: ToolCall, room: str) -> None:
@@ -148,6 +173,7 @@ async def _make(
     uid = await group_uid(around.store, around.config, around.clock, folder)
     await make_group(home, folder, uid, partial(call.write, commit), name=name, prototype=prototype)
     call.around.bells.tools(None)
+    call.around.bells.tasks()
 
 
 def _child(own: str, jid: str, from_prototype: bool) -> str:

@@ -10,8 +10,11 @@ from gatepost.access.tree_scope import TreeScope, may_act_on, world_of
 from gatepost.core.bounds import LISTED, fitting
 from gatepost.core.clock import iso
 from gatepost.flow.intake import route_explanation, routing
+from gatepost.flow.intake.route_question import RouteQuestion
+from gatepost.flow.intake.target_decision import Spoken, decide_target
 from gatepost.messages import address as addresses
-from gatepost.store import groups, identities, room_history, routes, users
+from gatepost.store import engagements, groups, identities, room_history, routes, users
+from gatepost.store.engagements import Engagement
 from gatepost.store.port import Db
 from gatepost.store.room_history import RoomFailures
 from gatepost.store.users import UserRole
@@ -43,8 +46,16 @@ class RoutingFailure(Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class EngagedGroup(Struct, frozen=True):
+    """`until`: null if it never ends."""
+
+    folder: str
+    until: str | None
+
+
 class RoomRouting(Struct, frozen=True, kw_only=True):
     """`folders`: who gets it, as far as they are in your part of the tree; `elsewhere`: others get it as well.
+    `engaged`: which of your part are in the conversation, and need no mention (engage, disengage).
     `more`: routes or rooms were left out that were not asked for or do not fit."""
 
     jid: str
@@ -52,6 +63,7 @@ class RoomRouting(Struct, frozen=True, kw_only=True):
     folders: list[str]
     elsewhere: bool
     why: str
+    engaged: list[EngagedGroup]
     routes: list[RouteCheck]
     count: int
     errored: list[RoutingFailure]
@@ -73,7 +85,10 @@ async def inspect_routing(
     def read(db: Db) -> RoomRouting:
         rows, known = routes.list_all(db), {group.folder for group in groups.list_all(db)}
         facts = routing.make_match_input(place.instance, addresses.parse(place.address), thread=place.thread)
-        chosen = routing.decide(rows, facts, known.__contains__).chosen
+        there = engagements.list_at(db, place.instance, place.address, place.thread)
+        engaged = tuple(each for each in there if each.is_on(call.now))
+        question, spoken = RouteQuestion(rows, facts, known.__contains__), Spoken(engaged=engaged, plain=True)
+        chosen = decide_target(question, spoken).decision.chosen
         mine = [each.folder for each in chosen if may_act_on(TreeScope.SUBTREE, own, each.folder)]
         verdicts = route_explanation.explain(rows, facts, known.__contains__)
         asked = [
@@ -92,6 +107,7 @@ async def inspect_routing(
             folders=mine,
             elsewhere=len(mine) < len(chosen),
             why=why,
+            engaged=[_render_engaged(each) for each in engaged if may_act_on(TreeScope.SUBTREE, own, each.folder)],
             routes=kept,
             count=len(kept),
             errored=errored,
@@ -99,6 +115,10 @@ async def inspect_routing(
         )
 
     return await call.read(read)
+
+
+def _render_engaged(each: Engagement) -> EngagedGroup:
+    return EngagedGroup(each.folder, None if each.until is None else iso(each.until))
 
 
 def _render_failure(each: RoomFailures) -> RoutingFailure:

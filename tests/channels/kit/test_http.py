@@ -115,3 +115,15 @@ async def test_a_platform_may_have_words_of_its_own_for_an_error() -> None:
             await http.call("GET", "closed", action="ask")
         await http.close()
     assert raised.value.retry_after == 7
+
+
+def test_a_platform_is_asked_for_its_wait_only_where_it_limits_us() -> None:
+    asked: list[int] = []
+
+    def find(response: httpx2.Response, answer: object) -> float:
+        asked.append(response.status_code)
+        return 9.0
+
+    http = PlatformHttp("it", "https://example.org", find_retry_after=find)
+    http._raise_error(httpx2.Response(200), {}, "read", False)
+    assert asked == [] and read_wait(http, "3") == 9.0 and asked == [429]

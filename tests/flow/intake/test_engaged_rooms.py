@@ -190,6 +190,15 @@ async def test_a_reaction_goes_to_the_group_whose_words_it_is_about_and_engages_
     assert await engaged(world) == []
 
 
+async def test_a_reply_that_is_edited_wakes_nobody_again(world: World) -> None:
+    await gate(world)
+    await say_as_agent(world, "home", "a1")
+    reply = Quote(platform_id="a1")
+    assert (await world.send("why?", reply_to=reply, platform_id="m77")).state == "queued"
+    edited = await world.send("why not?", reply_to=reply, platform_id="m77", event="edit:1", verb=Verb.EDIT)
+    assert edited.state == "observed"
+
+
 async def test_arizuko_22_a_group_alone_is_chosen_confirmed_and_holds_for_its_sender_in_that_thread(
     routed: World,
 ) -> None:

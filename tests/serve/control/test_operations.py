@@ -13,7 +13,7 @@ from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake.engagement import make_engagement
-from gatepost.serve.control.arguments.groups import LinkGroupArgs
+from gatepost.serve.control.arguments.group_links import LinkGroupArgs
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store import audit, destinations, engagements, groups, inbox, ledger, messages, routes, sessions
 from gatepost.store.messages import NewMessage
@@ -154,7 +154,7 @@ async def test_removing_a_group_keeps_its_files_and_an_account_of_its_messages(d
         "folder": "acme",
         "closed": 1,
         "kept": str(desk.office.home.group("acme")),
-        "removed": {"sessions": 1, "media": 0, "worktrees": 0},
+        "removed": {"sessions": 1, "media": 0, "worktrees": 0, "tasks": 0},
         "left": [],
     }
     assert desk.stopped == [session_id]

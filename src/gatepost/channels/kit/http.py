@@ -224,7 +224,8 @@ class PlatformHttp:
 
     def _retry_after(self, response: httpx2.Response, answer: Any) -> float | None:
         """None: it does not say, or says no number of seconds."""
-        found = self._find_retry_after(response, answer) if self._find_retry_after else None
+        is_limit = response.status_code == 429  # what a limit's headers say of other answers is no wait
+        found = self._find_retry_after(response, answer) if self._find_retry_after and is_limit else None
         try:
             wait = float(response.headers.get("retry-after", "")) if found is None else float(found)
         except ValueError:

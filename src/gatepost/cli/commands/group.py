@@ -12,14 +12,13 @@ from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.home import Home
 from gatepost.core.records import asdict
 from gatepost.core.terminal_text import one_line
+from gatepost.serve.control.arguments.group_links import LinkGroupArgs, UnlinkGroupArgs
 from gatepost.serve.control.arguments.groups import (
     AddGroupArgs,
-    LinkGroupArgs,
     ListGroupsArgs,
     RemoveGroupArgs,
     SetGroupArgs,
     ShowGroupArgs,
-    UnlinkGroupArgs,
 )
 from gatepost.store import groups
 
@@ -220,7 +219,7 @@ def rm(run: CommandRun, gone: dict[str, Any], yes: bool) -> None:
     output.print_line(
         f"group {gone['folder']} is removed, {gone['closed']} sessions closed;"
         f" with it went {removed['sessions']} session folders, {removed['media']} folders of media"
-        f" and {removed['worktrees']} records of worktrees"
+        f" and {removed['worktrees']} records of worktrees; {removed['tasks']} scheduled tasks ended"
     )
     output.print_line(f"its own files stay in {gone['kept']}, its messages in the ledger")
     for each in gone["left"]:

@@ -13,9 +13,10 @@ from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.records import asdict
 from gatepost.flow.channel_health import parse_report, render_trouble
-from gatepost.store import audit, groups, ledger, newcomers, requests, sessions, switches
+from gatepost.store import audit, groups, ledger, newcomers, requests, sessions, switches, tasks
 from gatepost.store.port import Db
 
+MOST_NAMED = 5  # tasks that are paused after failures
 _OF_DAEMON = ("channels", "channel_health", "pressed", "slow_steps", "slowest", "slowest_ms", "busiest", "busiest_ms")
 
 
@@ -98,8 +99,15 @@ def _numbers(db: Db, running: bool) -> dict[str, Any]:
         "panic": _panic(db),
         "requests": dict(zip(("waiting", "unreached"), requests.count_pending(db), strict=True)),
         "newcomers": newcomers.count_waiting(db),
+        "tasks": _tasks(db),
         "audit_head": audit.get_head(db),
     }
+
+
+def _tasks(db: Db) -> dict[str, Any]:
+    """`broken`: paused after failures, a few of them."""
+    broken = [each.id for each in tasks.list_broken(db, MOST_NAMED)]
+    return {"active": tasks.count_active(db), "next_at": iso(tasks.get_next_due(db)), "broken": broken}
 
 
 def _panic(db: Db) -> dict[str, Any] | None:
@@ -185,6 +193,7 @@ def _store_lines(store: dict[str, Any] | None) -> list[output.Line]:
         ),
         *_request_lines(store["requests"]),
         *_newcomer_lines(store["newcomers"]),
+        *_task_lines(store["tasks"]),
         (f"  {'audit':<10} {_audit(store['audit_head'])}",),
     ]
 
@@ -202,6 +211,17 @@ def _newcomer_lines(waiting: int) -> list[output.Line]:
     if not waiting:
         return []
     return [(f"  {'newcomers':<10} ", output.colored(f"{waiting} wait; `gatepost onboarding list` shows them", "dim"))]
+
+
+def _task_lines(found: dict[str, Any]) -> list[output.Line]:
+    lines: list[output.Line] = []
+    if found["active"]:
+        coming = output.format_iso(found["next_at"])
+        lines.append((f"  {'tasks':<10} {found['active']} active, the next at {coming}",))
+    if found["broken"]:
+        text = f"paused after failures: {', '.join(found['broken'])}; `gatepost task show` tells why"
+        lines.append((f"  {'tasks':<10} ", output.colored(text, "warn")))
+    return lines
 
 
 def _audit(head: str) -> str:

@@ -18,11 +18,12 @@ from gatepost.flow import sender_rights
 from gatepost.flow.intake.attachments import StoredAttachment
 from gatepost.flow.requests.deciding import OPERATOR
 from gatepost.messages.inbound import Direction
-from gatepost.store import budgets, errands, groups, inbox, messages, origins, sessions
+from gatepost.store import budgets, errands, groups, inbox, messages, origins, sessions, turns
 from gatepost.store.errands import Errand, NewErrand
 from gatepost.store.messages import NewMessage
 from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db
+from gatepost.store.turns import TurnState
 from gatepost.tools.contract import ToolCall
 
 MOST_OPEN = setting(
@@ -52,6 +53,9 @@ def give_errand(db: Db, call: ToolCall, order: ErrandOrder) -> Errand:
     if caller is None or caller.closed_at is not None:
         why = "an errand returns to the conversation that gave it out, and this call has none"
         raise Refused(call.caller.folder, call.tool, order.folder, why)
+    turn = turns.get(db, call.turn.id) if call.turn is not None and call.approved is None else None
+    if turn is not None and turn.state is TurnState.FAILED:
+        raise Refused(call.caller.folder, call.tool, order.folder, "the turn was ended before this call")
     if groups.get(db, order.folder) is None:
         raise NotFound("group", order.folder[:80], "use refresh_groups to see which there are")
     chain = call.chain(db)

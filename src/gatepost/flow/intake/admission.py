@@ -56,7 +56,7 @@ def read_spoken(
     inbound, thread = arrival.inbound, verbs.thread_of(arrival.inbound, parent)
     if inbound.kind is not MessageKind.CHAT or verb is Verb.UNTRUSTED or not senders.is_person(inbound.sender):
         return NOTHING_SPOKEN
-    wrote = parent.folder if parent is not None and verbs.is_agents(parent) else ""
+    wrote = parent.folder if parent is not None and verb is Verb.MENTION and verbs.is_agents(parent) else ""
     if inbound.event != "message":
         return Spoken(parent=wrote)
     address = None

@@ -224,7 +224,7 @@ def _change_times(task: Task, when: str | UnsetType, zone: str, now: int) -> tup
 def pause_task(db: Db, task_id: str, by: str, now: int) -> Task:
     task = _get_live(db, task_id)
     if task.state is TaskState.ACTIVE:
-        tasks.set_state(db, task_id, TaskState.PAUSED, f"paused by {by}", task.next_at, now)
+        tasks.set_state(db, task_id, TaskState.PAUSED, f"{tasks.BY}{by}", task.next_at, now)
     return get_task(db, task_id)
 
 

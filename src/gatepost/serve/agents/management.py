@@ -16,6 +16,7 @@ from gatepost.serve.agents.agent_spec import check_title
 from gatepost.serve.agents.asking_wait import get_resumed_agent, wait_and_ask
 from gatepost.serve.agents.derived_tools import with_fields_of
 from gatepost.serve.agents.providers import ModelInfo, ProviderInfo
+from gatepost.serve.agents.schedules import add_schedule_tools
 from gatepost.serve.agents.service import AgentService
 from gatepost.serve.agents.views import AgentSnapshot, PendingRequest, WaitOutcome
 from gatepost.serve.agents.worktrees import add_worktree_tools
@@ -127,6 +128,7 @@ def make_management_tools(service: AgentService) -> Registry[Tool]:
         _add_prompt_tools,
         _add_permission_tools,
         add_worktree_tools,
+        add_schedule_tools,
     ):
         declare(service, made)
     return made

@@ -1,8 +1,8 @@
 """GitHub, emulated: one repository with issues, their comments, reactions of the bot, and signed webhooks.
 
 Covered: the REST endpoints for comments, issues, reactions and the account; pages with Link headers; webhooks for
-issues, issue comments and review comments; secondary rate limits. As on GitHub, a delivery that fails is not repeated,
-and people's reactions bring no webhook. Not covered: discussions, reviews as such, apps and their keys,
+issues, pull requests, issue comments and review comments; secondary rate limits. As on GitHub, a delivery that fails is
+not repeated, and people's reactions bring no webhook. Not covered: discussions, reviews as such, apps and their keys,
 permissions of people, the redelivery API.
 
 Every room is an issue of `acme/site`: `team` is number 1. None is private.
@@ -99,11 +99,18 @@ class GitHubPlatform(HookedPlatform):
         return str(self._add_comment(self._get_number(room), f"@{LOGIN} {text}" if mention else text, sender)["id"])
 
     def open_issue(self, title: str, body: str, *, sender: str = "ann") -> int:
+        return self._open_numbered("issues", title, body, sender)
+
+    def open_pull_request(self, title: str, body: str, *, sender: str = "ann") -> int:
+        """It shares its number with the issues, and its room is `issue <number>`, too."""
+        return self._open_numbered("pull_request", title, body, sender)
+
+    def _open_numbered(self, event: str, title: str, body: str, sender: str) -> int:
         with self.changed:
             number = max(self._issues) + 1
             self._rooms[f"issue {number}"] = number
             issue = self._issues[number] = self._make_issue(number, title, body, sender)
-        self._emit("issues", "opened", issue)
+        self._emit(event, "opened", issue)
         return number
 
     def review(self, text: str, *, room: str = "team", sender: str = "ann", path: str = "src/main.py") -> str:

@@ -1,12 +1,14 @@
 """/status and /usage: what runs, what waits, what it costs."""
 
 import pytest
+from msgspec.structs import replace
 
 from gatepost.core.clock import DAY
 from gatepost.core.periods import Period
-from gatepost.store import budgets, costs, groups, sessions, switches
+from gatepost.store import budgets, costs, groups, sessions, switches, tasks
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.costs import NewCost
+from gatepost.store.tasks import NewTask, ScheduleKind
 from gatepost.testing.clock import NOON
 
 from .conftest import ADA, BOB, GUEST, CommandDesk
@@ -73,3 +75,25 @@ async def test_usage_tells_the_conversations_cost_and_what_is_left(desk: Command
 
 async def test_usage_without_a_conversation(desk: CommandDesk) -> None:
     assert (await desk.ask("/usage")).startswith("This conversation has cost nothing yet.")
+
+
+async def test_status_says_when_the_next_task_of_the_room_runs(desk: CommandDesk) -> None:
+    await desk.say("hello")
+    session = await desk.session()
+    new = NewTask(
+        folder="home",
+        instance=session.instance,
+        address=session.address,
+        prompt="the secret plan",
+        kind=ScheduleKind.EVERY,
+        schedule="1d",
+        every=DAY,
+        zone="Asia/Tokyo",
+        next_at=NOON,
+        created_by="operator",
+    )
+    await desk.do(lambda db: tasks.add(db, new, (), 0, NOON))
+    await desk.do(lambda db: tasks.add(db, replace(new, address="fake:room/other", next_at=NOON - DAY), (), 0, NOON))
+
+    told = await desk.ask("/status")
+    assert "Next scheduled task: 2027-01-15 17:00 Asia/Tokyo" in told and "plan" not in told

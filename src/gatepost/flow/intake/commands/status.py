@@ -1,15 +1,16 @@
 """/status and /usage: what the agent of this chat is doing, and what it costs."""
 
 from gatepost.access.budgets import render_usd
-from gatepost.core.clock import MINUTE, SECOND
+from gatepost.core.clock import MINUTE, SECOND, iso
 from gatepost.core.periods import Period, start_of
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command
 from gatepost.flow.intake.slash_commands import CommandRight
 from gatepost.flow.sessions.session_stop import works_for
-from gatepost.store import budgets, costs, inbox, requests, session_notes, switches, turns
+from gatepost.store import budgets, costs, inbox, requests, session_notes, switches, tasks, turns
 from gatepost.store.budgets import BudgetScopeKind, BudgetStatus
 from gatepost.store.sessions import Session
+from gatepost.store.tasks import Task
 from gatepost.store.turns import TurnState
 
 OWN = " (of this conversation)"
@@ -45,9 +46,15 @@ def _render_status(call: CommandCall, folder: str, session: Session | None) -> s
         lines.append(f"Waiting messages: {waiting}")
     if asked := requests.count_waiting(db, session.id):
         lines.append(f"Requests that wait for a person: {asked}")
+    if task := tasks.find_next_in_room(db, folder, session.instance, session.address):
+        lines.append(f"Next scheduled task: {_render_moment(task)}")
     if session_notes.get(db, session.id).pinned:
         lines.append("Pinned: a note; /pin shows it")
     return "\n".join(lines)
+
+
+def _render_moment(task: Task) -> str:
+    return f"{(iso(task.next_at, task.zone) or '')[:16].replace('T', ' ')} {task.zone}"
 
 
 def _render_turn(call: CommandCall, session: Session) -> str:

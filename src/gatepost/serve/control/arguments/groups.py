@@ -57,31 +57,7 @@ class SetGroupArgs(OperationArgs, frozen=True):
 
 @declares("group.rm", right=WRITE)
 class RemoveGroupArgs(OperationArgs, frozen=True):
-    """Remove a group with its routes, sessions, secrets, their folders and media. Its own folder stays, and its
-    messages in the ledger."""
+    """Remove a group with its routes, tasks, sessions, secrets, their folders and media. Its own folder stays, and
+    its messages in the ledger."""
 
     folder: Folder
-
-
-class _LinkArgs(OperationArgs, frozen=True):
-    folder: Folder
-    name: Annotated[str, argument("What its agent calls the other group.", examples=("helpdesk",))]
-
-
-@declares("group.link", right=WRITE)
-class LinkGroupArgs(_LinkArgs, frozen=True):
-    """Let the agent of FOLDER give work to the agent of GROUP, which it calls NAME. It reaches no others but itself,
-    its parent and the groups below it. The work is done with the rights of GROUP. In another world the right is needed
-    at the root."""
-
-    group: Annotated[str, argument("The group that does the work.", examples=("acme/ops",))]
-
-    def get_scope(self) -> str:
-        """The world of both; one group alone does not open another's."""
-        worlds = {self.folder.partition("/")[0], self.group.partition("/")[0]}
-        return worlds.pop() if len(worlds) == 1 else ""
-
-
-@declares("group.unlink", right=WRITE)
-class UnlinkGroupArgs(_LinkArgs, frozen=True):
-    """Take back what `group link` gave."""

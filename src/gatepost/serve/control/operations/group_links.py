@@ -5,7 +5,7 @@ import re
 from msgspec import Struct
 
 from gatepost.core.errors import Invalid, NotFound
-from gatepost.serve.control.arguments.groups import LinkGroupArgs, UnlinkGroupArgs
+from gatepost.serve.control.arguments.group_links import LinkGroupArgs, UnlinkGroupArgs
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store import destinations, groups
 from gatepost.store.destinations import DestinationKind
@@ -20,11 +20,16 @@ class GroupLink(Struct, frozen=True):
     group: str
 
 
+def check_link_name(name: str) -> str:
+    if not _NAME.match(name):
+        raise Invalid("name", f"{name[:60]!r}: lower-case letters, digits and inner hyphens, at most 40")
+    return name
+
+
 @operation
 async def link(deps: OperationDeps, args: LinkGroupArgs) -> GroupLink:
-    if not _NAME.match(args.name):
-        raise Invalid("name", f"{args.name[:60]!r}: lower-case letters, digits and inner hyphens, at most 40")
     now = deps.clock.now()
+    check_link_name(args.name)
 
     def add(db: Db) -> None:
         for folder in (args.folder, args.group):

@@ -39,7 +39,7 @@ from gatepost.serve.control.arguments.groups import (
     ShowGroupArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
-from gatepost.store import destinations, groups, inbox, routes, sessions, turns, worktrees
+from gatepost.store import destinations, groups, inbox, routes, sessions, tasks, turns, worktrees
 from gatepost.store.destinations import Destination
 from gatepost.store.groups import Group
 from gatepost.store.inbox import InboxState
@@ -275,19 +275,21 @@ async def remove(deps: OperationDeps, args: RemoveGroupArgs) -> GroupRemoval:
             await deps.stop_session(session.id, deps.caller_name)
     now = deps.clock.now()
 
-    def delete(db: Db) -> tuple[int, tuple[str, ...]]:
+    def delete(db: Db) -> tuple[int, tuple[str, ...], int]:
         left, every = sessions.list_open(db, folder), tuple(sessions.list_ids(db, folder))
         for session in left:
             end_session(db, session.id, "its group was removed", now)
         for project, slug in archived_worktrees(db, folder):
             worktrees.remove(db, project, slug)
         unknown_senders.withdraw_for_group(db, folder, now)
+        scheduled = tasks.count_live(db, folder)  # they go with the group's row
         if not groups.remove(db, folder):
             raise NotFound("group", folder, "`gatepost group list` shows them")
-        return len(left), every
+        return len(left), every, scheduled
 
-    closed, ids = await deps.write(delete)
+    closed, ids, scheduled = await deps.write(delete)
     removed, left = await remove_leftovers(deps.home, replace(remains, sessions=ids))
+    removed["tasks"] = scheduled
     kept = str(deps.home.group(folder))
     return GroupRemoval(folder=folder, closed=closed, kept=kept, removed=removed, left=left)
 

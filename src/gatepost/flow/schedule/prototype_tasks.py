@@ -1,0 +1,117 @@
+"""What a prototype gives a new group besides files: tasks and windows, from its `tasks.toml`.
+
+An agent wrote that file. So it may hold what that agent could set with its tools, within bounds, and all of it is
+checked before anything is made. A text is left out: it would speak in a room that no rule was asked about.
+"""
+
+import tomllib
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from gatepost.core.errors import GatepostError, Invalid
+from gatepost.flow.schedule.spoken_times import parse_spoken_time, parse_when
+from gatepost.flow.schedule.task_changes import TaskRequest, TaskRules, add_task, make_task
+from gatepost.flow.schedule.times import parse_zone
+from gatepost.store import groups, sessions
+from gatepost.store.origins import OriginChain
+from gatepost.store.port import Db
+from gatepost.store.sessions import SessionMode
+from gatepost.store.tasks import MissedPolicy, NewTask, TaskContext
+
+SEED_FILE = "tasks.toml"
+LARGEST_SEED, MOST_SEEDED = 65_536, 20  # bytes, tasks
+Window = Annotated[int, Meta(ge=0, le=1_000_000)]
+
+
+class SeedPlace(Struct, frozen=True, kw_only=True):
+    """The new group, its room, and who makes it."""
+
+    folder: str
+    instance: str
+    address: str
+    created_by: str
+
+
+class PrototypeTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """As `gatepost task add` has it."""
+
+    prompt: str
+    at: str = ""
+    cron: str = ""
+    every: str = ""
+    tz: str = ""
+    missed: MissedPolicy = MissedPolicy.ONCE
+    context: TaskContext = TaskContext.GROUP
+    script: str = ""
+    max_runs: int | None = None
+    until: str = ""
+
+
+class PrototypeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    window_messages: Window | None = None
+    window_chars: Window | None = None
+
+
+class _SeedFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    settings: PrototypeSettings = PrototypeSettings()
+    task: list[PrototypeTask] = []
+
+
+class GroupSeed(Struct, frozen=True, kw_only=True):
+    """Checked. `rules`: the operator's, for the transaction that adds it."""
+
+    place: SeedPlace
+    settings: PrototypeSettings
+    tasks: tuple[NewTask, ...]
+    rules: TaskRules
+
+
+def parse_seed(data: bytes, place: SeedPlace, rules: TaskRules, now: int) -> GroupSeed:
+    """Pure. Invalid names what is wrong, and in which task."""
+    if len(data) > LARGEST_SEED:
+        raise Invalid(SEED_FILE, f"has {len(data)} bytes; the most is {LARGEST_SEED}")
+    try:
+        found = msgspec.convert(tomllib.loads(data.decode()), _SeedFile)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(SEED_FILE, f"in your prototype/ cannot be read: {str(error)[:300]}") from None
+    if len(found.task) > MOST_SEEDED:
+        raise Invalid(SEED_FILE, f"has {len(found.task)} tasks; the most is {MOST_SEEDED}")
+    made = tuple(_make(each, number, place, rules, now) for number, each in enumerate(found.task, 1))
+    return GroupSeed(place=place, settings=found.settings, tasks=made, rules=rules)
+
+
+def _make(task: PrototypeTask, number: int, place: SeedPlace, rules: TaskRules, now: int) -> NewTask:
+    try:
+        zone = parse_zone(task.tz or rules.zone, "tz")
+        asked = TaskRequest(
+            folder=place.folder,
+            instance=place.instance,
+            address=place.address,
+            prompt=task.prompt,
+            script=task.script,
+            when=parse_when(task.at, task.cron, task.every, zone, now),
+            zone=zone,
+            context=task.context,
+            missed=task.missed,
+            max_runs=task.max_runs,
+            expires_at=parse_spoken_time(task.until, zone, now, "until") if task.until.strip() else "",
+            created_by=place.created_by,
+        )
+        return make_task(asked, rules, now)
+    except GatepostError as error:
+        raise Invalid(SEED_FILE, f"task {number} of your prototype/: {error}") from None
+
+
+def add_seed(db: Db, seed: GroupSeed, chain: OriginChain, now: int) -> None:
+    """In the transaction that makes the group. Its tasks have the conversation that its room's first message would
+    begin."""
+    place, wished = seed.place, seed.settings
+    windows = {"window_messages": wished.window_messages, "window_chars": wished.window_chars}
+    groups.update(db, place.folder, {name: value for name, value in windows.items() if value is not None})
+    if seed.tasks:
+        there = (place.folder, place.instance, place.address, "")
+        sessions.find_or_add(db, SessionMode.PER_THREAD, *there, now)
+    for new in seed.tasks:
+        add_task(db, new, seed.rules, now, chain.origins, chain.depth + 1)

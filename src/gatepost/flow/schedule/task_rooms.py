@@ -1,0 +1,87 @@
+"""The room of a task that a person or an operator makes: where its group has a conversation, or would have one."""
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.flow.intake import routing
+from gatepost.flow.schedule.firing import has_way
+from gatepost.flow.schedule.task_changes import TaskRules, add_task
+from gatepost.messages import address as addresses
+from gatepost.store import agents, destinations, groups, rooms, routes, sessions
+from gatepost.store.destinations import DestinationKind
+from gatepost.store.origins import Origin
+from gatepost.store.port import Db
+from gatepost.store.sessions import Session, SessionMode
+from gatepost.store.tasks import NewTask, Task
+
+MOST_NAMED = 10  # rooms, in an error
+MOST_LOOKED_AT = 500  # sessions of a group, the busiest
+
+
+class TaskRoom(Struct, frozen=True, kw_only=True):
+    """`opens`: the conversation that a message there would begin; None, if the group has a way there already."""
+
+    instance: str
+    address: str
+    thread: str = ""
+    opens: SessionMode | None = None
+
+
+def find_task_room(db: Db, folder: str, said: str) -> TaskRoom:
+    """The room that was named, or the only one that the group has."""
+    if groups.get(db, folder) is None:
+        raise NotFound("group", folder, "`gatepost group list` shows them")
+    return _find_named(db, folder, said) if said else _find_only(db, folder)
+
+
+def _find_named(db: Db, folder: str, said: str) -> TaskRoom:
+    where = addresses.parse(said, "room")
+    known = rooms.list_instances(db, str(where))
+    for instance in known or [where.platform]:
+        if has_way(db, folder, instance, str(where)):
+            return TaskRoom(instance=instance, address=str(where))
+    rows, exists = routes.list_all(db), {each.folder for each in groups.list_all(db)}.__contains__
+    for instance in known:
+        chosen = routing.decide(rows, routing.make_match_input(instance, where), exists).chosen
+        for each in chosen:
+            if each.folder == folder and not each.observe:
+                return TaskRoom(instance=instance, address=str(where), opens=each.mode)
+    why = f"nothing that is written there reaches {folder}" if known else f"nobody has written to {folder} there yet"
+    raise NotFound(
+        "room", str(where), f"{why}; `gatepost room list` shows the rooms, `gatepost route test` who gets what"
+    )
+
+
+def _find_only(db: Db, folder: str) -> TaskRoom:
+    found = {
+        (each.instance, each.address)
+        for each in sessions.list_open(db, folder, MOST_LOOKED_AT)
+        if each.mode is not SessionMode.ISOLATED and rooms.get(db, each.instance, each.address) is not None
+    }
+    named = destinations.list_for_group(db, folder)
+    found |= {(each.instance, each.address) for each in named if each.kind is DestinationKind.ROOM}
+    if len(found) == 1:
+        instance, address = found.pop()
+        return TaskRoom(instance=instance, address=address)
+    if not found:
+        raise Invalid("room", f"nobody has written to {folder} yet, so say where: --room ADDRESS")
+    listed = ", ".join(sorted({address for _, address in found})[:MOST_NAMED])
+    raise Invalid("room", f"{folder} has {len(found)} rooms, so say which: --room ADDRESS; they are {listed}")
+
+
+def find_agent_room(db: Db, folder: str, session: Session) -> TaskRoom:
+    """A managed agent's own: a task there wakes that agent."""
+    if session.folder != folder:
+        raise Invalid("agent", f"{session.id} is an agent of {session.folder}, not of {folder}")
+    if session.closed_at is not None:
+        raise Invalid("agent", f"{session.id} was ended; make another one, or give the task to a group")
+    return TaskRoom(instance=agents.INSTANCE, address=session.address)
+
+
+def add_task_in(db: Db, room: TaskRoom, new: NewTask, rules: TaskRules, person: str, now: int) -> tuple[Task, bool]:
+    """The task in that room, and whether it is new. `person`: who made it and pays; '': the operator."""
+    if room.opens is not None:
+        sessions.find_or_add(db, room.opens, new.folder, room.instance, room.address, room.thread, now)
+    placed = replace(new, instance=room.instance, address=room.address, thread=room.thread)
+    return add_task(db, placed, rules, now, [Origin(person, room.instance, room.address, room.thread)])

@@ -1,0 +1,103 @@
+"""Tasks: a prompt or a text at a time, once or again and again."""
+
+from typing import Annotated
+
+from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.store.tasks import MissedPolicy, TaskContext
+
+READ, WRITE = "tasks.read", "tasks.write"
+TaskId = Annotated[str, argument("The task's id, as `task list` shows it.", "task")]
+
+
+@declares("task.add", right=WRITE)
+class AddTaskArgs(OperationArgs, frozen=True):
+    """Have the agent of FOLDER do something at a time (--prompt), or deliver a text then (--text), which wakes nobody.
+
+    Say when with one of --at, --cron and --every.
+    """
+
+    folder: Annotated[str, argument("The group whose task it is.", scope=True, examples=("acme/eng",))]
+    prompt: Annotated[str, option("What the agent is asked to do.", secret=True)] = ""
+    text: Annotated[str, option("Is delivered as it is, for reminders.", secret=True)] = ""
+    at: Annotated[
+        str,
+        option("Once, at this time.", metavar="TIME", examples=("+2m", "tomorrow 9:00", "2027-01-31T09:00:00+01:00")),
+    ] = ""
+    cron: Annotated[
+        str,
+        option("Five fields: minute, hour, day, month, weekday.", metavar="FIELDS", examples=("0 9 * * 1-5", "@daily")),
+    ] = ""
+    every: Annotated[str, option("Again and again, so far apart.", metavar="DURATION", examples=("2h30m",))] = ""
+    room: Annotated[
+        str,
+        option("Where it runs and speaks (default: the group's only room).", metavar="ADDRESS"),
+    ] = ""
+    agent: Annotated[str, option("Wake this managed agent of the group, in place of a room.", metavar="ID")] = ""
+    tz: Annotated[str, option("Its time zone (default: the setting timezone).", examples=("Europe/Berlin",))] = ""
+    missed: Annotated[
+        MissedPolicy, option("What becomes of times when the gateway was down: skip them, run once late, or run all.")
+    ] = MissedPolicy.ONCE
+    context: Annotated[
+        TaskContext, option("group: the room's conversation goes on. isolated: a fresh one for each run.")
+    ] = TaskContext.GROUP
+    script: Annotated[
+        str,
+        option(
+            "Shell commands that run in the sandbox before the prompt, and may leave the agent asleep.",
+            cli="A file of shell commands that run in the sandbox before the prompt, and may leave the agent asleep.",
+            metavar="FILE",
+            secret=True,
+        ),
+    ] = ""
+    max_runs: Annotated[int, option("End it after so many runs.", least=1, most=1_000_000, unset=0)] = 0
+    until: Annotated[str, option("End it at this time, written as for --at.", metavar="TIME")] = ""
+
+
+@declares("task.list", right=READ, reads=True)
+class ListTasksArgs(OperationArgs, frozen=True):
+    """Tasks of FOLDER and the groups below it, or of all groups; active and paused ones."""
+
+    folder: Annotated[str, argument("Only of this group and those below it.", scope=True)] = ""
+    all: Annotated[bool, option("Those that are over, too.")] = False
+    after: Annotated[str, option("Only those behind this id.", metavar="ID")] = ""
+    limit: Annotated[int, option("At most so many.", least=1, most=1000)] = 200
+
+
+@declares("task.show", right=READ, reads=True)
+class ShowTaskArgs(OperationArgs, frozen=True):
+    """One task and its runs, the newest first: when it was due, when it ran, the outcome, its length and cost."""
+
+    id: TaskId
+    runs: Annotated[int, option("At most so many runs.", least=1, most=500)] = 20
+
+
+@declares("task.next", right=READ, reads=True)
+class NextFiringsArgs(OperationArgs, frozen=True):
+    """The coming times of one task, or of all, in the time zone of each."""
+
+    id: Annotated[str, argument("Only of this task.", "task")] = ""
+    limit: Annotated[int, option("At most so many.", least=1, most=500)] = 50
+
+
+class _TaskArgs(OperationArgs, frozen=True):
+    id: TaskId
+
+
+@declares("task.pause", right=WRITE)
+class PauseTaskArgs(_TaskArgs, frozen=True):
+    """Hold a task: it does not run until it is resumed. A run that has begun goes on."""
+
+
+@declares("task.resume", right=WRITE)
+class ResumeTaskArgs(_TaskArgs, frozen=True):
+    """Let a paused task run again, from its next time on."""
+
+
+@declares("task.run", right=WRITE, offline=False)
+class RunTaskArgs(_TaskArgs, frozen=True):
+    """Run a task now, besides its schedule. Needs a running gateway."""
+
+
+@declares("task.cancel", right=WRITE)
+class CancelTaskArgs(_TaskArgs, frozen=True):
+    """End a task for good. Runs that wait are withdrawn; one that has begun goes on."""

@@ -1,0 +1,242 @@
+"""Tasks: add, list, show, what comes next, pause, resume, run, cancel."""
+
+import heapq
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from msgspec import Struct
+
+from gatepost.access.senders import is_person
+from gatepost.core.clock import iso
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.flow.schedule import task_changes
+from gatepost.flow.schedule.firing import schedule_of
+from gatepost.flow.schedule.spoken_times import parse_spoken_time, parse_when
+from gatepost.flow.schedule.task_changes import TaskRequest, read_rules
+from gatepost.flow.schedule.task_rooms import TaskRoom, add_task_in, find_agent_room, find_task_room
+from gatepost.flow.schedule.times import next_after, parse_zone
+from gatepost.serve.control.arguments.tasks import (
+    AddTaskArgs,
+    CancelTaskArgs,
+    ListTasksArgs,
+    NextFiringsArgs,
+    PauseTaskArgs,
+    ResumeTaskArgs,
+    RunTaskArgs,
+    ShowTaskArgs,
+)
+from gatepost.serve.control.contract import OPERATOR, OperationDeps, extend, operation, read_operation
+from gatepost.store import agents, firings, tasks
+from gatepost.store.firings import FiringState, Run
+from gatepost.store.port import Db
+from gatepost.store.tasks import Task, TaskState
+
+
+class TaskView(Task, frozen=True, kw_only=True):
+    """A task. `next_local`: its next time in its own zone."""
+
+    next_local: str | None
+
+
+class AddedTask(TaskView, frozen=True, kw_only=True):
+    """`created`: no, if the same task was active before."""
+
+    created: bool
+
+
+class TaskLogEntry(Struct, frozen=True, kw_only=True):
+    """One run. `times`: how many due times a skipped one stands for. `cost`: in millionths of the currency.
+    `delivery`: what became of a text."""
+
+    due_at: int
+    due_local: str
+    fired_at: int
+    state: FiringState
+    reason: str
+    times: int
+    duration_ms: int | None
+    cost: int
+    delivery: str
+    turn_id: str
+
+
+class TaskDetails(TaskView, frozen=True, kw_only=True):
+    log: list[TaskLogEntry]
+
+
+class ComingFiring(Struct, frozen=True, kw_only=True):
+    """A time that is to come, and in the zone of its task."""
+
+    due_at: int
+    local: str
+    zone: str
+    id: str
+    folder: str
+    what: str
+
+
+class RunningTask(Struct, frozen=True, kw_only=True):
+    id: str
+    fired: int
+
+
+def make_view(task: Task) -> TaskView:
+    return extend(TaskView, task, next_local=render_local(task.next_at, task.zone))
+
+
+def render_local(at: int | None, zone: str) -> str | None:
+    """In UTC, if this machine knows the zone no more."""
+    try:
+        return iso(at, zone)
+    except (LookupError, ValueError, OSError):
+        return iso(at)
+
+
+@operation
+async def add(deps: OperationDeps, args: AddTaskArgs) -> AddedTask:
+    rules, now = read_rules(deps.config), deps.clock.now()
+    zone = parse_zone(args.tz or rules.zone, "tz")
+    when = parse_when(args.at, args.cron, args.every, zone, now)
+    until = parse_spoken_time(args.until, zone, now, "until") if args.until.strip() else ""
+    if args.agent and (args.room or args.text):
+        raise Invalid("agent", "a managed agent has a room of its own and is given a prompt")
+
+    asked = TaskRequest(
+        folder=args.folder,
+        instance="",  # and its address: by what the store knows, in the transaction
+        address="",
+        prompt=args.prompt,
+        text=args.text,
+        script=args.script,
+        when=when,
+        zone=zone,
+        context=args.context,
+        missed=args.missed,
+        max_runs=args.max_runs or None,
+        expires_at=until,
+        created_by=deps.caller,
+    )
+    new = task_changes.make_task(asked, rules, now)
+    person = deps.caller if deps.caller != OPERATOR and is_person(deps.caller) else ""
+
+    def insert(db: Db) -> AddedTask:
+        task, created = add_task_in(db, _find_room(db, args), new, rules, person, now)
+        return extend(AddedTask, make_view(task), created=created)
+
+    made = await deps.write(insert)
+    deps.bells.tasks()
+    return made
+
+
+def _find_room(db: Db, args: AddTaskArgs) -> TaskRoom:
+    if not args.agent:
+        return find_task_room(db, args.folder, args.room)
+    session = agents.get(db, args.agent)
+    if session is None:
+        raise NotFound("agent", args.agent[:80], "`gatepost agent ls` shows them")
+    return find_agent_room(db, args.folder, session)
+
+
+@read_operation
+def list_tasks(db: Db, args: ListTasksArgs, now: int) -> list[TaskView]:
+    found = tasks.list_page(db, args.folder or None, args.after, args.limit, ended=args.all)
+    return list(map(make_view, found))
+
+
+@read_operation
+def show(db: Db, args: ShowTaskArgs, now: int) -> TaskDetails:
+    task = _get(db, args.id)
+    runs = firings.list_for_task(db, args.id, args.runs)
+    return extend(TaskDetails, make_view(task), log=[_make_entry(task, each) for each in runs])
+
+
+def _get(db: Db, task_id: str) -> Task:
+    """Also one that is over."""
+    found = tasks.get(db, task_id)
+    if found is None:
+        raise NotFound("task", task_id[:80], "`gatepost task list --all` shows them")
+    return found
+
+
+def _make_entry(task: Task, run: Run) -> TaskLogEntry:
+    firing = run.firing
+    took = None if run.began_at is None or firing.ended_at is None else (firing.ended_at - run.began_at) // 1000
+    return TaskLogEntry(
+        due_at=firing.due_at,
+        due_local=render_local(firing.due_at, task.zone) or "",
+        fired_at=firing.fired_at,
+        state=firing.state,
+        reason=firing.reason,
+        times=firing.times,
+        duration_ms=took,
+        cost=run.cost,
+        delivery=run.delivery,
+        turn_id=firing.turn_id,
+    )
+
+
+@read_operation
+def list_next(db: Db, args: NextFiringsArgs, now: int) -> list[ComingFiring]:
+    """Those of paused tasks are none. Each schedule is walked through as far as it is shown."""
+    of = [_get(db, args.id)] if args.id else tasks.list_coming(db, args.limit)
+    coming = heapq.merge(*(_walk(task) for task in of if task.state is TaskState.ACTIVE), key=lambda each: each.due_at)
+    return list(islice(coming, args.limit))
+
+
+def _walk(task: Task) -> Iterator[ComingFiring]:
+    """Until it ends. One whose schedule cannot be read any more has none."""
+    at, number = task.next_at, task.runs
+    what = " ".join((task.prompt or task.text)[:200].split())
+    while at is not None and number != task.max_runs and (task.expires_at is None or at <= task.expires_at):
+        local = render_local(at, task.zone) or ""
+        yield ComingFiring(due_at=at, local=local, zone=task.zone, id=task.id, folder=task.folder, what=what)
+        at, number = _find_next(task, at), number + 1
+
+
+def _find_next(task: Task, at: int) -> int | None:
+    from cronsim import CronSimError
+
+    try:
+        return next_after(schedule_of(task), at)
+    except (CronSimError, LookupError, ValueError, OSError):
+        return None
+
+
+async def _change(deps: OperationDeps, change: Callable[[Db], Task]) -> TaskView:
+    task = await deps.write(change)
+    deps.bells.tasks()
+    return make_view(task)
+
+
+@operation
+async def pause(deps: OperationDeps, args: PauseTaskArgs) -> TaskView:
+    now = deps.clock.now()
+    return await _change(deps, lambda db: task_changes.pause_task(db, args.id, deps.caller, now))
+
+
+@operation
+async def resume(deps: OperationDeps, args: ResumeTaskArgs) -> TaskView:
+    now = deps.clock.now()
+    return await _change(deps, lambda db: task_changes.resume_task(db, args.id, now))
+
+
+@operation
+async def cancel(deps: OperationDeps, args: CancelTaskArgs) -> TaskView:
+    now = deps.clock.now()
+
+    def end(db: Db) -> Task:
+        task_changes.cancel_task(db, args.id, deps.caller, now)
+        return _get(db, args.id)
+
+    return await _change(deps, end)
+
+
+@operation
+async def run_now(deps: OperationDeps, args: RunTaskArgs) -> RunningTask:
+    rules, now, reach = read_rules(deps.config), deps.clock.now(), deps.extra["reach"]
+    fired = await deps.write(lambda db: task_changes.run_task(db, reach, args.id, rules, now))
+    for session_id in fired.sessions:
+        deps.bells.session(session_id)
+    for room in fired.rooms:
+        deps.bells.room(*room)
+    return RunningTask(id=args.id, fired=fired.ran)

@@ -1,0 +1,214 @@
+"""Operations on tasks: what is asked for is checked, written down once, and shown in the task's own time."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatepost.core.clock import HOUR, MINUTE
+from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused
+from gatepost.core.event_bus import EventBus
+from gatepost.core.home import Home
+from gatepost.core.records import replace
+from gatepost.core.registry import load_package
+from gatepost.core.settings import Config
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.groups import ensure_defaults
+from gatepost.serve.control.contract import OPERATIONS, OperationDeps
+from gatepost.store import acl, agents, audit, firings, groups, inbox, rooms, sessions, tasks
+from gatepost.store.agents import NewAgent
+from gatepost.store.port import Db
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.clock import FixedClock
+
+NOW = 1_800_000_000_000_000  # 2027-01-15T08:00:00Z
+ROOM = "telegram:group/1"
+
+
+class TaskDesk:
+    """An office with a group that has one room."""
+
+    def __init__(self, office: OperationDeps, rung: list[str]) -> None:
+        self.office, self.rung, self.store = office, rung, office.store
+
+    async def do(self, name: str, /, **args: Any) -> Any:
+        return await OPERATIONS[name](self.office, args)
+
+
+@pytest.fixture
+async def desk(store: SqliteStore, tmp_path: Path) -> TaskDesk:
+    load_package("gatepost.serve.control.operations")
+    home, clock, bells = Home(tmp_path / "home"), FixedClock(NOW), EventBus()
+    home.prepare()
+    await ensure_defaults(store, home, clock)
+    rung: list[str] = []
+    bells.on_tasks(lambda: rung.append("tasks"))
+    bells.on_session(rung.append)
+
+    def settle(db: Db) -> None:
+        groups.add(db, "acme", "Acme", "", NOW)
+        rooms.add(db, "telegram", ROOM, "Team", False, rooms.RoomPolicy.PUBLIC, NOW)
+        sessions.find_or_add(db, "per-thread", "acme", "telegram", ROOM, "", NOW)
+
+    await store.write(settle)
+    reach = ChannelInstances({}, {})
+    return TaskDesk(
+        OperationDeps(home=home, store=store, clock=clock, config=Config(), bells=bells, extra={"reach": reach}), rung
+    )
+
+
+async def test_a_task_runs_in_the_only_room_of_its_group_and_the_loop_is_rung(desk: TaskDesk) -> None:
+    made = await desk.do("task.add", folder="acme", text="Bread!", at="+20m", tz="Europe/Berlin")
+
+    assert (made["instance"], made["address"], made["state"], made["created"]) == ("telegram", ROOM, "active", True)
+    assert (made["next_at"], made["next_local"]) == ("2027-01-15T08:20:00.000Z", "2027-01-15T09:20:00.000+01:00")
+    assert desk.rung == ["tasks"]
+    [row] = await desk.store.read(audit.list_latest, 1)
+    assert "task.add" in row and "Bread" not in str(row)
+
+
+async def test_the_same_task_is_made_once(desk: TaskDesk) -> None:
+    first = await desk.do("task.add", folder="acme", prompt="report", cron="0 9 * * *")
+    second = await desk.do("task.add", folder="acme", prompt="report", cron="0 9 * * *")
+    assert (second["id"], second["created"]) == (first["id"], False)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"prompt": "x"}, "exactly one of at, cron and every"),
+        ({"prompt": "x", "at": "+2m", "every": "2h"}, "exactly one of at, cron and every"),
+        ({"at": "+2m"}, "either a prompt"),
+        ({"prompt": "x", "text": "y", "at": "+2m"}, "either a prompt"),
+        ({"prompt": "x", "at": "soon"}, "is no time; write it like"),
+        ({"prompt": "x", "cron": "2h"}, "has not five fields"),
+        ({"prompt": "x", "every": "0 9 * * *"}, "is no interval"),
+        ({"prompt": "x", "every": "5s"}, "schedule.least_interval_s"),
+        ({"prompt": "x", "at": "+2m", "tz": "Mars/Base"}, "is no time zone"),
+        ({"prompt": "x", "at": "+2m", "until": "+1m"}, "before its first time"),
+        ({"prompt": "x", "at": "+2m", "max_runs": -1}, "max_runs"),
+        ({"text": "x", "at": "+2m", "script": "true"}, "a text wakes nobody"),
+        ({"prompt": "x", "at": "+2m", "room": "nonsense"}, "room"),
+        ({"prompt": "x", "at": "+2m", "room": "telegram:group/404"}, "nobody has written to acme there yet"),
+        ({"prompt": "x", "at": "+2m", "room": "terminal:main"}, "nothing that is written there reaches acme"),
+        ({"prompt": "x", "at": "+2m", "agent": "s-none"}, "gatepost agent ls"),
+        ({"prompt": "x", "at": "+2m", "agent": "s", "room": ROOM}, "a room of its own"),
+    ],
+)
+async def test_what_cannot_be_is_refused_with_the_reason_and_leaves_nothing(
+    desk: TaskDesk, given: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(GatepostError, match=told):
+        await desk.do("task.add", folder="acme", **given)
+    assert await desk.do("task.list") == [] and desk.rung == []
+
+
+async def test_a_group_without_a_room_or_with_several_asks_which(desk: TaskDesk) -> None:
+    with pytest.raises(Invalid, match="nobody has written to home yet, so say where: --room"):
+        await desk.do("task.add", folder="home", text="hi", at="+2m")
+    await desk.store.write(rooms.add, "telegram", "telegram:group/2", "", False, rooms.RoomPolicy.PUBLIC, NOW)
+    await desk.store.write(sessions.find_or_add, "per-thread", "acme", "telegram", "telegram:group/2", "", NOW)
+    with pytest.raises(Invalid, match=f"acme has 2 rooms.*{ROOM}, telegram:group/2"):
+        await desk.do("task.add", folder="acme", text="hi", at="+2m")
+    with pytest.raises(NotFound, match="gatepost group list"):
+        await desk.do("task.add", folder="nobody", text="hi", at="+2m")
+
+
+async def test_a_room_that_leads_to_the_group_needs_no_message_before(desk: TaskDesk) -> None:
+    made = await desk.do("task.add", folder="home", text="hi", at="+2m", room="terminal:main")
+    assert (made["instance"], made["address"]) == ("terminal", "terminal:main")
+    [session] = await desk.store.read(sessions.list_open, "home")
+    assert session.address == "terminal:main"
+
+
+async def test_a_task_wakes_a_managed_agent_of_its_group_and_no_other(desk: TaskDesk) -> None:
+    agent = await desk.store.write(agents.create, NewAgent(folder="acme", provider="scripted"), NOW)
+    made = await desk.do("task.add", folder="acme", prompt="look again", every="1h", agent=agent.id)
+    assert (made["instance"], made["address"]) == ("agents", agents.address_of(agent.id))
+    with pytest.raises(Invalid, match="is an agent of acme, not of home"):
+        await desk.do("task.add", folder="home", prompt="look again", every="1h", agent=agent.id)
+
+    await desk.do("task.run", id=made["id"])
+    [waiting] = await desk.store.read(inbox.list_open, agent.id)
+    assert waiting[0].session_id == agent.id and agent.id in desk.rung
+
+
+async def test_next_shows_the_times_of_all_tasks_in_their_order_and_ends_with_them(desk: TaskDesk) -> None:
+    often = await desk.do("task.add", folder="acme", prompt="often", every="1h", max_runs=3)
+    daily = await desk.do(
+        "task.add", folder="acme", prompt="daily", cron="30 10 * * *", tz="Europe/Berlin", until="+2d"
+    )
+    coming = await desk.do("task.next")
+    assert [(each["due_at"][8:16], each["local"][11:16], each["what"]) for each in coming] == [
+        ("15T09:00", "09:00", "often"),
+        ("15T09:30", "10:30", "daily"),
+        ("15T10:00", "10:00", "often"),
+        ("15T11:00", "11:00", "often"),
+        ("16T09:30", "10:30", "daily"),
+    ]
+    assert [each["id"] for each in await desk.do("task.next", id=daily["id"], limit=1)] == [daily["id"]]
+    await desk.do("task.pause", id=often["id"])
+    assert {each["id"] for each in await desk.do("task.next")} == {daily["id"]}
+
+
+async def test_many_tasks_are_walked_no_further_than_they_are_shown(desk: TaskDesk) -> None:
+    for number in range(60):
+        await desk.do("task.add", folder="acme", prompt=f"p{number}", cron=f"{number} * * * *")
+    coming = await desk.do("task.next")
+    assert len(coming) == 50
+    assert [each["due_at"] for each in coming] == sorted(each["due_at"] for each in coming)
+
+
+async def test_a_task_is_paused_resumed_and_cancelled(desk: TaskDesk) -> None:
+    made = await desk.do("task.add", folder="acme", prompt="p", every="1h")
+    assert (await desk.do("task.pause", id=made["id"]))["reason"] == "paused by operator"
+    assert (await desk.do("task.resume", id=made["id"]))["state"] == "active"
+    assert (await desk.do("task.cancel", id=made["id"]))["state"] == "cancelled"
+    assert await desk.do("task.list") == []
+    assert [each["state"] for each in await desk.do("task.list", all=True)] == ["cancelled"]
+    with pytest.raises(NotFound):
+        await desk.do("task.resume", id=made["id"])
+    with pytest.raises(NotFound, match="gatepost task list --all"):
+        await desk.do("task.show", id="task-none")
+
+
+async def test_the_log_tells_of_each_run(desk: TaskDesk) -> None:
+    made = await desk.do("task.add", folder="acme", prompt="p", every="1h", tz="Asia/Tokyo")
+
+    def run(db: Db) -> None:
+        firings.add(db, made["id"], NOW - HOUR, NOW, firings.FiringState.FAILED, "the key is wrong")
+        firings.add(db, made["id"], NOW, NOW + MINUTE, firings.FiringState.SKIPPED, "too late", 3)
+
+    await desk.store.write(run)
+    log = (await desk.do("task.show", id=made["id"]))["log"]
+    assert [(each["state"], each["reason"], each["times"]) for each in log] == [
+        ("skipped", "too late", 3),
+        ("failed", "the key is wrong", 1),
+    ]
+    assert log[0]["due_local"] == "2027-01-15T17:00:00.000+09:00"
+    assert len((await desk.do("task.show", id=made["id"], runs=1))["log"]) == 1
+
+
+async def test_a_person_makes_tasks_where_she_has_the_right_and_they_are_hers(desk: TaskDesk) -> None:
+    hers = replace(desk.office, caller="telegram:user/9")
+    with pytest.raises(Refused, match=r"op:tasks\.write"):
+        await OPERATIONS["task.add"](hers, {"folder": "acme", "text": "hi", "at": "+2m"})
+    await desk.do("acl.add", principal="telegram:user/9", action="op:tasks.write", scope="acme")
+    made = await OPERATIONS["task.add"](hers, {"folder": "acme", "text": "hi", "at": "+2m"})
+    assert made["created_by"] == "telegram:user/9"
+    [origin] = await desk.store.read(tasks.list_origins, made["id"])
+    assert origin.person == "telegram:user/9"
+    with pytest.raises(Refused):
+        await OPERATIONS["task.add"](hers, {"folder": "home", "text": "hi", "at": "+2m", "room": "terminal:main"})
+    with pytest.raises(Refused):  # of all groups
+        await OPERATIONS["task.cancel"](hers, {"id": made["id"]})
+    assert len(await desk.store.read(acl.list_rows)) == 1
+
+
+async def test_a_group_that_is_removed_takes_its_tasks_along(desk: TaskDesk) -> None:
+    made = await desk.do("task.add", folder="acme", prompt="p", every="1h")
+    await desk.do("task.run", id=made["id"])
+    gone = await desk.do("group.rm", folder="acme")
+    assert gone["removed"]["tasks"] == 1
+    assert await desk.store.read(tasks.get, made["id"]) is None
+    assert await desk.do("task.list", all=True) == []
