@@ -87,7 +87,7 @@ async def replay(gateway: Gateway, **changes: Any) -> tuple[str, list[ReplayedTu
             await asyncio.sleep(0.02)
 
 
-async def test_the_same_messages_with_another_model_and_instructions_are_compared_turn_by_turn(tmp_path: Path) -> None:
+async def test_nanoclaw_46_the_same_messages_with_other_settings_are_compared_turn_by_turn(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
         agents_md = gateway.home.group("home") / "AGENTS.md"
