@@ -28,6 +28,7 @@ class Factory:
         self.talk(stage, cache)
         self.close_and_open_again(stage, queue)
         self.ask_about_work(stage)
+        self.replay(stage, cache)
         self.change_skill(stage)
         self.compare(stage, cache)
 
@@ -73,10 +74,21 @@ class Factory:
         stage.wait_for_answer(ADMIN)
         stage.note("the supervisor may see that")
 
-    def change_skill(self, stage: Stage) -> None:
-        stage.title("The supervisor suggests another skill; the card shows the difference, and the owner decides")
+    def replay(self, stage: Stage, number: int) -> None:
+        stage.title("Before anything changes: the same messages with another skill, of which nothing is delivered")
+        before = stage.list_said(get_room(number))
         stage.say("What feedback is there?", "admin")
         stage.wait_for_answer(ADMIN, "password")
+        stage.say(f"Replay {number} with a check for secrets.", "admin")
+        replay = stage.wait_for_answer(ADMIN, "The replay is").rpartition(" ")[2].rstrip(".")
+        stage.wait_until(lambda: stage.daemon.gatepost("session", "compare", replay).returncode == 0, "the replay")
+        stage.say(f"Show the replay {replay}.", "admin")
+        stage.wait_for_answer(ADMIN, "Would be")
+        if stage.list_said(get_room(number)) != before:
+            raise ExampleFailed("the replay said something in the pull request")
+
+    def change_skill(self, stage: Stage) -> None:
+        stage.title("The supervisor suggests another skill; the card shows the difference, and the owner decides")
         stage.say("Let the workers check for secrets.", "admin")
         stage.wait_for_answer(ADMIN, "waits for your approval")
         skill = stage.home / SKILL

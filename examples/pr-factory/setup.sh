@@ -16,8 +16,8 @@ gatepost route add --match "room=acme/site/issue/*" --target factory/manager/wor
 gatepost route add --match "room=factory" --target factory/manager --seq 40
 gatepost route add --match "room=admin" --target factory --seq 50
 
-# The manager reads what was said in the threads (the default level), not what the agents did. Workers may leave a thread.
-gatepost grant add factory/manager "read_session(!level)"
+# The manager reads what was said in the threads, not what the agents did. Workers may leave a thread.
+gatepost grant add factory/manager "read_session(level=messages)"
 gatepost grant add factory/manager/worker disengage
 
 # Everybody on GitHub may speak to workers, ann alone to the supervisor. Her number: https://api.github.com/users/<login>

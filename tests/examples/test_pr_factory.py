@@ -30,9 +30,11 @@ def test_a_skill_is_changed_by_feedback_and_both_reviews_are_compared() -> None:
         f"agent:factory/manager/worker said: {WHY}",  # the feedback came later, and is not in the worker's conversation
         "I cannot see that: Error: factory/manager may not read_session: a rule of this gateway forbids it",
     ]
-    work, feedback, card, *rest = played.list_answers("admin")
+    work, feedback, replay, shown, card, *rest = played.list_answers("admin")
     assert work == "factory/manager/worker used disengage: allowed."
     assert feedback == "Feedback: the review missed the password"
+    assert replay.startswith("The replay is ")
+    assert shown == f"**What the new skill would change**\n\n**Was**\n\n{BEFORE}\n\n**Would be**\n\n{AFTER}"
     assert f"· - Is there a test?\n+ {NEW}\n```" in card
     assert any("Allowed by terminal:owner." in each for each in rest)
     assert rest[-1] == f"**Two reviews of 2**\n\n**Before**\n\n{BEFORE}\n\n**After**\n\n{AFTER}"
