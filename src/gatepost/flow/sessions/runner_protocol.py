@@ -435,7 +435,7 @@ class RunnerProtocol:
     async def _files(self, frame: runner_frames.ResultFrame) -> tuple[OutboundFile, ...]:
         """The delivery's own copies. Only for what will be taken: the ledger judges the rest, and it has no files."""
         turn = self.turn
-        if not frame.files or turn is None:
+        if not frame.files or turn is None or turn.instance == replays.INSTANCE:  # what is not sent needs no copies
             return ()
         ours = (turn.id, turn.epoch, turn.attempt) == (frame.turn, frame.epoch, frame.attempt)
         if not ours or frame.part >= self.parts.config[MOST_RESULTS]:
