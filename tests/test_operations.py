@@ -19,6 +19,7 @@ from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.registry import Registry
 from gatepost.egress import price_list, rules, secret_bindings
 from gatepost.flow.intake import routing
+from gatepost.flow.intake.engagement import parse_ttl
 from gatepost.flow.intake.glob import compile_glob
 from gatepost.flow.schedule.spoken_times import parse_spoken_time
 from gatepost.flow.schedule.times import parse_cron, parse_interval, parse_zone
@@ -173,6 +174,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "cron": lambda text: parse_cron(text, "UTC", 0),
     "every": lambda text: parse_interval(text, 0),
     "tz": parse_zone,
+    "ttl": parse_ttl,
+    "room": addresses.parse,
 }
 
 

@@ -41,9 +41,11 @@ class TreeEntry(Struct, frozen=True):
     identity: tuple[int, int, int, int]
 
 
-def copy_settled_tree(source: Path, target: Path, limits: TreeLimits) -> int | None:
+def copy_settled_tree(source: Path, target: Path, limits: TreeLimits, place: str = "") -> int | None:
     """Copy what lies in `source` to the new folder `target`; how many bytes it has. None: there is nothing, or it does
-    not come to rest. Raises TreeTooLarge, and Invalid if something in it cannot be read."""
+    not come to rest. Raises TreeTooLarge, and Invalid if something in it cannot be read. `place`: the folder in both
+    that is meant."""
+    source, target = source / place, target / place
     until = time.monotonic() + LONGEST_S
     for number in range(TRIES):
         if number:

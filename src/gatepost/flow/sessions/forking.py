@@ -311,8 +311,7 @@ def copy_state(home: Home, parent_id: str, provider: str, child_id: str, limits:
     """A provider's own files, to a session that has none. Waking it gives them to whoever runs there."""
     with open_untrusted(home.sessions) as root:
         root.make_dir(f"{child_id}/state", 0o700)
-    state = home.session(child_id) / "state"
-    return copy_settled_tree(home.session(parent_id) / "state" / provider, state / provider, limits)
+    return copy_settled_tree(home.session(parent_id), home.session(child_id), limits, f"state/{provider}")
 
 
 def remove_files(home: Home, relative: str) -> None:
