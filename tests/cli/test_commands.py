@@ -659,3 +659,16 @@ def test_stranger_e_an_empty_audit_is_said_in_words_and_not_in_zeros(run: Run, h
 
     for told in (run("status"), run("audit", "verify")):
         assert "nothing is recorded yet" in told.out and "0" * 64 not in told.out
+
+
+def test_a_pinned_rule_is_added_listed_and_removed(run: Run, db: Db) -> None:
+    groups.add(db, "home", "Home", "", 1)
+    added = run("rule", "add", "home", "Never merge.", "--room", "telegram:group/-1")
+    listed = run("rule", "list")
+    number = run("rule", "list", "--folder", "home", "--json").json[0]["id"]
+    removed = run("rule", "rm", "home", str(number))
+
+    assert f"rule {number} is pinned for home in telegram:group/-1" in added.out
+    assert "Never merge." in listed.out
+    assert removed.code == 0 and run("rule", "list").out.strip() == "nothing is pinned"
+    assert run("rule", "rm", "home", str(number)).code == 1

@@ -16,7 +16,7 @@ from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import audit, budgets, costs, groups, inbox, secrets, sessions, users
+from gatepost.store import audit, budgets, costs, groups, inbox, pinned_rules, secrets, sessions, users
 from gatepost.store.budgets import BudgetScope
 from gatepost.store.port import Db
 from gatepost.store.users import UserRole
@@ -214,13 +214,14 @@ async def test_the_conversations_own_model_is_what_claude_asks(tmp_path: Path, c
 
 
 @pytest.mark.slow
-async def test_compact_is_done_by_claude_itself_and_its_conversation_goes_on(
+async def test_compact_is_done_by_claude_itself_and_its_conversation_goes_on_with_the_pinned_rules(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     summary = {"when": "summary of the conversation", "do": [{"say": "<summary>They spoke of a plum.</summary>"}]}
     script = {**SCRIPT, "turns": [summary, *SCRIPT["turns"]], "default": [{"say": "hm"}]}
     async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
         await gateway.store.write(_add_admin)
+        await gateway.store.write(pinned_rules.add, "home", "", "Never give a price.", "operator", 1)
         await channel.say("remember the word plum")
         await channel.wait_for(1, timeout=PATIENCE)
         await wait_until_settled(gateway)
@@ -238,6 +239,7 @@ async def test_compact_is_done_by_claude_itself_and_its_conversation_goes_on(
     assert asked.count_text("keep the plum") >= 1
     assert texts(channel)[-1] == "here"
     assert endpoint.calls[-1].count_text("They spoke of a plum.") >= 1
+    assert "Never give a price." in str(endpoint.calls[-1].body["system"])
 
 
 def _add_admin(db: Db) -> None:

@@ -87,7 +87,7 @@ async def replay(gateway: Gateway, **changes: Any) -> tuple[str, list[ReplayedTu
             await asyncio.sleep(0.02)
 
 
-async def test_the_same_messages_with_another_model_and_instructions_are_compared_turn_by_turn(tmp_path: Path) -> None:
+async def test_nanoclaw_46_the_same_messages_with_other_settings_are_compared_turn_by_turn(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
         agents_md = gateway.home.group("home") / "AGENTS.md"
@@ -185,3 +185,7 @@ async def test_whoever_is_forgotten_is_so_in_replays_of_her_words(tmp_path: Path
         assert len(await gateway.store.read(messages.list_in_room, *room, 0, 10)) == 2
         traces = await person_traces.find_traces(gateway.store, ADA)
         assert room in traces.scope.rooms and replay_id in traces.room_sessions
+        await gateway.erasure.erase(ADA, "operator")
+        assert await gateway.store.read(messages.list_in_room, *room, 0, 10) == []
+        state = gateway.home.session(replay_id) / "state"
+        assert not any(b"plum" in path.read_bytes() for path in state.rglob("*") if path.is_file())

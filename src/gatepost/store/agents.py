@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from gatepost.core import ids
-from gatepost.core.errors import Invalid
+from gatepost.core.errors import Invalid, NotFound
 from gatepost.messages.inbound import Direction
 from gatepost.store import errands, inbox, messages, origins, sessions, timeline
 from gatepost.store.inbox import InboxMode
@@ -70,6 +70,23 @@ def create(db: Db, new: NewAgent, now: int, session_id: str = "") -> Session:
 def get(db: Db, session_id: str) -> Session | None:
     found = sessions.get(db, session_id)
     return found if found is not None and found.agent else None
+
+
+def find(db: Db, named: str) -> Session:
+    """By its id, the beginning of it, or its title, if that means one of them; one that was ended for good does not
+    stand in the way of another."""
+    found = get(db, named)
+    if found is not None:
+        return found
+    every = list_all(db, archived=True)
+    near = [each for each in every if len(named) >= 4 and each.id.startswith(named)]
+    titled = [each for each in every if each.title and each.title == named]
+    near = near or [each for each in titled if each.closed_at is None] or titled
+    if len(near) == 1:
+        return near[0]
+    if near:
+        raise Invalid("agentId", f"{named!r} means several agents: {', '.join(each.id for each in near[:5])}")
+    raise NotFound("agent", named[:80], "`gatepost agent ls` or list_agents shows them")
 
 
 def list_all(db: Db, *, archived: bool = False) -> list[Session]:

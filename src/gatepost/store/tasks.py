@@ -174,6 +174,12 @@ def list_coming(db: Db, most: int) -> list[Task]:
     return TASKS.list(db, "WHERE state = 'active' AND next_at IS NOT NULL ORDER BY next_at LIMIT ?", most)
 
 
+def list_in_room(db: Db, folder: str, instance: str, address: str) -> list[Task]:
+    """Those of a group there that are active or paused."""
+    live = "WHERE folder = ? AND state IN ('active', 'paused') AND instance = ? AND address = ? ORDER BY id"
+    return TASKS.list(db, live, folder, instance, address)
+
+
 def find_next_in_room(db: Db, folder: str, instance: str, address: str) -> Task | None:
     """The task of a group that speaks there next."""
     there = "WHERE folder = ? AND state = 'active' AND instance = ? AND address = ? AND next_at IS NOT NULL"

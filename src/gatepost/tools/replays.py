@@ -8,12 +8,10 @@ from gatepost.access.tiers import Tier
 from gatepost.access.tree_scope import TreeScope, may_act_on
 from gatepost.core.bounds import fitting
 from gatepost.core.errors import Invalid, NotFound, Unavailable
-from gatepost.messages.text import clean
 from gatepost.store import replays, sessions
 from gatepost.store.port import Db
 from gatepost.store.replays import Replay, ReplayedTurn
 from gatepost.tools.contract import Body, ReplayWish, StartedReplay, ToolCall, tool
-from gatepost.tools.skills import check_skill
 
 LONGEST_COMPARED = 4000  # characters of each text
 LONGEST_MODEL = 200
@@ -54,8 +52,8 @@ async def replay_session(
         raise Invalid("model", f"has more than {LONGEST_MODEL} characters")
     wish = ReplayWish(
         model=model or "",
-        agents_md=clean(agentsMd or ""),
-        skills={skill: check_skill(skill, skillContent)} if skill is not None and skillContent is not None else {},
+        agents_md=agentsMd or "",
+        skills={skill: skillContent} if skill is not None and skillContent is not None else {},
         turns=turns,
     )
     await call.read(_check_source, call, sessionId)

@@ -2,7 +2,6 @@
 sees what it changes."""
 
 import difflib
-import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any
@@ -14,16 +13,14 @@ from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.sessions.host_uids import group_uid
+from gatepost.flow.sessions.skill_text import LARGEST_SKILL, check_skill
 from gatepost.messages.card import escape_markdown
-from gatepost.messages.text import clean
 from gatepost.messages.visible_text import show_hidden
 from gatepost.store import groups
 from gatepost.tools.contract import Body, ToolCall, tool
 
-LARGEST_SKILL = 100_000
 MOST_COMPARED = 1000  # lines of each side
 MOST_SHOWN, LONGEST_SHOWN = 40, 160  # lines of a change that a card shows, and characters of each
-_SKILL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?\Z")
 
 Folder = Annotated[str | None, Meta(description="The group. Leave it out for your own.")]
 
@@ -61,16 +58,6 @@ async def write_skill(
     uid = await group_uid(around.store, around.config, around.clock, target)
     await call.run_audited(partial(_write_skill, call, target, name, text, uid))
     return WrittenSkill(ok=True, path=f"skills/{name}/SKILL.md")
-
-
-def check_skill(name: str, content: str) -> str:
-    """Its text, if it can be one."""
-    if not _SKILL.match(name):
-        raise Invalid("name", f"{name[:80]!r}: lower-case letters, digits and single hyphens, at most 64")
-    text = clean(content)
-    if not text.strip() or len(text) > LARGEST_SKILL:
-        raise Invalid("content", f"is empty or longer than {LARGEST_SKILL} characters")
-    return text
 
 
 def _write_skill(call: ToolCall, folder: str, name: str, text: str, uid: int | None) -> None:

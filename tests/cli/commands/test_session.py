@@ -7,6 +7,7 @@ import pytest
 
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.provider import ScriptBuilder
+from gatepost.testing.waiting import block_until
 
 
 @pytest.fixture
@@ -56,3 +57,31 @@ def test_what_is_not_there_is_not_forked_and_without_a_gateway_nothing_is(daemon
 
     assert unknown.returncode == 1 and "no live session named 's-nobody'" in unknown.stderr
     assert down.returncode != 0 and "gatepost up" in down.stderr
+
+
+def test_a_session_is_replayed_and_both_are_shown_side_by_side(daemon: DaemonProcess, tmp_path: Path) -> None:
+    daemon.gatepost("chat", "-m", "what is it", "--wait")
+    daemon.gatepost("chat", "-m", "what is it", "--wait")
+    (session,) = daemon.json("session", "list")
+    (tmp_path / "new.md").write_text("Be stern.")
+    given = ("--agents-md", str(tmp_path / "new.md"), "--skill", f"pr-review={tmp_path / 'new.md'}", "--turns", "2")
+    made = daemon.json("session", "replay", session["id"], *given)
+    block_until(lambda: daemon.gatepost("session", "compare", made["session_id"]).returncode == 0, "the replay")
+    shown = daemon.gatepost("session", "compare", made["session_id"]).stdout
+    found = daemon.json("session", "compare", made["session_id"])
+
+    assert found["source"] == session["id"] and found["finished"]
+    assert found["changes"] == {"AGENTS.md": "changed", "skills/pr-review": "changed"}
+    assert [each["replayed"]["answer"] for each in found["turns"]] == ["a plum", "a plum, as I said"]
+    assert "turn 2: what is it" in shown and "replayed (done, $0.0000, " in shown
+    assert "Be stern." not in str(daemon.read_audit("session.replay"))
+
+
+def test_a_replay_of_nothing_or_with_a_file_that_is_not_there_is_refused(daemon: DaemonProcess) -> None:
+    unknown = daemon.gatepost("session", "replay", "s-nobody")
+    no_file = daemon.gatepost("session", "replay", "s-nobody", "--agents-md", "/nowhere/new.md")
+    no_replay = daemon.gatepost("session", "compare", "s-nobody")
+
+    assert unknown.returncode == 1 and "no session named 's-nobody'" in unknown.stderr
+    assert no_file.returncode == 1 and "/nowhere/new.md cannot be read" in no_file.stderr
+    assert no_replay.returncode == 1 and "no replay named 's-nobody'" in no_replay.stderr

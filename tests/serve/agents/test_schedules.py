@@ -91,7 +91,11 @@ async def test_a_schedule_that_cannot_be_is_refused(desk: ManagementClient, give
     assert told in await find_refusal(desk, **given)
 
 
-async def test_an_agent_that_was_ended_is_given_no_schedule(desk: ManagementClient) -> None:
+async def test_an_agent_that_is_ended_takes_its_schedules_along_and_is_given_no_other(desk: ManagementClient) -> None:
     agent = await make_agent(desk)
+    await desk("create_schedule", agentId=agent, prompt="look again", every="2h")
     await desk("kill_agent", agentId=agent)
+    assert (await desk("list_schedules"))["schedules"] == []
+    [ended] = (await desk("list_schedules", includeEnded=True))["schedules"]
+    assert (ended["status"], ended["reason"]) == ("cancelled", "cancelled by operator")
     assert "was ended" in await find_refusal(desk, agentId=agent, every="2h")

@@ -122,10 +122,10 @@ async def test_a_room_that_leads_to_the_group_needs_no_message_before(desk: Task
 
 
 async def test_a_task_wakes_a_managed_agent_of_its_group_and_no_other(desk: TaskDesk) -> None:
-    agent = await desk.store.write(agents.create, NewAgent(folder="acme", provider="scripted"), NOW)
-    made = await desk.do("task.add", folder="acme", prompt="look again", every="1h", agent=agent.id)
+    agent = await desk.store.write(agents.create, NewAgent(folder="acme", provider="scripted", title="Watcher"), NOW)
+    made = await desk.do("task.add", folder="acme", prompt="look again", every="1h", agent="Watcher")
     assert (made["instance"], made["address"]) == ("agents", agents.address_of(agent.id))
-    with pytest.raises(Invalid, match="is an agent of acme, not of home"):
+    with pytest.raises(Invalid, match="it is no agent of home"):
         await desk.do("task.add", folder="home", prompt="look again", every="1h", agent=agent.id)
 
     await desk.do("task.run", id=made["id"])

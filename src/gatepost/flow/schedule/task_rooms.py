@@ -6,9 +6,9 @@ from msgspec.structs import replace
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow.intake import routing
 from gatepost.flow.schedule.firing import has_way
-from gatepost.flow.schedule.task_changes import TaskRules, add_task
+from gatepost.flow.schedule.task_changes import TaskRules, add_task, cancel_task
 from gatepost.messages import address as addresses
-from gatepost.store import agents, destinations, groups, rooms, routes, sessions
+from gatepost.store import agents, destinations, groups, rooms, routes, sessions, tasks
 from gatepost.store.destinations import DestinationKind
 from gatepost.store.origins import Origin
 from gatepost.store.port import Db
@@ -73,10 +73,16 @@ def _find_only(db: Db, folder: str) -> TaskRoom:
 def find_agent_room(db: Db, folder: str, session: Session) -> TaskRoom:
     """A managed agent's own: a task there wakes that agent."""
     if session.folder != folder:
-        raise Invalid("agent", f"{session.id} is an agent of {session.folder}, not of {folder}")
+        raise Invalid("agent", f"it is no agent of {folder}; `gatepost agent ls` shows the group of each")
     if session.closed_at is not None:
         raise Invalid("agent", f"{session.id} was ended; make another one, or give the task to a group")
     return TaskRoom(instance=agents.INSTANCE, address=session.address)
+
+
+def cancel_agent_tasks(db: Db, session: Session, by: str, now: int) -> None:
+    """The agent is ended for good: nobody else can do what it was to do."""
+    for task in tasks.list_in_room(db, session.folder, agents.INSTANCE, session.address):
+        cancel_task(db, task.id, by, now)
 
 
 def add_task_in(db: Db, room: TaskRoom, new: NewTask, rules: TaskRules, person: str, now: int) -> tuple[Task, bool]:

@@ -16,6 +16,7 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.core.thread_pools import FairThreadPool
 from gatepost.core.untrusted_copies import TreeLimits, TreeTooLarge, copy_settled_tree
@@ -23,7 +24,9 @@ from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.sessions.effective_group import load_effective_group
 from gatepost.flow.sessions.forking import ForkWriter, remove_files
 from gatepost.flow.sessions.sandbox_plan import COPY
+from gatepost.flow.sessions.skill_text import check_skill
 from gatepost.messages.inbound import Direction
+from gatepost.messages.text import clean
 from gatepost.store import inbox, messages, origins, replays, sessions, turns
 from gatepost.store.inbox import InboxEntry
 from gatepost.store.messages import Message, NewMessage
@@ -39,7 +42,8 @@ REPLAY_MB = setting(
 )
 MOST_FILES = 20_000  # of that copy
 MOST_TURNS, MOST_MESSAGES = 50, 500  # of one replay
-LONGEST_FILE = 100_000  # characters of a changed AGENTS.md or SKILL.md
+LONGEST_FILE = 100_000  # characters of a changed AGENTS.md
+MOST_SKILLS = 20
 MIB = 1 << 20
 RIGHTS = "agent"  # whoever wrote a message once does not ask for anything now
 
@@ -73,7 +77,7 @@ class SessionReplayer:
     async def _start(
         self, source_id: str, wish: ReplayWish, by: str, write: ForkWriter, chain: OriginChain
     ) -> StartedReplay:
-        check_wish(wish)
+        wish = check_wish(wish)
         source = await self._store.read(self._read_source, source_id, wish, by)
         replay_id, done = ids.new("s"), False
         folder = source.session.folder
@@ -157,9 +161,14 @@ class SessionReplayer:
         return StartedReplay(replay_id, session.id, session.folder, len(source.turns))
 
 
-def check_wish(wish: ReplayWish) -> None:
+def check_wish(wish: ReplayWish) -> ReplayWish:
+    """With its texts as they may be written."""
     if len(wish.agents_md) > LONGEST_FILE:
         raise Invalid("agents_md", f"has more than {LONGEST_FILE} characters")
+    if len(wish.skills) > MOST_SKILLS:
+        raise Invalid("skill", f"at most {MOST_SKILLS} skills can be changed in one replay")
+    skills = {name: check_skill(name, text) for name, text in wish.skills.items()}
+    return replace(wish, agents_md=clean(wish.agents_md), skills=skills)
 
 
 def render_changes(wish: ReplayWish) -> dict[str, str]:

@@ -25,6 +25,7 @@ from gatepost.flow.requests.choices import AnswerChoice
 from gatepost.flow.requests.deciding import Decision
 from gatepost.flow.requests.edited_input import check_edited
 from gatepost.flow.requests.questions import ANSWERS
+from gatepost.flow.schedule.task_rooms import cancel_agent_tasks
 from gatepost.flow.sessions import effective_group, turn_settlement
 from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
@@ -245,6 +246,7 @@ class AgentService:
         def close(db: Db) -> None:
             turn_settlement.stop_turn(db, self._parts, session.id, by)  # what came in meanwhile
             sessions.close(db, session.id, now)
+            cancel_agent_tasks(db, session, by, now)
             _record(db, now, by, "agent.kill", session.id)
 
         await self._parts.store.write(close)
@@ -296,20 +298,7 @@ class AgentService:
     # Looking.
 
     async def find(self, named: str) -> Session:
-        """By its id, the beginning of it, or its title, if that means one of them; one that was ended for good does not
-        stand in the way of another."""
-        found = await self._parts.store.read(agents.get, named)
-        if found is not None:
-            return found
-        every = await self._parts.store.read(lambda db: agents.list_all(db, archived=True))
-        near = [each for each in every if len(named) >= 4 and each.id.startswith(named)]
-        titled = [each for each in every if each.title and each.title == named]
-        near = near or [each for each in titled if each.closed_at is None] or titled
-        if len(near) == 1:
-            return near[0]
-        if near:
-            raise Invalid("agentId", f"{named!r} means several agents: {', '.join(each.id for each in near[:5])}")
-        raise NotFound("agent", named[:80], "`gatepost agent ls` or list_agents shows them")
+        return await self._parts.store.read(agents.find, named)
 
     async def status(self, agent_id: str) -> AgentSnapshot:
         session = await self.find(agent_id)

@@ -32,7 +32,7 @@ class AddTaskArgs(OperationArgs, frozen=True):
         str,
         option("Where it runs and speaks (default: the group's only room).", metavar="ADDRESS"),
     ] = ""
-    agent: Annotated[str, option("Wake this managed agent of the group, in place of a room.", metavar="ID")] = ""
+    agent: Annotated[str, option("Wake this managed agent of the group (id or title).", metavar="AGENT")] = ""
     tz: Annotated[str, option("Its time zone (default: the setting timezone).", examples=("Europe/Berlin",))] = ""
     missed: Annotated[
         MissedPolicy, option("What becomes of times when the gateway was down: skip them, run once late, or run all.")

@@ -27,7 +27,6 @@ from gatepost.store.port import Db
 from gatepost.store.replays import ReplayedTurn
 from gatepost.store.sessions import Session
 from gatepost.tools.contract import ReplayWish, StartedReplay
-from gatepost.tools.skills import check_skill
 
 LONGEST_COMPARED = 20_000  # characters of each text
 DEFAULT = "default"  # what takes a session's own provider or model back
@@ -148,7 +147,7 @@ async def replay(deps: OperationDeps, args: ReplaySessionArgs) -> StartedReplay:
         provider=check_provider(deps.home, args.provider),
         model=args.model,
         agents_md=args.agents_md,
-        skills={name: check_skill(name, text) for name, text in args.skill.items()},
+        skills=args.skill,
         turns=args.turns,
     )
     return await replayer.start(args.id, wish, deps.caller, deps.write)

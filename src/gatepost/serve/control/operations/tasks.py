@@ -131,10 +131,7 @@ async def add(deps: OperationDeps, args: AddTaskArgs) -> AddedTask:
 def _find_room(db: Db, args: AddTaskArgs) -> TaskRoom:
     if not args.agent:
         return find_task_room(db, args.folder, args.room)
-    session = agents.get(db, args.agent)
-    if session is None:
-        raise NotFound("agent", args.agent[:80], "`gatepost agent ls` shows them")
-    return find_agent_room(db, args.folder, session)
+    return find_agent_room(db, args.folder, agents.find(db, args.agent))
 
 
 @read_operation
