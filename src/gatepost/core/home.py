@@ -76,6 +76,10 @@ class Home(Struct, frozen=True):
     def session(self, session_id: str) -> Path:
         return self.sessions / session_id
 
+    def replay_copy(self, session_id: str) -> Path:
+        """The copy of its group's folder that a replay works in."""
+        return self.session(session_id) / "replay"
+
     def worktree(self, project: str, slug: str) -> Path:
         return self.worktrees / project / slug
 

@@ -376,7 +376,7 @@ async def test_a_replay_works_on_its_copy_of_the_groups_folder_and_writes_nothin
     mine = with_mounts(f"{place}:/workspace/extra/books:rw")
     sandbox_plan.prepare_folders(home, config, mine, SESSION)
     (home.group("acme") / "AGENTS.md").write_text("as it was")
-    copy = home.session(SESSION) / sandbox_plan.COPY
+    copy = home.replay_copy(SESSION)
     copy.mkdir()
     (copy / "AGENTS.md").write_text("changed")
     sandbox_plan.prepare_folders(home, config, mine, SESSION)

@@ -232,7 +232,7 @@ class AwakeSession:
             provider=self.provider,
             parents=parents,
             start=self._start,
-            copy=parts.home.session(session.id) / sandbox_plan.COPY if self._replays else None,
+            copy=parts.home.replay_copy(session.id) if self._replays else None,
             uid=uid,
         )
         self.writes_elsewhere = any(

@@ -23,7 +23,6 @@ from gatepost.core.untrusted_copies import TreeLimits, TreeTooLarge, copy_settle
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.sessions.effective_group import load_effective_group
 from gatepost.flow.sessions.forking import ForkWriter, remove_files
-from gatepost.flow.sessions.sandbox_plan import COPY
 from gatepost.flow.sessions.skill_text import check_skill
 from gatepost.messages.inbound import Direction
 from gatepost.messages.text import clean
@@ -183,7 +182,7 @@ def prepare_copy(
 ) -> set[str]:
     with open_untrusted(home.sessions) as root:
         root.make_dir(replay_id, 0o700)
-    place = home.session(replay_id) / COPY
+    place = home.replay_copy(replay_id)
     if copy_settled_tree(home.group(folder), place, limits) is None:
         raise Unavailable("a replay", "the group's folder is being written to; try again when its agents rest")
     with open_untrusted(place) as copy:

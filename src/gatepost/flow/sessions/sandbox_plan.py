@@ -49,7 +49,6 @@ TIMEZONE = setting("timezone", "UTC", help="The zone in which agents see times, 
 AGENT, RUN = f"{WORKSPACE}/agent", "/run/gatepost"
 PYTHON, LIBRARIES, PLUGINS = "/opt/gatepost/python", "/opt/gatepost/lib", "/opt/gatepost/plugins/providers"
 NEEDED_INSIDE = ("gatepost", "apsw", "msgspec")
-COPY = "replay"  # in a session's folder: the copy of its group's that a replay works in
 SAVED_MB = 2048  # a worktree that is saved becomes one file, however small the group's limit is
 FIRST_CHOICE = "bubblewrap"
 DEMO = "demo"  # the one provider that runs nobody's code, and may do so without walls
@@ -167,8 +166,9 @@ def prepare_folders(home: Home, config: Config, group: Group, session_id: str, u
             sessions.make_dir(session_id + name, mode, ours, uid)
         for name in ("/out", "/state"):
             _give_folder(sessions, session_id + name, uid)
-        if sessions.exists(f"{session_id}/{COPY}"):
-            _give_folder(sessions, f"{session_id}/{COPY}", uid)
+        copy = f"{session_id}/{home.replay_copy(session_id).name}"
+        if sessions.exists(copy):
+            _give_folder(sessions, copy, uid)
         for name in ("/out/files", "/state/home"):
             sessions.make_dir(session_id + name, 0o700, uid)
     with open_untrusted(home.run) as run:
