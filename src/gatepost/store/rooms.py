@@ -62,3 +62,8 @@ def set_policy(db: Db, instance: str, address: str, policy: RoomPolicy) -> bool:
 
 def list_all(db: Db) -> list[Room]:
     return ROOMS.list(db, "ORDER BY id")
+
+
+def list_first(db: Db, most: int) -> list[Room]:
+    """The oldest ones."""
+    return ROOMS.list(db, "ORDER BY id LIMIT ?", most)

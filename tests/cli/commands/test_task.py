@@ -57,6 +57,16 @@ def test_a_task_is_paused_resumed_and_cancelled(run: Run) -> None:
     assert run("task", "cancel", task).out == f"{task} is cancelled\n"
     assert run("task", "list").out.startswith("there are no tasks")
     assert task in run("task", "list", "--all").out
+    for verb in ("pause", "resume", "cancel"):
+        assert "is over: cancelled by operator; `gatepost task add` makes another" in run("task", verb, task).err
+        assert "no task named 'task-none'; `gatepost task list --all`" in run("task", verb, "task-none").err
+
+
+def test_a_list_of_a_group_that_is_not_there_says_so(run: Run) -> None:
+    add(run, "--text", "hi", "--at", "+2m")
+    assert "hi" in run("task", "list", "home").out
+    refused = run("task", "list", "hom")
+    assert refused.code != 0 and "no group named 'hom'; did you mean 'home'?" in refused.err
 
 
 def test_a_script_is_read_from_its_file(run: Run, tmp_path: Path) -> None:

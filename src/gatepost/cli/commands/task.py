@@ -114,7 +114,7 @@ def _make_row(run: dict[str, Any]) -> tuple[object, ...]:
     from gatepost.access.budgets import render_usd
 
     took = None if run["duration_ms"] is None else output.format_duration(run["duration_ms"] / 1000)
-    sent = f" ({run['delivery']})" if run["delivery"] else ""
+    sent = f" ({run['delivery']})" if run["delivery"] not in ("", run["state"]) else ""
     cost = render_usd(run["cost"]) if run["cost"] else None
     return (
         _shorten(run["due_local"]),

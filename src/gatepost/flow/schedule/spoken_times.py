@@ -12,6 +12,7 @@ from gatepost.core.errors import Invalid
 from gatepost.flow.schedule.times import parse_cron, parse_interval, parse_moment, parse_schedule
 
 FORMS = "2027-01-31T09:00:00+01:00, '2027-01-31 09:00', 14:30, 'tomorrow 9:00', +2m or 'in 2 minutes'"
+CRON_EXAMPLES = "write it like '0 9 * * 1-5' or @daily"
 _OF_DAY = re.compile(r"(?:(today|tomorrow) +(?:at +)?)?([0-9]{1,2}):([0-9]{2})", re.IGNORECASE)
 
 
@@ -79,7 +80,7 @@ def parse_when(at: str, cron: str, every: str, zone: str, now: int) -> str:
     if at.strip():
         return parse_spoken_time(at, zone, now)
     if cron.strip():
-        parse_cron(cron, zone, now)
+        parse_cron(cron, zone, now, examples=CRON_EXAMPLES)
         return cron
     parse_interval(every, now)
     return every

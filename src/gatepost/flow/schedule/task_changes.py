@@ -52,7 +52,8 @@ def read_rules(config: Config) -> TaskRules:
 
 
 class TaskRequest(Struct, frozen=True, kw_only=True):
-    """A task as somebody asks for it. `when`: any form that `parse_schedule` reads. `zone` '': the gateway's."""
+    """A task as somebody asks for it. `when`: any form that `parse_schedule` reads. `zone` '': the gateway's.
+    `when_field`, `end_field`: what the caller calls these two, for errors."""
 
     folder: str
     instance: str
@@ -68,14 +69,16 @@ class TaskRequest(Struct, frozen=True, kw_only=True):
     max_runs: int | None = None
     expires_at: str = ""
     created_by: str
+    when_field: str = "cron"
+    end_field: str = "expiresAt"
 
 
 def make_task(asked: TaskRequest, rules: TaskRules, now: int) -> NewTask:
     """Checked: what it does, and when. Pure."""
     prompt, text, script = _check_words(asked.prompt, asked.text, asked.script)
     zone = parse_zone(asked.zone or rules.zone)
-    schedule, first = parse_schedule(asked.when, zone, now)
-    check_interval(schedule, first, rules.least)
+    schedule, first = parse_schedule(asked.when, zone, now, asked.when_field)
+    check_interval(schedule, first, rules.least, asked.when_field)
     return NewTask(
         folder=asked.folder,
         instance=asked.instance,
@@ -92,7 +95,7 @@ def make_task(asked: TaskRequest, rules: TaskRules, now: int) -> NewTask:
         missed=asked.missed,
         next_at=first,
         max_runs=_check_runs(asked.max_runs),
-        expires_at=_parse_end(asked.expires_at, zone, first, now),
+        expires_at=_parse_end(asked.expires_at, zone, first, now, asked.end_field),
         created_by=asked.created_by,
     )
 
@@ -119,12 +122,12 @@ def _check_runs(wanted: int | None) -> int | None:
     return wanted
 
 
-def _parse_end(said: str, zone: str, first: int, now: int) -> int | None:
+def _parse_end(said: str, zone: str, first: int, now: int, field: str = "expiresAt") -> int | None:
     if not said.strip():
         return None
-    _, at = parse_moment(said, zone, now, "expiresAt")
+    _, at = parse_moment(said, zone, now, field)
     if at < first:
-        raise Invalid("expiresAt", f"{said[:64]!r} is before its first time, so it would never run")
+        raise Invalid(field, f"{said[:64]!r} is before its first time, so it would never run")
     return at
 
 

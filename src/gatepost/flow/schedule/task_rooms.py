@@ -8,6 +8,7 @@ from gatepost.flow.intake import routing
 from gatepost.flow.schedule.firing import has_way
 from gatepost.flow.schedule.task_changes import TaskRules, add_task, cancel_task
 from gatepost.messages import address as addresses
+from gatepost.messages.address import Address
 from gatepost.store import agents, destinations, groups, rooms, routes, sessions, tasks
 from gatepost.store.destinations import DestinationKind
 from gatepost.store.origins import Origin
@@ -16,6 +17,7 @@ from gatepost.store.sessions import Session, SessionMode
 from gatepost.store.tasks import NewTask, Task
 
 MOST_NAMED = 10  # rooms, in an error
+MOST_TRIED = 50  # rooms, for that error
 MOST_LOOKED_AT = 500  # sessions of a group, the busiest
 
 
@@ -41,16 +43,24 @@ def _find_named(db: Db, folder: str, said: str) -> TaskRoom:
     for instance in known or [where.platform]:
         if has_way(db, folder, instance, str(where)):
             return TaskRoom(instance=instance, address=str(where))
-    rows, exists = routes.list_all(db), {each.folder for each in groups.list_all(db)}.__contains__
-    for instance in known:
-        chosen = routing.decide(rows, routing.make_match_input(instance, where), exists).chosen
-        for each in chosen:
-            if each.folder == folder and not each.observe:
-                return TaskRoom(instance=instance, address=str(where), opens=each.mode)
+    opened = _list_opened(db, folder, [(instance, where) for instance in known])
+    if opened:
+        return opened[0]
     why = f"nothing that is written there reaches {folder}" if known else f"nobody has written to {folder} there yet"
     raise NotFound(
         "room", str(where), f"{why}; `gatepost room list` shows the rooms, `gatepost route test` who gets what"
     )
+
+
+def _list_opened(db: Db, folder: str, known: list[tuple[str, Address]]) -> list[TaskRoom]:
+    """Those of the rooms in which a message would begin a conversation of the group."""
+    rows, exists = routes.list_all(db), {each.folder for each in groups.list_all(db)}.__contains__
+    return [
+        TaskRoom(instance=instance, address=str(where), opens=each.mode)
+        for instance, where in known
+        for each in routing.decide(rows, routing.make_match_input(instance, where), exists).chosen
+        if each.folder == folder and not each.observe
+    ]
 
 
 def _find_only(db: Db, folder: str) -> TaskRoom:
@@ -65,9 +75,18 @@ def _find_only(db: Db, folder: str) -> TaskRoom:
         instance, address = found.pop()
         return TaskRoom(instance=instance, address=address)
     if not found:
-        raise Invalid("room", f"nobody has written to {folder} yet, so say where: --room ADDRESS")
+        raise Invalid(
+            "room", f"nobody has written to {folder} yet, so say where: --room ADDRESS{_render_opened(db, folder)}"
+        )
     listed = ", ".join(sorted({address for _, address in found})[:MOST_NAMED])
     raise Invalid("room", f"{folder} has {len(found)} rooms, so say which: --room ADDRESS; they are {listed}")
+
+
+def _render_opened(db: Db, folder: str) -> str:
+    """For an error: where it could speak. On a new gateway nobody has written, and yet there are rooms."""
+    known = [(each.instance, addresses.parse(each.address)) for each in rooms.list_first(db, MOST_TRIED)]
+    listed = dict.fromkeys(each.address for each in _list_opened(db, folder, known))
+    return f"; these lead to it: {', '.join(list(listed)[:MOST_NAMED])}" if listed else ""
 
 
 def find_agent_room(db: Db, folder: str, session: Session) -> TaskRoom:

@@ -120,13 +120,14 @@ def _read_duration(text: str) -> int | None:
     return sum(int(number) * unit for number, unit in zip(found.groups(), _UNITS.values(), strict=True) if number)
 
 
-def parse_cron(text: str, zone: str, now: int, field: str = "cron") -> tuple[Schedule, int]:
+def parse_cron(text: str, zone: str, now: int, field: str = "cron", examples: str = EXAMPLES) -> tuple[Schedule, int]:
+    """`examples`: what else is read there, for the error."""
     said = " ".join(text.split())
     fields = _NICKNAMES.get(said.lower(), said)
     if len(fields) > LONGEST_TEXT or len(fields.split()) != 5:
         known = ", ".join(_NICKNAMES)
         shape = "minute, hour, day of the month, month, day of the week"
-        raise Invalid(field, f"invalid cron {said[:64]!r}: it has not five fields ({shape}); {EXAMPLES}; also {known}")
+        raise Invalid(field, f"invalid cron {said[:64]!r}: it has not five fields ({shape}); {examples}; also {known}")
     schedule = Schedule(kind=ScheduleKind.CRON, text=fields, zone=zone)
     from cronsim import CronSimError
 
@@ -134,9 +135,9 @@ def parse_cron(text: str, zone: str, now: int, field: str = "cron") -> tuple[Sch
         first = next_after(schedule, now)
     except CronSimError as error:
         why = str(error).lower().replace("-", " ")
-        raise Invalid(field, f"invalid cron {said[:64]!r}: {why}; {EXAMPLES}") from None
+        raise Invalid(field, f"invalid cron {said[:64]!r}: {why}; {examples}") from None
     if first is None:
-        raise Invalid(field, f"invalid cron {said[:64]!r}: no day of the next fifty years fits; {EXAMPLES}")
+        raise Invalid(field, f"invalid cron {said[:64]!r}: no day of the next fifty years fits; {examples}")
     return schedule, first
 
 

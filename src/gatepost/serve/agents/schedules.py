@@ -128,6 +128,7 @@ def _add_making_tools(service: AgentService, made: Registry[Tool]) -> None:
             max_runs=maxRuns or None,
             expires_at=parse_spoken_time(expiresAt, zone, call.now, "expiresAt") if expiresAt.strip() else "",
             created_by=OPERATOR,
+            when_field="every" if every.strip() else "cron",
         )
         new = task_changes.make_task(asked, rules, call.now)
 

@@ -41,6 +41,8 @@ async def add(deps: OperationDeps, args: AddPinnedRuleArgs) -> PinnedRule:
 
 @read_operation
 def list_rules(db: Db, args: ListPinnedRulesArgs, now: int) -> list[PinnedRule]:
+    if args.folder and groups.get(db, args.folder) is None:
+        raise NotFound("group", args.folder[:200], "`gatepost group list` shows them")
     return pinned_rules.list_for_group(db, args.folder) if args.folder else pinned_rules.list_all(db)
 
 

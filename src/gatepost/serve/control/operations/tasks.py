@@ -10,7 +10,7 @@ from gatepost.access.senders import is_person
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow.schedule import task_changes
-from gatepost.flow.schedule.firing import schedule_of
+from gatepost.flow.schedule.firing import FiredRooms, schedule_of
 from gatepost.flow.schedule.spoken_times import parse_spoken_time, parse_when
 from gatepost.flow.schedule.task_changes import TaskRequest, read_rules
 from gatepost.flow.schedule.task_rooms import TaskRoom, add_task_in, find_agent_room, find_task_room
@@ -26,7 +26,7 @@ from gatepost.serve.control.arguments.tasks import (
     ShowTaskArgs,
 )
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, extend, operation, read_operation
-from gatepost.store import agents, firings, tasks
+from gatepost.store import agents, firings, groups, tasks
 from gatepost.store.firings import FiringState, Run
 from gatepost.store.port import Db
 from gatepost.store.tasks import Task, TaskState
@@ -115,6 +115,8 @@ async def add(deps: OperationDeps, args: AddTaskArgs) -> AddedTask:
         max_runs=args.max_runs or None,
         expires_at=until,
         created_by=deps.caller,
+        when_field="every" if args.every.strip() else "cron",
+        end_field="until",
     )
     new = task_changes.make_task(asked, rules, now)
     person = deps.caller if deps.caller != OPERATOR and is_person(deps.caller) else ""
@@ -137,7 +139,14 @@ def _find_room(db: Db, args: AddTaskArgs) -> TaskRoom:
 @read_operation
 def list_tasks(db: Db, args: ListTasksArgs, now: int) -> list[TaskView]:
     found = tasks.list_page(db, args.folder or None, args.after, args.limit, ended=args.all)
+    if args.folder and not found and not _has_group(db, args.folder):
+        raise NotFound("group", args.folder[:200], "`gatepost group list` shows them")
     return list(map(make_view, found))
+
+
+def _has_group(db: Db, folder: str) -> bool:
+    """There, or below: a folder on the way to a group has no agent of its own."""
+    return any(f"{each.folder}/".startswith(f"{folder}/") for each in groups.list_all(db))
 
 
 @read_operation
@@ -199,8 +208,18 @@ def _find_next(task: Task, at: int) -> int | None:
         return None
 
 
-async def _change(deps: OperationDeps, change: Callable[[Db], Task]) -> TaskView:
-    task = await deps.write(change)
+def _check_not_cancelled(db: Db, task_id: str) -> None:
+    task = _get(db, task_id)
+    if task.state is TaskState.CANCELLED:
+        raise Invalid("task", f"{task.id} is over: {task.reason}; `gatepost task add` makes another")
+
+
+async def _change(deps: OperationDeps, task_id: str, change: Callable[[Db], Task]) -> TaskView:
+    def checked(db: Db) -> Task:
+        _check_not_cancelled(db, task_id)
+        return change(db)
+
+    task = await deps.write(checked)
     deps.bells.tasks()
     return make_view(task)
 
@@ -208,13 +227,13 @@ async def _change(deps: OperationDeps, change: Callable[[Db], Task]) -> TaskView
 @operation
 async def pause(deps: OperationDeps, args: PauseTaskArgs) -> TaskView:
     now = deps.clock.now()
-    return await _change(deps, lambda db: task_changes.pause_task(db, args.id, deps.caller, now))
+    return await _change(deps, args.id, lambda db: task_changes.pause_task(db, args.id, deps.caller, now))
 
 
 @operation
 async def resume(deps: OperationDeps, args: ResumeTaskArgs) -> TaskView:
     now = deps.clock.now()
-    return await _change(deps, lambda db: task_changes.resume_task(db, args.id, now))
+    return await _change(deps, args.id, lambda db: task_changes.resume_task(db, args.id, now))
 
 
 @operation
@@ -225,13 +244,18 @@ async def cancel(deps: OperationDeps, args: CancelTaskArgs) -> TaskView:
         task_changes.cancel_task(db, args.id, deps.caller, now)
         return _get(db, args.id)
 
-    return await _change(deps, end)
+    return await _change(deps, args.id, end)
 
 
 @operation
 async def run_now(deps: OperationDeps, args: RunTaskArgs) -> RunningTask:
     rules, now, reach = read_rules(deps.config), deps.clock.now(), deps.extra["reach"]
-    fired = await deps.write(lambda db: task_changes.run_task(db, reach, args.id, rules, now))
+
+    def run(db: Db) -> FiredRooms:
+        _check_not_cancelled(db, args.id)
+        return task_changes.run_task(db, reach, args.id, rules, now)
+
+    fired = await deps.write(run)
     for session_id in fired.sessions:
         deps.bells.session(session_id)
     for room in fired.rooms:
