@@ -7,7 +7,7 @@ from tests.flow.schedule.conftest import ROOM, TaskDesk
 from gatepost.core.clock import DAY, HOUR, MINUTE, SECOND
 from gatepost.core.settings import Config
 from gatepost.flow.schedule.task_changes import MOST_LATE, cancel_task, read_rules, run_task
-from gatepost.flow.schedule.task_loop import AT_ONCE, fire_plans, plan_due
+from gatepost.flow.schedule.task_loop import AGAIN_S, AT_ONCE, fire_plans, plan_due
 from gatepost.messages.inbound import MessageKind
 from gatepost.store import agents, origins, sessions, switches, tasks, timeline, turns
 from gatepost.store.agents import NewAgent
@@ -304,6 +304,14 @@ async def test_nothing_fires_in_a_panic_and_policies_hold_after_it(desk: TaskDes
     await desk.store.write(switches.turn_off, switches.PANIC)
     await desk.tick()
     assert [each.state for each in await desk.log(task)] == ["skipped", "sent"]
+
+
+async def test_what_is_due_in_a_panic_does_not_make_the_loop_spin(desk: TaskDesk) -> None:
+    await desk.add("1h", text="x")
+    await desk.store.write(switches.turn_on, switches.PANIC, "test", "me", 1)
+    desk.clock.advance(2 * 3600)
+    assert not await desk.loop.fire_due()
+    assert await desk.loop.seconds_to_next() >= AGAIN_S
 
 
 async def test_a_schedule_that_cannot_be_read_any_more_pauses_its_task_and_says_so(desk: TaskDesk) -> None:
