@@ -16,6 +16,7 @@ from gatepost.store.routes import NEVER_ENDS, Route
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.clock import NOON
 from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
+from gatepost.tools import engagement
 
 load_package("gatepost.tools")
 
@@ -134,3 +135,17 @@ async def test_what_is_said_by_a_tool_extends_the_engagement_of_its_turn(agent: 
     assert not (await agent.call("reply", text="well")).failed
     (found,) = await list_engaged(store)
     assert found.until is not None and found.until >= now + MINUTE
+
+
+async def test_an_agent_cannot_enter_threads_without_end(
+    agent: GateAgent, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engagement, "MOST", 3)
+    await add_route(store, "verb=mention", "acme/eng", ttl_s=NEVER_ENDS)
+    for number in range(3):
+        told(await agent.call("engage", topic=f"made-up-{number}"))
+    answer = await agent.call("engage", topic="one more")
+    assert answer.failed and "leave some with disengage" in answer.text
+    told(await agent.call("engage", topic="made-up-1"))
+    told(await agent.call("disengage", topic="made-up-1"))
+    told(await agent.call("engage", topic="one more"))

@@ -13,6 +13,7 @@ from gatepost.flow.schedule.task_changes import MOST_TASKS
 from gatepost.gate.dispatch import ToolAnswer
 from gatepost.store import destinations, firings, groups, sessions, tasks
 from gatepost.store.firings import FiringState
+from gatepost.store.origins import Origin
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.store.tasks import Task, TaskState
@@ -299,3 +300,26 @@ async def test_a_text_where_sending_waits_for_a_person_waits_for_one_too(tmp_pat
     held = await agent.call("schedule_task", targetJid=ROOM, cron="in 1 second", text="evil")
     assert held.failed and "needs a person's approval" in held.text  # nobody can be asked in this test
     assert told(await agent.call("schedule_task", targetJid=ROOM, cron="1h", prompt="good"))["created"]
+
+
+async def test_who_has_a_task_changed_stands_behind_it_and_pays(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await make_agent(tmp_path, store)
+    made = told(await agent.call("schedule_task", targetJid=ROOM, prompt="x", cron="1h"))["taskId"]
+    [mallory] = await store.read(tasks.list_origins, made)
+    assert mallory.person and (await get(store, made)).depth == 1
+    alice = Origin("fake:user/alice", "fake", ROOM)
+    await store.write(tasks.set_origins, made, [alice], 0)
+
+    told(await agent.call("update_task", taskId=made, prompt="do what mallory may not"))
+    assert await store.read(tasks.list_origins, made) == [mallory, alice]
+    assert (await get(store, made)).depth == 1
+
+
+async def test_a_text_that_was_agreed_to_once_is_not_said_at_other_times(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await make_agent(tmp_path, store)
+    made = told(await agent.call("schedule_task", targetJid=ROOM, text="hi", cron="in 5 minutes"))["taskId"]
+    for change in ({"cron": "60000"}, {"timezone": "Asia/Tokyo"}, {"missed": "all"}, {"prompt": ""}):
+        answer = await agent.call("update_task", taskId=made, **change)
+        assert answer.failed and "cancel it and schedule another" in answer.text
+    told(await agent.call("update_task", taskId=made, prompt="say hi", cron="1h"))
+    assert ((await get(store, made)).text, (await get(store, made)).prompt) == ("", "say hi")

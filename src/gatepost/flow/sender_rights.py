@@ -1,6 +1,8 @@
 """The rights of whoever wrote or clicked something: those of the person, by all of her identities. Everybody who asks
 what a sender may do asks here."""
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from gatepost.access import senders
@@ -12,6 +14,7 @@ from gatepost.store.acl import AclRow
 from gatepost.store.port import Db
 from gatepost.store.users import SenderRoles
 
+OPERATOR = "operator"  # of this machine: no person of a platform
 NOBODY = SenderRoles(known=False)
 
 
@@ -56,3 +59,10 @@ def _get_roles(db: Db, sender: str) -> SenderRoles:
 def find_rights(db: Db, sender: str, folder: str) -> Rights | None:
     """By what is written now."""
     return read_standing(db, sender).judge(folder)
+
+
+def is_shut_out(db: Db, people: Iterable[str], folder: str) -> bool:
+    """Whether one of those who are behind something may not speak to a group. Who is shut out of it reaches it by
+    nobody else, and at no other time."""
+    known = [each for each in people if each and each != OPERATOR and senders.is_person(each)]
+    return any(find_rights(db, each, folder) is None for each in known)

@@ -49,6 +49,12 @@ def get(db: Db, instance: str, address: str, thread: str, folder: str) -> Engage
     return ENGAGEMENTS.get(db, f"{_AT} AND folder = ?", instance, address, thread, folder)
 
 
+def count(db: Db, instance: str, address: str, folder: str, most: int) -> int:
+    """Of a group in all threads of a room, so many at most; also those that are over."""
+    there = "SELECT thread FROM engagements WHERE instance = ? AND address = ? AND folder = ? LIMIT ?"
+    return len(db.rows(there, (instance, address, folder, most)))
+
+
 def put(db: Db, new: Engagement) -> None:
     ENGAGEMENTS.insert(
         db,

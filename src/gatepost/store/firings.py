@@ -95,6 +95,19 @@ def count_open(db: Db, task_id: str, most: int) -> int:
     return len(db.rows(open_ones, (task_id, most)))
 
 
+def get_text_key(task_id: str, due_at: int) -> str:
+    """Of the effect that delivers a text of the task. Keys of one task follow each other in time."""
+    return f"task/{task_id}/{due_at}"
+
+
+def count_undelivered(db: Db, task_id: str, most: int) -> int:
+    """How many parts of the newest texts of the task wait to be delivered, so many at most."""
+    newest = "SELECT state FROM outbox WHERE key >= ? AND key < ? ORDER BY key DESC LIMIT ?"
+    waiting = f"SELECT COUNT(*) FROM ({newest}) n WHERE n.state IN ('pending', 'sending')"
+    row = db.row(waiting, (f"task/{task_id}/", f"task/{task_id}0", most))
+    return int(row[0]) if row else 0
+
+
 def list_open_messages(db: Db, task_id: str) -> list[int]:
     """Of the runs that wait or go on."""
     rows = db.rows(

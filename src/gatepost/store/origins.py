@@ -104,6 +104,11 @@ def _deduplicate(found: Iterable[Origin]) -> tuple[Origin, ...]:
     return tuple(one for one in each if one.person or (one.instance, one.address, one.thread) not in asked)
 
 
+def merge(newer: Iterable[Origin], older: Iterable[Origin]) -> tuple[Origin, ...]:
+    """Everybody behind either; of the newer somebody pays, if it has anybody."""
+    return _deduplicate(_payer_first([*newer, *older]))
+
+
 def put(db: Db, message_id: int, origins: Sequence[Origin], depth: int) -> None:
     for ordinal, each in enumerate(origins):
         db.run(

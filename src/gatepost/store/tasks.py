@@ -114,12 +114,23 @@ def add(db: Db, new: NewTask, origins: Sequence[Origin], depth: int, now: int) -
         created_at=now,
         updated_at=now,
     )
+    _put_origins(db, made.id, origins)
+    return made
+
+
+def _put_origins(db: Db, task_id: str, origins: Sequence[Origin]) -> None:
     for ordinal, each in enumerate(origins):
         db.run(
             "INSERT INTO task_origins (task_id, ordinal, person, instance, address, thread) VALUES (?, ?, ?, ?, ?, ?)",
-            (made.id, ordinal, each.person, each.instance, each.address, each.thread),
+            (task_id, ordinal, each.person, each.instance, each.address, each.thread),
         )
-    return made
+
+
+def set_origins(db: Db, task_id: str, origins: Sequence[Origin], depth: int) -> None:
+    """On whose behalf it is done from now on."""
+    db.run("DELETE FROM task_origins WHERE task_id = ?", (task_id,))
+    _put_origins(db, task_id, origins)
+    db.run("UPDATE tasks SET depth = ? WHERE id = ?", (depth, task_id))
 
 
 @quick

@@ -18,6 +18,7 @@ from gatepost.store.port import Db
 from gatepost.tools.contract import ToolCall, tool
 from gatepost.tools.lookup_helpers import Jid
 
+MOST = 200  # conversations of one room in which a group is, beyond which it enters no further one by itself
 Topic = Annotated[
     Annotated[str, Meta(max_length=512)] | None,
     Meta(description="The thread in that room. Leave it out for the one of this turn."),
@@ -58,6 +59,7 @@ async def engage(call: ToolCall, jid: Jid = None, topic: Topic = None) -> Engage
         if not ttl_s:
             raise Refused(call.caller.folder, call.tool, place[1], "its route says that nobody stays in a conversation")
         _check_free(db, call, place, way)
+        _check_room(db, call, place)
         new = make_engagement(place, call.caller.folder, way.route.id, ttl_s, call.now)
         engagements.put(db, new)
         return new
@@ -96,6 +98,14 @@ def _find_way(db: Db, call: ToolCall, place: tuple[str, str, str]) -> RouteChoic
             return way
     why = "no route leads people there to you; the operator can add one"
     raise Refused(call.caller.folder, call.tool, room, why)
+
+
+def _check_room(db: Db, call: ToolCall, place: tuple[str, str, str]) -> None:
+    """An agent may name threads that do not exist. Where a route has no end, nothing would remove their rows."""
+    folder = call.caller.folder
+    if engagements.get(db, *place, folder) is None and engagements.count(db, *place[:2], folder, MOST) >= MOST:
+        why = f"you are in {MOST} conversations of this room; leave some with disengage"
+        raise Refused(folder, call.tool, place[1], why)
 
 
 def _check_free(db: Db, call: ToolCall, place: tuple[str, str, str], way: RouteChoice) -> None:

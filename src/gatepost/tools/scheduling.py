@@ -9,7 +9,7 @@ from gatepost.access.tiers import ROOT_FOLDER, Tier
 from gatepost.access.tree_scope import TreeScope, may_act_on
 from gatepost.core.bounds import fitting
 from gatepost.core.clock import iso
-from gatepost.core.errors import NotFound, Refused
+from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow.schedule import task_changes
 from gatepost.flow.schedule.task_changes import TaskChange, TaskRequest
 from gatepost.store import firings, tasks
@@ -225,7 +225,7 @@ async def update_task(
     """Change what a scheduled task does, or when. What you leave out stays; maxRuns 0, an empty
     expiresAt and an empty script take these away.
 
-    Another schedule counts from now. For another text cancel the task and schedule a new one.
+    Another schedule counts from now. A task that delivers a text is not changed: cancel it and schedule a new one.
     """
     rules = task_changes.read_rules(call.around.config)
     change = TaskChange(
@@ -238,7 +238,14 @@ async def update_task(
         max_runs=UNSET if maxRuns is None else maxRuns or None,
         expires_at=_given(expiresAt),
     )
-    return await _change(call, taskId, lambda db: task_changes.update_task(db, taskId, change, rules, call.now))
+
+    def update(db: Db) -> Task:
+        if task_changes.get_task(db, taskId).text and not prompt:
+            why = f"{taskId} delivers a text, which was agreed to for its times; cancel it and schedule another"
+            raise Invalid("taskId", why)
+        return task_changes.update_task(db, taskId, change, rules, call.now, call.chain(db))
+
+    return await _change(call, taskId, update)
 
 
 @tool(tier=Tier.WORLD, group="scheduling", idempotent=True)

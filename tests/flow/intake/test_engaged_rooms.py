@@ -7,9 +7,10 @@ from gatepost.flow.intake.engagement import TTL_S
 from gatepost.flow.intake.intake import make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.messages.inbound import Attachment, Inbound, MessageKind, Quote, Receipt, Verb
-from gatepost.store import engagements, groups, inbox, ledger, outbox, routes, users
+from gatepost.store import engagements, groups, inbox, ledger, outbox, rooms, routes, users
 from gatepost.store.engagements import Engagement
 from gatepost.store.port import Db
+from gatepost.store.rooms import RoomPolicy
 from gatepost.store.routes import NEVER_ENDS, Route
 from gatepost.store.rule_cache import RuleCache
 from gatepost.testing.clock import NOON
@@ -250,6 +251,23 @@ async def test_a_child_that_is_named_in_a_room_of_mentions_stays_in_the_conversa
     await world.do(lambda db: groups.add(db, "home/eng", "Eng", "scripted", NOON))
     await world.send("@eng look at this")
     assert (await states(world, await world.send("and this?")))["home/eng"] == "queued"
+
+
+async def test_a_stranger_reaches_no_world_by_its_name_where_routes_lead_to_root(world: World) -> None:
+    await world.do(lambda db: groups.add(db, "root", "Root", "scripted", NOON))
+    await world.do(lambda db: groups.add(db, "acme", "Acme", "scripted", NOON))
+    await world.route("", "root")
+    await world.send("first", OWNER)
+    await world.do(lambda db: rooms.set_policy(db, "tg", ROOM, RoomPolicy.PUBLIC))
+    assert (await world.send("hello", STRANGER)).state == "refused"
+    for text in ("@acme hello", "@acme", "hello again"):
+        assert (await world.send(text, STRANGER)).state == "refused"
+    assert await world.count("sticky_choices") == 0
+
+    assert await states(world, await world.send("@acme hello", OWNER)) == {"acme": "queued"}
+    await world.do(lambda db: users.add(db, STRANGER, "Eve", NOON))
+    await world.do(lambda db: users.add_member(db, STRANGER, "acme", "me", NOON))
+    assert await states(world, await world.send("@acme hello", STRANGER)) == {"acme": "queued"}
 
 
 async def test_a_file_with_a_name_alone_is_no_choice(routed: World) -> None:

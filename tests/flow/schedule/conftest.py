@@ -90,6 +90,10 @@ class TaskDesk:
 
         return await self.store.read(read)
 
+    async def deliver(self) -> None:
+        """Everything that was said has arrived."""
+        await self.store.write(lambda db: db.run("UPDATE outbox SET state = 'sent' WHERE state = 'pending'"))
+
     async def run_turn(self, session_id: str, *, error: str = "", says: str = "") -> str:
         """The next turn of a session, from its claim to its end."""
 

@@ -2,14 +2,16 @@
 
 import asyncio
 
+import pytest
 from tests.flow.schedule.conftest import ROOM, TaskDesk
 
 from gatepost.core.clock import DAY, HOUR, MINUTE, SECOND
 from gatepost.core.settings import Config
 from gatepost.flow.schedule.task_changes import MOST_LATE, cancel_task, read_rules, run_task
-from gatepost.flow.schedule.task_loop import AT_ONCE, fire_plans, plan_due
+from gatepost.flow.schedule.task_loop import AGAIN_S, AT_ONCE, fire_plans, plan_due
 from gatepost.messages.inbound import MessageKind
-from gatepost.store import agents, origins, sessions, switches, tasks, timeline, turns
+from gatepost.store import acl, agents, origins, sessions, switches, tasks, timeline, turns
+from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.agents import NewAgent
 from gatepost.store.origins import Origin
 from gatepost.store.port import Db
@@ -306,6 +308,14 @@ async def test_nothing_fires_in_a_panic_and_policies_hold_after_it(desk: TaskDes
     assert [each.state for each in await desk.log(task)] == ["skipped", "sent"]
 
 
+async def test_what_is_due_in_a_panic_does_not_make_the_loop_spin(desk: TaskDesk) -> None:
+    await desk.add("1h", text="x")
+    await desk.store.write(switches.turn_on, switches.PANIC, "test", "me", 1)
+    desk.clock.advance(2 * 3600)
+    assert not await desk.loop.fire_due()
+    assert await desk.loop.seconds_to_next() >= AGAIN_S
+
+
 async def test_a_schedule_that_cannot_be_read_any_more_pauses_its_task_and_says_so(desk: TaskDesk) -> None:
     task, well = await desk.add("0 * * * *"), await desk.add("1h", text="x")
     await desk.store.write(lambda db: db.run("UPDATE tasks SET zone = 'Mars/Phobos' WHERE id = ?", (task.id,)))
@@ -374,6 +384,47 @@ async def test_a_look_costs_the_same_however_many_tasks_and_sessions_there_are(d
     desk.clock.advance(3600)
     alone = await desk.store.write(look, desk.clock.now())
     await desk.store.write(crowd)
+    await desk.deliver()
     desk.clock.advance(3600)
     assert await desk.store.write(look, desk.clock.now()) == alone
     assert len(await desk.said()) == 6
+
+
+async def test_texts_that_cannot_be_delivered_do_not_pile_up(desk: TaskDesk) -> None:
+    task, each = await desk.add("1h", text="x" * 1000), await desk.add("1h", text="y", missed="all")
+    for _ in range(5):
+        desk.clock.advance(3600)
+        await desk.tick()
+    assert [one.state for one in await desk.log(task)] == ["sent", *["skipped"] * 4]
+    assert (await desk.log(task))[-1].reason == "the run before has not been delivered"
+    assert [one.state for one in await desk.log(each)] == ["sent"] * 5
+
+    await desk.deliver()
+    desk.clock.advance(3600)
+    await desk.tick()
+    assert (await desk.log(task))[-1].state == "sent"
+
+
+async def test_late_texts_of_every_time_wait_in_bounded_numbers(store: SqliteStore) -> None:
+    desk = await TaskDesk(store, Config({MOST_LATE.name: 3})).prepare()
+    task = await desk.add("1h", text="y", missed="all")
+    for _ in range(5):
+        desk.clock.advance(3600)
+        await desk.tick()
+    assert [one.state for one in await desk.log(task)] == ["sent"] * 3 + ["skipped"] * 2
+
+
+@pytest.mark.parametrize("words", [{"prompt": "look"}, {"text": "look"}])
+async def test_a_task_does_not_outlive_the_rights_of_whom_it_was_made_for(
+    desk: TaskDesk, words: dict[str, str]
+) -> None:
+    ann = Origin("fake:user/ann", "fake", ROOM)
+    task = await desk.add("1h", origins=(ann,), **words)
+    deny = AclRow(id=0, principal=ann.person, action="interact", scope="acme", effect=AclEffect.DENY)
+    await desk.store.write(acl.put, deny, desk.clock.now())
+    desk.clock.advance(3600)
+    await desk.tick()
+    [firing] = await desk.log(task)
+    assert firing.state == "failed" and "may not speak to acme any more" in firing.reason
+    assert await desk.queued() == []
+    assert [each.origin for each in await desk.said()] == ["notice"]

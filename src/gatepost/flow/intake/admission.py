@@ -90,13 +90,21 @@ def admit(
     rejected: list[TargetAccess] = []
     standing = rules.read(db, sender_rights.read_standing, sender)
     for chosen in decision.chosen:
-        allowed = standing.judge(chosen.folder)
-        rights = allowed or senders.rights_of(standing.roles, chosen.folder)
-        verdict = senders.check_sender(policy, rights, chosen.folder) if allowed else senders.SHUT_OUT
+        rights, verdict = _judge(standing, policy, chosen.folder)
+        if chosen.via and rights == "guest" and verdict.allowed:  # by naming it nobody comes further than routes lead
+            verdict = _judge(standing, policy, chosen.via)[1]
         if not verdict.allowed and is_untrusted(sender):
             verdict = senders.UNTRUSTED  # nobody is asked about them: whoever claims the name would be let in
         (admitted if verdict.allowed else rejected).append(TargetAccess(chosen, rights, verdict.reason))
     return admitted, rejected
+
+
+def _judge(
+    standing: sender_rights.PersonStanding, policy: RoomPolicy, folder: str
+) -> tuple[senders.Rights, senders.SenderVerdict]:
+    allowed = standing.judge(folder)
+    rights = allowed or senders.rights_of(standing.roles, folder)
+    return rights, senders.check_sender(policy, rights, folder) if allowed else senders.SHUT_OUT
 
 
 def wants_files(db: Db, reach: ChannelInstances, arrival: Arrival, now: int) -> bool:

@@ -54,7 +54,7 @@ class RouteQuestion(Struct, frozen=True):
         found = next((each for each in near if each.folder == folder), near[0] if near else None)
         if found is None or found.folder == folder:
             return found
-        return replace(found, folder=folder) if self.exists(folder) else None
+        return replace(found, folder=folder, via=found.folder) if self.exists(folder) else None
 
 
 def _waive_nothing(route: Route) -> bool:

@@ -106,13 +106,15 @@ class MatchCondition(Struct, frozen=True):
 
 
 class RouteChoice(Struct, frozen=True):
-    """One group that gets the message, and how."""
+    """One group that gets the message, and how. `via`: the group above it to which routes lead, if somebody named this
+    one; '' if routes lead here."""
 
     route: Route
     folder: str
     observe: bool
     topic: str | None
     mode: SessionMode
+    via: str = ""
 
 
 class RouteDecision(Struct, frozen=True):

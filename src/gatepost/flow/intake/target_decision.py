@@ -92,7 +92,7 @@ def _find_child(question: RouteQuestion, name: str) -> RouteChoice | None:
     for each in question.list_addressed():
         folder = name if each.folder == ROOT_FOLDER else f"{each.folder}/{name}"
         if question.exists(folder):
-            return replace(each, folder=folder)
+            return replace(each, folder=folder, via=each.folder)
     return None
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from gatepost.access.tiers import covers
 from gatepost.core.clock import MINUTE, SECOND, iso
+from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.schedule.outcomes import add_failure_notice
 from gatepost.flow.schedule.times import Schedule, list_due
@@ -120,8 +121,8 @@ def fire_times(
         if firing_id is None or why:
             continue
         ran += 1
-        if not has_way(db, task.folder, task.instance, task.address):
-            rooms.add(_fail(db, reach, task, firing_id, due_at, f"{task.folder} has no way to its room any more", now))
+        if refused := _find_refusal(db, task):
+            rooms.add(_fail(db, reach, task, firing_id, due_at, refused, now))
         elif task.text:
             _deliver(db, reach, task, firing_id, due_at, now)
             rooms.add((task.instance, task.address))
@@ -132,6 +133,16 @@ def fire_times(
     if ran:
         tasks.add_runs(db, task.id, ran)
     return FiredRooms(tuple(sorted(woken)), tuple(sorted(rooms)), ran)
+
+
+def _find_refusal(db: Db, task: Task) -> str:
+    """Why a task may not run any more, though it could be made once; '' if it may."""
+    if not has_way(db, task.folder, task.instance, task.address):
+        return f"{task.folder} has no way to its room any more"
+    behind = [each.person for each in tasks.list_origins(db, task.id)]
+    if sender_rights.is_shut_out(db, behind, task.folder):
+        return f"somebody on whose behalf it was made may not speak to {task.folder} any more"
+    return ""
 
 
 def _fail(
@@ -152,13 +163,12 @@ def _pause_broken(db: Db, reach: ChannelInstances, plan: FiringPlan, now: int) -
 
 def check_overlap(db: Db, task: Task, most_late: int) -> str:
     """Why a time is not fired though it has come; '' if it is."""
-    if task.text:
-        return ""
-    waiting = firings.count_open(db, task.id, most_late)
+    count = firings.count_undelivered if task.text else firings.count_open
+    waiting, end = count(db, task.id, most_late), "been delivered" if task.text else "ended"
     if waiting and task.missed is not MissedPolicy.ALL:
-        return "the run before has not ended"
+        return f"the run before has not {end}"
     if waiting >= most_late:
-        return f"{waiting} runs of it have not ended"
+        return f"{waiting} runs of it have not {end}"
     return ""
 
 
@@ -181,7 +191,7 @@ def render_late(task: Task, due_at: int, now: int) -> str:
 def _deliver(db: Db, reach: ChannelInstances, task: Task, firing_id: int, due_at: int, now: int) -> None:
     late = render_late(task, due_at, now)
     said = OutgoingMessage(
-        key=f"task/{task.id}/{due_at}",
+        key=firings.get_text_key(task.id, due_at),
         origin=EffectOrigin.TOOL,
         instance=task.instance,
         address=task.address,

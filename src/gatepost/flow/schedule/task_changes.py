@@ -14,9 +14,9 @@ from gatepost.flow.schedule.firing import FiredRooms, fire_times, has_way, sched
 from gatepost.flow.schedule.times import Schedule, check_interval, list_due, parse_moment, parse_schedule, parse_zone
 from gatepost.flow.sessions.sandbox_plan import TIMEZONE
 from gatepost.messages.text import clean
-from gatepost.store import firings, inbox, tasks
+from gatepost.store import firings, inbox, origins, tasks
 from gatepost.store.inbox import InboxState
-from gatepost.store.origins import Origin
+from gatepost.store.origins import Origin, OriginChain
 from gatepost.store.port import Db
 from gatepost.store.tasks import MissedPolicy, NewTask, ScheduleKind, Task, TaskContext, TaskState
 
@@ -132,9 +132,9 @@ def _parse_end(said: str, zone: str, first: int, now: int, field: str = "expires
 
 
 def add_task(
-    db: Db, new: NewTask, rules: TaskRules, now: int, origins: Sequence[Origin] = (), depth: int = 0
+    db: Db, new: NewTask, rules: TaskRules, now: int, behind: Sequence[Origin] = (), depth: int = 0
 ) -> tuple[Task, bool]:
-    """The task, and whether it is new: the same one that is active is not made twice. `origins`: on whose behalf, of
+    """The task, and whether it is new: the same one that is active is not made twice. `behind`: on whose behalf, of
     which the first pays; `depth`: how many steps from agent to agent lie behind it."""
     if (same := tasks.find_same(db, new)) is not None:
         return same, False
@@ -143,8 +143,8 @@ def add_task(
     if tasks.count_live(db, new.folder) >= rules.most_tasks:
         why = f"{new.folder} has {rules.most_tasks} tasks, which is the most (schedule.most_tasks)"
         raise Invalid("folder", f"{why}; cancel some first")
-    behind = tuple(origins) or (Origin("", new.instance, new.address, new.thread),)
-    return tasks.add(db, new, behind, depth, now), True
+    everybody = tuple(behind) or (Origin("", new.instance, new.address, new.thread),)
+    return tasks.add(db, new, everybody, depth, now), True
 
 
 def get_task(db: Db, task_id: str) -> Task:
@@ -169,11 +169,20 @@ class TaskChange(Struct, frozen=True, kw_only=True):
     expires_at: str | UnsetType | None = UNSET
 
 
-def update_task(db: Db, task_id: str, change: TaskChange, rules: TaskRules, now: int) -> Task:
-    """Another schedule counts from now. A prompt takes the place of a text, and the other way round."""
+def update_task(
+    db: Db, task_id: str, change: TaskChange, rules: TaskRules, now: int, behind: OriginChain | None = None
+) -> Task:
+    """Another schedule counts from now. A prompt takes the place of a text, and the other way round. `behind`: on whose
+    behalf it is changed, if an agent changes it. They stand behind it from then on, besides those for whom it was made:
+    else their words would be worked on at others' cost, and what they are denied would be done for others."""
     task = _get_live(db, task_id)
     changed = change_task(task, change, rules, now)
     tasks.replace(db, changed, now)
+    if behind is not None:
+        everybody = origins.merge(behind.origins, tasks.list_origins(db, task_id))
+        if len(everybody) > origins.MOST:
+            raise Invalid("taskId", f"more than {origins.MOST} people and rooms are behind it; schedule another task")
+        tasks.set_origins(db, task_id, everybody, max(task.depth, behind.depth + 1))
     return changed
 
 

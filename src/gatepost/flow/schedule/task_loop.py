@@ -38,7 +38,7 @@ class TaskLoop:
             try:
                 while await self.fire_due():
                     pass
-                wait = await self._seconds_to_next()
+                wait = await self.seconds_to_next()
             except Unavailable as error:
                 _log.warning("tasks wait for the store", why=str(error))
                 wait = AGAIN_S
@@ -61,11 +61,16 @@ class TaskLoop:
         for room in fired.rooms:
             self._bells.room(*room)
 
-    async def _seconds_to_next(self) -> float:
-        due = await self._store.read(tasks.get_next_due)
+    async def seconds_to_next(self) -> float:
+        """Until the next look. What is due in a panic stays due: it is not asked for again and again."""
+        due, stopped = await self._store.read(_get_next_look)
         if due is None:
             return LONGEST_WAIT_S
-        return min(max((due - self._clock.now()) / SECOND, 0.001), LONGEST_WAIT_S)
+        return min(max((due - self._clock.now()) / SECOND, AGAIN_S if stopped else 0.001), LONGEST_WAIT_S)
+
+
+def _get_next_look(db: Db) -> tuple[int | None, bool]:
+    return tasks.get_next_due(db), switches.get(db, switches.PANIC) is not None
 
 
 def plan_due(db: Db, now: int, most: int, most_late: int) -> list[FiringPlan]:
