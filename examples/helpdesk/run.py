@@ -1,4 +1,4 @@
-"""A help desk: one agent talks to customers, and specialists that they never see do the work."""
+"""A help desk: one agent talks to customers, and specialists behind it do the work."""
 
 import sys
 from pathlib import Path

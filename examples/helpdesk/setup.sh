@@ -5,6 +5,6 @@ gatepost group add support
 gatepost group add support/billing
 gatepost group add support/network
 
-# Everybody may write to the desk. Nobody but the desk reaches the two behind it.
+# Everybody may write to the desk.
 gatepost room policy terminal:desk public
 gatepost route add --match "room=desk" --target support --seq 10

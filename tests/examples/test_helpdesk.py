@@ -3,7 +3,7 @@
 from .played_examples import play_example
 
 
-def test_a_customer_is_answered_by_specialists_that_she_never_meets() -> None:
+def test_a_customer_asks_the_desk_and_gets_what_its_specialists_found() -> None:
     said = play_example("helpdesk").list_answers("desk")
     assert said == [
         "Hello ann. We help with invoices and with connections: what is it about?",
