@@ -169,13 +169,16 @@ async def test_rows_about_other_worlds_are_told_to_nobody(tmp_path: Path, store:
 
 
 async def test_the_explanation_and_the_gate_agree(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await a_world(tmp_path, store, "!list_sessions(limit)", rows=(deny(ROOM, "mcp:send"),))
+    forbidden = ("!list_sessions(limit)", "!read_session(level=messages)")
+    agent = await a_world(tmp_path, store, *forbidden, rows=(deny(ROOM, "mcp:send"),))
     policy = Policies(store, agent.around.bells, agent.around.config)("acme")
     for name, arguments in (
         ("list_sessions", {}),
         ("list_sessions", {"limit": 5}),
         ("send", {"text": "x", "chatJid": ROOM}),
         ("reply", {"text": "x", "chatJid": ROOM}),
+        ("read_session", {"sessionId": agent.session.id}),
+        ("read_session", {"sessionId": agent.session.id, "level": "timeline"}),
     ):
         allowed, _ = explain(TOOLS[name], policy, arguments)
         assert allowed is not await refused(agent, name, **arguments), (name, arguments)

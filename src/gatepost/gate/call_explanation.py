@@ -13,7 +13,7 @@ from gatepost.tools.contract import Tool, ToolScope
 
 def explain(tool: Tool, policy: GroupPolicy, arguments: Mapping[str, Any]) -> tuple[bool, list[PolicyStep]]:
     """In the gate's order. Which rooms a group reaches depends on its sessions and is judged at the call."""
-    folder, params = policy.folder, render_params(tool, arguments)
+    folder, params = policy.folder, render_params(tool, {**_list_usual_words(tool), **arguments})
     also: tuple[str, ...] = ()
     claims = {"folder": folder, "tier": str(int(policy.tier))}
     if tool.scope is ToolScope.ROOM and tool.scoped_by is not None and tool.scoped_by in params:
@@ -84,6 +84,12 @@ def render_usual_params(tool: Tool, folder: str) -> dict[str, str]:
         for name, value in usual.items()
         if value is not None
     }
+
+
+def _list_usual_words(tool: Tool) -> dict[str, Any]:
+    """What a call says that leaves out one of a few words."""
+    properties = tool.listed["inputSchema"]["properties"]
+    return {name: each["default"] for name, each in properties.items() if "enum" in each and "default" in each}
 
 
 def _required(tool: Tool) -> Collection[str]:

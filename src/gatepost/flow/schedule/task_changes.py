@@ -266,7 +266,7 @@ def cancel_task(db: Db, task_id: str, by: str, now: int) -> Task:
         for entry in inbox.list_for_message(db, message_id):
             if entry.state in (InboxState.QUEUED, InboxState.RETRY):
                 inbox.set_state(db, entry.id, InboxState.CANCELLED, "its task was cancelled", None, now)
-    return task
+    return tasks.get(db, task_id) or task
 
 
 def run_task(db: Db, reach: ChannelInstances, task_id: str, rules: TaskRules, now: int) -> FiredRooms:
