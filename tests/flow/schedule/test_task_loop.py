@@ -428,3 +428,29 @@ async def test_a_task_does_not_outlive_the_rights_of_whom_it_was_made_for(
     assert firing.state == "failed" and "may not speak to acme any more" in firing.reason
     assert await desk.queued() == []
     assert [each.origin for each in await desk.said()] == ["notice"]
+
+
+@pytest.mark.parametrize("by", ["agent:acme", "operator"])
+async def test_a_text_is_not_said_once_its_agent_may_not_send_any_more(desk: TaskDesk, by: str) -> None:
+    task, other = await desk.add("1h", text="buy!", created_by=by), await desk.add("1h", prompt="look")
+    await desk.store.write(acl.add_rule, "acme", "!send", "me", 1)
+    desk.clock.advance(3600)
+    await desk.tick()
+    said = [(each.origin, each.payload["text"]) for each in await desk.said()]
+    if by == "operator":
+        assert said == [("tool", "buy!")]
+        return
+    assert (await desk.task(task)).state == "paused" and [one.state for one in await desk.log(task)] == ["failed"]
+    assert [origin for origin, _ in said] == ["notice"] and "forbids acme to send there" in said[0][1]
+    assert [one.state for one in await desk.log(other)] == ["queued"]
+
+
+async def test_a_text_is_not_said_for_a_person_who_may_not_have_it_sent_any_more(desk: TaskDesk) -> None:
+    ann = Origin("fake:user/ann", "fake", ROOM)
+    task = await desk.add("1h", text="buy!", origins=(ann,))
+    deny = AclRow(id=0, principal=ann.person, action="mcp:send", scope="acme", effect=AclEffect.DENY)
+    await desk.store.write(acl.put, deny, desk.clock.now())
+    desk.clock.advance(3600)
+    await desk.tick()
+    assert (await desk.task(task)).state == "paused"
+    assert [each.origin for each in await desk.said()] == ["notice"]

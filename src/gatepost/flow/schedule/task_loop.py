@@ -13,6 +13,7 @@ from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.schedule.firing import FiredRooms, FiringPlan, fire, plan_firing
 from gatepost.flow.schedule.task_changes import read_rules
+from gatepost.flow.schedule.text_rights import find_denied_texts
 from gatepost.store import switches, tasks
 from gatepost.store.port import Db, Store
 from gatepost.store.tasks import Task
@@ -78,7 +79,10 @@ def plan_due(db: Db, now: int, most: int, most_late: int) -> list[FiringPlan]:
     becomes of it. A read: schedules are walked through off the loop, and nobody's writes wait for it."""
     if switches.get(db, switches.PANIC) is not None:
         return []
-    return [_plan(task, now, most_late) for task in tasks.list_due(db, now, most)]
+    due = tasks.list_due(db, now, most)
+    denials = find_denied_texts(db, due)
+    plans = [FiringPlan(task=each, fire=(), broken=denials.get(each.id, "")) for each in due]
+    return [each if each.broken else _plan(each.task, now, most_late) for each in plans]
 
 
 def _plan(task: Task, now: int, most_late: int) -> FiringPlan:
