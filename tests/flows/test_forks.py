@@ -130,7 +130,7 @@ async def test_people_fork_a_conversation_with_a_command_and_are_told_what_came_
         again = await say(channel, "/fork side")
 
         assert told == "Forked. What is said in the topic side goes on from here."
-        assert "topic_exists" in again and again.startswith("This conversation was not forked")
+        assert again.startswith("This conversation was not forked: topic_exists: there is a conversation")
         assert await say(channel, "what is it", "side") == "a plum, as I said"
         assert await say(channel, "what is it", "another") == "a plum"
         account = await wait_until_settled(gateway)

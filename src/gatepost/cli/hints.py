@@ -22,7 +22,8 @@ def with_hint(text: str, home: Home) -> str:
     hint = ""
     with suppress(GatepostError, OSError):
         hint = did_you_mean(found[2], _names(found[1], home))
-    return text[: found.end()] + hint + text[found.end() :]
+    rest = text[found.end() :]
+    return text[: found.end()] + hint + (rest.removeprefix(";") if hint else rest)
 
 
 def with_command(text: str, commands: Iterable[str]) -> str:

@@ -134,7 +134,7 @@ def _parse(declared: type[OperationArgs], field: ArgumentField, value: Any) -> A
     if field.kind is int and field.spec.positional:
         return _parse_id(declared.info.name.partition(".")[0], field, value)
     if field.kind == dict[str, str]:
-        return dict(parse_pairs(value, f"--{field.spec.name}" if not field.spec.positional else ""))
+        return dict(parse_pairs(value, f"--{field.spec.name or field.name}" if not field.spec.positional else ""))
     if field.kind == dict[str, Any]:
         return _parse_object(f"--{field.spec.name or field.name}", value)
     return list(value) if field.kind == list[str] else value

@@ -44,7 +44,8 @@ def test_a_session_is_forked_listed_and_closed(daemon: DaemonProcess) -> None:
     listed = daemon.gatepost("session", "list").stdout
 
     assert f"session {side['id']} goes on in topic side, with a copy of the conversation" in forked.stdout
-    assert again.returncode == 1 and "topic_exists" in again.stderr
+    assert again.returncode == 1 and "gatepost: topic: topic_exists: there is a conversation 'side'" in again.stderr
+    assert "choose another topic, or replace it with --force" in again.stderr
     assert replaced["replaced"] == side["id"] and replaced["session_id"] != side["id"]
     assert "is closed" in closed.stdout
     assert session["id"] in listed and replaced["session_id"] not in listed
@@ -55,7 +56,7 @@ def test_what_is_not_there_is_not_forked_and_without_a_gateway_nothing_is(daemon
     daemon.stop()
     down = daemon.gatepost("session", "fork", "s-nobody", "side")
 
-    assert unknown.returncode == 1 and "no live session named 's-nobody'" in unknown.stderr
+    assert unknown.returncode == 1 and "no live session named 's-nobody'; `gatepost session list`" in unknown.stderr
     assert down.returncode != 0 and "gatepost up" in down.stderr
 
 
@@ -85,3 +86,18 @@ def test_a_replay_of_nothing_or_with_a_file_that_is_not_there_is_refused(daemon:
     assert unknown.returncode == 1 and "no session named 's-nobody'" in unknown.stderr
     assert no_file.returncode == 1 and "/nowhere/new.md cannot be read" in no_file.stderr
     assert no_replay.returncode == 1 and "no replay named 's-nobody'" in no_replay.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (("--skill", "review"), "--skill: 'review' is not NAME=VALUE"),
+        (("--skill", "review=none.md"), "--skill: none.md cannot be read: No such file or directory"),
+        (("--agents-md", "none.md"), "--agents-md: none.md cannot be read: No such file or directory"),
+    ],
+)
+def test_a_replay_names_the_option_whose_file_it_cannot_read(
+    daemon: DaemonProcess, given: tuple[str, ...], told: str
+) -> None:
+    refused = daemon.gatepost("session", "replay", "s-nobody", *given)
+    assert refused.returncode == 1 and refused.stderr == f"gatepost: {told}\n"

@@ -66,7 +66,7 @@ def test_a_list_of_a_group_that_is_not_there_says_so(run: Run) -> None:
     add(run, "--text", "hi", "--at", "+2m")
     assert "hi" in run("task", "list", "home").out
     refused = run("task", "list", "hom")
-    assert refused.code != 0 and "no group named 'hom'; did you mean 'home'?" in refused.err
+    assert refused.code != 0 and "no group named 'hom'; did you mean 'home'? `gatepost group list`" in refused.err
 
 
 def test_a_script_is_read_from_its_file(run: Run, tmp_path: Path) -> None:

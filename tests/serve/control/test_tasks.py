@@ -191,6 +191,13 @@ async def test_the_log_tells_of_each_run(desk: TaskDesk) -> None:
     assert len((await desk.do("task.show", id=made["id"], runs=1))["log"]) == 1
 
 
+async def test_a_silent_run_with_a_script_is_not_called_the_choice_of_the_agent_alone(desk: TaskDesk) -> None:
+    made = await desk.do("task.add", folder="acme", prompt="p", every="1h", script="true")
+    await desk.store.write(firings.add, made["id"], NOW, NOW, firings.FiringState.SILENT, "the agent chose silence")
+    (run,) = (await desk.do("task.show", id=made["id"]))["log"]
+    assert run["reason"] == "the agent, or the script before it, chose silence"
+
+
 async def test_a_person_makes_tasks_where_she_has_the_right_and_they_are_hers(desk: TaskDesk) -> None:
     hers = replace(desk.office, caller="telegram:user/9")
     with pytest.raises(Refused, match=r"op:tasks\.write"):

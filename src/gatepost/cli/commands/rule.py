@@ -1,4 +1,4 @@
-"""`gatepost rule`: what an agent is told again whenever its conversation was made shorter."""
+"""`gatepost rule`: what an agent is told in every turn."""
 
 from typing import Any
 

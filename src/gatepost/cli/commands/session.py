@@ -82,14 +82,17 @@ def _read_files(home: Home, args: dict[str, Any]) -> dict[str, Any]:
 def _read_file(option: str, path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(option, f"{path} cannot be read: {error}") from None
+    except OSError as error:
+        raise Invalid(option, f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise Invalid(option, f"{path} is no text in UTF-8") from None
 
 
 @command.command()
 @from_operation(ReplaySessionArgs, prepare=_read_files)
 def replay(run: CommandRun, made: dict[str, Any]) -> None:
-    output.print_line(f"replay {made['session_id']} repeats {made['turns']} turns of {made['source_id']}")
+    turns = "1 turn" if made["turns"] == 1 else f"{made['turns']} turns"
+    output.print_line(f"replay {made['session_id']} repeats {turns} of {made['source_id']}")
     output.print_line(f"`gatepost session compare {made['session_id']}` shows both side by side")
 
 

@@ -26,7 +26,8 @@ LARGEST_SCRIPT = 65_536 * 4  # bytes of a file that is read; the gateway counts 
 
 @click.group()
 def command() -> None:
-    """What agents do at a time: reminders, regular reports, checks. Works with the gateway up or down.
+    """What agents do at a time: reminders, regular reports, checks. All but `run` work with the gateway up
+    or down.
 
     \b
     gatepost task add home --text "Take the bread out." --at +20m
@@ -103,7 +104,7 @@ def _print_task(task: dict[str, Any]) -> None:
         "context": task["context"] if task["prompt"] else "",
         "prompt": task["prompt"],
         "text": task["text"],
-        "script": task["script"],
+        "script": task["script"].rstrip(),
     }
     for name, value in lines.items():
         if value:

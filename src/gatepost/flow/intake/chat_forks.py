@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from gatepost.core import log
 from gatepost.core.clock import Clock
-from gatepost.core.errors import GatepostError, Unavailable
+from gatepost.core.errors import GatepostError, Invalid, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake.accepted_message import Arrival
@@ -51,7 +51,8 @@ class ChatForks:
                 raise Unavailable("a fork", "no agent runs here")
             await self._forker.fork(wish, write)
         except GatepostError as error:
-            answer = f"This conversation was not forked: {error}."
+            why = error.why if isinstance(error, Invalid) else error
+            answer = f"This conversation was not forked: {why}."
         except Exception:  # noqa: BLE001  a mistake of ours must not pass in silence
             _log.exception("a conversation could not be forked", session=wish.parent_id)
             answer = "This conversation was not forked: the gateway had a problem of its own, which its log describes."

@@ -254,7 +254,8 @@ def find_resumed_time(task: Task, now: int) -> int:
     if coming is not None and coming <= now:
         coming = list_due(schedule_of(task), coming, now, 1).next
     if coming is None:
-        raise Invalid("taskId", f"the time of {task.id} is over; update it with a new one, then resume it")
+        way = "update it with a new one, then resume it, or make another task"
+        raise Invalid("taskId", f"the time of {task.id} is over; {way}")
     return coming
 
 

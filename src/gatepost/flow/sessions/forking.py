@@ -185,7 +185,7 @@ class SessionForker:
         if existing is None:
             return None
         if not wish.force:
-            raise Invalid("child", f"{TOPIC_EXISTS}: there is a conversation {wish.topic!r}; force=true replaces it")
+            raise Invalid("child", f"{TOPIC_EXISTS}: there is a conversation {wish.topic!r}; choose another topic")
         if existing.id == parent.id:
             raise Invalid("child", "a conversation cannot take its own place; choose another topic")
         if turns.find_open(db, existing.id) is not None or inbox.has_open(db, existing.id):
@@ -260,7 +260,7 @@ class SessionForker:
 def _get_parent(db: Db, session_id: str) -> Session:
     found = sessions.get(db, session_id)
     if found is None or found.closed_at is not None:
-        raise NotFound("live session", session_id, "`gatepost status` shows them")
+        raise NotFound("live session", session_id, "`gatepost session list` shows them")
     return found
 
 

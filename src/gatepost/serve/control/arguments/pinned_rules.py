@@ -1,4 +1,4 @@
-"""Pinned rules: what an agent is told again whenever its conversation was made shorter."""
+"""Pinned rules: what an agent is told in every turn."""
 
 from typing import Annotated
 

@@ -49,7 +49,7 @@ async def unlink(deps: OperationDeps, args: UnlinkGroupArgs) -> GroupLink:
     def remove(db: Db) -> str:
         known = destinations.get(db, args.folder, args.name)
         if known is None or known.kind is not DestinationKind.GROUP:
-            raise NotFound("name", args.name, f"`gatepost group show {args.folder}` shows them")
+            raise NotFound("link", args.name, f"`gatepost group show {args.folder}` shows them")
         destinations.remove(db, args.folder, args.name)
         return known.target_folder
 

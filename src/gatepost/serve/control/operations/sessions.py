@@ -6,7 +6,7 @@ import asyncio
 from msgspec import Struct
 
 from gatepost.core.errors import Invalid, NotFound
-from gatepost.flow.sessions.forking import ForkRequest, SessionForker, parse_topic
+from gatepost.flow.sessions.forking import TOPIC_EXISTS, ForkRequest, SessionForker, parse_topic
 from gatepost.flow.sessions.replaying import SessionReplayer
 from gatepost.serve.control.arguments.sessions import (
     CloseSessionArgs,
@@ -122,9 +122,15 @@ async def set_session(deps: OperationDeps, args: SetSessionArgs) -> Session:
 
 @operation
 async def fork(deps: OperationDeps, args: ForkSessionArgs) -> ForkedSession:
-    topic = parse_topic(args.topic)
-    wish = ForkRequest(parent_id=args.id, topic=topic, force=args.force, by=deps.caller_name)
-    return await _get_forker(deps).fork(wish, deps.write)
+    try:
+        topic = parse_topic(args.topic)
+        wish = ForkRequest(parent_id=args.id, topic=topic, force=args.force, by=deps.caller_name)
+        return await _get_forker(deps).fork(wish, deps.write)
+    except Invalid as error:
+        if error.target != "child":  # what the tool calls a topic
+            raise
+        way = ", or replace it with --force" if error.why.startswith(TOPIC_EXISTS) else ""
+        raise Invalid("topic", f"{error.why}{way}") from None
 
 
 @operation

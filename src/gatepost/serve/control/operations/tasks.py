@@ -31,6 +31,8 @@ from gatepost.store.firings import FiringState, Run
 from gatepost.store.port import Db
 from gatepost.store.tasks import Task, TaskState
 
+EITHER_SILENT = "the agent, or the script before it, chose silence"  # the runner does not report which
+
 
 class TaskView(Task, frozen=True, kw_only=True):
     """A task. `next_local`: its next time in its own zone."""
@@ -172,7 +174,7 @@ def _make_entry(task: Task, run: Run) -> TaskLogEntry:
         due_local=render_local(firing.due_at, task.zone) or "",
         fired_at=firing.fired_at,
         state=firing.state,
-        reason=firing.reason,
+        reason=EITHER_SILENT if firing.state is FiringState.SILENT and task.script else firing.reason,
         times=firing.times,
         duration_ms=took,
         cost=run.cost,
