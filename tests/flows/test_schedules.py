@@ -133,6 +133,9 @@ async def test_an_isolated_run_has_a_session_of_its_own_that_ends_with_it(tmp_pa
         await until(lambda: not gateway.sessions.awake, "sandboxes that have ended")
         closed = [await gateway.store.read(sessions.get, each.session_id) for each in (first, second)]
         assert [isinstance(each, Session) and each.state for each in closed] == ["closed", "closed"]
+        for each in (first, second):  # else a script that ends in silence fills the disk, run by run
+            folder = gateway.home.session(each.session_id)
+            await until(lambda folder=folder: not folder.exists(), "files of a run that are removed")
 
 
 async def test_a_failed_run_reaches_whoever_made_the_task_and_five_pause_it(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from gatepost.core.periods import Period
 from gatepost.core.registry import load_package
+from gatepost.flow.errands import giving
 from gatepost.flow.errands.giving import MOST_OPEN, MOST_OPEN_GROUP
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import ToolAnswer
@@ -311,3 +312,17 @@ async def test_a_turn_that_was_stopped_gives_nothing_out_any_more(tmp_path: Path
     await tree.write(turns.cancel, turn.id, "stopped by x", agent.around.clock.now())
     answer = await agent.call("delegate_group", group="acme/eng", prompt="look")
     assert answer.failed and "the turn was ended before this call" in answer.text
+
+
+async def test_an_agent_cannot_have_sandboxes_without_end_by_inventing_names(
+    tmp_path: Path, tree: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(giving, "MOST_NAMED", 2)
+    agent = await GateAgent.create(tmp_path, tree, "acme")
+    for name in ("a", "b"):
+        told(await agent.call("send_to_agent", group="acme/eng", text="look", session=name))
+    answer = await agent.call("send_to_agent", group="acme/eng", text="look", session="c")
+    assert answer.failed and "conversations with it that have names" in answer.text
+    told(await agent.call("send_to_agent", group="acme/eng", text="look", session="b"))
+    told(await agent.call("send_to_agent", group="acme/eng", text="look"))
+    told(await agent.call("send_to_agent", group="acme/eng/sre", text="look", session="c"))

@@ -9,7 +9,7 @@ import pytest
 from gatepost.access.grants import parse
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
-from gatepost.flow.schedule.task_changes import MOST_TASKS
+from gatepost.flow.schedule.task_changes import MOST_TASKS, pause_task
 from gatepost.gate.dispatch import ToolAnswer
 from gatepost.store import destinations, firings, groups, sessions, tasks
 from gatepost.store.firings import FiringState
@@ -323,3 +323,14 @@ async def test_a_text_that_was_agreed_to_once_is_not_said_at_other_times(tmp_pat
         assert answer.failed and "cancel it and schedule another" in answer.text
     told(await agent.call("update_task", taskId=made, prompt="say hi", cron="1h"))
     assert ((await get(store, made)).text, (await get(store, made)).prompt) == ("", "say hi")
+
+
+async def test_what_an_operator_paused_no_agent_resumes(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await make_agent(tmp_path, store)
+    made = told(await agent.call("schedule_task", targetJid=ROOM, prompt="x", cron="1h"))["taskId"]
+    await store.write(pause_task, made, "operator", 1)
+    answer = await agent.call("resume_task", taskId=made)
+    assert answer.failed and "paused by operator, who alone can resume it" in answer.text
+    await agent.call("pause_task", taskId=made)  # does not make it its own
+    assert (await agent.call("resume_task", taskId=made)).failed
+    assert (await get(store, made)).state == "paused"

@@ -91,6 +91,17 @@ def find_or_add_session(db: Db, caller_session: str, folder: str, name: str, now
     return sessions.find_or_add(db, SessionMode.SHARED, folder, INSTANCE, address, "", now)
 
 
+def count_named_sessions(db: Db, caller_session: str, folder: str, but: str, most: int) -> int:
+    """How many conversations beside the usual one, and beside the one named `but`, a session has with a group, so many
+    at most."""
+    usual = f"{PLATFORM}:{caller_session}/{folder}#"
+    rows = db.rows(
+        "SELECT id FROM sessions WHERE address >= ? AND address < ? AND address <> ? AND closed_at IS NULL LIMIT ?",
+        (usual, f"{usual[:-1]}$", f"{usual}{but}", most),
+    )
+    return len(rows)
+
+
 def add(db: Db, new: NewErrand, now: int) -> Errand:
     return ERRANDS.put(db, "", new, state=ErrandState.OPEN, created_at=now)
 

@@ -261,7 +261,14 @@ async def resume_task(call: ToolCall, taskId: TaskId) -> TaskChanged:
 
     One that paused itself after five failed runs is resumed the same way. One that is over cannot be resumed.
     """
-    return await _change(call, taskId, lambda db: task_changes.resume_task(db, taskId, call.now))
+
+    def resume(db: Db) -> Task:
+        task = task_changes.get_task(db, taskId)
+        if task.reason.startswith(tasks.BY) and not task.reason.startswith(f"{tasks.BY}agent:"):
+            raise Refused(call.caller.folder, call.tool, taskId, f"it was {task.reason}, who alone can resume it")
+        return task_changes.resume_task(db, taskId, call.now)
+
+    return await _change(call, taskId, resume)
 
 
 @tool(tier=Tier.WORLD, group="scheduling", destructive=True)

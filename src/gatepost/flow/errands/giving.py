@@ -32,6 +32,7 @@ MOST_OPEN = setting(
 MOST_OPEN_GROUP = setting(
     "errands.most_open_group", 100, help="How many open errands one group may have to do at a time."
 )
+MOST_NAMED = 20  # conversations of one session with one group: each has a sandbox and files of its own, for good
 RIGHTS = "agent"  # of what an agent puts in
 
 
@@ -111,8 +112,14 @@ def _check_limits(db: Db, call: ToolCall, order: ErrandOrder, chain: OriginChain
         why = f"{config[MOST_OPEN]} errands of this conversation are open ({MOST_OPEN.name}); wait until some return"
     elif errands.count_open_for_group(db, order.folder) >= config[MOST_OPEN_GROUP]:
         why = f"it has {config[MOST_OPEN_GROUP]} open errands already ({MOST_OPEN_GROUP.name}); try again later"
+    elif order.name and _count_names(db, call, order) >= MOST_NAMED:
+        why = f"you have {MOST_NAMED} conversations with it that have names; use one of these, or leave the name out"
     if why:
         raise Refused(own, call.tool, order.folder, why)
+
+
+def _count_names(db: Db, call: ToolCall, order: ErrandOrder) -> int:
+    return errands.count_named_sessions(db, call.caller.session_id or "", order.folder, order.name, MOST_NAMED)
 
 
 def _make_message(call: ToolCall, order: ErrandOrder, errand_id: str, address: str) -> NewMessage:

@@ -64,13 +64,13 @@ class TaskLoop:
 
     async def seconds_to_next(self) -> float:
         """Until the next look. What is due in a panic stays due: it is not asked for again and again."""
-        due, stopped = await self._store.read(_get_next_look)
+        due, stopped = await self._store.read(find_next_time)
         if due is None:
             return LONGEST_WAIT_S
         return min(max((due - self._clock.now()) / SECOND, AGAIN_S if stopped else 0.001), LONGEST_WAIT_S)
 
 
-def _get_next_look(db: Db) -> tuple[int | None, bool]:
+def find_next_time(db: Db) -> tuple[int | None, bool]:
     return tasks.get_next_due(db), switches.get(db, switches.PANIC) is not None
 
 

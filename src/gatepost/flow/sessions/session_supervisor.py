@@ -25,6 +25,7 @@ from gatepost.flow.sessions.host_limits import HostLimits
 from gatepost.flow.sessions.panic_result import PanicResult
 from gatepost.flow.sessions.session_deps import LOOK_S, MOST_AWAKE, SessionDeps
 from gatepost.flow.sessions.session_timeouts import SessionVerdict, check_timeouts
+from gatepost.flow.sessions.single_runs import remove_ended_run
 from gatepost.flow.sessions.slots import IdleSession, SessionSlots
 from gatepost.store import firings, inbox, sessions, switches
 from gatepost.store.groups import Group
@@ -363,6 +364,7 @@ class SessionSupervisor:
         if session_id in self._outdated:
             live.end_after_turn(CHANGED)
         await live.run()
+        await remove_ended_run(self.parts, session_id)
 
     def _group_of(self, db: Db, session: Session) -> Group | None:
         return load_effective_group(db, self.parts.config, session.folder, session.provider)
