@@ -6,7 +6,7 @@ from gatepost.channels.local_channel import LocalChannel
 from gatepost.messages.outbound import Feature
 from gatepost.store.rooms import RoomPolicy
 
-FEATURES = frozenset({Feature.FILES, Feature.MARKDOWN, Feature.KEYED})
+FEATURES = frozenset({Feature.FILES, Feature.MARKDOWN, Feature.TYPING, Feature.KEYED})
 
 
 @channel("errands", always=True, features=FEATURES, policy=RoomPolicy.STRICT)
