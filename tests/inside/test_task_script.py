@@ -8,7 +8,7 @@ import pytest
 
 from gatepost.inside.task_script import LARGEST_OUTPUT, read_outcome, run_script
 from gatepost.mailbox import runner_frames
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost.testing.waiting import PATIENCE_S, block_until
 
 if TYPE_CHECKING:
     from tests.inside.conftest import Host
@@ -122,6 +122,26 @@ async def test_a_script_is_ended_with_its_turn(host: Host) -> None:
     host.say(runner_frames.InterruptFrame())
     await host.until(lambda: host.submitted)
     assert host.submitted[0].status == "error"
+
+
+def _is_running(pid: str) -> bool:
+    """One that is dead stays listed until somebody has asked for its end."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+async def test_one_that_is_cancelled_while_it_starts_is_gone_with_its_children(tmp_path: Path) -> None:
+    running = asyncio.create_task(run_script("sleep 600 & echo $! > pid; wait; echo late", tmp_path))
+    await asyncio.sleep(0)  # it is started; that its pipes are there is not known yet
+    await asyncio.sleep(0)
+    block_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip(), "the script")
+    running.cancel()
+    async with asyncio.timeout(PATIENCE_S):
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    block_until(lambda: not _is_running((tmp_path / "pid").read_text().strip()), "the end of its child")
 
 
 async def test_a_chat_message_with_a_script_runs_nothing(host: Host) -> None:

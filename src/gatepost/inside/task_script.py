@@ -7,6 +7,7 @@ import asyncio
 import os
 import shutil
 import signal
+from asyncio.subprocess import Process
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -37,20 +38,15 @@ class _TooLarge(Exception):
 
 async def run_script(script: str, folder: Path, seconds: float = SECONDS) -> ScriptOutcome:
     """Whatever it started is gone when this returns."""
-    shell = shutil.which("bash") or "/bin/sh"
+    starting = asyncio.create_task(_start(script, folder))
     try:
-        process = await asyncio.create_subprocess_exec(
-            shell,
-            "-c",
-            script,
-            cwd=folder,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
+        process = await asyncio.shield(starting)
     except OSError as error:
         return ScriptOutcome(error=f"it could not be started: {error}")
+    except asyncio.CancelledError:  # it runs already: asyncio would end the shell alone, and wait for its children
+        with suppress(OSError):
+            await _kill_group(await starting)
+        raise
     try:
         async with asyncio.timeout(seconds):
             printed, complained = await asyncio.gather(_read(process.stdout), _read(process.stderr))
@@ -60,13 +56,30 @@ async def run_script(script: str, folder: Path, seconds: float = SECONDS) -> Scr
     except _TooLarge:
         return ScriptOutcome(error=f"it printed more than {LARGEST_OUTPUT} bytes")
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+        await _kill_group(process)
     if code != 0:
         last = complained.decode("utf-8", "replace").strip()[-LONGEST_ERROR:]
         return ScriptOutcome(error=f"it ended with {code}" + (f": {last}" if last else ""))
     return read_outcome(printed.decode("utf-8", "replace"))
+
+
+async def _start(script: str, folder: Path) -> Process:
+    return await asyncio.create_subprocess_exec(
+        shutil.which("bash") or "/bin/sh",
+        "-c",
+        script,
+        cwd=folder,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+async def _kill_group(process: Process) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
 
 
 async def _read(stream: asyncio.StreamReader | None) -> bytes:
