@@ -8,6 +8,7 @@ order, and what is read is never forgotten: those faults do nothing.
 import asyncio
 import email
 import email.policy
+import imaplib
 import itertools
 import re
 import warnings
@@ -20,6 +21,7 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
 from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile, PlatformFault, ShownMessage
 from gatepost.testing.platforms.dovecot import DOMAIN, Dovecot
+from gatepost.testing.waiting import PATIENCE_S, block_until
 
 AUTHSERV_ID = f"mx.{DOMAIN}"
 BOT = f"bot@{DOMAIN}"
@@ -174,6 +176,7 @@ class MailServer(EmulatedPlatform):
     def fault(self, *faults: PlatformFault) -> None:
         if PlatformFault.UNAUTHORIZED in faults:
             self._set_passwords("another one")
+            block_until(lambda: not self._accepts(PASSWORD), "the new password")
         super().fault(*faults)
         if PlatformFault.UNAUTHORIZED in faults:
             asyncio.run_coroutine_threadsafe(self.drop_connections(), self._loop).result(30)
@@ -181,6 +184,17 @@ class MailServer(EmulatedPlatform):
     def heal(self) -> None:
         self._set_passwords(PASSWORD)
         super().heal()
+
+    def _accepts(self, password: str) -> bool:
+        """Dovecot reads the file of passwords once a second at most: whoever is quicker gets in by the old one."""
+        try:
+            client = imaplib.IMAP4("127.0.0.1", self.dovecot.imap_port, timeout=PATIENCE_S)
+        except OSError:
+            return True  # nobody can tell yet
+        with suppress(OSError, imaplib.IMAP4.error), client:
+            client.login("bot", password)
+            return True
+        return False
 
     async def drop_connections(self) -> None:
         for writer in list(self._connections):
