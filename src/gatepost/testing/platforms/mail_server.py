@@ -57,6 +57,7 @@ class MailServer(EmulatedPlatform):
     def start(self, port: int = 0) -> None:
         self._dovecot = Dovecot()
         self._set_passwords(PASSWORD)
+        block_until(lambda: self._find_verdict(PASSWORD) is True, "the password")
         super().start(port)
 
     def stop(self) -> None:
@@ -176,21 +177,23 @@ class MailServer(EmulatedPlatform):
     def fault(self, *faults: PlatformFault) -> None:
         if PlatformFault.UNAUTHORIZED in faults:
             self._set_passwords("another one")
-            block_until(lambda: not self._accepts(PASSWORD), "the new password")
+            block_until(lambda: self._find_verdict(PASSWORD) is False, "the new password")
         super().fault(*faults)
         if PlatformFault.UNAUTHORIZED in faults:
             asyncio.run_coroutine_threadsafe(self.drop_connections(), self._loop).result(30)
 
     def heal(self) -> None:
         self._set_passwords(PASSWORD)
+        block_until(lambda: self._find_verdict(PASSWORD) is True, "the old password")
         super().heal()
 
-    def _accepts(self, password: str) -> bool:
-        """Dovecot reads the file of passwords once a second at most: whoever is quicker gets in by the old one."""
+    def _find_verdict(self, password: str) -> bool | None:
+        """Whether Dovecot lets the bot in; None: it cannot be asked. It reads the file of passwords once a second at
+        most: whoever is quicker is judged by the old one."""
         try:
             client = imaplib.IMAP4("127.0.0.1", self.dovecot.imap_port, timeout=PATIENCE_S)
         except OSError:
-            return True  # nobody can tell yet
+            return None
         with suppress(OSError, imaplib.IMAP4.error), client:
             client.login("bot", password)
             return True
