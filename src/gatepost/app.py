@@ -84,6 +84,7 @@ from gatepost.serve.control import token_auth
 from gatepost.serve.control.api import ApiDeps, make_api
 from gatepost.serve.control.contract import OperationDeps, to_json
 from gatepost.serve.http import CONNECTIONS, HttpServer, get_bound_address, open_listener
+from gatepost.serve.web.dashboard.handlers import DashboardDeps
 from gatepost.serve.web.login import make_login_url
 from gatepost.serve.web.site import WebDeps, make_site
 from gatepost.store import errands, reservations, secrets, turns
@@ -443,7 +444,21 @@ class Daemon:
             self_id.PATH: self_id.make_self_app(gateway.self_id, gateway.around, largest),
             group_tools.PATH: group_tools.make_groups_app(gateway.dispatch, gateway.around, largest),
         }
-        office = OperationDeps(
+        return make_api(
+            ApiDeps(
+                office=self._office(),
+                terminal=_hub(gateway, "terminal"),
+                status=self.status,
+                shutdown=self.stopping.set,
+                new_login=self.new_login,
+                stopping=self.stopping,
+                mcp=self.mcp,
+            )
+        )
+
+    def _office(self) -> OperationDeps:
+        gateway = self.gateway
+        return OperationDeps(
             home=self.home,
             store=gateway.store,
             clock=self.clock,
@@ -466,17 +481,6 @@ class Daemon:
                 "replayer": gateway.replayer,
             },
         )
-        return make_api(
-            ApiDeps(
-                office=office,
-                terminal=_hub(gateway, "terminal"),
-                status=self.status,
-                shutdown=self.stopping.set,
-                new_login=self.new_login,
-                stopping=self.stopping,
-                mcp=self.mcp,
-            )
-        )
 
     def _site(self) -> Starlette:
         gateway = self.gateway
@@ -493,6 +497,7 @@ class Daemon:
                 listens=self.listen.host if self.listen.kind == "tcp" else None,
                 reach=gateway.reach,
                 channels=gateway.channels,
+                dashboard=DashboardDeps(office=self._office(), status=self.status),
             )
         )
 

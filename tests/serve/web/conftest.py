@@ -1,7 +1,7 @@
 """The site on a real port, and a browser's worth of manners to ask it with."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +10,14 @@ import httpx2
 import pytest
 
 from gatepost.core.clock import SystemClock
+from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.listen_address import parse
+from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
+from gatepost.serve.control.contract import OperationDeps
 from gatepost.serve.http import HttpServer, bind, get_bound_address
+from gatepost.serve.web.dashboard.handlers import DashboardDeps
 from gatepost.serve.web.login import make_login_url
 from gatepost.serve.web.site import WebDeps, make_site
 from gatepost.store.sqlite_store import SqliteStore
@@ -29,6 +33,7 @@ class Site:
     server: HttpServer
     running: asyncio.Task[None]
     stopping: asyncio.Event
+    bells: EventBus
 
     def stop(self) -> None:
         self.stopping.set()
@@ -53,7 +58,17 @@ class Site:
 
 
 @pytest.fixture
-async def site(store: SqliteStore, home: Home, web: Any) -> AsyncIterator[Site]:
+def office(store: SqliteStore, home: Home) -> OperationDeps:
+    load_package("gatepost.serve.control.operations")
+    return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), bells=EventBus())
+
+
+async def get_status() -> Mapping[str, Any]:
+    return {"version": "0", "sessions_awake": 0, "channel_health": []}
+
+
+@pytest.fixture
+async def site(store: SqliteStore, home: Home, web: Any, office: OperationDeps) -> AsyncIterator[Site]:
     listen = parse("127.0.0.1:0")
     sock = bind(listen)
     stopping = asyncio.Event()
@@ -64,10 +79,12 @@ async def site(store: SqliteStore, home: Home, web: Any) -> AsyncIterator[Site]:
         home=home,
         channel=web.hub,
         stopping=stopping,
+        bells=office.bells,
+        dashboard=DashboardDeps(office=office, status=get_status),
     )
     server = HttpServer(make_site(parts), sock)
     running = asyncio.create_task(server.run())
-    made = Site(get_bound_address(listen, sock).url, store, home, web, server, running, stopping)
+    made = Site(get_bound_address(listen, sock).url, store, home, web, server, running, stopping, office.bells)
     yield made
     made.stop()
     await asyncio.wait_for(running, PATIENCE_S)

@@ -10,9 +10,10 @@ from gatepost.store import acl as acl_rows
 from gatepost.store.port import Db
 
 
-def has_right(db: Db, caller: str, action: str, scope: str, args: OperationArgs) -> bool:
+def has_right(db: Db, caller: str, action: str, scope: str, args: OperationArgs | None = None) -> bool:
     """By the rows of the access list, as for a tool call. Members of the operator's role may run everything. Only a
-    person or a group calls: a role has members and is none. A scope that is no path could leave its group (`..`)."""
+    person or a group calls: a role has members and is none. A scope that is no path could leave its group (`..`).
+    Without arguments: whether it may be offered; a row that is about arguments is judged when they are known."""
     space, _, name = caller.partition(":")
     if not name or space == "role":
         return False
@@ -20,7 +21,7 @@ def has_right(db: Db, caller: str, action: str, scope: str, args: OperationArgs)
     who = acl.expand_roles([caller], members)
     if acl_rows.OPERATOR in who:
         return True
-    given = summarize(args, secrets=True)
+    given = summarize(args, secrets=True) if args is not None else {}
     params = {
         name: value if isinstance(value, str) else msgspec.json.encode(value).decode() for name, value in given.items()
     }

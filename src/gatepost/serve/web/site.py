@@ -29,6 +29,9 @@ from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware
 from gatepost.serve.web import hooks, login
 from gatepost.serve.web.browser_security import BrowserSecurityMiddleware, port_of
 from gatepost.serve.web.chat import BrowserStreams, Chat, UploadTooLarge
+from gatepost.serve.web.dashboard.contract import PREFIX
+from gatepost.serve.web.dashboard.handlers import Dashboard, DashboardDeps
+from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.json_body import read_text_field
 from gatepost.serve.web.login import WebVisitor
 from gatepost.serve.web.pairing import PairingLinks
@@ -55,6 +58,7 @@ class WebDeps(Struct, frozen=True, kw_only=True):
     listens: str | None = "127.0.0.1"
     reach: ChannelInstances | None = None  # None: what happens here is said in no other channel
     channels: Mapping[str, Channel] = field(default_factory=dict)  # by instance, for what platforms send to us
+    dashboard: DashboardDeps | None = None  # None: a site without operations has no dashboard
 
 
 def make_site(parts: WebDeps) -> Starlette:
@@ -63,6 +67,7 @@ def make_site(parts: WebDeps) -> Starlette:
     remote = RemoteControl(parts.store, parts.clock, parts.bells, parts.stop_session)
     door, pace = LoginHandlers(parts, chat.streams), PeerRateLimiter()
     links = PairingLinks(parts.store, parts.clock, parts.bells, parts.reach)
+    dashboard = Dashboard(parts.dashboard, ChangeStreams(parts.bells, parts.stopping)) if parts.dashboard else None
     return Starlette(
         routes=[
             Route("/", door.page, methods=["GET"]),
@@ -74,13 +79,18 @@ def make_site(parts: WebDeps) -> Starlette:
             Mount("/static", _Assets(directory=STATIC)),
             Mount(hooks.PREFIX, hooks.ChannelHooks(parts.channels, parts.config, pace)),
             Mount(
+                PREFIX,
+                routes=dashboard.routes() if dashboard else [],
+                middleware=[Middleware(LoginRequiredMiddleware, door=door, pace=pace, page=True)],
+            ),
+            Mount(
                 "/api",
                 routes=[*chat.routes(), *links.routes(), *remote.routes()],
                 middleware=[Middleware(LoginRequiredMiddleware, door=door, pace=pace)],
             ),
         ],
         middleware=[
-            Middleware(RateLimitMiddleware, pace=pace, judged=("/api/", f"{hooks.PREFIX}/")),
+            Middleware(RateLimitMiddleware, pace=pace, judged=("/api/", f"{PREFIX}/", f"{hooks.PREFIX}/")),
             Middleware(
                 BrowserSecurityMiddleware,
                 listens=parts.listens,
@@ -172,20 +182,22 @@ class LoginHandlers:
 
 
 class LoginRequiredMiddleware:
-    """Lets only signed-in browsers through, and says who they are."""
+    """Lets only signed-in browsers through, and says who they are. `page`: the others see the sign-in page, which then
+    leads back."""
 
-    def __init__(self, app: ASGIApp, door: LoginHandlers, pace: PeerRateLimiter) -> None:
-        self._app, self._door, self._pace = app, door, pace
+    def __init__(self, app: ASGIApp, door: LoginHandlers, pace: PeerRateLimiter, page: bool = False) -> None:
+        self._app, self._door, self._pace, self._page = app, door, pace, page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
         visitor = await self._door.find_visitor(request)
         if visitor is None:
             await self._pace.hold(scope)
-            answer = _error_response(
-                "signed_out", "You are not signed in. `gatepost login` prints an address that does it.", 401
-            )
-            await answer(scope, receive, send)
+            if self._page and request.method == "GET" and "hx-request" not in request.headers:
+                await FileResponse(STATIC / "login.html", 401)(scope, receive, send)
+                return
+            text = "You are not signed in. `gatepost login` prints an address that does it."
+            await _error_response("signed_out", text, 401)(scope, receive, send)
             return
         request.state.visitor, request.state.user = visitor, visitor.user
         request.state.browser = self._door.token(request)

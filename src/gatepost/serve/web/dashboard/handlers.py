@@ -1,0 +1,211 @@
+"""Serves the pages, their files and streams, and runs the operations behind their buttons."""
+
+import csv
+import io
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from gatepost import __version__
+from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
+from gatepost.core.registry import Registry, load_package
+from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
+from gatepost.serve.control.rights import ROOT_FOLDER, has_right
+from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageRequest, Section
+from gatepost.serve.web.dashboard.live import ChangeStreams
+from gatepost.serve.web.dashboard.operation_form import make_form, parse_form
+from gatepost.serve.web.dashboard.renderer import render
+from gatepost.serve.web.dashboard.view import Note, PageView, Table, Tone, find_rows, get_plain
+from gatepost.store.port import Db
+
+LARGEST_FORM = 256 * 1024  # bytes
+LONGEST_QUERY = 200  # characters of a search
+STATUS = {Invalid: 400, Refused: 403, NotFound: 404, Unavailable: 503}
+SHOWN_RESULT = 40_000  # characters of an operation's answer
+
+
+class DashboardDeps(Struct, frozen=True, kw_only=True):
+    """`status`: what the daemon knows of itself."""
+
+    office: OperationDeps
+    status: Callable[[], Awaitable[Mapping[str, Any]]]
+    pages: Registry[Page] = PAGES
+    operations: Registry[Operation] = OPERATIONS
+
+
+class Dashboard:
+    def __init__(self, deps: DashboardDeps, streams: ChangeStreams) -> None:
+        self._deps, self._streams = deps, streams
+        load_package("gatepost.serve.web.pages")
+        self._pages = [each for _, each in deps.pages.items()]
+
+    def routes(self) -> list[Route]:
+        """Below the prefix. Paths without holes come first: `/tasks/next` is no task."""
+        ordered = sorted(self._pages, key=lambda each: ("{" in each.path, each.path))
+        return [
+            Route("/live", self.live, methods=["GET"]),
+            Route("/palette", self.palette, methods=["GET"]),
+            Route("/do/{operation}", self.form, methods=["GET"]),
+            Route("/do/{operation}", self.run, methods=["POST"]),
+            *(Route(each.path, self._serve(each), methods=["GET"]) for each in ordered),
+        ]
+
+    def _serve(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
+        async def serve(request: Request) -> Response:
+            asked = self._make_request(request)
+            try:
+                view = await page.show(asked)
+            except GatepostError as error:
+                view = PageView(blocks=[Note(text=str(error), tone=Tone.BAD)])
+                return await self._render(request, page, view, _get_status(error))
+            view = _search(view, request.query_params.get("q", "")[:LONGEST_QUERY])
+            wanted = request.query_params.get("format", "")
+            if wanted in ("csv", "json"):
+                return _export(page, view, wanted)
+            return await self._render(request, page, view)
+
+        return serve
+
+    def _make_request(self, request: Request) -> PageRequest:
+        return PageRequest(
+            office=self._deps.office,
+            person=request.state.user,
+            params=request.path_params,
+            query=request.query_params,
+            status=self._deps.status,
+            operations=self._deps.operations,
+        )
+
+    async def _render(self, request: Request, page: Page, view: PageView, status: int = 200) -> Response:
+        if request.headers.get("hx-request"):
+            return HTMLResponse(render("fragment.html", **self._context(request, page, view)), status)
+        return await self._render_whole("page.html", request, page, view, status)
+
+    async def _render_whole(
+        self, template: str, request: Request, page: Page | None, view: PageView, status: int = 200, **more: Any
+    ) -> Response:
+        """With the navigation around it."""
+        shown = await self._deps.office.store.read(self._list_shown, request.state.user)
+        sections = [(each, [at for at in shown if at.section is each]) for each in Section]
+        context = {**self._context(request, page, view), "sections": sections, "version": __version__, **more}
+        return HTMLResponse(render(template, **context), status)
+
+    def _context(self, request: Request, page: Page | None, view: PageView) -> dict[str, Any]:
+        return {
+            "page": page,
+            "view": view,
+            "title": view.title or (page.title if page else ""),
+            "query": request.query_params,
+            "address": request.url.path,
+            "now": self._deps.office.clock.now(),
+            "prefix": PREFIX,
+            "person": request.state.user,
+            "export_query": lambda kind: urlencode({**request.query_params, "format": kind}),
+        }
+
+    def _list_shown(self, db: Db, person: str) -> list[Page]:
+        """The pages of the navigation that this person may see."""
+        known: dict[str, bool] = {}
+
+        def may(name: str) -> bool:
+            right = f"op:{self._deps.operations[name].info.right}"
+            if right not in known:
+                known[right] = has_right(db, person, right, ROOT_FOLDER)
+            return known[right]
+
+        listed = [each for each in self._pages if each.listed and all(map(may, each.reads))]
+        return sorted(listed, key=lambda each: (each.order, each.title))
+
+    async def live(self, request: Request) -> Response:
+        if self._streams.is_full:
+            return PlainTextResponse("Too many pages are open.\n", 503, headers={"retry-after": "60"})
+        return StreamingResponse(
+            self._streams.follow(), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
+        )
+
+    async def palette(self, request: Request) -> Response:
+        """Every page and operation that this person may open."""
+        pages = await self._deps.office.store.read(self._list_shown, request.state.user)
+        operations = await self._deps.office.store.read(self._list_operations, request.state.user)
+        return HTMLResponse(render("palette.html", pages=pages, operations=operations, prefix=PREFIX))
+
+    def _list_operations(self, db: Db, person: str) -> list[Operation]:
+        return [
+            each
+            for _, each in self._deps.operations.items()
+            if has_right(db, person, f"op:{each.info.right}", ROOT_FOLDER)
+        ]
+
+    async def form(self, request: Request) -> Response:
+        operation = self._deps.operations[request.path_params["operation"]]
+        made = make_form(operation, dict(request.query_params))
+        if request.headers.get("hx-request"):
+            return HTMLResponse(render("form.html", form=made, prefix=PREFIX))
+        view = PageView(title=made.title, blocks=[])
+        return await self._render_whole("form_page.html", request, None, view, form=made)
+
+    async def run(self, request: Request) -> Response:
+        """Run an operation as this person. A wrong argument is said beside the form, which keeps what was typed."""
+        try:
+            operation = self._deps.operations[request.path_params["operation"]]
+            args = parse_form(operation, await _read_form(request))
+            answer = await self._make_request(request).ask(operation.info.name, **args)
+        except GatepostError as error:
+            return HTMLResponse(render("refusal.html", text=str(error)), _get_status(error))
+        text = "" if answer is None else json.dumps(answer, ensure_ascii=False, indent=2, default=str)
+        shown = render("result.html", operation=operation, answer=answer, text=text[:SHOWN_RESULT])
+        return HTMLResponse(shown, headers={"hx-trigger": "gatepost:changed"})
+
+
+def _search(view: PageView, words: str) -> PageView:
+    if not words.strip():
+        return view
+    blocks = [find_rows(each, words) if isinstance(each, Table) else each for each in view.blocks]
+    return PageView(blocks=blocks, title=view.title, lead=view.lead, actions=view.actions, filters=view.filters)
+
+
+def _export(page: Page, view: PageView, wanted: str) -> Response:
+    """The page's first table as a file."""
+    table = next((each for each in view.blocks if isinstance(each, Table)), None)
+    if table is None:
+        raise Invalid("format", "this page has no table")
+    names = [column.name for column in table.columns]
+    rows = [[get_plain(cell) for cell in row.cells] for row in table.rows]
+    name = page.path.strip("/").replace("/", "-") or "page"
+    headers = {"content-disposition": f'attachment; filename="{name}.{wanted}"'}
+    if wanted == "json":
+        body = json.dumps([dict(zip(names, row, strict=True)) for row in rows], ensure_ascii=False, indent=1)
+        return Response(body, media_type="application/json", headers=headers)
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(names)
+    writer.writerows([[_defuse(cell) for cell in row] for row in rows])
+    return Response(out.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def _defuse(cell: str | int | None) -> str | int | None:
+    """A spreadsheet runs what begins like a formula."""
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
+
+
+async def _read_form(request: Request) -> dict[str, str]:
+    raw = bytearray()
+    async for chunk in request.stream():
+        raw += chunk
+        if len(raw) > LARGEST_FORM:
+            raise Invalid("form", f"it is larger than {LARGEST_FORM} bytes")
+    try:
+        pairs = parse_qsl(raw.decode(), keep_blank_values=True, strict_parsing=bool(raw), max_num_fields=200)
+    except (ValueError, UnicodeDecodeError):
+        raise Invalid("form", "it cannot be read") from None
+    return dict(pairs)
+
+
+def _get_status(error: GatepostError) -> int:
+    return next((status for kind, status in STATUS.items() if isinstance(error, kind)), 400)

@@ -1,0 +1,144 @@
+"""The form of an operation, made from its declaration; and what comes back from it, as the operation's arguments."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+
+from gatepost.core.errors import Invalid
+from gatepost.serve.control.contract import Operation
+from gatepost.serve.control.declaration import ArgumentField, get_help, list_fields
+
+LONG = ("prompt", "text", "script", "agents_md", "message", "reason")  # arguments of many lines
+
+
+_OPTION = re.compile(r"--([a-z][a-z-]*)")
+
+
+class InputKind(StrEnum):
+    TEXT = "text"
+    LONG_TEXT = "long_text"
+    NUMBER = "number"
+    CHOICE = "choice"
+    FLAG = "flag"
+    JSON = "json"  # what has a structure of its own
+    SECRET = "secret"
+
+
+class FormInput(Struct, frozen=True, kw_only=True):
+    name: str
+    label: str
+    kind: InputKind
+    value: str
+    required: bool
+    description: str = ""
+    choices: tuple[str, ...] = ()
+    example: str = ""
+    least: int | None = None
+    most: int | None = None
+
+
+class OperationForm(Struct, frozen=True, kw_only=True):
+    """`fixed`: arguments that are known already and only shown."""
+
+    operation: str
+    title: str
+    help: str
+    inputs: list[FormInput]
+    fixed: list[FormInput]
+    changes: bool
+
+
+def make_form(operation: Operation, given: Mapping[str, str]) -> OperationForm:
+    inputs = [_make_input(each, given.get(each.name)) for each in list_fields(operation.args)]
+    subject, _, verb = operation.info.name.partition(".")
+    return OperationForm(
+        operation=operation.info.name,
+        title=f"{subject.capitalize()}: {verb.replace('_', ' ')}",
+        help=render_help(operation),
+        inputs=[each for each in inputs if each.name not in given],
+        fixed=[each for each in inputs if each.name in given],
+        changes=not operation.info.reads,
+    )
+
+
+def render_help(operation: Operation) -> str:
+    """Its help without the command line's marks."""
+    text = _OPTION.sub(lambda found: found[1].replace("-", " "), get_help(operation.args))
+    names = [each.name.upper() for each in list_fields(operation.args) if each.spec.positional]
+    return re.sub(rf"\b({'|'.join(names)})\b", lambda found: found[0].lower(), text) if names else text
+
+
+def _make_input(argument: ArgumentField, given: str | None) -> FormInput:
+    return FormInput(
+        name=argument.name,
+        label=argument.name.replace("_", " "),
+        kind=find_kind(argument),
+        value=given if given is not None else _render_default(argument),
+        required=argument.required,
+        description=argument.description,
+        choices=argument.choices,
+        example=argument.examples[0] if argument.examples else "",
+        least=argument.spec.least,
+        most=argument.spec.most,
+    )
+
+
+def find_kind(argument: ArgumentField) -> InputKind:
+    kind = argument.kind
+    if argument.choices:
+        return InputKind.CHOICE
+    if kind is bool:
+        return InputKind.FLAG
+    if kind in (int, float):
+        return InputKind.NUMBER
+    if kind is not str:
+        return InputKind.JSON
+    if argument.name in ("key", "value") and argument.spec.secret:
+        return InputKind.SECRET
+    return InputKind.LONG_TEXT if argument.name in LONG else InputKind.TEXT
+
+
+def _render_default(argument: ArgumentField) -> str:
+    if argument.default is None or argument.default in ("", (), [], {}):
+        return ""
+    if isinstance(argument.default, bool):
+        return "on" if argument.default else ""
+    return argument.default if isinstance(argument.default, str) else json.dumps(argument.default)
+
+
+def parse_form(operation: Operation, sent: Mapping[str, str]) -> dict[str, Any]:
+    """The arguments that were filled in. What is left empty has its default."""
+    fields = {each.name: each for each in list_fields(operation.args)}
+    unknown = sorted(set(sent) - set(fields))
+    if unknown:
+        raise Invalid(operation.info.name, f"it has no argument {unknown[0][:80]!r}")
+    return dict(_parse_inputs(fields, sent))
+
+
+def _parse_inputs(fields: Mapping[str, ArgumentField], sent: Mapping[str, str]) -> Iterable[tuple[str, Any]]:
+    for name, argument in fields.items():
+        text, kind = sent.get(name, ""), find_kind(argument)
+        if kind is InputKind.FLAG:
+            if argument.required or (name in sent) != bool(argument.default):
+                yield name, name in sent
+        elif text.strip() or argument.required:
+            yield name, _parse_value(argument, kind, text)
+
+
+def _parse_value(argument: ArgumentField, kind: InputKind, text: str) -> Any:
+    if kind is InputKind.NUMBER:
+        try:
+            return float(text) if argument.kind is float else int(text)
+        except ValueError:
+            wanted = "number" if argument.kind is float else "whole number"
+            raise Invalid(argument.name, f"{text[:80]!r} is no {wanted}") from None
+    if kind is InputKind.JSON:
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            raise Invalid(argument.name, "it is not JSON") from None
+    return text.replace("\r\n", "\n")

@@ -1,0 +1,37 @@
+"""Templates: data in, safe HTML out. Everything is escaped; a template has no way to the store."""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from msgspec import Struct
+
+from gatepost.access.budgets import render_usd
+from gatepost.serve.web.dashboard.ages import render_age
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@lru_cache(maxsize=1)
+def get_environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["usd"] = render_usd
+    made.filters["age"] = render_age
+    made.globals["tag_of"] = _get_tag
+    return made
+
+
+def render(template: str, **values: Any) -> str:
+    return get_environment().get_template(template).render(**values)
+
+
+def _get_tag(value: object) -> str:
+    """The kind of a part of a page; '' for plain text and numbers."""
+    return str(value.__struct_config__.tag) if isinstance(value, Struct) else ""

@@ -1,0 +1,208 @@
+"""What a page shows, as data: a page's file decides what, a template how. No page writes HTML."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct, field
+
+from gatepost.access.budgets import render_usd
+
+
+class Tone(StrEnum):
+    PLAIN = "plain"
+    QUIET = "quiet"
+    GOOD = "good"
+    WARN = "warn"
+    BAD = "bad"
+
+
+class Link(Struct, frozen=True, tag="link"):
+    text: str
+    href: str
+
+
+class Moment(Struct, frozen=True, tag="moment"):
+    """A time, as the operations give it: RFC 3339, or None. It is shown by its age, and exactly on hover."""
+
+    at: str | None
+
+
+class Badge(Struct, frozen=True, tag="badge"):
+    text: str
+    tone: Tone = Tone.PLAIN
+
+
+class Code(Struct, frozen=True, tag="code"):
+    text: str
+
+
+class Money(Struct, frozen=True, tag="money"):
+    """In millionths of a US dollar."""
+
+    micros: int
+
+
+Cell = str | int | None | Link | Moment | Badge | Code | Money
+
+
+class Action(Struct, frozen=True, kw_only=True):
+    """A button that runs an operation with these arguments. `asks`: in a form for the arguments that are left, or, if
+    none is, to confirm it."""
+
+    label: str
+    operation: str
+    args: Mapping[str, Any] = field(default_factory=dict)
+    asks: bool = False
+    tone: Tone = Tone.PLAIN
+
+
+class Column(Struct, frozen=True):
+    """`name` is that of the exported files."""
+
+    name: str
+    label: str
+    right: bool = False
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    cells: tuple[Cell, ...]
+    actions: tuple[Action, ...] = ()
+    tone: Tone = Tone.PLAIN
+
+
+class EmptyState(Struct, frozen=True, kw_only=True):
+    """What stands in the place of rows. It says what to do."""
+
+    text: str
+    action: Action | None = None
+    command: str = ""
+
+
+class Table(Struct, frozen=True, kw_only=True, tag="table"):
+    """`more`: the address of the next page of rows."""
+
+    columns: tuple[Column, ...]
+    rows: list[Row]
+    empty: EmptyState
+    title: str = ""
+    more: str = ""
+
+
+class Fact(Struct, frozen=True):
+    label: str
+    value: Cell
+
+
+class Facts(Struct, frozen=True, kw_only=True, tag="facts"):
+    items: list[Fact]
+    title: str = ""
+
+
+class Note(Struct, frozen=True, kw_only=True, tag="note"):
+    """A sentence that must be seen: a finding, a warning, a result."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+    action: Action | None = None
+    link: Link | None = None
+
+
+class Text(Struct, frozen=True, kw_only=True, tag="text"):
+    """Many lines as they are: a log, a file, a prompt."""
+
+    text: str
+    title: str = ""
+
+
+class TimelineEntry(Struct, frozen=True, kw_only=True):
+    at: str | None
+    what: str
+    who: str = ""
+    text: str = ""
+    tone: Tone = Tone.PLAIN
+
+
+class Timeline(Struct, frozen=True, kw_only=True, tag="timeline"):
+    entries: list[TimelineEntry]
+    empty: str
+    title: str = ""
+
+
+class Bar(Struct, frozen=True):
+    label: str
+    value: int
+    shown: str
+
+
+class BarChart(Struct, frozen=True, kw_only=True, tag="bars"):
+    """`limit`: a line across, in the unit of the values; 0: none."""
+
+    title: str
+    bars: list[Bar]
+    limit: int = 0
+    limit_shown: str = ""
+
+
+class AgentCard(Struct, frozen=True, kw_only=True):
+    title: str
+    href: str
+    state: Badge
+    facts: list[Fact]
+    last: str = ""
+    last_at: str | None = None
+    waits: str = ""
+    action: Action | None = None
+
+
+class AgentCards(Struct, frozen=True, kw_only=True, tag="cards"):
+    cards: list[AgentCard]
+    empty: EmptyState
+
+
+Block = Table | Facts | Note | Text | Timeline | BarChart | AgentCards
+
+
+class Filter(Struct, frozen=True, kw_only=True):
+    """A choice that is part of the page's address."""
+
+    name: str
+    label: str
+    choices: tuple[tuple[str, str], ...]  # value, and how it is shown
+    chosen: str
+
+
+class PageView(Struct, frozen=True, kw_only=True):
+    blocks: list[Block]
+    title: str = ""  # '': the page's own
+    lead: str = ""
+    actions: tuple[Action, ...] = ()
+    filters: tuple[Filter, ...] = ()
+
+
+def get_plain(cell: Cell) -> str | int | None:
+    """A cell without its form, as files have it."""
+    match cell:
+        case Moment(at=at):
+            return at
+        case Money(micros=micros):
+            return render_usd(micros)
+        case Link(text=text) | Badge(text=text) | Code(text=text):
+            return text
+        case _:
+            return cell
+
+
+def find_rows(table: Table, words: str) -> Table:
+    """The rows of a table in which each of the words stands."""
+    wanted = words.casefold().split()
+    if not wanted:
+        return table
+    kept = [row for row in table.rows if _has_words(row, wanted)]
+    empty = EmptyState(text=f"Nothing here has “{words}”.")
+    return Table(columns=table.columns, rows=kept, empty=empty, title=table.title)
+
+
+def _has_words(row: Row, wanted: list[str]) -> bool:
+    said = " ".join(str(get_plain(cell) or "") for cell in row.cells).casefold()
+    return all(word in said for word in wanted)

@@ -1,0 +1,150 @@
+// The dashboard's few behaviours: dialogs, the palette, the menu, and asking again when something has changed.
+const at = (id) => document.getElementById(id);
+const ASK_AGAIN_MS = 250; // changes that come together are asked for once
+
+// Dialogs -----------------------------------------------------------------------------------------------------------
+
+document.addEventListener("click", (event) => {
+  const opener = event.target.closest("[data-opens]");
+  if (opener) open(opener.dataset.opens);
+  const closer = event.target.closest("[data-closes]");
+  if (closer) close(closer.dataset.closes);
+  if (event.target instanceof HTMLDialogElement) event.target.close(); // beside its content
+  if (event.target.closest("#menu")) showMenu(!document.body.classList.contains("menu-open"));
+  if (event.target.id === "shade") showMenu(false);
+});
+
+function open(id) {
+  const dialog = at(id);
+  if (!dialog || dialog.open) return;
+  if (id === "dialog") at("dialog-body").replaceChildren();
+  dialog.showModal();
+  if (id === "palette") htmx.trigger(at("palette-body"), "opened");
+}
+
+function close(id) {
+  if (at(id)?.open) at(id).close();
+  else history.back(); // the form is a page of its own
+}
+
+function showMenu(shown) {
+  document.body.classList.toggle("menu-open", shown);
+  at("menu")?.setAttribute("aria-expanded", String(shown));
+}
+
+// The palette -------------------------------------------------------------------------------------------------------
+
+document.addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+    event.preventDefault();
+    open("palette");
+  } else if (event.key === "/" && !event.target.closest("input, textarea, select, dialog")) {
+    event.preventDefault();
+    document.querySelector('.tools input[type="search"]')?.focus();
+  } else if (at("palette").open) {
+    movePalette(event);
+  }
+});
+
+document.addEventListener("input", (event) => {
+  if (event.target.id === "palette-words") filterPalette(event.target.value);
+});
+
+function options() {
+  return [...document.querySelectorAll("#palette-list li:not([hidden])")];
+}
+
+function filterPalette(text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  for (const item of document.querySelectorAll("#palette-list li")) {
+    const said = item.firstElementChild.dataset.words.toLowerCase();
+    item.hidden = !words.every((word) => said.includes(word));
+  }
+  at("palette-none").hidden = options().length > 0;
+  choose(0);
+}
+
+function choose(index) {
+  const items = options();
+  for (const item of document.querySelectorAll("#palette-list li")) item.setAttribute("aria-selected", "false");
+  const chosen = items[Math.max(0, Math.min(index, items.length - 1))];
+  chosen?.setAttribute("aria-selected", "true");
+  chosen?.scrollIntoView({ block: "nearest" });
+}
+
+function movePalette(event) {
+  const items = options();
+  const now = items.findIndex((item) => item.getAttribute("aria-selected") === "true");
+  if (event.key === "ArrowDown") choose(now + 1);
+  else if (event.key === "ArrowUp") choose(now - 1);
+  else if (event.key === "Enter") items[Math.max(now, 0)]?.firstElementChild.click();
+  else return;
+  event.preventDefault();
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("#palette-list a[data-operation]");
+  if (!link) return;
+  event.preventDefault();
+  at("palette").close();
+  open("dialog");
+  htmx.ajax("GET", link.getAttribute("href"), { target: "#dialog-body", swap: "innerHTML" });
+});
+
+document.addEventListener("htmx:after:swap", () => {
+  if (at("palette").open && !document.querySelector('#palette-list [aria-selected="true"]')) {
+    at("palette-words")?.focus();
+    filterPalette("");
+  }
+});
+
+// What changed ------------------------------------------------------------------------------------------------------
+
+let asking = 0;
+let source = null;
+
+function askAgain() {
+  clearTimeout(asking);
+  asking = setTimeout(() => {
+    if (document.querySelector(".form-page") || document.activeElement?.closest(".tools")) return;
+    htmx.ajax("GET", location.pathname + location.search, { target: "#main", swap: "innerMorph" });
+  }, ASK_AGAIN_MS);
+}
+
+function follow() {
+  source?.close();
+  source = null;
+  if (document.hidden) return; // a page that nobody sees costs nothing
+  source = new EventSource("/dashboard/live");
+  source.addEventListener("open", () => showLive(true));
+  source.addEventListener("error", () => showLive(false));
+  source.addEventListener("changed", askAgain);
+}
+
+function showLive(on) {
+  const sign = at("live");
+  if (!sign) return;
+  sign.classList.toggle("on", on);
+  sign.firstElementChild.textContent = on ? "Live" : "Not live";
+}
+
+document.addEventListener("visibilitychange", () => {
+  follow();
+  if (!document.hidden) askAgain();
+});
+document.addEventListener("gatepost:changed", askAgain);
+document.addEventListener("htmx:after:request", () => showLive(source?.readyState === EventSource.OPEN));
+
+// A search or a filter is part of the address, so that it can be sent to somebody.
+document.addEventListener("input", keepAddress);
+document.addEventListener("change", keepAddress);
+
+function keepAddress(event) {
+  const form = event.target.closest("[data-keeps-address]");
+  if (!form) return;
+  const given = new URLSearchParams(new FormData(form));
+  for (const [name, value] of [...given]) if (!value) given.delete(name);
+  history.replaceState(null, "", given.size ? `?${given}` : location.pathname);
+}
+
+follow();

@@ -1,0 +1,92 @@
+"""The dashboard over HTTP: who sees what, what a button may do, and what never reaches a browser."""
+
+import asyncio
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gatepost.serve.web.site as site_module
+from gatepost.store import groups, tasks
+from gatepost.store.port import Db
+from gatepost.testing.waiting import PATIENCE_S
+
+HTMX_SHA256 = "e484d9171a9db30a39c8f16e3d709d4137f3211c659f8e6125816635033d593f"  # of htmx.org 4.0.0, dist/htmx.min.js
+
+
+def test_the_vendored_library_is_the_one_that_was_published() -> None:
+    vendor = Path(site_module.STATIC) / "vendor"
+    assert hashlib.sha256((vendor / "htmx-4.0.0.min.js").read_bytes()).hexdigest() == HTMX_SHA256
+    assert "Zero-Clause BSD" in (vendor / "htmx.LICENSE").read_text()
+
+
+async def test_who_is_not_signed_in_sees_the_sign_in_page_and_nothing_else(site: Any) -> None:
+    async with site.browser() as browser:
+        answer = await browser.get("/dashboard/tasks")
+        assert answer.status_code == 401 and "gatepost login" in answer.text and "Tasks" not in answer.text
+        assert (await browser.post("/dashboard/do/group.add", data={"folder": "x"})).status_code == 401
+        assert (await browser.get("/dashboard/live")).status_code == 401
+
+
+async def test_a_page_of_somebody_else_cannot_press_a_button(site: Any) -> None:
+    async with site.signed_in() as browser:
+        for headers in ({"origin": "http://evil.example"}, {"x-gatepost": ""}):
+            answer = await browser.post("/dashboard/do/group.add", data={"folder": "planted"}, headers=headers)
+            assert answer.status_code == 403
+        assert await site.store.read(groups.get, "planted") is None
+
+
+async def test_an_operation_runs_as_the_person_and_shows_its_answer(site: Any) -> None:
+    async with site.signed_in() as browser:
+        answer = await browser.post("/dashboard/do/group.add", data={"folder": "acme", "name": "<b>Acme</b>"})
+        assert answer.status_code == 200 and "&lt;b&gt;Acme" in answer.text and "<b>Acme" not in answer.text
+        assert answer.headers["hx-trigger"] == "gatepost:changed"
+        wrong = await browser.post("/dashboard/do/group.add", data={"folder": "../x"})
+        assert wrong.status_code == 400 and 'role="alert"' in wrong.text
+        assert (await browser.post("/dashboard/do/no.such", data={})).status_code == 404
+
+
+async def test_a_table_is_searched_and_exported_and_no_cell_is_a_formula(site: Any) -> None:
+    async with site.signed_in() as browser:
+        said = {"text": "hi", "id": "key-00001"}
+        assert (await browser.post("/api/messages", data=said, files=[("none", ("", b""))])).status_code == 200
+        for text in ("=HYPERLINK(1)", "<script>alert(1)</script>"):
+            added = await browser.post("/dashboard/do/task.add", data={"folder": "home", "text": text, "every": "1h"})
+            assert added.status_code == 200, added.text
+        page = await browser.get("/dashboard/tasks")
+        assert "<script>alert" not in page.text and "&lt;script&gt;alert" in page.text
+        found = await browser.get("/dashboard/tasks?q=hyperlink", headers={"hx-request": "true"})
+        assert "=HYPERLINK(1)" in found.text and "alert" not in found.text and "<html" not in found.text
+        assert "'=HYPERLINK(1)" in (await browser.get("/dashboard/tasks?format=csv")).text
+        rows = (await browser.get("/dashboard/tasks?format=json")).json()
+        assert {row["what"] for row in rows} == {"=HYPERLINK(1)", "<script>alert(1)</script>"}
+
+
+async def test_a_change_is_told_to_open_pages(site: Any, office: Any) -> None:
+    async with site.signed_in() as browser:
+        async with browser.stream("GET", "/dashboard/live") as stream:
+            lines = stream.aiter_lines()
+            assert await anext(lines) == "retry: 2000"
+            site.bells.tasks()
+            async with asyncio.timeout(PATIENCE_S):
+                while await anext(lines) != "event: changed":
+                    pass
+
+
+def _count_tasks(db: Db) -> int:
+    return len(tasks.list_page(db, None, "", 10, ended=True))
+
+
+async def test_a_form_that_is_too_large_is_refused(site: Any) -> None:
+    async with site.signed_in() as browser:
+        answer = await browser.post("/dashboard/do/task.add", data={"folder": "x", "text": "y" * 300_000})
+        assert answer.status_code == 400 and "larger than" in answer.text
+        assert await site.store.read(_count_tasks) == 0
+
+
+@pytest.mark.parametrize("path", ["/dashboard/tasks/task-none", "/dashboard/do/no.such"])
+async def test_what_is_not_there_says_so_in_words(site: Any, path: str) -> None:
+    async with site.signed_in() as browser:
+        answer = await browser.get(path)
+        assert answer.status_code == 404 and "Traceback" not in answer.text

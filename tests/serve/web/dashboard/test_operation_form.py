@@ -1,0 +1,44 @@
+"""Forms that are made from declarations, and what comes back from them."""
+
+import pytest
+
+from gatepost.core.errors import Invalid
+from gatepost.core.registry import load_package
+from gatepost.serve.control.contract import OPERATIONS
+from gatepost.serve.control.declaration import list_fields
+from gatepost.serve.web.dashboard.operation_form import InputKind, make_form, parse_form
+
+load_package("gatepost.serve.control.operations")
+
+
+def test_a_form_has_an_input_for_each_argument_and_shows_what_is_known() -> None:
+    form = make_form(OPERATIONS["task.add"], {"folder": "acme"})
+    kinds = {each.name: each.kind for each in form.inputs}
+    assert [each.name for each in form.fixed] == ["folder"]
+    assert kinds["prompt"] is InputKind.LONG_TEXT and kinds["missed"] is InputKind.CHOICE
+    assert kinds["max_runs"] is InputKind.NUMBER
+    assert "--" not in form.help and "FOLDER" not in form.help
+
+
+@pytest.mark.parametrize("name", list(OPERATIONS))
+def test_a_form_that_is_left_as_it_is_gives_only_what_is_needed(name: str) -> None:
+    """Each operation's defaults survive the way to the browser and back."""
+    operation = OPERATIONS[name]
+    form = make_form(operation, {})
+    sent = {each.name: each.value for each in form.inputs if each.kind is not InputKind.FLAG or each.value}
+    needed = {each.name for each in form.inputs if each.required}
+    filled = {**sent, **{name: "1" for name in needed if not sent.get(name)}}
+    args = parse_form(operation, filled)
+    defaults = {each.name: each.default for each in list_fields(operation.args)}
+    for field, value in args.items():
+        default = list(defaults[field]) if isinstance(defaults[field], tuple) else defaults[field]
+        assert field in needed or value == default, field
+
+
+def test_what_is_no_number_no_json_and_no_argument_is_named() -> None:
+    with pytest.raises(Invalid, match="'many' is no whole number"):
+        parse_form(OPERATIONS["task.list"], {"limit": "many"})
+    with pytest.raises(Invalid, match="values: it is not JSON"):
+        parse_form(OPERATIONS["group.set"], {"folder": "a", "values": "{"})
+    with pytest.raises(Invalid, match="no argument 'caller'"):
+        parse_form(OPERATIONS["task.list"], {"caller": "operator"})
