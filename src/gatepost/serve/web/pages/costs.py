@@ -59,7 +59,7 @@ def make_chart(report: Answer, budgets: list[dict[str, Any]]) -> BarChart:
 def make_spending(report: Answer) -> Block:
     by = report["by"]
     fields = (
-        made(by, dict(BY).get(by, by).capitalize(), lambda row: str(row[by] or "–")),
+        made(by, str(dict(BY)[by]).capitalize(), lambda row: str(row[by] or "–")),
         TableField("usd", "Spent", lambda row: Money(row["micro"]), right=True),
     )
     return make_table(report["rows"], fields, EmptyState(text="Nothing was spent in this time."), title="Spent")
