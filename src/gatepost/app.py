@@ -497,7 +497,7 @@ class Daemon:
                 listens=self.listen.host if self.listen.kind == "tcp" else None,
                 reach=gateway.reach,
                 channels=gateway.channels,
-                dashboard=DashboardDeps(office=self._office(), status=self.status),
+                dashboard=DashboardDeps(office=self._office(), describe=self.status),
             )
         )
 

@@ -16,7 +16,7 @@ from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.serve.web.dashboard.contract import PAGES, Page, PageRequest
 from gatepost.serve.web.dashboard.renderer import render
-from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, Table
+from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, TableBlock
 from gatepost.store import users
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.store.users import UserRole
@@ -41,7 +41,7 @@ async def office(store: SqliteStore, tmp_path: Path) -> OperationDeps:
 
 
 def ask(office: OperationDeps, person: str, **query: str) -> PageRequest:
-    return PageRequest(office=office, person=person, params={}, query=query, status=_no_status)
+    return PageRequest(office=office, person=person, params={}, query=query, describe=_no_status)
 
 
 def list_actions(value: Any) -> Iterator[Action]:
@@ -62,7 +62,7 @@ async def test_a_page_of_an_empty_gateway_says_what_to_do(office: OperationDeps,
     except GatepostError as error:
         assert "running" in str(error), "a page that needs a running gateway says so"
         return
-    for table in (each for each in view.blocks if isinstance(each, Table)):
+    for table in (each for each in view.blocks if isinstance(each, TableBlock)):
         assert isinstance(table.empty, EmptyState) and table.empty.text.endswith((".", "?"))
 
 

@@ -20,7 +20,7 @@ from gatepost.serve.web.dashboard.view import (
     Moment,
     Money,
     Row,
-    Table,
+    TableBlock,
 )
 
 LONGEST = 160  # characters of a text in a cell
@@ -94,8 +94,8 @@ def make_table(
     actions: Callable[[Answer], tuple[Action, ...]] = lambda row: (),
     title: str = "",
     more: str = "",
-) -> Table:
-    return Table(
+) -> TableBlock:
+    return TableBlock(
         columns=tuple(Column(each.name, each.label, each.right) for each in fields),
         rows=[Row(cells=tuple(each.show(row) for each in fields), actions=actions(row)) for row in found],
         empty=empty,

@@ -13,7 +13,8 @@ from gatepost.serve.web.dashboard.tables import (
     shorten,
     text,
 )
-from gatepost.serve.web.dashboard.view import Action, EmptyState, Filter, Link, Note, PageView, Text, Tone
+from gatepost.serve.web.dashboard.view import Action, EmptyState, Filter, Link, Note, PageView, LongText, Tone
+from gatepost.store.sessions import SessionState
 
 NEW = Action(label="New agent", operation="agent.create", asks=True, tone=Tone.GOOD)
 EMPTY = EmptyState(text="No agent was started for a piece of work yet.", action=NEW)
@@ -60,7 +61,7 @@ async def show_agents(request: PageRequest) -> PageView:
 async def show_agent(request: PageRequest) -> PageView:
     agent = await request.ask("agent.show", id=request.params["id"])
     trouble = [Note(text=agent["last_error"], tone=Tone.BAD)] if agent["last_error"] else []
-    last = [Text(title="Last message", text=agent["last_message"])] if agent["last_message"] else []
+    last = [LongText(title="Last message", text=agent["last_message"])] if agent["last_message"] else []
     say = Action(
         label="Say something", operation="agent.prompt", args={"id": agent["agent_id"]}, asks=True, tone=Tone.GOOD
     )
@@ -76,6 +77,6 @@ def list_actions(agent: Answer) -> tuple[Action, ...]:
     if agent["archived_at"]:
         return ()
     archive = Action(label="Archive", operation="agent.archive", args=given, asks=True, tone=Tone.BAD)
-    if agent["status"] == "running":
+    if agent["status"] == SessionState.RUNNING:
         return (Action(label="Stop", operation="agent.stop", args=given), archive)
     return (archive,)

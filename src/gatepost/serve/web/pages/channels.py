@@ -1,5 +1,6 @@
 """Channels: which platforms are connected, whether each is alive, and how to add one."""
 
+from gatepost.flow.channel_specs import SpecOrigin
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import Answer, badge, code, make_table, moment, number, text
 from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, Tone
@@ -39,7 +40,7 @@ async def show_channels(request: PageRequest) -> PageView:
 
 def list_actions(channel: Answer) -> tuple[Action, ...]:
     given = {"instance": channel["instance"]}
-    if channel["origin"] in ("always", "given"):
+    if channel["origin"] in (SpecOrigin.ALWAYS, SpecOrigin.GIVEN):
         return ()
     return (
         Action(label="Test", operation="channel.test", args=given),

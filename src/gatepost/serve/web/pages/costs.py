@@ -17,6 +17,7 @@ from gatepost.serve.web.dashboard.view import (
     PageView,
     Tone,
 )
+from gatepost.store.budgets import BudgetScopeKind
 
 DAYS = (("1", "today"), ("7", "7 days"), ("30", "30 days"), ("90", "90 days"))
 BY = (("group", "group"), ("model", "model"), ("user", "person"), ("day", "day"))
@@ -51,7 +52,7 @@ def render_total(report: Answer) -> str:
 def make_chart(report: Answer, budgets: list[dict[str, Any]]) -> BarChart:
     """Days, with the daily limit of the whole gateway across."""
     bars = [Bar(str(row["day"])[5:], row["micro"], render_usd(row["micro"])) for row in report["rows"]]
-    whole = next((each for each in budgets if each["kind"] == "instance" and each["daily"]), None)
+    whole = next((each for each in budgets if each["kind"] == BudgetScopeKind.INSTANCE and each["daily"]), None)
     limit = round(whole["daily"]["limit_usd"] * 1_000_000) if whole else 0
     return BarChart(title="By day", bars=bars, limit=limit, limit_shown=render_usd(limit))
 

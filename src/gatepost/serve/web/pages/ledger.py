@@ -3,7 +3,16 @@
 from gatepost.serve.control.arguments.ledger import STATES
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import badge, link, make_facts, make_table, moment, number, text
-from gatepost.serve.web.dashboard.view import EmptyState, Filter, Note, PageView, Text, Timeline, TimelineEntry, Tone
+from gatepost.serve.web.dashboard.view import (
+    EmptyState,
+    Filter,
+    Note,
+    PageView,
+    LongText,
+    TimelineBlock,
+    TimelineMoment,
+    Tone,
+)
 
 LIMIT = 200
 LINE = (
@@ -54,7 +63,7 @@ async def show_message(request: PageRequest) -> PageView:
     trace = await request.ask("ledger.trace", message=request.params["id"])
     message = trace["message"]
     entries = [
-        TimelineEntry(at=each["at"], what=each["what"], who=f"+{each['offset_ms']:.0f} ms", text=each["detail"])
+        TimelineMoment(at=each["at"], what=each["what"], who=f"+{each['offset_ms']:.0f} ms", text=each["detail"])
         for each in trace["moments"]
     ]
     effects = make_table(
@@ -73,8 +82,8 @@ async def show_message(request: PageRequest) -> PageView:
         title=f"Message {message['id']}",
         blocks=[
             make_facts(message, MESSAGE),
-            Text(title="Text", text=message["text"]),
-            Timeline(title="Its life", entries=entries, empty="Nothing is known of it."),
+            LongText(title="Text", text=message["text"]),
+            TimelineBlock(title="Its life", entries=entries, empty="Nothing is known of it."),
             effects,
             calls,
         ],

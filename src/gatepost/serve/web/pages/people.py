@@ -15,6 +15,7 @@ from gatepost.serve.web.dashboard.tables import (
     text,
 )
 from gatepost.serve.web.dashboard.view import Action, Block, Cell, EmptyState, PageView, Tone
+from gatepost.store.newcomers import NewcomerState
 
 NEW = Action(label="Add a person", operation="user.add", asks=True, tone=Tone.GOOD)
 INVITE = Action(label="Invite", operation="invite.create", asks=True)
@@ -68,7 +69,7 @@ async def show_people(request: PageRequest) -> PageView:
 
 
 def list_newcomer_actions(newcomer: Answer) -> tuple[Action, ...]:
-    if newcomer["state"] not in ("waiting", "pending", "asked"):
+    if newcomer["state"] != NewcomerState.QUEUED:
         return ()
     given = {"id": newcomer["id"]}
     return (

@@ -5,6 +5,7 @@ import json
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import Answer, made, make_table, moment, shorten
 from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, Tone
+from gatepost.store.requests import RequestKind
 
 EMPTY = EmptyState(text="Nobody waits for an answer. What an agent must ask for is here, and in its chat.")
 REQUEST = (
@@ -27,7 +28,7 @@ async def show_requests(request: PageRequest) -> PageView:
 
 def list_actions(asked: Answer) -> tuple[Action, ...]:
     given = {"id": asked["request"]["id"]}
-    if asked["request"]["kind"] == "question":
+    if asked["request"]["kind"] == RequestKind.QUESTION:
         return (Action(label="Answer", operation="permit.answer", args=given, asks=True, tone=Tone.GOOD),)
     return (
         Action(label="Allow", operation="permit.answer", args={**given, "allow": "on"}, tone=Tone.GOOD),

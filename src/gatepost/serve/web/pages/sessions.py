@@ -3,6 +3,7 @@
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import Answer, badge, link, made, make_table, moment, shorten, text
 from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, Tone
+from gatepost.store.sessions import SessionState
 
 EMPTY = EmptyState(text="Nobody talks with an agent yet. Say something in the chat.")
 SESSION = (
@@ -41,7 +42,7 @@ def list_actions(session: Answer) -> tuple[Action, ...]:
         Action(label="Replay", operation="session.replay", args=given, asks=True),
         Action(label="Close", operation="session.close", args=given, asks=True, tone=Tone.BAD),
     )
-    if session["state"] == "running":
+    if session["state"] == SessionState.RUNNING:
         return (Action(label="Stop", operation="session.stop", args=given), *further)
     return further
 

@@ -14,7 +14,8 @@ from gatepost.serve.web.dashboard.tables import (
     shorten,
     text,
 )
-from gatepost.serve.web.dashboard.view import Action, EmptyState, Filter, PageView, Text, Tone
+from gatepost.serve.web.dashboard.view import Action, EmptyState, Filter, PageView, LongText, Tone
+from gatepost.store.tasks import TaskState
 
 PAGE, NEXT, RUNS = 200, 12, 100
 NEW = Action(label="New task", operation="task.add", asks=True, tone=Tone.GOOD)
@@ -74,9 +75,9 @@ async def show_tasks(request: PageRequest) -> PageView:
 def list_actions(task: Answer) -> tuple[Action, ...]:
     given = {"id": task["id"]}
     end = Action(label="Cancel", operation="task.cancel", args=given, asks=True, tone=Tone.BAD)
-    if task["state"] == "paused":
+    if task["state"] == TaskState.PAUSED:
         return (Action(label="Resume", operation="task.resume", args=given), end)
-    if task["state"] == "active":
+    if task["state"] == TaskState.ACTIVE:
         run = Action(label="Run now", operation="task.run", args=given)
         return (run, Action(label="Pause", operation="task.pause", args=given), end)
     return ()
@@ -90,7 +91,7 @@ async def show_task(request: PageRequest) -> PageView:
         actions=list_actions(task),
         blocks=[
             make_facts(task, DETAILS),
-            Text(title="Prompt" if task["prompt"] else "Text", text=task["prompt"] or task["text"]),
+            LongText(title="Prompt" if task["prompt"] else "Text", text=task["prompt"] or task["text"]),
             make_table(task["log"], RUN, EmptyState(text="It has not run yet."), title="Runs"),
         ],
     )
