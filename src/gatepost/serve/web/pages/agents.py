@@ -13,7 +13,7 @@ from gatepost.serve.web.dashboard.tables import (
     shorten,
     text,
 )
-from gatepost.serve.web.dashboard.view import Action, EmptyState, Filter, Link, Note, PageView, LongText, Tone
+from gatepost.serve.web.dashboard.view import Action, EmptyState, Filter, Link, LongText, Note, PageView, Tone
 from gatepost.store.sessions import SessionState
 
 NEW = Action(label="New agent", operation="agent.create", asks=True, tone=Tone.GOOD)

@@ -6,9 +6,9 @@ from gatepost.serve.web.dashboard.tables import badge, link, make_facts, make_ta
 from gatepost.serve.web.dashboard.view import (
     EmptyState,
     Filter,
+    LongText,
     Note,
     PageView,
-    LongText,
     TimelineBlock,
     TimelineMoment,
     Tone,

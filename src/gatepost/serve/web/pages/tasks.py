@@ -14,7 +14,7 @@ from gatepost.serve.web.dashboard.tables import (
     shorten,
     text,
 )
-from gatepost.serve.web.dashboard.view import Action, EmptyState, Filter, PageView, LongText, Tone
+from gatepost.serve.web.dashboard.view import Action, EmptyState, Filter, LongText, PageView, Tone
 from gatepost.store.tasks import TaskState
 
 PAGE, NEXT, RUNS = 200, 12, 100
