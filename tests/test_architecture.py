@@ -27,7 +27,7 @@ LAYERS = (
     ("gatepost.mailbox", "gatepost.store"),
     ("gatepost.inside",),
     ("gatepost.access",),
-    ("gatepost.channels.contract", "gatepost.sandboxes.contract", "gatepost.tools.contract"),
+    ("gatepost.channels.contract", "gatepost.sandboxes.contract", "gatepost.tools.call", "gatepost.tools.contract"),
     ("gatepost.gate", "gatepost.egress"),
     ("gatepost.flow",),
     ("gatepost.channels", "gatepost.sandboxes", "gatepost.tools"),

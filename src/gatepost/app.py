@@ -73,7 +73,7 @@ from gatepost.flow.sessions.session_timeouts import ListeningTime
 from gatepost.flow.sessions.trial import run_trial
 from gatepost.flow.worktrees.worktrees import Worktrees
 from gatepost.gate.connectors import CONNECTORS, Connectors
-from gatepost.gate.dispatch import Dispatch, ToolDeps
+from gatepost.gate.dispatch import Dispatch
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.agents import groups as group_tools
 from gatepost.serve.agents import management_endpoint as agent_tools
@@ -91,6 +91,7 @@ from gatepost.store.deadline import NEVER, UNIT_S
 from gatepost.store.migrate import migrate
 from gatepost.store.secrets import SecretReader
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.tools.call import ToolDeps
 from gatepost.tools.contract import TOOLS
 
 STOP_S = 10.0

@@ -22,7 +22,7 @@ from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint
 from gatepost.testing.waiting import PATIENCE_S
-from gatepost.tools.contract import ReplayWish
+from gatepost.tools.call import ReplayWish
 
 T = TypeVar("T")
 ROOM, ADA = "fake:room/1", "fake:user/ada"

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from gatepost.access.tiers import Tier
 from gatepost.store.port import Db
-from gatepost.tools.contract import ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import tool
 
 
 @tool(tier=Tier.WORLD, group="tests")

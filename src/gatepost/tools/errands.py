@@ -18,7 +18,8 @@ from gatepost.store.destinations import DestinationKind
 from gatepost.store.errands import Errand, ErrandState
 from gatepost.store.port import Db, quick
 from gatepost.tools import outgoing_files
-from gatepost.tools.contract import Body, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import Body, tool
 
 LONGEST = 100_000
 MOST_FILES = 20

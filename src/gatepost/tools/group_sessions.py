@@ -20,7 +20,8 @@ from gatepost.store import audit, budgets, inbox, messages, origins, sessions, t
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session, SessionMode, SessionState
-from gatepost.tools.contract import Body, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import Body, tool
 
 LONGEST = 100_000
 MOST = 200

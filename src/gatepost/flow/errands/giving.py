@@ -24,7 +24,7 @@ from gatepost.store.messages import NewMessage
 from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db
 from gatepost.store.turns import TurnState
-from gatepost.tools.contract import ToolCall
+from gatepost.tools.call import ToolCall
 
 MOST_OPEN = setting(
     "errands.most_open", 20, help="How many errands that one conversation gave out may be open at a time."

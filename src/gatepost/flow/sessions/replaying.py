@@ -33,7 +33,7 @@ from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db, Store
 from gatepost.store.replays import Replay
 from gatepost.store.sessions import SESSIONS, Session, SessionMode
-from gatepost.tools.contract import ReplayWish, StartedReplay, ToolCall, run_to_completion
+from gatepost.tools.call import ReplayWish, StartedReplay, ToolCall, run_to_completion
 
 MOST_REPLAYS = setting("sessions.max_replays", 10, help="How many replays a group may have at once; 0: none.")
 REPLAY_MB = setting(
