@@ -36,10 +36,11 @@ from gatepost.gate.tool_socket import CONNECTIONS, ToolSocket
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.inbound import MailboxLocked
 from gatepost.sandboxes.contract import Sandbox
-from gatepost.store import destinations, groups, inbox, replays
+from gatepost.store import destinations, groups, mailbox_rows, replays
 from gatepost.store.destinations import Destination
 from gatepost.store.groups import Group
-from gatepost.store.inbox import InboxEntry, ProjectionLimits
+from gatepost.store.inbox import InboxEntry
+from gatepost.store.mailbox_rows import ProjectionLimits
 from gatepost.store.messages import Message
 from gatepost.store.sessions import Session, SessionMode
 from gatepost.store.turn_failures import FailureCause
@@ -373,7 +374,7 @@ class AwakeSession:
             most_observed=MOST_CONTEXT,
             most_chars=LARGEST_CONTEXT,
         )
-        found = await store.read(inbox.list_to_project, self.session.id, limits)
+        found = await store.read(mailbox_rows.list_to_project, self.session.id, limits)
         if found.rules_version != self._rule_state or not found.rules_version:
             self._destinations = await store.read(destinations.list_for_group, self.session.folder)
             self._rule_state = found.rules_version
