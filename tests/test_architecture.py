@@ -34,6 +34,8 @@ LAYERS = (
     ("gatepost.serve",),
     ("gatepost.declarations",),
     ("gatepost.app",),
+    ("gatepost.http_apps",),
+    ("gatepost.daemon",),
     ("gatepost.cli", "gatepost.__main__"),
     ("gatepost.testing",),
 )

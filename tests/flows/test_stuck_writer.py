@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.app import STUCK
+from gatepost.daemon import STUCK
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.waiting import block_until
 
