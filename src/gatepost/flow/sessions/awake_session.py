@@ -108,7 +108,7 @@ class AwakeSession:
         return self.parts.listening.now() - self.talk.active_at
 
     def timing(self, now: int, wanted: bool) -> SessionTiming:
-        turn, awaited = self.talk.turn, self.talk.awaited
+        turn, awaited = self.talk.turn, self.talk.requests.awaited
         return SessionTiming(
             now=now,
             started_at=self._started_at,
@@ -129,7 +129,7 @@ class AwakeSession:
 
     def warn(self, now: int) -> None:
         """Its time is nearly over."""
-        begun = self.talk.turn_since + self.talk.awaited.waited
+        begun = self.talk.turn_since + self.talk.requests.awaited.waited
         self.talk.warn((begun + self.patience.turn - now) / SECOND)
 
     def ring(self) -> None:

@@ -173,18 +173,18 @@ class SessionSupervisor:
 
     def list_asking(self) -> list[str]:
         """The sessions whose runner waits for somebody's answer."""
-        return [live.session.id for live in self.awake if live.talk.awaited and not live.ending]
+        return [live.session.id for live in self.awake if live.talk.requests.awaited and not live.ending]
 
     def is_awaited(self, session_id: str, request: str) -> bool:
         """Whether a runner waits for the answer to this."""
         live = self._live.get(session_id)
-        return live is not None and not live.ending and request in live.talk.awaited
+        return live is not None and not live.ending and request in live.talk.requests.awaited
 
     def answer(self, session_id: str, request: str, verdict: str, given: dict[str, Any]) -> bool:
         """Pass on what somebody answered to a provider's request. False: nobody waits for it any more."""
         if not self.is_awaited(session_id, request):
             return False
-        self._live[session_id].talk.answer(request, verdict, given)
+        self._live[session_id].talk.requests.answer(request, verdict, given)
         return True
 
     async def end(self, session_id: str, reason: str) -> None:
