@@ -1,8 +1,11 @@
-"""Numbered migrations, one transaction each, together with the record that it ran. Never edited once shipped."""
+"""Numbered migrations, one transaction each, together with the record that it ran. Never edited once shipped.
+
+A store that is made gets all of them in one transaction: it is whole or empty, and synced to the disk once.
+"""
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import apsw
@@ -50,27 +53,32 @@ def migrate(path: Path, clock: Clock) -> int:
                 f"the store {path} was written by a newer gatepost (schema {max(done)}, this one knows {newest});"
                 " upgrade gatepost, or restore a backup"
             )
-        for each in known:
-            if each.number not in done:
-                _apply(connection, db, each, clock.now())
+        pending = [each for each in known if each.number not in done]
+        if done:
+            for each in pending:
+                _apply(connection, db, [each], clock.now())
+        else:
+            _apply(connection, db, pending, clock.now())
         return newest
     finally:
         connection.close()
 
 
-def _apply(connection: apsw.Connection, db: SqliteDb, migration: Migration, now: int) -> None:
+def _apply(connection: apsw.Connection, db: SqliteDb, together: Sequence[Migration], now: int) -> None:
+    """In one transaction, each with its record."""
+    name = ""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        migration.apply(db)
-        db.run("INSERT INTO schema_version VALUES (?, ?, ?)", (migration.number, migration.name, now))
+        for migration in together:
+            name = migration.name
+            migration.apply(db)
+            db.run("INSERT INTO schema_version VALUES (?, ?, ?)", (migration.number, name, now))
         connection.execute("COMMIT")
     except BaseException as error:
         if connection.in_transaction:  # a full disk has rolled it back already
             connection.execute("ROLLBACK")
         if isinstance(error, apsw.Error):
-            raise SetupError(
-                f"the store cannot be brought to schema {migration.name}: {error}; nothing was changed"
-            ) from error
+            raise SetupError(f"the store cannot be brought to schema {name}: {error}; nothing was changed") from error
         raise
 
 
