@@ -4,8 +4,8 @@ A store that is made gets all of them in one transaction: it is whole or empty, 
 """
 
 import importlib
-import pkgutil
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from pathlib import Path
 
 import apsw
@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from gatepost.core.clock import Clock
 from gatepost.core.errors import SetupError
+from gatepost.core.registry import list_package_modules
 from gatepost.store import migrations
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteDb, connect
@@ -24,13 +25,15 @@ class Migration(Struct, frozen=True):
     apply: Callable[[Db], None]
 
 
-def list_migrations() -> list[Migration]:
-    found = []
-    for info in sorted(pkgutil.iter_modules(migrations.__path__), key=lambda each: each.name):
-        number, _, _ = info.name.partition("_")
-        module = importlib.import_module(f"{migrations.__name__}.{info.name}")
-        found.append(Migration(int(number), info.name, module.apply))
-    return found
+@cache
+def list_migrations() -> tuple[Migration, ...]:
+    """In their order. Each is imported when it is applied: a store that is up to date needs none."""
+    names = [info.name for info in list_package_modules(migrations.__name__)]
+    return tuple(Migration(int(name.partition("_")[0]), name, partial(_apply_module, name)) for name in names)
+
+
+def _apply_module(name: str, db: Db) -> None:
+    importlib.import_module(f"{migrations.__name__}.{name}").apply(db)
 
 
 def migrate(path: Path, clock: Clock) -> int:
