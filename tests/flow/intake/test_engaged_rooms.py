@@ -331,3 +331,36 @@ def test_an_engaged_room_costs_no_statement_more_for_a_message(db: Db) -> None:
     assert plain[-1][0] == mentions[-1][0]  # a mention of a fresh engagement writes nothing either
     assert plain[-1][0] <= observed[0] + 1  # a row that wakes somebody needs no more than one that does not
     assert Config()[TTL_S] == 600
+
+
+async def send_closing(world: World, number: int = 1, sender: str = OWNER) -> Receipt:
+    return await world.send(
+        "closed this issue", sender, platform_id="issue-1", event=f"close:{number}", verb=Verb.CLOSE
+    )
+
+
+async def test_what_somebody_does_without_words_is_context_unless_a_route_names_it(routed: World) -> None:
+    assert (await send_closing(routed)).state == "observed"
+    await routed.route("verb!=message", "home", seq=9)
+    await routed.route("verb=*", "home", seq=8)
+    await routed.route("text=/closed/", "home", seq=7)
+    assert (await send_closing(routed, 2)).state == "observed"
+    await routed.route("verb=merge|close", "home", seq=6)
+    assert (await send_closing(routed, 3)).state == "queued"
+    assert (await send_closing(routed, 3)).new is False
+
+
+async def test_what_somebody_does_without_words_neither_engages_nor_counts_as_said_meanwhile(world: World) -> None:
+    await world.route("verb=close", "home", seq=5, ttl_s=NEVER_ENDS)
+    await world.route("verb=mention", "home", seq=10)
+    await world.route("", "home#observe", seq=20)
+    assert (await send_closing(world)).state == "queued"
+    assert await engaged(world) == []
+    await world.send("hello", verb=Verb.MENTION)
+    reopened = await world.send("reopened", platform_id="issue-1", event="reopen:1", verb=Verb.REOPEN)
+    assert reopened.state == "observed"
+
+
+async def test_a_stranger_who_closes_something_is_refused_as_with_words(world: World) -> None:
+    await world.route("verb=close", "home")
+    assert (await send_closing(world, sender=STRANGER)).reason == "unknown_sender_strict"
