@@ -48,6 +48,7 @@ from gatepost.flow.delivery.typing_indicator import TypingIndicator
 from gatepost.flow.errands.errand_loop import ErrandLoop
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
+from gatepost.flow.intake.engagement import TTL_S
 from gatepost.flow.intake.intake import Intake
 from gatepost.flow.newcomer_groups import NewcomerGroups
 from gatepost.flow.pairing import get_page_url
@@ -132,7 +133,7 @@ class Gateway:
         self.channels: dict[str, Channel] = {}
         opened = SecretReader(self.store, Keyring(home), clock)
         self.supervisor = self._make_supervisor(opened, extra or {})
-        self.reach = ChannelInstances(self.kinds, self.channels)
+        self.reach = ChannelInstances(self.kinds, self.channels, config[TTL_S])
         self.typing = TypingIndicator(self.channels, self.reach)
         self.pump = DeliveryLoop(self.store, clock, config, self.channels, self.reach, self.bells, self.owner)
         self.supervisor.is_sending = self.pump.is_sending

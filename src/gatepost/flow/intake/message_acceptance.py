@@ -25,11 +25,13 @@ from gatepost.flow.intake.accepted_message import (
     UnrecordedSender,
     make_seen_room,
 )
-from gatepost.flow.intake.admission import admit, find_parent, make_question, read_spoken
+from gatepost.flow.intake.admission import admit, make_routed
 from gatepost.flow.intake.command_dispatch import answer_without_agent, run_command
-from gatepost.flow.intake.conversation_records import record_choice, record_engagements
+from gatepost.flow.intake.conversation_records import record_choice
 from gatepost.flow.intake.earlier_messages import release_earlier
+from gatepost.flow.intake.engagement_records import EngagingMessage, record_engagements
 from gatepost.flow.intake.received_codes import redeem
+from gatepost.flow.intake.routed_message import find_parent_of, make_question, read_spoken, read_verb
 from gatepost.flow.intake.session_queueing import deliver
 from gatepost.flow.intake.slash_commands import CommandAction
 from gatepost.flow.intake.target_decision import decide_target
@@ -89,9 +91,9 @@ def _accept(
     db: Db, rules: RuleCache, reach: ChannelInstances, arrival: Arrival, now: int, asking: AskingRules | None
 ) -> IntakeResult:
     inbound = arrival.inbound
-    parent = find_parent(db, arrival)
+    parent = find_parent_of(db, arrival.instance, inbound)
     thread = verbs.thread_of(inbound, parent)
-    verb = verbs.promote(verbs.find_verb(inbound), parent)
+    verb = read_verb(db, arrival.instance, inbound, parent)
     new = _make_message(arrival, thread, verb)
     message_id = messages.accept(db, new, now) or room_history.replace_fetched(db, new)
     if message_id is None:
@@ -116,8 +118,8 @@ def _route(case: MessageContext, new: NewMessage, verb: Verb, asking: AskingRule
     inbound, address = arrival.inbound, arrival.inbound.address
     room = rules.read(db, rooms.get, arrival.instance, address)
     policy = room.policy if room else reach.policy(arrival.instance)
-    question = make_question(db, rules, arrival, verb, case.thread)
-    spoken = read_spoken(db, rules, reach, arrival, verb, case.parent, case.now)
+    said = make_routed(reach, arrival, verb, case.parent)
+    question, spoken = make_question(db, rules, said), read_spoken(db, rules, said, case.now)
     target = decide_target(question, spoken)
     if target.change is not None:
         choosing, _ = admit(db, rules, inbound.sender, policy, target.decision)
@@ -139,7 +141,9 @@ def _route(case: MessageContext, new: NewMessage, verb: Verb, asking: AskingRule
         messages.set_content(db, case.id, {**msgspec.json.decode(new.content), "text": target.rest})
     result = _admit_or_hold(case, new, admitted, rejected, room, asking)
     if result.wake:
-        record_engagements(case, question, spoken, target, admitted, verb)
+        engaging = EngagingMessage(said, question, spoken, target, arrival.engages_s)
+        if record_engagements(db, engaging, [each.chosen for each in admitted], case.now):
+            rules.renew(db)  # nothing that is read behind this write may be kept if it is undone
     return replace(result, wake=tuple(dict.fromkeys((*earlier, *result.wake)))) if earlier else result
 
 

@@ -145,7 +145,7 @@ def find_fault(db: Db, request: Request, choice: AnswerChoice) -> str:
     return "" if groups.get(db, choice.group) is not None else NO_GROUP.format(choice.group[:LONGEST_GROUP])
 
 
-def follow(db: Db, request: Request, now: int) -> ReleasedMessages:
+def follow(db: Db, reach: ChannelInstances, request: Request, now: int) -> ReleasedMessages:
     """Do what was decided about a room."""
     held = inbox.list_held_for_request(db, NOBODYS, request.id)
     requests.settle(db, request.id, now)
@@ -153,7 +153,7 @@ def follow(db: Db, request: Request, now: int) -> ReleasedMessages:
     if request.state is not RequestState.ALLOWED:
         if request.state is RequestState.DENIED and request.lasts is AnswerLasts.ALWAYS:
             _add_route(db, request, "", "drop", None, now)
-        return refuse_held(db, held, f"room_{request.state}", now)
+        return refuse_held(db, reach, held, f"room_{request.state}", now)
     folder, room = str(request.answer[GROUP]), read_room(request)
     _connect(db, request, room, folder, now)
     woken, shut_out = [], []
@@ -162,8 +162,8 @@ def follow(db: Db, request: Request, now: int) -> ReleasedMessages:
         if rights is None or (folder == ROOT_FOLDER and rights != "owner"):
             shut_out.append((entry, message))
         else:
-            woken.append(deliver_held(db, entry, message, room, folder, rights, now))
-    refused = refuse_held(db, shut_out, senders.SHUT_OUT.reason, now)
+            woken.append(deliver_held(db, reach, entry, message, room, folder, rights, now))
+    refused = refuse_held(db, reach, shut_out, senders.SHUT_OUT.reason, now)
     return replace(refused, wake=tuple(dict.fromkeys(filter(None, (*woken, *refused.wake)))))
 
 
