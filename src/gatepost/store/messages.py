@@ -121,10 +121,11 @@ def find(
 
 
 def is_thread_begun(db: Db, instance: str, address: str, thread: str) -> bool:
-    """Whether somebody said something in a thread, among the newest of its room."""
+    """Whether somebody who may speak said something in a thread, among the newest of its room."""
     row = db.row(
-        "SELECT 1 FROM (SELECT thread, direction FROM messages WHERE instance = ? AND address = ?"
-        " ORDER BY id DESC LIMIT ?) newest WHERE thread = ? AND direction = 'in' LIMIT 1",
+        "SELECT 1 FROM (SELECT id, thread, direction FROM messages WHERE instance = ? AND address = ?"
+        " ORDER BY id DESC LIMIT ?) newest WHERE thread = ? AND direction = 'in' AND EXISTS (SELECT 1 FROM inbox i"
+        " WHERE i.message_id = newest.id AND i.state NOT IN ('refused', 'held')) LIMIT 1",
         (instance, address, NEWEST, thread),
     )
     return row is not None
