@@ -1,12 +1,16 @@
 """Who gets a message, and whether its sender may speak there. Reading alone: nothing is written here, so it can also
 be asked before the transaction of the message."""
 
+from msgspec import Struct
+
 from gatepost.access import senders
 from gatepost.access.senders import COMMANDING
+from gatepost.core.records import replace
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake import slash_commands, verbs
 from gatepost.flow.intake.accepted_message import Arrival, MessageContext, TargetAccess, find_session
+from gatepost.flow.intake.route_question import RouteQuestion
 from gatepost.flow.intake.routed_message import (
     RoutedMessage,
     find_parent_of,
@@ -15,16 +19,19 @@ from gatepost.flow.intake.routed_message import (
     read_verb,
 )
 from gatepost.flow.intake.routing import RouteDecision
-from gatepost.flow.intake.target_decision import decide_target
+from gatepost.flow.intake.target_decision import Spoken, TargetDecision, decide_target
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.sessions.session_stop import works_for
-from gatepost.messages.inbound import Direction, Verb
+from gatepost.messages.inbound import Direction, MessageKind, Verb
 from gatepost.messages.untrusted import is_untrusted
-from gatepost.store import identities, messages, rooms, turns
+from gatepost.store import identities, messages, reservations, rooms, turns
+from gatepost.store.budgets import BudgetStatus, has_budgets
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
 from gatepost.store.rooms import RoomPolicy
 from gatepost.store.rule_cache import RuleCache
+
+BUDGET = "budget_spent"
 
 
 def make_routed(reach: ChannelInstances, arrival: Arrival, verb: Verb, parent: Message | None) -> RoutedMessage:
@@ -45,6 +52,44 @@ def make_routed(reach: ChannelInstances, arrival: Arrival, verb: Verb, parent: M
         with_files=bool(inbound.attachments),
         own_names=reach.own_names(arrival.instance),
     )
+
+
+class MessageDecision(Struct, frozen=True):
+    """Who gets it. `choosing`: groups of which its sender says that she speaks to them from now on; nobody gets it."""
+
+    question: RouteQuestion
+    spoken: Spoken
+    target: TargetDecision
+    choosing: tuple[TargetAccess, ...] = ()
+
+
+def decide_message(
+    db: Db, rules: RuleCache, said: RoutedMessage, policy: RoomPolicy, now: int, *, may_choose: bool = True
+) -> MessageDecision:
+    """Who gets it, or what its sender chooses. What she may not choose is text for whoever gets it otherwise."""
+    question, spoken = make_question(db, rules, said), read_spoken(db, rules, said, now)
+    target = decide_target(question, spoken)
+    if target.change is None:
+        return MessageDecision(question, spoken, target)
+    choosing, _ = admit(db, rules, said.sender, policy, target.decision)
+    if choosing and may_choose:
+        return MessageDecision(question, spoken, target, tuple(choosing))
+    return MessageDecision(question, spoken, decide_target(question, replace(spoken, address=None)))
+
+
+def asks_first(target: TargetAccess) -> bool:
+    """Whether its sender would be let in once somebody agrees."""
+    return target.reason == senders.ASKS_FIRST and not target.chosen.observe
+
+
+def find_spent_budget(
+    db: Db, rules: RuleCache, kind: MessageKind, sender: str, folder: str, now: int
+) -> BudgetStatus | None:
+    """Why an agent could not ask a model anything for this sender."""
+    if not rules.read(db, has_budgets):
+        return None
+    payer = rules.read(db, identities.get_person, sender) if kind is MessageKind.CHAT else None
+    return reservations.find_spent(db, folder, payer, now)
 
 
 def decide_route(db: Db, rules: RuleCache, reach: ChannelInstances, arrival: Arrival, now: int) -> RouteDecision:
@@ -92,8 +137,7 @@ def wants_files(db: Db, reach: ChannelInstances, arrival: Arrival, now: int) -> 
     decision = decide_route(db, rules, reach, arrival, now)
     admitted, rejected = admit(db, rules, inbound.sender, policy, decision)
     return bool(admitted) or any(
-        each.reason == senders.ASKS_FIRST and unknown_senders.may_hold(db, each.folder, inbound.sender, now)
-        for each in rejected
+        asks_first(each) and unknown_senders.may_hold(db, each.folder, inbound.sender, now) for each in rejected
     )
 
 

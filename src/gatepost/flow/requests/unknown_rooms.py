@@ -54,11 +54,9 @@ def hold(
     now: int,
 ) -> AskedRequest | None:
     """Hold a message until somebody decides about its room. None: nobody is asked, and it is refused."""
-    if not _PLAIN.fullmatch(room.address) or not _PLAIN.fullmatch(room.instance):
+    if not may_hold(db, room, now):
         return None
     last = requests.find_last(db, RequestKind.ROOM, NOBODYS, make_name(room))
-    if was_refused(last, now):
-        return None
     if last is not None and last.state is RequestState.PENDING:
         return _add_held(db, last, message_id, new, rights, now)
     about = _describe(db, new, room, now)
@@ -78,6 +76,13 @@ def hold(
     asked = ask(db, reach, replace(rules, quorum=1), new_request, now)  # a group is chosen by one person
     inbox.hold(db, message_id, NOBODYS, rights, asked.request.id, asked.request.expires_at or now, now)
     return asked
+
+
+def may_hold(db: Db, room: SeenRoom, now: int) -> bool:
+    """Whether people are asked about a room, or can be, however many others they are asked about."""
+    if not _PLAIN.fullmatch(room.address) or not _PLAIN.fullmatch(room.instance):
+        return False
+    return not was_refused(requests.find_last(db, RequestKind.ROOM, NOBODYS, make_name(room)), now)
 
 
 def make_name(room: SeenRoom) -> str:

@@ -236,7 +236,8 @@ class GitHubPlatform(HookedPlatform):
         name = "pull_request" if event.startswith("pull_request") else "issue"
         login = sender or (comment or issue)["user"]["login"]
         by = {"login": login, "id": make_user_id(login), "type": "Bot" if login == LOGIN else "User"}
-        payload = {"action": action, name: dict(issue), "repository": {"full_name": REPOSITORY}, "sender": by}
+        payload: dict[str, Any] = {"action": action, name: dict(issue), "sender": by}
+        payload["repository"] = {"full_name": REPOSITORY}
         if event == "pull_request":
             merged = issue["pull_request"]["merged_at"]
             payload[name] |= {"merged": merged is not None, "merged_at": merged}
