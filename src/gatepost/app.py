@@ -45,9 +45,11 @@ from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundi
 from gatepost.flow.delivery.delivery_loop import DeliveryLoop
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.delivery.typing_indicator import TypingIndicator
+from gatepost.flow.errands.closing import ErrandSessionCloser
 from gatepost.flow.errands.errand_loop import ErrandLoop
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
+from gatepost.flow.intake.chat_forks import ChatForks
 from gatepost.flow.intake.intake import Intake
 from gatepost.flow.newcomer_groups import NewcomerGroups
 from gatepost.flow.pairing import get_page_url
@@ -200,12 +202,14 @@ class Gateway:
         )
         self.schedule = TaskLoop(self.store, clock, config, self.bells, self.reach)
         self.errands = ErrandLoop(self.store, clock, self.bells, self.sessions, config[LOOK_S])
+        self.errand_sessions = ErrandSessionCloser(home, self.store, clock, config, self.sessions)
         _hub(self, errands.INSTANCE).set_file_folder(home.media / errands.PLATFORM)
         self.newcomers = NewcomerGroups(self.store, clock, config, home, self.bells, self.reach)
         self.pump.on_sent(self.typing.delivered)
         self.pump.on_sent(lambda instance, address, thread: self.bells.change(instance, address))
         self.bells.on_change(self._changed)
         self.page_address = ""  # that the web page is bound to, once it is served
+        self.chat_forks = ChatForks(self.store, clock, self.reach, self.bells, self.forker)
         self.intake = Intake(
             self.store,
             clock,
@@ -218,7 +222,7 @@ class Gateway:
             self.sessions.end,
             self.sessions.renew,
             lambda: get_page_url(config, self.page_address) if self.page_address else "",
-            self.forker,
+            self.chat_forks.ring,
         )
         self.retention = Retention(home, self.store, clock, config, self.sessions.keep_asleep)
         asleep, end = self.sessions.keep_asleep, self.sessions.end
@@ -311,6 +315,8 @@ class Gateway:
                 self.newcomers,
                 self.schedule,
                 self.errands,
+                self.errand_sessions,
+                self.chat_forks,
             ):
                 tasks.create_task(flow.run())
             tasks.create_task(self._prepare())
