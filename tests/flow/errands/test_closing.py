@@ -12,7 +12,6 @@ from gatepost.flow.errands.closing import IDLE_S, NAMED_IDLE_S, ErrandSessionClo
 from gatepost.store import errands, messages, sessions
 from gatepost.store.errands import Errand, IdleLimits
 from gatepost.store.inbox import InboxState
-from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.clock import FixedClock
 
@@ -161,22 +160,3 @@ async def test_files_of_one_whose_sandbox_has_not_ended_go_later(desk: ClosingDe
     desk.sandboxes.awake.clear()
     await desk.pass_time(1)
     assert not desk.has_files(errand)
-
-
-async def test_the_look_reads_only_conversations_of_errands(desk: ClosingDesk) -> None:
-    """However many sessions there are: by an index of its own."""
-    seen: list[str] = []
-
-    def explain(db: Db) -> None:
-        real = db.rows
-
-        class Spy:
-            def rows(self, sql: str, params: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
-                seen.extend(str(row[-1]) for row in real(f"EXPLAIN QUERY PLAN {sql}", params))
-                return []
-
-        errands.list_idle_sessions(Spy(), IdleLimits(1, 1), 10)  # type: ignore[arg-type]
-
-    await desk.store.read(explain)
-    assert "sessions_open_errands" in seen[0]
-    assert not [each for each in seen if each.startswith("SCAN") and "INDEX" not in each]

@@ -30,7 +30,7 @@ FAILED = "This conversation was not forked: {}."
 BROKEN = "the gateway had a problem of its own, which its log describes"
 BROKE_OFF = "the gateway broke off each time that it tried"
 ACTION = "session.fork"
-MOST_TRIES = 3
+MOST_TRIES = 5  # a fork that ends the gateway each time must not do so for ever
 AT_ONCE = 20  # of which those of one group stand in line
 AGAIN_S = 1.0  # after a store that was away
 
