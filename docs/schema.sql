@@ -716,6 +716,7 @@ CREATE INDEX errands_open_caller ON errands (caller_session) WHERE ended_at IS N
 CREATE INDEX errands_open_folder ON errands (folder) WHERE ended_at IS NULL;
 CREATE INDEX errands_open_parent ON errands (parent) WHERE ended_at IS NULL;
 CREATE INDEX errands_open_room ON errands (room) WHERE ended_at IS NULL;
+CREATE INDEX errands_parent ON errands (parent, id) WHERE parent <> '';
 CREATE INDEX firings_age ON firings (fired_at);
 CREATE UNIQUE INDEX firings_message ON firings (message_id);
 CREATE UNIQUE INDEX firings_once ON firings (task_id, due_at);

@@ -1,4 +1,4 @@
-"""Somebody asks for a fork in a chat, and the gateway is killed at each step of it: there is one fork and one answer, or
+"""Somebody asks for a fork in a chat, and the gateway is killed at each step. There is one fork and one answer, or
 the reason why there is none."""
 
 from collections.abc import Iterator

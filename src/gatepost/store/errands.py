@@ -102,6 +102,37 @@ def find_by_call(db: Db, call_key: str) -> Errand | None:
     return ERRANDS.get(db, "WHERE call_key = ?", call_key)
 
 
+def list_page(db: Db, folder: str, before: str, most: int, *, only_open: bool = False) -> list[Errand]:
+    """The newest first. `folder`: only those that this group or one below it gave out or has to do; '': all."""
+    wanted, params = ["1 = 1"], list[str | int]()
+    if folder:
+        within = "({0} = ? OR ({0} >= ? AND {0} < ?))"
+        wanted.append(f"({within.format('folder')} OR {within.format('caller_folder')})")
+        params += [folder, f"{folder}/", f"{folder}0"] * 2
+    if before:
+        wanted.append("id < ?")
+        params.append(before)
+    if only_open:
+        wanted.append("ended_at IS NULL")
+    return ERRANDS.list(db, f"WHERE {' AND '.join(wanted)} ORDER BY id DESC LIMIT ?", *params, most)
+
+
+def list_ids_below(db: Db, errand_id: str, most: int) -> list[str]:
+    """Those that were given out for an errand, also those that have returned, by age."""
+    rows = db.rows("SELECT id FROM errands WHERE parent = ? AND parent <> '' ORDER BY id LIMIT ?", (errand_id, most))
+    return [str(row[0]) for row in rows]
+
+
+def sum_costs(db: Db, errand: Errand, now: int) -> int:
+    """What its own turns cost, in millionths."""
+    row = db.row(
+        "SELECT COALESCE(SUM(c.micro), 0) FROM costs c JOIN turns t ON t.id = c.turn_id"
+        " WHERE c.session_id = ? AND c.at >= ? AND c.at <= ? AND t.thread = ?",
+        (errand.session_id, errand.created_at, errand.ended_at or now, errand.id),
+    )
+    return int(row[0]) if row else 0
+
+
 def count_open(db: Db, caller_session: str) -> int:
     """Those that a session gave out."""
     return _count(db, "caller_session = ?", caller_session)

@@ -12,6 +12,7 @@ def apply(db: Db) -> None:
             tries {int} NOT NULL DEFAULT 0    -- how often a gateway has begun with it
         ) {strict}"""
     )
+    db.define("CREATE INDEX errands_parent ON errands (parent, id) WHERE parent <> ''")
     db.define(
         "CREATE INDEX sessions_open_errands ON sessions (active_at, address)"
         " WHERE instance = 'errands' AND closed_at IS NULL"
