@@ -16,7 +16,7 @@ from gatepost.core.periods import Period
 from gatepost.flow import person_traces
 from gatepost.flow.sessions.replaying import MOST_REPLAYS
 from gatepost.messages.inbound import Attachment, Verb
-from gatepost.store import budgets, groups, inbox, messages, outbox, replays, sessions, users
+from gatepost.store import budgets, groups, messages, outbox, replays, sessions, users
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.port import Db
 from gatepost.store.replays import ReplayedTurn, TurnOutcome
