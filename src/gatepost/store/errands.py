@@ -222,13 +222,15 @@ _parse_said = make_row_parser(_ResultEffect)
 
 
 def _list_effects(db: Db, errand: Errand) -> list[_ResultEffect]:
-    """What its turns said and gave away in its room, oldest first; the last of it, if it is much."""
+    """What its own turns said and gave away in its room, oldest first; the last of it, if it is much. What another
+    conversation sends there is no part of it, whatever thread that names."""
     rows = db.rows(
         "SELECT o.key, o.op, o.payload, SUBSTR(m.text, 1, ?) FROM messages m JOIN outbox o ON o.message_id = m.id"
         " WHERE m.instance = ? AND m.address = ? AND m.id > ? AND m.direction = 'out' AND m.thread = ?"
-        " AND o.origin IN ('result', 'tool') AND o.state NOT IN ('superseded', 'cancelled', 'failed')"
+        " AND o.session_id = ? AND o.origin IN ('result', 'tool')"
+        " AND o.state NOT IN ('superseded', 'cancelled', 'failed')"
         " ORDER BY m.id DESC LIMIT ?",
-        (LONGEST_RESULT + 1, INSTANCE, errand.room, errand.message_id, errand.id, MOST_SAID),
+        (LONGEST_RESULT + 1, INSTANCE, errand.room, errand.message_id, errand.id, errand.session_id, MOST_SAID),
     )
     return [each for each in map(_parse_said, reversed(rows)) if each.op in OPS_OF_MESSAGES]
 
