@@ -9,9 +9,10 @@ import pytest
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.errands.closing import IDLE_S, NAMED_IDLE_S, ErrandSessionCloser
-from gatepost.store import errands, messages, sessions
+from gatepost.store import errands, messages, requests, sessions
 from gatepost.store.errands import Errand, IdleLimits
 from gatepost.store.inbox import InboxState
+from gatepost.store.requests import NewRequest, RequestKind
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.clock import FixedClock
 
@@ -131,6 +132,31 @@ async def test_one_in_which_something_is_under_way_stays(desk: ClosingDesk, unde
     await desk.store.write(lambda db: db.run(under_way.format(errand.session_id)))
     await desk.pass_time(10 * WEEK_S)
     assert await desk.is_open(errand) and desk.has_files(errand)
+
+
+async def test_one_in_which_a_person_must_still_decide_stays(desk: ClosingDesk) -> None:
+    errand = await desk.desk.give()
+    await desk.finish(errand)
+    new = NewRequest(
+        kind=RequestKind.CALL,
+        name="c-1",
+        folder="acme/eng",
+        session_id=errand.session_id,
+        turn_id="",
+        tool="write_skill",
+        input={},
+        digest="d",
+        about="write_skill",
+        instance=errands.INSTANCE,
+        address=errand.room,
+        thread=errand.id,
+    )
+    request, _ = await desk.store.write(requests.add, new, NOW)
+    await desk.pass_time(10 * WEEK_S)
+    assert await desk.is_open(errand)
+    await desk.store.write(requests.record_notified, request.id, NOW)
+    await desk.pass_time(1)
+    assert not await desk.is_open(errand)
 
 
 async def test_what_comes_between_the_look_and_the_end_is_not_lost(desk: ClosingDesk) -> None:
