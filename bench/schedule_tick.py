@@ -7,7 +7,8 @@ from pathlib import Path
 
 from gatepost.core.clock import DAY, HOUR, MINUTE, SystemClock
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.schedule.task_loop import AT_ONCE, fire_plans, plan_due
+from gatepost.flow.schedule.firing import fire_plans
+from gatepost.flow.schedule.task_loop import AT_ONCE, plan_due
 from gatepost.store import groups, sessions, tasks
 from gatepost.store.migrate import migrate
 from gatepost.store.port import Db
