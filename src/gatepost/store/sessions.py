@@ -73,6 +73,9 @@ def key_of(mode: SessionMode, folder: str, instance: str, address: str, thread: 
     parts = {SessionMode.AGENT_SHARED: (folder,), SessionMode.SHARED: (folder, instance, address)}.get(
         mode, (folder, instance, address, thread)
     )
+    key = "|".join(parts)
+    if "%" not in key and key.count("|") == len(parts) - 1:  # as mostly
+        return key
     return "|".join(part.replace("%", "%25").replace("|", "%7C") for part in parts)
 
 

@@ -31,6 +31,7 @@ class Table(Generic[S]):
         self.parse = make_row_parser(struct)
         self._selects: dict[str, str] = {}
         self._inserts: dict[tuple[str | type, ...], str] = {}
+        self._many: dict[tuple[str, tuple[str, ...], int], str] = {}
 
     def columns_of(self, alias: str) -> str:
         """The same for a table that a statement gives another name."""
@@ -51,13 +52,13 @@ class Table(Generic[S]):
         sql = self._inserts.get((rest, type(new), *values)) or self._insert(rest, new, tuple(values))
         return db.row(sql, (*(astuple(new) if new is not None else ()), *values.values()))
 
-    def insert_rows(self, db: Db, rest: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Rows:
+    def insert_rows(self, db: Db, rest: str, names: tuple[str, ...], rows: Sequence[Row]) -> Rows:
         """Many rows of these columns, in their order, in as few statements as they fit into. What `rest` returns comes
         in any order."""
         found: Rows = []
         for at in range(0, len(rows), MOST_ROWS):
             some = rows[at : at + MOST_ROWS]
-            sql = f"INSERT INTO {self.name} ({', '.join(names)}) VALUES {value_marks(some)} {rest}"
+            sql = self._many.get((rest, names, len(some))) or self._insert_many(rest, names, some)
             found += db.rows(sql, tuple(chain.from_iterable(some)))
         return found
 
@@ -76,6 +77,11 @@ class Table(Generic[S]):
         marks = ", ".join("?" * len(names))
         sql = f"INSERT INTO {self.name} ({', '.join(names)}) VALUES ({marks}) {rest}"
         self._inserts[rest, type(new), *others] = sql
+        return sql
+
+    def _insert_many(self, rest: str, names: tuple[str, ...], rows: Sequence[Row]) -> str:
+        sql = f"INSERT INTO {self.name} ({', '.join(names)}) VALUES {value_marks(rows)} {rest}"
+        self._many[rest, names, len(rows)] = sql
         return sql
 
 

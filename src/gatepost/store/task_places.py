@@ -6,13 +6,14 @@ from itertools import chain
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from gatepost.store.agents import INSTANCE
 from gatepost.store.port import Db
 from gatepost.store.table import value_marks
 
 
 class PlaceRequest(Struct, frozen=True, kw_only=True):
     """The room of a task. `low`, `high`: between them are the folders below its own. The last three are the keys of the
-    conversations that its group may have for it, '' for a managed agent, which is its own conversation."""
+    conversations that its prompt may go on with: '' where it begins a fresh one, or wakes a managed agent."""
 
     task_id: str
     folder: str
@@ -37,13 +38,15 @@ class TaskPlace(Struct, frozen=True):
 
 # The predicate of the index `sessions_live_room`. Single firings have conversations of their own, which come and go.
 _THERE = "s.address = v.column4 AND s.closed_at IS NULL AND s.mode <> 'isolated' AND s.instance = v.column3"
+# A CASE stops at the first that is true.
 _REACHED = (
-    "EXISTS (SELECT 1 FROM destinations d WHERE d.folder = v.column2 AND d.instance = v.column3"
-    " AND d.address = v.column4)"
-    f" OR EXISTS (SELECT 1 FROM sessions s WHERE {_THERE} AND s.folder = v.column2)"
-    f" OR EXISTS (SELECT 1 FROM sessions s WHERE {_THERE} AND s.folder >= v.column5 AND s.folder < v.column6)"
+    f"CASE WHEN EXISTS (SELECT 1 FROM sessions s WHERE {_THERE} AND s.folder = v.column2) THEN 1"
+    " WHEN EXISTS (SELECT 1 FROM destinations d WHERE d.folder = v.column2 AND d.instance = v.column3"
+    " AND d.address = v.column4) THEN 1"
+    f" WHEN EXISTS (SELECT 1 FROM sessions s WHERE {_THERE} AND s.folder >= v.column5 AND s.folder < v.column6) THEN 1"
+    " ELSE 0 END"
 )
-_AGENT = f"FROM sessions s WHERE v.column9 = '' AND {_THERE} AND s.agent = 1 ORDER BY s.active_at DESC LIMIT 1"
+_AGENT = f"FROM sessions s WHERE {_THERE} AND s.agent = 1 ORDER BY s.active_at DESC LIMIT 1"
 _OF_ROOM = (
     "SELECT s.id FROM sessions s WHERE s.key IN (v.column7, v.column8) AND s.closed_at IS NULL"
     " ORDER BY s.active_at DESC LIMIT 1"
@@ -55,8 +58,15 @@ def find_places(db: Db, asked: Sequence[PlaceRequest]) -> dict[str, TaskPlace]:
     """By task. Not more of them than a look takes up."""
     rows = [astuple(each) for each in asked]
     found = db.rows(
-        f"SELECT v.column1, {_REACHED}, COALESCE((SELECT s.id {_AGENT}), ({_OF_ROOM}), ({_OF_GROUP}), ''),"
-        f" COALESCE((SELECT s.folder {_AGENT}), v.column2) FROM (VALUES {value_marks(rows)}) AS v",
+        f"SELECT v.column1, {_REACHED},"
+        f" CASE WHEN v.column3 = '{INSTANCE}' THEN (SELECT s.id {_AGENT}) WHEN v.column7 = '' THEN NULL"
+        f" ELSE COALESCE(({_OF_ROOM}), ({_OF_GROUP})) END,"
+        f" CASE WHEN v.column3 = '{INSTANCE}' THEN (SELECT s.folder {_AGENT}) END"
+        f" FROM (VALUES {value_marks(rows)}) AS v",
         tuple(chain.from_iterable(rows)),
     )
-    return {str(task_id): TaskPlace(bool(row[0]), *row[1:]) for task_id, *row in found}
+    folders = {each.task_id: each.folder for each in asked}
+    return {
+        str(task_id): TaskPlace(bool(reached), session_id or "", folder or folders[task_id])
+        for task_id, reached, session_id, folder in found
+    }

@@ -15,7 +15,7 @@ from gatepost.store.origins import Origin
 from gatepost.store.port import Db
 from gatepost.store.sessions import SessionMode
 from gatepost.store.task_places import PlaceRequest, TaskPlace
-from gatepost.store.tasks import MissedPolicy, Task
+from gatepost.store.tasks import MissedPolicy, Task, TaskContext
 
 LAST = "\U0010ffff"  # no folder lies behind it
 
@@ -66,7 +66,8 @@ def read_facts(db: Db, due: Sequence[Task], times: Sequence[tuple[str, int]], mo
 
 def make_place_request(task: Task) -> PlaceRequest:
     room = (task.folder, task.instance, task.address, task.thread)
-    root, agent = task.folder == ROOT_FOLDER, task.instance == agents.INSTANCE
+    root = task.folder == ROOT_FOLDER
+    lasting = task.context is TaskContext.GROUP and task.instance != agents.INSTANCE
     return PlaceRequest(
         task_id=task.id,
         folder=task.folder,
@@ -74,9 +75,9 @@ def make_place_request(task: Task) -> PlaceRequest:
         address=task.address,
         low="" if root else f"{task.folder}/",
         high=LAST if root else f"{task.folder}0",
-        of_room="" if agent else sessions.key_of(SessionMode.SHARED, *room),
-        of_thread="" if agent else sessions.key_of(SessionMode.PER_THREAD, *room),
-        of_group="" if agent else sessions.key_of(SessionMode.AGENT_SHARED, *room),
+        of_room=sessions.key_of(SessionMode.SHARED, *room) if lasting else "",
+        of_thread=sessions.key_of(SessionMode.PER_THREAD, *room) if lasting else "",
+        of_group=sessions.key_of(SessionMode.AGENT_SHARED, *room) if lasting else "",
     )
 
 
