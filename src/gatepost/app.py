@@ -92,6 +92,7 @@ class Gateway:
         loops = make_loops(deps, channels, tools, self.sessions, self._get_page)
         self.intake, self.requests, self.newcomers = loops.intake, loops.requests, loops.newcomers
         self.schedule, self.errands = loops.schedule, loops.errands
+        self.errand_sessions, self.chat_forks = loops.errand_sessions, loops.chat_forks
         self.retention, self.erasure = loops.retention, loops.erasure
         self.agents = AgentService(self.sessions, self.worktrees, self.get_local_channel("agents"), self.stopping)
         self.management = make_management_dispatch(self.agents, self.around)
@@ -192,6 +193,8 @@ class Gateway:
                 self.newcomers,
                 self.schedule,
                 self.errands,
+                self.errand_sessions,
+                self.chat_forks,
             ):
                 tasks.create_task(flow.run())
             tasks.create_task(self._prepare())

@@ -14,6 +14,8 @@ from gatepost.store import (
     costs,
     destinations,
     due_sessions,
+    errands,
+    forks,
     inbox,
     ledger,
     mailbox_rows,
@@ -95,6 +97,9 @@ ASKED: dict[str, Ask] = {
     "requests_over": lambda db: requests.withdraw_for_turn(db, "s", "t", "", 1),
     "destination_of_room": lambda db: destinations.find_by_room(db, "g", "i", "a"),
     "payer": lambda db: costs.find_payer(db, "t"),
+    "idle_errand_sessions": lambda db: errands.list_idle_sessions(db, errands.IdleLimits(2, 1), 10),
+    "finished_errands": lambda db: errands.list_finished(db, None, 10),
+    "wanted_fork": lambda db: forks.is_wanted(db, 1),
     "bring_near": lambda db: ledger.reset_due_times(db, 1),
 }
 

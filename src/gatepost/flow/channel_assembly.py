@@ -11,6 +11,7 @@ from gatepost.flow.delivery.delivery_loop import DeliveryLoop
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.delivery.typing_indicator import TypingIndicator
 from gatepost.flow.flow_deps import FlowDeps
+from gatepost.flow.intake.engagement import TTL_S
 from gatepost.flow.sessions.sandbox_requirements import follow_channels
 
 
@@ -27,7 +28,7 @@ def make_channels(deps: FlowDeps, extra: Mapping[str, tuple[ChannelKind, Channel
     kinds: dict[str, ChannelKind] = {}
     channels: dict[str, Channel] = {}
     supervisor = _make_supervisor(deps, kinds, channels, extra)
-    reach = ChannelInstances(kinds, channels)
+    reach = ChannelInstances(kinds, channels, deps.config[TTL_S])
     typing = TypingIndicator(channels, reach)
     pump = DeliveryLoop(deps.store, deps.clock, deps.config, channels, reach, deps.bells, deps.owner)
     supervisor.is_sending = pump.is_sending

@@ -32,7 +32,7 @@ MOST_OPEN = setting(
 MOST_OPEN_GROUP = setting(
     "errands.most_open_group", 100, help="How many open errands one group may have to do at a time."
 )
-MOST_NAMED = 20  # conversations of one session with one group: each has a sandbox and files of its own, for good
+MOST_NAMED = 20  # open conversations of one session with one group: each has a sandbox and files of its own
 RIGHTS = "agent"  # of what an agent puts in
 
 

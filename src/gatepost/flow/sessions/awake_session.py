@@ -431,7 +431,11 @@ class AwakeSession:
 
 def _with_files(pairs: list[tuple[InboxEntry, Message]]) -> set[int]:
     """Rows whose files lie in the mailbox."""
-    return {entry.id for entry, message in pairs if message.content.get("attachments")}
+    return {
+        entry.id
+        for entry, message in pairs
+        if message.content.get("attachments") or message.content.get("observed")  # which may have files
+    }
 
 
 def _render_trouble(words: runner_frames.ErrorFrame) -> str:
