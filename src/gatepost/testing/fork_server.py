@@ -22,6 +22,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import IO
 
 FORKS = sys.platform == "linux"
@@ -46,7 +47,8 @@ class ForkedProcess:
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
-            signal.pidfd_send_signal(self._handle, number)
+            with suppress(ProcessLookupError):  # it has ended, and its exit code is on the way
+                signal.pidfd_send_signal(self._handle, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
