@@ -14,7 +14,7 @@ from typing import Any
 
 from gatepost.access import senders
 from gatepost.core import log
-from gatepost.core.clock import HOUR, SECOND, Clock, iso, to_microseconds
+from gatepost.core.clock import HOUR, SECOND, Clock, find_moment, iso, to_microseconds
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
@@ -307,7 +307,7 @@ def make_arrival(
     if (written or claimed) and (masked_message := mask_message(cleaned)) is not cleaned:
         cleaned = masked_message
         command = slash_commands.parse_command(cleaned.text, own_names) if command is not None else None
-    at = _find_moment(inbound.at, now)
+    at = find_moment(inbound.at, now)
     return Arrival(
         instance=instance,
         address=address,
@@ -320,14 +320,6 @@ def make_arrival(
         stale=bool(config[STALE_S]) and at < oldest,
         engages_s=config[TTL_S],
     )
-
-
-def _find_moment(at: int | None, now: int) -> int:
-    """When it was said, never in the future. A platform that knows whole seconds only leaves open when within one: the
-    last moment that is possible, so that what was in the ledger before stands before it."""
-    if at is None:
-        return now
-    return min(at if at % SECOND else at + SECOND - 1, now)
 
 
 _parse = lru_cache(maxsize=4096)(addresses.parse)  # the same rooms and people again and again
