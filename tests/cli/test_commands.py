@@ -435,6 +435,8 @@ def test_down_of_nothing_is_fine_and_says_so(run: Run, home: Home) -> None:
 
 
 def test_status_of_a_home_that_never_ran(run: Run, home: Home) -> None:
+    shutil.rmtree(home.path)
+
     told = run("status", "--json")
 
     assert told.code == 1

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.store import search
@@ -61,6 +62,9 @@ class NewMessage(Struct, frozen=True, kw_only=True):
     folder: str = ""
 
 
+_ACCEPTED = (*NewMessage.__struct_fields__, "accepted_at")
+
+
 class HasRoom(Protocol):
     """A session, or a turn of one: both know their room."""
 
@@ -105,6 +109,15 @@ def accept(db: Db, new: NewMessage, now: int) -> int | None:
     if message_id % search.EVERY == 0:
         search.index(db)
     return message_id
+
+
+def accept_all(db: Db, new: Sequence[NewMessage], now: int) -> dict[str, int]:
+    """The same for several, each with a `platform_id` that no other has: by that, the ids of those that are new."""
+    once = "ON CONFLICT (instance, address, direction, platform_id, event) DO NOTHING RETURNING platform_id, id"
+    rows = MESSAGES.insert_rows(db, once, _ACCEPTED, [(*astuple(each), now) for each in new])
+    if any(row[1] % search.EVERY == 0 for row in rows):
+        search.index(db)
+    return {str(row[0]): int(row[1]) for row in rows}
 
 
 @quick
