@@ -164,10 +164,12 @@ def remove_skipped(db: Db, task_id: str, due_at: int, ahead: int) -> None:
 
 
 def count_open(db: Db, task_ids: Sequence[str]) -> dict[str, int]:
-    """By task: how many runs of it wait or go on. No task has more of them than it may have late ones."""
+    """By task: how many runs of it wait or go on. No task has more of them than it may have late ones. A run whose
+    message was removed, with a person or a room, waits for nothing."""
     rows = db.rows(
-        "SELECT task_id, COUNT(*) FROM firings WHERE state = 'queued'"
-        f" AND task_id IN ({', '.join('?' * len(task_ids))}) GROUP BY task_id",
+        "SELECT f.task_id, COUNT(*) FROM firings f WHERE f.state = 'queued'"
+        f" AND f.task_id IN ({', '.join('?' * len(task_ids))})"
+        " AND EXISTS (SELECT 1 FROM inbox i WHERE i.message_id = f.message_id) GROUP BY f.task_id",
         task_ids,
     )
     return {str(row[0]): int(row[1]) for row in rows}
