@@ -12,6 +12,7 @@ from gatepost.store import search
 from gatepost.store.port import Db, Row, quick
 from gatepost.store.table import Table
 
+NEWEST = 1000  # messages of a room among which the beginning of a thread is looked for
 PAGE = 20  # rows whose lengths one statement reads
 SYSTEM = "gatepost:system"  # who speaks, when it is the gateway itself
 APPROVAL, QUESTION = "approval", "question"  # how the keys begin by which it tells what people decided and answered
@@ -130,6 +131,17 @@ def find(
 ) -> Message | None:
     identity = "WHERE instance = ? AND address = ? AND direction = ? AND platform_id = ? AND event = ?"
     return MESSAGES.get(db, identity, instance, address, direction, platform_id, event)
+
+
+def is_thread_begun(db: Db, instance: str, address: str, thread: str) -> bool:
+    """Whether somebody who may speak said something in a thread, among the newest of its room."""
+    row = db.row(
+        "SELECT 1 FROM (SELECT id, thread, direction FROM messages WHERE instance = ? AND address = ?"
+        " ORDER BY id DESC LIMIT ?) newest WHERE thread = ? AND direction = 'in' AND EXISTS (SELECT 1 FROM inbox i"
+        " WHERE i.message_id = newest.id AND i.state NOT IN ('refused', 'held')) LIMIT 1",
+        (instance, address, NEWEST, thread),
+    )
+    return row is not None
 
 
 @quick
