@@ -194,6 +194,13 @@ def list_due(db: Db, now: int, most: int) -> list[Task]:
     return TASKS.list(db, "WHERE state = 'active' AND next_at <= ? ORDER BY next_at LIMIT ?", now, most)
 
 
+def list_recurring(db: Db, after: str, now: int, most: int) -> list[Task]:
+    """A page by id, of those that are active, run more than once and are not due."""
+    return TASKS.list(
+        db, "WHERE id > ? AND state = 'active' AND kind <> 'once' AND next_at > ? ORDER BY id LIMIT ?", after, now, most
+    )
+
+
 def list_coming(db: Db, most: int) -> list[Task]:
     """Those that are due next."""
     return TASKS.list(db, "WHERE state = 'active' AND next_at IS NOT NULL ORDER BY next_at LIMIT ?", most)

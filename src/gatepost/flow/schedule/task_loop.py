@@ -11,6 +11,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.schedule import clock_steps
 from gatepost.flow.schedule.firing import FiredRooms, FiringPlan, fire_plans, plan_firing
 from gatepost.flow.schedule.task_changes import read_rules
 from gatepost.flow.schedule.text_rights import find_denied_texts
@@ -31,6 +32,7 @@ class TaskLoop:
     def __init__(self, store: Store, clock: Clock, config: Config, bells: EventBus, reach: ChannelInstances) -> None:
         self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
         self._rung = asyncio.Event()
+        self._seen: int | None = None  # what the clock showed at the last look
         bells.on_tasks(self._rung.set)
 
     async def run(self) -> None:
@@ -50,10 +52,27 @@ class TaskLoop:
     async def fire_due(self) -> bool:
         """True if there may be more."""
         now, most_late = self._clock.now(), read_rules(self._config).most_late
+        await self._follow_clock(now)
         plans = await self._store.read(plan_due, now, AT_ONCE, most_late)
         for some in _portions(plans):
             self._ring(await self._store.write(fire_plans, self._reach, some, most_late, now, lane=LANE))
         return len(plans) == AT_ONCE
+
+    async def _follow_clock(self, now: int) -> None:
+        """Count times again after the clock was set back: since the last look, or while nobody looked."""
+        seen = self._seen if self._seen is not None else await self._store.read(clock_steps.find_last_seen)
+        if clock_steps.is_behind(now, seen):
+            _log.warning(
+                "the clock was set back; the next times of tasks are counted again",
+                seconds=((seen or now) - now) // SECOND,
+            )
+            after, more = "", True
+            while more:
+                moves, after = await self._store.read(clock_steps.plan_recount, after, now)
+                if moves:
+                    await self._store.write(clock_steps.recount, moves, now, lane=LANE)
+                more = bool(after)
+        self._seen = now
 
     def _ring(self, fired: FiredRooms) -> None:
         for session_id in fired.sessions:
