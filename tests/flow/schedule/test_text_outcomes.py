@@ -3,6 +3,7 @@
 import pytest
 from tests.flow.schedule.conftest import INSTANCE, ROOM, TaskDesk
 
+from gatepost.core.settings import Config
 from gatepost.flow.delivery import outbox_claims
 from gatepost.flow.delivery.channel_sender import SendOutcome
 from gatepost.flow.delivery.outbox_claims import DeliveryContext, DeliveryLane
@@ -11,6 +12,7 @@ from gatepost.store import direct_rooms, users
 from gatepost.store.origins import Origin
 from gatepost.store.outbox import EffectState, OutboxEffect
 from gatepost.store.port import Db
+from gatepost.store.sqlite_store import SqliteStore
 from gatepost.store.tasks import MOST_FAILURES, TaskState
 from gatepost.store.users import UserRole
 
@@ -67,9 +69,10 @@ async def test_a_text_that_fails_for_good_is_a_failed_run_and_its_owner_is_told_
     assert notice.address == ANNS_ROOM and why in notice.payload["text"]
 
 
-async def test_parts_of_one_text_that_fail_are_one_failure_and_one_notice(desk: TaskDesk) -> None:
+async def test_parts_of_one_text_that_fail_are_one_failure_and_one_notice(store: SqliteStore) -> None:
+    desk = await TaskDesk(store, Config(), max_text=400).prepare()
     await reach_ann(desk, UserRole.OWNER)
-    task = await desk.add("1h", text="x" * 10_000)
+    task = await desk.add("1h", text="x" * 900)
     desk.clock.advance(3600)
     await desk.tick()
     parts = await list_texts(desk)
@@ -94,8 +97,9 @@ async def test_five_undelivered_texts_in_a_row_pause_the_task_and_one_that_arriv
     assert "is paused" in (await list_notices(desk))[-1].payload["text"]
 
 
-async def test_a_text_that_arrives_in_part_does_not_end_the_row_of_failures(desk: TaskDesk) -> None:
-    task = await desk.add("1h", text="x" * 10_000)
+async def test_a_text_that_arrives_in_part_does_not_end_the_row_of_failures(store: SqliteStore) -> None:
+    desk = await TaskDesk(store, Config(), max_text=400).prepare()
+    task = await desk.add("1h", text="x" * 900)
     for _ in range(2):
         desk.clock.advance(3600)
         before = len(await list_texts(desk))

@@ -16,7 +16,9 @@ from gatepost.access.tiers import covers
 from gatepost.core.clock import MINUTE, SECOND, iso
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
+from gatepost.flow.schedule.held_texts import HeldText, hold_text
 from gatepost.flow.schedule.outcomes import add_failure_notice
+from gatepost.flow.schedule.task_notices import add_refusal_notices
 from gatepost.flow.schedule.times import Schedule, list_due
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.store import agents, destinations, firings, inbox, messages, origins, sessions, tasks, timeline
@@ -51,6 +53,8 @@ class FiringPlan(Struct, frozen=True, kw_only=True):
     next_at: int | None = None
     ends: str = ""
     broken: str = ""  # why nothing can be said of it: it is paused
+    refused: str = ""  # why those behind it have no right to it any more: it is paused
+    held: HeldText | None = None  # a person is asked before its text is said
 
 
 class FiredRooms(Struct, frozen=True):
@@ -97,13 +101,16 @@ def plan_firing(task: Task, now: int, most_late: int) -> FiringPlan:
 def fire(db: Db, reach: ChannelInstances, plan: FiringPlan, most_late: int, now: int) -> FiredRooms:
     """All of a plan or nothing of it: nothing, if the task was moved on meanwhile."""
     task = plan.task
-    if plan.broken:
+    if plan.broken or plan.refused:
         return _pause_broken(db, reach, plan, now)
     if not tasks.advance(db, task, plan.next_at, plan.ends, now):
         return NOTHING_FIRED
     if plan.skipped is not None:
         skipped = plan.skipped
         firings.add(db, task.id, skipped.first, now, FiringState.SKIPPED, skipped.reason, skipped.times)
+    if plan.held is not None:
+        asked = hold_text(db, reach, task, plan.fire, plan.held, now)
+        return FiredRooms(rooms=asked.rooms, ran=asked.ran)
     return fire_times(db, reach, task, plan.fire, most_late, now)
 
 
@@ -124,7 +131,7 @@ def fire_times(
         if refused := _find_refusal(db, task):
             rooms.add(_fail(db, reach, task, firing_id, due_at, refused, now))
         elif task.text:
-            _deliver(db, reach, task, firing_id, due_at, now)
+            deliver_text(db, reach, task, firing_id, due_at, now)
             rooms.add((task.instance, task.address))
         elif isinstance(session := _queue(db, task, firing_id, due_at, now), Session):
             woken.add(session.id)
@@ -155,9 +162,13 @@ def _fail(
 
 def _pause_broken(db: Db, reach: ChannelInstances, plan: FiringPlan, now: int) -> FiredRooms:
     task, due_at = replace(plan.task, zone="UTC"), plan.task.next_at  # its own may be what cannot be read
-    if due_at is None or not tasks.pause_at(db, task, plan.broken, now):
+    why = plan.refused or plan.broken
+    if due_at is None or not tasks.pause_at(db, task, why, now):
         return NOTHING_FIRED
-    firings.add(db, task.id, due_at, now, FiringState.FAILED, plan.broken)
+    firings.add(db, task.id, due_at, now, FiringState.FAILED, why)
+    if plan.refused:
+        in_room = has_way(db, task.folder, task.instance, task.address)
+        return FiredRooms(rooms=add_refusal_notices(db, reach, plan.task, due_at, why, now, in_room=in_room))
     return FiredRooms(rooms=(add_failure_notice(db, reach, task, due_at, plan.broken, now),))
 
 
@@ -188,7 +199,7 @@ def render_late(task: Task, due_at: int, now: int) -> str:
     return f"(late: it was due at {moment[:16].replace('T', ' ')} {task.zone})"
 
 
-def _deliver(db: Db, reach: ChannelInstances, task: Task, firing_id: int, due_at: int, now: int) -> None:
+def deliver_text(db: Db, reach: ChannelInstances, task: Task, firing_id: int, due_at: int, now: int) -> None:
     late = render_late(task, due_at, now)
     said = OutgoingMessage(
         key=firings.get_text_key(task.id, due_at),

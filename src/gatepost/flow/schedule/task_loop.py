@@ -5,15 +5,20 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from gatepost.core import log
 from gatepost.core.clock import SECOND, Clock
 from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.requests.asking import AskingRules
+from gatepost.flow.requests.asking import read_rules as read_asking_rules
 from gatepost.flow.schedule.firing import FiredRooms, FiringPlan, fire, plan_firing
+from gatepost.flow.schedule.held_texts import HeldText
 from gatepost.flow.schedule.task_changes import read_rules
-from gatepost.flow.schedule.text_rights import find_denied_texts
+from gatepost.flow.schedule.task_rights import judge_tasks
 from gatepost.store import switches, tasks
 from gatepost.store.port import Db, Store
 from gatepost.store.tasks import Task
@@ -23,6 +28,7 @@ FIRINGS_AT_ONCE = 100  # that one transaction writes, or those of one task
 LONGEST_WAIT_S = 30.0  # between two looks: the machine's clock may be set forward
 AGAIN_S = 1.0
 LANE = "schedule"  # of the writer
+USUAL_ASKING = read_asking_rules(Config())
 
 _log = log.get("schedule")
 
@@ -50,7 +56,7 @@ class TaskLoop:
     async def fire_due(self) -> bool:
         """True if there may be more."""
         now, most_late = self._clock.now(), read_rules(self._config).most_late
-        plans = await self._store.read(plan_due, now, AT_ONCE, most_late)
+        plans = await self._store.read(plan_due, now, AT_ONCE, most_late, read_asking_rules(self._config))
         for some in _portions(plans):
             for fired in await self._store.write(fire_plans, self._reach, some, most_late, now, lane=LANE):
                 self._ring(fired)
@@ -74,15 +80,17 @@ def find_next_time(db: Db) -> tuple[int | None, bool]:
     return tasks.get_next_due(db), switches.get(db, switches.PANIC) is not None
 
 
-def plan_due(db: Db, now: int, most: int, most_late: int) -> list[FiringPlan]:
+def plan_due(db: Db, now: int, most: int, most_late: int, asking: AskingRules = USUAL_ASKING) -> list[FiringPlan]:
     """What is to be done now. While everything is stopped nothing is: it is late then, and each policy says what
     becomes of it. A read: schedules are walked through off the loop, and nobody's writes wait for it."""
     if switches.get(db, switches.PANIC) is not None:
         return []
     due = tasks.list_due(db, now, most)
-    denials = find_denied_texts(db, due)
-    plans = [FiringPlan(task=each, fire=(), broken=denials.get(each.id, "")) for each in due]
-    return [each if each.broken else _plan(each.task, now, most_late) for each in plans]
+    judged = judge_tasks(db, due)
+    refused = {each.id: FiringPlan(task=each, fire=(), refused=judged.refused.get(each.id, "")) for each in due}
+    plans = [refused[each.id] if refused[each.id].refused else _plan(each, now, most_late) for each in due]
+    held = {task_id: HeldText(holds, asking) for task_id, holds in judged.held.items()}
+    return [replace(each, held=held[each.task.id]) if each.task.id in held else each for each in plans]
 
 
 def _plan(task: Task, now: int, most_late: int) -> FiringPlan:
