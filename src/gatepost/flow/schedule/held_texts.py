@@ -1,4 +1,4 @@
-"""A text that a rule holds when its time comes: one card asks, and the firing waits for the answer. While it waits, later
+"""A text that a rule holds when its time comes: one card asks, and the firing waits for the answer. Meanwhile the later
 times of the same task are skipped. What follows from the answer is in `held_text_answers.py`."""
 
 from collections.abc import Sequence

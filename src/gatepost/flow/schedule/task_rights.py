@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from gatepost.access import acl as judged_rows
 from gatepost.access.grants import GrantRule, parse
@@ -23,7 +24,7 @@ from gatepost.store.origins import Origin
 from gatepost.store.outbox import REPLAY_INSTANCE
 from gatepost.store.port import Db
 from gatepost.store.rooms import RoomPolicy
-from gatepost.store.tasks import MissedPolicy, Task, TaskContext
+from gatepost.store.tasks import MissedPolicy, NewTask, Task, TaskContext, TaskState
 
 SCHEDULE, SEND = "schedule_task", "send"  # the tools that make a task, and that say now what a text says later
 RIGHT = "op:tasks.write"  # what a person needs to make one
@@ -42,6 +43,15 @@ def judge_tasks(db: Db, due: Sequence[Task]) -> JudgedTasks:
     refused = {each.id: why for each in due if (why := judge.find_refusal(each))}
     left = [each for each in due if each.id not in refused]
     return JudgedTasks(refused, {each.id: holds for each in left if (holds := judge.list_holds(each))})
+
+
+def find_makers_refusal(db: Db, new: NewTask, behind: Sequence[Origin], now: int, *, asked: bool) -> str:
+    """Why the agent that is to have made it may not make it; '' if it may. `asked`: a call of the agent was judged, so
+    people were asked if a rule holds it."""
+    own = {"id": "", "state": TaskState.ACTIVE, "reason": "", "runs": 0, "failures": 0, "depth": 1}
+    task = Task(**asdict(new), **own, created_at=now, updated_at=now)
+    judge = TaskJudge(db, [], {task.id: list(behind)})
+    return judge.find_makers_refusal(task) or ("" if asked else judge.find_hold(task))
 
 
 def agree_to_holds(db: Db, task: Task) -> None:
@@ -66,9 +76,10 @@ def load_access_rules(db: Db) -> AccessRules:
 class TaskJudge:
     """For tasks that are due together: what is the same for several of them is read once."""
 
-    def __init__(self, db: Db, due: Sequence[Task]) -> None:
+    def __init__(self, db: Db, due: Sequence[Task], behind: Mapping[str, list[Origin]] | None = None) -> None:
+        """`behind`: on whose behalf each is made, if they are not in the store."""
         self._db = db
-        self._behind = scheduled_texts.list_origins(db, [each.id for each in due])
+        self._behind = scheduled_texts.list_origins(db, [each.id for each in due]) if behind is None else behind
         self._facts: AccessRules | None = None
         self._policies: dict[str, GroupPolicy | None] = {}
         self._standings: dict[str, PersonStanding] = {}
@@ -80,6 +91,9 @@ class TaskJudge:
             return f"{task.folder} has no way to its room any more"
         if not all(self._may_speak(task, each) for each in self._behind[task.id]):
             return f"somebody on whose behalf it was made may not speak to {task.folder} any more"
+        return self.find_makers_refusal(task)
+
+    def find_makers_refusal(self, task: Task) -> str:
         if task.created_by.startswith(BY_AGENT):
             return self._find_agents_refusal(task, get_maker(task))
         if is_person(task.created_by) and task.created_by != OPERATOR:
@@ -87,6 +101,14 @@ class TaskJudge:
             if not has_operation_right(self._db, task.created_by, RIGHT, task.folder, params):
                 return f"{task.created_by}, who made it, has no right to tasks of {task.folder} any more ({RIGHT})"
         return ""
+
+    def find_hold(self, task: Task) -> str:
+        """Why its agent could make it only with somebody's word; '' if it could without."""
+        policy = self._find_policy(task)
+        if policy is None:
+            return ""
+        ask = AccessRequest(SCHEDULE, Tier.WORLD, policy.folder, render_schedule_params(task))
+        return next((f"{each.rule!r} of {each.folder} holds it" for each in policy.list_holds(ask)), "")
 
     def list_holds(self, task: Task) -> tuple[GroupHold, ...]:
         """As for a `send` of the agent that made it. What people and operators made is theirs to say."""
