@@ -159,7 +159,7 @@ def settle(
     )
     _add_notice(db, reach, newcomer, READY if led else READY_ELSEWHERE, now)
     details = {"newcomer": newcomer.id, "folder": folder, "person": person, "by": by}
-    if seed is not None and (why := _add_seed(db, seed, newcomer, person, led=led, now=now)):
+    if seed is not None and (why := _add_seed(db, seed, newcomer, person, led=bool(led), now=now)):
         details["tasks left out"] = why
     audit.append(db, audit.AuditRecord(now, newcomer.sender, ACTION, "done", details))
 

@@ -132,9 +132,9 @@ def _check_words(prompt: str, text: str, script: str) -> tuple[str, str, str]:
     return (prompt if prompt.strip() else ""), (text if text.strip() else ""), (script if script.strip() else "")
 
 
-def _check_runs(wanted: int | None) -> int | None:
+def _check_runs(wanted: int | None, field: str = "maxRuns") -> int | None:
     if wanted is not None and not 1 <= wanted <= 1_000_000:
-        raise Invalid("maxRuns", f"{wanted} is not between 1 and 1000000")
+        raise Invalid(field, f"{wanted} is not between 1 and 1000000")
     return wanted
 
 
@@ -173,7 +173,7 @@ def get_task(db: Db, task_id: str) -> Task:
 
 class TaskChange(Struct, frozen=True, kw_only=True):
     """What is to be changed; the rest stays. None takes a limit away. `place`: another room, as instance, address and
-    thread. `id_field`, `when_field`, `end_field`: what the caller calls these, for errors."""
+    thread. The fields that end in `_field`: what the caller calls these, for errors."""
 
     prompt: str | UnsetType = UNSET
     text: str | UnsetType = UNSET
@@ -187,6 +187,7 @@ class TaskChange(Struct, frozen=True, kw_only=True):
     title: str | UnsetType = UNSET
     place: tuple[str, str, str] | UnsetType = UNSET
     id_field: str = "taskId"
+    runs_field: str = "maxRuns"
     when_field: str = "cron"
     end_field: str = "expiresAt"
 
@@ -228,9 +229,9 @@ def change_task(task: Task, change: TaskChange, rules: TaskRules, now: int) -> T
     ends = task.expires_at
     if not isinstance(change.expires_at, UnsetType):
         ends = _parse_end(change.expires_at or "", zone, next_at or now, now, change.end_field)
-    runs = task.max_runs if isinstance(change.max_runs, UnsetType) else _check_runs(change.max_runs)
+    runs = task.max_runs if isinstance(change.max_runs, UnsetType) else _check_runs(change.max_runs, change.runs_field)
     if runs is not None and runs <= task.runs:
-        raise Invalid("maxRuns", f"it has run {task.runs} times already")
+        raise Invalid(change.runs_field, f"it has run {task.runs} times already")
     instance, address, thread = (
         (task.instance, task.address, task.thread) if isinstance(change.place, UnsetType) else change.place
     )
