@@ -1,11 +1,10 @@
 """Texts of tasks after their firing: what became of the delivery, what waits for a person, and which holds people have
 agreed to. A text that failed for good is a failed run, once, in the transaction that ends its delivery."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from gatepost.store import firings, tasks
 from gatepost.store.firings import FIRINGS, LONGEST_REASON, Firing
-from gatepost.store.origins import Origin
 from gatepost.store.port import Db
 
 BEGIN = "task/"  # how the keys of their deliveries begin
@@ -56,10 +55,17 @@ def list_waiting(db: Db, task_id: str) -> list[Firing]:
     return FIRINGS.list(db, "WHERE task_id = ? AND state = 'queued' AND message_id IS NULL ORDER BY id", task_id)
 
 
-def claim_waiting(db: Db, firing_id: int, now: int) -> bool:
-    """It is said in this transaction. False if it does not wait any more."""
-    said = "UPDATE firings SET state = 'sent', reason = '', ended_at = ? WHERE id = ? AND state = 'queued'"
-    return bool(db.run(said, (now, firing_id)))
+def record_said(db: Db, firing_id: int, message_id: int | None, now: int) -> None:
+    """Somebody agreed, and its delivery is in this transaction."""
+    said = "UPDATE firings SET state = 'sent', reason = '', message_id = ?, ended_at = ? WHERE id = ?"
+    db.run(said, (message_id, now, firing_id))
+
+
+def record_unsaid(db: Db, firing: Firing, reason: str, now: int) -> None:
+    """Nobody agreed: the run has failed."""
+    failed = "UPDATE firings SET state = 'failed', reason = ?, ended_at = ? WHERE id = ?"
+    db.run(failed, (reason[:LONGEST_REASON], now, firing.id))
+    tasks.record_failure(db, firing.task_id, reason[:LONGEST_REASON], now)
 
 
 def cancel_waiting(db: Db, task_id: str, reason: str, now: int) -> None:
@@ -88,17 +94,3 @@ def list_agreed(db: Db, task_id: str) -> frozenset[tuple[str, str]]:
 def remove_agreed(db: Db, task_id: str) -> None:
     """It says something else from now on."""
     db.run("DELETE FROM task_holds WHERE task_id = ?", (task_id,))
-
-
-def list_origins(db: Db, task_ids: Sequence[str]) -> dict[str, list[Origin]]:
-    """On whose behalf each of these tasks was made, in one statement."""
-    found: dict[str, list[Origin]] = {each: [] for each in task_ids}
-    marks = ", ".join("?" * len(task_ids)) or "NULL"
-    rows = db.rows(
-        "SELECT task_id, person, instance, address, thread FROM task_origins"
-        f" WHERE task_id IN ({marks}) ORDER BY task_id, ordinal",
-        tuple(task_ids),
-    )
-    for task_id, *origin in rows:
-        found[str(task_id)].append(Origin(*origin))
-    return found

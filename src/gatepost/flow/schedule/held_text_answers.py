@@ -8,7 +8,7 @@ from gatepost.flow.requests.choices import render_decision
 from gatepost.flow.schedule.firing import deliver_text
 from gatepost.flow.schedule.task_notices import add_undelivered_notice
 from gatepost.flow.schedule.task_rights import TaskJudge
-from gatepost.store import firings, requests, scheduled_texts, tasks
+from gatepost.store import requests, scheduled_texts, tasks
 from gatepost.store.firings import Firing
 from gatepost.store.port import Db
 from gatepost.store.requests import AnswerLasts, Request, RequestState
@@ -34,8 +34,7 @@ def follow(db: Db, reach: ChannelInstances, request: Request, now: int) -> tuple
 
 def _end(db: Db, reach: ChannelInstances, task: Task, firing: Firing, why: str, now: int) -> tuple[str, str]:
     if not why:
-        scheduled_texts.claim_waiting(db, firing.id, now)
-        deliver_text(db, reach, task, firing.id, firing.due_at, now)
+        scheduled_texts.record_said(db, firing.id, deliver_text(db, reach, task, firing.due_at, now), now)
         return task.instance, task.address
-    firings.end_unqueued(db, firing.id, why, now)
+    scheduled_texts.record_unsaid(db, firing, why, now)
     return add_undelivered_notice(db, reach, tasks.get(db, task.id) or task, firing.due_at, why, now)

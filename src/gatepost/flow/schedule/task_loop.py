@@ -15,7 +15,7 @@ from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.asking import AskingRules
 from gatepost.flow.requests.asking import read_rules as read_asking_rules
-from gatepost.flow.schedule.firing import FiredRooms, FiringPlan, fire, plan_firing
+from gatepost.flow.schedule.firing import FiredRooms, FiringPlan, fire_plans, plan_firing
 from gatepost.flow.schedule.held_texts import HeldText
 from gatepost.flow.schedule.task_changes import read_rules
 from gatepost.flow.schedule.task_rights import judge_tasks
@@ -58,8 +58,7 @@ class TaskLoop:
         now, most_late = self._clock.now(), read_rules(self._config).most_late
         plans = await self._store.read(plan_due, now, AT_ONCE, most_late, read_asking_rules(self._config))
         for some in _portions(plans):
-            for fired in await self._store.write(fire_plans, self._reach, some, most_late, now, lane=LANE):
-                self._ring(fired)
+            self._ring(await self._store.write(fire_plans, self._reach, some, most_late, now, lane=LANE))
         return len(plans) == AT_ONCE
 
     def _ring(self, fired: FiredRooms) -> None:
@@ -87,10 +86,13 @@ def plan_due(db: Db, now: int, most: int, most_late: int, asking: AskingRules = 
         return []
     due = tasks.list_due(db, now, most)
     judged = judge_tasks(db, due)
-    refused = {each.id: FiringPlan(task=each, fire=(), refused=judged.refused.get(each.id, "")) for each in due}
-    plans = [refused[each.id] if refused[each.id].refused else _plan(each, now, most_late) for each in due]
     held = {task_id: HeldText(holds, asking) for task_id, holds in judged.held.items()}
-    return [replace(each, held=held[each.task.id]) if each.task.id in held else each for each in plans]
+    return [
+        FiringPlan(task=each, fire=(), refused=judged.refused[each.id])
+        if each.id in judged.refused
+        else replace(_plan(each, now, most_late), held=held.get(each.id))
+        for each in due
+    ]
 
 
 def _plan(task: Task, now: int, most_late: int) -> FiringPlan:
@@ -100,12 +102,6 @@ def _plan(task: Task, now: int, most_late: int) -> FiringPlan:
         return plan_firing(task, now, most_late)
     except (CronSimError, LookupError, ValueError, OSError) as error:  # its zone or its schedule is not read any more
         return FiringPlan(task=task, fire=(), broken=f"its schedule cannot be read: {error}")
-
-
-def fire_plans(
-    db: Db, reach: ChannelInstances, plans: Sequence[FiringPlan], most_late: int, now: int
-) -> list[FiredRooms]:
-    return [fire(db, reach, plan, most_late, now) for plan in plans]
 
 
 def _portions(plans: Sequence[FiringPlan]) -> list[list[FiringPlan]]:

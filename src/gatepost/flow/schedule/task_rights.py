@@ -16,10 +16,10 @@ from gatepost.access.senders import check_sender, is_person
 from gatepost.access.tiers import Tier, tier_of
 from gatepost.flow import sender_rights
 from gatepost.flow.operation_rights import has_operation_right
-from gatepost.flow.schedule.firing import has_way
+from gatepost.flow.schedule.firing_facts import make_place_request
 from gatepost.flow.schedule.held_texts import BY_AGENT, get_maker
 from gatepost.flow.sender_rights import OPERATOR, PersonStanding
-from gatepost.store import acl, agents, errands, groups, rooms, scheduled_texts, sessions
+from gatepost.store import acl, agents, errands, groups, rooms, scheduled_texts, sessions, task_places, tasks
 from gatepost.store.origins import Origin
 from gatepost.store.outbox import REPLAY_INSTANCE
 from gatepost.store.port import Db
@@ -71,6 +71,8 @@ def agree_to_holds(db: Db, task: Task) -> None:
 
 def load_access_rules(db: Db) -> AccessRules:
     """What decides about calls. Which tools a group is shown has no say in it."""
+    if not acl.has_any(db):
+        return AccessRules()
     rules: dict[str, list[GrantRule]] = defaultdict(list)
     for rule in acl.list_rules(db):
         rules[rule.folder].append(parse(rule.text))
@@ -88,7 +90,8 @@ class TaskJudge:
     def __init__(self, db: Db, due: Sequence[Task], behind: Mapping[str, list[Origin]] | None = None) -> None:
         """`behind`: on whose behalf each is made, if they are not in the store."""
         self._db = db
-        self._behind = scheduled_texts.list_origins(db, [each.id for each in due]) if behind is None else behind
+        self._behind = tasks.list_origins_of(db, [each.id for each in due]) if due else behind or {}
+        self._places = task_places.find_places(db, [make_place_request(each) for each in due]) if due else {}
         self._facts: AccessRules | None = None
         self._policies: dict[str, GroupPolicy | None] = {}
         self._standings: dict[str, PersonStanding] = {}
@@ -96,7 +99,7 @@ class TaskJudge:
 
     def find_refusal(self, task: Task) -> str:
         """'' if it may run."""
-        if not has_way(self._db, task.folder, task.instance, task.address):
+        if not self._places[task.id].reached:
             return f"{task.folder} has no way to its room any more"
         if not all(self._may_speak(task, each) for each in self._behind[task.id]):
             return f"somebody on whose behalf it was made may not speak to {task.folder} any more"
@@ -157,15 +160,17 @@ class TaskJudge:
         policy = self._find_policy(task)
         if policy is None:
             return f"the group {folder}, whose agent made it, is gone"
-        if not self._may_call(policy, task, SCHEDULE, Tier.WORLD, render_schedule_params(task)):
+        if not self._may_call(policy, task, SCHEDULE, Tier.WORLD):
             return f"a rule of this gateway forbids {folder} to schedule it"
-        may_send = not task.text or not policy.has_rules_for(SEND)
-        if not may_send and not self._may_call(policy, task, SEND, Tier.AGENT, render_send_params(task)):
+        if task.text and not self._may_call(policy, task, SEND, Tier.AGENT):
             return f"a rule of this gateway forbids {folder} to send there"
         return ""
 
-    def _may_call(self, policy: GroupPolicy, task: Task, tool: str, tier: Tier, params: Mapping[str, str]) -> bool:
+    def _may_call(self, policy: GroupPolicy, task: Task, tool: str, tier: Tier) -> bool:
         """As for a call: for the agent, and for everybody on whose behalf it would act."""
+        if not policy.has_rules_for(tool):
+            return policy.tier <= tier
+        params = render_schedule_params(task) if tool == SCHEDULE else render_send_params(task)
         claims = {"folder": policy.folder, "tier": str(int(tier_of(policy.folder)))}
         asks = [AccessRequest(tool, tier, task.folder, params, claims, (task.address,))]
         for each in self._behind[task.id]:
