@@ -10,7 +10,8 @@ from typing import Any
 from gatepost.app import Gateway
 from gatepost.core.clock import SystemClock
 from gatepost.flow.schedule.task_changes import TaskRequest, add_task, make_task, read_rules, run_task
-from gatepost.store import direct_rooms, due_sessions, firings, ledger, sessions, tasks
+from gatepost.store import acl, direct_rooms, due_sessions, firings, ledger, sessions, tasks
+from gatepost.store.acl import AclRow
 from gatepost.store.firings import Firing
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
@@ -39,6 +40,9 @@ async def a_gateway(path: Path, channel: FakeChannel, **given: Any) -> AsyncIter
         def settle(db: Db) -> None:
             sessions.find_or_add(db, "per-thread", "home", "fake", ROOM, "", gateway.clock.now())
             direct_rooms.add(db, "fake:user/7", "fake", DIRECT, gateway.clock.now())
+            acl.put(
+                db, AclRow(id=0, principal="fake:user/7", action="op:tasks.write", scope="home"), gateway.clock.now()
+            )
 
         await gateway.store.write(settle)
         yield gateway
