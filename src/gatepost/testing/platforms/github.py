@@ -14,7 +14,6 @@ import itertools
 import json
 import time
 import zlib
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,7 +25,7 @@ from starlette.routing import Route
 from gatepost.channels.kit.hooks import sign
 from gatepost.flow.delivery.plain_text import strip_markdown
 from gatepost.testing.platforms import pings
-from gatepost.testing.platforms.base import Asgi, GivenFile, NotOffered, PlatformFault, ShownMessage
+from gatepost.testing.platforms.base import Asgi, GivenMessage, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.hooked import Event, HookedPlatform
 
 TOKEN, SECRET, LOGIN, REPOSITORY = "github_pat_x", "hook-secret", "gatebot", "acme/site"
@@ -84,20 +83,11 @@ class GitHubPlatform(HookedPlatform):
 
     # What people do.
 
-    def send(
-        self,
-        text: str,
-        *,
-        room: str = "team",
-        sender: str = "ann",
-        thread: str = "",
-        reply_to: str = "",
-        files: Sequence[GivenFile] = (),
-        mention: bool = False,
-    ) -> str:
-        if thread or reply_to or files:
+    def receive(self, given: GivenMessage) -> str:
+        if given.thread or given.reply_to or given.files:
             raise NotOffered
-        return str(self._add_comment(self._get_number(room), f"@{LOGIN} {text}" if mention else text, sender)["id"])
+        comment = self._add_comment(self._get_number(given.room), given.render_named(f"@{LOGIN}"), given.sender)
+        return str(comment["id"])
 
     def open_issue(self, title: str, body: str, *, sender: str = "ann") -> int:
         return self._open_numbered("issues", title, body, sender)
