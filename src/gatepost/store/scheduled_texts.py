@@ -55,13 +55,13 @@ def list_waiting(db: Db, task_id: str) -> list[Firing]:
     return FIRINGS.list(db, "WHERE task_id = ? AND state = 'queued' AND message_id IS NULL ORDER BY id", task_id)
 
 
-def record_said(db: Db, firing_id: int, message_id: int | None, now: int) -> None:
+def record_sent(db: Db, firing_id: int, message_id: int | None, now: int) -> None:
     """Somebody agreed, and its delivery is in this transaction."""
     said = "UPDATE firings SET state = 'sent', reason = '', message_id = ?, ended_at = ? WHERE id = ?"
     db.run(said, (message_id, now, firing_id))
 
 
-def record_unsaid(db: Db, firing: Firing, reason: str, now: int) -> None:
+def record_denied(db: Db, firing: Firing, reason: str, now: int) -> None:
     """Nobody agreed: the run has failed."""
     failed = "UPDATE firings SET state = 'failed', reason = ?, ended_at = ? WHERE id = ?"
     db.run(failed, (reason[:LONGEST_REASON], now, firing.id))

@@ -34,7 +34,7 @@ def follow(db: Db, reach: ChannelInstances, request: Request, now: int) -> tuple
 
 def _end(db: Db, reach: ChannelInstances, task: Task, firing: Firing, why: str, now: int) -> tuple[str, str]:
     if not why:
-        scheduled_texts.record_said(db, firing.id, deliver_text(db, reach, task, firing.due_at, now), now)
+        scheduled_texts.record_sent(db, firing.id, deliver_text(db, reach, task, firing.due_at, now), now)
         return task.instance, task.address
-    scheduled_texts.record_unsaid(db, firing, why, now)
+    scheduled_texts.record_denied(db, firing, why, now)
     return add_undelivered_notice(db, reach, tasks.get(db, task.id) or task, firing.due_at, why, now)
