@@ -73,6 +73,7 @@ class Task(Struct, frozen=True):
     depth: int
     created_at: int
     updated_at: int
+    title: str = ""  # for people; '': none
 
 
 class NewTask(Struct, frozen=True, kw_only=True):
@@ -95,6 +96,7 @@ class NewTask(Struct, frozen=True, kw_only=True):
     max_runs: int | None = None
     expires_at: int | None = None
     created_by: str
+    title: str = ""
 
 
 TASKS = Table("tasks", Task)
@@ -293,10 +295,12 @@ def replace(db: Db, task: Task, now: int) -> None:
     """Everything about it that somebody may change."""
     db.run(
         "UPDATE tasks SET prompt = ?, text = ?, script = ?, kind = ?, schedule = ?, every = ?, zone = ?, context = ?,"
-        " missed = ?, next_at = ?, max_runs = ?, expires_at = ?, updated_at = ? WHERE id = ?",
+        " missed = ?, next_at = ?, max_runs = ?, expires_at = ?, title = ?, instance = ?, address = ?, thread = ?,"
+        " updated_at = ? WHERE id = ?",
         (
             *(task.prompt, task.text, task.script, task.kind, task.schedule, task.every, task.zone, task.context),
-            *(task.missed, task.next_at, task.max_runs, task.expires_at, now, task.id),
+            *(task.missed, task.next_at, task.max_runs, task.expires_at),
+            *(task.title, task.instance, task.address, task.thread, now, task.id),
         ),
     )
 
