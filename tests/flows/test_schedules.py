@@ -10,7 +10,7 @@ from typing import Any
 from gatepost.app import Gateway
 from gatepost.core.clock import SystemClock
 from gatepost.flow.schedule.task_changes import TaskRequest, add_task, make_task, read_rules, run_task
-from gatepost.store import direct_rooms, firings, inbox, ledger, sessions, tasks
+from gatepost.store import direct_rooms, due_sessions, firings, ledger, sessions, tasks
 from gatepost.store.firings import Firing
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
@@ -184,7 +184,7 @@ async def test_a_person_is_answered_while_a_task_waits_and_both_are_in_order(tmp
         await channel.wait_for(lambda sent: len(sent) >= 2, PATIENCE_S)
         await wait_until_settled(gateway)
         assert channel.texts(ROOM) == ["echo: hello", "three mails"]
-        assert await gateway.store.read(inbox.has_only_tasks, fired.sessions[0])
+        assert await gateway.store.read(due_sessions.has_only_tasks, fired.sessions[0])
 
 
 async def test_people_are_answered_while_tasks_hold_all_the_places_that_they_may(tmp_path: Path) -> None:

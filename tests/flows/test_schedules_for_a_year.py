@@ -15,9 +15,9 @@ from gatepost.core.clock import MINUTE, SECOND
 from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.schedule.firing import FiringPlan
+from gatepost.flow.schedule.firing import FiringPlan, fire_plans
 from gatepost.flow.schedule.task_changes import MOST_TASKS, TaskRequest, add_task, make_task, read_rules
-from gatepost.flow.schedule.task_loop import TaskLoop, fire_plans
+from gatepost.flow.schedule.task_loop import TaskLoop
 from gatepost.store import groups, sessions, tasks
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore

@@ -52,6 +52,8 @@ SHIPPED = {
     "0033_errands": "bc22cf9f23748723",
     "0034_forks": "a4ea5d8ce1528585",
     "0035_pinned_rules_and_replays": "6d6a2cc7b1714aa1",
+    "0036_wanted_forks": "870f3eb211ae1804",
+    "0037_live_rooms": "8ae8f306aba41480",
 }
 
 

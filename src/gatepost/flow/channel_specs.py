@@ -87,15 +87,20 @@ class BrokenSpec(Struct, frozen=True):
 
 
 def find_kinds(home: Home) -> None:
-    """Know every kind: the package's own, then the home's. What a folder of the package declares is imported when its
-    kind is wanted: a start with no channels is not to read two dozen of them."""
+    """Know every kind: the package's own, then the home's."""
+    find_package_kinds()
+    load_folder(home.plugins / "channels", "channels")
+
+
+def find_package_kinds() -> None:
+    """What a folder of the package declares is imported when its kind is wanted: a start with no channels is not to
+    read two dozen of them."""
     for info in list_package_modules(PACKAGE):
         module = f"{PACKAGE}.{info.name}"
         if not info.ispkg:
             importlib.import_module(module)
         elif info.name != SHARED:
             CHANNELS.defer(info.name, module)
-    load_folder(home.plugins / "channels", "channels")
 
 
 def load_kinds(home: Home) -> None:

@@ -22,8 +22,9 @@ from gatepost.store import groups, rooms, routes, sessions, watchers
 from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db
 from gatepost.store.routes import Route
+from gatepost.tools.call import ToolCall, run_to_completion
 from gatepost.tools.child_quota import check_quota
-from gatepost.tools.contract import ToolCall, run_to_completion, tool
+from gatepost.tools.contract import tool
 
 DIRECT_SEQ = 0  # a room that was given to a group by name comes before every pattern
 LONGEST_NAME = 100

@@ -16,7 +16,8 @@ from gatepost.store import firings, tasks
 from gatepost.store.firings import FiringState, Run
 from gatepost.store.port import Db
 from gatepost.store.tasks import MissedPolicy, Task, TaskContext, TaskState
-from gatepost.tools.contract import Body, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import Body, tool
 
 T = TypeVar("T")
 

@@ -7,8 +7,9 @@ from tests.flow.schedule.conftest import ROOM, TaskDesk
 
 from gatepost.core.clock import DAY, HOUR, MINUTE, SECOND
 from gatepost.core.settings import Config
+from gatepost.flow.schedule.firing import fire_plans
 from gatepost.flow.schedule.task_changes import MOST_LATE, cancel_task, read_rules, run_task
-from gatepost.flow.schedule.task_loop import AGAIN_S, AT_ONCE, fire_plans, plan_due
+from gatepost.flow.schedule.task_loop import AGAIN_S, AT_ONCE, plan_due
 from gatepost.messages.inbound import MessageKind
 from gatepost.store import acl, agents, origins, sessions, switches, tasks, timeline, turns
 from gatepost.store.acl import AclEffect, AclRow

@@ -11,7 +11,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.schedule.firing import FiredRooms, FiringPlan, fire, plan_firing
+from gatepost.flow.schedule.firing import FiredRooms, FiringPlan, fire_plans, plan_firing
 from gatepost.flow.schedule.task_changes import read_rules
 from gatepost.flow.schedule.text_rights import find_denied_texts
 from gatepost.store import switches, tasks
@@ -52,8 +52,7 @@ class TaskLoop:
         now, most_late = self._clock.now(), read_rules(self._config).most_late
         plans = await self._store.read(plan_due, now, AT_ONCE, most_late)
         for some in _portions(plans):
-            for fired in await self._store.write(fire_plans, self._reach, some, most_late, now, lane=LANE):
-                self._ring(fired)
+            self._ring(await self._store.write(fire_plans, self._reach, some, most_late, now, lane=LANE))
         return len(plans) == AT_ONCE
 
     def _ring(self, fired: FiredRooms) -> None:
@@ -92,12 +91,6 @@ def _plan(task: Task, now: int, most_late: int) -> FiringPlan:
         return plan_firing(task, now, most_late)
     except (CronSimError, LookupError, ValueError, OSError) as error:  # its zone or its schedule is not read any more
         return FiringPlan(task=task, fire=(), broken=f"its schedule cannot be read: {error}")
-
-
-def fire_plans(
-    db: Db, reach: ChannelInstances, plans: Sequence[FiringPlan], most_late: int, now: int
-) -> list[FiredRooms]:
-    return [fire(db, reach, plan, most_late, now) for plan in plans]
 
 
 def _portions(plans: Sequence[FiringPlan]) -> list[list[FiringPlan]]:

@@ -19,7 +19,8 @@ from gatepost.store import agents, firings, tasks
 from gatepost.store.firings import FiringState, Run
 from gatepost.store.port import Db
 from gatepost.store.tasks import MissedPolicy, Task, TaskState
-from gatepost.tools.contract import Body, Tool, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import Body, Tool, tool
 
 OPERATOR = "operator"
 MOST, LONGEST_LISTED = 200, 300  # schedules, characters of a prompt in a list
