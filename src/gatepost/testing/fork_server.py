@@ -143,11 +143,13 @@ def _template() -> _ForkServer:
 def _import_everything() -> None:
     from gatepost import declarations
     from gatepost.cli import commands
+    from gatepost.core import log
     from gatepost.core.registry import load_package
     from gatepost.store import migrations
 
     declarations.load_package()
     load_package(migrations.__name__)  # which the first start in a home needs
+    log.load_structlog()
     for info in pkgutil.iter_modules(commands.__path__):
         importlib.import_module(f"{commands.__name__}.{info.name}")
 
