@@ -28,7 +28,7 @@ from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.store.tasks import TaskState
 from gatepost.testing.counting import CountingDb
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost.testing.waiting import PATIENCE_S, until
 
 
 async def test_a_prompt_becomes_a_message_of_the_ledger_that_is_nobodys(desk: TaskDesk) -> None:
@@ -479,6 +479,26 @@ async def test_a_bell_moves_the_timer_forward(desk: TaskDesk) -> None:
         desk.clock.advance(120)
         done = asyncio.Event()
         desk.bells.on_room(lambda instance, address: done.set())
+        desk.bells.tasks()
+        async with asyncio.timeout(PATIENCE_S):
+            await done.wait()
+    finally:
+        running.cancel()
+
+
+async def test_a_row_that_cannot_be_read_does_not_end_the_gateway(
+    desk: TaskDesk, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = await desk.add("in 2 minutes", text="x")
+    desk.clock.advance(120)
+    set_policy = "UPDATE tasks SET missed = ? WHERE id = ?"
+    await desk.store.write(lambda db: db.run(set_policy, ("bogus", task.id)))
+    done = asyncio.Event()
+    desk.bells.on_room(lambda instance, address: done.set())
+    running = asyncio.create_task(desk.loop.run())
+    try:
+        await until(lambda: "tasks could not be looked at" in caplog.text, "the error")
+        await desk.store.write(lambda db: db.run(set_policy, ("once", task.id)))
         desk.bells.tasks()
         async with asyncio.timeout(PATIENCE_S):
             await done.wait()
