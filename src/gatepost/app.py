@@ -50,6 +50,7 @@ from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
 from gatepost.flow.intake.intake import Intake
 from gatepost.flow.newcomer_groups import NewcomerGroups
+from gatepost.flow.overview.facts import AwakeSandbox
 from gatepost.flow.pairing import get_page_url
 from gatepost.flow.person_erasure import PersonErasure
 from gatepost.flow.requests.agent_questions import AgentQuestions
@@ -83,6 +84,7 @@ from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
 from gatepost.serve.control import token_auth
 from gatepost.serve.control.api import ApiDeps, make_api
 from gatepost.serve.control.contract import OperationDeps, to_json
+from gatepost.serve.health.health_check import HealthCheck, HealthDeps
 from gatepost.serve.http import CONNECTIONS, HttpServer, get_bound_address, open_listener
 from gatepost.serve.web.dashboard.handlers import DashboardDeps
 from gatepost.serve.web.login import make_login_url
@@ -224,11 +226,24 @@ class Gateway:
         self.retention = Retention(home, self.store, clock, config, self.sessions.keep_asleep)
         asleep, end = self.sessions.keep_asleep, self.sessions.end
         self.erasure = PersonErasure(home, self.store, clock, asleep, end, self.intake.discard_counts)
+        self.health = HealthCheck(
+            HealthDeps(
+                home=home,
+                store=self.store,
+                clock=clock,
+                config=config,
+                list_reports=self.supervisor.list_reports,
+                held_back=lambda: self.sessions.held_back,
+            )
+        )
         self.stopping = asyncio.Event()
         self.sessions.on_end_all(self.worktrees.jobs.end_all)
         self.agents = AgentService(self.sessions, self.worktrees, _hub(self, "agents"), self.stopping)
         self.management = agent_tools.make_management_dispatch(self.agents, self.around)
         self.self_id = self_id.make_self_dispatch(self.around)
+
+    def list_awake(self) -> list[AwakeSandbox]:
+        return [AwakeSandbox(live.session.id, live.session.folder) for live in self.sessions.awake]
 
     async def _end_session(self, session_id: str, reason: str) -> None:
         await self.sessions.end(session_id, reason)
@@ -472,6 +487,8 @@ class Daemon:
             move_models=gateway.move_models,
             extra={
                 "agents": gateway.agents,
+                "awake": gateway.list_awake,
+                "health": gateway.health,
                 "retention": gateway.retention,
                 "erasure": gateway.erasure,
                 "tools": gateway.tools,

@@ -52,6 +52,7 @@ SHIPPED = {
     "0033_errands": "bc22cf9f23748723",
     "0034_forks": "a4ea5d8ce1528585",
     "0035_pinned_rules_and_replays": "6d6a2cc7b1714aa1",
+    "0036_unclear_effects": "35471dd4d72dc9be",
 }
 
 

@@ -85,6 +85,11 @@ def list_all(db: Db, now: int) -> list[BudgetStatus]:
     return sorted(found, key=lambda each: (order.index(each.scope.kind), each.scope.name, each.period))
 
 
+def list_shared(db: Db, now: int) -> list[BudgetStatus]:
+    """Those of groups and of the instance, whoever spends."""
+    return _list_where(db, "b.kind <> 'user'", (), now)
+
+
 def has_budgets(db: Db) -> bool:
     return db.row("SELECT 1 FROM budgets LIMIT 1") is not None
 

@@ -16,7 +16,7 @@ from gatepost import __version__
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
 from gatepost.core.registry import Registry, load_package
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
-from gatepost.serve.control.rights import ROOT_FOLDER, has_right
+from gatepost.serve.control.rights import may_run, read_rights
 from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageRequest, Section
 from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.dashboard.operation_form import make_form, parse_form
@@ -111,15 +111,12 @@ class Dashboard:
 
     def _list_shown(self, db: Db, person: str) -> list[Page]:
         """The pages of the navigation that this person may see."""
-        known: dict[str, bool] = {}
-
-        def may(name: str) -> bool:
-            right = f"op:{self._deps.operations[name].info.right}"
-            if right not in known:
-                known[right] = has_right(db, person, right, ROOT_FOLDER)
-            return known[right]
-
-        listed = [each for each in self._pages if each.listed and all(map(may, each.reads))]
+        rights, operations = read_rights(db, person), self._deps.operations
+        listed = [
+            each
+            for each in self._pages
+            if each.listed and all(may_run(rights, operations[name].info) for name in each.reads)
+        ]
         return sorted(listed, key=lambda each: (each.order, each.title))
 
     async def live(self, request: Request) -> Response:
@@ -136,11 +133,8 @@ class Dashboard:
         return HTMLResponse(render("palette.html", pages=pages, operations=operations, prefix=PREFIX))
 
     def _list_operations(self, db: Db, person: str) -> list[Operation]:
-        return [
-            each
-            for _, each in self._deps.operations.items()
-            if has_right(db, person, f"op:{each.info.right}", ROOT_FOLDER)
-        ]
+        rights = read_rights(db, person)
+        return [each for _, each in self._deps.operations.items() if may_run(rights, each.info)]
 
     async def form(self, request: Request) -> Response:
         operation = self._deps.operations[request.path_params["operation"]]
