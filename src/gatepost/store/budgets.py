@@ -108,11 +108,12 @@ def _list_where(db: Db, where: str, params: tuple[str, ...], now: int) -> list[B
         f" AND s.starts_at = CASE b.period WHEN 'day' THEN ? ELSE ? END WHERE {where}",
         (start_of(Period.DAY, now), start_of(Period.MONTH, now), *params),
     )
+    bounds = {each.value: (each, start_of(each, now), end_of(each, now)) for each in Period}
     found = []
     for kind, name, period, limit, spent, reserved in rows:
-        per = Period(period)
+        per, begins, ends = bounds[period]
         scope = BudgetScope(BudgetScopeKind(kind), name)
-        found.append(BudgetStatus(scope, per, limit, spent, reserved, start_of(per, now), end_of(per, now)))
+        found.append(BudgetStatus(scope, per, limit, spent, reserved, begins, ends))
     return found
 
 

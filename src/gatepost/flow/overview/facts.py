@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.clock import DAY
 from gatepost.core.periods import Period, start_of
 from gatepost.core.records import replace
@@ -93,20 +94,27 @@ def read_groups(db: Db, now: int) -> list[GroupActivity]:
 def list_facts(
     groups: Sequence[GroupActivity], work: OpenWork, awake: Collection[AwakeSandbox], usual: ProviderDefaults
 ) -> list[AgentFacts]:
-    """An entry for each group and each managed agent. The group of managed agents alone has
-    none of its own."""
+    """An entry for each group and each managed agent. A group that every gateway has
+    is left out as long as nobody uses it."""
     managed = {each.id for each in work.managed}
     shares = _share_out(work, awake, managed)
     known = group_budgets(work.budgets)
     lent = next((each.provider for each in groups if each.folder == usual.lender), "")
-    found = [_make_group_facts(each, shares[each.folder, ""], known, usual, lent) for each in groups]
+    parents = {each.folder.rpartition("/")[0] for each in groups}
+    found = [
+        replace(
+            _make_group_facts(each, shares[each.folder, ""], known, usual, lent),
+            is_parent=each.folder in parents,
+        )
+        for each in groups
+    ]
     found = [each for each in found if not _is_shell(each, usual)]
     return found + [_make_managed_facts(each, shares[each.folder, each.id], known) for each in work.managed]
 
 
 def _is_shell(facts: AgentFacts, usual: ProviderDefaults) -> bool:
-    """Whether a group is only the place of managed agents."""
-    return facts.folder == usual.borrower and not (facts.session_id or facts.requests or facts.queued)
+    """Whether nobody uses a group that every gateway has: the place of managed agents, and the root."""
+    return facts.folder in (usual.borrower, ROOT_FOLDER) and not (facts.session_id or facts.requests or facts.queued)
 
 
 class _Share:

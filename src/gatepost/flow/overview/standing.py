@@ -56,6 +56,7 @@ class AgentFacts(Struct, frozen=True, kw_only=True):
     title: str = ""
     provider: str = ""
     is_connected: bool = True
+    is_parent: bool = False  # there are groups below it
     is_in_error: bool = False  # of a managed one: its last turn failed
     session_id: str = ""  # of its last conversation
     active_at: int | None = None
@@ -130,7 +131,7 @@ def find_step(facts: AgentFacts, standing: AgentStanding, now: int) -> NextStep 
         return NextStep(SafeStep.INSPECT, facts.agent_id)
     if facts.running is not None and now - facts.running.started_at >= TOO_LONG:
         return NextStep(SafeStep.STOP, facts.running.session_id)
-    if not facts.is_connected:
+    if not facts.is_connected and (facts.session_id or not facts.is_parent):
         return NextStep(SafeStep.CONNECT, facts.folder)
     return None
 

@@ -34,8 +34,14 @@ from gatepost.flow.overview.standing import (
 from gatepost.flow.sessions.effective_group import FOLDER
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.messages.inbound import Direction
+from gatepost.serve.control.arguments.agents import AnswerRequestArgs, ShowAgentArgs
+from gatepost.serve.control.arguments.connect import KeepConnectionArgs
+from gatepost.serve.control.arguments.ledger import TraceMessageArgs
 from gatepost.serve.control.arguments.overview import READ, OverviewPart, ShowOverviewArgs
-from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps, operation
+from gatepost.serve.control.arguments.sessions import StopSessionArgs
+from gatepost.serve.control.arguments.spending import SetBudgetArgs
+from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation
+from gatepost.serve.control.declaration import OperationInfo
 from gatepost.serve.control.rights import may_run, read_rights
 from gatepost.serve.health.findings import Finding
 from gatepost.serve.health.health_check import HealthCheck
@@ -157,19 +163,19 @@ class GatewayOverview(Struct, frozen=True, kw_only=True):
 class _Step(Struct, frozen=True):
     """`scoped`: the right is needed in the group, not for the whole gateway."""
 
-    operation: str
+    operation: OperationInfo
     argument: str
     command: str
     scoped: bool = False
 
 
 STEPS = {
-    SafeStep.ANSWER: _Step("permit.answer", "id", "gatepost permit allow {}"),
-    SafeStep.RAISE: _Step("budget.set", "folder", "gatepost budget set {} --daily USD", scoped=True),
-    SafeStep.TRACE: _Step("ledger.trace", "message", "gatepost trace {}"),
-    SafeStep.INSPECT: _Step("agent.show", "id", "gatepost agent inspect {}"),
-    SafeStep.STOP: _Step("session.stop", "id", "gatepost stop {}"),
-    SafeStep.CONNECT: _Step("connect.keep", "folder", "gatepost connect AGENT --folder {}"),
+    SafeStep.ANSWER: _Step(AnswerRequestArgs.info, "id", "gatepost permit allow {}"),
+    SafeStep.RAISE: _Step(SetBudgetArgs.info, "folder", "gatepost budget set {} --daily USD", scoped=True),
+    SafeStep.TRACE: _Step(TraceMessageArgs.info, "message", "gatepost trace {}"),
+    SafeStep.INSPECT: _Step(ShowAgentArgs.info, "id", "gatepost agent inspect {}"),
+    SafeStep.STOP: _Step(StopSessionArgs.info, "id", "gatepost stop {}"),
+    SafeStep.CONNECT: _Step(KeepConnectionArgs.info, "folder", "gatepost connect AGENT --folder {}"),
 }
 
 
@@ -229,8 +235,8 @@ class _Sight:
             self._known[folder] = self._rights.allows(f"op:{READ}", folder)
         return self._known[folder]
 
-    def may_run(self, name: str, folder: str) -> bool:
-        return self._rights is None or may_run(self._rights, OPERATIONS[name].info, folder)
+    def may_run(self, info: OperationInfo, folder: str) -> bool:
+        return self._rights is None or may_run(self._rights, info, folder)
 
 
 def _find_extent(sees: _Sight, has_groups: bool) -> OverviewExtent:
@@ -331,7 +337,7 @@ def list_waits(facts: AgentFacts, asked: AskedRequest | None, may_see: Callable[
         yield OverviewWait(who, whom, "errand", errand.count, errand.oldest_at)
 
 
-def make_step(found: NextStep | None, may: Callable[[str, str], bool]) -> OverviewStep | None:
+def make_step(found: NextStep | None, may: Callable[[OperationInfo, str], bool]) -> OverviewStep | None:
     """None as well if the caller may not do it."""
     if found is None:
         return None
@@ -342,4 +348,4 @@ def make_step(found: NextStep | None, may: Callable[[str, str], bool]) -> Overvi
     shown = found.target
     if found.step is SafeStep.RAISE and not found.target:
         args, shown = {"instance": True}, "--instance"
-    return OverviewStep(found.step, how.operation, args, how.command.format(shown))
+    return OverviewStep(found.step, how.operation.name, args, how.command.format(shown))

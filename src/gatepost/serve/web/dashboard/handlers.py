@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from gatepost import __version__
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
+from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_package
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
 from gatepost.serve.control.rights import may_run, read_rights
@@ -21,7 +22,16 @@ from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageReque
 from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.dashboard.operation_form import make_form, parse_form
 from gatepost.serve.web.dashboard.renderer import render
-from gatepost.serve.web.dashboard.view import Note, PageView, Table, Tone, find_rows, get_plain
+from gatepost.serve.web.dashboard.view import (
+    AgentCards,
+    Note,
+    PageView,
+    Table,
+    Tone,
+    find_rows,
+    get_plain,
+    make_card_table,
+)
 from gatepost.store.port import Db
 
 LARGEST_FORM = 256 * 1024  # bytes
@@ -158,20 +168,22 @@ class Dashboard:
 
 
 def _search(view: PageView, words: str) -> PageView:
-    if not words.strip():
+    if not words.strip() or view.searches:
         return view
     blocks = [find_rows(each, words) if isinstance(each, Table) else each for each in view.blocks]
-    return PageView(blocks=blocks, title=view.title, lead=view.lead, actions=view.actions, filters=view.filters)
+    return replace(view, blocks=blocks)
 
 
 def _export(page: Page, view: PageView, wanted: str) -> Response:
     """The page's first table as a file."""
-    table = next((each for each in view.blocks if isinstance(each, Table)), None)
+    table = next((each for each in view.blocks if isinstance(each, Table | AgentCards)), None)
+    if isinstance(table, AgentCards):
+        table = make_card_table(table)
     if table is None:
         raise Invalid("format", "this page has no table")
     names = [column.name for column in table.columns]
     rows = [[get_plain(cell) for cell in row.cells] for row in table.rows]
-    name = page.path.strip("/").replace("/", "-") or "page"
+    name = page.path.strip("/").replace("/", "-") or "overview"
     headers = {"content-disposition": f'attachment; filename="{name}.{wanted}"'}
     if wanted == "json":
         body = json.dumps([dict(zip(names, row, strict=True)) for row in rows], ensure_ascii=False, indent=1)
