@@ -112,6 +112,26 @@ def list_facts(
     return found + [_make_managed_facts(each, shares[each.folder, each.id], known) for each in work.managed]
 
 
+def list_open_facts(work: OpenWork) -> list[AgentFacts]:
+    """Only of those that have something open, as far as that alone is known: no group is read for it."""
+    managed = {each.id: each for each in work.managed}
+    shares, known = _share_out(work, (), managed), group_budgets(work.budgets)
+    spent_up = {
+        each.scope.name
+        for each in work.budgets
+        if each.scope.kind is BudgetScopeKind.GROUP and each.spent >= each.limit
+    }
+    places = {*shares, *((folder, "") for folder in spent_up)}
+    found = []
+    for folder, agent_id in sorted(place for place in places if place[0]):
+        share = shares[folder, agent_id]
+        if agent_id:
+            found.append(_make_managed_facts(managed[agent_id], share, known))
+        else:
+            found.append(replace(share.make_facts(folder), budget=find_tightest(folder, known)))
+    return found
+
+
 def _is_shell(facts: AgentFacts, usual: ProviderDefaults) -> bool:
     """Whether nobody uses a group that every gateway has: the place of managed agents, and the root."""
     return facts.folder in (usual.borrower, ROOT_FOLDER) and not (facts.session_id or facts.requests or facts.queued)

@@ -27,6 +27,8 @@ class AgentStanding(StrEnum):
 
 
 NEEDS_SOMEBODY = frozenset(tuple(AgentStanding)[:3])
+BUSY = frozenset(tuple(AgentStanding)[3:6])
+IDLE = frozenset(tuple(AgentStanding)[6:])
 _RANKS = {each: rank for rank, each in enumerate(AgentStanding)}
 
 

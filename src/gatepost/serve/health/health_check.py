@@ -5,7 +5,7 @@ They run off the event loop, once in half a minute at most, and only if somebody
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct
 
@@ -65,13 +65,12 @@ class HealthCheck:
 
     async def _check(self) -> None:
         deps = self._deps
+        machine = await asyncio.to_thread(_check_machine, deps.home, deps.config)
         try:
-            machine = await asyncio.to_thread(_check_machine, deps.home, deps.config)
             stored = await deps.store.read(_check_store, deps.config, deps.clock.now(), within=STORE_S)
-            self._found = sort_findings([*machine, *stored])
-        except (GatepostError, OSError) as error:
-            _log.warning("the checks could not be run", error=str(error))
-            self._found = [Finding("warn", "health", f"the checks could not be run: {error}", "`gatepost doctor`")]
+        except GatepostError as error:
+            stored = [_make_failure("store", error)]
+        self._found = sort_findings([*machine, *stored])
         self._checked_at = deps.clock.monotonic()
 
     def _check_memory(self) -> Iterator[Finding]:
@@ -87,15 +86,26 @@ def sort_findings(found: list[Finding]) -> list[Finding]:
 
 
 def _check_machine(home: Home, config: Config) -> list[Finding]:
-    """Files and programs: not for the event loop."""
-    walls = find_isolation(config)
-    return [
-        *check_folder(home),
-        *check_space(home),
-        *_check_settings(home),
-        *check_walls(walls),
-        *check_agents(home, config),
-    ]
+    """Files and programs: not for the event loop. A check that cannot be run hides no other."""
+    checks: dict[str, Callable[[], Iterable[Finding]]] = {
+        "home": lambda: check_folder(home),
+        "disk": lambda: check_space(home),
+        "settings": lambda: _check_settings(home),
+        "sandbox": lambda: check_walls(find_isolation(config)),
+        "agents": lambda: check_agents(home, config),
+    }
+    found: list[Finding] = []
+    for subject, check in checks.items():
+        try:
+            found += check()
+        except (GatepostError, OSError) as error:
+            found.append(_make_failure(subject, error))
+    return found
+
+
+def _make_failure(subject: str, error: Exception) -> Finding:
+    _log.warning("a check could not be run", subject=subject, error=str(error))
+    return Finding("warn", subject, f"could not be checked: {error}", "`gatepost doctor` looks again")
 
 
 def _check_settings(home: Home) -> Iterator[Finding]:

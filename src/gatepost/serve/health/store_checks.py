@@ -33,7 +33,7 @@ def check_late(db: Db, now: int) -> Iterator[Finding]:
     """Of what waits; a look through all messages is `gatepost ledger check`."""
     if late := ledger.count_late(db, now):
         cure = "`gatepost ledger check` counts them, `gatepost logs` may say why"
-        yield Finding("fail", "ledger", f"{late} open rows were due long ago: nobody took them up", cure)
+        yield Finding("fail", "ledger", f"{late} of what waits was due long ago", cure)
 
 
 def check_rows(db: Db, config: Config, now: int) -> list[Finding]:

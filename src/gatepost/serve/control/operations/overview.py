@@ -20,6 +20,8 @@ from gatepost.flow.overview.facts import (
     read_open_work,
 )
 from gatepost.flow.overview.standing import (
+    BUSY,
+    IDLE,
     NEEDS_SOMEBODY,
     AgentFacts,
     AgentStanding,
@@ -53,8 +55,6 @@ from gatepost.store.requests import RequestKind
 
 HEALTH, AWAKE = "health", "awake"  # in `OperationDeps.extra`, while a gateway runs
 A_PERSON, ANOTHER = "a person", "another group"
-BUSY = frozenset({AgentStanding.STOPPED, AgentStanding.WORKING, AgentStanding.QUEUED})
-IDLE = frozenset({AgentStanding.READY, AgentStanding.ASLEEP})
 PARTS = {
     OverviewPart.ALL: frozenset(AgentStanding),
     OverviewPart.ATTENTION: NEEDS_SOMEBODY,

@@ -4,9 +4,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from gatepost.access.budgets import render_usd
-from gatepost.flow.overview.standing import NEEDS_SOMEBODY, AgentStanding, SafeStep
+from gatepost.flow.overview.standing import BUSY, IDLE, NEEDS_SOMEBODY, AgentStanding, SafeStep
 from gatepost.serve.control.arguments.overview import LONGEST_SEARCH, OverviewPart
-from gatepost.serve.control.operations.overview import BUSY, IDLE, OverviewExtent
+from gatepost.serve.control.operations.overview import OverviewExtent
 from gatepost.serve.web.dashboard.ages import render_span
 from gatepost.serve.web.dashboard.contract import PAGES, PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.view import (
