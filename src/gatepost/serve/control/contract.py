@@ -83,7 +83,9 @@ class OperationDeps(Struct, frozen=True, kw_only=True):
             audit.append(db, record)
             return answer
 
-        return await self.store.write(both)
+        answer = await self.store.write(both)
+        self.bells.operation()
+        return answer
 
     async def record_soon(self, **details: Any) -> None:
         """The record of something that was done already and must not wait: a store that does not answer writes it

@@ -23,6 +23,7 @@ class ChangeStreams:
         bells.on_tasks(self._ring)
         bells.on_newcomers(self._ring)
         bells.on_errands(self._ring)
+        bells.on_operation(self._ring)
         bells.on_group(lambda folder: self._ring())
 
     @property
