@@ -11,8 +11,8 @@ from gatepost.flow.overview.standing import (
     TOO_LONG,
     AgentFacts,
     AgentStanding,
-    NextStep,
     SafeStep,
+    StepAdvice,
     count_standings,
     find_since,
     find_standing,
@@ -38,36 +38,36 @@ def make_budget(
 
 
 ASKS: dict[str, Any] = {"requests": 2, "request_id": "p-1", "requested_at": NOON - MINUTE}
-CASES: list[tuple[str, dict[str, Any], AgentStanding, NextStep | None]] = [
+CASES: list[tuple[str, dict[str, Any], AgentStanding, StepAdvice | None]] = [
     ("nothing to do", {}, AgentStanding.ASLEEP, None),
     ("a sandbox without work", {"awake": 1}, AgentStanding.READY, None),
-    ("the demo's", {"is_connected": False}, AgentStanding.ASLEEP, NextStep(SafeStep.CONNECT, "acme")),
+    ("the demo's", {"is_connected": False}, AgentStanding.ASLEEP, StepAdvice(SafeStep.CONNECT, "acme")),
     ("a mere parent", {"is_connected": False, "is_parent": True}, AgentStanding.ASLEEP, None),
     (
         "a parent that people talk to",
         {"is_connected": False, "is_parent": True, "session_id": "s-1"},
         AgentStanding.ASLEEP,
-        NextStep(SafeStep.CONNECT, "acme"),
+        StepAdvice(SafeStep.CONNECT, "acme"),
     ),
     ("messages that wait", {"queued": 3, "queued_since": NOON}, AgentStanding.QUEUED, None),
     ("a turn", {"turns": (make_turn(),)}, AgentStanding.WORKING, None),
-    ("a long turn", {"turns": (make_turn(TOO_LONG),)}, AgentStanding.WORKING, NextStep(SafeStep.STOP, "s-1")),
+    ("a long turn", {"turns": (make_turn(TOO_LONG),)}, AgentStanding.WORKING, StepAdvice(SafeStep.STOP, "s-1")),
     (
         "a long turn that does not run now",
         {"turns": (make_turn(TOO_LONG, TurnState.INTERRUPTED),)},
         AgentStanding.WORKING,
         None,
     ),
-    ("a request", ASKS, AgentStanding.WAITING, NextStep(SafeStep.ANSWER, "p-1")),
+    ("a request", ASKS, AgentStanding.WAITING, StepAdvice(SafeStep.ANSWER, "p-1")),
     (
         "a request of a long turn, which waits and does not run away",
         {**ASKS, "turns": (make_turn(TOO_LONG),)},
         AgentStanding.WAITING,
-        NextStep(SafeStep.ANSWER, "p-1"),
+        StepAdvice(SafeStep.ANSWER, "p-1"),
     ),
-    ("a request and a failure", {**ASKS, "failure": FAILED}, AgentStanding.WAITING, NextStep(SafeStep.ANSWER, "p-1")),
+    ("a request and a failure", {**ASKS, "failure": FAILED}, AgentStanding.WAITING, StepAdvice(SafeStep.ANSWER, "p-1")),
     ("held messages whose request is elsewhere", {"queued": 1, "held": 1}, AgentStanding.WAITING, None),
-    ("a failure", {"failure": FAILED}, AgentStanding.FAILING, NextStep(SafeStep.TRACE, "42")),
+    ("a failure", {"failure": FAILED}, AgentStanding.FAILING, StepAdvice(SafeStep.TRACE, "42")),
     (
         "a failure, and it tries again",
         {"failure": FAILED, "turns": (make_turn(),)},
@@ -78,27 +78,27 @@ CASES: list[tuple[str, dict[str, Any], AgentStanding, NextStep | None]] = [
         "a managed agent in error",
         {"agent_id": "s-1", "is_in_error": True},
         AgentStanding.FAILING,
-        NextStep(SafeStep.INSPECT, "s-1"),
+        StepAdvice(SafeStep.INSPECT, "s-1"),
     ),
     (
         "a spent budget of its own",
         {"budget": make_budget(5, 5)},
         AgentStanding.OVER_BUDGET,
-        NextStep(SafeStep.RAISE, "acme"),
+        StepAdvice(SafeStep.RAISE, "acme"),
     ),
     (
         "a spent budget of the gateway",
         {"budget": make_budget(6, 5, BudgetScopeKind.INSTANCE, "")},
         AgentStanding.OVER_BUDGET,
-        NextStep(SafeStep.RAISE, ""),
+        StepAdvice(SafeStep.RAISE, ""),
     ),
-    ("a budget of 0", {"budget": make_budget(0, 0)}, AgentStanding.OVER_BUDGET, NextStep(SafeStep.RAISE, "acme")),
+    ("a budget of 0", {"budget": make_budget(0, 0)}, AgentStanding.OVER_BUDGET, StepAdvice(SafeStep.RAISE, "acme")),
     ("money left", {"budget": make_budget(4, 5)}, AgentStanding.ASLEEP, None),
 ]
 
 
 @pytest.mark.parametrize(("given", "standing", "step"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_a_case_of_the_table(given: dict[str, Any], standing: AgentStanding, step: NextStep | None) -> None:
+def test_a_case_of_the_table(given: dict[str, Any], standing: AgentStanding, step: StepAdvice | None) -> None:
     facts = AgentFacts(folder="acme", **given)
     found = find_standing(facts, halted=False)
     assert (found, find_step(facts, found, NOON)) == (standing, step)

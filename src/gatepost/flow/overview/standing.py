@@ -43,7 +43,7 @@ class SafeStep(StrEnum):
     CONNECT = "connect"  # an agent to a group that has the demo's
 
 
-class NextStep(Struct, frozen=True):
+class StepAdvice(Struct, frozen=True):
     """`target`: of a request, message, session, or the folder of a group ('': the whole gateway)."""
 
     step: SafeStep
@@ -120,21 +120,21 @@ def find_since(facts: AgentFacts, standing: AgentStanding) -> int | None:
     return facts.active_at
 
 
-def find_step(facts: AgentFacts, standing: AgentStanding, now: int) -> NextStep | None:
+def find_step(facts: AgentFacts, standing: AgentStanding, now: int) -> StepAdvice | None:
     """None: nothing is to be done, or nothing that is surely right."""
     if facts.request_id:
-        return NextStep(SafeStep.ANSWER, facts.request_id)
+        return StepAdvice(SafeStep.ANSWER, facts.request_id)
     if standing is AgentStanding.OVER_BUDGET and facts.budget is not None:
         scope = facts.budget.scope
-        return NextStep(SafeStep.RAISE, scope.name if scope.kind is BudgetScopeKind.GROUP else "")
+        return StepAdvice(SafeStep.RAISE, scope.name if scope.kind is BudgetScopeKind.GROUP else "")
     if standing is AgentStanding.FAILING:
         if facts.failure is not None:
-            return NextStep(SafeStep.TRACE, str(facts.failure.message_id))
-        return NextStep(SafeStep.INSPECT, facts.agent_id)
+            return StepAdvice(SafeStep.TRACE, str(facts.failure.message_id))
+        return StepAdvice(SafeStep.INSPECT, facts.agent_id)
     if facts.running is not None and now - facts.running.started_at >= TOO_LONG:
-        return NextStep(SafeStep.STOP, facts.running.session_id)
+        return StepAdvice(SafeStep.STOP, facts.running.session_id)
     if not facts.is_connected and (facts.session_id or not facts.is_parent):
-        return NextStep(SafeStep.CONNECT, facts.folder)
+        return StepAdvice(SafeStep.CONNECT, facts.folder)
     return None
 
 

@@ -9,7 +9,7 @@ from gatepost.core.registry import load_package
 from gatepost.serve.web.dashboard.renderer import render
 from gatepost.serve.web.dashboard.view import AgentCards, Badge, Fact, Money, Share, Tone
 from gatepost.serve.web.login import make_login_url
-from gatepost.serve.web.pages.overview import list_notes, make_card, make_view, render_lead
+from gatepost.serve.web.pages.overview import list_notes, make_card, make_view, render_summary
 from gatepost.store import acl, groups, switches, users
 from gatepost.store.acl import AclRow
 from gatepost.store.port import Db
@@ -98,7 +98,7 @@ def test_a_managed_agent_leads_to_its_session_and_a_failure_is_told() -> None:
     ],
 )
 def test_the_lead_answers_whether_everything_is_well(counts: dict[str, int], notes: int, lead: str) -> None:
-    assert render_lead(counts, notes) == lead
+    assert render_summary(counts, notes) == lead
 
 
 def test_a_panic_comes_first_and_can_be_ended_and_findings_are_few() -> None:

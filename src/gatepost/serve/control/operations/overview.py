@@ -25,9 +25,9 @@ from gatepost.flow.overview.standing import (
     NEEDS_SOMEBODY,
     AgentFacts,
     AgentStanding,
-    NextStep,
     SafeStep,
     StandingAgent,
+    StepAdvice,
     count_standings,
     find_since,
     find_step,
@@ -337,7 +337,7 @@ def list_waits(facts: AgentFacts, asked: AskedRequest | None, may_see: Callable[
         yield OverviewWait(who, whom, "errand", errand.count, errand.oldest_at)
 
 
-def make_step(found: NextStep | None, may: Callable[[OperationInfo, str], bool]) -> OverviewStep | None:
+def make_step(found: StepAdvice | None, may: Callable[[OperationInfo, str], bool]) -> OverviewStep | None:
     """None as well if the caller may not do it."""
     if found is None:
         return None

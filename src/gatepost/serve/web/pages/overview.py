@@ -88,7 +88,7 @@ def make_view(found: dict[str, Any], person: str, now: int, query: dict[str, str
     more = f"?{urlencode({**_drop_empty(query), 'start': after})}" if after < found["total"] else ""
     cards = AgentCards(cards=[make_card(each, now) for each in found["agents"]], empty=_get_empty(query), more=more)
     return PageView(
-        lead=render_lead(found["counts"], len(found["findings"]) + bool(found["panic"]) + bool(found["homeless"])),
+        lead=render_summary(found["counts"], len(found["findings"]) + bool(found["panic"]) + bool(found["homeless"])),
         banner=tuple(list_notes(found, now)),
         blocks=[cards],
         filters=(_make_filter(found["counts"], query.get("part", "")),),
@@ -109,7 +109,7 @@ def _get_empty(query: dict[str, str]) -> EmptyState:
     )
 
 
-def render_lead(counts: dict[str, int], notes: int) -> str:
+def render_summary(counts: dict[str, int], notes: int) -> str:
     """One sentence that answers: is everything well?"""
     needy, busy, idle = (sum(counts.get(each, 0) for each in states) for _, states in PARTS.values())
     parts = [f"{_count(busy, 'agent has', 'agents have')} work"] if busy else []
