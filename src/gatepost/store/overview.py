@@ -109,7 +109,7 @@ class LastMessage(Struct, frozen=True):
     at: int
 
 
-class AskedRequest(Struct, frozen=True):
+class ShownRequest(Struct, frozen=True):
     id: str
     kind: RequestKind
     tool: str
@@ -127,7 +127,7 @@ _parse_failed = make_row_parser(FailedMessage)
 _parse_errands = make_row_parser(OpenErrands)
 _parse_unclear = make_row_parser(UnclearEffects)
 _parse_message = make_row_parser(LastMessage)
-_parse_request = make_row_parser(AskedRequest)
+_parse_request = make_row_parser(ShownRequest)
 
 
 # All groups together.
@@ -250,7 +250,7 @@ def list_last_messages(db: Db, sessions: Sequence[str]) -> dict[str, LastMessage
     return last
 
 
-def list_asked(db: Db, requests: Sequence[str]) -> dict[str, AskedRequest]:
+def list_asked(db: Db, requests: Sequence[str]) -> dict[str, ShownRequest]:
     if not requests:
         return {}
     rows = db.rows(

@@ -4,22 +4,18 @@ import msgspec
 
 from gatepost.access.operation_rights import OperationRights
 from gatepost.access.tiers import ROOT_FOLDER as ROOT_FOLDER
+from gatepost.flow.operation_rights import has_operation_right
 from gatepost.serve.control.declaration import OperationArgs, OperationInfo, summarize
-from gatepost.store import acl as acl_rows
 from gatepost.store.port import Db
 
 
-def read_rights(db: Db, caller: str) -> OperationRights:
-    return OperationRights(caller, acl_rows.list_rows(db), acl_rows.list_members(db))
-
-
 def has_right(db: Db, caller: str, action: str, scope: str, args: OperationArgs | None = None) -> bool:
-    """By the rows of the access list, as for a tool call. Without arguments: whether it may be offered."""
+    """Without arguments: whether it may be offered. A row that is about arguments is judged when they are known."""
     given = summarize(args, secrets=True) if args is not None else {}
     params = {
         name: value if isinstance(value, str) else msgspec.json.encode(value).decode() for name, value in given.items()
     }
-    return read_rights(db, caller).allows(action, scope, params)
+    return has_operation_right(db, caller, action, scope, params)
 
 
 def may_run(rights: OperationRights, info: OperationInfo, scope: str = ROOT_FOLDER) -> bool:

@@ -16,6 +16,7 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.channel_health import ChannelReport
 from gatepost.flow.sessions.isolation import find_isolation
+from gatepost.flow.start_check import check_config
 from gatepost.serve.health.agent_checks import check_agents
 from gatepost.serve.health.channel_checks import check_channel_rows, check_reports
 from gatepost.serve.health.findings import Finding
@@ -111,7 +112,7 @@ def _make_failure(subject: str, error: Exception) -> Finding:
 def _check_settings(home: Home) -> Iterator[Finding]:
     """Of the file as it is now: the next start reads it."""
     try:
-        settings.load(home.path)
+        check_config(home, settings.load(home.path))
     except GatepostError as error:
         yield Finding("fail", "settings", str(error), "mend or remove what it names before the next start")
 

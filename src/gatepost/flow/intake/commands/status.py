@@ -1,12 +1,12 @@
 """/status and /usage: what the agent of this chat is doing, and what it costs."""
 
 from gatepost.access.budgets import render_usd
-from gatepost.access.operation_rights import OperationRights
 from gatepost.core.clock import MINUTE, SECOND, iso
 from gatepost.core.periods import Period, start_of
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command
 from gatepost.flow.intake.slash_commands import CommandRight
+from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.flow.overview.facts import list_open_facts, read_open_work
 from gatepost.flow.overview.standing import (
     BUSY,
@@ -17,7 +17,7 @@ from gatepost.flow.overview.standing import (
     sort_agents,
 )
 from gatepost.flow.sessions.session_stop import works_for
-from gatepost.store import acl, budgets, costs, inbox, requests, session_notes, switches, tasks, turns
+from gatepost.store import budgets, costs, inbox, requests, session_notes, switches, tasks, turns
 from gatepost.store.budgets import BudgetScopeKind, BudgetStatus
 from gatepost.store.sessions import Session
 from gatepost.store.tasks import Task
@@ -56,7 +56,7 @@ def _render_elsewhere(call: CommandCall, *, halted: bool) -> str:
     db, now = call.case.db, call.case.now
     if not call.case.arrival.inbound.direct:
         return ""
-    rights = OperationRights(call.names[0], acl.list_rows(db), acl.list_members(db))
+    rights = read_operation_rights(db, call.names[0])
     if not rights.has_any:
         return ""
     here = {target.folder for target in call.targets}

@@ -11,6 +11,7 @@ from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.periods import Period, start_of
 from gatepost.core.settings import Config
 from gatepost.flow.groups import WORLD
+from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.flow.overview.facts import (
     AwakeSandbox,
     OpenWork,
@@ -44,12 +45,12 @@ from gatepost.serve.control.arguments.sessions import StopSessionArgs
 from gatepost.serve.control.arguments.spending import SetBudgetArgs
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation
 from gatepost.serve.control.declaration import OperationInfo
-from gatepost.serve.control.rights import may_run, read_rights
+from gatepost.serve.control.rights import may_run
 from gatepost.serve.health.findings import Finding
 from gatepost.serve.health.health_check import HealthCheck
 from gatepost.store import overview, switches
 from gatepost.store.budgets import BudgetScopeKind
-from gatepost.store.overview import AskedRequest, LastMessage
+from gatepost.store.overview import LastMessage, ShownRequest
 from gatepost.store.port import Db
 from gatepost.store.requests import RequestKind
 
@@ -225,7 +226,7 @@ class _Sight:
     """What the caller may see and do; each answer is kept."""
 
     def __init__(self, db: Db, caller: str) -> None:
-        self._rights: OperationRights | None = read_rights(db, caller) if caller != OPERATOR else None
+        self._rights: OperationRights | None = read_operation_rights(db, caller) if caller != OPERATOR else None
         self._known: dict[str, bool] = {}
 
     def may_see(self, folder: str) -> bool:
@@ -280,7 +281,7 @@ def _read_details(db: Db, shown: list[StandingAgent], sees: _Sight, now: int) ->
 def make_agent_overview(
     agent: StandingAgent,
     last: LastMessage | None,
-    asked: AskedRequest | None,
+    asked: ShownRequest | None,
     spent: int,
     step: OverviewStep | None,
     waits: list[OverviewWait],
@@ -321,11 +322,11 @@ def _make_budget(facts: AgentFacts) -> OverviewBudget | None:
     return OverviewBudget(folder, facts.budget.period, facts.budget.limit, facts.budget.spent)
 
 
-def _make_request(asked: AskedRequest) -> OverviewRequest:
+def _make_request(asked: ShownRequest) -> OverviewRequest:
     return OverviewRequest(asked.id, asked.kind, asked.tool or asked.name, asked.why, asked.asked_at)
 
 
-def list_waits(facts: AgentFacts, asked: AskedRequest | None, may_see: Callable[[str], bool]) -> Iterable[OverviewWait]:
+def list_waits(facts: AgentFacts, asked: ShownRequest | None, may_see: Callable[[str], bool]) -> Iterable[OverviewWait]:
     """A group that the caller may not see has no name."""
     if facts.requests and asked is not None:
         what = f"{asked.kind} {asked.tool or asked.name}".strip()

@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
+from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
-from gatepost.serve.control.rights import ROOT_FOLDER, may_run, read_rights
+from gatepost.serve.control.rights import ROOT_FOLDER, may_run
 from gatepost.serve.web.dashboard.view import PageView
 
 PREFIX = "/dashboard"
@@ -32,13 +33,13 @@ class Section(StrEnum):
 
 
 class PageRequest(Struct, frozen=True, kw_only=True):
-    """Somebody who looks at a page. `params`: of its path. `status`: what the daemon knows of itself."""
+    """Somebody who looks at a page. `params`: of its path. `describe`: what the daemon knows of itself."""
 
     office: OperationDeps
     person: str
     params: Mapping[str, str]
     query: Mapping[str, str]
-    status: Callable[[], Awaitable[Mapping[str, Any]]]
+    describe: Callable[[], Awaitable[Mapping[str, Any]]]
     operations: Registry[Operation] = OPERATIONS
 
     async def ask(self, operation: str, **args: Any) -> Any:
@@ -47,7 +48,7 @@ class PageRequest(Struct, frozen=True, kw_only=True):
 
     async def may(self, *operations: str, scope: str = ROOT_FOLDER) -> bool:
         """Whether this person may run all of them for that group."""
-        rights = await self.office.store.read(read_rights, self.person)
+        rights = await self.office.store.read(read_operation_rights, self.person)
         return all(may_run(rights, self.operations[name].info, scope) for name in operations)
 
     @property

@@ -16,8 +16,9 @@ from gatepost import __version__
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_package
+from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
-from gatepost.serve.control.rights import may_run, read_rights
+from gatepost.serve.control.rights import may_run
 from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageRequest, Section
 from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.dashboard.operation_form import make_form, parse_form
@@ -26,7 +27,7 @@ from gatepost.serve.web.dashboard.view import (
     AgentCards,
     Note,
     PageView,
-    Table,
+    TableBlock,
     Tone,
     find_rows,
     get_plain,
@@ -41,10 +42,10 @@ SHOWN_RESULT = 40_000  # characters of an operation's answer
 
 
 class DashboardDeps(Struct, frozen=True, kw_only=True):
-    """`status`: what the daemon knows of itself."""
+    """`describe`: what the daemon knows of itself."""
 
     office: OperationDeps
-    status: Callable[[], Awaitable[Mapping[str, Any]]]
+    describe: Callable[[], Awaitable[Mapping[str, Any]]]
     pages: Registry[Page] = PAGES
     operations: Registry[Operation] = OPERATIONS
 
@@ -88,7 +89,7 @@ class Dashboard:
             person=request.state.user,
             params=request.path_params,
             query=request.query_params,
-            status=self._deps.status,
+            describe=self._deps.describe,
             operations=self._deps.operations,
         )
 
@@ -121,7 +122,7 @@ class Dashboard:
 
     def _list_shown(self, db: Db, person: str) -> list[Page]:
         """The pages of the navigation that this person may see."""
-        rights, operations = read_rights(db, person), self._deps.operations
+        rights, operations = read_operation_rights(db, person), self._deps.operations
         listed = [
             each
             for each in self._pages
@@ -143,7 +144,7 @@ class Dashboard:
         return HTMLResponse(render("palette.html", pages=pages, operations=operations, prefix=PREFIX))
 
     def _list_operations(self, db: Db, person: str) -> list[Operation]:
-        rights = read_rights(db, person)
+        rights = read_operation_rights(db, person)
         return [each for _, each in self._deps.operations.items() if may_run(rights, each.info)]
 
     async def form(self, request: Request) -> Response:
@@ -170,13 +171,13 @@ class Dashboard:
 def _search(view: PageView, words: str) -> PageView:
     if not words.strip() or view.searches:
         return view
-    blocks = [find_rows(each, words) if isinstance(each, Table) else each for each in view.blocks]
+    blocks = [find_rows(each, words) if isinstance(each, TableBlock) else each for each in view.blocks]
     return replace(view, blocks=blocks)
 
 
 def _export(page: Page, view: PageView, wanted: str) -> Response:
     """The page's first table as a file."""
-    table = next((each for each in view.blocks if isinstance(each, Table | AgentCards)), None)
+    table = next((each for each in view.blocks if isinstance(each, TableBlock | AgentCards)), None)
     if isinstance(table, AgentCards):
         table = make_card_table(table)
     if table is None:

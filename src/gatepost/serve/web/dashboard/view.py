@@ -87,7 +87,7 @@ class EmptyState(Struct, frozen=True, kw_only=True):
     command: str = ""
 
 
-class Table(Struct, frozen=True, kw_only=True, tag="table"):
+class TableBlock(Struct, frozen=True, kw_only=True, tag="table"):
     """`more`: the address of the next page of rows."""
 
     columns: tuple[Column, ...]
@@ -117,14 +117,14 @@ class Note(Struct, frozen=True, kw_only=True, tag="note"):
     hint: str = ""
 
 
-class Text(Struct, frozen=True, kw_only=True, tag="text"):
+class LongText(Struct, frozen=True, kw_only=True, tag="text"):
     """Many lines as they are: a log, a file, a prompt."""
 
     text: str
     title: str = ""
 
 
-class TimelineEntry(Struct, frozen=True, kw_only=True):
+class TimelineMoment(Struct, frozen=True, kw_only=True):
     at: str | None
     what: str
     who: str = ""
@@ -132,8 +132,8 @@ class TimelineEntry(Struct, frozen=True, kw_only=True):
     tone: Tone = Tone.PLAIN
 
 
-class Timeline(Struct, frozen=True, kw_only=True, tag="timeline"):
-    entries: list[TimelineEntry]
+class TimelineBlock(Struct, frozen=True, kw_only=True, tag="timeline"):
+    entries: list[TimelineMoment]
     empty: str
     title: str = ""
 
@@ -178,7 +178,7 @@ class AgentCards(Struct, frozen=True, kw_only=True, tag="cards"):
     more: str = ""
 
 
-Block = Table | Facts | Note | Text | Timeline | BarChart | AgentCards
+Block = TableBlock | Facts | Note | LongText | TimelineBlock | BarChart | AgentCards
 
 
 class Filter(Struct, frozen=True, kw_only=True):
@@ -202,7 +202,7 @@ class PageView(Struct, frozen=True, kw_only=True):
     banner: tuple[Note, ...] = ()  # above everything else
 
 
-def make_card_table(block: AgentCards) -> Table:
+def make_card_table(block: AgentCards) -> TableBlock:
     """Cards as a file has them."""
     labels = list(dict.fromkeys(fact.label for card in block.cards for fact in card.facts))
     names = ("key", "title", "state", "by", "last", "last_at", "waits", "trouble")
@@ -212,7 +212,7 @@ def make_card_table(block: AgentCards) -> Table:
         own = (card.key, card.title, card.state.text, card.by, card.last, card.last_at, card.waits, card.trouble)
         rows.append(Row(cells=(*own, *(facts.get(label) for label in labels))))
     columns = (*(Column(name, name) for name in names), *(Column(label.lower(), label) for label in labels))
-    return Table(columns=columns, rows=rows, empty=block.empty)
+    return TableBlock(columns=columns, rows=rows, empty=block.empty)
 
 
 def get_plain(cell: Cell) -> str | int | None:
@@ -228,14 +228,14 @@ def get_plain(cell: Cell) -> str | int | None:
             return cell
 
 
-def find_rows(table: Table, words: str) -> Table:
+def find_rows(table: TableBlock, words: str) -> TableBlock:
     """The rows of a table in which each of the words stands."""
     wanted = words.casefold().split()
     if not wanted:
         return table
     kept = [row for row in table.rows if _has_words(row, wanted)]
     empty = EmptyState(text=f"Nothing here has “{words}”.")
-    return Table(columns=table.columns, rows=kept, empty=empty, title=table.title)
+    return TableBlock(columns=table.columns, rows=kept, empty=empty, title=table.title)
 
 
 def _has_words(row: Row, wanted: list[str]) -> bool:
