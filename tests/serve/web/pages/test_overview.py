@@ -7,7 +7,7 @@ import pytest
 from gatepost.core.clock import MINUTE, SystemClock, iso
 from gatepost.core.registry import load_package
 from gatepost.serve.web.dashboard.renderer import render
-from gatepost.serve.web.dashboard.view import AgentCards, Badge, Fact, Money, Share, Tone
+from gatepost.serve.web.dashboard.view import AgentCards, Badge, Fact, Link, Money, Share, Tone
 from gatepost.serve.web.login import make_login_url
 from gatepost.serve.web.pages.overview import list_notes, make_card, make_view, render_summary
 from gatepost.store import acl, groups, switches, users
@@ -82,7 +82,11 @@ def test_a_card_says_what_is_asked_who_waits_and_offers_the_step() -> None:
 
 def test_a_managed_agent_leads_to_its_session_and_a_failure_is_told() -> None:
     managed = make_card(make_agent(managed=True, id="s-1", title=""), NOW)
-    assert (managed.href, managed.title) == ("/session#id=s-1", "acme/eng")
+    assert (managed.href, managed.title) == ("/dashboard/agents/s-1", "acme/eng")
+    assert make_card(make_agent(), NOW).href == "/dashboard/groups/acme%2Feng"
+    step = {"step": "trace", "operation": "ledger.trace", "args": {"message": "42"}, "command": "…"}
+    shown = make_card(make_agent(state="failing", next=step), NOW)
+    assert (shown.link, shown.action) == (Link("Look at the message", "/dashboard/ledger/42"), None)
     assert make_card(make_agent(state="failing", failure="no  key\n"), NOW).trouble == "no key"
     assert make_card(make_agent(failure="no key"), NOW).trouble == ""
 

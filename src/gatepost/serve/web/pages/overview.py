@@ -8,7 +8,7 @@ from gatepost.flow.overview.standing import BUSY, IDLE, NEEDS_SOMEBODY, AgentSta
 from gatepost.serve.control.arguments.overview import LONGEST_SEARCH, OverviewPart
 from gatepost.serve.control.operations.overview import OverviewExtent
 from gatepost.serve.web.dashboard.ages import render_span
-from gatepost.serve.web.dashboard.contract import PAGES, PageRequest, Section, page, render_path
+from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.view import (
     Action,
     AgentCard,
@@ -28,14 +28,17 @@ from gatepost.serve.web.dashboard.view import (
 LIMIT = 40
 MOST_NOTES = 5  # findings that are shown at once
 LONGEST_SHOWN = 240  # characters of a text of anybody
-# Pages that show more than an operation's answer does, where they are there.
-GROUP_PAGE, MESSAGE_PAGE, REQUEST_PAGE, REQUESTS_PAGE = (
-    "/groups/{folder}",
-    "/ledger/{id}",
-    "/requests/{id}",
-    "/requests",
-)
-STEP_PAGES = {SafeStep.TRACE: (MESSAGE_PAGE, "message"), SafeStep.ANSWER: (REQUEST_PAGE, "id")}
+GROUP_PAGE, AGENT_PAGE, REQUESTS_PAGE = "/groups/{folder}", "/agents/{id}", "/requests"
+# Steps that only show something lead to the page that shows more than an operation's answer.
+STEP_PAGES = {SafeStep.TRACE: ("/ledger/{id}", "message"), SafeStep.INSPECT: (AGENT_PAGE, "id")}
+# Where a finding of this subject can be looked at and mended.
+SUBJECT_PAGES = {
+    "channels": "/channels",
+    "outbox": "/ledger",
+    "ledger": "/ledger",
+    "requests": "/requests",
+    "tasks": "/tasks",
+}
 STATES = {
     AgentStanding.WAITING: ("Waiting", Tone.WARN),
     AgentStanding.OVER_BUDGET: ("Over budget", Tone.BAD),
@@ -60,6 +63,7 @@ STEPS = {
     SafeStep.STOP: ("Stop it", Tone.BAD),
     SafeStep.CONNECT: ("Connect an agent", Tone.PLAIN),
 }
+LOOK = "Look"
 GO_ON = Action(label="Go on", operation="panic.off", asks=True)
 NOTHING = EmptyState(
     text="Nothing is shared with you here yet. An owner of this gateway can show you a group:",
@@ -152,15 +156,15 @@ def list_notes(found: dict[str, Any], now: int) -> list[Note]:
 
 def _make_homeless(count: int) -> Note:
     text = f"{_count(count, 'request waits that is', 'requests wait that are')} about no group, such as a new room."
-    if REQUESTS_PAGE in PAGES:
-        return Note(text=text, tone=Tone.WARN, link=Link("Look at them", render_path(REQUESTS_PAGE)))
-    return Note(text=text, tone=Tone.WARN, hint="gatepost permit ls lists them")
+    return Note(text=text, tone=Tone.WARN, link=Link(LOOK, render_path(REQUESTS_PAGE)))
 
 
 def _make_note(finding: dict[str, Any]) -> Note:
     text = f"{finding['subject'].capitalize()}: {_cut(finding['text'])}"
     hint = _cut(finding["way_out"].replace("`", ""))
-    return Note(text=text, hint=hint, tone=Tone.BAD if finding["level"] == "fail" else Tone.WARN)
+    page_path = SUBJECT_PAGES.get(finding["subject"])
+    link = Link(LOOK, render_path(page_path)) if page_path else None
+    return Note(text=text, hint=hint, tone=Tone.BAD if finding["level"] == "fail" else Tone.WARN, link=link)
 
 
 def _cut(text: str) -> str:
@@ -191,8 +195,8 @@ def make_card(agent: dict[str, Any], now: int) -> AgentCard:
 
 def _get_href(agent: dict[str, Any]) -> str:
     if agent["managed"]:
-        return f"/session#{urlencode({'id': agent['id']})}"
-    return render_path(GROUP_PAGE, folder=agent["folder"]) if GROUP_PAGE in PAGES else ""
+        return render_path(AGENT_PAGE, id=agent["id"])
+    return render_path(GROUP_PAGE, folder=agent["folder"])
 
 
 def make_badge(agent: dict[str, Any], now: int) -> Badge:
@@ -234,8 +238,10 @@ def render_wait(wait: dict[str, Any], agent: dict[str, Any], now: int) -> str:
 
 
 def _get_link(step: dict[str, Any]) -> Link | None:
-    path, name = STEP_PAGES.get(step["step"], ("", ""))
-    return Link(STEPS[step["step"]][0], render_path(path, id=step["args"][name])) if path in PAGES else None
+    if step["step"] not in STEP_PAGES:
+        return None
+    path, name = STEP_PAGES[step["step"]]
+    return Link(STEPS[step["step"]][0], render_path(path, id=step["args"][name]))
 
 
 def _make_action(step: dict[str, Any]) -> Action:
