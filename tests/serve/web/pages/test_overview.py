@@ -155,6 +155,7 @@ async def test_the_first_page_is_the_overview_and_its_cards_are_exported(site: A
         rows = (await browser.get("/dashboard/?format=json")).json()
         assert next(row for row in rows if row["key"] == "acme")["title"] == "=Acme"
         assert "'=Acme" in (await browser.get("/dashboard/?format=csv")).text
+        assert (await browser.get("/dashboard", follow_redirects=True)).url.path == "/dashboard/"
         for odd in ("start=-1", "start=x", "start=99999999", "part=no", f"q={'x' * 5000}"):
             assert (await browser.get(f"/dashboard/?{odd}")).status_code == 200
 
@@ -180,3 +181,11 @@ async def test_a_person_sees_what_they_may_and_one_without_rights_is_told_how_to
         page = await browser.get("/dashboard/")
         assert 'id="card-acme"' in page.text and "Beta" not in page.text and ">Overview</a>" in page.text
         assert ">Tasks</a>" not in page.text
+
+
+async def test_the_title_of_a_nested_groups_card_leads_to_its_page(site: Any) -> None:
+    await site.store.write(groups.add, "acme/eng", "Engineering", "claude", 1)
+    async with site.signed_in() as browser:
+        assert 'href="/dashboard/groups/acme%2Feng"' in (await browser.get("/dashboard/")).text
+        page = await browser.get("/dashboard/groups/acme%2Feng")
+        assert page.status_code == 200 and "Engineering" in page.text

@@ -64,7 +64,7 @@ class Dashboard:
             Route("/palette", self.palette, methods=["GET"]),
             Route("/do/{operation}", self.form, methods=["GET"]),
             Route("/do/{operation}", self.run, methods=["POST"]),
-            *(Route(each.path, self._serve(each), methods=["GET"]) for each in ordered),
+            *(Route(_make_pattern(each.path), self._serve(each), methods=["GET"]) for each in ordered),
         ]
 
     def _serve(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
@@ -166,6 +166,11 @@ class Dashboard:
         text = "" if answer is None else json.dumps(answer, ensure_ascii=False, indent=2, default=str)
         shown = render("result.html", operation=operation, answer=answer, text=text[:SHOWN_RESULT])
         return HTMLResponse(shown, headers={"hx-trigger": "gatepost:changed"})
+
+
+def _make_pattern(path: str) -> str:
+    """What fills a hole at the end may have slashes: a group's folder, a person's address."""
+    return f"{path[:-1]}:path}}" if path.endswith("}") else path
 
 
 def _search(view: PageView, words: str) -> PageView:
