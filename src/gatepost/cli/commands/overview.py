@@ -12,6 +12,23 @@ from gatepost.serve.control.arguments.overview import ShowOverviewArgs
 @click.command()
 @from_operation(ShowOverviewArgs)
 def command(run: CommandRun, found: dict[str, Any]) -> None:
+    print_health(found)
+    output.print_table(
+        ("agent", "state", "since", "queue", "awake", "today", "last", "next"),
+        [_make_row(each) for each in found["agents"]],
+        empty="no agent is like that" if any(found["counts"].values()) else "there are no agents yet",
+        gives=("last", "next"),
+    )
+    for each in found["agents"]:
+        for wait in each["waits"]:
+            output.print_line(f"{wait['who']} waits for {wait['whom']}: {wait['what']} ({wait['count']})")
+    left = found["total"] - run.args["start"] - len(found["agents"])
+    if left > 0:
+        output.print_line(f"{left} more; --start {run.args['start'] + len(found['agents'])} shows them")
+
+
+def print_health(found: dict[str, Any]) -> None:
+    """What is not well, each with the way out."""
     if panic := found["panic"]:
         why = f": {panic['reason']}" if panic["reason"] else ""
         output.print_line(output.colored(f"everything is stopped since {panic['since_at']}{why}", "fail"))
@@ -22,15 +39,6 @@ def command(run: CommandRun, found: dict[str, Any]) -> None:
             output.print_line("  ", output.colored(f"→ {each['way_out']}", "dim"))
     if found["homeless"]:
         output.print_line(f"{found['homeless']} requests that are about no group wait; `gatepost permit ls` lists them")
-    output.print_table(
-        ("agent", "state", "since", "queue", "awake", "today", "last", "next"),
-        [_make_row(each) for each in found["agents"]],
-        empty="no agent is like that" if any(found["counts"].values()) else "there are no agents yet",
-        gives=("last", "next"),
-    )
-    left = found["total"] - run.args["start"] - len(found["agents"])
-    if left > 0:
-        output.print_line(f"{left} more; --start {run.args['start'] + len(found['agents'])} shows them")
 
 
 def _make_row(agent: dict[str, Any]) -> tuple[object, ...]:

@@ -37,7 +37,8 @@ NEEDS = {
 @chat_command(
     "status",
     right=CommandRight.MEMBER,
-    help="the agent, its provider and model, what runs now, and what waits",
+    help="the agent, its provider and model, what runs now, and what waits; in a direct chat also who needs somebody"
+    " elsewhere",
 )
 def answer_status(call: CommandCall) -> IntakeResult:
     here = {target.folder: session for target, session in call.list_sessions()}
