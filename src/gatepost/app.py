@@ -131,6 +131,7 @@ class Gateway:
                 config=self.config,
                 list_reports=self.supervisor.list_reports,
                 held_back=lambda: self.sessions.held_back,
+                on_news=self.bells.operation,
             )
         )
 

@@ -1,5 +1,6 @@
 """Whether the gateway is well: the doctor's checks, off the event loop, kept for half a minute."""
 
+import asyncio
 import shutil
 import threading
 from collections import namedtuple
@@ -20,6 +21,7 @@ from gatepost.store.outbox import EffectState
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.clock import FixedClock
+from gatepost.testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +37,14 @@ def clock() -> FixedClock:
 
 
 @pytest.fixture
-def health(store: SqliteStore, home: Home, clock: FixedClock, reports: list[ChannelReport]) -> HealthCheck:
+def news() -> list[int]:
+    return []
+
+
+@pytest.fixture
+def health(
+    store: SqliteStore, home: Home, clock: FixedClock, reports: list[ChannelReport], news: list[int]
+) -> HealthCheck:
     load_package("gatepost.sandboxes")
     return HealthCheck(
         HealthDeps(
@@ -45,11 +54,16 @@ def health(store: SqliteStore, home: Home, clock: FixedClock, reports: list[Chan
             config=Config({"sandbox.kind": "process"}),
             list_reports=lambda: reports,
             held_back=lambda: "",
+            on_news=lambda: news.append(1),
         )
     )
 
 
 async def find(health: HealthCheck, subject: str) -> list[Finding]:
+    """Once the checks have run."""
+    await health.list_findings()
+    assert health._checking is not None
+    await asyncio.wait({health._checking}, timeout=PATIENCE_S)
     return [each for each in await health.list_findings() if each.subject == subject]
 
 
@@ -105,6 +119,19 @@ async def test_what_went_out_perhaps_is_a_finding(health: HealthCheck, clock: Fi
     [found] = await find(health, "outbox")
     assert found.text.startswith("1 messages of the last day went out perhaps")
     assert "ledger list --state uncertain" in found.way_out
+
+
+async def test_open_pages_are_told_of_another_finding_and_of_nothing_else(
+    health: HealthCheck, home: Home, clock: FixedClock, news: list[int]
+) -> None:
+    await find(health, "settings")
+    before = len(news)
+    clock.advance(31)
+    await find(health, "settings")
+    assert len(news) == before
+    (home.path / "gatepost.toml").write_text("listen = [")
+    clock.advance(31)
+    assert await find(health, "settings") and len(news) == before + 1
 
 
 async def test_settings_that_the_next_start_refuses_are_found_now(health: HealthCheck, home: Home) -> None:

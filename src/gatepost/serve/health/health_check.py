@@ -25,7 +25,7 @@ from gatepost.serve.health.store_checks import check_late, check_rows
 from gatepost.store.port import Db, Store
 
 CACHE = 30 * SECOND
-FIRST_WAIT_S = 2.0  # whoever asks first waits so long; everybody else gets what was found last
+FIRST_WAIT_S = 0.5  # whoever asks first waits so long; everybody else gets what was found last
 STORE_S = 5.0
 MOST_FINDINGS = 50
 _SHOWN = ("fail", "warn")  # the worst first
@@ -34,7 +34,8 @@ _log = log.get("health")
 
 
 class HealthDeps(Struct, frozen=True, kw_only=True):
-    """`held_back`: why no further sandbox is woken, '' if one may be."""
+    """`held_back`: why no further sandbox is woken, '' if one may be. `on_news`: the checks found something else than
+    before."""
 
     home: Home
     store: Store
@@ -42,6 +43,7 @@ class HealthDeps(Struct, frozen=True, kw_only=True):
     config: Config
     list_reports: Callable[[], list[ChannelReport]]
     held_back: Callable[[], str]
+    on_news: Callable[[], None]
 
 
 class HealthCheck:
@@ -71,8 +73,10 @@ class HealthCheck:
             stored = await deps.store.read(_check_store, deps.config, deps.clock.now(), within=STORE_S)
         except GatepostError as error:
             stored = [_make_failure("store", error)]
-        self._found = sort_findings([*machine, *stored])
+        before, self._found = self._found, sort_findings([*machine, *stored])
         self._checked_at = deps.clock.monotonic()
+        if before != self._found:
+            deps.on_news()
 
     def _check_memory(self) -> Iterator[Finding]:
         yield from check_reports(self._deps.list_reports())

@@ -55,6 +55,8 @@ from gatepost.store.port import Db
 from gatepost.store.requests import RequestKind
 
 HEALTH, AWAKE = "health", "awake"  # in `OperationDeps.extra`, while a gateway runs
+READ_S = 5.0
+MOST_WAITS = 5  # of one agent that are named
 A_PERSON, ANOTHER = "a person", "another group"
 PARTS = {
     OverviewPart.ALL: frozenset(AgentStanding),
@@ -183,7 +185,9 @@ STEPS = {
 @operation
 async def show_overview(deps: OperationDeps, args: ShowOverviewArgs) -> GatewayOverview:
     awake = _list_awake(deps)
-    found = await deps.store.read(read_overview, deps.caller, args, deps.clock.now(), awake, get_defaults(deps.config))
+    found = await deps.store.read(
+        read_overview, deps.caller, args, deps.clock.now(), awake, get_defaults(deps.config), within=READ_S
+    )
     health = deps.extra.get(HEALTH)
     if found.extent is not OverviewExtent.ALL or not isinstance(health, HealthCheck):
         return found
@@ -333,7 +337,7 @@ def list_waits(facts: AgentFacts, asked: ShownRequest | None, may_see: Callable[
         yield OverviewWait(facts.id, A_PERSON, what, facts.requests, facts.requested_at)
     elif facts.held:
         yield OverviewWait(facts.id, A_PERSON, "messages that are held", facts.held, facts.queued_since)
-    for errand in (*facts.given, *facts.received):
+    for errand in (*facts.given, *facts.received)[:MOST_WAITS]:
         who, whom = (each if may_see(each) else ANOTHER for each in (errand.caller_folder, errand.folder))
         yield OverviewWait(who, whom, "errand", errand.count, errand.oldest_at)
 
