@@ -113,7 +113,7 @@ def test_a_panic_comes_first_and_can_be_ended_and_findings_are_few() -> None:
     assert notes[0].text == "Everything is stopped, since 3 min. Messages are kept. The operator's words: smoke"
     assert notes[1].text.startswith("2 requests wait that are about no group")
     assert (notes[2].text, notes[2].hint, notes[2].tone) == ("Disk: 0.5 GB free", "free some", Tone.BAD)
-    assert (len(notes), notes[-1].text) == (8, "5 more findings.")
+    assert (len(notes), notes[-1].text) == (7, "6 more findings.")
 
 
 def test_more_agents_than_one_page_lead_to_the_next_with_the_same_choice() -> None:

@@ -26,7 +26,7 @@ from gatepost.serve.web.dashboard.view import (
 )
 
 LIMIT = 40
-MOST_NOTES = 5  # findings that are shown at once
+MOST_NOTES = 4  # findings that are shown at once
 LONGEST_SHOWN = 240  # characters of a text of anybody
 GROUP_PAGE, AGENT_PAGE, REQUESTS_PAGE = "/groups/{folder}", "/agents/{id}", "/requests"
 # Steps that only show something lead to the page that shows more than an operation's answer.
