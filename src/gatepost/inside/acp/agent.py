@@ -232,6 +232,9 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
                 yield event
             if isinstance(message, PermissionRequest):
                 yield message
+            elif self._pace.is_due():
+                for draft in self._pace.make(events.written()):
+                    yield draft
         self._spent.update(protocol.usage_of(message))
         text = events.rest()
         if trouble := self._find_trouble(message.stop_reason, text):

@@ -37,6 +37,10 @@ class AcpEventBuilder:
                 return [StatusLine(line)]
         return []
 
+    def written(self) -> str:
+        """The message that the agent is at, so far."""
+        return "".join(self._pieces)
+
     def rest(self) -> str:
         """What was said since the last whole message."""
         text, self._pieces, self._size = "".join(self._pieces), [], 0

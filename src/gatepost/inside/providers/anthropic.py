@@ -183,6 +183,9 @@ class MessagesStreamReader:
             case _:
                 pass
 
+    def written(self) -> str:
+        return "".join(self._texts)
+
     def reply(self) -> CompletionReply | None:
         if not self._ended:
             return None

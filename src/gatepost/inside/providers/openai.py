@@ -192,6 +192,9 @@ class ChatStreamReader:
             names.append(call.function.name or "")
             arguments.append(call.function.arguments or "")
 
+    def written(self) -> str:
+        return "".join(self._texts)
+
     def reply(self) -> CompletionReply | None:
         if not self._ended:
             return None
