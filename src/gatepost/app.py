@@ -59,6 +59,7 @@ from gatepost.flow.requests.request_loop import RequestLoop
 from gatepost.flow.retention import Retention
 from gatepost.flow.schedule.task_loop import TaskLoop
 from gatepost.flow.sessions.crash_recovery import continue_turns, sweep_leftovers
+from gatepost.flow.sessions.drafts import DraftRelay
 from gatepost.flow.sessions.extra_mounts import read_allowed
 from gatepost.flow.sessions.forking import SessionForker
 from gatepost.flow.sessions.isolation import find_isolation, render_banner
@@ -135,6 +136,7 @@ class Gateway:
         self.supervisor = self._make_supervisor(opened, extra or {})
         self.reach = ChannelInstances(self.kinds, self.channels)
         self.typing = TypingIndicator(self.channels, self.reach)
+        self.drafts = DraftRelay(self.channels)
         self.pump = DeliveryLoop(self.store, clock, config, self.channels, self.reach, self.bells, self.owner)
         self.supervisor.is_sending = self.pump.is_sending
         self.pump.on_channel_ended(self.supervisor.report_end, self.supervisor.find_trouble)
@@ -181,6 +183,7 @@ class Gateway:
                 egress=egress,
                 reach=self.reach,
                 typing=self.typing,
+                drafts=self.drafts,
                 pump=self.pump,
                 owner=self.owner,
                 files=self.files,
@@ -204,6 +207,7 @@ class Gateway:
         _hub(self, errands.INSTANCE).set_file_folder(home.media / errands.PLATFORM)
         self.newcomers = NewcomerGroups(self.store, clock, config, home, self.bells, self.reach)
         self.pump.on_sent(self.typing.delivered)
+        self.pump.on_sent(self.drafts.delivered)
         self.pump.on_sent(lambda instance, address, thread: self.bells.change(instance, address))
         self.bells.on_change(self._changed)
         self.page_address = ""  # that the web page is bound to, once it is served

@@ -305,7 +305,7 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
             case "message_start" | "content_block_start":
                 self._written = ""
                 return [DraftText("")] if before else []
-            case "content_block_delta" if (text := (about.get("delta") or {}).get("text")):
+            case "content_block_delta" if text := (about.get("delta") or {}).get("text"):
                 self._written = add_piece(self._written, text)
                 return [*self._pace.make(self._written)]
         return []
