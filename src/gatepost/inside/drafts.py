@@ -84,7 +84,7 @@ class DraftSender:
 
     def _send_written(self) -> None:
         self._timer = None
-        shown = _join_halves(parse_draft(self._written))[:LONGEST_DRAFT]
+        shown = parse_draft(_join_halves(self._written))[:LONGEST_DRAFT]
         if shown == self._sent:
             return
         kept = count_common(self._sent, shown)
