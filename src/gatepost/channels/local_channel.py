@@ -132,8 +132,11 @@ class LocalChannel:
             self._drafts[draft.session] = draft
         else:
             self._drafts.pop(draft.session, None)
+        self.ring_draft(draft.address)
+
+    def ring_draft(self, address: str) -> None:
         for watch, watched in self._watches.items():
-            if watch.drafts and watched in (None, draft.address):
+            if watch.drafts and watched in (None, address):
                 watch.ring_draft()
 
     def drafts_in(self, address: str | None = None) -> tuple[Draft, ...]:

@@ -66,7 +66,7 @@ class Chat:
         self._max_text = min(config[MAX_TEXT], LONGEST_TEXT)
         self.streams = BrowserStreams(hub)
         self.rendering = MarkdownRenderer()
-        self._drafts = DraftRenderer(self.rendering)
+        self._drafts = DraftRenderer(self.rendering, hub.ring_draft)
         self._clicks = CardClicks(store, hub)
 
     def routes(self) -> list[Route]:

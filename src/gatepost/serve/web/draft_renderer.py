@@ -7,7 +7,7 @@ as it is written from then on.
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from gatepost.serve.web.markdown_renderer import MarkdownRenderer
 from gatepost.serve.web.plain_html import render_plain
 
 SHARE = 4  # a draft rests so many times as long as its last rendering took
-HEAVY_S = 0.5
+HEAVY_S = 1.5
 MOST = 200  # drafts that are remembered
 
 
@@ -31,8 +31,10 @@ class RenderedDraft(Struct, frozen=True):
 
 
 class DraftRenderer:
-    def __init__(self, rendering: MarkdownRenderer) -> None:
-        self._rendering = rendering
+    def __init__(self, rendering: MarkdownRenderer, wake: Callable[[str], None]) -> None:
+        """`wake`: whoever watches a room, when a draft's turn has come."""
+        self._rendering, self._wake = rendering, wake
+        self._waiting: dict[str, asyncio.TimerHandle] = {}
         self._latest: OrderedDict[str, RenderedDraft] = OrderedDict()  # by session
         self._under_way: dict[str, asyncio.Task[RenderedDraft]] = {}
 
@@ -43,7 +45,22 @@ class DraftRenderer:
             self._latest.pop(draft.session, None)
             return {**about, "text": "", "html": ""}
         done = await self._render(draft)
+        if done is None or done.text != draft.text:
+            self._wake_later(draft)
         return None if done is None else {**about, "text": done.text, "html": done.html}
+
+    def _wake_later(self, draft: Draft) -> None:
+        """Nobody may ring again: what comes last must be shown as well."""
+        known = self._latest.get(draft.session)
+        if known is None or draft.session in self._waiting:
+            return
+        loop = asyncio.get_running_loop()
+        rest = max(0.0, known.next_at - time.monotonic())
+        self._waiting[draft.session] = loop.call_later(rest, self._end_rest, draft.session, draft.address)
+
+    def _end_rest(self, session: str, address: str) -> None:
+        del self._waiting[session]
+        self._wake(address)
 
     async def _render(self, draft: Draft) -> RenderedDraft | None:
         known = self._latest.get(draft.session)
@@ -59,6 +76,8 @@ class DraftRenderer:
         return await asyncio.shield(task)  # a reader that leaves takes nothing from the others
 
     async def _render_anew(self, draft: Draft, heavy: bool) -> RenderedDraft:
+        if not self._rendering.is_started and not heavy:
+            await self._rendering.html("-", remember=False)  # that it has to start is no fault of the draft
         begun = time.monotonic()
         html = render_plain(draft.text) if heavy else await self._rendering.html(draft.text, remember=False)
         took = time.monotonic() - begun

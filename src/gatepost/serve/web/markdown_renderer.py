@@ -89,6 +89,10 @@ class MarkdownRenderer:
         self._idle: asyncio.TimerHandle | None = None
         self.rendered = 0  # texts that the process was asked for
 
+    @property
+    def is_started(self) -> bool:
+        return self._worker is not None
+
     async def html(self, text: str, *, remember: bool = True) -> str:
         if not text:
             return ""
