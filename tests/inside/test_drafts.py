@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatepost.inside.drafts import DraftPace, DraftSender, count_common
+from gatepost.inside.drafts import LONGEST_WRITTEN, DraftSender, GrowingText, count_common
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.runner_frames import LONGEST_DRAFT, DraftFrame
 from gatepost.testing.waiting import PATIENCE_S
@@ -115,14 +115,17 @@ async def test_a_draft_is_bounded_and_a_cut_character_is_joined(sender: DraftSen
     await receiver.until("y" * LONGEST_DRAFT)
 
 
-def test_a_provider_makes_drafts_only_while_somebody_watches_and_not_with_every_word() -> None:
-    watched = False
-    pace = DraftPace(lambda: watched)
-    assert pace.make("one") == []
-    watched = True
-    assert not pace.make("")  # nothing to tell, and nothing lost by it
-    assert [draft.text for draft in pace.make("one")] == ["one"]
-    assert pace.make("one two") == []
+@given(st.lists(st.text(max_size=5), max_size=20), st.sets(st.integers(0, 20)))
+def test_a_growing_text_is_its_pieces_whenever_somebody_looks(pieces: list[str], looks: set[int]) -> None:
+    growing = GrowingText()
+    for number in range(len(pieces) + 1):
+        if number in looks:
+            assert growing.join(pieces[:number]) == "".join(pieces[:number])
+
+
+def test_a_text_grows_no_longer_than_a_draft_can_use() -> None:
+    growing, pieces = GrowingText(), ["x" * 1000] * 500
+    assert max(len(growing.join(pieces[:number])) for number in range(500)) < LONGEST_WRITTEN + 1001
 
 
 @given(st.text(max_size=40), st.text(max_size=40))

@@ -96,14 +96,14 @@ class Screen:
             return line.rstrip("\n")
         if self._readline is None:
             self._asked()
-        line: str | None = None
+        typed: str | None = None
         try:
-            line = input(PROMPT)
-            return line
+            typed = input(PROMPT)
+            return typed
         finally:
             with self._lock:
                 self._asking = False
-                self._remove_draft(line)
+                self._remove_draft(typed)
 
     def _asked(self) -> None:
         with self._lock:

@@ -26,7 +26,6 @@ from gatepost.inside.conversation import (
     newest,
     order_messages,
 )
-from gatepost.inside.drafts import DraftPace
 from gatepost.inside.http_client import ClientEndpoint, IncompleteResponse, post_request
 from gatepost.inside.mcp_client import McpClient, McpTool
 from gatepost.inside.media import MediaBlock
@@ -156,8 +155,7 @@ class AgentLoop:
         self._tools: McpClient | None = None
         self._running = False
         self._stop = asyncio.Event()
-        self._pace = DraftPace(place.is_watched)
-        self._written: asyncio.Queue[DraftText | None] = asyncio.Queue()  # None: the answer is there
+        self._written, self._grew = "", asyncio.Event()  # what the model is at
         self._usage: dict[str, int] = {}
 
     async def query(self, batch: Batch, resume: str) -> AsyncIterator[Event]:
@@ -168,8 +166,9 @@ class AgentLoop:
         self._add_batch(batch, first=True)
         try:
             yield ConversationStarted(self._conversation.name)
-            async for event in self._work(batch.turn):
-                yield event
+            async with aclosing(self._work(batch.turn)) as events:
+                async for event in events:
+                    yield event
         except TurnStopped:
             yield TurnFailed("interrupted")
         except ProviderError as trouble:
@@ -227,7 +226,7 @@ class AgentLoop:
 
     # The turn.
 
-    async def _work(self, turn: str) -> AsyncIterator[Event]:
+    async def _work(self, turn: str) -> AsyncGenerator[Event, None]:
         tools = await self._unless_stopped(self._listed())
         harmless = {tool.name for tool in tools if is_harmless(tool)}
         for use in self._conversation.unfinished(turn):  # by an attempt that broke off
@@ -263,11 +262,12 @@ class AgentLoop:
 
     async def _follow_drafts(self, asking: asyncio.Task[CompletionReply]) -> AsyncGenerator[Event, None]:
         """What is written of the answer, until it is there."""
-        written = self._written = asyncio.Queue()
-        asking.add_done_callback(lambda _: written.put_nowait(None))
+        grew = self._grew = asyncio.Event()
+        asking.add_done_callback(lambda _: grew.set())
         try:
-            while (draft := await written.get()) is not None:
-                yield draft
+            while await grew.wait() and not asking.done():
+                grew.clear()
+                yield DraftText(self._written)
         finally:
             asking.cancel()  # whoever reads us has left; one that is done does not mind
             await asyncio.wait({asking})
@@ -358,9 +358,9 @@ class AgentLoop:
                     stream.feed(data)
                     if (reply := stream.reply()) is not None:
                         return reply
-                    if self._pace.is_due():
-                        for draft in self._pace.make(stream.written()):
-                            self._written.put_nowait(draft)
+                    if self._place.is_watched() and (text := stream.written()) != self._written:
+                        self._written = text
+                        self._grew.set()
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise ProviderError(f"the model's endpoint said what is not understood: {error}") from None
         raise IncompleteResponse("the model's answer broke off")

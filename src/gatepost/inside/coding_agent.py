@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import msgspec
 
 from gatepost.inside import bridge, forwarder, media
-from gatepost.inside.drafts import DraftPace
 from gatepost.inside.mcp_json import OURS, McpServerConfig, own_servers
 from gatepost.inside.media import MediaKind
 from gatepost.inside.plan_approvals import PlanApprovals
@@ -106,7 +105,6 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
         self._spent: Counter[str] = Counter()
         self._running = False  # the agent works on the turn
         self._stop = asyncio.Event()
-        self._pace = DraftPace(place.is_watched)
         self._messages: asyncio.Queue[MessageT | PermissionRequest | Exception] = asyncio.Queue(self.MOST_WAITING)
         self._requests: dict[str, ReplyHandler] = {}
         self._asking: set[asyncio.Future[PermissionVerdict | None]] = set()

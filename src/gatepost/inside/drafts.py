@@ -4,12 +4,10 @@ A draft is a courtesy. What counts is the message that takes its place.
 """
 
 import asyncio
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 from gatepost.inside.output_parser import parse_draft
-from gatepost.inside.providers.contract import DraftText
 from gatepost.mailbox.runner_frames import LONGEST_DRAFT, DraftFrame
 
 APART_S = 0.04  # between two drafts
@@ -21,22 +19,16 @@ def add_piece(written: str, piece: str) -> str:
     return written if len(written) >= LONGEST_WRITTEN else written + piece
 
 
-class DraftPace:
-    """When a provider should tell what is written: while somebody watches, and not with every word."""
+class GrowingText:
+    """Pieces of a message, joined when somebody wants to see it: what is joined already is not joined again."""
 
-    def __init__(self, is_watched: Callable[[], bool]) -> None:
-        self._is_watched = is_watched
-        self._next = 0.0
+    def __init__(self) -> None:
+        self._joined, self._count = "", 0
 
-    def is_due(self) -> bool:
-        return self._is_watched() and time.monotonic() >= self._next
-
-    def make(self, text: str) -> list[DraftText]:
-        """The draft, if it is due."""
-        if not text or not self.is_due():
-            return []
-        self._next = time.monotonic() + APART_S
-        return [DraftText(text)]
+    def join(self, pieces: Sequence[str]) -> str:
+        self._joined = add_piece(self._joined, "".join(pieces[self._count :]))
+        self._count = len(pieces)
+        return self._joined
 
 
 class DraftSender:

@@ -31,6 +31,7 @@ from gatepost.inside.providers.codex.protocol import (
 from gatepost.inside.providers.contract import (
     Batch,
     ConversationStarted,
+    DraftText,
     Event,
     Item,
     Misconfigured,
@@ -346,6 +347,15 @@ async def test_a_line_that_is_no_message_ends_it_and_the_next_turn_starts_anothe
     heard = await all_of(doubled.query(batch("plums", 2, "t-2"), "th-1"))
     assert heard[-1] == TurnResult("answer to plums")
     assert [each["method"] for each in asked_of(tmp_path)].count("initialize") == 2
+
+
+async def test_what_it_writes_is_told_while_somebody_watches(doubled: Codex) -> None:
+    plain = await all_of(doubled.query(batch("write"), ""))
+    assert not [event for event in plain if isinstance(event, DraftText)]
+    doubled._place = replace(doubled._place, is_watched=lambda: True)
+    first, second, *_ = await all_of(doubled.query(batch("write", 2, "t-2"), "th-1"))
+    assert isinstance(first, ConversationStarted)
+    assert second == DraftText("Hel")  # and nothing of a sub-agent
 
 
 async def test_a_question_that_nobody_can_answer_does_not_hold_it_up(doubled: Codex) -> None:

@@ -13,6 +13,7 @@ from gatepost.inside.mcp_json import McpServerConfig
 from gatepost.inside.providers.contract import (
     Batch,
     ConversationStarted,
+    DraftText,
     Event,
     Item,
     Misconfigured,
@@ -72,6 +73,26 @@ def test_what_the_model_says_is_said_once_and_when_it_is_whole() -> None:
     assert reader.read(part("text", text="he", time={"start": 1})) == []
     assert reader.read(whole) == [Text("here")]
     assert reader.read(whole) == []
+
+
+def grow(text: str, id: str = "prt_1", of: str = "msg_2", field: str = "text") -> OpencodeEvent:
+    about = {"sessionID": SES, "messageID": of, "partID": id, "field": field, "delta": text}
+    return OpencodeEvent("message.part.delta", about)
+
+
+def test_what_the_model_writes_for_people_grows_and_nothing_else_does() -> None:
+    reader = OpencodeEventReader(SES)
+    reader.read(message("msg_2"))
+    for event in (part("reasoning", "prt_0", text=""), part("text", "prt_9", "msg_1", text="of people")):
+        reader.read(event)
+    reader.read(part("text", text="", time={"start": 1}))
+
+    assert reader.read(grow("hidden", "prt_0")) == reader.read(grow("x", "prt_9", "msg_1")) == []
+    assert reader.read(grow("x", field="other")) == []
+    assert reader.read(grow("he")) == [DraftText("he")]
+    assert reader.read(grow("re")) == [DraftText("here")]
+    assert reader.read(part("text", text="here", time={"start": 1, "end": 2})) == [Text("here")]
+    assert reader.read(grow("late")) == []
 
 
 def test_neither_what_people_say_nor_a_summary_is_said_to_people() -> None:

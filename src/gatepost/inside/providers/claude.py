@@ -307,7 +307,7 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
                 return [DraftText("")] if before else []
             case "content_block_delta" if text := (about.get("delta") or {}).get("text"):
                 self._written = add_piece(self._written, text)
-                return [*self._pace.make(self._written)]
+                return [DraftText(self._written)] if self._place.is_watched() else []
         return []
 
     def _read_assistant(self, message: Any) -> list[Event]:

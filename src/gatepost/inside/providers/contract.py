@@ -83,8 +83,8 @@ class StatusLine(Struct, frozen=True):
 
 class DraftText(Struct, frozen=True):
     """What is written of the next message so far, from its beginning. Shown to whoever watches, and kept by nobody: the
-    whole follows as Text or TurnResult. Worth making only while `ProviderContext.is_watched()`; a DraftPace says
-    when."""
+    whole follows as Text or TurnResult. Worth making only while `ProviderContext.is_watched()`; the runner sends them
+    at intervals."""
 
     text: str
 

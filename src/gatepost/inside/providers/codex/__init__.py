@@ -32,6 +32,7 @@ from gatepost.inside.providers.codex.protocol import (
 )
 from gatepost.inside.providers.contract import (
     Batch,
+    DraftText,
     Event,
     Mode,
     PermissionRequest,
@@ -264,7 +265,7 @@ class Codex(CodingAgent[AppServer, CodexOptions, AppServerNotification]):
         elif notice.method == "item/agentMessage/delta" and self._is_ours(notice):
             return self._read_delta(str(notice.params.get("itemId")), str(notice.params.get("delta") or ""))
         elif notice.method in ("item/started", "item/completed") and self._is_ours(notice):
-            item = notice.params["item"]
+            item, self._written = notice.params["item"], ("", "")
             if item.get("type") == "plan" and notice.method == "item/completed":
                 self._plan = str(item.get("text") or "").strip()
             if item.get("type") == "userMessage":
@@ -275,4 +276,4 @@ class Codex(CodingAgent[AppServer, CodexOptions, AppServerNotification]):
     def _read_delta(self, item: str, piece: str) -> list[Event]:
         known, written = self._written
         self._written = item, add_piece(written if known == item else "", piece)
-        return [*self._pace.make(self._written[1])]
+        return [DraftText(self._written[1])] if self._place.is_watched() else []

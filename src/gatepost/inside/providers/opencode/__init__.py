@@ -239,7 +239,7 @@ class Opencode(CodingAgent[OpencodeServer, OpencodeOptions, OpencodeEvent]):
             if isinstance(message, PermissionRequest):
                 continue  # opencode's come as events
             for event in reader.read(message):
-                if isinstance(event, DraftText) and not self._pace.make(event.text):
+                if isinstance(event, DraftText) and not self._place.is_watched():
                     continue
                 if isinstance(event, PermissionRequest):
                     self._requests[event.id] = partial(self._reply, client, event)
