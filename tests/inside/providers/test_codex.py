@@ -645,3 +645,19 @@ async def test_a_conversation_that_goes_on_without_a_model_of_its_own_asks_the_u
 
     assert asked[1:3] == ["gpt-5.2", "nosuchmodel"]
     assert asked[3] == asked[0]
+
+
+@real
+@pytest.mark.usefixtures("on_path")
+async def test_while_somebody_watches_what_the_real_one_writes_is_told(tmp_path: Path, store: SqliteStore) -> None:
+    text = "One two three four five six seven eight nine ten eleven twelve."
+    script = {"tools": True, "turns": [{"when": "count", "do": [{"say": text, "hold_within": True}]}]}
+    drafts: list[str] = []
+    async with ModelEndpoint(script) as endpoint, a_codex(tmp_path, store, endpoint) as codex:
+        codex._place = replace(codex._place, is_watched=lambda: True)
+        async with asyncio.timeout(PATIENCE_S):
+            async for event in codex.query(batch("count"), ""):
+                if isinstance(event, DraftText):
+                    drafts.append(event.text)
+                    endpoint.release()  # the model is in the middle of its answer
+    assert drafts and text not in drafts[0] and all(text.startswith(each) for each in drafts)

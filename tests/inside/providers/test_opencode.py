@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gatepost.core.records import replace
 from gatepost.inside.coding_agent import parse_options
 from gatepost.inside.mcp_json import McpServerConfig
 from gatepost.inside.providers.contract import (
@@ -428,3 +429,19 @@ def test_its_questions_are_asked_in_the_gateways_form_and_answered_in_its_own() 
     given = {"answers": {"Drink": "Tea, Milk", "Who?": "Ada, of course"}}
     assert render_question_reply(event, given) == {"answers": [["Tea", "Milk"], ["Ada, of course"]]}
     assert render_question_reply(event, {}) == {"answers": [[], []]}
+
+
+@pytest.mark.slow
+@needs_program
+async def test_what_it_writes_is_told_while_somebody_watches(tmp_path: Path, on_path: None) -> None:
+    text = "One two three four five six seven eight nine ten eleven twelve."
+    script = {"tools": True, "turns": [{"when": "count", "do": [{"say": text, "hold_within": True}]}]}
+    drafts: list[str] = []
+    async with ModelEndpoint(script) as endpoint, an_opencode(tmp_path, endpoint) as opencode:
+        opencode._place = replace(opencode._place, is_watched=lambda: True)
+        async with asyncio.timeout(PATIENCE):
+            async for event in opencode.query(batch("count"), ""):
+                if isinstance(event, DraftText):
+                    drafts.append(event.text)
+                    endpoint.release()  # the model is in the middle of its answer
+    assert drafts and text not in drafts[0] and all(text.startswith(each) for each in drafts)
