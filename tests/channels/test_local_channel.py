@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gatepost.channels.contract import Channel, ChannelDeps, SupportsLookup, SupportsTyping
-from gatepost.channels.local_channel import LocalChannel
+from gatepost.channels.local_channel import REST_S, LocalChannel
 from gatepost.channels.terminal import TerminalChannel
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Unavailable
@@ -136,3 +136,18 @@ async def test_a_room_is_watched_by_those_who_want_drafts_alone(hub: LocalChanne
         with hub.watch(drafts=True):
             assert hub.is_watched(ROOM)
     assert told == [True, False]
+
+
+async def test_a_watcher_rests_between_drafts_but_not_from_what_is_said(hub: LocalChannel) -> None:
+    stopping = asyncio.Event()
+    with hub.watch(ROOM, drafts=True) as watch, hub.watch(drafts=True):
+        assert hub.draft_rest_s == 2 * REST_S
+        watch.rest_from_drafts(0.05)
+        hub.show_draft(a_draft("one"))
+        assert not await watch.wait(0, stopping)
+        hub.ring(ROOM)
+        assert await watch.wait(PATIENCE_S, stopping)
+        assert watch.forget_drafted()
+        hub.show_draft(a_draft("two"))
+        assert not await watch.wait(PATIENCE_S, stopping)  # woken by the end of its rest
+        assert watch.forget_drafted()

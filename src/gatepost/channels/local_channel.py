@@ -20,6 +20,8 @@ from gatepost.messages.draft import Draft
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Outbound, OutboundFile
 
+REST_S = 0.001  # between two drafts, for each who watches
+
 
 class RoomWatch:
     """One watcher's bell. Rings that come while it is busy are one ring. `drafts`: it is also rung for them."""
@@ -27,7 +29,7 @@ class RoomWatch:
     def __init__(self, *, drafts: bool = False) -> None:
         self.drafts = drafts
         self._bell = asyncio.Event()
-        self._rung = self._drafted = False
+        self._rung = self._drafted = self._rests = False
 
     def ring(self) -> None:
         self._rung = True
@@ -35,7 +37,19 @@ class RoomWatch:
 
     def ring_draft(self) -> None:
         self._drafted = True
-        self._bell.set()
+        if not self._rests:
+            self._bell.set()
+
+    def rest_from_drafts(self, seconds: float) -> None:
+        """Not be woken by a draft for so long; what the room itself has to tell comes as ever."""
+        if not self._rests:
+            self._rests = True
+            asyncio.get_running_loop().call_later(seconds, self._end_rest)
+
+    def _end_rest(self) -> None:
+        self._rests = False
+        if self._drafted:
+            self._bell.set()
 
     async def wait(self, timeout: float, stopping: asyncio.Event) -> bool:
         """True if it was rung for the room itself. Returns early for a draft (`forget_drafted` tells), and when the
@@ -141,6 +155,11 @@ class LocalChannel:
 
     def drafts_in(self, address: str | None = None) -> tuple[Draft, ...]:
         return tuple(draft for draft in self._drafts.values() if address in (None, draft.address))
+
+    @property
+    def draft_rest_s(self) -> float:
+        """How long a watcher rests between two drafts: the more there are, the longer, since one loop serves all."""
+        return REST_S * sum(watch.drafts for watch in self._watches)
 
     def is_watched(self, address: str) -> bool:
         """Whether somebody sees drafts of this room."""

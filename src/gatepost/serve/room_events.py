@@ -334,6 +334,7 @@ async def follow_room(
             rung = False
             while now() < until and not (rung := await watch.wait(until - now(), stopping)) and watch.forget_drafted():
                 yield follower.draft_news()
+                watch.rest_from_drafts(hub.draft_rest_s)
             wait = QUICKEST_S if rung or news.seen else min(wait * 2, SLOWEST_S)
 
 
