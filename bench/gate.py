@@ -16,7 +16,8 @@ from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.testing.gate_agent import GateAgent
-from gatepost.tools.contract import TOOLS, Tool, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import TOOLS, Tool, tool
 
 load_package("gatepost.tools")
 SIXTY = 60

@@ -559,6 +559,12 @@ CREATE TABLE switches (
         turned_by TEXT NOT NULL,
         since INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE task_holds (
+            task_id TEXT NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
+            folder TEXT NOT NULL,                     -- whose rule it is
+            rule TEXT NOT NULL,                       -- that holds `send`, and that somebody agreed to
+            PRIMARY KEY (task_id, folder, rule)
+        ) STRICT;
 CREATE TABLE task_origins (
             task_id TEXT NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
             ordinal INTEGER NOT NULL,                     -- 0: who pays
@@ -594,7 +600,7 @@ CREATE TABLE tasks (
             depth INTEGER NOT NULL,                       -- steps from agent to agent behind it
             created_at INTEGER NOT NULL,
             updated_at INTEGER NOT NULL
-        ) STRICT;
+        , title TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE timeline (
             session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
             seq INTEGER NOT NULL,
@@ -670,6 +676,12 @@ CREATE TABLE users (
         name TEXT NOT NULL DEFAULT '',
         created_at INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE wanted_forks (
+            message_id INTEGER NOT NULL PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,  -- that asks for it
+            parent_id TEXT NOT NULL,        -- a session, which may be gone
+            topic TEXT NOT NULL,
+            tries INTEGER NOT NULL DEFAULT 0    -- how often a gateway has begun with it
+        ) STRICT;
 CREATE TABLE watchers (
             observer TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
             source TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
@@ -710,6 +722,7 @@ CREATE INDEX errands_open_caller ON errands (caller_session) WHERE ended_at IS N
 CREATE INDEX errands_open_folder ON errands (folder) WHERE ended_at IS NULL;
 CREATE INDEX errands_open_parent ON errands (parent) WHERE ended_at IS NULL;
 CREATE INDEX errands_open_room ON errands (room) WHERE ended_at IS NULL;
+CREATE INDEX errands_parent ON errands (parent, id) WHERE parent <> '';
 CREATE INDEX firings_age ON firings (fired_at);
 CREATE UNIQUE INDEX firings_message ON firings (message_id);
 CREATE UNIQUE INDEX firings_once ON firings (task_id, due_at);
@@ -764,6 +777,8 @@ CREATE INDEX sessions_address ON sessions (address);
 CREATE INDEX sessions_agents ON sessions (active_at) WHERE agent = 1;
 CREATE INDEX sessions_folder ON sessions (folder, active_at);
 CREATE UNIQUE INDEX sessions_live_key ON sessions (key) WHERE closed_at IS NULL;
+CREATE INDEX sessions_live_room ON sessions (address, folder, instance) WHERE closed_at IS NULL AND mode <> 'isolated';
+CREATE INDEX sessions_open_errands ON sessions (active_at, address) WHERE instance = 'errands' AND closed_at IS NULL;
 CREATE INDEX steps_message ON steps (message_id, id);
 CREATE INDEX tasks_due ON tasks (state, next_at);
 CREATE INDEX tasks_folder ON tasks (folder, state);

@@ -21,10 +21,13 @@ class SourceFile(NamedTuple):
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Trees are a million objects and no garbage: the search for it cost more than all else."""
+    """Trees are a million objects and no garbage: the search for it cost more than all else, most of it at the exit of
+    the process. So they are searched neither while they are made nor ever after."""
+    gc.collect()  # what is garbage by now must not be kept with them
     gc.disable()
     try:
         yield
+        gc.freeze()
     finally:
         gc.enable()
 
@@ -34,15 +37,24 @@ def list_source_files(folder: Path = SOURCE) -> tuple[SourceFile, ...]:
     """In the order of their paths."""
     with _uncollected():
         texts = [(path, path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*.py"))]
-        return tuple(SourceFile(path, text, ast.parse(text, str(path))) for path, text in texts)
+        found = tuple(SourceFile(path, text, ast.parse(text, str(path))) for path, text in texts)
+        for each in found:
+            _group_nodes(each.tree)
+        return found
 
 
 @cache
 def _group_nodes(tree: ast.AST) -> dict[type[ast.AST], list[ast.AST]]:
+    """As `ast.walk`, in half of its time, and without the contexts (Load, Store, Del) that each name has."""
     found: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
-    with _uncollected():
-        for node in ast.walk(tree):
-            found[type(node)].append(node)
+    waiting = [tree]
+    for node in waiting:
+        found[type(node)].append(node)
+        for value in vars(node).values():
+            if isinstance(value, list):
+                waiting += [each for each in value if isinstance(each, ast.AST)]
+            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+                waiting.append(value)
     return dict(found)
 
 

@@ -119,6 +119,7 @@ OPEN_FIELDS = {
     "mailbox/inbound.py DeliveryStatus.status": "the file's format, which agent loops of others read",
     "inside/script_format.py ScriptStep.status": "a line of text for people",
     "messages/inbound.py Receipt.state": "InboxState stands above this layer",
+    "http_apps.py DaemonCommands.status": "a function",
     "serve/control/api.py ApiDeps.status": "a function",
     "serve/control/arguments/ledger.py ListLedgerArgs.state": "of either table",
     "serve/control/operations/audit.py AuditEntry.verdict": "the audit log's own words",
@@ -134,9 +135,10 @@ OPEN_FIELDS = {
 }
 # Fields of type Literal, which mypy compares, and words of others.
 OPEN_COMPARISONS = {
-    "app.py": "ListenAddress.kind is a Literal",
     "core/listen_address.py": "ListenAddress.kind is a Literal",
+    "daemon.py": "ListenAddress.kind is a Literal",
     "embed/pydantic_ai/model.py": "a Literal of pydantic-ai",
+    "http_apps.py": "ListenAddress.kind is a Literal",
     "inside/acp/": "a vendor's word",
     "inside/providers/codex/": "a vendor's word",
     "inside/providers/opencode/": "a vendor's word",

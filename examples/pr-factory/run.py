@@ -56,14 +56,22 @@ class Factory:
         stage.wait_for_answer(get_room(number), "next version")
 
     def close_and_open_again(self, stage: Stage, number: int) -> None:
-        stage.title("Closed, the worker keeps silent; named again, it knows where it was")
-        self.write(number, "Let us close this.", "bob")
+        stage.title("Closed, the worker keeps silent; opened again, it knows where it was, and sees what is pushed")
+        print(f"bob closes #{number}", flush=True)
+        self.github.close(number, sender="bob")
         stage.wait_for_answer(get_room(number), "Closed")
         self.write(number, "Thanks everybody!", "bob")
         stage.wait_until(lambda: find_state(stage, "Thanks everybody!") == "observed", "a message that wakes nobody")
         stage.note("that woke nobody")
-        self.write(number, "@gatebot it is open again.", "bob")
+        print(f"bob opens #{number} again", flush=True)
+        self.github.reopen(number, sender="bob")
         stage.wait_for_answer(get_room(number), "back at")
+        print(f"bob pushes to #{number}", flush=True)
+        self.github.push(number, "retry", sender="bob")
+        stage.wait_for_answer(get_room(number), "Review")
+        print(f"ann merges #{number}", flush=True)
+        self.github.close(number, sender="ann", merge=True)
+        stage.wait_for_answer(get_room(number), "Merged")
 
     def ask_about_work(self, stage: Stage) -> None:
         stage.title("The manager knows what was said; what agents did is for the supervisor")

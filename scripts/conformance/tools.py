@@ -8,7 +8,8 @@ from msgspec import Meta
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import GatepostError
 from gatepost.core.records import replace
-from gatepost.tools.contract import TOOLS, ForwardedResult, Tool, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import TOOLS, ForwardedResult, Tool, tool
 
 # One pixel, and a sound without a sample.
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -5,12 +5,10 @@ needs one setting uses `settings.peek` instead.
 """
 
 import importlib
-import pkgutil
 from collections.abc import Iterator
 
-import gatepost
 from gatepost.core.home import Home
-from gatepost.core.registry import load_folder
+from gatepost.core.registry import list_package_modules, load_folder
 
 # The `sdk_` modules declare nothing and take a second to load: the SDK of MCP comes with them.
 _NO_SETTINGS = frozenset(
@@ -22,16 +20,16 @@ _PLUGINS = ("channels", "tools", "sandboxes")  # providers are loaded inside the
 
 def list_modules() -> Iterator[str]:
     """The names of all modules that may declare something."""
-    folders = [("gatepost", list(gatepost.__path__))]
+    folders = ["gatepost"]
     while folders:
-        package, path = folders.pop()
-        for info in sorted(pkgutil.iter_modules(path), key=lambda each: each.name):
+        package = folders.pop()
+        for info in list_package_modules(package):
             if info.name in _NO_SETTINGS:
                 continue
             name = f"{package}.{info.name}"
             yield name
             if info.ispkg and package != _FOLDED:
-                folders.append((name, list(importlib.import_module(name).__path__)))
+                folders.append(name)
 
 
 def load_package() -> None:

@@ -287,3 +287,94 @@ async def test_what_is_not_signed_or_strange_makes_no_event(channel: Channel, re
         answer = await channel.answer_hook(HookRequest(method="POST", headers=headers, body=body))
         assert answer.status == 403
     assert received.calls == 0
+
+
+async def test_what_somebody_does_to_a_pull_request_comes_without_words_of_theirs(
+    platform: GitHubPlatform, received: ReceivedEvents
+) -> None:
+    number = platform.open_pull_request("Cache pages", f"@{LOGIN} please review", sender="bob")
+    platform.push(number, "one", sender="bob")
+    platform.push(number, "two", sender="bob")
+    platform.push(number, "one", sender="bob")  # taken back by force
+    platform.close(number, sender="ann")
+    platform.reopen(number, sender="bob")
+    platform.close(number, sender="ann", merge=True)
+
+    opened, *events = await received.wait_for(7)
+    assert [(each.verb, each.sender_name) for each in events] == [
+        (Verb.PUSH, "bob"),
+        (Verb.PUSH, "bob"),
+        (Verb.PUSH, "bob"),
+        (Verb.CLOSE, "ann"),
+        (Verb.REOPEN, "bob"),
+        (Verb.MERGE, "ann"),
+    ]
+    assert {(each.address, each.platform_id) for each in events} == {(opened.address, f"issue-{number}")}
+    assert len({each.event for each in events}) == 6 and "message" not in {each.event for each in events}
+    assert events[3].sender == platform.get_sender("ann") and events[3].text == "closed this pull request"
+    assert events[5].text == "merged this pull request" and events[5].at is not None
+    assert not any(LOGIN in each.text or "Cache" in each.text for each in events)
+
+
+async def test_an_issue_is_closed_and_reopened_too(platform: GitHubPlatform, received: ReceivedEvents) -> None:
+    platform.close(1, sender="bob")
+    platform.reopen(1, sender="bob")
+    events = await received.wait_for(2)
+    assert [(each.verb, each.text) for each in events] == [
+        (Verb.CLOSE, "closed this issue"),
+        (Verb.REOPEN, "reopened this issue"),
+    ]
+
+
+async def test_a_closing_that_no_webhook_brought_is_asked_for_and_is_the_same_event(platform: GitHubPlatform) -> None:
+    cursor, received = MemoryCursor(), ReceivedEvents()
+    first, _ = make_channel(platform, cursor=cursor)
+    async with listening(first, received):
+        platform.send("before")
+        await received.wait_for(1)
+    platform.hook_url = "http://127.0.0.1:9/channels/it"
+    platform.close(1, sender="ann", merge=True)
+    await platform.until(lambda: platform.deliveries[-1:] == [0])
+
+    again, _ = make_channel(platform, cursor=cursor)
+    async with listening(again, received):
+        missed = (await received.wait_for(2))[1]
+    assert (missed.verb, missed.sender_name, missed.text) == (Verb.MERGE, "ann", "merged this pull request")
+    told = wire.read_delivery("pull_request", _make_closing(platform, 1), wire.BotNames(LOGIN, LOGIN))
+    assert told == missed
+
+
+def _make_closing(platform: GitHubPlatform, number: int) -> dict[str, Any]:
+    """As the webhook would have been."""
+    pull = {**platform._issues[number], "merged": True}
+    sender = pull["closed_by"]
+    return {"action": "closed", "pull_request": pull, "repository": {"full_name": "acme/site"}, "sender": sender}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sender": {"login": "a b", "id": 5}},
+        {"sender": {"login": "ann", "id": "5"}},
+        {"sender": None},
+        {"action": "synchronize", "after": "x" * 40},
+        {"action": "synchronize"},
+        {"action": "closed", "pull_request": {"number": 1, "closed_at": "yesterday"}},
+        {"action": "reopened", "pull_request": {"number": 1}},
+        {"action": "labeled"},
+    ],
+)
+def test_a_change_that_names_nobody_or_no_moment_makes_no_event(change: dict[str, Any]) -> None:
+    pull = {"number": 1, "closed_at": "2026-11-16T12:00:00Z", "updated_at": "2026-11-16T12:00:00Z"}
+    good = {"action": "closed", "pull_request": pull, "sender": {"login": "ann", "id": 5}}
+    payload = {"repository": {"full_name": "acme/site"}, **good}
+    assert wire.read_delivery("pull_request", payload, wire.BotNames(LOGIN, LOGIN)) is not None
+    assert wire.read_delivery("pull_request", {**payload, **change}, wire.BotNames(LOGIN, LOGIN)) is None
+
+
+def test_what_the_bot_itself_closes_is_its_own() -> None:
+    pull = {"number": 1, "closed_at": "2026-11-16T12:00:00Z"}
+    sender = {"login": LOGIN.upper(), "id": 7}
+    payload = {"action": "closed", "pull_request": pull, "repository": {"full_name": "acme/site"}, "sender": sender}
+    event = wire.read_delivery("pull_request", payload, wire.BotNames(LOGIN, LOGIN))
+    assert event is not None and event.own

@@ -1,6 +1,7 @@
 """Commands are run in this process, as the console script runs them, on a home of their own."""
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,9 +26,19 @@ class Ran:
 
 
 @pytest.fixture
-def home(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+def bare_home(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """In which nothing was started yet."""
     monkeypatch.setenv("GATEPOST_HOME", str(quick_path / "home"))
     return Home(quick_path / "home")
+
+
+@pytest.fixture
+def home(bare_home: Home, empty_store: Path) -> Home:
+    """With a new store, whose migrations are half of the work of a first command. A file whose tests are about a home
+    without one takes `bare_home` in its place."""
+    bare_home.prepare()
+    shutil.copy(empty_store, bare_home.store)
+    return bare_home
 
 
 @pytest.fixture

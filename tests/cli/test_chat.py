@@ -64,6 +64,16 @@ def test_with_wait_the_answer_is_printed(daemon: DaemonProcess) -> None:
     assert "demo" in done.stdout
 
 
+def test_with_wait_the_answer_of_a_fork_is_printed(daemon: DaemonProcess) -> None:
+    daemon.gatepost("chat", "-m", "hello", "--wait", "--room", "forked")
+    done = daemon.gatepost("chat", "-m", "/fork side", "--wait", "--room", "forked")
+    again = daemon.gatepost("chat", "-m", "/fork side", "--wait", "--room", "forked")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Forked. ") and "the topic side" in done.stdout
+    assert again.stdout.startswith("This conversation was not forked: topic_exists")
+
+
 def test_json_is_one_object_with_state_and_replies(daemon: DaemonProcess) -> None:
     said = daemon.json("chat", "-m", "hello", "--wait", "--room", "ops", "--thread", "t1")
 

@@ -401,6 +401,26 @@ def test_a_route_test_explains_who_wins(run: Run) -> None:
     assert run("route", "test", "nonsense").code == 1
 
 
+def test_a_route_test_prints_whether_the_sender_may_speak(run: Run) -> None:
+    run("grant", "deny", "telegram:user/9", "interact", "--scope", "home")
+    denied = run("route", "test", "telegram:group/-1", "--sender", "telegram:user/9")
+    assert denied.code == 1 and "✗ home, by route 1" in denied.out
+    assert "[denied_by_the_access_list] (row 1 of `gatepost grant list`)" in denied.out
+    unknown = run("route", "test", "telegram:group/-1", "--sender", "telegram:user/8")
+    assert unknown.code == 1 and "[unknown_sender_strict]" in unknown.out
+    assert "telegram:user/8: unknown here, guest of home; room policy strict" in unknown.out
+    run("room", "policy", "telegram:group/-1", "request_approval")
+    waiting = run("route", "test", "telegram:group/-1", "--sender", "telegram:user/8")
+    assert waiting.code == 1 and "held: waits until somebody lets the sender in" in waiting.out
+    owner = run("route", "test", "terminal:x", "--sender", "terminal:owner")
+    assert owner.code == 0 and "→ home" in owner.out and "terminal:owner: known" in owner.out
+    chosen = run("route", "test", "terminal:x", "--sender", "terminal:owner", "--text", "@home")
+    assert chosen.code == 0 and "from now on" in chosen.out
+    answered = run("route", "test", "terminal:x", "--sender", "terminal:owner", "--text", "/status")
+    assert "the gateway itself answers the command" in answered.out
+    assert "nobody was judged" in run("route", "test", "telegram:group/-1").out
+
+
 def test_a_home_that_is_a_file_is_said_to_be_one(run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
@@ -415,6 +435,8 @@ def test_down_of_nothing_is_fine_and_says_so(run: Run, home: Home) -> None:
 
 
 def test_status_of_a_home_that_never_ran(run: Run, home: Home) -> None:
+    shutil.rmtree(home.path)
+
     told = run("status", "--json")
 
     assert told.code == 1

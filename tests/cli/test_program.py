@@ -18,6 +18,12 @@ from gatepost.core.home import Home
 Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer
 
 
+@pytest.fixture
+def home(bare_home: Home) -> Home:
+    """Most of these commands must not make one."""
+    return bare_home
+
+
 def test_help_lists_every_command_with_a_line_and_imports_none(run: Run) -> None:
     before = set(sys.modules)
 

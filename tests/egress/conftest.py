@@ -31,7 +31,7 @@ from gatepost.store.costs import TokenCounts
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.waiting import PATIENCE_S
-from gatepost.tools.contract import Caller
+from gatepost.tools.call import Caller
 
 KEY = "sk-ant-the-real-key-0123456789"
 FOLDER = "acme/eng"

@@ -24,7 +24,7 @@ from gatepost.store import direct_rooms, egress, groups, inbox, messages, outbox
 from gatepost.store.port import Db
 from gatepost.store.requests import AnswerLasts, Request, RequestState
 from gatepost.store.users import UserRole
-from gatepost.tools.contract import Caller
+from gatepost.tools.call import Caller
 
 FOLDER, BOSS = "acme/eng", "fake:user/boss"
 REACH = ChannelInstances({})

@@ -1,5 +1,7 @@
 """The factory for reviews, played as a user plays it: from signed webhooks to two reviews side by side."""
 
+from hashlib import sha1
+
 import pytest
 
 from .played_examples import play_example
@@ -22,8 +24,10 @@ def test_a_skill_is_changed_by_feedback_and_both_reviews_are_compared() -> None:
     ]
     assert played.list_answers("acme/site/issue/3") == [
         BEFORE,
-        "Closed. Name me if it opens again.",
+        "Closed. I am back when it is opened again.",
         "I am back at “Use a queue for mails”.",
+        BEFORE.replace("Review**", f"Review** of {sha1(b'retry').hexdigest()[:12]}"),
+        "Merged. Thank you!",
     ]
     assert played.list_answers("factory") == [
         "Workers are at github:acme/site/issue/3 and github:acme/site/issue/2.",

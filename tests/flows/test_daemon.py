@@ -399,7 +399,11 @@ def test_stranger_24_who_comes_second_is_told_so_before_anything_heavy_is_import
         )
 
     assert told.returncode != 0 and "already running" in told.stderr
-    assert "gatepost.core.home_lock" in told.stderr and "gatepost.app" not in told.stderr
+    assert (
+        "gatepost.core.home_lock" in told.stderr
+        and "gatepost.app" not in told.stderr
+        and "gatepost.daemon" not in told.stderr
+    )
 
 
 def test_stranger_24_a_start_imports_no_sdk(home: Home, start: Callable[..., Up]) -> None:

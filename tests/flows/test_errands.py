@@ -5,7 +5,7 @@ from pathlib import Path
 
 from gatepost.app import Gateway
 from gatepost.messages.inbound import Direction
-from gatepost.store import acl, destinations, errands, groups, messages, requests, turns, users
+from gatepost.store import acl, destinations, errands, groups, messages, requests, sessions, turns, users
 from gatepost.store.errands import Errand, ErrandState
 from gatepost.store.port import Db
 from gatepost.store.users import UserRole
@@ -194,3 +194,32 @@ async def test_a_call_that_a_person_must_agree_to_is_part_of_an_errand(tmp_path:
 
 def count_open_turns(db: Db) -> int:
     return len(turns.list_open(db))
+
+
+async def test_the_conversation_of_an_errand_is_closed_with_its_sandbox_and_can_still_be_read(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    given = {"errands__close_after_s": 0.2, "sessions__idle_s": 3600.0}
+    async with running_gateway(tmp_path, {"fake": (channel.kind, channel)}, **given) as gateway:
+        await settle(gateway, "acme", "acme/eng")
+        script = ScriptBuilder().turn("how many").call("delegate_group", group="acme/eng", prompt="how many?")
+        script.turn(r"read (\S+)", kind="chat").call("read_session", sessionId="{1}").say("{result}")
+        script.turn("", kind="system").say("back: {text}").write(gateway.home.group("acme"))
+        ScriptBuilder().turn("how many").say("seven").write(gateway.home.group("acme/eng"))
+        await channel.say("how many?")
+        await channel.wait_for(1)
+        (errand,) = await gateway.store.read(list_all)
+        await until(lambda: gateway.store.read_now(get_closed_at, errand.session_id) is not None)
+        await until(lambda: all(each.session.id != errand.session_id for each in gateway.sessions.awake))
+        await until(lambda: not gateway.home.session(errand.session_id).exists())
+        await channel.say(f"read {errand.session_id}")
+        await channel.wait_for(2)
+        await wait_until_settled(gateway)
+        assert channel.texts()[0] == "back: seven"
+        assert "how many?" in channel.texts()[1] and "seven" in channel.texts()[1]
+
+
+def get_closed_at(db: Db, session_id: str) -> int | None:
+    session = sessions.get(db, session_id)
+    assert session is not None
+    return session.closed_at

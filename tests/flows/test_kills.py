@@ -221,7 +221,8 @@ def test_stranger_18_a_clear_that_was_accepted_ends_the_turn_that_would_remember
 CHARGE = '''
 from pathlib import Path
 from gatepost.access.tiers import Tier
-from gatepost.tools.contract import ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import tool
 
 
 def happen(key: str) -> None:
@@ -251,8 +252,8 @@ PAY = (
 DISPATCH = "gatepost.gate.dispatch:Dispatch"
 AROUND_A_CALL = [
     FaultPoint(f"{DISPATCH}.call", "before", match="charge"),
-    FaultPoint("gatepost.tools.contract:ToolCall.note", "before"),
-    FaultPoint("gatepost.tools.contract:ToolCall.note", "after"),
+    FaultPoint("gatepost.tools.call:ToolCall.note", "before"),
+    FaultPoint("gatepost.tools.call:ToolCall.note", "after"),
     FaultPoint(f"{DISPATCH}._run", "after", match="charge"),
     FaultPoint(f"{DISPATCH}.call", "after", match="charge"),
     FaultPoint("gatepost.gate.mcp_protocol:McpProtocol._answer", "before", match="charged"),

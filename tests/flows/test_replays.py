@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,15 +15,18 @@ from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.periods import Period
 from gatepost.flow import person_traces
 from gatepost.flow.sessions.replaying import MOST_REPLAYS
+from gatepost.messages.inbound import Attachment, Verb
 from gatepost.store import budgets, groups, messages, outbox, replays, sessions, users
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.port import Db
-from gatepost.store.replays import ReplayedTurn
+from gatepost.store.replays import ReplayedTurn, TurnOutcome
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint
 from gatepost.testing.waiting import PATIENCE_S
-from gatepost.tools.contract import ReplayWish
+from gatepost.tools.call import ReplayWish
+
+from .conftest import add_looker, add_route
 
 T = TypeVar("T")
 ROOM, ADA = "fake:room/1", "fake:user/ada"
@@ -81,7 +85,7 @@ async def replay(gateway: Gateway, **changes: Any) -> tuple[str, list[ReplayedTu
     assert found is not None
     async with asyncio.timeout(PATIENCE_S):
         while True:
-            both = await gateway.store.read(replays.compare, found, 1000)
+            both = await gateway.store.read(replays.compare, found, 3000)
             if all(each.replayed is not None and each.replayed.took is not None for each in both):
                 return made.session_id, both
             await asyncio.sleep(0.02)
@@ -116,6 +120,48 @@ async def test_nanoclaw_46_the_same_messages_with_other_settings_are_compared_tu
     assert all("skills/pr-review/SKILL.md" in json.dumps(each.body["system"]) for each in again)
     assert agents_md.read_text() == before and not (agents_md.parent / "skills" / "pr-review").exists()
     assert {each.state for each in effects} == {"sent"} and {each.tries for each in effects} == {0}
+
+
+async def test_each_turn_of_a_replay_is_shown_the_context_that_the_original_was_shown(tmp_path: Path) -> None:
+    """All turns of a replay wait at once: none is shown another's context, and what did not fit is left out again."""
+    channel, home = FakeChannel(), tmp_path / "h"
+    add_looker(home)
+    async with running_gateway(home, {"fake": (channel.kind, channel)}, sessions__provider="looker") as gateway:
+        await open_room(gateway, "fake", ROOM)
+        await add_route(gateway, "verb=mention", "home", seq=10, ttl_s=0)
+        await add_route(gateway, "", "home#observe", seq=20, window=(3, 4000))
+        for turn, count in (("a", 5), ("b", 2), ("c", 0)):
+            for number in range(count):
+                await channel.say(f"{turn}{number:02}")
+            await ask_in_room(gateway, channel, f"what is up, {turn}?")
+        await channel.say("here", attachments=(Attachment(name="plan.txt", mime="text/plain", data=b"plan"),))
+        await ask_in_room(gateway, channel, READ_PLAN)
+        _, both = await replay(gateway)
+        await wait_until_settled(gateway)
+
+    expected = [["a02", "a03", "a04"], ["b00", "b01"], []]
+    assert [list_shown(each.original) for each in both[:3]] == expected
+    assert [list_shown(each.replayed) for each in both[:3]] == expected
+    assert both[3].original is not None and both[3].replayed is not None
+    assert both[3].original.answer == both[3].replayed.answer == "plan"
+
+
+READ_PLAN = "run import glob; answer = open(glob.glob(str(place.workspace / 'in/files/*/*plan.txt'))[0]).read()"
+
+
+async def ask_in_room(gateway: Gateway, channel: FakeChannel, text: str) -> None:
+    before = len(channel.sent)
+    await channel.say(text, verb=Verb.MENTION)
+    await channel.wait_for(before + 1)
+    await wait_until_settled(gateway)
+
+
+def list_shown(outcome: TurnOutcome | None) -> list[str]:
+    """The looker answers with its prompt."""
+    assert outcome is not None
+    head, _, asked = outcome.answer.rpartition("</observed>")
+    assert not re.findall(r"\b[abc]\d\d\b", asked)
+    return re.findall(r"\b[abc]\d\d\b", head)
 
 
 async def test_a_tool_with_an_effect_is_refused_in_a_replay_and_a_reading_one_works(tmp_path: Path) -> None:

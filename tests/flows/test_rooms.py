@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.flow.sessions import runner_protocol
+from gatepost.flow.sessions import status_lines
 from gatepost.flow.sessions.ending import Ending
 from gatepost.messages.outbound import Feature, Op, Outbound
 from gatepost.store import destinations, inbox, sessions, users
@@ -119,7 +119,7 @@ async def test_nanoclaw_d7_a_reaction_to_an_inbound_message_names_the_platforms_
 async def test_a_status_is_one_message_that_is_edited_in_place_and_none_where_it_cannot_be(
     tmp_path: Path, edits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner_protocol, "STATUS_PAUSE", 0)  # a line that comes too soon is left out
+    monkeypatch.setattr(status_lines, "STATUS_PAUSE", 0)  # a line that comes too soon is left out
     channel = FakeChannel(features=EVERYTHING if edits else EVERYTHING - {Feature.EDIT})
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
         await open_room(gateway, "fake", ROOM)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.app import STUCK
+from gatepost.daemon import STUCK
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.waiting import block_until
 
@@ -18,7 +18,8 @@ from pathlib import Path
 
 from gatepost.access.tiers import Tier
 from gatepost.store.port import Db
-from gatepost.tools.contract import ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import tool
 
 
 @tool(tier=Tier.WORLD, group="tests")

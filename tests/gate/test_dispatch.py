@@ -25,7 +25,8 @@ from gatepost.store.sqlite_store import SqliteStore
 from gatepost.store.turns import Turn
 from gatepost.testing.clock import FixedClock
 from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
-from gatepost.tools.contract import Body, ForwardedResult, Tool, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import Body, ForwardedResult, Tool, tool
 
 load_package("gatepost.tools")
 

@@ -22,7 +22,8 @@ from gatepost.store.requests import NewRequest, Request, RequestKind
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.clock import NOON
 from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
-from gatepost.tools.contract import TOOLS, Body, HeldCall, Tool, ToolCall, tool
+from gatepost.tools.call import HeldCall, ToolCall
+from gatepost.tools.contract import TOOLS, Body, Tool, tool
 
 load_package("gatepost.tools")
 OTHER = "fake:room/2"

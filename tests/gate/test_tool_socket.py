@@ -30,7 +30,8 @@ from gatepost.jsonrpc.errors import REVOKED
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.testing.waiting import PATIENCE_S
-from gatepost.tools.contract import Tool, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import Tool, tool
 
 SMALL: Registry[Tool] = Registry("tool")
 ANYONE = 0

@@ -21,7 +21,8 @@ from gatepost.inside import bridge
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.testing.waiting import PATIENCE_S
-from gatepost.tools.contract import Tool, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import Tool, tool
 
 SMALL: Registry[Tool] = Registry("tool")
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}

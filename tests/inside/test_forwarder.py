@@ -27,7 +27,7 @@ from gatepost.sandboxes.contract import Sandbox
 from gatepost.store import groups
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.waiting import PATIENCE_S
-from gatepost.tools.contract import Caller
+from gatepost.tools.call import Caller
 
 load_package("gatepost.sandboxes")
 

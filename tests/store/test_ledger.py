@@ -3,7 +3,7 @@
 import pytest
 
 from gatepost.core.clock import SECOND
-from gatepost.store import audit, inbox, ledger, messages, outbox, turns
+from gatepost.store import audit, due_sessions, inbox, ledger, messages, outbox, turns
 from gatepost.store.audit import AuditRecord
 
 from .conftest import LEASE, NOON, Desk
@@ -205,7 +205,7 @@ def test_what_the_last_daemon_was_looking_at_is_due_at_once_and_a_retry_at_its_t
     row = desk.hear()
     inbox.set_state(desk.db, row, state, "", desk.now + 5 * SECOND, desk.now)
     ledger.reset_due_times(desk.db, desk.now)
-    assert inbox.get_next_due(desk.db) == desk.now + due
+    assert due_sessions.get_next_due(desk.db) == desk.now + due
 
 
 def test_while_no_daemon_runs_what_waits_is_not_late(desk: Desk) -> None:

@@ -1,4 +1,4 @@
-"""Migrations: one transaction each, with its record; a newer store is left alone."""
+"""Migrations: one transaction each, with its record, but one for all of a new store; a newer store is left alone."""
 
 import hashlib
 import importlib
@@ -52,6 +52,9 @@ SHIPPED = {
     "0033_errands": "bc22cf9f23748723",
     "0034_forks": "a4ea5d8ce1528585",
     "0035_pinned_rules_and_replays": "6d6a2cc7b1714aa1",
+    "0036_wanted_forks": "870f3eb211ae1804",
+    "0037_live_rooms": "8ae8f306aba41480",
+    "0038_task_titles_and_holds": "7643f48177d7539b",
 }
 
 
@@ -75,7 +78,8 @@ def tables(path: Path) -> set[str]:
 def test_migrations_are_numbered_without_gaps_and_described() -> None:
     found = list_migrations()
     assert [each.number for each in found] == list(range(1, len(found) + 1))
-    assert all(each.apply.__module__.endswith(each.name) for each in found)
+    modules = [importlib.import_module(f"{migrations.__name__}.{each.name}") for each in found]
+    assert all(module.__doc__ and callable(module.apply) for module in modules)
 
 
 def test_a_second_run_changes_nothing(store_path: Path) -> None:
@@ -105,6 +109,34 @@ def test_a_failed_migration_leaves_nothing_behind(store_path: Path, monkeypatch:
     known[-1] = broken("CREATE TABLE whole (id {id}) {strict}")
     assert migrate(store_path, SystemClock()) == 9000
     assert tables(store_path) >= {"half_done", "whole"}
+
+
+def test_a_store_whose_making_failed_is_empty_and_can_be_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, known = tmp_path / "new.db", list_migrations()
+    monkeypatch.setattr(module, "list_migrations", lambda: [*known, broken("CREATE TABLE this is no SQL")])
+
+    with pytest.raises(SetupError, match=r"cannot be brought to schema 9000_broken: .*; nothing was changed"):
+        migrate(path, SystemClock())
+
+    assert tables(path) == {"schema_version"}
+    monkeypatch.setattr(module, "list_migrations", lambda: known)
+    assert migrate(path, SystemClock()) == known[-1].number
+
+
+def test_an_old_store_keeps_the_migrations_before_the_one_that_failed(
+    store_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fine = Migration(8999, "8999_fine", lambda db: db.define("CREATE TABLE fine (id {id}) {strict}"))
+    known = [*list_migrations(), fine, broken("CREATE TABLE this is no SQL")]
+    monkeypatch.setattr(module, "list_migrations", lambda: known)
+
+    with pytest.raises(SetupError, match="cannot be brought to schema 9000_broken"):
+        migrate(store_path, SystemClock())
+
+    assert "fine" in tables(store_path)
+    assert "half_done" not in tables(store_path)
 
 
 def test_a_newer_store_refuses_to_open_and_stays_as_it_is(store_path: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gatepost.core.clock import SECOND
-from gatepost.store import inbox, messages, provider_handover, sessions, turns
+from gatepost.store import due_sessions, messages, provider_handover, sessions, turns
 from gatepost.store.turns import Turn, TurnClaim
 
 from .conftest import LEASE, Desk
@@ -104,7 +104,7 @@ def test_what_was_forgotten_is_not_told(desk: Desk) -> None:
     (lines,) = told(desk, claim(desk, "two"))
 
     assert [line["text"] for line in lines] == ["b?", "b!"]
-    assert inbox.has_work(desk.db, desk.session.id, desk.now) is False
+    assert due_sessions.has_work(desk.db, desk.session.id, desk.now) is False
 
 
 def test_who_is_continued_after_a_break_is_told_nothing_and_nobody_is_after_a_second_start(desk: Desk) -> None:

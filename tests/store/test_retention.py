@@ -262,10 +262,10 @@ def test_runs_of_tasks_over_age_go_and_then_tasks_that_are_over(db: Db) -> None:
 
 def test_sessions_of_single_runs_go_once_they_are_closed_and_over_age(desk: Desk) -> None:
     place = ("acme", *ROOM, "")
-    closed, live, busy = [sessions.add_isolated(desk.db, f"{number}", *place, NOON) for number in range(3)]
-    inbox.enqueue(desk.db, desk.accept("waits"), busy.id, "acme", "task", NOON, inbox.InboxMode.TASK)
-    for each in (closed, busy, desk.session):
-        sessions.close(desk.db, each.id, NOON)
+    closed, live, busy = sessions.add_isolated(desk.db, [place] * 3, NOON)
+    inbox.enqueue(desk.db, desk.accept("waits"), busy, "acme", "task", NOON, inbox.InboxMode.TASK)
+    for each in (closed, busy, desk.session.id):
+        sessions.close(desk.db, each, NOON)
     assert retention.remove_isolated_sessions(desk.db, "", LATER, 50).removed == 1
-    left = {each for each in (closed, live, busy, desk.session) if sessions.get(desk.db, each.id) is not None}
-    assert {each.id for each in left} == {live.id, busy.id, desk.session.id}
+    every = {closed, live, busy, desk.session.id}
+    assert {each for each in every if sessions.get(desk.db, each) is not None} == {live, busy, desk.session.id}

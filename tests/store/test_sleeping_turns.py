@@ -3,7 +3,18 @@
 import pytest
 
 from gatepost.core.clock import DAY, MINUTE, SECOND
-from gatepost.store import groups, inbox, ledger, messages, requests, sessions, sleeping_turns, turn_failures, turns
+from gatepost.store import (
+    due_sessions,
+    groups,
+    inbox,
+    ledger,
+    messages,
+    requests,
+    sessions,
+    sleeping_turns,
+    turn_failures,
+    turns,
+)
 from gatepost.store.port import Db
 from gatepost.store.readonly import count_expired_leases
 from gatepost.store.requests import NewRequest, RequestKind
@@ -55,7 +66,9 @@ def test_it_is_due_when_the_first_of_its_requests_expires_and_nobody_is_late(db:
     asleep = fall_asleep(db, turn)
     assert (asleep.state, asleep.next_at, asleep.error) == (TurnState.INTERRUPTED, END, sleeping_turns.ASLEEP)
     later = NOON + 9 * MINUTE
-    assert not inbox.has_work(db, session.id, later) and inbox.get_retry_time(db, session.id, later) == END
+    assert (
+        not due_sessions.has_work(db, session.id, later) and due_sessions.get_retry_time(db, session.id, later) == END
+    )
     assert ledger.check(db, later).unaccounted == 0 == count_expired_leases(db, later)
     assert turns.claim(db, session.id, "scripted", "me", later, MINUTE, 20) is None
     assert turns.claim(db, session.id, "scripted", "me", END, MINUTE, 20) is not None
@@ -74,7 +87,7 @@ def test_a_decision_makes_it_due_and_only_one_that_sleeps(db: Db) -> None:
     assert not sleeping_turns.wake(db, turn.id, NOON)
     fall_asleep(db, turn)
     assert sleeping_turns.wake(db, turn.id, NOON + SECOND)
-    assert inbox.has_work(db, session.id, NOON + SECOND)
+    assert due_sessions.has_work(db, session.id, NOON + SECOND)
 
 
 @pytest.mark.parametrize("end", [None, NOON + 3 * DAY])

@@ -6,7 +6,18 @@ import pytest
 
 from gatepost.cli import reasons
 from gatepost.core.clock import SECOND
-from gatepost.store import inbox, ledger, message_steps, messages, outbox, sessions, turn_failures, turns, waiting_rows
+from gatepost.store import (
+    due_sessions,
+    inbox,
+    ledger,
+    message_steps,
+    messages,
+    outbox,
+    sessions,
+    turn_failures,
+    turns,
+    waiting_rows,
+)
 from gatepost.store.turn_failures import FailureCause, TurnFailure
 from gatepost.store.turns import Turn
 from gatepost.testing.counting import CountingDb
@@ -428,7 +439,7 @@ def test_stranger_20_only_time_leads_to_the_next_try(desk: Desk) -> None:
     for second in range(15):
         if second < 11:
             desk.hear(f"message {second}")
-        if inbox.get_retry_time(desk.db, desk.session.id, desk.now) is None:
+        if due_sessions.get_retry_time(desk.db, desk.session.id, desk.now) is None:
             tries += 1
             woken.append(second)
             turn_failures.record_wake_failure(
@@ -458,8 +469,8 @@ def test_stranger_20_a_try_before_its_time_is_not_counted(desk: Desk) -> None:
         )
 
     assert [(desk.entry(each).state, desk.entry(each).tries) for each in (row, later)] == [("retry", 1), ("queued", 0)]
-    assert not inbox.has_work(desk.db, desk.session.id, desk.now)
-    assert inbox.has_work(desk.db, desk.session.id, desk.now + 5 * SECOND)
+    assert not due_sessions.has_work(desk.db, desk.session.id, desk.now)
+    assert due_sessions.has_work(desk.db, desk.session.id, desk.now + 5 * SECOND)
 
 
 def test_stranger_20_who_came_late_is_not_given_up_with_the_first(desk: Desk) -> None:
@@ -506,12 +517,12 @@ def test_stranger_20_arrivals_do_not_wake_a_turn_that_waits_to_be_continued(desk
     )
     desk.hear("meanwhile")
 
-    assert inbox.get_retry_time(desk.db, desk.session.id, desk.now) == desk.now + 30 * SECOND
+    assert due_sessions.get_retry_time(desk.db, desk.session.id, desk.now) == desk.now + 30 * SECOND
     assert (
         turn_failures.record_wake_failure(desk.db, desk.session.id, FailureCause(reason="no sandbox"), POLICY, desk.now)
         is None
     )
-    assert inbox.get_retry_time(desk.db, desk.session.id, desk.now + 30 * SECOND) is None
+    assert due_sessions.get_retry_time(desk.db, desk.session.id, desk.now + 30 * SECOND) is None
 
 
 # What was answered stays answered.

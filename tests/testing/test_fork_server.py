@@ -80,3 +80,13 @@ def test_a_signal_ends_it_and_is_told(tmp_path: Path) -> None:
 
         assert up.wait(30) == up.poll() == -signal.SIGKILL
         assert "ready" not in said.read()
+
+
+def test_it_ends_as_a_started_one_does_when_nobody_reads_what_it_prints(tmp_path: Path) -> None:
+    def end(anew: bool) -> int:
+        reads, writes = os.pipe()
+        os.close(reads)
+        with open(writes, "wb") as stdout:
+            return fork_server.start(["--help"], os.environ, stdout, stdout, anew=anew).wait(PATIENCE_S)
+
+    assert end(anew=False) == end(anew=True) != 0

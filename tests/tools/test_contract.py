@@ -14,7 +14,8 @@ from gatepost.store import audit, sessions
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
-from gatepost.tools.contract import Body, Tool, ToolCall, ToolScope, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import Body, Tool, ToolScope, tool
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from gatepost.access.tiers import Tier
 from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
-from gatepost.store import destinations, groups, inbox, messages, sessions
+from gatepost.store import destinations, errands, groups, inbox, messages, sessions
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 from gatepost.store.sqlite_store import SqliteStore
@@ -163,6 +163,54 @@ async def test_a_message_is_injected_below_and_not_elsewhere(tmp_path: Path, sto
         assert answer.failed and "no route to this group" in answer.text
     assert "is empty" in (await agent.call("inject_message", content="  ")).text
     assert (await agent.call("inject_message")).code == INVALID_PARAMS
+
+
+async def test_in_a_room_that_both_are_in_the_worker_gets_it_and_without_a_room_the_caller(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await GateAgent.create(tmp_path, store, "acme")
+    worker = await store.write(_talk, "acme/eng", ROOM)
+    await agent.receive("the caller's own conversation is the busier one")
+
+    assert told(await agent.call("inject_message", content="look", chatJid=ROOM))["session_id"] == worker.id
+    assert told(await agent.call("inject_message", content="look"))["session_id"] == agent.session.id
+    mine = await agent.call("inject_message", content="look", chatJid=ROOM, sessionId=agent.session.id)
+    assert told(mine)["session_id"] == agent.session.id
+
+
+async def test_of_several_workers_in_a_room_the_caller_names_one(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await GateAgent.create(tmp_path, store, "acme")
+    first, second = [await store.write(_talk, folder, "fake:room/2") for folder in ("acme/eng", "acme/ops")]
+    answer = await agent.call("inject_message", content="look", chatJid="fake:room/2")
+    assert answer.failed and f"{first.id} of acme/eng" in answer.text and f"{second.id} of acme/ops" in answer.text
+    for each in (first, second):
+        given = {"content": "look", "chatJid": "fake:room/2", "sessionId": each.id}
+        assert told(await agent.call("inject_message", **given))["session_id"] == each.id
+
+
+async def test_a_named_conversation_must_be_in_the_room_and_below_the_caller(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    """Rules on rooms hold for a conversation that is named by its id, too."""
+    agent = await GateAgent.create(tmp_path, store, "acme")
+    below = await store.write(_talk, "acme/eng", "fake:room/2")
+    other = await store.write(_talk, "other", "fake:room/2")
+    for given in ({"sessionId": below.id}, {"sessionId": other.id, "chatJid": "fake:room/2"}, {"sessionId": "s-0"}):
+        answer = await agent.call("inject_message", content="look", **given)
+        assert answer.failed and "name its room as chatJid" in answer.text
+    await store.write(sessions.close, below.id, 1)
+    closed = await agent.call("inject_message", content="look", sessionId=below.id, chatJid="fake:room/2")
+    assert closed.failed
+
+
+async def test_nothing_is_put_into_a_conversation_whose_answer_nobody_hears(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await GateAgent.create(tmp_path, store, "acme")
+    await store.write(lambda db: groups.add(db, "acme/eng", "eng", "scripted", 1))
+    await agent.call("delegate_group", group="acme/eng", prompt="look")
+    (errand,) = await store.read(errands.list_given_out, agent.session.id)
+    answer = await agent.call("inject_message", content="hurry", chatJid=errand.room)
+    assert answer.failed and "send_to_agent" in answer.text
+    assert len(await store.read(_waiting, errand.session_id)) == 1
 
 
 async def test_where_nobody_talks_yet_a_conversation_of_the_own_group_begins(

@@ -16,7 +16,7 @@ from gatepost.core.registry import load_package
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
 from gatepost.messages.inbound import CLICK, Direction, Inbound
-from gatepost.store import groups, inbox, ledger, messages, room_history, routes, sessions
+from gatepost.store import due_sessions, groups, inbox, ledger, messages, room_history, routes, sessions
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.room_history import Cursor
@@ -236,7 +236,7 @@ async def test_what_a_platform_remembers_is_kept_and_wakes_nobody(tmp_path: Path
         assert (answer["source"], answer["cap"], answer["count"]) == ("platform", 200, 3)
         assert [each["from_agent"] for each in answer["messages"]] == [False, True, False]
     assert channel.asked[0] == (ROOM, None, 200)
-    assert rung == [] and await store.read(inbox.list_waiting_sessions) == []
+    assert rung == [] and await store.read(due_sessions.list_waiting_sessions) == []
     now = agent.around.clock.now()
     account = await store.read(ledger.check, now + 3600 * SECOND)
     assert (account.unaccounted, account.in_flight) == (0, 0)

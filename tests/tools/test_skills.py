@@ -11,7 +11,8 @@ from gatepost.gate.dispatch import Dispatch
 from gatepost.store import audit
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
-from gatepost.tools.contract import TOOLS, HeldCall, ToolCall
+from gatepost.tools.call import HeldCall, ToolCall
+from gatepost.tools.contract import TOOLS
 from gatepost.tools.skills import LONGEST_SHOWN, MOST_COMPARED, MOST_SHOWN, render_changes, write_skill
 
 load_package("gatepost.tools")

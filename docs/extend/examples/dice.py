@@ -7,7 +7,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from gatepost.access.tiers import Tier
-from gatepost.tools.contract import ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import tool
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,9 +75,9 @@ def run_checks(home: Home) -> list[Finding]:
 
 def _check_start(home: Home, config: Config) -> None:
     """Raises what `gatepost up` would say of these settings."""
-    from gatepost import app  # heavy
+    from gatepost.flow.start_check import check_config  # heavy
 
-    app.check_config(home, config)
+    check_config(home, config)
 
 
 def _load_readable_settings(home: Home) -> Config:

@@ -143,11 +143,12 @@ async def _run_with_gateway(home: Home, run: Callable[..., Any], args: dict[str,
     from gatepost.core import log
     from gatepost.core.clock import SystemClock
     from gatepost.flow.sessions.trial import run_trial
+    from gatepost.flow.start_check import check_config
     from gatepost.serve.control.contract import OperationDeps
 
     app.load_plugins(home)
     config = settings.load(home.path)
-    app.check_config(home, config)
+    check_config(home, config)
     log.configure(home, config, io.StringIO())  # the command itself says what people are to know
     gateway = app.Gateway(home, config, SystemClock())
     calls = asyncio.create_task(gateway.dispatch.run())

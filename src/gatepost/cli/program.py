@@ -8,7 +8,6 @@ import copy
 import gc
 import importlib
 import os
-import pkgutil
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +21,7 @@ from gatepost.cli.hints import with_command, with_hint
 from gatepost.core import home as homes
 from gatepost.core.errors import GatepostError
 from gatepost.core.name_suggestions import did_you_mean
+from gatepost.core.registry import list_package_modules
 from gatepost.core.terminal_text import make_visible
 
 INTERRUPTED = 130
@@ -34,7 +34,7 @@ class CommandFolderGroup(click.Group):
     """A group whose commands are the files of a folder."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(info.name.replace("_", "-") for info in pkgutil.iter_modules(commands.__path__))
+        return sorted(info.name.replace("_", "-") for info in list_package_modules(commands.__name__))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         cmd_name = OTHER_NAMES.get(cmd_name, cmd_name)

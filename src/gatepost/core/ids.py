@@ -7,12 +7,15 @@ import time
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
+_PAIRS = [high + low for high in ALPHABET for low in ALPHABET]  # two characters at a time
+
+
 def _base32(value: int, width: int) -> str:
-    out = []
-    for _ in range(width):
-        out.append(ALPHABET[value & 31])
-        value >>= 5
-    return "".join(reversed(out))
+    out = ""
+    while len(out) < width:
+        out = _PAIRS[value & 1023] + out
+        value >>= 10
+    return out[-width:]
 
 
 def new(prefix: str) -> str:

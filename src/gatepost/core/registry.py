@@ -11,6 +11,7 @@ import importlib.util
 import pkgutil
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Generic, TypeVar
@@ -100,11 +101,16 @@ class Registry(Generic[T]):
             raise SetupError(f"{module} adds no {self.kind} {name!r}, which is its own name")
 
 
+@cache
+def list_package_modules(package: str) -> tuple[pkgutil.ModuleInfo, ...]:
+    """The modules of a package of ours by their names, read from its folder once by a process."""
+    root = importlib.import_module(package)
+    return tuple(sorted(pkgutil.iter_modules(root.__path__), key=lambda each: each.name))
+
+
 def load_package(package: str) -> list[ModuleType]:
     """Import every module of a plug-in package; each registers itself."""
-    root = importlib.import_module(package)
-    names = sorted(info.name for info in pkgutil.iter_modules(root.__path__))
-    return [importlib.import_module(f"{package}.{name}") for name in names]
+    return [importlib.import_module(f"{package}.{info.name}") for info in list_package_modules(package)]
 
 
 def load_folder(folder: Path, kind: str) -> list[ModuleType]:

@@ -148,13 +148,14 @@ def _name_of(frame: FrameType) -> str:
     """What a step is and where it stands: its outermost function of ours, and the innermost of all."""
     inner, outer, at = frame, frame, frame.f_back
     while at is not None and at.f_code.co_name not in _LOOPS:
-        if _module(at).startswith("gatepost.") and _module(at) != "gatepost.app":
+        if _module(at).startswith("gatepost.") and _module(at) not in _AROUND:
             outer = at
         at = at.f_back
     return _place(outer) if outer is inner else f"{_place(outer)} at {_place(inner)}"
 
 
 _LOOPS = ("run_forever", "_run_once", "run_until_complete")
+_AROUND = ("gatepost.app", "gatepost.daemon")  # every step is theirs
 
 
 def _module(frame: FrameType) -> str:

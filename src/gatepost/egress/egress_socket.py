@@ -38,7 +38,7 @@ from gatepost.messages.text import clean
 from gatepost.store import audit, bindings, egress, groups
 from gatepost.store.egress import EgressOutcome
 from gatepost.store.port import Db, Store
-from gatepost.tools.contract import Caller, HostAsker
+from gatepost.tools.call import Caller, HostAsker
 
 MOST_CONNECTIONS = 64  # of one session; a tunnel takes two descriptors
 FEW = 8  # a session has always so many, however many the others have

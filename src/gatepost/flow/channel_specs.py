@@ -5,7 +5,6 @@ of one kind never share a value, but for what the kind declares as its default.
 """
 
 import importlib
-import pkgutil
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
@@ -17,7 +16,7 @@ from gatepost.channels.contract import CHANNELS, ChannelKind
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
-from gatepost.core.registry import Registry, load_folder
+from gatepost.core.registry import Registry, list_package_modules, load_folder
 from gatepost.core.settings import (
     KIND,
     Config,
@@ -88,15 +87,20 @@ class BrokenSpec(Struct, frozen=True):
 
 
 def find_kinds(home: Home) -> None:
-    """Know every kind: the package's own, then the home's. What a folder of the package declares is imported when its
-    kind is wanted: a start with no channels is not to read two dozen of them."""
-    for info in pkgutil.iter_modules(importlib.import_module(PACKAGE).__path__):
+    """Know every kind: the package's own, then the home's."""
+    find_package_kinds()
+    load_folder(home.plugins / "channels", "channels")
+
+
+def find_package_kinds() -> None:
+    """What a folder of the package declares is imported when its kind is wanted: a start with no channels is not to
+    read two dozen of them."""
+    for info in list_package_modules(PACKAGE):
         module = f"{PACKAGE}.{info.name}"
         if not info.ispkg:
             importlib.import_module(module)
         elif info.name != SHARED:
             CHANNELS.defer(info.name, module)
-    load_folder(home.plugins / "channels", "channels")
 
 
 def load_kinds(home: Home) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gatepost.access import senders
-from gatepost.access.acl import expand_roles, list_valid_rows
+from gatepost.access.acl import RoleMemberships, expand_roles, list_valid_rows
 from gatepost.access.senders import Rights
 from gatepost.messages.untrusted import get_claimed, is_untrusted
 from gatepost.store import acl, users
@@ -46,7 +46,10 @@ def read_standing(db: Db, sender: str) -> PersonStanding:
 def read_list_standing(db: Db, sender: str) -> PersonStanding:
     """With every row of the access list, also if none is about who may speak."""
     members = acl.list_members(db)
-    rows = list_valid_rows(acl.list_rows(db), members)
+    return _make_standing(db, sender, list_valid_rows(acl.list_rows(db), members), members)
+
+
+def _make_standing(db: Db, sender: str, rows: tuple[AclRow, ...], members: RoleMemberships) -> PersonStanding:
     if is_untrusted(sender):
         return PersonStanding(NOBODY, rows, expand_roles([sender, get_claimed(sender)], members), trusted=False)
     return PersonStanding(users.get_roles(db, sender), rows, expand_roles([sender], members))
@@ -64,5 +67,16 @@ def find_rights(db: Db, sender: str, folder: str) -> Rights | None:
 def is_shut_out(db: Db, people: Iterable[str], folder: str) -> bool:
     """Whether one of those who are behind something may not speak to a group. Who is shut out of it reaches it by
     nobody else, and at no other time."""
-    known = [each for each in people if each and each != OPERATOR and senders.is_person(each)]
-    return any(find_rights(db, each, folder) is None for each in known)
+    return bool(list_shut_out(db, [(each, folder) for each in people]))
+
+
+def list_shut_out(db: Db, asked: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Those of (person, group) in which that person may not speak to that group. The access list is read once, and
+    each person's roles. Without a row about people nobody is shut out."""
+    known = {each for each in asked if each[0] and each[0] != OPERATOR and senders.is_person(each[0])}
+    if not known or not acl.has_people_rows(db):
+        return set()
+    members = acl.list_members(db)
+    rows = list_valid_rows(acl.list_rows(db), members)
+    standings = {person: _make_standing(db, person, rows, members) for person in sorted({each[0] for each in known})}
+    return {(person, folder) for person, folder in known if standings[person].judge(folder) is None}

@@ -18,7 +18,8 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.repeat_counter import RepeatCounter, RepeatSummary
 from gatepost.store import audit
 from gatepost.store.port import Db, Store
-from gatepost.tools.contract import Caller, Tool
+from gatepost.tools.call import Caller
+from gatepost.tools.contract import Tool
 
 BATCH_S = 0.01  # how long an audit row of a read may wait for others
 AGAIN_S = 1.0  # until the next try, when the store cannot be written

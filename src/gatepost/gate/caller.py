@@ -1,5 +1,5 @@
 """Who makes a call: its group is known by which socket it came through, never by what it says."""
 
-from gatepost.tools.contract import Caller
+from gatepost.tools.call import Caller
 
 __all__ = ["Caller"]

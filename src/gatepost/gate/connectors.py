@@ -33,7 +33,8 @@ from gatepost.gate.secret_scrubber import SecretScrubber
 from gatepost.jsonrpc.errors import JsonRpcFailure
 from gatepost.store import costs
 from gatepost.store.secrets import SecretReader, is_channel_secret
-from gatepost.tools.contract import ForwardedResult, Tool, ToolCall
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import ForwardedResult, Tool
 
 MOST_AT_ONCE, MOST_OF_A_GROUP = 16, 4  # runs of one connector; who comes later waits within the same patience
 MOST_TOOLS = 200

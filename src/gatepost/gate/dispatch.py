@@ -32,18 +32,10 @@ from gatepost.store.port import Db, quick
 from gatepost.store.requests import Request
 from gatepost.store.sessions import SessionMode
 from gatepost.store.turns import Turn
-from gatepost.tools.contract import (
-    Caller,
-    HeldCall,
-    Progress,
-    ReachableRoom,
-    Tool,
-    ToolCall,
-    ToolDeps,
-    ToolScope,
-)
+from gatepost.tools.call import Caller, HeldCall, Progress, ReachableRoom, ToolCall, ToolDeps
+from gatepost.tools.contract import Tool, ToolScope
 
-__all__ = ["INVALID_PARAMS", "Dispatch", "ToolAnswer", "ToolDeps"]
+__all__ = ["INVALID_PARAMS", "Dispatch", "ToolAnswer"]
 
 
 NO_ROUTE = "it has no route to this group or those below it"

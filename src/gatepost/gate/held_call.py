@@ -10,7 +10,8 @@ import msgspec
 from gatepost.access import grants
 from gatepost.access.grants import ParamCondition
 from gatepost.access.policy import AccessRequest, GroupHold, GroupPolicy
-from gatepost.tools.contract import HeldCall, Tool, ToolCall, ToolScope
+from gatepost.tools.call import HeldCall, ToolCall
+from gatepost.tools.contract import Tool, ToolScope
 
 LONGEST_RULE = 500  # characters
 

@@ -24,7 +24,7 @@ from gatepost.jsonrpc import errors, messages
 from gatepost.jsonrpc.eras import SUBSCRIPTION, McpServerInfo, ServerEra
 from gatepost.jsonrpc.errors import JsonRpcFailure
 from gatepost.jsonrpc.messages import RequestId, encode, render_notification
-from gatepost.tools.contract import Progress
+from gatepost.tools.call import Progress
 
 TOO_MANY_VALUES = f"Invalid params: a message may hold at most {MOST_VALUES} values; put more into a file"
 MOST_IN_FLIGHT = 256  # calls of one connection

@@ -3,7 +3,8 @@
 import msgspec
 
 from gatepost.core.bounds import LARGEST_ANSWER, weight
-from gatepost.tools.contract import ForwardedResult, Tool, ToolCall
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import ForwardedResult, Tool
 
 LONGEST_ERROR = 8000  # characters of what a caller is told of an error
 LARGEST_PASSED = 2 * 1024 * 1024  # bytes of another server's answer with its images; its text is bounded as any

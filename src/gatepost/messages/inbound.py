@@ -40,7 +40,15 @@ class Verb(StrEnum):
     JOIN = "join"
     POST = "post"
     COMMENT = "comment"
+    CLOSE = "close"  # the subject of the room, such as an issue, is done …
+    MERGE = "merge"  # … and what it proposed is taken
+    REOPEN = "reopen"
+    PUSH = "push"  # there is a new version of what is proposed
     UNTRUSTED = "untrusted"  # said under a name that the platform does not prove, such as mail without DMARC
+
+
+# What somebody did to the subject of a room. It has none of their words, and wakes nobody unless a route names it.
+SUBJECT_VERBS = frozenset((Verb.CLOSE, Verb.MERGE, Verb.REOPEN, Verb.PUSH))
 
 
 class AttachmentKind(StrEnum):
@@ -82,7 +90,7 @@ class Inbound(Struct, frozen=True, kw_only=True):
     platform_id: str
     sender: str  # an address of a person, `telegram:user/9`
     text: str
-    event: str = "message"  # message | edit:<rev> | reaction:<emoji>:<sender> | click
+    event: str = "message"  # message | edit:<rev> | reaction:<emoji>:<sender> | click | close:<when> …
     kind: MessageKind = MessageKind.CHAT
     verb: Verb = Verb.MESSAGE
     sender_name: str = ""

@@ -137,12 +137,18 @@ def add_prompt(
         origins.add_next_step(db, message_id, chain)
     inbox.enqueue(db, message_id, session.id, session.folder, RIGHTS, now, mode)
     timeline.add(db, session.id, "", TimelineKind.USER_MESSAGE, {"text": text}, now)
-    db.run(
-        "UPDATE sessions SET archived_at = NULL, active_at = ?, notify = MIN(notify, 1),"
-        " state = CASE state WHEN 'error' THEN 'idle' ELSE state END WHERE id = ?",
-        (now, session.id),
-    )
+    set_prompted(db, session.id, now)
+    db.run("UPDATE sessions SET notify = 1 WHERE id = ? AND notify > 1", (session.id,))
     return message_id
+
+
+def set_prompted(db: Db, session_id: str, now: int) -> None:
+    """It has something to do: one that was archived is back, and the error of the last turn is over."""
+    db.run(
+        "UPDATE sessions SET archived_at = NULL, active_at = ?,"
+        " state = CASE state WHEN 'error' THEN 'idle' ELSE state END WHERE id = ?",
+        (now, session_id),
+    )
 
 
 def archive(db: Db, session_id: str, now: int) -> bool:

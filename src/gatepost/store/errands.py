@@ -39,7 +39,9 @@ class ErrandState(StrEnum):
     CANCELLED = "cancelled"
 
 
-class Errand(Struct, frozen=True):
+class NewErrand(Struct, frozen=True):
+    """What is known of an errand when it is given out, and never changes."""
+
     id: str
     call_key: str
     parent: str
@@ -54,6 +56,9 @@ class Errand(Struct, frozen=True):
     session_id: str
     room: str
     message_id: int
+
+
+class Errand(NewErrand, frozen=True):
     state: ErrandState
     reason: str
     result_id: int | None
@@ -62,23 +67,6 @@ class Errand(Struct, frozen=True):
 
 
 ERRANDS = Table("errands", Errand)
-
-
-class NewErrand(Struct, frozen=True, kw_only=True):
-    id: str
-    call_key: str
-    parent: str
-    caller_folder: str
-    caller_session: str
-    caller_turn: str
-    rights: str
-    instance: str
-    address: str
-    thread: str
-    folder: str
-    session_id: str
-    room: str
-    message_id: int
 
 
 def make_id() -> str:
@@ -112,6 +100,37 @@ def get(db: Db, errand_id: str) -> Errand | None:
 
 def find_by_call(db: Db, call_key: str) -> Errand | None:
     return ERRANDS.get(db, "WHERE call_key = ?", call_key)
+
+
+def list_page(db: Db, folder: str, before: str, most: int, *, only_open: bool = False) -> list[Errand]:
+    """The newest first. `folder`: only those that this group or one below it gave out or has to do; '': all."""
+    wanted, params = ["1 = 1"], list[str | int]()
+    if folder:
+        within = "({0} = ? OR ({0} >= ? AND {0} < ?))"
+        wanted.append(f"({within.format('folder')} OR {within.format('caller_folder')})")
+        params += [folder, f"{folder}/", f"{folder}0"] * 2
+    if before:
+        wanted.append("id < ?")
+        params.append(before)
+    if only_open:
+        wanted.append("ended_at IS NULL")
+    return ERRANDS.list(db, f"WHERE {' AND '.join(wanted)} ORDER BY id DESC LIMIT ?", *params, most)
+
+
+def list_ids_below(db: Db, errand_id: str, most: int) -> list[str]:
+    """Those that were given out for an errand, also those that have returned, by age."""
+    rows = db.rows("SELECT id FROM errands WHERE parent = ? AND parent <> '' ORDER BY id LIMIT ?", (errand_id, most))
+    return [str(row[0]) for row in rows]
+
+
+def sum_costs(db: Db, errand: Errand, now: int) -> int:
+    """What its own turns cost, in millionths."""
+    row = db.row(
+        "SELECT COALESCE(SUM(c.micro), 0) FROM costs c JOIN turns t ON t.id = c.turn_id"
+        " WHERE c.session_id = ? AND c.at >= ? AND c.at <= ? AND t.thread = ?",
+        (errand.session_id, errand.created_at, errand.ended_at or now, errand.id),
+    )
+    return int(row[0]) if row else 0
 
 
 def count_open(db: Db, caller_session: str) -> int:
@@ -203,13 +222,15 @@ _parse_said = make_row_parser(_ResultEffect)
 
 
 def _list_effects(db: Db, errand: Errand) -> list[_ResultEffect]:
-    """What its turns said and gave away in its room, oldest first; the last of it, if it is much."""
+    """What its own turns said and gave away in its room, oldest first; the last of it, if it is much. What another
+    conversation sends there is no part of it, whatever thread that names."""
     rows = db.rows(
         "SELECT o.key, o.op, o.payload, SUBSTR(m.text, 1, ?) FROM messages m JOIN outbox o ON o.message_id = m.id"
         " WHERE m.instance = ? AND m.address = ? AND m.id > ? AND m.direction = 'out' AND m.thread = ?"
-        " AND o.origin IN ('result', 'tool') AND o.state NOT IN ('superseded', 'cancelled', 'failed')"
+        " AND o.session_id = ? AND o.origin IN ('result', 'tool')"
+        " AND o.state NOT IN ('superseded', 'cancelled', 'failed')"
         " ORDER BY m.id DESC LIMIT ?",
-        (LONGEST_RESULT + 1, INSTANCE, errand.room, errand.message_id, errand.id, MOST_SAID),
+        (LONGEST_RESULT + 1, INSTANCE, errand.room, errand.message_id, errand.id, errand.session_id, MOST_SAID),
     )
     return [each for each in map(_parse_said, reversed(rows)) if each.op in OPS_OF_MESSAGES]
 
@@ -261,6 +282,53 @@ def finish(db: Db, errand_id: str, outcome: ErrandOutcome, result_id: int | None
             (outcome.state, outcome.reason, result_id, now, errand_id),
         )
     )
+
+
+# The end of the conversations they were done in.
+
+
+class IdleLimits(Struct, frozen=True):
+    """A conversation that was last used before the moment of its kind is idle."""
+
+    usual: int
+    named: int
+
+
+# Nothing of it is under way: no errand that it works for or gave out, no message, turn, effect or request.
+_IDLE = (
+    f"s.instance = '{INSTANCE}' AND s.closed_at IS NULL"
+    " AND s.active_at < CASE WHEN REPLACE(s.address, '#', '') = s.address THEN ? ELSE ? END"
+    " AND NOT EXISTS (SELECT 1 FROM errands e WHERE e.room = s.address AND e.ended_at IS NULL)"
+    " AND NOT EXISTS (SELECT 1 FROM errands c WHERE c.caller_session = s.id AND c.ended_at IS NULL)"
+    f" AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.session_id = s.id AND i.{inbox.OPEN})"
+    " AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.session_id = s.id AND t.ended_at IS NULL)"
+    " AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.session_id = s.id AND o.state IN ('pending', 'sending'))"
+    " AND NOT EXISTS (SELECT 1 FROM requests q WHERE q.session_id = s.id AND q.notified_at IS NULL)"
+)
+
+
+def list_idle_sessions(db: Db, limits: IdleLimits, most: int) -> list[str]:
+    """Those that are to be closed, the longest unused first."""
+    rows = db.rows(
+        f"SELECT s.id FROM sessions s WHERE s.active_at < ? AND {_IDLE} ORDER BY s.active_at LIMIT ?",
+        (max(limits.usual, limits.named), limits.usual, limits.named, most),
+    )
+    return [str(row[0]) for row in rows]
+
+
+def close_idle_session(db: Db, session_id: str, limits: IdleLimits, now: int) -> bool:
+    """Judged again: something may have come meanwhile."""
+    found = db.row(f"SELECT 1 FROM sessions s WHERE s.id = ? AND {_IDLE}", (session_id, limits.usual, limits.named))
+    return found is not None and sessions.close(db, session_id, now)
+
+
+def list_closed_sessions(db: Db, session_ids: Sequence[str]) -> list[str]:
+    """Those of these that errands were done in, and that are closed."""
+    rows = db.rows(
+        f"SELECT id FROM sessions WHERE id IN ({marks(session_ids)}) AND instance = ? AND closed_at IS NOT NULL",
+        (*session_ids, INSTANCE),
+    )
+    return [str(row[0]) for row in rows]
 
 
 # Stopping.

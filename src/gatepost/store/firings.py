@@ -3,14 +3,18 @@
 queued → answered · silent · failed · cancelled      sent: a text, given to the outbox      skipped: it did not run
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
+from itertools import chain
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
+from gatepost.core.errors import Unavailable
 from gatepost.store import sessions, tasks
 from gatepost.store.port import Db
 from gatepost.store.sessions import SessionMode
-from gatepost.store.table import Table
+from gatepost.store.table import MOST_ROWS, Table, value_marks
 
 RIGHTS = "task"  # of what a schedule puts in: no person's
 LONGEST_REASON = 500  # characters
@@ -40,7 +44,22 @@ class Firing(Struct, frozen=True):
     ended_at: int | None
 
 
+class NewFiring(Struct, frozen=True, kw_only=True):
+    """A time of a task that has come, with what became of it so far."""
+
+    task_id: str
+    due_at: int
+    fired_at: int
+    state: FiringState
+    reason: str = ""
+    times: int = 1
+    message_id: int | None = None
+    session_id: str = ""
+    ended_at: int | None
+
+
 FIRINGS = Table("firings", Firing)
+_ADDED = (*NewFiring.__struct_fields__, "turn_id")
 _ENDS = {each.value: each for each in FiringState}
 
 
@@ -57,42 +76,103 @@ def add(
     db: Db, task_id: str, due_at: int, now: int, state: FiringState, reason: str = "", times: int = 1
 ) -> int | None:
     """None: that time of the task has its row."""
-    row = FIRINGS.insert(
-        db,
-        "ON CONFLICT (task_id, due_at) DO NOTHING RETURNING id",
+    new = make_firing(task_id, due_at, now, state, reason, times)
+    row = FIRINGS.insert(db, "ON CONFLICT (task_id, due_at) DO NOTHING RETURNING id", new, turn_id="")
+    return int(row[0]) if row else None
+
+
+def make_firing(
+    task_id: str,
+    due_at: int,
+    now: int,
+    state: FiringState,
+    reason: str = "",
+    times: int = 1,
+    message_id: int | None = None,
+    session_id: str = "",
+) -> NewFiring:
+    """One that waits for nobody has ended with this."""
+    return NewFiring(
         task_id=task_id,
         due_at=due_at,
         fired_at=now,
         state=state,
         reason=reason[:LONGEST_REASON],
         times=times,
-        message_id=None,
-        session_id="",
-        turn_id="",
+        message_id=message_id,
+        session_id=session_id,
         ended_at=None if state is FiringState.QUEUED else now,
     )
-    return int(row[0]) if row else None
 
 
-def set_message(db: Db, firing_id: int, message_id: int, session_id: str) -> None:
-    """What it put into the ledger, and who works on it."""
-    db.run("UPDATE firings SET message_id = ?, session_id = ? WHERE id = ?", (message_id, session_id, firing_id))
+def add_all(db: Db, new: Sequence[NewFiring]) -> None:
+    """Unavailable, if a time of a task has its row: somebody was faster, and nothing of all this is done."""
+    rows = [(*astuple(each), "") for each in new]
+    added = FIRINGS.insert_rows(db, "ON CONFLICT (task_id, due_at) DO NOTHING RETURNING id", _ADDED, rows)
+    if len(added) != len(new):
+        raise Unavailable("the schedule", "somebody else fires the same task; it is looked at again")
 
 
-def end_unqueued(db: Db, firing_id: int, reason: str, now: int) -> None:
-    """Nobody could be given it."""
-    row = db.row(
-        "UPDATE firings SET state = 'failed', reason = ?, ended_at = ? WHERE id = ? RETURNING task_id",
-        (reason[:LONGEST_REASON], now, firing_id),
+def list_fired(db: Db, times: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
+    """Those of these times, each of a task, that have their row."""
+    found: set[tuple[str, int]] = set()
+    for at in range(0, len(times), MOST_ROWS):
+        some = times[at : at + MOST_ROWS]
+        rows = db.rows(
+            f"SELECT f.task_id, f.due_at FROM (VALUES {value_marks(some)}) AS v CROSS JOIN firings f"
+            " WHERE f.task_id = v.column1 AND f.due_at = v.column2",
+            tuple(chain.from_iterable(some)),
+        )
+        found.update((str(row[0]), int(row[1])) for row in rows)
+    return found
+
+
+class JudgedAhead(Struct, frozen=True):
+    """Of a task: what a clock fired that was ahead of now. `before_now`: also the last time until now. `first`: the
+    first time after now."""
+
+    before_now: bool
+    first: int | None
+
+
+def find_last_fired(db: Db) -> int | None:
+    """When something was fired, by the clock that went then."""
+    row = db.row("SELECT MAX(fired_at) FROM firings")
+    return row[0] if row else None
+
+
+def list_judged_ahead(db: Db, task_ids: Sequence[str], now: int, ahead: int) -> dict[str, JudgedAhead]:
+    """By task; those without a time that was fired when the clock showed more than `ahead` are not among them."""
+    asked = [(each,) for each in task_ids]
+    before = "f.task_id = v.column1 AND f.due_at <= ? ORDER BY f.due_at DESC LIMIT 1"
+    after = "f.task_id = v.column1 AND f.due_at > ? AND f.fired_at > ? ORDER BY f.due_at LIMIT 1"
+    rows = db.rows(
+        f"SELECT v.column1, (SELECT f.fired_at FROM firings f WHERE {before}),"
+        f" (SELECT f.due_at FROM firings f WHERE {after}) FROM (VALUES {value_marks(asked)}) AS v",
+        (now, now, ahead, *task_ids),
     )
-    if row is not None:
-        tasks.record_failure(db, str(row[0]), reason[:LONGEST_REASON], now)
+    found = {str(task_id): JudgedAhead((last or 0) > ahead, first) for task_id, last, first in rows}
+    return {task_id: each for task_id, each in found.items() if each.before_now or each.first is not None}
 
 
-def count_open(db: Db, task_id: str, most: int) -> int:
-    """How many runs of the task wait or go on, so many at most."""
-    open_ones = "SELECT id FROM firings WHERE task_id = ? AND state = 'queued' LIMIT ?"
-    return len(db.rows(open_ones, (task_id, most)))
+def remove_skipped(db: Db, task_id: str, due_at: int, ahead: int) -> None:
+    """A time did not run, as a clock said that showed more than `ahead`. It may run yet."""
+    db.run(
+        "DELETE FROM firings WHERE task_id = ? AND due_at = ? AND state = 'skipped' AND fired_at > ?",
+        (task_id, due_at, ahead),
+    )
+
+
+def count_open(db: Db, task_ids: Sequence[str]) -> dict[str, int]:
+    """By task: how many runs of it wait or go on. No task has more of them than it may have late ones. A run whose
+    message was removed, with a person or a room, waits for nothing."""
+    rows = db.rows(
+        "SELECT f.task_id, COUNT(*) FROM firings f WHERE f.state = 'queued'"
+        f" AND f.task_id IN ({', '.join('?' * len(task_ids))})"
+        " AND EXISTS (SELECT 1 FROM inbox i WHERE i.message_id = f.message_id) GROUP BY f.task_id",
+        task_ids,
+    )
+    return {str(row[0]): int(row[1]) for row in rows}
 
 
 def get_text_key(task_id: str, due_at: int) -> str:
@@ -100,12 +180,15 @@ def get_text_key(task_id: str, due_at: int) -> str:
     return f"task/{task_id}/{due_at}"
 
 
-def count_undelivered(db: Db, task_id: str, most: int) -> int:
-    """How many parts of the newest texts of the task wait to be delivered, so many at most."""
-    newest = "SELECT state FROM outbox WHERE key >= ? AND key < ? ORDER BY key DESC LIMIT ?"
+def count_undelivered(db: Db, task_ids: Sequence[str], most: int) -> dict[str, int]:
+    """By task: how many parts of its newest texts wait to be delivered, so many at most."""
+    keys = [(each, f"task/{each}/", f"task/{each}0") for each in task_ids]
+    newest = "SELECT o.state FROM outbox o WHERE o.key >= v.column2 AND o.key < v.column3 ORDER BY o.key DESC LIMIT ?"
     waiting = f"SELECT COUNT(*) FROM ({newest}) n WHERE n.state IN ('pending', 'sending')"
-    row = db.row(waiting, (f"task/{task_id}/", f"task/{task_id}0", most))
-    return int(row[0]) if row else 0
+    rows = db.rows(
+        f"SELECT v.column1, ({waiting}) FROM (VALUES {value_marks(keys)}) AS v", (most, *chain.from_iterable(keys))
+    )
+    return {str(row[0]): int(row[1]) for row in rows}
 
 
 def list_open_messages(db: Db, task_id: str) -> list[int]:

@@ -47,7 +47,17 @@ class ForkUsage(Struct, frozen=True):
     lately: int
 
 
+class WantedFork(Struct, frozen=True):
+    """A fork that somebody asked for in a chat. The transaction that removes it answers the message that asks."""
+
+    message_id: int
+    parent_id: str
+    topic: str
+    tries: int
+
+
 FORKS = Table("forks", Fork)
+WANTED_FORKS = Table("wanted_forks", WantedFork)
 
 
 def add(db: Db, new: Fork) -> None:
@@ -89,3 +99,40 @@ def list_descendants(db: Db, session_ids: Sequence[str]) -> list[str]:
         found.update(dict.fromkeys(new))
         waiting += new
     return [each for each in found if each not in set(session_ids)]
+
+
+# Those that people asked for.
+
+
+def add_wanted(db: Db, message_id: int, parent_id: str, topic: str) -> None:
+    WANTED_FORKS.insert(db, message_id=message_id, parent_id=parent_id, topic=topic)
+
+
+def is_wanted(db: Db, message_id: int) -> bool:
+    """Whether a message asks for a fork, and has no answer yet."""
+    return db.row("SELECT 1 FROM wanted_forks WHERE message_id = ?", (message_id,)) is not None
+
+
+def list_wanted(db: Db, most: int) -> list[int]:
+    """The messages that ask for one, by age."""
+    rows = db.rows("SELECT message_id FROM wanted_forks ORDER BY message_id LIMIT ?", (most,))
+    return [int(row[0]) for row in rows]
+
+
+def count_wanted(db: Db) -> int:
+    row = db.row("SELECT COUNT(*) FROM wanted_forks")
+    return int(row[0]) if row else 0
+
+
+def begin_wanted(db: Db, message_id: int) -> WantedFork | None:
+    """Count a try. None: it was answered, or its message is gone."""
+    rows = db.rows(
+        f"UPDATE wanted_forks SET tries = tries + 1 WHERE message_id = ? RETURNING {WANTED_FORKS.columns}",
+        (message_id,),
+    )
+    return WANTED_FORKS.parse(rows[0]) if rows else None
+
+
+def remove_wanted(db: Db, message_id: int) -> bool:
+    """Once: who removes it answers."""
+    return bool(db.run("DELETE FROM wanted_forks WHERE message_id = ?", (message_id,)))

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from gatepost.core.clock import SECOND
 from gatepost.messages.inbound import Direction
-from gatepost.store import audit, costs, errands, inbox, message_steps, messages, outbox, turns
+from gatepost.store import audit, costs, errands, forks, inbox, message_steps, messages, outbox, turns
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
 from gatepost.store.table import make_row_parser
@@ -51,7 +51,7 @@ def check(db: Db, now: int, *, running: bool = True) -> LedgerStatus:
         " AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.message_id = m.id)"
     )
     assert orphans is not None and speechless is not None
-    in_flight += errands.count_all_open(db)
+    in_flight += errands.count_all_open(db) + forks.count_wanted(db)
     return LedgerStatus(unaccounted + orphans[0] + speechless[0], in_flight, overdue, (now - oldest) / SECOND)
 
 

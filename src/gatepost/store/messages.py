@@ -5,12 +5,14 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.store import search
 from gatepost.store.port import Db, Row, quick
 from gatepost.store.table import Table
 
+NEWEST = 1000  # messages of a room among which the beginning of a thread is looked for
 PAGE = 20  # rows whose lengths one statement reads
 SYSTEM = "gatepost:system"  # who speaks, when it is the gateway itself
 APPROVAL, QUESTION = "approval", "question"  # how the keys begin by which it tells what people decided and answered
@@ -60,6 +62,9 @@ class NewMessage(Struct, frozen=True, kw_only=True):
     folder: str = ""
 
 
+_ACCEPTED = (*NewMessage.__struct_fields__, "accepted_at")
+
+
 class HasRoom(Protocol):
     """A session, or a turn of one: both know their room."""
 
@@ -106,6 +111,15 @@ def accept(db: Db, new: NewMessage, now: int) -> int | None:
     return message_id
 
 
+def accept_all(db: Db, new: Sequence[NewMessage], now: int) -> dict[str, int]:
+    """The same for several, each with a `platform_id` that no other has: by that, the ids of those that are new."""
+    once = "ON CONFLICT (instance, address, direction, platform_id, event) DO NOTHING RETURNING platform_id, id"
+    rows = MESSAGES.insert_rows(db, once, _ACCEPTED, [(*astuple(each), now) for each in new])
+    if any(row[1] % search.EVERY == 0 for row in rows):
+        search.index(db)
+    return {str(row[0]): int(row[1]) for row in rows}
+
+
 @quick
 def get(db: Db, message_id: int) -> Message | None:
     return MESSAGES.get(db, "WHERE id = ?", message_id)
@@ -117,6 +131,17 @@ def find(
 ) -> Message | None:
     identity = "WHERE instance = ? AND address = ? AND direction = ? AND platform_id = ? AND event = ?"
     return MESSAGES.get(db, identity, instance, address, direction, platform_id, event)
+
+
+def is_thread_begun(db: Db, instance: str, address: str, thread: str) -> bool:
+    """Whether somebody who may speak said something in a thread, among the newest of its room."""
+    row = db.row(
+        "SELECT 1 FROM (SELECT id, thread, direction FROM messages WHERE instance = ? AND address = ?"
+        " ORDER BY id DESC LIMIT ?) newest WHERE thread = ? AND direction = 'in' AND EXISTS (SELECT 1 FROM inbox i"
+        " WHERE i.message_id = newest.id AND i.state NOT IN ('refused', 'held')) LIMIT 1",
+        (instance, address, NEWEST, thread),
+    )
+    return row is not None
 
 
 @quick

@@ -1,8 +1,11 @@
-"""Numbered migrations, one transaction each, together with the record that it ran. Never edited once shipped."""
+"""Numbered migrations, one transaction each, together with the record that it ran. Never edited once shipped.
+
+A store that is made gets all of them in one transaction: it is whole or empty, and synced to the disk once.
+"""
 
 import importlib
-import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from pathlib import Path
 
 import apsw
@@ -10,6 +13,7 @@ from msgspec import Struct
 
 from gatepost.core.clock import Clock
 from gatepost.core.errors import SetupError
+from gatepost.core.registry import list_package_modules
 from gatepost.store import migrations
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteDb, connect
@@ -21,13 +25,15 @@ class Migration(Struct, frozen=True):
     apply: Callable[[Db], None]
 
 
-def list_migrations() -> list[Migration]:
-    found = []
-    for info in sorted(pkgutil.iter_modules(migrations.__path__), key=lambda each: each.name):
-        number, _, _ = info.name.partition("_")
-        module = importlib.import_module(f"{migrations.__name__}.{info.name}")
-        found.append(Migration(int(number), info.name, module.apply))
-    return found
+@cache
+def list_migrations() -> tuple[Migration, ...]:
+    """In their order. Each is imported when it is applied: a store that is up to date needs none."""
+    names = [info.name for info in list_package_modules(migrations.__name__)]
+    return tuple(Migration(int(name.partition("_")[0]), name, partial(_apply_module, name)) for name in names)
+
+
+def _apply_module(name: str, db: Db) -> None:
+    importlib.import_module(f"{migrations.__name__}.{name}").apply(db)
 
 
 def migrate(path: Path, clock: Clock) -> int:
@@ -50,27 +56,32 @@ def migrate(path: Path, clock: Clock) -> int:
                 f"the store {path} was written by a newer gatepost (schema {max(done)}, this one knows {newest});"
                 " upgrade gatepost, or restore a backup"
             )
-        for each in known:
-            if each.number not in done:
-                _apply(connection, db, each, clock.now())
+        pending = [each for each in known if each.number not in done]
+        if done:
+            for each in pending:
+                _apply(connection, db, [each], clock.now())
+        else:
+            _apply(connection, db, pending, clock.now())
         return newest
     finally:
         connection.close()
 
 
-def _apply(connection: apsw.Connection, db: SqliteDb, migration: Migration, now: int) -> None:
+def _apply(connection: apsw.Connection, db: SqliteDb, together: Sequence[Migration], now: int) -> None:
+    """In one transaction, each with its record."""
+    name = ""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        migration.apply(db)
-        db.run("INSERT INTO schema_version VALUES (?, ?, ?)", (migration.number, migration.name, now))
+        for migration in together:
+            name = migration.name
+            migration.apply(db)
+            db.run("INSERT INTO schema_version VALUES (?, ?, ?)", (migration.number, name, now))
         connection.execute("COMMIT")
     except BaseException as error:
         if connection.in_transaction:  # a full disk has rolled it back already
             connection.execute("ROLLBACK")
         if isinstance(error, apsw.Error):
-            raise SetupError(
-                f"the store cannot be brought to schema {migration.name}: {error}; nothing was changed"
-            ) from error
+            raise SetupError(f"the store cannot be brought to schema {name}: {error}; nothing was changed") from error
         raise
 
 

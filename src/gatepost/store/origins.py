@@ -6,11 +6,13 @@ nobody's personal secret is used in a turn that they did not ask for themselves.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from msgspec import Struct
 
 from gatepost.core.errors import Refused
 from gatepost.store.port import Db, Row, quick
+from gatepost.store.table import MOST_ROWS, value_marks
 
 MOST = 200  # origins of one message; more is refused, because dropping one would drop its denials
 LATEST = 100  # turns of a session that are searched for one that somebody asked for: timers may have run for years
@@ -110,11 +112,22 @@ def merge(newer: Iterable[Origin], older: Iterable[Origin]) -> tuple[Origin, ...
 
 
 def put(db: Db, message_id: int, origins: Sequence[Origin], depth: int) -> None:
-    for ordinal, each in enumerate(origins):
+    put_all(db, [(message_id, OriginChain(tuple(origins), depth))])
+
+
+def put_all(db: Db, chains: Sequence[tuple[int, OriginChain]]) -> None:
+    """Of several messages, each with everybody who is behind it."""
+    rows = [
+        (message_id, ordinal, each.person, each.instance, each.address, each.thread, behind.depth)
+        for message_id, behind in chains
+        for ordinal, each in enumerate(behind.origins)
+    ]
+    for at in range(0, len(rows), MOST_ROWS):
+        some = rows[at : at + MOST_ROWS]
         db.run(
             "INSERT INTO origins (message_id, ordinal, person, instance, address, thread, depth)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (message_id, ordinal, each.person, each.instance, each.address, each.thread, depth),
+            f" VALUES {value_marks(some)}",
+            tuple(chain.from_iterable(some)),
         )
 
 

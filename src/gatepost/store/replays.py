@@ -12,7 +12,7 @@ from gatepost.messages.inbound import Direction
 from gatepost.messages.outbound import Op
 from gatepost.store import costs, inbox, outbox, turns
 from gatepost.store.inbox import InboxEntry, InboxMode
-from gatepost.store.messages import Message, marks
+from gatepost.store.messages import MESSAGES, Message, marks
 from gatepost.store.outbox import REPLAY_INSTANCE, EffectOrigin, EffectState
 from gatepost.store.port import Db
 from gatepost.store.table import Table
@@ -114,6 +114,46 @@ def list_inputs(db: Db, turn_id: str) -> list[tuple[InboxEntry, Message]]:
         and message.direction == Direction.IN
         and message.content.get("event") not in _LEFT_OUT
     ]
+
+
+class ContextWindow(Struct, frozen=True):
+    """How much observed context a turn was shown at most: messages, and their characters together."""
+
+    messages: int
+    chars: int
+
+
+class ObservedMessage(Struct, frozen=True):
+    seq: int
+    message: Message
+
+
+def list_context(db: Db, session_id: str, turn_id: str, window: ContextWindow) -> list[ObservedMessage]:
+    """What a turn was shown beside its input: observed between the last turn that ended well and its own last message,
+    the newest that fit, oldest first."""
+    row = db.row("SELECT MIN(seq), MAX(seq) FROM inbox WHERE turn_id = ?", (turn_id,))
+    if row is None or row[0] is None:
+        return []
+    first, last = row
+    before = db.row(
+        "SELECT i.seq FROM inbox i JOIN turns t ON t.id = i.turn_id WHERE i.session_id = ? AND i.seq < ?"
+        " AND t.state = 'done' ORDER BY i.seq DESC LIMIT 1",
+        (session_id, first),
+    )
+    rows = db.rows(
+        "SELECT i.seq, LENGTH(m.text), m.id FROM inbox i JOIN messages m ON m.id = i.message_id"
+        " WHERE i.session_id = ? AND i.mode = 'observe' AND i.seq > ? AND i.seq < ? ORDER BY i.seq DESC LIMIT ?",
+        (session_id, before[0] if before else -1, last, window.messages),
+    )
+    found: list[ObservedMessage] = []
+    left = window.chars
+    for seq, length, message_id in rows:
+        left -= length
+        message = MESSAGES.get(db, "WHERE id = ?", message_id) if left >= 0 else None
+        if message is None:
+            break
+        found.append(ObservedMessage(seq, message))
+    return found[::-1]
 
 
 def compare(db: Db, replay: Replay, longest: int) -> list[ReplayedTurn]:

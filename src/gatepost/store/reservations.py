@@ -93,15 +93,20 @@ def check_fit(standings: Sequence[BudgetStatus], worst: int) -> BudgetDenial | N
     return BudgetDenial(chosen, worst, busy=not lasting)
 
 
-def find_spent_budget(db: Db, folder: str, user: str | None, now: int) -> BudgetDenial | None:
-    """Is a budget spent, so that nothing should even be started? Its message is handed out once.
+def find_spent(db: Db, folder: str, user: str | None, now: int) -> BudgetStatus | None:
+    """Is a budget spent, so that nothing should even be started?
 
     One of 0 was never there to be spent: who has that may use what costs nothing, which each call shows.
     """
     spent = [each for each in budgets.list_applicable(db, folder, user or "", now) if each.spent >= each.limit > 0]
-    if not spent:
+    return max(spent, key=lambda each: each.ends_at) if spent else None
+
+
+def find_spent_budget(db: Db, folder: str, user: str | None, now: int) -> BudgetDenial | None:
+    """The same for a turn that is to begin. Its message is handed out once."""
+    chosen = find_spent(db, folder, user, now)
+    if chosen is None:
         return None
-    chosen = max(spent, key=lambda each: each.ends_at)
     return BudgetDenial(chosen, 0, busy=False, notes=budgets.claim_stop_notice(db, chosen))
 
 

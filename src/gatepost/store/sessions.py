@@ -1,6 +1,8 @@
 """Sessions: one conversation of one group. `key` is computed from the mode and unique among the live ones."""
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from itertools import chain
 
 from msgspec import Struct
 
@@ -8,7 +10,7 @@ from gatepost.core import ids
 from gatepost.core.errors import NotFound
 from gatepost.store import requests, session_notes
 from gatepost.store.port import Db, quick
-from gatepost.store.table import Table, make_row_parser
+from gatepost.store.table import Table, make_row_parser, value_marks
 
 
 class SessionMode(StrEnum):
@@ -71,6 +73,9 @@ def key_of(mode: SessionMode, folder: str, instance: str, address: str, thread: 
     parts = {SessionMode.AGENT_SHARED: (folder,), SessionMode.SHARED: (folder, instance, address)}.get(
         mode, (folder, instance, address, thread)
     )
+    key = "|".join(parts)
+    if "%" not in key and key.count("|") == len(parts) - 1:  # as mostly
+        return key
     return "|".join(part.replace("%", "%25").replace("|", "%7C") for part in parts)
 
 
@@ -97,20 +102,19 @@ def find_or_add(db: Db, mode: SessionMode, folder: str, instance: str, address: 
     return found
 
 
-def add_isolated(db: Db, key: str, folder: str, instance: str, address: str, thread: str, now: int) -> Session:
-    """A fresh one that speaks in that room and ends with its one turn."""
-    return SESSIONS.put(
-        db,
-        id=ids.new("s"),
-        key=f"{SessionMode.ISOLATED}|{key}",
-        folder=folder,
-        mode=SessionMode.ISOLATED,
-        instance=instance,
-        address=address,
-        thread=thread,
-        created_at=now,
-        active_at=now,
-    )
+_ISOLATED = ("id", "key", "folder", "mode", "instance", "address", "thread", "next_seq", "created_at", "active_at")
+
+
+def add_isolated(db: Db, rooms: Sequence[tuple[str, str, str, str]], now: int) -> list[str]:
+    """Fresh ones that speak in these rooms (folder, instance, address, thread) and end with their one turn. The number
+    1 is for the message that it is about."""
+    made = [ids.new("s") for _ in rooms]
+    rows = [
+        (each, f"{SessionMode.ISOLATED}|{each}", folder, SessionMode.ISOLATED, *room, 2, now, now)
+        for each, (folder, *room) in zip(made, rooms, strict=True)
+    ]
+    SESSIONS.insert_rows(db, "", _ISOLATED, rows)
+    return made
 
 
 def claim_seq_by_key(db: Db, key: str, now: int) -> tuple[Session, int] | None:
@@ -195,6 +199,17 @@ def claim_seq(db: Db, session_id: str, now: int) -> int:
     if not rows:
         raise NotFound("session", session_id, "its group was removed")
     return int(rows[0][0])
+
+
+def claim_seqs(db: Db, wanted: Mapping[str, int], now: int) -> dict[str, int]:
+    """By session, the first of so many next numbers. Not more sessions than `MOST_ROWS`."""
+    asked = sorted(wanted.items())
+    rows = db.rows(
+        "UPDATE sessions SET next_seq = next_seq + v.column2, active_at = ?"
+        f" FROM (VALUES {value_marks(asked)}) AS v WHERE sessions.id = v.column1 RETURNING id, next_seq",
+        (now, *chain.from_iterable(asked)),
+    )
+    return {str(row[0]): int(row[1]) - wanted[row[0]] for row in rows}
 
 
 def set_window(db: Db, session_id: str, messages: int | None, chars: int | None) -> None:

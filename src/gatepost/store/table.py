@@ -5,8 +5,10 @@ out. Statements are built once for each text that follows the table's name: that
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from functools import lru_cache
+from itertools import chain
 from typing import Any, Generic, TypeVar, get_origin
 
 from msgspec import Struct
@@ -15,6 +17,9 @@ from msgspec.structs import astuple, fields
 from gatepost.store.port import Db, Row
 
 S = TypeVar("S", bound=Struct)
+Rows = list[Row]
+
+MOST_ROWS = 50  # in one statement: it has a bounded number of parameters
 
 
 class Table(Generic[S]):
@@ -26,6 +31,7 @@ class Table(Generic[S]):
         self.parse = make_row_parser(struct)
         self._selects: dict[str, str] = {}
         self._inserts: dict[tuple[str | type, ...], str] = {}
+        self._many: dict[tuple[str, tuple[str, ...], int], str] = {}
 
     def columns_of(self, alias: str) -> str:
         """The same for a table that a statement gives another name."""
@@ -46,6 +52,16 @@ class Table(Generic[S]):
         sql = self._inserts.get((rest, type(new), *values)) or self._insert(rest, new, tuple(values))
         return db.row(sql, (*(astuple(new) if new is not None else ()), *values.values()))
 
+    def insert_rows(self, db: Db, rest: str, names: tuple[str, ...], rows: Sequence[Row]) -> Rows:
+        """Many rows of these columns, in their order, in as few statements as they fit into. What `rest` returns comes
+        in any order."""
+        found: Rows = []
+        for at in range(0, len(rows), MOST_ROWS):
+            some = rows[at : at + MOST_ROWS]
+            sql = self._many.get((rest, names, len(some))) or self._insert_many(rest, names, some)
+            found += db.rows(sql, tuple(chain.from_iterable(some)))
+        return found
+
     def put(self, db: Db, conflict: str = "", new: Struct | None = None, /, **values: Any) -> S:
         """Insert, and return the row as it stands then."""
         row = self.insert(db, f"{conflict} RETURNING {self.columns}", new, **values)
@@ -62,6 +78,22 @@ class Table(Generic[S]):
         sql = f"INSERT INTO {self.name} ({', '.join(names)}) VALUES ({marks}) {rest}"
         self._inserts[rest, type(new), *others] = sql
         return sql
+
+    def _insert_many(self, rest: str, names: tuple[str, ...], rows: Sequence[Row]) -> str:
+        sql = f"INSERT INTO {self.name} ({', '.join(names)}) VALUES {value_marks(rows)} {rest}"
+        self._many[rest, names, len(rows)] = sql
+        return sql
+
+
+def value_marks(rows: Sequence[Sequence[Any]]) -> str:
+    """What follows VALUES for so many rows. A statement that reads from them calls their columns `column1`, `column2`
+    and so on: SQLite and PostgreSQL both do."""
+    return _value_marks(len(rows), len(rows[0]))
+
+
+@lru_cache(maxsize=1024)
+def _value_marks(rows: int, columns: int) -> str:
+    return ", ".join([f"({', '.join('?' * columns)})"] * rows)
 
 
 def make_row_parser(struct: type[S]) -> Callable[[Row], S]:

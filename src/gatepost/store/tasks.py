@@ -8,13 +8,14 @@ firing: so each time is fired once, however many look at it.
 
 from collections.abc import Sequence
 from enum import StrEnum
+from itertools import chain
 
 from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.store.origins import Origin
-from gatepost.store.port import Db, quick
-from gatepost.store.table import Table
+from gatepost.store.port import Db, Row, quick
+from gatepost.store.table import Table, value_marks
 
 MOST_FAILURES = 5  # in a row; then a task is paused
 BY = "paused by "  # what a reason begins with, if somebody paused it
@@ -72,6 +73,7 @@ class Task(Struct, frozen=True):
     depth: int
     created_at: int
     updated_at: int
+    title: str = ""  # for people; '': none
 
 
 class NewTask(Struct, frozen=True, kw_only=True):
@@ -94,6 +96,7 @@ class NewTask(Struct, frozen=True, kw_only=True):
     max_runs: int | None = None
     expires_at: int | None = None
     created_by: str
+    title: str = ""
 
 
 TASKS = Table("tasks", Task)
@@ -158,6 +161,19 @@ def list_origins(db: Db, task_id: str) -> list[Origin]:
     return [Origin(*row) for row in rows]
 
 
+def list_origins_of(db: Db, task_ids: Sequence[str]) -> dict[str, list[Origin]]:
+    """The same of several, by task."""
+    found: dict[str, list[Origin]] = {each: [] for each in task_ids}
+    rows = db.rows(
+        "SELECT task_id, person, instance, address, thread FROM task_origins"
+        f" WHERE task_id IN ({', '.join('?' * len(task_ids))}) ORDER BY task_id, ordinal",
+        task_ids,
+    )
+    for task_id, *origin in rows:
+        found[task_id].append(Origin(*origin))
+    return found
+
+
 def count_live(db: Db, folder: str) -> int:
     """Those of a group that are active or paused."""
     row = db.row("SELECT COUNT(*) FROM tasks WHERE folder = ? AND state IN ('active', 'paused')", (folder,))
@@ -178,6 +194,13 @@ def list_page(db: Db, folder: str | None, after: str, most: int, *, ended: bool 
 def list_due(db: Db, now: int, most: int) -> list[Task]:
     """The most overdue first."""
     return TASKS.list(db, "WHERE state = 'active' AND next_at <= ? ORDER BY next_at LIMIT ?", now, most)
+
+
+def list_recurring(db: Db, after: str, now: int, most: int) -> list[Task]:
+    """A page by id, of those that are active, run more than once and are not due."""
+    return TASKS.list(
+        db, "WHERE id > ? AND state = 'active' AND kind <> 'once' AND next_at > ? ORDER BY id LIMIT ?", after, now, most
+    )
 
 
 def list_coming(db: Db, most: int) -> list[Task]:
@@ -212,16 +235,38 @@ def get_next_due(db: Db) -> int | None:
     return row[0] if row else None
 
 
-def advance(db: Db, task: Task, next_at: int | None, reason: str, now: int) -> bool:
-    """From the scheduled time that was read to the next; without one it is completed, for that reason. False: somebody
-    else was first, or it is active no more."""
-    state = TaskState.ACTIVE if next_at is not None else TaskState.COMPLETED
-    changed = db.run(
-        "UPDATE tasks SET next_at = ?, state = ?, reason = ?, updated_at = ?"
-        " WHERE id = ? AND state = 'active' AND next_at = ?",
-        (next_at, state, reason if next_at is None else "", now, task.id, task.next_at),
+class TaskMove(Struct, frozen=True):
+    """From the scheduled time that was read to the next; without one the task is completed, for that reason. `runs`:
+    how many times of it are fired."""
+
+    task: Task
+    next_at: int | None
+    reason: str
+    runs: int
+
+
+_MOVED = "FROM (VALUES {}) AS v WHERE tasks.id = v.column1 AND tasks.state = 'active' AND tasks.next_at = v.column2"
+
+
+def advance(db: Db, moves: Sequence[TaskMove], now: int) -> set[str]:
+    """The tasks that were moved. The others were moved by somebody else, or are active no more. A task that goes on
+    keeps its state, so that only one index changes."""
+    on = [(each.task.id, each.task.next_at, each.runs, each.next_at) for each in moves if each.next_at is not None]
+    over = [(each.task.id, each.task.next_at, each.runs, each.reason) for each in moves if each.next_at is None]
+    go_on = "next_at = v.column4, reason = ''"
+    complete = "next_at = NULL, state = 'completed', reason = v.column4"
+    return _move(db, go_on, on, now) | _move(db, complete, over, now)
+
+
+def _move(db: Db, change: str, moves: Sequence[Row], now: int) -> set[str]:
+    if not moves:
+        return set()
+    rows = db.rows(
+        f"UPDATE tasks SET {change}, runs = runs + v.column3, updated_at = ? {_MOVED.format(value_marks(moves))}"
+        " RETURNING id",
+        (now, *chain.from_iterable(moves)),
     )
-    return bool(changed)
+    return {str(row[0]) for row in rows}
 
 
 def pause_at(db: Db, task: Task, reason: str, now: int) -> bool:
@@ -250,10 +295,12 @@ def replace(db: Db, task: Task, now: int) -> None:
     """Everything about it that somebody may change."""
     db.run(
         "UPDATE tasks SET prompt = ?, text = ?, script = ?, kind = ?, schedule = ?, every = ?, zone = ?, context = ?,"
-        " missed = ?, next_at = ?, max_runs = ?, expires_at = ?, updated_at = ? WHERE id = ?",
+        " missed = ?, next_at = ?, max_runs = ?, expires_at = ?, title = ?, instance = ?, address = ?, thread = ?,"
+        " updated_at = ? WHERE id = ?",
         (
             *(task.prompt, task.text, task.script, task.kind, task.schedule, task.every, task.zone, task.context),
-            *(task.missed, task.next_at, task.max_runs, task.expires_at, now, task.id),
+            *(task.missed, task.next_at, task.max_runs, task.expires_at),
+            *(task.title, task.instance, task.address, task.thread, now, task.id),
         ),
     )
 

@@ -7,7 +7,7 @@ then its sender is told.
 from msgspec import Struct
 
 from gatepost.messages.inbound import MessageKind
-from gatepost.store import inbox, message_steps, outbox, sessions, sleeping_turns, turns
+from gatepost.store import due_sessions, inbox, message_steps, outbox, sessions, sleeping_turns, turns
 from gatepost.store.inbox import InboxEntry, InboxState
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
@@ -116,7 +116,7 @@ def record_wake_failure(
     tried again later, or given up. None if nothing was waiting, or if it was not time yet for the next try: that one
     is still to come."""
     unfinished = turns.find_open(db, session_id)
-    if inbox.get_retry_time(db, session_id, now) is not None:
+    if due_sessions.get_retry_time(db, session_id, now) is not None:
         return None
     if unfinished is not None and unfinished.state == TurnState.INTERRUPTED:
         return _postpone(db, unfinished, unfinished.attempt, cause, policy, now)

@@ -17,6 +17,7 @@ from gatepost.core import ids
 from gatepost.store import (
     agents,
     inbox,
+    mailbox_rows,
     message_steps,
     messages,
     outbox,
@@ -404,7 +405,7 @@ def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int) -> bool:
     *columns, spoke, has_more, has_context, has_calls, has_requests = row
     turn = TURNS.parse(tuple(columns))
     if has_context:
-        inbox.mark_context_shown(db, turn.session_id, turn_id)
+        mailbox_rows.mark_context_shown(db, turn.session_id, turn_id)
     state, reason = (InboxState.ANSWERED, "") if spoke else (InboxState.SILENT, "the agent chose silence")
     inbox.end_given(db, turn_id, state, reason, now)
     if has_more:  # claimed as follow-ups, and the turn ended before the provider had them

@@ -23,7 +23,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.sessions.forking import SessionForker
 from gatepost.flow.sessions.replaying import SessionReplayer
 from gatepost.gate.caller import Caller
-from gatepost.gate.dispatch import Dispatch, ToolAnswer, ToolDeps
+from gatepost.gate.dispatch import Dispatch, ToolAnswer
 from gatepost.messages.inbound import Direction
 from gatepost.messages.outbound import Feature
 from gatepost.store import audit, groups, inbox, messages, rooms, sessions, turns
@@ -33,7 +33,8 @@ from gatepost.store.rooms import RoomPolicy
 from gatepost.store.sessions import Session, SessionMode
 from gatepost.store.turns import Turn
 from gatepost.testing.channel import FakeChannel
-from gatepost.tools.contract import TOOLS, HostAsker, Tool
+from gatepost.tools.call import HostAsker, ToolDeps
+from gatepost.tools.contract import TOOLS, Tool
 
 PLATFORM = "fake"
 ROOM = "fake:room/1"

@@ -17,8 +17,9 @@ from gatepost.core.settings import Config
 from gatepost.flow.delivery.delivery_loop import DeliveryLoop
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.messages.outbound import Op, OutboundFile
-from gatepost.store import groups, inbox, outbox, sessions
-from gatepost.store.inbox import InboxMode, ProjectionLimits
+from gatepost.store import groups, mailbox_rows, outbox, sessions
+from gatepost.store.inbox import InboxMode
+from gatepost.store.mailbox_rows import ProjectionLimits
 from gatepost.store.outbox import EffectOrigin, NewEffect, OutboxEffect
 from gatepost.store.port import Db, Store
 from gatepost.store.sessions import Session, SessionMode
@@ -137,5 +138,7 @@ class OutboxHarness:
 
     async def list_context(self, session: Session) -> list[dict[str, Any]]:
         """What the agent will read as context at its next turn."""
-        found = await self.store.read(inbox.list_to_project, session.id, ProjectionLimits(50, 10_000, 50, 10_000))
+        found = await self.store.read(
+            mailbox_rows.list_to_project, session.id, ProjectionLimits(50, 10_000, 50, 10_000)
+        )
         return [message.content for entry, message in found.pairs if entry.mode == InboxMode.OBSERVE]

@@ -7,7 +7,8 @@ from msgspec import Struct
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import Unavailable
 from gatepost.core.registry import Registry
-from gatepost.tools.contract import Tool, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import Tool, tool
 
 FEW: Registry[Tool] = Registry("tool")
 

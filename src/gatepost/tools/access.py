@@ -12,7 +12,8 @@ from gatepost.access.tree_scope import TreeScope, world_of
 from gatepost.core.bounds import fitting
 from gatepost.store import acl, groups, room_history, sessions, users
 from gatepost.store.port import Db
-from gatepost.tools.contract import ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import tool
 from gatepost.tools.lookup_helpers import get_own_part, update_search_index
 
 

@@ -12,7 +12,8 @@ from gatepost.messages.card import Card, CardField, render_text
 from gatepost.messages.outbound import Op
 from gatepost.messages.text import clean, one_line
 from gatepost.tools import outbox_effects
-from gatepost.tools.contract import BODY, Body, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import BODY, Body, tool
 from gatepost.tools.outbox_effects import Room, SendReceipt
 
 MOST_FIELDS = 25

@@ -4,7 +4,7 @@ from gatepost.core.errors import Refused
 from gatepost.core.settings import setting
 from gatepost.store import groups, newcomers, tokens
 from gatepost.store.port import Db
-from gatepost.tools.contract import ToolCall
+from gatepost.tools.call import ToolCall
 
 MAX_CHILDREN = setting(
     "tools.max_children",

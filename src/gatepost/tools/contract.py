@@ -1,366 +1,29 @@
 """A tool: a plain async function that says above it who gets it. Its schema, visibility and page come from there.
 
-The function's first parameter is the call; the others are the tool's arguments, described by `Annotated[…, Meta(…)]`.
-It decides nothing about permission: the gate has done that before, and has put the room that the call may reach into
-`call.place`. A write goes through `call.write`, with the call's audit row in the same transaction.
+The function's first parameter is the call (`tools/call.py`); the others are the tool's arguments, described by
+`Annotated[…, Meta(…)]`. It decides nothing about permission: the gate has done that before.
 """
 
-import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field, is_dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import is_dataclass
 from enum import Enum
-from typing import Annotated, Any, Protocol, TypeVar, TypeVarTuple, get_args, get_origin
+from functools import cache
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
 
-from gatepost.access.tiers import Tier, tier_of
+from gatepost.access.tiers import Tier
 from gatepost.access.tree_scope import TreeScope
-from gatepost.channels.contract import Channel
-from gatepost.core.clock import Clock
-from gatepost.core.errors import Invalid, Refused, SetupError
-from gatepost.core.event_bus import EventBus
-from gatepost.core.home import Home
+from gatepost.core.errors import SetupError
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
-from gatepost.core.settings import Config, setting
-from gatepost.core.thread_pools import FairThreadPool
-from gatepost.messages.inbound import Inbound
-from gatepost.messages.outbound import Feature
-from gatepost.messages.text_size import TextUnit
-from gatepost.store import audit, origins, requests, tool_calls
-from gatepost.store.forks import ForkedSession
-from gatepost.store.origins import OriginChain
-from gatepost.store.port import Db, Store
-from gatepost.store.requests import Request
-from gatepost.store.tool_calls import CallIdentity
-from gatepost.store.turns import Turn
+from gatepost.tools.call import ToolCall
 
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
-
-CHAIN_DEPTH = setting(
-    "sessions.chain_depth",
-    20,
-    help="How many steps from agent to agent may lie behind a message that an agent puts in; then a person must ask.",
-)
 BODY = "gatepost:body"
 SCALARS = frozenset(("string", "integer", "number", "boolean", "null"))  # types of JSON schema
-READ_S = 2.0  # a tool that looks something up in the store
 Body = Annotated[str, msgspec.Meta(extra={BODY: True})]  # what people wrote: the audit keeps its hash and length only
-
-Progress = Callable[[float, float | None, str], None]
-
-
-class CallTracker(Protocol):
-    """Knows the calls of a turn, so that one that is made again is known as the same."""
-
-    def identify(self, turn: Turn, tool: str, arguments: Mapping[str, Any]) -> CallIdentity | None: ...
-
-    def answered(self, call: CallIdentity) -> None: ...
-
-    def failed(self, call: CallIdentity) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who calls: known by the socket it came through, never by what it says."""
-
-    folder: str
-    session_id: str | None = None
-    provider: str = ""
-    running: Callable[[], Turn | None] | None = field(
-        default=None, compare=False
-    )  # who wakes the session knows its turn
-    before_call: Callable[[str, str], Awaitable[None]] | None = field(
-        default=None, compare=False
-    )  # (tool, call): brings what the agent said before into the outbox
-    keys: "CallTracker | None" = field(default=None, compare=False)  # tells a repeated call from another one
-    replays: bool = False  # it repeats what another conversation was given: it may read, and has no effect
-
-    @property
-    def tier(self) -> Tier:
-        return tier_of(self.folder)
-
-    @property
-    def lane(self) -> str:
-        """Of the store's writer: one caller's writes keep their order, and hardly delay anybody else's."""
-        return self.session_id or self.folder
-
-
-class ReachableRoom(Struct, frozen=True):
-    """A room that a call may reach, and the thread in it."""
-
-    instance: str
-    address: str
-    thread: str = ""
-    folder: str = ""  # the group through which it is reached, if not the caller's own
-
-
-class ChannelCapabilities(Protocol):
-    """What the channels of this gateway can do."""
-
-    def features(self, instance: str) -> frozenset[Feature]: ...
-
-    def max_text(self, instance: str) -> int: ...
-
-    def text_unit(self, instance: str) -> TextUnit: ...
-
-    def platform(self, instance: str) -> str: ...
-
-    def add_server(self, instance: str, inbound: Inbound) -> Inbound: ...
-
-
-class BranchRenamer(Protocol):
-    """Names the branch of the worktree that a session works in."""
-
-    async def rename(self, session_id: str, name: str) -> str: ...
-
-
-class TopicForker(Protocol):
-    """Makes conversations that go on with what another one knows."""
-
-    async def fork_topic(self, call: "ToolCall", parent_id: str, topic: str, *, force: bool) -> ForkedSession: ...
-
-    async def copy_session(self, call: "ToolCall", parent_id: str, title: str) -> ForkedSession:
-        """Into a managed agent of its own."""
-        ...
-
-
-class ReplayWish(Struct, frozen=True, kw_only=True):
-    """What is changed in a replay; '' and nothing: as it is. `skills`: SKILL.md by the name of the skill. `turns`: the
-    newest so many."""
-
-    provider: str = ""
-    model: str = ""
-    agents_md: str = ""
-    skills: Mapping[str, str] = {}
-    turns: int = 20
-
-
-class StartedReplay(Struct, frozen=True):
-    """`session_id`: of the replay; `turns`: how many it repeats."""
-
-    session_id: str
-    source_id: str
-    folder: str
-    turns: int
-
-
-class ReplayStarter(Protocol):
-    """Gives the messages of a conversation to a new one."""
-
-    async def replay_session(self, call: "ToolCall", source_id: str, wish: ReplayWish) -> StartedReplay: ...
-
-
-class RoomWriter(Protocol):
-    """Writes down what goes to a room, and has it delivered."""
-
-    async def __call__(self, instance: str, address: str, fn: Callable[[Db], T], *, lane: str = "") -> T: ...
-
-
-class CallHolder(Protocol):
-    """Holds a call until a person has decided."""
-
-    def find_quorum(self, held: "HeldCall") -> int:
-        """How many people must agree to such a call."""
-
-    async def hold(self, call: "ToolCall", held: "HeldCall") -> str:
-        """Ask for a decision; the id of the request. What was asked before is one request."""
-        ...
-
-
-class HostAsker(Protocol):
-    """Asks people about hosts that no rule speaks of, where a group's options say so. A target is `host:port`."""
-
-    async def is_allowed(self, caller: "Caller", target: str) -> bool:
-        """Whether somebody allowed it for this session."""
-        ...
-
-    async def ask(self, caller: "Caller", target: str, *, tool: str = "", why: str = "") -> str:
-        """What the agent is told; '' if nobody is asked."""
-        ...
-
-
-class QuestionAsker(Protocol):
-    """Asks the people of a conversation."""
-
-    async def ask(self, call: "ToolCall", asked: Mapping[str, Any], expire_s: float | None) -> Request:
-        """Ask, and wait a while. The request as it stands then; what was asked before is one request."""
-        ...
-
-
-class HeldCall(Struct, frozen=True, kw_only=True):
-    """A call as a person sees it, and as it will run."""
-
-    arguments: Mapping[str, Any]
-    about: str  # the tool and what it is done to: what an answer for the whole session speaks of
-    why: str
-    rule: str  # that lets such calls through from then on, '' if there is none
-    rooms: Mapping[str, str] = {}  # by parameter: the channel instance of the room that it names
-    quorums: tuple[int, ...] = ()  # how many must agree, by each rule that holds it; 0: as the gateway says
-    preview: str = ""  # what it would change, as markdown of ours
-
-
-class ToolDeps(Struct, frozen=True, kw_only=True):
-    """What tools work with: given once by the app."""
-
-    store: Store
-    clock: Clock
-    config: Config
-    home: Home
-    bells: EventBus
-    reach: ChannelCapabilities
-    writes_to: RoomWriter | None = None  # None: nothing is delivered in this process; a room is only rung
-    channels: Mapping[str, Channel] = msgspec.field(default_factory=dict)  # by instance: those that run in this process
-    worktrees: BranchRenamer | None = None  # None: no sandbox runs in this process
-    forker: TopicForker | None = None  # the same
-    replayer: ReplayStarter | None = None  # the same
-    holder: CallHolder | None = None  # None: nobody can be asked in this process
-    host_asker: HostAsker | None = None  # the same for hosts
-    questions: QuestionAsker | None = None  # the same
-    threads: FairThreadPool = msgspec.field(
-        default_factory=FairThreadPool
-    )  # for work on files, shared fairly between sessions
-
-
-def _allow_all(folder: str) -> bool:
-    return True
-
-
-def _allow_none(folder: str) -> bool:
-    return False
-
-
-class ToolCall(msgspec.Struct, kw_only=True):  # made for every call: three times as quick as a dataclass
-    """One use of a tool, as the gate let it through."""
-
-    around: ToolDeps
-    tool: str
-    caller: Caller
-    turn: Turn | None
-    key: str  # the identity of what this call brings about
-    now: int
-    record: Callable[[], audit.AuditRecord]  # made where it is written, off the way of the answer
-    progress: Progress
-    to: ReachableRoom | None = None
-    also: dict[str, ReachableRoom] = {}  # by parameter: the rooms of `also_scoped_by`
-    allows: Callable[[str], bool] = _allow_all  # whether rules let this call be about that group, too
-    allows_across: Callable[[str], bool] = _allow_none  # the same for a group of its world that is not below it
-    approved: Request | None = None  # a person let it through; what it brings about settles that
-    identity: CallIdentity | None = None  # in a turn: written with its first row, so that a repeated call is known
-    recorded: bool = False
-    _row: str = ""  # the chain's head with the call's audit row, once that was appended
-
-    @property
-    def place(self) -> ReachableRoom:
-        """The room of the call; only a tool that is scoped by a room has one."""
-        if self.to is None:
-            raise Invalid("chatJid", "no room is known for this call; name one")
-        return self.to
-
-    async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
-        """Run `fn` in a durable transaction; the first one also holds the call's audit row."""
-        answer = await self.around.store.write(self._with_record(_bind_args(fn, args)), lane=self.caller.lane)
-        self.recorded = True
-        return answer
-
-    async def write_to_room(self, fn: Callable[[Db], T]) -> T:
-        """The same for what goes to the call's room, which is delivered once it is committed."""
-        place, recorded = self.place, self._with_record(fn)
-        if self.around.writes_to is not None:
-            answer = await self.around.writes_to(place.instance, place.address, recorded, lane=self.caller.lane)
-        else:
-            try:
-                answer = await self.around.store.write(recorded, lane=self.caller.lane)
-            finally:  # also when we were cancelled meanwhile: the rows may be there
-                self.around.bells.room(place.instance, place.address)
-        self.recorded = True
-        return answer
-
-    def _with_record(self, fn: Callable[[Db], T]) -> Callable[[Db], T]:
-        if self.recorded:
-            return fn
-
-        def recorded(db: Db) -> T:
-            answer = fn(db)
-            self._append(db)
-            return answer
-
-        recorded.__dict__["__wrapped__"] = fn  # a unit that takes long is logged under this name
-        return recorded
-
-    def _append(self, db: Db) -> None:
-        self._row = audit.append(db, self.record())
-        if self.identity is not None:
-            tool_calls.record_start(db, self.identity)
-        if self.approved is not None and not requests.settle(db, self.approved.id, self.now):
-            raise Refused(self.caller.folder, self.tool, self.approved.id, "it was done before")
-
-    def is_committed(self, db: Db) -> bool:
-        """Whether its effect and its row are there, whoever waited for them. To be asked in a transaction: whatever
-        the call had under way when it was cancelled is committed before that in its lane, or never."""
-        seq, _, chained = self._row.partition(":")
-        return bool(seq) and audit.continues_from(db, int(seq), chained)
-
-    def chain(self, db: Db) -> OriginChain:
-        """Everybody on whose behalf this call is made: of its turn, or of the session's last one. For a tool that gives
-        work to an agent; Refused, if too many steps lie behind it already."""
-        session_id = self.caller.session_id
-        if self.turn is not None:
-            found = origins.get_for_turn(db, self.turn.id)
-        else:
-            found = origins.get_for_session(db, session_id) if session_id is not None else OriginChain()
-        origins.check_limits(found, self.caller.folder, self.tool, self.around.config[CHAIN_DEPTH])
-        return found
-
-    def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> Awaitable[T]:
-        """Everybody's reads share two threads: what would hold one for long is given up."""
-        return self.around.store.read(fn, *args, within=READ_S, lane=self.caller.lane)
-
-    async def note(self) -> None:
-        """For an effect outside the store: it is written down, durably, before it happens."""
-        if not self.recorded:
-            await self.around.store.write(self._append, lane=self.caller.lane)
-            self.recorded = True
-
-    async def in_thread(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
-        """For work that takes long: it holds up the caller's own calls at most."""
-        return await self.around.threads.run(self.caller.session_id or self.caller.folder, fn, *args)
-
-    async def run_audited(self, fn: Callable[[], T]) -> T:
-        """The same with the effect, which runs in a thread: whoever cancels the call does not part the two."""
-
-        async def both() -> T:
-            await self.note()
-            return await self.in_thread(fn)
-
-        return await run_to_completion(both())
-
-
-def _bind_args(fn: Callable[[Db, *Ts], T], args: tuple[*Ts]) -> Callable[[Db], T]:
-    if not args:
-        return fn
-
-    def unit(db: Db) -> T:
-        return fn(db, *args)
-
-    unit.__dict__["__wrapped__"] = fn
-    return unit
-
-
-async def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
-    """Do it to its end. Who is cancelled meanwhile is so when it is over, with its error as the cause."""
-    task, cancelled = asyncio.ensure_future(work), None
-    while not task.done():
-        try:
-            await asyncio.wait((task,))
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None and not task.cancelled():
-        raise cancelled from task.exception()
-    return task.result()
 
 
 class ForwardedResult(msgspec.Struct, frozen=True):
@@ -403,7 +66,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     acts_as: Callable[[Mapping[str, Any]], str] | None = None  # a tool whose rules hold for such a call, too; '': none
     not_root: bool = False  # root has nobody to do it with
     held: bool = False
-    preview: Callable[["ToolCall", Mapping[str, Any]], Awaitable[str]] | None = None  # what a call would change
+    preview: Callable[[ToolCall, Mapping[str, Any]], Awaitable[str]] | None = None  # what a call would change
     spends: bool = False  # it costs money: not when the budget is spent
     quick: bool = False
 
@@ -530,11 +193,24 @@ def _scope(scoped_by: str | None) -> ToolScope | None:
     return ToolScope.ROOM if scoped_by.lower().endswith("jid") else ToolScope.GROUP
 
 
-def _arguments(name: str, parameters: list[inspect.Parameter]) -> type[msgspec.Struct]:
-    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+def _arguments(name: str, parameters: Sequence[inspect.Parameter]) -> type[msgspec.Struct]:
+    """The same for the same declaration: tools that are bound to a gateway are declared anew with each."""
     for each in parameters:
         if each.annotation is inspect.Parameter.empty:
             raise SetupError(f"tool {name}: parameter {each.name} has no type")
+    kinds = tuple(type(each.default) for each in parameters)  # True equals 1
+    try:
+        return _make_arguments(name, tuple(parameters), kinds)
+    except TypeError:  # a default or a mark of a type that has no hash
+        return _make_arguments.__wrapped__(name, tuple(parameters), kinds)
+
+
+@cache
+def _make_arguments(
+    name: str, parameters: tuple[inspect.Parameter, ...], kinds: tuple[type, ...]
+) -> type[msgspec.Struct]:
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    for each in parameters:
         if each.default is inspect.Parameter.empty:
             fields.append((each.name, each.annotation))
         else:
@@ -561,8 +237,10 @@ def _is_body(annotation: Any) -> bool:
     return any(_is_body(kind) for kind in get_args(annotation))
 
 
+@cache
 def _schema(kind: type) -> dict[str, Any]:
-    """JSON schema with the object itself at the top: older clients do not follow a reference there."""
+    """JSON schema with the object itself at the top: older clients do not follow a reference there. To make it is most
+    of the work of a declaration, and tools share results. Nobody may change it."""
     whole = msgspec.json.schema(kind)
     definitions = dict(whole.get("$defs", {}))
     top = definitions.pop(whole["$ref"].rsplit("/", 1)[-1]) if "$ref" in whole else whole

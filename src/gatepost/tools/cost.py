@@ -14,7 +14,8 @@ from gatepost.messages.text import clean
 from gatepost.store import budgets, costs
 from gatepost.store.costs import NewCost, TokenCounts
 from gatepost.store.port import Db
-from gatepost.tools.contract import ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import tool
 
 MOST = setting(
     "budget.external_max",

@@ -15,7 +15,8 @@ from gatepost.messages import address
 from gatepost.store import engagements, groups, identities, inbox, routes
 from gatepost.store.engagements import Engagement
 from gatepost.store.port import Db
-from gatepost.tools.contract import ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import tool
 from gatepost.tools.lookup_helpers import Jid
 
 MOST = 200  # conversations of one room in which a group is, beyond which it enters no further one by itself

@@ -18,7 +18,8 @@ from gatepost.store.destinations import DestinationKind
 from gatepost.store.errands import Errand, ErrandState
 from gatepost.store.port import Db, quick
 from gatepost.tools import outgoing_files
-from gatepost.tools.contract import Body, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import Body, tool
 
 LONGEST = 100_000
 MOST_FILES = 20
@@ -80,7 +81,7 @@ async def send_to_agent(
     ] = None,
     files: Annotated[Paths | None, Meta(description="Files to go along, named as for send_file.")] = None,
 ) -> GivenErrand:
-    """Write to another agent, with files if you like; it goes on in the same conversation each time.
+    """Write to another agent, with files if you like; it goes on in the same conversation, unless that rested for long.
 
     Returns at once; what it answers comes later as a message to you. People are written to with send.
     """

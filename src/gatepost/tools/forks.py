@@ -10,7 +10,8 @@ from gatepost.messages.text import clean
 from gatepost.store import sessions
 from gatepost.store.forks import ForkMethod
 from gatepost.store.port import Db
-from gatepost.tools.contract import ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import tool
 
 
 class TopicFork(Struct, frozen=True, kw_only=True):

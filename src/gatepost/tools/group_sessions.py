@@ -16,16 +16,23 @@ from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.messages.inbound import Direction
 from gatepost.messages.text import clean
-from gatepost.store import audit, budgets, inbox, messages, origins, sessions, turns
+from gatepost.store import audit, budgets, errands, inbox, messages, origins, replays, sessions, turns
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session, SessionMode, SessionState
-from gatepost.tools.contract import Body, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import Body, tool
 
 LONGEST = 100_000
 MOST = 200
 RIGHTS = "agent"  # of what an agent puts in
 MOST_INJECTED, LARGEST_INJECTED = 50, 1_000_000  # messages, and characters of them, that wait in one conversation
+MOST_NAMED = 10  # conversations to choose from that an error names
+# Rooms without people, and what to do instead.
+_NOBODYS_ROOMS = {
+    errands.INSTANCE: "give that agent an errand with send_to_agent, which returns to you",
+    replays.INSTANCE: "a replay repeats what was said, and nothing else",
+}
 LONGEST_ERROR = 500  # characters of why a turn failed
 Position = Annotated[int, Meta(ge=0, le=2**62)]
 
@@ -77,8 +84,11 @@ class SessionReset(Struct, frozen=True):
 
 
 class InjectedMessage(Struct, frozen=True):
+    """`session_id`: the conversation that got it."""
+
     injected: bool
     id: int
+    session_id: str
 
 
 @tool(tier=Tier.AGENT, group="sessions", read_only=True, idempotent=True)
@@ -246,14 +256,20 @@ async def reset_session(
 async def inject_message(
     call: ToolCall,
     content: Annotated[Body, Meta(description="What the agent there should read.")],
-    chatJid: Annotated[str | None, Meta(description="The room whose conversation gets it.")] = None,
+    chatJid: Annotated[
+        str | None, Meta(description="The room whose conversation gets it. Left out: this very conversation.")
+    ] = None,
     sender: Annotated[str | None, Meta(description="Taken for older callers; the message is yours.")] = None,
     senderName: Annotated[str | None, Meta(description="For whom you write, shown beside your name.")] = None,
+    sessionId: Annotated[
+        str | None, Meta(description="Which conversation of that room, if it has several; see list_sessions.")
+    ] = None,
 ) -> InjectedMessage:
     """Put a message into the conversation of a room, as input for the agent there; people in the room do not see it.
 
-    It carries your group's name, whatever you write, and is never a command. It counts as asked for by whoever you work
-    for: their limits hold for it. At most 50 such messages wait in one conversation. To speak to people use send.
+    In a room that you name, another agent's conversation goes before yours. The message carries your group's name,
+    whatever you write, and is never a command. It counts as asked for by whoever you work for: their limits hold for
+    it. At most 50 such messages wait in one conversation. To speak to people use send.
     """
     text = clean(content)
     if not text.strip() or len(text) > LONGEST:
@@ -264,19 +280,9 @@ async def inject_message(
 
     def inject(db: Db) -> tuple[int, str]:
         chain = call.chain(db)
-        there = [
-            each for each in sessions.list_in_room(db, place.address) if may_act_on(TreeScope.SUBTREE, own, each.folder)
-        ]
-        same = [each for each in there if each.thread == place.thread] or there
-        if not same and own == ROOT_FOLDER:
-            raise NotFound("conversation", place.address, "nobody talks there; use list_sessions")
-        session = (
-            same[0]
-            if same
-            else sessions.find_or_add(
-                db, SessionMode.PER_THREAD, own, place.instance, place.address, place.thread, call.now
-            )
-        )
+        # A call that a person agreed to names the room, whether its caller did or not.
+        named = chatJid is not None and call.approved is None
+        session = _find_injected(db, call, named=named, session_id=sessionId)
         payer = next((each.person for each in chain.origins if each.person), "")
         if any(each.spent >= each.limit > 0 for each in budgets.list_applicable(db, session.folder, payer, call.now)):
             raise Refused(own, call.tool, place.address, "the budget is spent")
@@ -306,4 +312,38 @@ async def inject_message(
 
     message_id, session_id = await call.write(inject)
     call.around.bells.session(session_id)
-    return InjectedMessage(injected=True, id=message_id)
+    return InjectedMessage(injected=True, id=message_id, session_id=session_id)
+
+
+def _find_injected(db: Db, call: ToolCall, *, named: bool, session_id: str | None) -> Session:
+    """The conversation that is meant: the one that the caller names; without a room its own; in a room that it names
+    the one of its thread, and of several there the one that is not its own. More than one such: it must choose."""
+    own, place = call.caller, call.place
+    if place.instance in _NOBODYS_ROOMS:
+        why = f"nobody hears what is said there for a message of this kind; {_NOBODYS_ROOMS[place.instance]}"
+        raise Refused(own.folder, call.tool, place.address, why)
+    there = [
+        each
+        for each in sessions.list_in_room(db, place.address)
+        if each.instance == place.instance and may_act_on(TreeScope.SUBTREE, own.folder, each.folder)
+    ]
+    if session_id is not None:
+        chosen = [each for each in there if each.id == session_id]
+        if not chosen:
+            way = "name its room as chatJid, as list_sessions shows both"
+            raise NotFound("conversation", f"{session_id[:80]} in {place.address}", way)
+        return chosen[0]
+    if not named and (mine := [each for each in there if each.id == own.session_id]):
+        return mine[0]
+    same = [each for each in there if each.thread == place.thread] or there
+    others = [each for each in same if each.id != own.session_id] or same
+    if len(others) > 1:
+        which = ", ".join(f"{each.id} of {each.folder}" for each in others[:MOST_NAMED])
+        raise Invalid("sessionId", f"there are several conversations in {place.address}; name one: {which}")
+    if others:
+        return others[0]
+    if own.folder == ROOT_FOLDER:
+        raise NotFound("conversation", place.address, "nobody talks there; use list_sessions")
+    return sessions.find_or_add(
+        db, SessionMode.PER_THREAD, own.folder, place.instance, place.address, place.thread, call.now
+    )

@@ -33,7 +33,8 @@ from gatepost.store.outbox import EffectState
 from gatepost.store.port import Db
 from gatepost.store.room_history import Cursor, RoomHistoryEntry
 from gatepost.store.routes import Route
-from gatepost.tools.contract import ReachableRoom, ToolCall, tool
+from gatepost.tools.call import ReachableRoom, ToolCall
+from gatepost.tools.contract import tool
 from gatepost.tools.lookup_helpers import LOCAL, MOST, Jid, get_own_part, parse_time
 from gatepost.tools.outbox_effects import LONGEST_TEXT
 

@@ -18,7 +18,8 @@ from gatepost.store.engagements import Engagement
 from gatepost.store.port import Db
 from gatepost.store.room_history import RoomFailures
 from gatepost.store.users import UserRole
-from gatepost.tools.contract import ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import tool
 from gatepost.tools.lookup_helpers import (
     MOST,
     Jid,

@@ -12,8 +12,9 @@ from gatepost.flow import invitations
 from gatepost.flow.intake.routing import MADE_BY
 from gatepost.flow.invitations import MOST_USES, IssuedInvitation, NewInvitation
 from gatepost.store.port import Db
+from gatepost.tools.call import ToolCall
 from gatepost.tools.child_quota import check_quota
-from gatepost.tools.contract import ToolCall, tool
+from gatepost.tools.contract import tool
 from gatepost.tools.lookup_helpers import parse_time
 
 OWN_GROUP = "/"

@@ -15,7 +15,7 @@ from gatepost.flow.intake.engagement import render_ttl
 from gatepost.store import search
 from gatepost.store.routes import Route
 from gatepost.store.search import Subtree
-from gatepost.tools.contract import ToolCall
+from gatepost.tools.call import ToolCall
 
 LOCAL = "local-db"  # as the source of an answer: what this gateway has
 MOST = 200

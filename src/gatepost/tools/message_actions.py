@@ -14,7 +14,8 @@ from gatepost.messages.text import clean
 from gatepost.store.outbox import OutboxEffect
 from gatepost.store.port import Db
 from gatepost.tools import outbox_effects
-from gatepost.tools.contract import Body, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import Body, tool
 from gatepost.tools.outbox_effects import MessageRef, Room, SendReceipt, Source
 
 LONGEST_REACTION = 64

@@ -11,7 +11,8 @@ from gatepost.store import inbox
 from gatepost.store.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.tools import outbox_effects, outgoing_files
-from gatepost.tools.contract import Body, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import Body, tool
 from gatepost.tools.outbox_effects import Room, SendReceipt, Seq
 
 MOST_MEDIA = 20

@@ -11,7 +11,8 @@ from gatepost.core.errors import NotFound, Refused
 from gatepost.egress import rules
 from gatepost.store import egress, groups
 from gatepost.store.port import Db
-from gatepost.tools.contract import ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import tool
 
 Host = Annotated[
     str, Meta(description="example.com (with its sub-domains), *.example.com (these alone), example.com:8443, or *.")

@@ -22,7 +22,7 @@ from gatepost.store import engagements, messages, outbox
 from gatepost.store.messages import Message
 from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
 from gatepost.store.port import Db
-from gatepost.tools.contract import ReachableRoom, ToolCall
+from gatepost.tools.call import ReachableRoom, ToolCall
 
 LONGEST_TEXT = 100_000  # characters; more is a file
 

@@ -18,7 +18,7 @@ from gatepost.messages.outbound import OutboundFile
 from gatepost.messages.text import clean
 from gatepost.store import outbox, sent_files, sessions
 from gatepost.store.sent_files import NewSentFiles
-from gatepost.tools.contract import ToolCall
+from gatepost.tools.call import ToolCall
 
 SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".gpg", ".aws", ".azure", ".gcloud", ".kube", ".docker"})
 SECRET_FILES = frozenset({".env", ".netrc", ".npmrc", ".pypirc", ".secret", "credentials", "private_key"})

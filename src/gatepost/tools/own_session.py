@@ -17,7 +17,8 @@ from gatepost.store import inbox, messages, sessions, turns
 from gatepost.store.port import Db
 from gatepost.store.sessions import SessionMode, SessionState
 from gatepost.store.turns import Turn, TurnState
-from gatepost.tools.contract import Body, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import Body, tool
 
 WORK = "work.md"
 LARGEST_WORK = 256 * 1024

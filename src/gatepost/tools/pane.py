@@ -13,7 +13,8 @@ from gatepost.core.errors import Invalid
 from gatepost.messages.outbound import Op
 from gatepost.messages.text import clean
 from gatepost.tools import outbox_effects
-from gatepost.tools.contract import BODY, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import BODY, tool
 from gatepost.tools.outbox_effects import Room, SendReceipt
 
 MOST_PROMPTS = 16

@@ -14,7 +14,8 @@ from gatepost.flow.requests.choices import render_decision
 from gatepost.flow.requests.questions import find_choice, find_own_words, list_answers, parse_questions
 from gatepost.messages.text import clean, one_line
 from gatepost.store.requests import Request, RequestState
-from gatepost.tools.contract import BODY, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import BODY, tool
 
 MOST_QUESTIONS, MOST_OPTIONS = 4, 8
 LONGEST_QUESTION, LONGEST_HEADER, LONGEST_LABEL, LONGEST_DESCRIPTION = 1000, 40, 60, 300  # characters

@@ -11,7 +11,8 @@ from gatepost.core.errors import Invalid, NotFound, Unavailable
 from gatepost.store import replays, sessions
 from gatepost.store.port import Db
 from gatepost.store.replays import Replay, ReplayedTurn
-from gatepost.tools.contract import Body, ReplayWish, StartedReplay, ToolCall, tool
+from gatepost.tools.call import ReplayWish, StartedReplay, ToolCall
+from gatepost.tools.contract import Body, tool
 
 LONGEST_COMPARED = 4000  # characters of each text
 LONGEST_MODEL = 200

@@ -17,7 +17,8 @@ from gatepost.store import groups, routes
 from gatepost.store.port import Db
 from gatepost.store.routes import Route
 from gatepost.store.sessions import SessionMode
-from gatepost.tools.contract import ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import tool
 from gatepost.tools.lookup_helpers import RouteInfo, is_own_route, is_visible_route, render_route
 
 DEFAULT_SEQ = 100

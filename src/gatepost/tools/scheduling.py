@@ -12,11 +12,13 @@ from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow.schedule import task_changes
 from gatepost.flow.schedule.task_changes import TaskChange, TaskRequest
+from gatepost.flow.schedule.task_rights import agree_to_holds
 from gatepost.store import firings, tasks
 from gatepost.store.firings import FiringState, Run
 from gatepost.store.port import Db
 from gatepost.store.tasks import MissedPolicy, Task, TaskContext, TaskState
-from gatepost.tools.contract import Body, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import Body, tool
 
 T = TypeVar("T")
 
@@ -166,7 +168,10 @@ async def schedule_task(
 
     def add(db: Db) -> tuple[Task, bool]:
         chain = call.chain(db)
-        return task_changes.add_task(db, new, rules, call.now, chain.origins, chain.depth + 1)
+        task, created = task_changes.add_task(db, new, rules, call.now, chain.origins, chain.depth + 1)
+        if task.created_by == new.created_by:
+            agree_to_holds(db, task)  # whatever holds `send` there has held this call, and somebody let it through
+        return task, created
 
     task, created = await call.write(add)
     call.around.bells.tasks()

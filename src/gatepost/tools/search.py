@@ -14,7 +14,8 @@ from gatepost.messages.inbound import Direction
 from gatepost.messages.text import clean
 from gatepost.store import search
 from gatepost.store.search import Hit, SearchQuery, Subtree
-from gatepost.tools.contract import Body, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import Body, tool
 from gatepost.tools.lookup_helpers import LOCAL, MOST, parse_time, update_search_index
 
 

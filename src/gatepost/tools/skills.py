@@ -17,7 +17,8 @@ from gatepost.flow.sessions.skill_text import LARGEST_SKILL, check_skill
 from gatepost.messages.card import escape_markdown
 from gatepost.messages.visible_text import show_hidden
 from gatepost.store import groups
-from gatepost.tools.contract import Body, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import Body, tool
 
 MOST_COMPARED = 1000  # lines of each side
 MOST_SHOWN, LONGEST_SHOWN = 40, 160  # lines of a change that a card shows, and characters of each

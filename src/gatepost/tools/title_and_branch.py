@@ -10,7 +10,8 @@ from gatepost.core.errors import Invalid, NotFound, Unavailable
 from gatepost.messages.text import one_line
 from gatepost.store import sessions
 from gatepost.store.port import Db
-from gatepost.tools.contract import ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import tool
 
 LONGEST_TITLE = 60
 

@@ -16,7 +16,8 @@ from gatepost.flow.link_tokens import IssuedLink, NewLink
 from gatepost.store import tokens
 from gatepost.store.port import Db
 from gatepost.store.tokens import Token, TokenKind, TokenState
-from gatepost.tools.contract import ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import tool
 
 Group = Annotated[str | None, Meta(description="The group that gets what is written there. Default: your own.")]
 Suffix = Annotated[str, Meta(description="Tells several rooms of one group apart: letters, digits, `_`, `-`.")]

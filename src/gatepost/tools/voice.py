@@ -30,7 +30,8 @@ from gatepost.store.outbox import OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.secrets import SecretReader
 from gatepost.tools import outbox_effects, outgoing_files
-from gatepost.tools.contract import Body, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import Body, tool
 from gatepost.tools.outbox_effects import Room, SendReceipt
 
 LONGEST_TEXT = 5000  # bytes

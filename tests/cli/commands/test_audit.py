@@ -19,6 +19,12 @@ Run = Callable[..., Any]
 ROWS = 7
 
 
+@pytest.fixture
+def home(bare_home: Home) -> Home:
+    """Filled from one that was used."""
+    return bare_home
+
+
 @pytest.fixture(scope="module")
 def once_used(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """A home that people worked with, with the daemon down."""

@@ -17,6 +17,12 @@ from gatepost.core.home import Home
 Run = Callable[..., Any]
 
 
+@pytest.fixture
+def home(bare_home: Home) -> Home:
+    """One of these tests is about a home without a store."""
+    return bare_home
+
+
 def names(path: Path) -> dict[str, tarfile.TarInfo]:
     with tarfile.open(path) as tar:
         return {each.name: each for each in tar.getmembers()}

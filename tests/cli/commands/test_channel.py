@@ -23,6 +23,12 @@ Run = Callable[..., Any]
 
 
 @pytest.fixture
+def home(bare_home: Home) -> Home:
+    """What is refused must not even make a store."""
+    return bare_home
+
+
+@pytest.fixture
 def platform() -> Iterator[BeaconPlatform]:
     with registered_beacon() as made:
         yield made

@@ -20,6 +20,12 @@ HOME = Home(Path("/nowhere"))  # without plug-ins
 Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer
 
 
+@pytest.fixture
+def home(bare_home: Home) -> Home:
+    """What fails early must leave nothing behind, or a whole home."""
+    return bare_home
+
+
 @pytest.fixture(autouse=True)
 def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"):

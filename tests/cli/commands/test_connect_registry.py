@@ -37,6 +37,12 @@ DOUBLE = Path(__file__).parents[2] / "inside" / "providers" / "acp_agent.py"
 PLATFORMS = [f"{system}-{machine}" for system in ("linux", "darwin") for machine in ("x86_64", "aarch64")]
 
 
+@pytest.fixture
+def home(bare_home: Home) -> Home:
+    """What nobody agrees to must not even make a store."""
+    return bare_home
+
+
 def agent(name: str, **distribution: Any) -> dict[str, Any]:
     about = {"version": "1.2.3", "description": "An agent.", "license": "MIT", "authors": ["Ann"]}
     return {"id": name, "name": name.title(), **about, "distribution": distribution}

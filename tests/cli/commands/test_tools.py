@@ -11,7 +11,8 @@ PLUGIN = '''
 """A tool from outside."""
 
 from gatepost.access.tiers import Tier
-from gatepost.tools.contract import ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import tool
 
 
 @tool(tier=Tier.WORLD, group="outside")

@@ -9,7 +9,7 @@ import pytest
 from gatepost.core.clock import SECOND
 from gatepost.flow.delivery.outbox_claims import NOTICE_TEXT
 from gatepost.messages.outbound import Feature, Outbound, OutboundFile
-from gatepost.store import groups, inbox, ledger, outbox, sessions
+from gatepost.store import due_sessions, groups, ledger, outbox, sessions
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
@@ -100,7 +100,7 @@ async def test_nanoclaw_24_fails_for_ever_is_failed_and_the_agent_is_told_withou
     assert row.state == "failed" and "given up after 2 tries" in row.reason
     (told,) = await post.list_context(session)
     assert (told["event"], told["seq"], told["reason"]) == ("delivery_failed", effect.seq, row.reason)
-    assert await store.read(inbox.list_sessions_with_work, post.clock.now()) == []
+    assert await store.read(due_sessions.list_sessions_with_work, post.clock.now()) == []
 
 
 async def test_nanoclaw_24_a_failing_row_is_not_overtaken_in_its_room(

@@ -7,7 +7,8 @@ from gatepost.flow.intake.engagement import TTL_S
 from gatepost.flow.intake.intake import make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.messages.inbound import Attachment, Inbound, MessageKind, Quote, Receipt, Verb
-from gatepost.store import engagements, groups, inbox, ledger, outbox, rooms, routes, users
+from gatepost.store import acl, engagements, groups, inbox, ledger, outbox, rooms, routes, users
+from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.engagements import Engagement
 from gatepost.store.port import Db
 from gatepost.store.rooms import RoomPolicy
@@ -331,3 +332,154 @@ def test_an_engaged_room_costs_no_statement_more_for_a_message(db: Db) -> None:
     assert plain[-1][0] == mentions[-1][0]  # a mention of a fresh engagement writes nothing either
     assert plain[-1][0] <= observed[0] + 1  # a row that wakes somebody needs no more than one that does not
     assert Config()[TTL_S] == 600
+
+
+async def send_closing(world: World, number: int = 1, sender: str = OWNER) -> Receipt:
+    return await world.send(
+        "closed this issue", sender, platform_id="issue-1", event=f"close:{number}", verb=Verb.CLOSE
+    )
+
+
+async def test_what_somebody_does_without_words_is_context_unless_a_route_names_it(routed: World) -> None:
+    assert (await send_closing(routed)).state == "observed"
+    await routed.route("verb!=message", "home", seq=9)
+    await routed.route("verb=*", "home", seq=8)
+    await routed.route("text=/closed/", "home", seq=7)
+    assert (await send_closing(routed, 2)).state == "observed"
+    await routed.route("verb=merge|close", "home", seq=6)
+    assert (await send_closing(routed, 3)).state == "queued"
+    assert (await send_closing(routed, 3)).new is False
+
+
+async def test_what_somebody_does_without_words_neither_engages_nor_counts_as_said_meanwhile(world: World) -> None:
+    await world.route("verb=close", "home", seq=5, ttl_s=NEVER_ENDS)
+    await world.route("verb=mention", "home", seq=10)
+    await world.route("", "home#observe", seq=20)
+    assert (await send_closing(world)).state == "queued"
+    assert await engaged(world) == []
+    await world.send("hello", verb=Verb.MENTION)
+    reopened = await world.send("reopened", platform_id="issue-1", event="reopen:1", verb=Verb.REOPEN)
+    assert reopened.state == "observed"
+
+
+async def test_a_stranger_who_closes_something_is_refused_as_with_words(world: World) -> None:
+    await world.route("verb=close", "home")
+    assert (await send_closing(world, sender=STRANGER)).reason == "unknown_sender_strict"
+
+
+async def test_what_begins_a_thread_below_an_agents_words_is_a_reply_and_engages_that_thread(world: World) -> None:
+    """As on Slack, Discord and Matrix: the thread has the id of the message, and nothing is quoted."""
+    await gate(world)
+    await say_as_agent(world, "home", "a1")
+    assert (await world.send("why?", thread="a1")).state == "queued"
+    assert [each.folder for each in await engaged(world, "a1")] == ["home"]
+    assert await engaged(world) == []
+    assert (await world.send("and how?", MEMBER, thread="a1")).state == "queued"
+    world.clock.advance(600)
+    assert (await world.send("we go on among ourselves", thread="a1")).state == "observed"
+
+
+async def test_where_everything_in_a_thread_quotes_its_root_only_the_first_is_a_reply(world: World) -> None:
+    """As on Mattermost, which tells of no other replies."""
+    await gate(world)
+    await say_as_agent(world, "home", "a1")
+    root = Quote(platform_id="a1")
+    assert (await world.send("why?", thread="a1", reply_to=root, verb=Verb.REPLY)).state == "queued"
+    world.clock.advance(600)
+    assert (await world.send("among us", thread="a1", reply_to=root, verb=Verb.REPLY)).state == "observed"
+
+
+async def test_a_reply_within_a_thread_or_a_topic_engages_there(world: World) -> None:
+    """As on Telegram: a topic's id is no message of the agent's, and a reply quotes one."""
+    await gate(world)
+    await say_as_agent(world, "home", "a1", thread="77")
+    assert (await world.send("a topic", thread="77")).state == "observed"
+    assert (await world.send("why?", thread="77", reply_to=Quote(platform_id="a1"))).state == "queued"
+    assert [each.folder for each in await engaged(world, "77")] == ["home"]
+
+
+async def test_a_thread_below_somebody_elses_words_inherits_nothing_of_its_room(world: World) -> None:
+    await gate(world)
+    await world.send("hello", verb=Verb.MENTION, platform_id="p1")
+    assert (await world.send("among us", thread="p1")).state == "observed"
+
+
+async def test_a_thread_below_a_childs_words_is_for_the_child(world: World) -> None:
+    await gate(world)
+    await world.do(lambda db: groups.add(db, "home/eng", "Eng", "scripted", NOON))
+    await say_as_agent(world, "home/eng", "a1")
+    assert await states(world, await world.send("why?", thread="a1")) == {"home/eng": "queued"}
+    assert (await states(world, await world.send("and?", thread="a1")))["home/eng"] == "queued"
+
+
+async def test_who_left_a_thread_below_its_own_words_is_not_drawn_back(world: World) -> None:
+    await gate(world)
+    await say_as_agent(world, "home", "a1")
+    await world.send("why?", thread="a1")
+    await world.do(lambda db: engagements.remove(db, "tg", ROOM, "a1", "home"))
+    assert (await world.send("thanks", thread="a1")).state == "observed"
+
+
+async def test_a_stranger_who_begins_a_thread_engages_nobody(world: World) -> None:
+    await gate(world)
+    await say_as_agent(world, "home", "a1")
+    assert (await world.send("why?", STRANGER, thread="a1")).state == "refused"
+    assert await engaged(world, "a1") == []
+    assert (await world.send("why?", thread="a1")).state == "queued"  # nor keeps others from it
+
+
+async def test_a_program_neither_engages_nor_is_answered_for_being_there(world: World) -> None:
+    """Two bots in one room would talk to each other without end."""
+    bot = "tg:bot/5"
+    await gate(world)
+    await world.do(lambda db: users.add(db, bot, "", NOON))
+    await world.do(lambda db: users.add_member(db, bot, "home", "test", NOON))
+    assert (await world.send("build failed", bot, verb=Verb.MENTION)).state == "queued"
+    assert await engaged(world) == []
+    await world.send("hello", verb=Verb.MENTION)
+    assert (await world.send("well", bot)).state == "observed"
+    assert (await world.send("I, too", "tg:t/webhook/7")).state == "refused"
+
+
+async def test_an_edit_that_adds_a_mention_neither_wakes_nor_engages(world: World) -> None:
+    await gate(world)
+    await world.send("helo", platform_id="m77")
+    edited = await world.send("@bot hello", platform_id="m77", event="edit:1", verb=Verb.EDIT)
+    assert (edited.state, await engaged(world)) == ("observed", [])
+    await world.send("hello", verb=Verb.MENTION)
+    again = await world.send("@bot hallo", platform_id="m77", event="edit:2", verb=Verb.EDIT)
+    assert again.state == "observed"
+
+
+async def test_a_choice_of_a_group_that_is_gone_or_forbidden_since_holds_no_longer(routed: World) -> None:
+    for folder in ("home/eng", "home/ops"):
+        await routed.do(lambda db, folder=folder: groups.add(db, folder, folder, "scripted", NOON))
+        await routed.do(lambda db, folder=folder: users.add_member(db, MEMBER, folder, "test", NOON))
+    await routed.send("@home/eng", MEMBER)
+    assert await states(routed, await routed.send("hello", MEMBER)) == {"home/eng": "queued"}
+    await routed.do(lambda db: groups.remove(db, "home/eng"))
+    assert await states(routed, await routed.send("hello", MEMBER)) == {"home": "queued"}
+    await routed.send("@home/ops", MEMBER)
+    row = AclRow(id=0, principal=MEMBER, action="interact", scope="home/ops", effect=AclEffect.DENY)
+    await routed.do(lambda db: acl.put(db, row, NOON))
+    assert await states(routed, await routed.send("hello", MEMBER)) == {"home": "queued"}
+
+
+async def test_who_may_not_speak_to_the_engaged_group_reaches_whom_routes_say(world: World) -> None:
+    await world.do(lambda db: groups.add(db, "acme", "Acme", "scripted", NOON))
+    await world.route("text=/^!a/", "acme", seq=5, ttl_s=600)
+    await world.route("", "home", seq=10)
+    await world.send("!a hello")
+    assert await states(world, await world.send("and then?")) == {"acme": "queued"}
+    assert await states(world, await world.send("what of me?", MEMBER)) == {"home": "queued"}
+    assert (await world.send("and me?", STRANGER)).state == "refused"
+
+
+async def test_a_group_that_leaves_takes_no_other_with_it(world: World) -> None:
+    for folder in ("a", "b"):
+        await world.do(lambda db, folder=folder: groups.add(db, folder, folder, "scripted", NOON))
+        await world.route(f"text=/^!{folder}/", folder, ttl_s=NEVER_ENDS, also=True)
+    await world.send("!a hello")
+    await world.send("!b hello")
+    await world.do(lambda db: engagements.remove(db, "tg", ROOM, "", "a"))
+    assert await states(world, await world.send("more")) == {"b": "queued"}

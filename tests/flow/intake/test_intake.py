@@ -22,6 +22,7 @@ from gatepost.store import (
     groups,
     inbox,
     ledger,
+    mailbox_rows,
     messages,
     outbox,
     room_history,
@@ -248,7 +249,9 @@ async def test_nanoclaw_7_plain_messages_are_kept_as_context_until_a_mention_wak
 
     [session] = await world.sessions()
     assert world.rung == [session.id]
-    found = await world.store.read(inbox.list_to_project, session.id, inbox.ProjectionLimits(10, 1000, 10, 1000))
+    found = await world.store.read(
+        mailbox_rows.list_to_project, session.id, mailbox_rows.ProjectionLimits(10, 1000, 10, 1000)
+    )
     assert [message.text for _, message in found.pairs] == ["0", "1", "2", "now"]
 
 
@@ -628,10 +631,12 @@ async def test_arizuko_25_sealing_a_sibling_hides_at_once_what_was_not_shown_yet
     receipt = await world.send("secret plans")
     await world.route("room=group/99", "acme/ops#observe", seq=1)
     own = await world.send("its own", address="tg:group/99")
-    limits = inbox.ProjectionLimits(observed=10, chars=4000, rows=10, size=10_000)
+    limits = mailbox_rows.ProjectionLimits(observed=10, chars=4000, rows=10, size=10_000)
 
     async def shown(session_id: str) -> list[str]:
-        return [each.text for _, each in (await world.store.read(inbox.list_to_project, session_id, limits)).pairs]
+        return [
+            each.text for _, each in (await world.store.read(mailbox_rows.list_to_project, session_id, limits)).pairs
+        ]
 
     assert (await shown(beside), await shown(above)) == (["secret plans", "its own"], ["secret plans"])
     await world.store.write(groups.update, "acme/eng", {"name": "Eng"})  # another change seals nothing
@@ -681,3 +686,13 @@ async def test_what_nobody_was_given_is_fetched_by_each_that_looks(world: World)
     known = await world.store.read(messages.find, "tg", ROOM, "in", "m77")
     assert known is not None
     assert [each.folder for each in await world.store.read(inbox.list_for_message, known.id)] == ["acme", "beta"]
+
+
+async def test_what_is_said_within_one_second_stands_in_the_order_of_the_ledger(routed: World) -> None:
+    """Some platforms know whole seconds only, and our own words in between have smaller times."""
+    routed.clock.advance(0.7)
+    first = await routed.message(await routed.send("theirs", at=NOON))
+    routed.clock.advance(2)
+    late = await routed.message(await routed.send("theirs, and late", at=NOON))
+    exact = await routed.message(await routed.send("exact", at=NOON + 1))
+    assert (first.at, late.at, exact.at) == (NOON + 7 * SECOND // 10, NOON + SECOND - 1, NOON + 1)

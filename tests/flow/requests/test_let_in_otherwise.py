@@ -17,11 +17,11 @@ from gatepost.flow.intake.intake import make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.invitations import NewInvitation
 from gatepost.flow.requests.asking import AskingRules
-from gatepost.flow.requests.choices import BLOCK, DENY
+from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, BLOCK, DENY
 from gatepost.flow.requests.deciding import decide
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.inbound import Inbound, Verb
-from gatepost.store import direct_rooms, groups, requests, rooms, routes, users
+from gatepost.store import direct_rooms, engagements, groups, inbox, requests, rooms, routes, users
 from gatepost.store.port import Db
 from gatepost.store.requests import Request, RequestState
 from gatepost.store.rooms import RoomPolicy
@@ -168,3 +168,73 @@ def _count_statements(db: Db, rules: RuleCache) -> int:
     counting = CountingDb(db)
     say(counting, "hello", EVE, rules)
     return counting.statements
+
+
+def gate(db: Db, ttl_s: int | None = None) -> None:
+    """Mentions wake `acme`; it observes the rest."""
+    for seq, (match, target) in enumerate((("verb=mention", "acme"), ("", "acme#observe"))):
+        new = Route(seq=seq, match=match, target=target, folder="acme", ttl_s=ttl_s, created_by="t", created_at=NOON)
+        routes.add(db, new)
+
+
+ENGAGING = ChannelInstances({"fake": REACH_KIND}, engages_s=600)
+LATER = NOON + 60 * SECOND
+
+
+def list_engaged(db: Db, thread: str = "") -> list[tuple[str, int | None]]:
+    return [(each.folder, each.until) for each in engagements.list_at(db, "fake", ROOM, thread)]
+
+
+def test_a_strangers_mention_engages_once_somebody_lets_it_in(unrouted: Db) -> None:
+    gate(unrouted)
+    say(unrouted, "one", EVE)
+    say(unrouted, "two", EVE, verb=Verb.MESSAGE)  # she goes on, and nobody is in the conversation yet
+    assert list_engaged(unrouted) == []
+    decide(unrouted, ENGAGING, get_pending(unrouted).id, ALLOW_ALWAYS, ADA, LATER)
+    assert list_states(unrouted, EVE)["one"] == "queued"
+    assert list_engaged(unrouted) == [("acme", LATER + 600 * SECOND)]
+    after = say(unrouted, "and now?", EVE, verb=Verb.MESSAGE)
+    assert after.receipt.state == "queued"
+
+
+def test_what_is_released_again_and_again_engages_once(unrouted: Db) -> None:
+    gate(unrouted, ttl_s=60)
+    for text in ("one", "two"):
+        say(unrouted, text, EVE)
+    decide(unrouted, ENGAGING, get_pending(unrouted).id, ALLOW_ONCE, ADA, LATER)
+    assert list_states(unrouted, EVE) == {"one": "queued", "two": "queued"}
+    assert list_engaged(unrouted) == [("acme", LATER + 60 * SECOND)]
+
+
+def test_a_mention_that_is_let_in_by_a_later_message_engages_too(unrouted: Db) -> None:
+    gate(unrouted)
+    say(unrouted, "one", EVE, reach=ENGAGING)
+    let_in(unrouted)
+    say(unrouted, "two", EVE, reach=ENGAGING, thread="T")
+    assert list_engaged(unrouted) == [("acme", NOON + 600 * SECOND)]
+
+
+def test_what_was_refused_engages_nobody(unrouted: Db) -> None:
+    gate(unrouted)
+    say(unrouted, "one", EVE)
+    decide(unrouted, ENGAGING, get_pending(unrouted).id, DENY, ADA, LATER)
+    assert list_engaged(unrouted) == []
+
+
+def test_a_child_that_a_stranger_names_gets_it_once_she_is_let_in(unrouted: Db) -> None:
+    gate(unrouted)
+    groups.add(unrouted, "acme/eng", "Eng", "scripted", NOON)
+    held = say(unrouted, "@eng look", EVE, verb=Verb.MESSAGE)
+    assert held.receipt.state == "held" and get_pending(unrouted).folder == "acme/eng"
+    decide(unrouted, ENGAGING, get_pending(unrouted).id, ALLOW_ONCE, ADA, LATER)
+    (entry,) = inbox.list_for_message(unrouted, held.receipt.message_id)
+    assert (entry.folder, entry.state) == ("acme/eng", "queued")
+    assert list_engaged(unrouted) == [("acme/eng", LATER + 600 * SECOND)]
+
+
+def test_what_a_stranger_said_while_the_group_was_engaged_is_not_lost_when_that_is_over(unrouted: Db) -> None:
+    gate(unrouted)
+    say(unrouted, "hello", ADA, reach=ENGAGING)
+    assert say(unrouted, "one", EVE, verb=Verb.MESSAGE).receipt.state == "held"
+    decide(unrouted, ENGAGING, get_pending(unrouted).id, ALLOW_ONCE, ADA, NOON + 601 * SECOND)
+    assert list_states(unrouted, EVE) == {"one": "queued"}

@@ -21,7 +21,7 @@ from gatepost.store.requests import NewRequest, Request, RequestKind, RequestSta
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.clock import NOON, FixedClock
 from gatepost.testing.waiting import PATIENCE_S
-from gatepost.tools.contract import Caller
+from gatepost.tools.call import Caller
 
 
 class Answer(Struct):

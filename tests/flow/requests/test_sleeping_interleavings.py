@@ -18,6 +18,7 @@ from gatepost.flow.sessions import permissions
 from gatepost.flow.sessions.permissions import ChatAsking
 from gatepost.mailbox.runner_frames import EventFrame, PermissionAnswerFrame
 from gatepost.store import (
+    due_sessions,
     inbox,
     messages,
     provider_answers,
@@ -196,7 +197,7 @@ async def test_a_yes_is_used_at_most_once_and_no_turn_is_left_sleeping(store: Sq
     for _ in range(400):  # nobody answers any more, until it is quiet
         for step in (agent.pass_time, agent.wake, agent.ask, agent.deliver):
             await step()
-        if not await store.read(turns.list_open) and not await store.read(inbox.list_waiting_sessions):
+        if not await store.read(turns.list_open) and not await store.read(due_sessions.list_waiting_sessions):
             break
 
     every = await store.read(list_every)

@@ -7,8 +7,9 @@ from tests.flow.schedule.conftest import ROOM, TaskDesk
 
 from gatepost.core.clock import DAY, HOUR, MINUTE, SECOND
 from gatepost.core.settings import Config
+from gatepost.flow.schedule.firing import fire_plans
 from gatepost.flow.schedule.task_changes import MOST_LATE, cancel_task, read_rules, run_task
-from gatepost.flow.schedule.task_loop import AGAIN_S, AT_ONCE, fire_plans, plan_due
+from gatepost.flow.schedule.task_loop import AGAIN_S, AT_ONCE, plan_due
 from gatepost.messages.inbound import MessageKind
 from gatepost.store import acl, agents, origins, sessions, switches, tasks, timeline, turns
 from gatepost.store.acl import AclEffect, AclRow
@@ -371,7 +372,8 @@ async def test_a_look_costs_the_same_however_many_tasks_and_sessions_there_are(d
             db.run(
                 "INSERT INTO tasks SELECT id || ?, folder, instance, ?, thread, prompt, text, script, kind, schedule,"
                 " every, zone, context, missed, state, reason, next_at + ?, max_runs, expires_at, runs, failures,"
-                " created_by, depth, created_at, updated_at FROM tasks WHERE folder = 'acme' ORDER BY id LIMIT 1",
+                " created_by, depth, created_at, updated_at, title FROM tasks WHERE folder = 'acme'"
+                " ORDER BY id LIMIT 1",
                 (f"-{number}", address, 10 * DAY),
             )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.store import agents, forks, inbox, origins, sessions, turns
+from gatepost.store import agents, due_sessions, forks, origins, sessions, turns
 from gatepost.testing.gateway import wait_until_settled
 from gatepost.testing.management_client import TRANSPORTS, ManagementClient
 from gatepost.testing.waiting import PATIENCE_S
@@ -315,4 +315,4 @@ async def test_paseo_27_the_news_of_an_end_survives_a_restart_in_between(opening
         await wait_until_settled(desk.gateway)
         said = await activity(desk, lead["agentId"])
         assert said.count("heard of Child: idle") == 1 and said.count("done: hold the fort") == 1
-        assert await desk.gateway.store.read(inbox.list_waiting_sessions) == []
+        assert await desk.gateway.store.read(due_sessions.list_waiting_sessions) == []

@@ -11,8 +11,8 @@ import pytest
 
 from gatepost.core.errors import Invalid
 from gatepost.flow.sessions.permissions import MOST_WAITING
-from gatepost.flow.sessions.runner_protocol import UNTOLD
 from gatepost.flow.sessions.timeline_events import MOST_BYTES
+from gatepost.flow.sessions.turn_timeline import UNTOLD
 from gatepost.serve.agents.timeline import MOST_SHOWN
 from gatepost.store import agents, audit, requests, sessions, timeline, turns
 from gatepost.store.port import Db

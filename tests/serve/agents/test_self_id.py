@@ -15,7 +15,7 @@ from gatepost.app import Gateway
 from gatepost.core.listen_address import ListenAddress
 from gatepost.serve.agents.self_id import NAME, PATH, make_self_app
 from gatepost.serve.http import HttpServer, open_listener
-from gatepost.store import inbox, turns
+from gatepost.store import due_sessions, turns
 from gatepost.testing.management_client import ManagementClient, open_management_gateway
 from gatepost.testing.mcp_http_client import BOTH, INITIALIZE, make_call_params, make_request, parse_answer
 from gatepost.testing.repositories import git, repository
@@ -240,7 +240,7 @@ async def test_nobody_is_woken_in_a_worktree_that_goes_by_the_end_of_another(tmp
         assert (await desk("archive_worktree", worktree="task"))["saved"]
         done = [turn.state for turn in await desk.gateway.store.read(turns.list_for_session, lead["agentId"], 2**62, 9)]
         assert done.count("done") == 1, "what it has heard of its child, it heard too late"
-        assert await desk.gateway.store.read(inbox.list_waiting_sessions) == []
+        assert await desk.gateway.store.read(due_sessions.list_waiting_sessions) == []
         assert {each["archivedAt"] is None for each in (await desk("list_agents", includeArchived=True))["agents"]} == {
             False
         }

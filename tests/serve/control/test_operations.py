@@ -422,3 +422,24 @@ async def test_the_pinned_rules_of_a_group_are_bounded_together(desk: Desk) -> N
         await desk.do("rule.add", folder="home", text="x" * 2000)
     with pytest.raises(Invalid, match="remove one first"):
         await desk.do("rule.add", folder="home", text="y")
+
+
+async def test_a_test_of_the_routes_says_that_the_sender_is_denied_or_unknown(desk: Desk) -> None:
+    row = await desk.do("acl.add", principal="web:user/9", action="interact", scope="home", deny=True)
+    answer = await desk.do("route.test", address="web:home", sender="web:user/9")
+    (group,) = answer["groups"]
+    assert (answer["outcome"], group["reason"], group["denied_by"]) == (
+        "refused",
+        "denied_by_the_access_list",
+        row["id"],
+    )
+    assert answer["sender"] == {"id": "web:user/9", "person": "web:user/9", "known": False, "untrusted": False}
+    await desk.do("room.policy", address="web:home", policy="request_approval")
+    waiting = await desk.do("route.test", address="web:home", sender="web:user/8")
+    assert [each["outcome"] for each in waiting["groups"]] == ["held"]
+    claimed = await desk.do("route.test", address="web:home", sender="web:user/8", verb="untrusted")
+    assert (claimed["groups"][0]["reason"], claimed["sender"]["untrusted"]) == ("untrusted_sender", True)
+    public = await desk.do("route.test", address="terminal:x", sender="terminal:bob")
+    assert (public["policy"], public["outcome"]) == ("public", "wakes")
+    with pytest.raises(Invalid):
+        await desk.do("route.test", address="web:home", sender="nobody")

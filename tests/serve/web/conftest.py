@@ -80,7 +80,7 @@ async def site(store: SqliteStore, home: Home, web: Any, office: OperationDeps) 
         channel=web.hub,
         stopping=stopping,
         bells=office.bells,
-        dashboard=DashboardDeps(office=office, status=get_status),
+        dashboard=DashboardDeps(office=office, describe=get_status),
     )
     server = HttpServer(make_site(parts), sock)
     running = asyncio.create_task(server.run())

@@ -6,7 +6,7 @@ public address that alone works too, only later.
 
 from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
 from gatepost.core.settings import setting
-from gatepost.messages.inbound import Verb
+from gatepost.messages.inbound import SUBJECT_VERBS, Verb
 from gatepost.messages.outbound import Feature
 
 REPOSITORIES = setting(
@@ -46,7 +46,7 @@ declare_channel(
     ),
     settings=(REPOSITORIES, TOKEN, WEBHOOK_SECRET, NAME, POLL_S, API_URL),
     max_text=65_000,
-    verbs=frozenset({Verb.MESSAGE, Verb.MENTION, Verb.EDIT, Verb.DELETE}),
+    verbs=frozenset({Verb.MESSAGE, Verb.MENTION, Verb.EDIT, Verb.DELETE}) | SUBJECT_VERBS,
     pace=ChannelPace(everywhere=1.0, burst=5),
     deaf_after_s=900.0,
     guide=ChannelGuide(

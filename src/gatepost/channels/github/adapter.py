@@ -119,6 +119,8 @@ class GitHubComments:
                     # An issue is listed for every comment on it; it is new to us if it was made since we last asked.
                     if kind == "issues/comments" or str(item.get("created_at")) >= since:
                         await self._receive_listed(item, read(repository, item, bot), repository, bot)
+                    if kind == "issues" and str(item.get("closed_at") or "") >= since:
+                        await self._receive_closing(item, repository, bot)
                 if page:
                     await self._around.cursor.save(str(page[-1].get("updated_at") or since), name)
 
@@ -133,6 +135,22 @@ class GitHubComments:
         edit = wire.read_comment(repository, item, bot, edited=True)
         if edit is not None:
             await self._inbox.receive_one(edit)
+
+    async def _receive_closing(self, item: dict[str, Any], repository: str, bot: wire.BotNames) -> None:
+        """A list does not say who closed an issue; the issue itself does. One that was deleted or moved since does not
+        keep us from what follows it."""
+        room = wire.parse_room(f"github:{repository}/issue/{item.get('number')}")
+        if room is None:
+            return
+        try:
+            issue = await self._call("GET", room.path, action="read the issue")
+        except PlatformRefusal as error:
+            if error.status not in (404, 410):
+                raise
+            return
+        event = wire.read_closing(repository, issue, bot) if isinstance(issue, dict) else None
+        if event is not None:
+            await self._inbox.receive_one(event)
 
     async def send(self, address: str, message: Outbound) -> str:
         room = self._get_room(address)

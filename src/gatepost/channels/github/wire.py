@@ -25,6 +25,7 @@ REACTIONS = {
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}\Z")
 _LOGIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}(\[bot\])?\Z")
 _ADDRESS = re.compile(r"github:([^/]+/[^/]+)/issue/([1-9][0-9]{0,9})\Z")
+_COMMIT = re.compile(r"[0-9a-f]{40,64}\Z")
 _VARIANTS = dict.fromkeys((0xFE0F, *range(0x1F3FB, 0x1F400)))  # presentation and skin tone
 
 
@@ -86,7 +87,7 @@ def strip_mark(text: str) -> str:
 
 
 def read_delivery(event: str, payload: dict[str, Any], bot: BotNames) -> Inbound | None:
-    """What a webhook brings; None if it is nothing that anybody said."""
+    """What a webhook brings; None if it is nothing that anybody said, or did to the issue."""
     repository = _text(_object(payload.get("repository")).get("full_name"))
     action = _text(payload.get("action"))
     name = {"issue_comment": "issue", "issues": "issue"}.get(event, "pull_request")
@@ -101,7 +102,21 @@ def read_delivery(event: str, payload: dict[str, Any], bot: BotNames) -> Inbound
         prefix = "review-" if event == "pull_request_review_comment" else ""
         comment = _object(payload.get("comment"))
         return _read_event(room, title, comment, prefix, {"created": "opened"}.get(action, action), bot)
+    what = "pull request" if event == "pull_request" else "issue"
+    change = _read_change(action, subject, what, payload)
+    if change is not None:
+        return _read_subject_event(room, title, change, payload.get("sender"), bot)
     return _read_event(room, title, subject, "issue-", action, bot)
+
+
+def read_closing(repository: str, issue: dict[str, Any], bot: BotNames) -> Inbound | None:
+    """Of an issue or pull request by itself: that it was closed. The webhook would have been the same event."""
+    room, pull = _read_room(repository, issue), issue.get("pull_request")
+    given = {**issue, "merged": bool(_object(pull).get("merged_at"))}
+    change = _read_change("closed", given, "pull request" if isinstance(pull, dict) else "issue", {})
+    if room is None or change is None:
+        return None
+    return _read_subject_event(room, _text(issue.get("title")), change, issue.get("closed_by"), bot)
 
 
 def read_comment(repository: str, comment: dict[str, Any], bot: BotNames, *, edited: bool = False) -> Inbound | None:
@@ -182,6 +197,48 @@ def _read_event(
         own=login.casefold() == bot.login.casefold(),
         room_name=f"{room.repository}#{room.number}" + (f" {title}" if title else ""),
         at=parse_time(item.get("created_at" if event == "message" else "updated_at")),
+    )
+
+
+class SubjectChange(Struct, frozen=True):
+    """What was done to an issue, in our words. `moment`: GitHub's; with `mark` it tells two of a kind apart."""
+
+    verb: Verb
+    text: str
+    moment: str
+    mark: str = ""
+
+
+def _read_change(action: str, subject: dict[str, Any], what: str, payload: dict[str, Any]) -> SubjectChange | None:
+    closed, updated = _text(subject.get("closed_at")), _text(subject.get("updated_at"))
+    if action == "closed" and parse_time(closed) is not None:
+        if subject.get("merged") is True:
+            return SubjectChange(Verb.MERGE, f"merged this {what}", closed)
+        return SubjectChange(Verb.CLOSE, f"closed this {what}", closed)
+    if action == "reopened" and parse_time(updated) is not None:
+        return SubjectChange(Verb.REOPEN, f"reopened this {what}", updated)
+    before, after = _text(payload.get("before")), _text(payload.get("after"))
+    if action == "synchronize" and parse_time(updated) is not None and _COMMIT.match(after):
+        was = f" (before: {before[:12]})" if _COMMIT.match(before) else ""
+        return SubjectChange(Verb.PUSH, f"pushed commits; the newest is {after[:12]}{was}", updated, f".{after[:12]}")
+    return None
+
+
+def _read_subject_event(room: IssueRoom, title: str, change: SubjectChange, user: Any, bot: BotNames) -> Inbound | None:
+    login, person = _text(_object(user).get("login")), _object(user).get("id")
+    if not _LOGIN.match(login) or not isinstance(person, int):
+        return None
+    return Inbound(
+        address=room.address,
+        platform_id=f"issue-{room.number}",
+        sender=f"github:user/{person}",
+        sender_name=login,
+        text=change.text,
+        event=f"{change.verb}:{change.moment[:40]}{change.mark}",
+        verb=change.verb,
+        own=login.casefold() == bot.login.casefold(),
+        room_name=f"{room.repository}#{room.number}" + (f" {title}" if title else ""),
+        at=parse_time(change.moment),
     )
 
 

@@ -54,16 +54,32 @@ def rm(run: CommandRun, gone: dict[str, Any]) -> None:
     output.print_line(f"route {gone['id']} ({_match(gone)} → {gone['target']}) is removed")
 
 
+_GETS = ("wakes", "observes", "chosen", "answered")
+_OUTCOMES = {
+    "chosen": "the sender speaks to it from now on, and no agent gets this",
+    "answered": "the gateway itself answers the command",
+    "held": "waits until somebody lets the sender in",
+}
+
+
+def _exit_code(answer: dict[str, Any]) -> int:
+    outcomes = [each["outcome"] for each in answer["groups"]] or [answer["outcome"]]
+    return 0 if answer["dropped"] or any(each in _GETS for each in outcomes) else 1
+
+
 @command.command()
-@from_operation(RouteTestArgs, exit_code=lambda answer: 0 if answer["groups"] or answer["dropped"] else 1)
+@from_operation(RouteTestArgs, exit_code=_exit_code)
 def test(run: CommandRun, answer: dict[str, Any]) -> None:
     for each in answer["groups"]:
-        how = " (observes)" if each["observe"] else f" (topic {each['topic']})" if each["topic"] else ""
-        output.print_line(
-            output.colored(f"→ {each['folder']}", "ok"), f"{how}, by route {each['route']}, session {each['session']}"
-        )
-    if answer["dropped"] or not answer["groups"]:
-        output.print_line(output.colored(f"→ nobody: {answer['why']}", "warn"))
+        _print_group(each)
+    if answer["outcome"] == "held" and not answer["groups"]:
+        output.print_line(output.colored("→ waits until somebody says which group shall answer in this room", "warn"))
+    elif answer["dropped"] or not answer["groups"]:
+        why = f"{answer['why']} ({answer['sentence']})" if answer["reason"] not in ("", "no_route") else answer["why"]
+        output.print_line(output.colored(f"→ nobody: {why}", "warn"))
+    _print_sender(answer)
+    if answer["halted"]:
+        output.print_line(output.colored("all agents are stopped, so it waits until `gatepost panic --off`", "warn"))
     if answer["decided_by"] != "route":
         output.print_line(f"decided by the {_DECIDED_BY[answer['decided_by']]}, before the routes below")
     for each in answer["engaged"]:
@@ -78,6 +94,35 @@ def test(run: CommandRun, answer: dict[str, Any]) -> None:
             for each in answer["routes"]
         ],
         empty="there are no routes",
+    )
+
+
+def _print_group(group: dict[str, Any]) -> None:
+    """Where a route leads, and what becomes of the message there."""
+    how = " (observes)" if group["observe"] else f" (topic {group['topic']})" if group["topic"] else ""
+    by = f"{how}, by route {group['route']}, session {group['session']}"
+    if group["outcome"] in _GETS:
+        output.print_line(output.colored(f"→ {group['folder']}", "ok"), by)
+    else:
+        row = f" (row {group['denied_by']} of `gatepost grant list`)" if group["denied_by"] is not None else ""
+        said = _OUTCOMES.get(group["outcome"]) or f"{group['sentence']} [{group['reason']}]{row}"
+        output.print_line(output.colored(f"✗ {group['folder']}", "warn"), f"{by}: {group['outcome']}: {said}")
+        return
+    if group["outcome"] in _OUTCOMES:
+        output.print_line(f"  {_OUTCOMES[group['outcome']]}")
+
+
+def _print_sender(answer: dict[str, Any]) -> None:
+    sender = answer["sender"]
+    if sender is None:
+        output.print_line("no --sender is named, so nobody was judged: routes alone say who gets it")
+        return
+    who = "nothing proves who it is" if sender["untrusted"] else "known" if sender["known"] else "unknown here"
+    if sender["person"] != sender["id"]:
+        who += f", an identity of {sender['person']}"
+    rights = ", ".join(f"{each['rights']} of {each['folder']}" for each in answer["groups"])
+    output.print_line(
+        f"{sender['id']}: {who}" + (f", {rights}" if rights else "") + f"; room policy {answer['policy']}"
     )
 
 

@@ -29,7 +29,7 @@ from gatepost.flow.sessions.sandbox_plan import MakeSandboxKind, choose_sandbox
 from gatepost.sandboxes.contract import SANDBOXES, Sandbox, SandboxKind
 from gatepost.store import egress, groups, switches
 from gatepost.store.groups import Group
-from gatepost.tools.contract import Caller
+from gatepost.tools.call import Caller
 
 MOST_TOLD = 20  # refusals
 

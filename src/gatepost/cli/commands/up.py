@@ -23,8 +23,8 @@ def command(home: str | None, listen: str | None, log_format: str | None) -> int
     with home_lock.acquire(place, role=home_lock.DAEMON) as held:
         gc.disable()  # until all is imported
         try:
-            from gatepost import app  # heavy: who comes second is told so before it
+            from gatepost import daemon  # heavy: who comes second is told so before it
 
-            return app.run(place, {name: value for name, value in chosen.items() if value is not None}, held)
+            return daemon.run(place, {name: value for name, value in chosen.items() if value is not None}, held)
         finally:
             gc.enable()

@@ -38,10 +38,13 @@ UNPACED = ChannelPace()
 
 
 class ChannelInstances:
-    """What the channel instances of this gateway can do. An instance that is not there can do nothing."""
+    """What the channel instances of this gateway can do. An instance that is not there can do nothing. `engages_s`: how
+    long a group stays in a conversation of theirs, where its route says nothing."""
 
-    def __init__(self, kinds: Mapping[str, ChannelKind], channels: Mapping[str, Channel] | None = None) -> None:
-        self._kinds, self._channels = kinds, channels or {}
+    def __init__(
+        self, kinds: Mapping[str, ChannelKind], channels: Mapping[str, Channel] | None = None, engages_s: int = 0
+    ) -> None:
+        self._kinds, self._channels, self.engages_s = kinds, channels or {}, engages_s
 
     def features(self, instance: str) -> frozenset[Feature]:
         kind = self._kinds.get(instance)

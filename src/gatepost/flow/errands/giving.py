@@ -24,7 +24,7 @@ from gatepost.store.messages import NewMessage
 from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db
 from gatepost.store.turns import TurnState
-from gatepost.tools.contract import ToolCall
+from gatepost.tools.call import ToolCall
 
 MOST_OPEN = setting(
     "errands.most_open", 20, help="How many errands that one conversation gave out may be open at a time."
@@ -32,7 +32,7 @@ MOST_OPEN = setting(
 MOST_OPEN_GROUP = setting(
     "errands.most_open_group", 100, help="How many open errands one group may have to do at a time."
 )
-MOST_NAMED = 20  # conversations of one session with one group: each has a sandbox and files of its own, for good
+MOST_NAMED = 20  # open conversations of one session with one group: each has a sandbox and files of its own
 RIGHTS = "agent"  # of what an agent puts in
 
 

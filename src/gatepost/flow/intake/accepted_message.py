@@ -14,7 +14,6 @@ from gatepost.flow.intake.routing import RouteChoice
 from gatepost.flow.intake.slash_commands import SlashCommand
 from gatepost.flow.requests.asking import AskedRequest
 from gatepost.flow.requests.deciding import Decision
-from gatepost.flow.sessions.forking import ForkRequest
 from gatepost.messages.address import Address
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.store import inbox, sessions
@@ -75,7 +74,7 @@ class IntakeResult(Struct, frozen=True, kw_only=True):
     clear: tuple[str, ...] = ()
     end: tuple[str, ...] = ()  # sessions whose sandbox is to end; what waits for them goes on
     renew: tuple[str, ...] = ()  # sessions of which something was changed: they start anew, after their turn
-    forks: tuple[ForkRequest, ...] = ()  # conversations that are to be forked
+    forks: bool = False  # a conversation is to be forked
     ring: tuple[tuple[str, str], ...] = ()  # rooms, besides that of the message, that have something to go out
     passes: bool = False  # of a command: what follows its name goes to the agent all the same
     notices: tuple[OutboxEffect, ...] = ()  # of what was stopped: they wait until nothing of it runs any more

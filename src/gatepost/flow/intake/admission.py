@@ -1,89 +1,129 @@
 """Who gets a message, and whether its sender may speak there. Reading alone: nothing is written here, so it can also
 be asked before the transaction of the message."""
 
+from msgspec import Struct
+
 from gatepost.access import senders
 from gatepost.access.senders import COMMANDING
+from gatepost.core.records import replace
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.intake import routing, slash_commands, verbs
+from gatepost.flow.intake import slash_commands, verbs
 from gatepost.flow.intake.accepted_message import Arrival, MessageContext, TargetAccess, find_session
-from gatepost.flow.intake.addressing import may_be_addressed, parse_address
-from gatepost.flow.intake.engagement import PLAIN
 from gatepost.flow.intake.route_question import RouteQuestion
-from gatepost.flow.intake.target_decision import Spoken, TargetDecision, decide_target
+from gatepost.flow.intake.routed_message import (
+    RoutedMessage,
+    find_parent_of,
+    make_question,
+    read_spoken,
+    read_verb,
+)
+from gatepost.flow.intake.routing import RouteDecision
+from gatepost.flow.intake.target_decision import DecidedBy, Spoken, TargetDecision, decide_target
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.sessions.session_stop import works_for
 from gatepost.messages.inbound import Direction, MessageKind, Verb
 from gatepost.messages.untrusted import is_untrusted
-from gatepost.store import engagements, groups, identities, messages, rooms, routes, sticky_choices, turns
-from gatepost.store.engagements import Engagement
+from gatepost.store import identities, messages, reservations, rooms, turns
+from gatepost.store.budgets import BudgetStatus, has_budgets
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
 from gatepost.store.rooms import RoomPolicy
 from gatepost.store.rule_cache import RuleCache
 
-NOTHING_SPOKEN = Spoken()
+BUDGET = "budget_spent"
 
 
-def find_parent(db: Db, arrival: Arrival) -> Message | None:
-    """The message that this one is about: the agent's if there is one of that id, else somebody's."""
-    wanted, address = verbs.parent_of(arrival.inbound), arrival.inbound.address
-    if not wanted:
-        return None
-    ours = messages.find(db, arrival.instance, address, Direction.OUT, wanted)
-    return ours or messages.find(db, arrival.instance, address, Direction.IN, wanted)
-
-
-def make_question(db: Db, rules: RuleCache, arrival: Arrival, verb: Verb, thread: str) -> RouteQuestion:
+def make_routed(reach: ChannelInstances, arrival: Arrival, verb: Verb, parent: Message | None) -> RoutedMessage:
+    """What of it decides who gets it. `parent`: the message that it is about."""
     inbound = arrival.inbound
-    known = rules.read(db, routes.list_all)
-    facts = routing.make_match_input(
-        arrival.instance,
-        arrival.address,
+    return RoutedMessage(
+        instance=arrival.instance,
+        address=arrival.address,
         sender=inbound.sender,
-        verb=verb,
         text=inbound.text,
-        thread=thread,
-        names=rules.read(db, identities.list_names, inbound.sender) if routing.asks_sender(known) else (),
+        verb=verb,
+        thread=verbs.thread_of(inbound, parent),
+        event=inbound.event,
+        kind=inbound.kind,
+        direct=inbound.direct,
+        parent=parent,
+        is_command=arrival.command is not None,
+        with_files=bool(inbound.attachments),
+        own_names=reach.own_names(arrival.instance),
     )
-    return RouteQuestion(known, facts, lambda folder: rules.read(db, groups.get, folder) is not None)
 
 
-def read_spoken(
-    db: Db, rules: RuleCache, reach: ChannelInstances, arrival: Arrival, verb: Verb, parent: Message | None, now: int
-) -> Spoken:
-    """What a person says besides what routes ask for. It costs nothing where nobody is engaged and nobody chose."""
-    inbound, thread = arrival.inbound, verbs.thread_of(arrival.inbound, parent)
-    if inbound.kind is not MessageKind.CHAT or verb is Verb.UNTRUSTED or not senders.is_person(inbound.sender):
-        return NOTHING_SPOKEN
-    wrote = parent.folder if parent is not None and verb is Verb.MENTION and verbs.is_agents(parent) else ""
-    if inbound.event != "message":
-        return Spoken(parent=wrote)
-    address = None
-    if arrival.command is None and may_be_addressed(inbound.text):
-        address = parse_address(inbound.text, reach.own_names(arrival.instance))
-    if address is not None and not address.rest and inbound.attachments:
-        address = None  # it is about the files
-    place = (arrival.instance, inbound.address, thread)
-    choice, engaged = None, list[Engagement]()
-    if rules.read_place(db, sticky_choices.has_any):
-        choice = rules.read_place(db, sticky_choices.get, *place, inbound.sender)
-    if rules.read_place(db, engagements.has_any):
-        engaged = rules.read_place(db, engagements.list_at, *place)
-    on = tuple(each for each in engaged if each.is_on(now))
-    return Spoken(parent=wrote, address=address, choice=choice, engaged=on, plain=verb in PLAIN)
+class MessageDecision(Struct, frozen=True):
+    """Who gets it. `choosing`: groups of which its sender says that she speaks to them from now on; nobody gets it."""
+
+    question: RouteQuestion
+    spoken: Spoken
+    target: TargetDecision
+    choosing: tuple[TargetAccess, ...] = ()
+
+
+def decide_message(
+    db: Db, rules: RuleCache, said: RoutedMessage, policy: RoomPolicy, now: int, *, may_choose: bool = True
+) -> MessageDecision:
+    """Who gets it, or what its sender chooses. What she may not choose is text for whoever gets it otherwise."""
+    question, spoken = make_question(db, rules, said), read_spoken(db, rules, said, now)
+    target = decide_target(question, spoken)
+    if target.change is None:
+        return MessageDecision(question, spoken, _skip_forbidden(db, rules, said, policy, question, spoken, target))
+    choosing, _ = admit(db, rules, said.sender, policy, target.decision)
+    if choosing and may_choose:
+        return MessageDecision(question, spoken, target, tuple(choosing))
+    return MessageDecision(question, spoken, decide_target(question, replace(spoken, address=None)))
+
+
+def _skip_forbidden(
+    db: Db,
+    rules: RuleCache,
+    said: RoutedMessage,
+    policy: RoomPolicy,
+    question: RouteQuestion,
+    spoken: Spoken,
+    target: TargetDecision,
+) -> TargetDecision:
+    """What was chosen before, or whom others speak to, keeps nobody from the group that she may speak to."""
+    if target.by not in (DecidedBy.CHOICE, DecidedBy.ENGAGEMENT):
+        return target
+    admitted, rejected = admit(db, rules, said.sender, policy, target.decision)
+    if any(not each.chosen.observe for each in admitted) or any(map(asks_first, rejected)):
+        return target
+    choice = replace(spoken.choice, folder="") if spoken.choice is not None else None
+    otherwise = decide_target(question, replace(spoken, choice=choice, engaged=()))
+    return otherwise if admit(db, rules, said.sender, policy, otherwise.decision)[0] else target
+
+
+def asks_first(target: TargetAccess) -> bool:
+    """Whether its sender would be let in once somebody agrees."""
+    return target.reason == senders.ASKS_FIRST and not target.chosen.observe
+
+
+def find_spent_budget(
+    db: Db, rules: RuleCache, kind: MessageKind, sender: str, folder: str, now: int
+) -> BudgetStatus | None:
+    """Why an agent could not ask a model anything for this sender."""
+    if not rules.read(db, has_budgets):
+        return None
+    payer = rules.read(db, identities.get_person, sender) if kind is MessageKind.CHAT else None
+    return reservations.find_spent(db, folder, payer, now)
 
 
 def decide_route(
-    db: Db, rules: RuleCache, reach: ChannelInstances, arrival: Arrival, verb: Verb, parent: Message | None, now: int
-) -> TargetDecision:
-    """Who gets it. `parent`: the message that it is about."""
-    question = make_question(db, rules, arrival, verb, verbs.thread_of(arrival.inbound, parent))
-    return decide_target(question, read_spoken(db, rules, reach, arrival, verb, parent, now))
+    db: Db, rules: RuleCache, reach: ChannelInstances, arrival: Arrival, policy: RoomPolicy, now: int
+) -> RouteDecision:
+    """Who gets it."""
+    parent = find_parent_of(db, arrival.instance, arrival.inbound)
+    verb = read_verb(db, arrival.instance, arrival.inbound, parent)
+    said = make_routed(reach, arrival, verb, parent)
+    return decide_message(db, rules, said, policy, now).target.decision
 
 
 def admit(
-    db: Db, rules: RuleCache, sender: str, policy: RoomPolicy, decision: routing.RouteDecision
+    db: Db, rules: RuleCache, sender: str, policy: RoomPolicy, decision: RouteDecision
 ) -> tuple[list[TargetAccess], list[TargetAccess]]:
     """The targets that the sender may speak to, and the others."""
     admitted: list[TargetAccess] = []
@@ -113,15 +153,13 @@ def wants_files(db: Db, reach: ChannelInstances, arrival: Arrival, now: int) -> 
     inbound = arrival.inbound
     if arrival.stale or _is_known(db, arrival):
         return False
-    rules, parent = RuleCache(), find_parent(db, arrival)
-    verb = verbs.promote(verbs.find_verb(inbound), parent)
+    rules = RuleCache()
     room = rooms.get(db, arrival.instance, inbound.address)
     policy = room.policy if room else reach.policy(arrival.instance)
-    decision = decide_route(db, rules, reach, arrival, verb, parent, now).decision
+    decision = decide_route(db, rules, reach, arrival, policy, now)
     admitted, rejected = admit(db, rules, inbound.sender, policy, decision)
     return bool(admitted) or any(
-        each.reason == senders.ASKS_FIRST and unknown_senders.may_hold(db, each.folder, inbound.sender, now)
-        for each in rejected
+        asks_first(each) and unknown_senders.may_hold(db, each.folder, inbound.sender, now) for each in rejected
     )
 
 
@@ -137,11 +175,10 @@ def sessions_to_stop(db: Db, reach: ChannelInstances, arrival: Arrival) -> tuple
     inbound, command = arrival.inbound, arrival.command
     if command is None or arrival.fault or arrival.stale or _is_known(db, arrival):
         return ()
-    parent, rules = find_parent(db, arrival), RuleCache()
-    thread, verb = verbs.thread_of(inbound, parent), verbs.promote(verbs.find_verb(inbound), parent)
+    rules, thread = RuleCache(), verbs.thread_of(inbound, find_parent_of(db, arrival.instance, inbound))
     room = rooms.get(db, arrival.instance, inbound.address)
     policy = room.policy if room else reach.policy(arrival.instance)
-    decision = decide_route(db, rules, reach, arrival, verb, parent, arrival.at).decision
+    decision = decide_route(db, rules, reach, arrival, policy, arrival.at)
     admitted, _ = admit(db, rules, inbound.sender, policy, decision)
     allowed = [each for each in admitted if not each.chosen.observe and slash_commands.may_use(command, each.rights)]
     case = MessageContext(db, rules, reach, arrival, 0, thread, arrival.at)

@@ -1,18 +1,24 @@
-"""Forks that people asked for in a chat: made behind their message, and answered there."""
+"""Forks that people asked for in a chat: made behind their message, and answered there.
+
+The wish is a row that is committed with its message, and removed in the transaction that writes the answer. A gateway
+that was killed meanwhile goes on with it: the fork is made once, and its answer is given once.
+"""
 
 import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
+from msgspec import Struct
+
 from gatepost.core import log
 from gatepost.core.clock import Clock
-from gatepost.core.errors import GatepostError, Invalid, Unavailable
+from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
-from gatepost.flow.intake.accepted_message import Arrival
 from gatepost.flow.sessions.forking import ForkRequest, SessionForker
-from gatepost.store import audit
+from gatepost.store import audit, forks, messages
 from gatepost.store.forks import ForkedSession, ForkMethod
+from gatepost.store.messages import Message
 from gatepost.store.outbox import EffectOrigin
 from gatepost.store.port import Db, Store
 
@@ -20,62 +26,120 @@ DONE = {
     ForkMethod.COPIED: "Forked. What is said in the topic {} goes on from here.",
     ForkMethod.TRANSCRIPT: "Forked. The agent in the topic {} is told what was said here.",
 }
+FAILED = "This conversation was not forked: {}."
+BROKEN = "the gateway had a problem of its own, which its log describes"
+BROKE_OFF = "the gateway broke off each time that it tried"
 ACTION = "session.fork"
+MOST_TRIES = 5  # a fork that ends the gateway each time must not do so for ever
+AT_ONCE = 20  # of which those of one group stand in line
+AGAIN_S = 1.0  # after a store that was away
 
 T = TypeVar("T")
 _log = log.get("intake")
 
 
+class ChatFork(Struct, frozen=True):
+    """One that is being made, and the message that asks for it."""
+
+    message: Message
+    request: ForkRequest
+
+
 class ChatForks:
     def __init__(
-        self, store: Store, clock: Clock, reach: ChannelInstances, bells: EventBus, forker: SessionForker | None
+        self, store: Store, clock: Clock, reach: ChannelInstances, bells: EventBus, forker: SessionForker
     ) -> None:
-        """`forker`: None where no agent runs."""
         self._store, self._clock, self._reach, self._bells, self._forker = store, clock, reach, bells, forker
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._running: set[int] = set()
+        self._rung = asyncio.Event()
 
-    def start(self, arrival: Arrival, message_id: int, wish: ForkRequest) -> None:
-        """Nobody waits for the copy."""
-        task = asyncio.create_task(self._fork(arrival, message_id, wish))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def ring(self) -> None:
+        """Somebody asked for a fork, and that is committed. Nobody waits for the copy."""
+        self._rung.set()
 
-    async def _fork(self, arrival: Arrival, message_id: int, wish: ForkRequest) -> None:
-        answer = ""
+    async def run(self) -> None:
+        """Until cancelled. What an earlier gateway left open comes first."""
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                self._rung.clear()
+                for message_id in await self._list_wanted():
+                    if message_id not in self._running:
+                        self._running.add(message_id)
+                        tasks.create_task(self._answer(message_id))
+                await self._rung.wait()
 
+    async def _list_wanted(self) -> list[int]:
+        while True:
+            try:
+                return await self._store.read(forks.list_wanted, AT_ONCE)
+            except Unavailable as error:
+                _log.warning("forks wait for the store", why=str(error))
+                await asyncio.sleep(AGAIN_S)
+
+    async def _answer(self, message_id: int) -> None:
+        try:
+            wanted = await self._store.write(self._begin, message_id)
+            if wanted is not None:
+                await self._fork(wanted)
+                self._bells.room(wanted.message.instance, wanted.message.address)
+        except GatepostError as error:
+            _log.warning("a fork waits for the store", message=message_id, why=str(error))
+            await asyncio.sleep(AGAIN_S)
+        finally:
+            self._running.discard(message_id)
+            self._rung.set()
+
+    def _begin(self, db: Db, message_id: int) -> ChatFork | None:
+        wanted, message = forks.begin_wanted(db, message_id), messages.get(db, message_id)
+        if wanted is None or message is None:
+            return None
+        request = ForkRequest(
+            parent_id=wanted.parent_id,
+            topic=wanted.topic,
+            room=(message.instance, message.address),
+            by=message.sender,
+        )
+        if wanted.tries > MOST_TRIES:
+            self._end(db, message, FAILED.format(BROKE_OFF))
+            return None
+        return ChatFork(message, request)
+
+    async def _fork(self, wanted: ChatFork) -> None:
         async def write(fn: Callable[[Db], T]) -> T:
-            return await self._store.write(self._with_answer, fn, arrival, message_id, wish)
+            return await self._store.write(self._record, fn, wanted)
 
         try:
-            if self._forker is None:
-                raise Unavailable("a fork", "no agent runs here")
-            await self._forker.fork(wish, write)
+            await self._forker.fork(wanted.request, write)
         except GatepostError as error:
-            why = error.why if isinstance(error, Invalid) else error
-            answer = f"This conversation was not forked: {why}."
+            why = str(error.why if isinstance(error, Invalid) else error)
         except Exception:  # noqa: BLE001  a mistake of ours must not pass in silence
-            _log.exception("a conversation could not be forked", session=wish.parent_id)
-            answer = "This conversation was not forked: the gateway had a problem of its own, which its log describes."
-        if answer:
-            await self._store.write(self._add_answer, arrival, message_id, answer)
-        self._bells.room(arrival.instance, arrival.inbound.address)
+            _log.exception("a conversation could not be forked", session=wanted.request.parent_id)
+            why = BROKEN
+        else:
+            return
+        await self._store.write(self._end, wanted.message, FAILED.format(why))
 
-    def _with_answer(self, db: Db, fn: Callable[[Db], T], arrival: Arrival, message_id: int, wish: ForkRequest) -> T:
+    def _record(self, db: Db, fn: Callable[[Db], T], wanted: ChatFork) -> T:
         made = fn(db)
         assert isinstance(made, ForkedSession)
+        if not self._end(db, wanted.message, DONE[made.how].format(made.topic)):
+            raise NotFound("message", str(wanted.message.id), "it was removed meanwhile")
         details = {"session": made.session_id, "parent": made.parent_id, "folder": made.folder, "how": made.how}
-        audit.append(db, audit.AuditRecord(self._clock.now(), wish.by, ACTION, "done", details))
-        self._add_answer(db, arrival, message_id, DONE[made.how].format(made.topic))
+        audit.append(db, audit.AuditRecord(self._clock.now(), wanted.request.by, ACTION, "done", details))
         return made
 
-    def _add_answer(self, db: Db, arrival: Arrival, message_id: int, text: str) -> None:
+    def _end(self, db: Db, message: Message, text: str) -> bool:
+        """False: it has its answer, or nobody is left who asked."""
+        if not forks.remove_wanted(db, message.id):
+            return False
         told = OutgoingMessage(
-            key=f"fork:{message_id}",
+            key=f"notice:{message.id}",
             origin=EffectOrigin.NOTICE,
-            instance=arrival.instance,
-            address=arrival.inbound.address,
-            thread=arrival.inbound.thread,
+            instance=message.instance,
+            address=message.address,
+            thread=message.thread,
             text=text,
-            reply_to_id=message_id,
+            reply_to_id=message.id,
         )
         add_outgoing_message(db, self._reach, told, self._clock.now())
+        return True

@@ -13,6 +13,11 @@ from gatepost.store.inbox import InboxState
 load_package("gatepost.flow.intake.commands")  # the folder is listed, not maintained
 
 
+def parse_known(text: str) -> SlashCommand | None:
+    """The command that a message is, with all commands known."""
+    return slash_commands.parse_command(text)
+
+
 def run_command(case: MessageContext, command: SlashCommand, targets: Sequence[TargetAccess]) -> IntakeResult | None:
     """Carry out what the gateway does by itself; None if the message goes to the agent."""
     first = targets[0]

@@ -36,7 +36,7 @@ def _release(case: MessageContext, kind: RequestKind, folder: str, name: str) ->
     if request is None:
         return ()
     held = inbox.list_held_for_request(case.db, folder, request.id)
-    woken, left = release_admitted(case.db, held, case.now)
+    woken, left = release_admitted(case.db, case.reach, held, case.now)
     if held and not left:
         requests.withdraw(case.db, request.id, LET_IN, case.now)
     return woken

@@ -14,7 +14,7 @@ from typing import Any
 
 from gatepost.access import senders
 from gatepost.core import log
-from gatepost.core.clock import HOUR, SECOND, Clock, iso, to_microseconds
+from gatepost.core.clock import HOUR, SECOND, Clock, find_moment, iso, to_microseconds
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
@@ -27,7 +27,6 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake import attachments, file_streams, slash_commands
 from gatepost.flow.intake.accepted_message import Arrival, FilesWanted, IntakeResult, UnrecordedSender
 from gatepost.flow.intake.admission import sessions_to_stop, wants_files
-from gatepost.flow.intake.chat_forks import ChatForks
 from gatepost.flow.intake.command_facts import CommandFacts
 from gatepost.flow.intake.engagement import TTL_S
 from gatepost.flow.intake.file_streams import FilesTooLarge, FileStreams
@@ -37,7 +36,6 @@ from gatepost.flow.intake.received_codes import MASKS, find_code
 from gatepost.flow.intake.slash_commands import COMMANDS, SlashCommand
 from gatepost.flow.requests.asking import read_rules
 from gatepost.flow.requests.deciding import follow_decision
-from gatepost.flow.sessions.forking import SessionForker
 from gatepost.flow.sessions.provider_choices import ProviderChoices, read_choices
 from gatepost.messages import address as addresses
 from gatepost.messages.inbound import Attachment, Inbound, MessageKind, Receipt, UnrecordedState
@@ -99,20 +97,19 @@ class Intake:
         end: End = _nothing_runs,
         renew: Renew = lambda session_id: None,
         page: Callable[[], str] = lambda: "",
-        forker: SessionForker | None = None,
+        ring_forks: Callable[[], None] = lambda: None,
     ) -> None:
         """`end`: of a session's sandbox, what waits goes on; `renew`: after its turn; `page`: the web page's address,
         '' if it is not served."""
         self._store, self._clock, self._config = store, clock, config
         self._rules = RuleCache()  # the writer's alone
         self._bells, self._reach, self._home, self._stop, self._kill = bells, reach, home, stop, kill
-        self._end, self._renew, self._page = end, renew, page
+        self._end, self._renew, self._page, self._ring_forks = end, renew, page, ring_forks
         self._choices, self._choices_until = ProviderChoices(), 0
         self._strangers = RepeatCounter[tuple[str, str]](HOUR)  # (instance, sender): whose messages are refused
         self._threads = FairThreadPool(share=1)  # by room
         self._streams = FileStreams(home.media, self._threads, clock)
         self._followed = FollowedThreads(reach)
-        self._forks = ChatForks(store, clock, reach, bells, forker)
 
     async def receive(self, instance: str, inbound: Inbound) -> Receipt:
         """Take one event. Told twice, it is accepted once."""
@@ -239,8 +236,8 @@ class Intake:
             self._renew(session_id)
         for session_id in accepted.wake:
             self._bells.session(session_id)
-        for wish in accepted.forks:
-            self._forks.start(arrival, accepted.receipt.message_id, wish)
+        if accepted.forks:
+            self._ring_forks()
         if accepted.told:
             self._bells.room(arrival.instance, str(arrival.address))
         for place in accepted.ring:
@@ -307,7 +304,7 @@ def make_arrival(
     if (written or claimed) and (masked_message := mask_message(cleaned)) is not cleaned:
         cleaned = masked_message
         command = slash_commands.parse_command(cleaned.text, own_names) if command is not None else None
-    at = min(inbound.at or now, now)
+    at = find_moment(inbound.at, now)
     return Arrival(
         instance=instance,
         address=address,

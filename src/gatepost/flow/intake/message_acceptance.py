@@ -25,30 +25,30 @@ from gatepost.flow.intake.accepted_message import (
     UnrecordedSender,
     make_seen_room,
 )
-from gatepost.flow.intake.admission import admit, find_parent, make_question, read_spoken
+from gatepost.flow.intake.admission import (
+    BUDGET,
+    admit,
+    asks_first,
+    decide_message,
+    find_spent_budget,
+    make_routed,
+)
 from gatepost.flow.intake.command_dispatch import answer_without_agent, run_command
-from gatepost.flow.intake.conversation_records import record_choice, record_engagements
+from gatepost.flow.intake.conversation_records import record_choice
 from gatepost.flow.intake.earlier_messages import release_earlier
+from gatepost.flow.intake.engagement_records import EngagingMessage, record_engagements
 from gatepost.flow.intake.received_codes import redeem
+from gatepost.flow.intake.routed_message import find_parent_of, read_verb
 from gatepost.flow.intake.session_queueing import deliver
 from gatepost.flow.intake.slash_commands import CommandAction
-from gatepost.flow.intake.target_decision import decide_target
 from gatepost.flow.intake.unrouted_rooms import hold_unknown_room
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, read_answer
 from gatepost.flow.requests.asking import AskedRequest, AskingRules
 from gatepost.messages.inbound import CLICK, Direction, Inbound, MessageKind, Receipt, Verb
 from gatepost.messages.untrusted import is_untrusted
-from gatepost.store import (
-    identities,
-    inbox,
-    messages,
-    request_cards,
-    reservations,
-    room_history,
-    rooms,
-)
-from gatepost.store.budgets import STOP, BudgetNotice, has_budgets
+from gatepost.store import inbox, messages, request_cards, room_history, rooms
+from gatepost.store.budgets import STOP, BudgetNotice, claim_stop_notice
 from gatepost.store.inbox import InboxState
 from gatepost.store.messages import Message, NewMessage
 from gatepost.store.port import Db
@@ -57,7 +57,6 @@ from gatepost.store.rooms import Room, RoomPolicy
 from gatepost.store.rule_cache import RuleCache
 
 NO_ROUTE = "No agent is set up for this chat. Whoever runs this gateway can add one with `gatepost route add`."
-BUDGET = "budget_spent"
 STALE = (
     "Some messages from here reached me only long after they were written, so I left them unanswered."
     " Please send again what still matters."
@@ -89,9 +88,9 @@ def _accept(
     db: Db, rules: RuleCache, reach: ChannelInstances, arrival: Arrival, now: int, asking: AskingRules | None
 ) -> IntakeResult:
     inbound = arrival.inbound
-    parent = find_parent(db, arrival)
+    parent = find_parent_of(db, arrival.instance, inbound)
     thread = verbs.thread_of(inbound, parent)
-    verb = verbs.promote(verbs.find_verb(inbound), parent)
+    verb = read_verb(db, arrival.instance, inbound, parent)
     new = _make_message(arrival, thread, verb)
     message_id = messages.accept(db, new, now) or room_history.replace_fetched(db, new)
     if message_id is None:
@@ -116,19 +115,17 @@ def _route(case: MessageContext, new: NewMessage, verb: Verb, asking: AskingRule
     inbound, address = arrival.inbound, arrival.inbound.address
     room = rules.read(db, rooms.get, arrival.instance, address)
     policy = room.policy if room else reach.policy(arrival.instance)
-    question = make_question(db, rules, arrival, verb, case.thread)
-    spoken = read_spoken(db, rules, reach, arrival, verb, case.parent, case.now)
-    target = decide_target(question, spoken)
-    if target.change is not None:
-        choosing, _ = admit(db, rules, inbound.sender, policy, target.decision)
-        if choosing and not (arrival.fault or arrival.stale):
-            return record_choice(case, target.change, spoken.choice, choosing)
-        target = decide_target(question, replace(spoken, address=None))
+    said = make_routed(reach, arrival, verb, case.parent)
+    may_choose = not (arrival.fault or arrival.stale)
+    decided = decide_message(db, rules, said, policy, case.now, may_choose=may_choose)
+    target = decided.target
+    if decided.choosing and target.change is not None:
+        return record_choice(case, target.change, decided.spoken.choice, decided.choosing)
     decision = target.decision
     if not decision.chosen:
         rights = senders.rights_of(rules.read(db, sender_rights.read_standing, inbound.sender).roles, "")
         if policy is RoomPolicy.REQUEST_APPROVAL and decision.dropped_by is None and asking is not None:
-            held_room = hold_unknown_room(case, new, rights, verb, asking)
+            held_room = hold_unknown_room(case, said, new, rights, asking)
             if held_room is not None:
                 return held_room
         return _refuse_unrouted(case, decision, rights, senders.check_sender(policy, rights), verb)
@@ -139,7 +136,9 @@ def _route(case: MessageContext, new: NewMessage, verb: Verb, asking: AskingRule
         messages.set_content(db, case.id, {**msgspec.json.decode(new.content), "text": target.rest})
     result = _admit_or_hold(case, new, admitted, rejected, room, asking)
     if result.wake:
-        record_engagements(case, question, spoken, target, admitted, verb)
+        engaging = EngagingMessage(said, decided.question, decided.spoken, target, arrival.engages_s)
+        if record_engagements(db, engaging, [each.chosen for each in admitted], case.now):
+            rules.renew(db)  # nothing that is read behind this write may be kept if it is undone
     return replace(result, wake=tuple(dict.fromkeys((*earlier, *result.wake)))) if earlier else result
 
 
@@ -169,7 +168,7 @@ def _hold_strangers(
     asked = [
         unknown_senders.hold(case.db, case.reach, asking, case.id, new, target.folder, target.rights, case.now, room)
         for target in rejected
-        if target.reason == senders.ASKS_FIRST and not target.chosen.observe
+        if asks_first(target)
     ]
     if any(each is not None and each.added for each in asked):
         case.rules.renew(case.db)
@@ -254,16 +253,12 @@ def _apply_admission(
 def _check_budget(case: MessageContext, target: TargetAccess) -> bool:
     """Nobody is woken who could not ask a model anything; the room hears so once in the budget's period."""
     inbound = case.arrival.inbound
-    if not case.rules.read(case.db, has_budgets):
+    spent = find_spent_budget(case.db, case.rules, inbound.kind, inbound.sender, target.folder, case.now)
+    if spent is None:
         return True
-    payer = None
-    if inbound.kind is MessageKind.CHAT:
-        payer = case.rules.read(case.db, identities.get_person, inbound.sender)
-    denied = reservations.find_spent_budget(case.db, target.folder, payer, case.now)
-    if denied is None:
-        return True
+    claim_stop_notice(case.db, spent)
     inbox.refuse(case.db, case.id, target.folder, target.rights, BUDGET, case.now)
-    note = BudgetNotice(STOP, denied.standing)
+    note = BudgetNotice(STOP, spent)
     case.add_notice(
         budgets.render_notice(note), key=budgets.make_notice_key(note, case.arrival.instance, inbound.address)
     )

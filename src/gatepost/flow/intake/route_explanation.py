@@ -13,8 +13,10 @@ from gatepost.flow.intake.routing import (
     find_mismatch,
     in_order,
     maker_of,
+    names_verb,
     resolve_target,
 )
+from gatepost.messages.inbound import SUBJECT_VERBS
 from gatepost.store.routes import Route
 
 
@@ -42,7 +44,7 @@ def explain(
         why = _render_mismatch(route, facts)
         if not why:
             _, why = resolve_target(route, facts, exists)
-        verdicts.append(RouteVerdict(route, not why, why or _render_match(route)))
+        verdicts.append(RouteVerdict(route, not why, why or _render_match(route, facts)))
         if not why and not (route.also and route.target != "drop"):
             winner = route
     return verdicts
@@ -62,7 +64,7 @@ def _explain_with_agent_routes(
         if not why and route.id not in won and route != decision.dropped_by:
             behind = any(covers(maker, each.folder) for each in decision.chosen) if maker else True
             why = "another route has won" if behind else f"the operator's routes give nothing of this to {maker}"
-        verdicts.append(RouteVerdict(route, not why, why or _render_match(route)))
+        verdicts.append(RouteVerdict(route, not why, why or _render_match(route, facts)))
     return verdicts
 
 
@@ -74,8 +76,10 @@ def _render_mismatch(route: Route, facts: MatchInput) -> str:
     return f"{missed.written} does not hold for {value[:80]!r}"
 
 
-def _render_match(route: Route) -> str:
+def _render_match(route: Route, facts: MatchInput) -> str:
     held = route.match or "everything matches"
     if route.target == "drop":
         return f"{held}: dropped"
+    if facts.verb in SUBJECT_VERBS and not names_verb(route):
+        held += f" (observed: only a match with verb={facts.verb} wakes somebody)"
     return f"{held}: goes to {route.target}" + (", and on to the next routes" if route.also else "")

@@ -24,6 +24,7 @@ from gatepost.flow.intake import regex, route_targets
 from gatepost.flow.intake.glob import compile_glob
 from gatepost.flow.intake.match_limits import UNLIMITED, Matcher, MatchLimit, MatchLimitExceeded
 from gatepost.messages.address import Address
+from gatepost.messages.inbound import SUBJECT_VERBS
 from gatepost.store.routes import Route
 from gatepost.store.sessions import MODES, SessionMode
 
@@ -266,6 +267,14 @@ def needs_words(route: Route) -> bool:
     return not isinstance(tokens, str) and any(token.key == "text" and is_address(token) for token in tokens)
 
 
+def names_verb(route: Route) -> bool:
+    """Whether its match asks for certain verbs."""
+    tokens = _parse_stored_match(route.match)
+    if isinstance(tokens, str):
+        return False
+    return any(token.key == "verb" and not token.negated and token.written != "verb=*" for token in tokens)
+
+
 def exists_everywhere(folder: str) -> bool:
     return True
 
@@ -350,4 +359,5 @@ def resolve_target(route: Route, facts: MatchInput, exists: Callable[[str], bool
         return None, "it needs a sender, and there is none"
     if target.template and not exists(folder):
         return None, f"there is no group {folder!r}"
-    return RouteChoice(route, folder, target.observe, target.topic, route.mode), ""
+    observe = target.observe or (facts.verb in SUBJECT_VERBS and not names_verb(route))
+    return RouteChoice(route, folder, observe, target.topic, route.mode), ""

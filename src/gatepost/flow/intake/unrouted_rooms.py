@@ -1,23 +1,26 @@
 """What is said to us in a room that no route leads from, where rooms ask first: it waits for somebody who decides."""
 
-from gatepost.access.senders import Rights, is_person
+from gatepost.access.senders import Rights
 from gatepost.flow.intake.accepted_message import IntakeResult, MessageContext, make_seen_room
+from gatepost.flow.intake.routed_message import RoutedMessage
 from gatepost.flow.requests import unknown_rooms
 from gatepost.flow.requests.asking import AskingRules
-from gatepost.messages.inbound import MessageKind, Receipt, Verb
+from gatepost.messages.inbound import Receipt, Verb
 from gatepost.store.inbox import InboxState
 from gatepost.store.messages import NewMessage
 
 
+def is_asked_about(said: RoutedMessage) -> bool:
+    """What is not said to us is nobody's business here, and a command does not wait."""
+    return said.is_spoken and not said.is_command and (said.direct or said.verb is Verb.MENTION)
+
+
 def hold_unknown_room(
-    case: MessageContext, new: NewMessage, rights: Rights, verb: Verb, asking: AskingRules
+    case: MessageContext, said: RoutedMessage, new: NewMessage, rights: Rights, asking: AskingRules
 ) -> IntakeResult | None:
-    """None: nobody is asked about it. What is not said to us is nobody's business here, and a command does not wait."""
-    arrival, inbound = case.arrival, case.arrival.inbound
-    spoken = inbound.kind is MessageKind.CHAT and inbound.event == "message" and is_person(inbound.sender)
-    if not spoken or not (inbound.direct or verb is Verb.MENTION):
-        return None
-    if arrival.fault or arrival.stale or arrival.command is not None:
+    """None: nobody is asked about it."""
+    arrival = case.arrival
+    if not is_asked_about(said) or arrival.fault or arrival.stale:
         return None
     room = make_seen_room(arrival)
     asked = unknown_rooms.hold(case.db, case.reach, asking, case.id, new, room, rights, case.now)

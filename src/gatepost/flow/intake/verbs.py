@@ -23,6 +23,11 @@ def parent_of(inbound: Inbound) -> str:
     return inbound.platform_id if reaction_of(inbound.event) else ""
 
 
+def is_by_thread(inbound: Inbound) -> bool:
+    """Whether it is about another message only because both are of one thread."""
+    return inbound.event == "message" and bool(inbound.thread) and parent_of(inbound) in ("", inbound.thread)
+
+
 def find_verb(inbound: Inbound) -> Verb:
     """What the person did, whoever wrote the message it is about."""
     emoji = reaction_of(inbound.event)

@@ -25,7 +25,7 @@ from gatepost.store.port import Db, Store
 from gatepost.store.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
 from gatepost.store.sessions import SessionMode
 from gatepost.store.timeline import TimelineKind
-from gatepost.tools.contract import ReachableRoom, ToolCall
+from gatepost.tools.call import ReachableRoom, ToolCall
 
 WAIT_S = setting(
     "questions.wait_s",

@@ -25,6 +25,7 @@ from gatepost.flow.requests.choices import (
 )
 from gatepost.flow.requests.edited_input import check_edited, describe_edit
 from gatepost.flow.requests.questions import ANSWERS, fill_defaults, get_answers
+from gatepost.flow.schedule import held_text_answers
 from gatepost.store import (
     agents,
     audit,
@@ -180,9 +181,9 @@ def withdraw_outdated(db: Db, reach: ChannelInstances, request: Request, now: in
     if request.state is not RequestState.PENDING:
         return None
     if request.folder and groups.get(db, request.folder) is None:
-        ended, released = unknown_senders.withdraw(db, request, now)
+        ended, released = unknown_senders.withdraw(db, reach, request, now)
     elif request.kind is RequestKind.SENDER and not unknown_senders.is_unknown(db, request):
-        ended, released = unknown_senders.release_known(db, request, now)
+        ended, released = unknown_senders.release_known(db, reach, request, now)
     else:
         return None
     rooms = show_decision(db, reach, ended, now)
@@ -232,8 +233,10 @@ def close(
     renew: tuple[str, ...] = ()
     if closed.kind in (RequestKind.SENDER, RequestKind.ROOM):
         about = unknown_senders if closed.kind is RequestKind.SENDER else unknown_rooms
-        released = about.follow(db, closed, now)
+        released = about.follow(db, reach, closed, now)
         wake, files = released.wake, released.files
+    elif closed.kind is RequestKind.TEXT:
+        rooms = (*rooms, *held_text_answers.follow(db, reach, closed, now))
     elif closed.kind is RequestKind.HOST and closed.session_id is not None:
         refused_hosts.follow(db, closed, now)
         outcome = {"host": closed.name, "result": render_decision(closed, by)}

@@ -28,7 +28,7 @@ from gatepost.store.port import Db, Store
 from gatepost.store.requests import NewRequest, Request, RequestKind, RequestState
 from gatepost.store.sessions import Session
 from gatepost.store.turns import Turn
-from gatepost.tools.contract import Caller, HeldCall, ToolCall
+from gatepost.tools.call import Caller, HeldCall, ToolCall
 
 INTERRUPTED = (
     "It was let through and begun, and the gateway stopped before its result was known. Look before you repeat it."

@@ -5,17 +5,24 @@ from typing import Any
 from msgspec import Struct
 
 from gatepost.access.senders import Rights, check_sender
+from gatepost.core.records import replace
 from gatepost.flow import sender_rights
-from gatepost.flow.intake import room_records, routing
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.intake import room_records
+from gatepost.flow.intake.engagement_records import EngagingMessage, record_engagements
 from gatepost.flow.intake.room_records import SeenRoom
+from gatepost.flow.intake.routed_message import RoutedMessage, find_parent, make_question, read_spoken
 from gatepost.flow.intake.routing import RouteChoice
+from gatepost.flow.intake.target_decision import decide_target
 from gatepost.messages import address as addresses
-from gatepost.store import groups, identities, inbox, messages, requests, rooms, routes, sessions
+from gatepost.messages.inbound import Verb
+from gatepost.store import inbox, messages, requests, rooms, sessions
 from gatepost.store.inbox import InboxEntry, InboxState
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
 from gatepost.store.requests import Request
 from gatepost.store.rooms import RoomPolicy
+from gatepost.store.rule_cache import RuleCache
 
 
 class ReleasedMessages(Struct, frozen=True):
@@ -49,10 +56,10 @@ def sum_files(content: dict[str, Any]) -> int:
 HeldMessages = list[tuple[InboxEntry, Message]]
 
 
-def refuse_held(db: Db, held: HeldMessages, reason: str, now: int) -> ReleasedMessages:
+def refuse_held(db: Db, reach: ChannelInstances, held: HeldMessages, reason: str, now: int) -> ReleasedMessages:
     """Nobody gets them, so nobody needs their files: a stranger's are not kept as long as others. But whoever belongs
     to the group by now, by whatever way, is heard."""
-    woken, refused = release_admitted(db, held, now, guests=False)
+    woken, refused = release_admitted(db, reach, held, now, guests=False)
     for entry, _ in refused:
         inbox.set_state(db, entry.id, InboxState.REFUSED, reason, None, now)
     alone = [message for _, message in refused if len(inbox.list_for_message(db, message.id)) == 1]
@@ -61,22 +68,22 @@ def refuse_held(db: Db, held: HeldMessages, reason: str, now: int) -> ReleasedMe
 
 
 def release_admitted(
-    db: Db, held: HeldMessages, now: int, *, guests: bool = True
+    db: Db, reach: ChannelInstances, held: HeldMessages, now: int, *, guests: bool = True
 ) -> tuple[tuple[str, ...], HeldMessages]:
     """Deliver what would be let in if it came now: the sessions, and what still has to wait. `guests`: also of those
     whom a room lets in without knowing them."""
     woken: list[str] = []
     left: HeldMessages = []
     for entry, message in held:
-        chosen = _choose(db, message, entry.folder)
         known = rooms.get(db, message.instance, message.address)
+        seen = SeenRoom(known.instance, known.address, known.name, known.direct) if known else None
+        way = _choose(db, reach, message, seen or _find_room(db, entry, message), entry.folder, now)
         policy = known.policy if known is not None else RoomPolicy.REQUEST_APPROVAL  # which it was held by
-        rights = _find_rights(db, message.sender, chosen.folder, policy) if chosen is not None else None
-        if chosen is None or rights is None or (rights == "guest" and not guests):
+        rights = _find_rights(db, message.sender, way.chosen, policy) if way is not None else None
+        if way is None or rights is None or (rights == "guest" and not guests):
             left.append((entry, message))
             continue
-        seen = SeenRoom(known.instance, known.address, known.name, known.direct) if known else None
-        woken.append(_queue(db, entry, message, seen or _find_room(db, entry, message), chosen, rights, now))
+        woken.append(_queue(db, entry, message, way, rights, now))
     return tuple(dict.fromkeys(woken)), left
 
 
@@ -88,48 +95,88 @@ def _find_room(db: Db, entry: InboxEntry, message: Message) -> SeenRoom:
     return room if room is not None and same else SeenRoom(message.instance, message.address)
 
 
-def _find_rights(db: Db, sender: str, folder: str, policy: RoomPolicy) -> Rights | None:
-    """None: she may not speak there."""
-    rights = sender_rights.find_rights(db, sender, folder)
-    return rights if rights is not None and check_sender(policy, rights, folder).allowed else None
+def _find_rights(db: Db, sender: str, chosen: RouteChoice, policy: RoomPolicy) -> Rights | None:
+    """None: she may not speak there. By naming a group, a guest comes no further than routes lead."""
+    rights = sender_rights.find_rights(db, sender, chosen.folder)
+    if rights is None or not check_sender(policy, rights, chosen.folder).allowed:
+        return None
+    if chosen.via and rights == "guest":
+        above = sender_rights.find_rights(db, sender, chosen.via)
+        return rights if above is not None and check_sender(policy, above, chosen.via).allowed else None
+    return rights
 
 
 def deliver_held(
-    db: Db, entry: InboxEntry, message: Message, room: SeenRoom, folder: str, rights: str, now: int
+    db: Db,
+    reach: ChannelInstances,
+    entry: InboxEntry,
+    message: Message,
+    room: SeenRoom,
+    folder: str,
+    rights: str,
+    now: int,
 ) -> str:
     """By the routes of now, to the group that was asked for. The session; '' if no route leads there any more."""
-    chosen = _choose(db, message, folder)
-    if chosen is None:
-        inbox.set_state(db, entry.id, InboxState.REFUSED, "no_route", None, now)
-        return ""
     # What one room's request was held for may have come from another room of the same sender.
     seen = room if (message.instance, message.address) == (room.instance, room.address) else None
-    return _queue(db, entry, message, seen or SeenRoom(message.instance, message.address), chosen, rights, now)
+    way = _choose(db, reach, message, seen or SeenRoom(message.instance, message.address), folder, now)
+    if way is None:
+        inbox.set_state(db, entry.id, InboxState.REFUSED, "no_route", None, now)
+        return ""
+    return _queue(db, entry, message, way, rights, now)
 
 
-def _choose(db: Db, message: Message, folder: str) -> RouteChoice | None:
-    """The way to a group by the routes of now; to any, if it is held for none."""
-    rows = routes.list_all(db)
-    facts = routing.make_match_input(
-        message.instance,
-        addresses.parse(message.address, "address"),
+class ReleaseWay(Struct, frozen=True):
+    """How a held message goes on: to whom, and as what it would engage them."""
+
+    room: SeenRoom
+    chosen: RouteChoice
+    engaging: EngagingMessage
+
+
+def _choose(
+    db: Db, reach: ChannelInstances, message: Message, room: SeenRoom, folder: str, now: int
+) -> ReleaseWay | None:
+    """The way to a group as if it were said now; to any, if it is held for none. What would be a choice of its sender
+    (`@group` alone) was held as words for an agent, and stays so."""
+    rules = RuleCache()
+    said = _make_routed(db, reach, message, room)
+    question, spoken = make_question(db, rules, said), read_spoken(db, rules, said, now)
+    target = decide_target(question, spoken)
+    if target.change is not None:
+        target = decide_target(question, replace(spoken, address=None))
+    fit = [each for each in target.decision.chosen if folder in ("", each.folder)]
+    chosen = next((each for each in fit if not each.observe), None)
+    if chosen is None and fit and folder:  # it was for the group when it came, and only observed by now
+        chosen = question.find_way(folder)
+    engaging = EngagingMessage(said, question, spoken, target, reach.engages_s)
+    return ReleaseWay(room, chosen, engaging) if chosen is not None else None
+
+
+def _make_routed(db: Db, reach: ChannelInstances, message: Message, room: SeenRoom) -> RoutedMessage:
+    """As it was when it came: a verb that it got then by what it is about stays."""
+    return RoutedMessage(
+        instance=message.instance,
+        address=addresses.parse(message.address, "address"),
         sender=message.sender,
-        verb=message.verb,
         text=message.text,
+        verb=Verb(message.verb),
         thread=message.thread,
-        names=identities.list_names(db, message.sender) if routing.asks_sender(rows) else (),
+        event=message.event,
+        kind=message.kind,
+        direct=room.direct,
+        parent=find_parent(db, message.instance, message.address, message.reply_to, message.thread),
+        with_files=bool(message.content.get("attachments")),
+        own_names=reach.own_names(message.instance),
     )
-    decision = routing.decide(rows, facts, lambda each: groups.get(db, each) is not None)
-    fit = (each for each in decision.chosen if not each.observe and folder in ("", each.folder))
-    return next(fit, None)
 
 
-def _queue(
-    db: Db, entry: InboxEntry, message: Message, seen: SeenRoom, chosen: RouteChoice, rights: str, now: int
-) -> str:
+def _queue(db: Db, entry: InboxEntry, message: Message, way: ReleaseWay, rights: str, now: int) -> str:
+    seen, chosen = way.room, way.chosen
     room_records.record_let_in(db, seen, RoomPolicy.REQUEST_APPROVAL, message.sender, now)
     topic = message.thread if chosen.topic is None else chosen.topic
     session = sessions.find_or_add(db, chosen.mode, chosen.folder, message.instance, message.address, topic, now)
     room_records.add_destination(db, chosen.folder, chosen.mode, seen, message.thread, now)
     inbox.release(db, entry.id, session.id, chosen.folder, rights, now)
+    record_engagements(db, way.engaging, [chosen], now)
     return session.id

@@ -16,7 +16,7 @@ from gatepost.store import egress, groups, requests, sessions
 from gatepost.store.port import Db, Store
 from gatepost.store.requests import AnswerLasts, NewRequest, Request, RequestKind, RequestState
 from gatepost.store.turns import Turn
-from gatepost.tools.contract import Caller
+from gatepost.tools.call import Caller
 
 OPTION, ASK = "egress", "ask"
 MOST_WAITING = 5  # hosts of one group, at once

@@ -54,11 +54,9 @@ def hold(
     now: int,
 ) -> AskedRequest | None:
     """Hold a message until somebody decides about its room. None: nobody is asked, and it is refused."""
-    if not _PLAIN.fullmatch(room.address) or not _PLAIN.fullmatch(room.instance):
+    if not may_hold(db, room, now):
         return None
     last = requests.find_last(db, RequestKind.ROOM, NOBODYS, make_name(room))
-    if was_refused(last, now):
-        return None
     if last is not None and last.state is RequestState.PENDING:
         return _add_held(db, last, message_id, new, rights, now)
     about = _describe(db, new, room, now)
@@ -78,6 +76,13 @@ def hold(
     asked = ask(db, reach, replace(rules, quorum=1), new_request, now)  # a group is chosen by one person
     inbox.hold(db, message_id, NOBODYS, rights, asked.request.id, asked.request.expires_at or now, now)
     return asked
+
+
+def may_hold(db: Db, room: SeenRoom, now: int) -> bool:
+    """Whether people are asked about a room, or can be, however many others they are asked about."""
+    if not _PLAIN.fullmatch(room.address) or not _PLAIN.fullmatch(room.instance):
+        return False
+    return not was_refused(requests.find_last(db, RequestKind.ROOM, NOBODYS, make_name(room)), now)
 
 
 def make_name(room: SeenRoom) -> str:
@@ -145,7 +150,7 @@ def find_fault(db: Db, request: Request, choice: AnswerChoice) -> str:
     return "" if groups.get(db, choice.group) is not None else NO_GROUP.format(choice.group[:LONGEST_GROUP])
 
 
-def follow(db: Db, request: Request, now: int) -> ReleasedMessages:
+def follow(db: Db, reach: ChannelInstances, request: Request, now: int) -> ReleasedMessages:
     """Do what was decided about a room."""
     held = inbox.list_held_for_request(db, NOBODYS, request.id)
     requests.settle(db, request.id, now)
@@ -153,7 +158,7 @@ def follow(db: Db, request: Request, now: int) -> ReleasedMessages:
     if request.state is not RequestState.ALLOWED:
         if request.state is RequestState.DENIED and request.lasts is AnswerLasts.ALWAYS:
             _add_route(db, request, "", "drop", None, now)
-        return refuse_held(db, held, f"room_{request.state}", now)
+        return refuse_held(db, reach, held, f"room_{request.state}", now)
     folder, room = str(request.answer[GROUP]), read_room(request)
     _connect(db, request, room, folder, now)
     woken, shut_out = [], []
@@ -162,8 +167,8 @@ def follow(db: Db, request: Request, now: int) -> ReleasedMessages:
         if rights is None or (folder == ROOT_FOLDER and rights != "owner"):
             shut_out.append((entry, message))
         else:
-            woken.append(deliver_held(db, entry, message, room, folder, rights, now))
-    refused = refuse_held(db, shut_out, senders.SHUT_OUT.reason, now)
+            woken.append(deliver_held(db, reach, entry, message, room, folder, rights, now))
+    refused = refuse_held(db, reach, shut_out, senders.SHUT_OUT.reason, now)
     return replace(refused, wake=tuple(dict.fromkeys(filter(None, (*woken, *refused.wake)))))
 
 

@@ -6,31 +6,27 @@ person's rights. What it costs and what is denied go by those on whose behalf th
 delivery, and no agent is woken.
 """
 
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gatepost.access.tiers import covers
-from gatepost.core.clock import MINUTE, SECOND, iso
-from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
+from gatepost.flow.schedule.firing_facts import DueTime, FiringFacts, JudgedTime, judge_times, read_facts
+from gatepost.flow.schedule.held_texts import HeldText, hold_text
+from gatepost.flow.schedule.lateness import LATE, render_late
 from gatepost.flow.schedule.outcomes import add_failure_notice
+from gatepost.flow.schedule.queued_prompts import queue_prompts
+from gatepost.flow.schedule.task_notices import add_refusal_notices
 from gatepost.flow.schedule.times import Schedule, list_due
-from gatepost.messages.inbound import Direction, MessageKind
-from gatepost.store import agents, destinations, firings, inbox, messages, origins, sessions, tasks, timeline
-from gatepost.store.firings import RIGHTS, FiringState
-from gatepost.store.inbox import InboxMode
-from gatepost.store.messages import NewMessage
+from gatepost.store import destinations, firings, sessions, tasks
+from gatepost.store.firings import FiringState, NewFiring, make_firing
 from gatepost.store.outbox import EffectOrigin
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session, SessionMode
-from gatepost.store.tasks import MissedPolicy, Task, TaskContext
-from gatepost.store.timeline import TimelineKind
+from gatepost.store.tasks import MissedPolicy, Task, TaskMove
 
-LATE = MINUTE  # a firing that comes so long after its time says so
-MOST_WAITING, LARGEST_WAITING = 200, 4_000_000  # firings, and their characters, that wait in one conversation
 EXPIRED = "its time is over (expiresAt)"
 
 
@@ -51,6 +47,8 @@ class FiringPlan(Struct, frozen=True, kw_only=True):
     next_at: int | None = None
     ends: str = ""
     broken: str = ""  # why nothing can be said of it: it is paused
+    refused: str = ""  # why those behind it have no right to it any more: it is paused
+    held: HeldText | None = None  # a person is asked before its text is said
 
 
 class FiredRooms(Struct, frozen=True):
@@ -94,82 +92,116 @@ def plan_firing(task: Task, now: int, most_late: int) -> FiringPlan:
     return FiringPlan(task=task, fire=fire[:left], skipped=skipped, next_at=next_at, ends=ends)
 
 
-def fire(db: Db, reach: ChannelInstances, plan: FiringPlan, most_late: int, now: int) -> FiredRooms:
-    """All of a plan or nothing of it: nothing, if the task was moved on meanwhile."""
-    task = plan.task
-    if plan.broken:
-        return _pause_broken(db, reach, plan, now)
-    if not tasks.advance(db, task, plan.next_at, plan.ends, now):
-        return NOTHING_FIRED
-    if plan.skipped is not None:
-        skipped = plan.skipped
-        firings.add(db, task.id, skipped.first, now, FiringState.SKIPPED, skipped.reason, skipped.times)
-    return fire_times(db, reach, task, plan.fire, most_late, now)
+def fire_plans(db: Db, reach: ChannelInstances, plans: Sequence[FiringPlan], most_late: int, now: int) -> FiredRooms:
+    """All of a plan or nothing of it: nothing, if its task was moved on meanwhile. What is read and written is read and
+    written for all plans together."""
+    paused = [_pause(db, reach, plan, now) for plan in plans if plan.broken or plan.refused]
+    whole = [plan for plan in plans if not plan.broken and not plan.refused]
+    if not whole:
+        return _join(paused)
+    due = [DueTime(plan.task, at) for plan in whole for at in plan.fire if plan.held is None]
+    missed = [(plan.task.id, plan.skipped) for plan in whole if plan.skipped is not None]
+    times = [*((each.task.id, each.due_at) for each in due), *((task_id, each.first) for task_id, each in missed)]
+    facts = read_facts(db, [plan.task for plan in whole], times, most_late)
+    judged = judge_times(facts, due, most_late)
+    runs = Counter(each.task.id for each in judged if not each.skipped)
+    moves = [TaskMove(plan.task, plan.next_at, plan.ends, runs[plan.task.id]) for plan in whole]
+    moved = tasks.advance(db, moves, now)
+    rows = [
+        make_firing(task_id, each.first, now, FiringState.SKIPPED, each.reason, each.times)
+        for task_id, each in missed
+        if task_id in moved and (task_id, each.first) not in facts.fired
+    ]
+    fired = _fire(db, reach, [each for each in judged if each.task.id in moved], rows, facts, now)
+    held = [_hold(db, reach, plan, now) for plan in whole if plan.held is not None and plan.task.id in moved]
+    return _join([*paused, *held, fired])
 
 
 def fire_times(
     db: Db, reach: ChannelInstances, task: Task, times: tuple[int, ...], most_late: int, now: int
 ) -> FiredRooms:
     """These times of a task, whatever comes next. One that was fired before is not fired again."""
-    woken: set[str] = set()
-    rooms: set[tuple[str, str]] = set()
-    ran = 0
-    for due_at in times:
-        why = check_overlap(db, task, most_late)
-        state = FiringState.SKIPPED if why else FiringState.SENT if task.text else FiringState.QUEUED
-        firing_id = firings.add(db, task.id, due_at, now, state, why)
-        if firing_id is None or why:
-            continue
-        ran += 1
-        if refused := _find_refusal(db, task):
-            rooms.add(_fail(db, reach, task, firing_id, due_at, refused, now))
-        elif task.text:
-            _deliver(db, reach, task, firing_id, due_at, now)
-            rooms.add((task.instance, task.address))
-        elif isinstance(session := _queue(db, task, firing_id, due_at, now), Session):
-            woken.add(session.id)
-        else:
-            rooms.add(_fail(db, reach, task, firing_id, due_at, session, now))
-    if ran:
-        tasks.add_runs(db, task.id, ran)
-    return FiredRooms(tuple(sorted(woken)), tuple(sorted(rooms)), ran)
+    facts = read_facts(db, [task], [(task.id, each) for each in times], most_late)
+    judged = judge_times(facts, [DueTime(task, each) for each in times], most_late)
+    fired = _fire(db, reach, judged, (), facts, now)
+    if fired.ran:
+        tasks.add_runs(db, task.id, fired.ran)
+    return fired
 
 
-def _find_refusal(db: Db, task: Task) -> str:
-    """Why a task may not run any more, though it could be made once; '' if it may."""
-    if not has_way(db, task.folder, task.instance, task.address):
-        return f"{task.folder} has no way to its room any more"
-    behind = [each.person for each in tasks.list_origins(db, task.id)]
-    if sender_rights.is_shut_out(db, behind, task.folder):
-        return f"somebody on whose behalf it was made may not speak to {task.folder} any more"
-    return ""
+def _fire(
+    db: Db,
+    reach: ChannelInstances,
+    judged: Sequence[JudgedTime],
+    rows: Sequence[NewFiring],
+    facts: FiringFacts,
+    now: int,
+) -> FiredRooms:
+    """Each of these times, and their rows with the others."""
+    running = [each for each in judged if not each.skipped and not each.refused]
+    queued = queue_prompts(db, [each for each in running if not each.task.text], facts, now)
+    texts = [each for each in running if each.task.text]
+    skipped = [(each, each.skipped) for each in judged if each.skipped]
+    failed = [(each, each.refused) for each in judged if each.refused]
+    failed += [(each.time, each.why) for each in queued if each.why]
+    firings.add_all(
+        db,
+        [
+            *rows,
+            *(_row(each, now, FiringState.SKIPPED, why) for each, why in skipped),
+            *(_row(each, now, FiringState.FAILED, why) for each, why in failed),
+            *(
+                _row(each, now, FiringState.SENT, "", deliver_text(db, reach, each.task, each.due_at, now))
+                for each in texts
+            ),
+            *(
+                _row(each.time, now, FiringState.QUEUED, "", each.message_id, each.session_id)
+                for each in queued
+                if not each.why
+            ),
+        ],
+    )
+    rooms = {_add_failure(db, reach, each, why, now) for each, why in failed}
+    rooms.update((each.task.instance, each.task.address) for each in texts)
+    woken = {each.session_id for each in queued if not each.why}
+    return FiredRooms(tuple(sorted(woken)), tuple(sorted(rooms)), len(judged) - len(skipped))
 
 
-def _fail(
-    db: Db, reach: ChannelInstances, task: Task, firing_id: int, due_at: int, why: str, now: int
-) -> tuple[str, str]:
+def _row(
+    due: JudgedTime, now: int, state: FiringState, why: str, message_id: int | None = None, session_id: str = ""
+) -> NewFiring:
+    return make_firing(due.task.id, due.due_at, now, state, why, 1, message_id, session_id)
+
+
+def _join(fired: Iterable[FiredRooms]) -> FiredRooms:
+    every = list(fired)
+    woken = {session for each in every for session in each.sessions}
+    rooms = {room for each in every for room in each.rooms}
+    return FiredRooms(tuple(sorted(woken)), tuple(sorted(rooms)), sum(each.ran for each in every))
+
+
+def _add_failure(db: Db, reach: ChannelInstances, due: JudgedTime, why: str, now: int) -> tuple[str, str]:
     """Nobody could be given it. The room to ring, where its owner is told."""
-    firings.end_unqueued(db, firing_id, why, now)
-    return add_failure_notice(db, reach, tasks.get(db, task.id) or task, due_at, why, now)
+    tasks.record_failure(db, due.task.id, why[: firings.LONGEST_REASON], now)
+    return add_failure_notice(db, reach, tasks.get(db, due.task.id) or due.task, due.due_at, why, now)
 
 
-def _pause_broken(db: Db, reach: ChannelInstances, plan: FiringPlan, now: int) -> FiredRooms:
-    task, due_at = replace(plan.task, zone="UTC"), plan.task.next_at  # its own may be what cannot be read
-    if due_at is None or not tasks.pause_at(db, task, plan.broken, now):
+def _pause(db: Db, reach: ChannelInstances, plan: FiringPlan, now: int) -> FiredRooms:
+    task, due_at, why = plan.task, plan.task.next_at, plan.refused or plan.broken
+    if due_at is None or not tasks.pause_at(db, task, why, now):
         return NOTHING_FIRED
-    firings.add(db, task.id, due_at, now, FiringState.FAILED, plan.broken)
-    return FiredRooms(rooms=(add_failure_notice(db, reach, task, due_at, plan.broken, now),))
+    firings.add(db, task.id, due_at, now, FiringState.FAILED, why)
+    if plan.refused:
+        in_room = has_way(db, task.folder, task.instance, task.address)
+        return FiredRooms(rooms=add_refusal_notices(db, reach, task, due_at, why, now, in_room=in_room))
+    shown = replace(task, zone="UTC")  # its own may be what cannot be read
+    return FiredRooms(rooms=(add_failure_notice(db, reach, shown, due_at, why, now),))
 
 
-def check_overlap(db: Db, task: Task, most_late: int) -> str:
-    """Why a time is not fired though it has come; '' if it is."""
-    count = firings.count_undelivered if task.text else firings.count_open
-    waiting, end = count(db, task.id, most_late), "been delivered" if task.text else "ended"
-    if waiting and task.missed is not MissedPolicy.ALL:
-        return f"the run before has not {end}"
-    if waiting >= most_late:
-        return f"{waiting} runs of it have not {end}"
-    return ""
+def _hold(db: Db, reach: ChannelInstances, plan: FiringPlan, now: int) -> FiredRooms:
+    assert plan.held is not None
+    asked = hold_text(db, reach, plan.task, plan.fire, plan.held, now)
+    return FiredRooms(rooms=asked.rooms, ran=asked.ran)
 
 
 def has_way(db: Db, folder: str, instance: str, address: str) -> bool:
@@ -180,15 +212,8 @@ def has_way(db: Db, folder: str, instance: str, address: str) -> bool:
     return any(each.instance == instance and covers(folder, each.folder) for each in there)
 
 
-def render_late(task: Task, due_at: int, now: int) -> str:
-    """What is said with something that comes late; '' if it does not."""
-    if now - due_at <= LATE:
-        return ""
-    moment = iso(due_at - due_at % SECOND, task.zone) or ""
-    return f"(late: it was due at {moment[:16].replace('T', ' ')} {task.zone})"
-
-
-def _deliver(db: Db, reach: ChannelInstances, task: Task, firing_id: int, due_at: int, now: int) -> None:
+def deliver_text(db: Db, reach: ChannelInstances, task: Task, due_at: int, now: int) -> int | None:
+    """The message of the first part."""
     late = render_late(task, due_at, now)
     said = OutgoingMessage(
         key=firings.get_text_key(task.id, due_at),
@@ -199,59 +224,5 @@ def _deliver(db: Db, reach: ChannelInstances, task: Task, firing_id: int, due_at
         text=f"{task.text}\n{late}" if late else task.text,
         folder=task.folder,
     )
-    for effect in add_outgoing_message(db, reach, said, now)[:1]:
-        firings.set_message(db, firing_id, effect.message_id, "")
-
-
-def _queue(db: Db, task: Task, firing_id: int, due_at: int, now: int) -> Session | str:
-    """The session that is to be woken, or why it cannot be given this."""
-    session = _find_session(db, task, due_at, now)
-    if session is None:
-        return "its agent was ended"
-    if why := inbox.check_room(db, session.id, RIGHTS, len(task.prompt), MOST_WAITING, LARGEST_WAITING):
-        return why
-    message_id = messages.accept(db, _make_message(task, session, due_at, now), now)
-    if message_id is None:
-        return "it was given to its agent before"
-    origins.put(db, message_id, tasks.list_origins(db, task.id), task.depth)
-    firings.set_message(db, firing_id, message_id, session.id)
-    inbox.enqueue(db, message_id, session.id, session.folder, RIGHTS, now, InboxMode.TASK)
-    if session.agent:
-        timeline.add(db, session.id, "", TimelineKind.USER_MESSAGE, {"text": task.prompt}, now)
-    return session
-
-
-def _make_message(task: Task, session: Session, due_at: int, now: int) -> NewMessage:
-    late = render_late(task, due_at, now)
-    content: dict[str, Any] = {"prompt": f"{task.prompt}\n{late}" if late else task.prompt, "task": task.id}
-    if task.script:
-        content["script"] = task.script
-    return NewMessage(
-        instance=task.instance,
-        address=task.address,
-        thread=task.thread,
-        direction=Direction.IN,
-        platform_id=f"task/{task.id}/{due_at}",
-        event="task",
-        kind=MessageKind.TASK,
-        sender=f"task:{task.id}",
-        text=task.prompt,
-        content=msgspec.json.encode(content).decode(),
-        folder=session.folder,
-        at=due_at,
-    )
-
-
-def _find_session(db: Db, task: Task, due_at: int, now: int) -> Session | None:
-    """The conversation of the room, or a fresh one. A managed agent is its own conversation; None: it has ended."""
-    place = (task.folder, task.instance, task.address, task.thread)
-    if task.instance == agents.INSTANCE:
-        return next((each for each in sessions.list_in_room(db, task.address) if each.agent), None)
-    if task.context is TaskContext.ISOLATED:
-        return sessions.add_isolated(db, f"{task.id}|{due_at}", *place, now)
-    there = [each for each in sessions.list_in_room(db, task.address) if each.folder == task.folder]
-    same = [each for each in there if each.mode is SessionMode.SHARED or each.thread == task.thread]
-    if same:
-        return same[0]
-    whole = sessions.find_by_key(db, sessions.key_of(SessionMode.AGENT_SHARED, *place))
-    return whole or sessions.find_or_add(db, SessionMode.PER_THREAD, *place, now)
+    added = add_outgoing_message(db, reach, said, now)
+    return added[0].message_id if added else None

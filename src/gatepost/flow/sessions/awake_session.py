@@ -36,10 +36,11 @@ from gatepost.gate.tool_socket import CONNECTIONS, ToolSocket
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.inbound import MailboxLocked
 from gatepost.sandboxes.contract import Sandbox
-from gatepost.store import destinations, groups, inbox, replays
+from gatepost.store import destinations, groups, mailbox_rows, replays
 from gatepost.store.destinations import Destination
 from gatepost.store.groups import Group
-from gatepost.store.inbox import InboxEntry, ProjectionLimits
+from gatepost.store.inbox import InboxEntry
+from gatepost.store.mailbox_rows import ProjectionLimits
 from gatepost.store.messages import Message
 from gatepost.store.sessions import Session, SessionMode
 from gatepost.store.turn_failures import FailureCause
@@ -107,7 +108,7 @@ class AwakeSession:
         return self.parts.listening.now() - self.talk.active_at
 
     def timing(self, now: int, wanted: bool) -> SessionTiming:
-        turn, awaited = self.talk.turn, self.talk.awaited
+        turn, awaited = self.talk.turn, self.talk.requests.awaited
         return SessionTiming(
             now=now,
             started_at=self._started_at,
@@ -128,7 +129,7 @@ class AwakeSession:
 
     def warn(self, now: int) -> None:
         """Its time is nearly over."""
-        begun = self.talk.turn_since + self.talk.awaited.waited
+        begun = self.talk.turn_since + self.talk.requests.awaited.waited
         self.talk.warn((begun + self.patience.turn - now) / SECOND)
 
     def ring(self) -> None:
@@ -375,7 +376,7 @@ class AwakeSession:
             most_observed=MOST_CONTEXT,
             most_chars=LARGEST_CONTEXT,
         )
-        found = await store.read(inbox.list_to_project, self.session.id, limits)
+        found = await store.read(mailbox_rows.list_to_project, self.session.id, limits)
         if found.rules_version != self._rule_state or not found.rules_version:
             self._destinations = await store.read(destinations.list_for_group, self.session.folder)
             self._rule_state = found.rules_version
@@ -432,7 +433,11 @@ class AwakeSession:
 
 def _with_files(pairs: list[tuple[InboxEntry, Message]]) -> set[int]:
     """Rows whose files lie in the mailbox."""
-    return {entry.id for entry, message in pairs if message.content.get("attachments")}
+    return {
+        entry.id
+        for entry, message in pairs
+        if message.content.get("attachments") or message.content.get("observed")  # which may have files
+    }
 
 
 def _render_trouble(words: runner_frames.ErrorFrame) -> str:

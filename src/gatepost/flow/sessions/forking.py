@@ -29,7 +29,7 @@ from gatepost.store.forks import Fork, ForkedSession, ForkMethod
 from gatepost.store.port import Db, Store
 from gatepost.store.session_notes import HistoryLine, SessionNotes
 from gatepost.store.sessions import SESSIONS, Session, SessionMode
-from gatepost.tools.contract import ToolCall, run_to_completion
+from gatepost.tools.call import ToolCall, run_to_completion
 
 if TYPE_CHECKING:
     from gatepost.store.groups import Group

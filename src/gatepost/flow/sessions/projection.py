@@ -14,6 +14,7 @@ from gatepost.mailbox.inbound import InboundRow, MailboxCorrupt
 from gatepost.store.destinations import Destination, DestinationKind
 from gatepost.store.inbox import InboxEntry, InboxMode
 from gatepost.store.messages import Message
+from gatepost.store.outbox import REPLAY_INSTANCE
 from gatepost.store.sessions import Session
 
 INSIDE = "/workspace/in/files"
@@ -68,6 +69,8 @@ def _row(home: Home, session: Session, entry: InboxEntry, message: Message) -> I
     content = dict(message.content)
     if content.get("attachments"):
         content["attachments"] = _stage(home, session, entry.id, content["attachments"])
+    if content.get("observed") and message.instance == REPLAY_INSTANCE:
+        content["observed"] = [_stage_observed(home, session, entry.id, each) for each in content["observed"]]
     return InboundRow(
         id=entry.id,
         seq=entry.seq,
@@ -80,6 +83,14 @@ def _row(home: Home, session: Session, entry: InboxEntry, message: Message) -> I
         thread_id=message.thread,
         content=content,
     )
+
+
+def _stage_observed(home: Home, session: Session, row_id: int, carried: dict[str, Any]) -> dict[str, Any]:
+    """Context that a message carries; its files lie with those of the message."""
+    content = carried["content"]
+    if content.get("attachments"):
+        content = {**content, "attachments": _stage(home, session, row_id, content["attachments"])}
+    return {**carried, "content": content}
 
 
 def _stage(home: Home, session: Session, row_id: int, attachments: list[dict[str, Any]]) -> list[dict[str, Any]]:

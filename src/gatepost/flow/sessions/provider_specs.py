@@ -9,6 +9,7 @@ from typing import Any
 from gatepost.core import error_classification
 from gatepost.core.errors import GatepostError, SetupError
 from gatepost.core.home import Home
+from gatepost.core.registry import list_package_modules
 from gatepost.inside import providers
 from gatepost.inside.provider_spec import Mode, ProviderSpec, make_spec
 from gatepost.inside.sandbox_needs import Need
@@ -19,7 +20,7 @@ LARGEST = 1024 * 1024  # bytes of a provider's file
 
 def list_own_providers() -> set[str]:
     """By file or folder name: a provider is imported inside its sandbox, never here."""
-    return {info.name for info in pkgutil.iter_modules(providers.__path__)} - {"contract"}
+    return {info.name for info in list_package_modules(providers.__name__)} - {"contract"}
 
 
 def list_plugin_providers(home: Home) -> set[str]:

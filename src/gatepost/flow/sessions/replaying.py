@@ -5,6 +5,7 @@ The copy is made first. The new session's rows come last, in one transaction wit
 meanwhile leaves a whole replay, or a folder that nobody knows and that retention removes.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -23,17 +24,19 @@ from gatepost.core.untrusted_copies import TreeLimits, TreeTooLarge, copy_settle
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.sessions.effective_group import load_effective_group
 from gatepost.flow.sessions.forking import ForkWriter, remove_files
+from gatepost.flow.sessions.session_deps import WINDOW, WINDOW_CHARS
 from gatepost.flow.sessions.skill_text import check_skill
 from gatepost.messages.inbound import Direction
 from gatepost.messages.text import clean
 from gatepost.store import inbox, messages, origins, replays, sessions, turns
+from gatepost.store.groups import Group
 from gatepost.store.inbox import InboxEntry
 from gatepost.store.messages import Message, NewMessage
 from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db, Store
-from gatepost.store.replays import Replay
+from gatepost.store.replays import ContextWindow, ObservedMessage, Replay
 from gatepost.store.sessions import SESSIONS, Session, SessionMode
-from gatepost.tools.contract import ReplayWish, StartedReplay, ToolCall, run_to_completion
+from gatepost.tools.call import ReplayWish, StartedReplay, ToolCall, run_to_completion
 
 MOST_REPLAYS = setting("sessions.max_replays", 10, help="How many replays a group may have at once; 0: none.")
 REPLAY_MB = setting(
@@ -41,18 +44,30 @@ REPLAY_MB = setting(
 )
 MOST_FILES = 20_000  # of that copy
 MOST_TURNS, MOST_MESSAGES = 50, 500  # of one replay
+MOST_CONTEXT, LARGEST_CONTEXT = 1000, 1_000_000  # observed messages, and their characters, of one replay
 LONGEST_FILE = 100_000  # characters of a changed AGENTS.md
 MOST_SKILLS = 20
 MIB = 1 << 20
 RIGHTS = "agent"  # whoever wrote a message once does not ask for anything now
 
 
+class ReplayedInput(Struct, frozen=True):
+    """What a turn was given to answer, and what it was shown beside that; both oldest first."""
+
+    turn_id: str
+    pairs: list[tuple[InboxEntry, Message]]
+    context: list[ObservedMessage]
+
+    def list_messages(self) -> list[Message]:
+        return [message for _, message in self.pairs] + [each.message for each in self.context]
+
+
 class ReplaySource(Struct, frozen=True):
-    """What is repeated: the messages of each turn, oldest first."""
+    """What is repeated: the turns, oldest first."""
 
     session: Session
     provider: str
-    turns: list[tuple[str, list[tuple[InboxEntry, Message]]]]
+    turns: list[ReplayedInput]
 
 
 class SessionReplayer:
@@ -102,12 +117,22 @@ class SessionReplayer:
         if group is None:
             raise NotFound("group", session.folder, "it was removed")
         latest = turns.list_for_session(db, session.id, 2**62, min(max(wish.turns, 1), MOST_TURNS))
-        found = [(each.id, pairs) for each in latest if each.ended_at and (pairs := replays.list_inputs(db, each.id))]
-        if not found:
+        inputs = {each.id: replays.list_inputs(db, each.id) for each in latest if each.ended_at}
+        if not any(inputs.values()):
             raise Invalid("id", f"{session.id} has answered nothing yet that could be replayed")
-        if sum(len(pairs) for _, pairs in found) > MOST_MESSAGES:
+        if sum(map(len, inputs.values())) > MOST_MESSAGES:
             raise Invalid("turns", f"these turns have more than {MOST_MESSAGES} messages; replay fewer")
-        return ReplaySource(session, group.provider, found)
+        window = self._get_window(session, group)
+        return ReplaySource(session, group.provider, _add_context(db, session, inputs, window))
+
+    def _get_window(self, session: Session, group: Group) -> ContextWindow:
+        """As the source's own turns are shown it."""
+        most = group.window_messages if session.window_messages is None else session.window_messages
+        chars = group.window_chars if session.window_chars is None else session.window_chars
+        return ContextWindow(
+            min(self._config[WINDOW] if most is None else most, MOST_CONTEXT),
+            min(self._config[WINDOW_CHARS] if chars is None else chars, LARGEST_CONTEXT),
+        )
 
     def _check_quota(self, db: Db, folder: str, by: str) -> None:
         most = self._config[MOST_REPLAYS]
@@ -121,8 +146,8 @@ class SessionReplayer:
         limits = TreeLimits(self._config[REPLAY_MB] * MIB, MOST_FILES)
         names = {
             str(each.get("path"))
-            for _, pairs in source.turns
-            for _, message in pairs
+            for turn in source.turns
+            for message in turn.list_messages()
             for each in message.content.get("attachments") or ()
         }
         given = (self._home, folder, replay_id, wish, limits, names)
@@ -149,10 +174,11 @@ class SessionReplayer:
         made = _add_session(db, session, wish, source.provider, replay_id, now)
         changes = render_changes(wish)
         new = Replay(replay_id, session.id, session.folder, changes, by, now)
-        replays.add(db, new, [turn_id for turn_id, _ in source.turns], msgspec.json.encode(changes).decode())
-        for number, (_, pairs) in enumerate(source.turns, start=1):
-            for entry, message in pairs:
-                message_id = messages.accept(db, _copy_message(made, number, entry, message, there), now)
+        replays.add(db, new, [each.turn_id for each in source.turns], msgspec.json.encode(changes).decode())
+        for number, turn in enumerate(source.turns, start=1):
+            for place, (entry, message) in enumerate(turn.pairs):
+                seen = turn.context if place == 0 else []
+                message_id = messages.accept(db, _copy_message(made, number, entry, message, seen, there), now)
                 assert message_id is not None  # its session is new
                 if chain.origins:
                     origins.add_next_step(db, message_id, chain)
@@ -220,11 +246,56 @@ def _add_session(db: Db, source: Session, wish: ReplayWish, provider: str, repla
     )
 
 
-def _copy_message(replay: Session, number: int, entry: InboxEntry, message: Message, there: set[str]) -> NewMessage:
-    """As the agent saw it. It is nobody's: who wrote it once neither pays for the replay nor lends it a key."""
+def _add_context(
+    db: Db, session: Session, inputs: dict[str, list[tuple[InboxEntry, Message]]], window: ContextWindow
+) -> list[ReplayedInput]:
+    found = []
+    messages_left, chars_left = MOST_CONTEXT, LARGEST_CONTEXT
+    for turn_id, pairs in inputs.items():
+        if not pairs:
+            continue
+        context = replays.list_context(db, session.id, turn_id, window)
+        messages_left -= len(context)
+        chars_left -= sum(len(each.message.text) for each in context)
+        if messages_left < 0 or chars_left < 0:
+            raise Invalid("turns", "these turns observed more than a replay can hold; replay fewer")
+        found.append(ReplayedInput(turn_id, pairs, context))
+    return found
+
+
+def _copy_content(message: Message, there: set[str], prefix: str = "") -> dict[str, Any]:
+    """With those of its files that are still there. `prefix`: before their names, where several messages share a
+    folder."""
     content: dict[str, Any] = dict(message.content)
     if content.get("attachments"):
-        content["attachments"] = [each for each in content["attachments"] if str(each.get("path")) in there]
+        content["attachments"] = [
+            {**each, "name": f"{prefix}{each['name']}"}
+            for each in content["attachments"]
+            if str(each.get("path")) in there
+        ]
+    return content
+
+
+def _copy_message(
+    replay: Session,
+    number: int,
+    entry: InboxEntry,
+    message: Message,
+    context: Sequence[ObservedMessage],
+    there: set[str],
+) -> NewMessage:
+    """As the agent saw it. It is nobody's: who wrote it once neither pays for the replay nor lends it a key. The
+    context goes with it, and not as rows of its own: all turns wait at once, and each is shown its own."""
+    content = _copy_content(message, there)
+    if context:
+        content["observed"] = [
+            {
+                "kind": each.message.kind,
+                "at": each.message.at,
+                "content": _copy_content(each.message, there, f"{each.seq}-"),
+            }
+            for each in context
+        ]
     return NewMessage(
         instance=replay.instance,
         address=replay.address,

@@ -1,5 +1,7 @@
 """From what a runner hands over to rows of the ledger: one function on a transaction, judged by the ledger alone."""
 
+from collections.abc import Iterator, Sequence
+
 from msgspec import Struct
 
 from gatepost.flow.delivery.outgoing_messages import (
@@ -19,6 +21,7 @@ from gatepost.store.port import Db
 from gatepost.store.turns import Turn
 
 DROPPED = "dropped"
+MOST_AT_ONCE, LARGEST_AT_ONCE = 20, 64 * 1024  # results, and characters of them, that one transaction takes
 
 
 class ResultLimits(Struct, frozen=True):
@@ -37,6 +40,20 @@ class RecordedResults(Struct, frozen=True):
     answers: tuple[runner_frames.AckFrame, ...]
     rooms: tuple[tuple[str, str], ...]
     exceeded: str = ""  # the turn that said too many bytes
+
+
+def split_batches(said: Sequence[runner_frames.ResultFrame]) -> Iterator[list[runner_frames.ResultFrame]]:
+    """Results that came together, as one transaction each should take them: everybody's writes wait for it."""
+    some: list[runner_frames.ResultFrame] = []
+    size = 0
+    for frame in said:
+        if some and (len(some) >= MOST_AT_ONCE or size + len(frame.text) > LARGEST_AT_ONCE):
+            yield some
+            some, size = [], 0
+        some.append(frame)
+        size += len(frame.text)
+    if some:
+        yield some
 
 
 def record_results(

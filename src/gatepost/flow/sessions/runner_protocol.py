@@ -6,78 +6,40 @@ turn and epoch.
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
 from gatepost.core import log
-from gatepost.core.clock import SECOND, to_microseconds
-from gatepost.core.error_classification import is_passing
-from gatepost.core.errors import GatepostError, Invalid
+from gatepost.core.clock import to_microseconds
+from gatepost.core.errors import Invalid
 from gatepost.core.records import replace
-from gatepost.flow.delivery import file_limits
 from gatepost.flow.delivery.outgoing_messages import MOST_RESULT_BYTES, MOST_RESULTS
-from gatepost.flow.requests.agent_questions import NOBODY
-from gatepost.flow.requests.asking import read_rules
-from gatepost.flow.sessions import compaction, permissions, results, sandbox_plan, turn_settlement
-from gatepost.flow.sessions.awaited_answers import AwaitedAnswers
+from gatepost.flow.sessions import compaction, results, turn_settlement
 from gatepost.flow.sessions.drafts import SessionDraft
-from gatepost.flow.sessions.permissions import ChatAsking, RequestTerms
-from gatepost.flow.sessions.pinned_rules import render_pinned_rules
-from gatepost.flow.sessions.provider_specs import find_spec
-from gatepost.flow.sessions.result_files import copy_files, measure_files
+from gatepost.flow.sessions.result_copies import copy_result_files
 from gatepost.flow.sessions.result_order import ResultOrder
-from gatepost.flow.sessions.session_deps import BATCH, LEASE, TRANSCRIBE, SessionDeps
-from gatepost.flow.sessions.timeline_events import TimelineQuota, clean_value, make_timeline_entry
+from gatepost.flow.sessions.runner_requests import RunnerRequests
+from gatepost.flow.sessions.runner_welcome import bound_conversation, make_welcome
+from gatepost.flow.sessions.session_deps import BATCH, LEASE, SessionDeps
+from gatepost.flow.sessions.status_lines import StatusLines
+from gatepost.flow.sessions.timeline_events import clean_value
+from gatepost.flow.sessions.turn_timeline import TurnTimeline
 from gatepost.gate.call_keys import CallKeys
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.runner_frames import EventKind
-from gatepost.messages.outbound import Feature, OutboundFile
-from gatepost.store import (
-    errands,
-    firings,
-    forks,
-    outbox,
-    pinned_rules,
-    replays,
-    sent_files,
-    session_notes,
-    sessions,
-    timeline,
-    turns,
-)
+from gatepost.store import firings, turns
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
-from gatepost.store.sent_files import NewSentFiles
-from gatepost.store.session_notes import SessionNotes
-from gatepost.store.sessions import Session, SessionMode
+from gatepost.store.sessions import Session
 from gatepost.store.timeline import TimelineKind
 from gatepost.store.turn_failures import FailureCause
 from gatepost.store.turns import Turn, TurnClaim
 
-MOST_STATUSES, STATUS_PAUSE = 200, SECOND // 4  # interim lines of a turn, and the time between two
-MOST_AT_ONCE, LARGEST_AT_ONCE = 20, 64 * 1024  # results, and characters of them, that one transaction takes
 LONGEST_USAGE = 10_000  # characters, as it is kept
 MOST_TROUBLES = 20  # that are listened to
-IN_REPLAY = "this is a replay: nobody is asked"
-UNTOLD = "This turn does more than is told here: the rest of what it does is left out."
 
 _log = log.get("sessions")
-
-
-def split_batches(said: Sequence[runner_frames.ResultFrame]) -> Iterator[list[runner_frames.ResultFrame]]:
-    """Results that came together, as one transaction each should take them: everybody's writes wait for it."""
-    some: list[runner_frames.ResultFrame] = []
-    size = 0
-    for frame in said:
-        if some and (len(some) >= MOST_AT_ONCE or size + len(frame.text) > LARGEST_AT_ONCE):
-            yield some
-            some, size = [], 0
-        some.append(frame)
-        size += len(frame.text)
-    if some:
-        yield some
 
 
 class RunnerPort(Protocol):
@@ -117,13 +79,10 @@ class RunnerProtocol:
         self._drained_at = -1  # the number of rings at which nothing was left to claim
         self.last_words: runner_frames.ErrorFrame | None = None  # why the runner says that it ends
         self.failure: runner_frames.SubmitTurnFrame | None = None  # how its last turn that failed did so
-        self._statuses = self._next_status = self._troubles = 0
-        self._told, self._at_once = (
-            TimelineQuota(),
-            0,
-        )  # of the turn; requests of the turn that were answered as they came
-        self._requests: set[str] = set()  # that this runner has named
-        self.awaited = AwaitedAnswers()
+        self._troubles = 0
+        self._statuses = StatusLines(parts, session)
+        self._timeline = TurnTimeline(parts, session)
+        self.requests = RunnerRequests(parts, session, group, provider, port.send)
         self.turn_since = 0  # when this attempt of the turn began
         self.warned = False  # that the turn's time is nearly over
         self.time_up_at: int | None = None  # when it was interrupted for that
@@ -140,11 +99,11 @@ class RunnerProtocol:
             if isinstance(frame, runner_frames.ResultFrame):
                 said.append(frame)
                 continue
-            for some in split_batches(said):
+            for some in results.split_batches(said):
                 await self._record_results(some)
             said = []
             await self._answer(frame)
-        for some in split_batches(said):
+        for some in results.split_batches(said):
             await self._record_results(some)
 
     async def _answer(self, frame: runner_frames.FromRunner) -> None:
@@ -176,12 +135,13 @@ class RunnerProtocol:
             case runner_frames.FlushReplyFrame():
                 self.order.receive_flush_reply(frame)
             case runner_frames.EventFrame() if frame.kind in (EventKind.PERMISSION, EventKind.QUESTION):
-                await self._record_request(frame)
+                if self.turn is not None and self._is_own(frame.turn):
+                    await self.requests.record(self.turn, frame, self._timeline.quota)
             case runner_frames.EventFrame():
                 if frame.kind == EventKind.TOOL_RESULT:
-                    self.awaited.end_use(str(frame.data.get("id")))
-                if self.session.agent:
-                    self._note(frame)
+                    self.requests.awaited.end_use(str(frame.data.get("id")))
+                if self.session.agent and self.turn is not None and self._is_own(frame.turn):
+                    self._timeline.add_event(self.turn, frame)
             case runner_frames.ErrorFrame() if self._troubles < MOST_TROUBLES:
                 self._troubles += 1
                 _log.warning("trouble inside", session=self.session.id, what=frame.what, why=frame.why[:500])
@@ -192,69 +152,6 @@ class RunnerProtocol:
                     self._port.send(runner_frames.BellFrame())
             case _:
                 pass  # events of the timeline: information only
-
-    async def _record_request(self, event: runner_frames.EventFrame) -> None:
-        """The request waits in the store until somebody answers: who manages this agent, or who may decide about its
-        group."""
-        turn = self.turn
-        if turn is None or event.turn != turn.id:
-            return
-        if turn.instance == replays.INSTANCE:
-            self._port.send(permissions.make_refusal(event, IN_REPLAY))
-            return
-        if turn.instance == errands.INSTANCE and event.kind == EventKind.QUESTION:
-            self._port.send(permissions.make_refusal(event, NOBODY))
-            return
-        if self._told.is_full() or self._at_once >= permissions.MOST_WRITTEN:
-            self._port.send(permissions.make_refusal(event, permissions.TOO_OFTEN))
-            return
-        wish = permissions.parse_permission_request(event)
-        self._told.count(wish.input)
-        now, others = self.parts.clock.now(), frozenset(self._requests)
-        rules = read_rules(self.parts.config)
-        chat = None if self.session.agent else ChatAsking(self.parts.reach, rules)
-        spec = find_spec(self.parts.home, self.provider)
-        terms = RequestTerms(rules.expire, spec.edits_input, tuple(each.id for each in spec.modes))
-        recorded = await self.parts.store.write(
-            permissions.record_request, self.session, turn, event, now, others, chat, terms, lane=self.session.id
-        )
-        for room in recorded.rooms:
-            self.parts.bells.room(*room)
-        known = recorded.answer
-        if known is not None:
-            self._port.send(known)
-            self._at_once += 1
-            if known.input == {"reason": permissions.TOO_MANY.format(permissions.MOST_WAITING)}:
-                self._write_refusal(event)
-        else:
-            self._requests.add(wish.name)
-            self.awaited.add(wish.name, self.parts.listening.now())
-        self.parts.bells.change(turn.instance, turn.address)
-        self.parts.bells.requests()
-
-    def answer(self, request: str, verdict: str, given: dict[str, Any]) -> None:
-        """What somebody said to a request that waited."""
-        self.awaited.remove(request, self.parts.listening.now())
-        self._port.send(runner_frames.PermissionAnswerFrame(request=request, verdict=verdict, input=given))
-
-    def _note(self, event: runner_frames.EventFrame) -> None:
-        entry = make_timeline_entry(event)
-        if self.turn is not None and event.turn == self.turn.id and entry is not None:
-            self._add_timeline_entry(self.turn, *entry)
-
-    def _add_timeline_entry(self, turn: Turn, kind: TimelineKind, data: dict[str, Any]) -> None:
-        """Into the timeline; written behind, in order, and bounded."""
-        if self._told.is_full():
-            return
-        if self._told.count(data):
-            kind, data = TimelineKind.STATUS, {"text": UNTOLD}
-        now, lane = self.parts.clock.now(), self.session.id
-        self.parts.store.post(timeline.add, self.session.id, turn.id, kind, data, now, lane=lane)
-        self.parts.bells.change(turn.instance, turn.address)
-
-    def _write_refusal(self, event: runner_frames.EventFrame) -> None:
-        now, own = self.parts.clock.now(), self.session.id
-        self.parts.store.post(permissions.record_refusal, event, self.group, self._mode_option, own, now, lane=own)
 
     def warn(self, seconds_left: float) -> None:
         self.warned = True
@@ -269,42 +166,9 @@ class RunnerProtocol:
         return self.turn is not None and self.turn.id == turn_id
 
     async def _welcome(self) -> None:
-        session, config = self.session, self.parts.config
-        known, notes, self._fork_source = await self.parts.store.read(_read_memory, session.id, self.provider)
-        rules = render_pinned_rules(session, await self.parts.store.read(pinned_rules.list_for_group, session.folder))
-        self._port.send(
-            runner_frames.WelcomeFrame(
-                session=session.id,
-                folder=session.folder,
-                name=self.group.name,
-                provider=self.provider,
-                model=session.model or self.group.model,
-                conversation=_bounded(known),
-                timezone=config[sandbox_plan.TIMEZONE],
-                batch=config[BATCH],
-                spans_rooms=session.mode == SessionMode.AGENT_SHARED,
-                options=self._options(),
-                pinned=notes.pinned,
-                rules=rules,
-                summary=notes.summary,
-                managed=bool(session.agent),
-                transcript=list(notes.lines),
-            )
-        )
+        frame, self._fork_source = await make_welcome(self.parts, self.session, self.group, self.provider)
+        self._port.send(frame)
         self._port.send(runner_frames.BellFrame())
-
-    @property
-    def _mode_option(self) -> str:
-        return find_spec(self.parts.home, self.provider).mode_option
-
-    def _options(self) -> dict[str, Any]:
-        """The group's, as the session's own mode changes them. A mode of another provider, which the group had before,
-        is left out."""
-        options = {"transcribe": self.parts.config[TRANSCRIBE], **self.group.options}
-        spec = find_spec(self.parts.home, self.provider)
-        if self.session.permission_mode in {each.id for each in spec.modes}:
-            options[spec.mode_option] = self.session.permission_mode
-        return options
 
     async def offer_work(self) -> bool:
         """Something is queued: give it to a runner that waits for it, mailbox and claim at once. False: none waits."""
@@ -380,7 +244,7 @@ class RunnerProtocol:
             turn=turn.id,
             epoch=turn.epoch,
             attempt=turn.attempt,
-            conversation=_bounded(claim.conversation),
+            conversation=bound_conversation(claim.conversation),
             continued=claim.continued,
             begun=claim.begun,
             fork=bool(self._fork_source) and claim.conversation == self._fork_source,
@@ -413,7 +277,7 @@ class RunnerProtocol:
         self.active_at = self.parts.listening.now()
         if not all(frame.to for frame in frames):
             self.draft.said()
-        given = [(frame, await self._files(frame)) for frame in frames]
+        given = [(frame, await copy_result_files(self.parts, self.session.id, self.turn, frame)) for frame in frames]
         parts, session_id, config = self.parts, self.session.id, self.parts.config
         limits = results.ResultLimits(config[MOST_RESULTS], config[MOST_RESULT_BYTES])
         room = self.turn or self.session
@@ -440,62 +304,13 @@ class RunnerProtocol:
         self.end_turn()
         raise Invalid("", reason)
 
-    async def _files(self, frame: runner_frames.ResultFrame) -> tuple[OutboundFile, ...]:
-        """The delivery's own copies. Only for what will be taken: the ledger judges the rest, and it has no files."""
-        turn = self.turn
-        if not frame.files or turn is None or turn.instance == replays.INSTANCE:  # what is not sent needs no copies
-            return ()
-        ours = (turn.id, turn.epoch, turn.attempt) == (frame.turn, frame.epoch, frame.attempt)
-        if not ours or frame.part >= self.parts.config[MOST_RESULTS]:
-            return ()
-        if await self.parts.store.read(outbox.find_by_key, results.key_of(frame)) is not None:
-            return ()  # it was taken, and its files with it
-        try:
-            return await self._copies(turn, frame)
-        except (GatepostError, OSError) as error:
-            if is_passing(error):
-                raise  # the result is not acknowledged, so it comes again with its files
-            _log.warning("files of a result were not taken", session=self.session.id, error=str(error))
-            return ()
-
-    async def _copies(self, turn: Turn, frame: runner_frames.ResultFrame) -> tuple[OutboundFile, ...]:
-        """Their bytes are set aside before anything is copied."""
-        parts, session_id, counted = self.parts, self.session.id, results.key_of(frame)
-        key, names = counted.replace("/", "-"), frame.files
-        sizes = await parts.files.run(session_id, measure_files, parts.home, session_id, key, names)
-        new = NewSentFiles(key=counted, folder=turn.folder, session_id=session_id, turn_id=turn.id, bytes=sum(sizes))
-        now = parts.clock.now()
-        await parts.store.write(file_limits.reserve_bytes, parts.config, new, "send files", now, durable=False)
-        try:
-            return await parts.files.run(session_id, copy_files, parts.home, session_id, key, names, sizes)
-        except (GatepostError, OSError):
-            parts.store.post(sent_files.remove, counted)
-            raise
-
     async def _show_status(self, frame: runner_frames.StatusFrame) -> None:
-        turn, now = self.turn, self.parts.clock.now()
+        turn = self.turn
         if turn is None or (turn.id, turn.epoch) != (frame.turn, frame.epoch):
             return
         if self.session.agent:
-            self._add_timeline_entry(turn, TimelineKind.STATUS, {"text": clean_value(frame.text)})
-        if Feature.EDIT not in self.parts.reach.features(turn.instance):
-            return
-        moment = self.parts.clock.monotonic()
-        if self._statuses >= MOST_STATUSES or moment < self._next_status:
-            return  # interim lines may be lost; the next one says more
-        self._statuses, self._next_status = self._statuses + 1, moment + STATUS_PAUSE
-        room = await self.parts.store.write(
-            results.record_status,
-            turn.id,
-            turn.epoch,
-            frame.text,
-            self._statuses,
-            now,
-            durable=False,
-            lane=self.session.id,
-        )
-        if room is not None:
-            self.parts.bells.room(*room)
+            self._timeline.add(turn, TimelineKind.STATUS, {"text": clean_value(frame.text)})
+        await self._statuses.show(turn, frame.text)
 
     async def _receive_ping(self, frame: runner_frames.PingFrame) -> None:
         now, heard_at = self.parts.clock.now(), self.heard_at
@@ -574,26 +389,12 @@ class RunnerProtocol:
         if self.turn is not None:
             self.parts.typing.stop(self.turn.instance, self.turn.address, self.turn.thread)
             self.parts.bells.change(self.turn.instance, self.turn.address)
-        if self._requests:
-            self.parts.bells.requests()  # what nobody answered is withdrawn, and its cards say so
-        self.turn, self.tool_timeout, self._statuses, self._fork_source = None, 0, 0, ""
-        self._told, self._at_once = TimelineQuota(), 0
-        self.awaited.clear()
+        self.turn, self.tool_timeout, self._fork_source = None, 0, ""
+        self._statuses.start_turn()
+        self._timeline.start_turn()
+        self.requests.end_turn()
         if self.session.parent:
             self.parts.bells.session(self.session.parent)  # it may have been told of this one's end
         self.time_up_at = None
         self.active_at = self.parts.listening.now()
         self._port.turn_ended()
-
-
-def _read_memory(db: Db, session_id: str, provider: str) -> tuple[str, SessionNotes, str]:
-    return (
-        sessions.get_conversation(db, session_id, provider),
-        session_notes.get(db, session_id),
-        forks.get_unused_conversation(db, session_id, provider),
-    )
-
-
-def _bounded(conversation: str) -> str:
-    """One that an older version let in and no frame can hold is forgotten; the agent begins another."""
-    return conversation if len(conversation) <= runner_frames.LONGEST_CONVERSATION else ""

@@ -27,7 +27,7 @@ from gatepost.flow.sessions.session_deps import LOOK_S, MOST_AWAKE, SessionDeps
 from gatepost.flow.sessions.session_timeouts import SessionVerdict, check_timeouts
 from gatepost.flow.sessions.single_runs import remove_ended_run
 from gatepost.flow.sessions.slots import IdleSession, SessionSlots
-from gatepost.store import firings, inbox, sessions, switches
+from gatepost.store import due_sessions, firings, sessions, switches
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
@@ -173,18 +173,18 @@ class SessionSupervisor:
 
     def list_asking(self) -> list[str]:
         """The sessions whose runner waits for somebody's answer."""
-        return [live.session.id for live in self.awake if live.talk.awaited and not live.ending]
+        return [live.session.id for live in self.awake if live.talk.requests.awaited and not live.ending]
 
     def is_awaited(self, session_id: str, request: str) -> bool:
         """Whether a runner waits for the answer to this."""
         live = self._live.get(session_id)
-        return live is not None and not live.ending and request in live.talk.awaited
+        return live is not None and not live.ending and request in live.talk.requests.awaited
 
     def answer(self, session_id: str, request: str, verdict: str, given: dict[str, Any]) -> bool:
         """Pass on what somebody answered to a provider's request. False: nobody waits for it any more."""
         if not self.is_awaited(session_id, request):
             return False
-        self._live[session_id].talk.answer(request, verdict, given)
+        self._live[session_id].talk.requests.answer(request, verdict, given)
         return True
 
     async def end(self, session_id: str, reason: str) -> None:
@@ -211,7 +211,7 @@ class SessionSupervisor:
         was, self.halted = self.halted, switch is not None
         if switch is None:
             self._owed.drop(switches.PANIC)
-            for session_id in await self.parts.store.read(inbox.list_waiting_sessions) if was else ():
+            for session_id in await self.parts.store.read(due_sessions.list_waiting_sessions) if was else ():
                 self.request_wake(session_id)
             return 0
         ended = self._kill_all()
@@ -264,7 +264,7 @@ class SessionSupervisor:
             session = await self.parts.store.read(sessions.get, session_id)
             if session is None or session.closed_at is not None or session_id in self._owed:
                 continue
-            if await self.parts.store.read(inbox.get_retry_time, session_id, self.parts.clock.now()) is not None:
+            if await self.parts.store.read(due_sessions.get_retry_time, session_id, self.parts.clock.now()) is not None:
                 continue  # the look finds it when its next try is due; arrivals lead to none before
             live = self._live.get(session_id)
             if live is not None:
@@ -273,7 +273,7 @@ class SessionSupervisor:
                 else:
                     live.ring()
                 continue
-            background = await self.parts.store.read(inbox.has_only_tasks, session_id)
+            background = await self.parts.store.read(due_sessions.has_only_tasks, session_id)
             self._slots.request_wake(session_id, session.folder, background=background)
         for live in self.awake:
             if live.talk.claimed:
@@ -342,7 +342,7 @@ class SessionSupervisor:
             self._slots.release(session_id)
             self._bell.set()
         with suppress(Unavailable):  # then the next look finds it
-            if await self.parts.store.read(inbox.has_work, session_id, self.parts.clock.now()):
+            if await self.parts.store.read(due_sessions.has_work, session_id, self.parts.clock.now()):
                 self.request_wake(session_id)
 
     async def _run_session(self, session_id: str) -> None:
@@ -391,8 +391,8 @@ class SessionSupervisor:
             now, wait = self.parts.clock.now(), self.parts.config[LOOK_S]
             try:
                 if self.halted:
-                    await self.parts.store.write(inbox.defer_all_due, now, now + LOOKED_AT, durable=False)
-                due = await self.parts.store.read(inbox.list_sessions_with_work, now)
+                    await self.parts.store.write(due_sessions.defer_all_due, now, now + LOOKED_AT, durable=False)
+                due = await self.parts.store.read(due_sessions.list_sessions_with_work, now)
                 for session_id, _, _ in due:
                     self.request_wake(session_id)
                 if due:
@@ -406,7 +406,7 @@ class SessionSupervisor:
     async def _until_next(self, now: int) -> float:
         """Not longer than until the next row is due: a retry starts on time."""
         longest = self.parts.config[LOOK_S]
-        due = await self.parts.store.read(inbox.get_next_due)
+        due = await self.parts.store.read(due_sessions.get_next_due)
         if due is None or due <= now:
             return longest
         return min(longest, (due - now) / SECOND + 0.001)
@@ -465,4 +465,4 @@ async def _until_gone(killed: list[AwakeSession]) -> None:
 
 def _defer(db: Db, session_ids: list[str], until: int) -> None:
     for session_id in session_ids:
-        inbox.defer_session_due(db, session_id, until)
+        due_sessions.defer_session_due(db, session_id, until)

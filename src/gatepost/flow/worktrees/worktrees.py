@@ -39,7 +39,7 @@ from gatepost.messages.text import clean, one_line
 from gatepost.store import audit, sessions, worktrees
 from gatepost.store.port import Db, Store
 from gatepost.store.worktrees import SetupState, Worktree, WorktreeState
-from gatepost.tools.contract import run_to_completion
+from gatepost.tools.call import run_to_completion
 
 REMOVE_S = (0.0, 0.1, 0.3, 0.7, 1.5)  # before each try: what still ends inside may hold on to it for a moment
 WAIT_S = 60.0  # for what is being done to it

@@ -7,7 +7,8 @@ from typing import Annotated, Any, TypeVar
 from msgspec import Meta
 
 from gatepost.serve.control.declaration import ArgumentField, OperationArgs, list_fields
-from gatepost.tools.contract import Body, ToolCall
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import Body
 
 A = TypeVar("A", bound=OperationArgs)
 

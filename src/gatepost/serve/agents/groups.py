@@ -9,7 +9,7 @@ from gatepost.gate.dispatch import Dispatch
 from gatepost.serve.agents.mcp_endpoint import CallerOf, McpEndpoint
 from gatepost.store import groups
 from gatepost.store.port import Store
-from gatepost.tools.contract import ToolDeps
+from gatepost.tools.call import ToolDeps
 
 PATH = "/mcp/groups"
 

@@ -23,7 +23,8 @@ from gatepost.serve.agents.worktrees import add_worktree_tools
 from gatepost.serve.control.arguments.agents import AgentSpec, PromptPolicy
 from gatepost.store.sessions import SessionState
 from gatepost.store.worktrees import SetupState
-from gatepost.tools.contract import Body, Tool, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import Body, Tool, tool
 
 NAME = "gatepost-agent-management"
 OPERATOR = "operator"

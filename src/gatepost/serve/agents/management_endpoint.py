@@ -8,7 +8,7 @@ from gatepost.gate.dispatch import Dispatch
 from gatepost.serve.agents.management import NAME, make_management_tools
 from gatepost.serve.agents.mcp_endpoint import McpEndpoint
 from gatepost.serve.agents.service import AgentService
-from gatepost.tools.contract import ToolDeps
+from gatepost.tools.call import ToolDeps
 
 PATH = "/mcp/agents"
 MANAGER = Caller("root", provider="operator")  # whoever may open the door is the operator

@@ -16,7 +16,8 @@ from gatepost.gate.dispatch import Dispatch
 from gatepost.serve.agents.mcp_endpoint import CallerOf, McpEndpoint
 from gatepost.store import session_tokens, sessions
 from gatepost.store.port import Db, Store
-from gatepost.tools.contract import TOOLS, Tool, ToolDeps
+from gatepost.tools.call import ToolDeps
+from gatepost.tools.contract import TOOLS, Tool
 
 PATH, NAME = "/mcp/self", "gatepost-agent-self-id"
 TOOL_NAMES = ("set_title", "set_branch")

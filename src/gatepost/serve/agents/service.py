@@ -69,7 +69,7 @@ from gatepost.store.requests import AnswerLasts, Request, RequestAsker, RequestK
 from gatepost.store.sessions import UNFINISHED, Session
 from gatepost.store.timeline import TimelineKind
 from gatepost.store.worktrees import SetupState, Worktree
-from gatepost.tools.contract import CHAIN_DEPTH
+from gatepost.tools.call import CHAIN_DEPTH
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

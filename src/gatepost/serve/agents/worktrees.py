@@ -17,7 +17,8 @@ from gatepost.serve.agents.derived_tools import with_fields_of
 from gatepost.serve.agents.service import FOLDER, AgentService
 from gatepost.serve.control.arguments.worktrees import CreateWorktreeArgs
 from gatepost.store.worktrees import SetupState, Worktree, WorktreeState
-from gatepost.tools.contract import Tool, ToolCall, tool
+from gatepost.tools.call import ToolCall
+from gatepost.tools.contract import Tool, tool
 
 OPERATOR = "operator"
 

@@ -16,7 +16,7 @@ from gatepost.messages.address import LONGEST, parse
 from gatepost.messages.inbound import Direction, Inbound, MessageKind
 from gatepost.messages.text import clean
 from gatepost.serve.room_events import QUICKEST_S, combine_states, parse_card
-from gatepost.store import inbox, messages, outbox, request_cards, switches
+from gatepost.store import forks, inbox, messages, outbox, request_cards, switches
 from gatepost.store.messages import Message
 from gatepost.store.outbox import EffectState
 from gatepost.store.port import Db, Store
@@ -101,7 +101,7 @@ def read_outcome(db: Db, message_id: int) -> ChatOutcome:
         raise NotFound("message", str(message_id), "`gatepost ledger list` shows what there is")
     entries = inbox.list_for_message(db, message_id)
     replies: list[ChatReply] = []
-    under_way = False
+    under_way = forks.is_wanted(db, message_id)  # its answer comes with the fork
     for entry in entries:
         for effect in outbox.list_for_turn(db, entry.turn_id) if entry.turn_id else []:
             if not _is_reply(effect, entry, message.instance, message.address):

@@ -59,6 +59,23 @@ class GivenFile(Struct, frozen=True):
     mime: str = "application/octet-stream"
 
 
+class GivenMessage(Struct, frozen=True):
+    """What somebody writes. `thread`: the platform's id of a thread, as `ShownMessage.thread` or an event has it, or of
+    the message under which one begins. `mention`: the bot is named in the platform's own way."""
+
+    text: str
+    room: str
+    sender: str
+    thread: str
+    reply_to: str
+    files: Sequence[GivenFile]
+    mention: bool
+
+    def render_named(self, name: str) -> str:
+        """The text, with that name before it if the bot is named."""
+        return f"{name} {self.text}" if self.mention else self.text
+
+
 class ShownMessage(Struct, kw_only=True):
     """A message as people on the platform see it now. Only what the platform has is filled in."""
 
@@ -208,8 +225,11 @@ class EmulatedPlatform:
         files: Sequence[GivenFile] = (),
         mention: bool = False,
     ) -> str:
-        """Somebody writes. `thread`: the platform's id of a thread, as `ShownMessage.thread` or an event has it, or of
-        the message under which one begins. `mention`: the bot is named in the platform's own way."""
+        """Somebody writes."""
+        return self.receive(GivenMessage(text, room, sender, thread, reply_to, files, mention))
+
+    def receive(self, given: GivenMessage) -> str:
+        """What `send` was called with."""
         raise NotImplementedError
 
     def edit(self, room: str, message: str, text: str, *, sender: str = "ann") -> str:

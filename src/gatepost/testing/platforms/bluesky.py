@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from gatepost.testing.platforms import pings
-from gatepost.testing.platforms.base import Asgi, GivenFile, NotOffered, PlatformFault, ShownMessage
+from gatepost.testing.platforms.base import Asgi, GivenFile, GivenMessage, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.rest import RestPlatform, make_id
 
 BOT_HANDLE = "porter.test"
@@ -57,32 +57,22 @@ class BlueskyPlatform(RestPlatform):
 
     # What people do.
 
-    def send(
-        self,
-        text: str,
-        *,
-        room: str = "team",
-        sender: str = "ann",
-        thread: str = "",
-        reply_to: str = "",
-        files: Sequence[GivenFile] = (),
-        mention: bool = False,
-    ) -> str:
+    def receive(self, given: GivenMessage) -> str:
         """A post that reaches the bot names it, or answers it. Only pictures can be posted."""
-        files = [each for each in files if each.mime.startswith("image/")]
+        pictures = [each for each in given.files if each.mime.startswith("image/")]
         with self.changed:
-            if room.startswith("direct:"):
-                return self._add_chat(room, sender, text, reply_to)
-            record: dict[str, Any] = {"$type": POST, "text": f"@{BOT_HANDLE} {text}", "createdAt": self._now()}
-            answered = reply_to or thread
+            if given.room.startswith("direct:"):
+                return self._add_chat(given.room, given.sender, given.text, given.reply_to)
+            record: dict[str, Any] = {"$type": POST, "text": f"@{BOT_HANDLE} {given.text}", "createdAt": self._now()}
+            answered = given.reply_to or given.thread
             if answered:
                 record["reply"] = self._render_reply(answered)
-            if files:
-                images = [{"alt": each.name, "image": self._add_blob(each)} for each in files]
+            if pictures:
+                images = [{"alt": each.name, "image": self._add_blob(each)} for each in pictures]
                 record["embed"] = {"$type": "app.bsky.embed.images", "images": images}
-            uri = self._add_record(sender, POST, make_id(length=13), record)
-            self._show(uri, "team", sender, text, files)
-            self._add_note("reply" if answered else "mention", sender, uri, record)
+            uri = self._add_record(given.sender, POST, make_id(length=13), record)
+            self._show(uri, "team", given.sender, given.text, pictures)
+            self._add_note("reply" if answered else "mention", given.sender, uri, record)
             return uri
 
     def delete(self, room: str, message: str, *, sender: str = "ann") -> str:

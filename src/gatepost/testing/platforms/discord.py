@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 
 from gatepost.testing.platforms import pings
-from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, PlatformFault, ShownMessage
+from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, GivenMessage, PlatformFault, ShownMessage
 from gatepost.testing.platforms.discord_gateway import EmulatedGateway
 from gatepost.testing.platforms.discord_payloads import MEMBER, list_labels, make_guild, make_ready, read_words
 
@@ -171,24 +171,14 @@ class DiscordPlatform(EmulatedPlatform):
 
     # What people do.
 
-    def send(
-        self,
-        text: str,
-        *,
-        room: str = "team",
-        sender: str = "ann",
-        thread: str = "",
-        reply_to: str = "",
-        files: Sequence[GivenFile] = (),
-        mention: bool = False,
-    ) -> str:
+    def receive(self, given: GivenMessage) -> str:
         with self.changed:
-            channel = self._find_thread(room, thread) if thread else self.find_channel(room)
-            content = f"<@{self.bot['id']}> {text}" if mention else text
-            body: dict[str, Any] = {"content": content, "mentions": [self.bot] if mention else []}
-            if reply_to:
-                body["message_reference"] = {"message_id": reply_to}
-            made = self.add_message(channel, self.find_person(sender), body, files)
+            channel = self._find_thread(given.room, given.thread) if given.thread else self.find_channel(given.room)
+            content = given.render_named(f"<@{self.bot['id']}>")
+            body: dict[str, Any] = {"content": content, "mentions": [self.bot] if given.mention else []}
+            if given.reply_to:
+                body["message_reference"] = {"message_id": given.reply_to}
+            made = self.add_message(channel, self.find_person(given.sender), body, given.files)
             return str(made["id"])
 
     def send_as_webhook(self, text: str, room: str = "team") -> str:

@@ -1,19 +1,19 @@
 """GitHub, emulated: one repository with issues, their comments, reactions of the bot, and signed webhooks.
 
 Covered: the REST endpoints for comments, issues, reactions and the account; pages with Link headers; webhooks for
-issues, pull requests, issue comments and review comments; secondary rate limits. As on GitHub, a delivery that fails is
-not repeated, and people's reactions bring no webhook. Not covered: discussions, reviews as such, apps and their keys,
-permissions of people, the redelivery API.
+issues and pull requests (opened, closed, merged, reopened, pushed to), issue comments and review comments; secondary
+rate limits. As on GitHub, a delivery that fails is not repeated, and people's reactions bring no webhook. Not covered:
+discussions, reviews as such, apps and their keys, permissions of people, the redelivery API.
 
 Every room is an issue of `acme/site`: `team` is number 1. None is private.
 """
 
 import asyncio
+import hashlib
 import itertools
 import json
 import time
 import zlib
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,7 +25,7 @@ from starlette.routing import Route
 from gatepost.channels.kit.hooks import sign
 from gatepost.flow.delivery.plain_text import strip_markdown
 from gatepost.testing.platforms import pings
-from gatepost.testing.platforms.base import Asgi, GivenFile, NotOffered, PlatformFault, ShownMessage
+from gatepost.testing.platforms.base import Asgi, GivenMessage, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.hooked import Event, HookedPlatform
 
 TOKEN, SECRET, LOGIN, REPOSITORY = "github_pat_x", "hook-secret", "gatebot", "acme/site"
@@ -83,20 +83,11 @@ class GitHubPlatform(HookedPlatform):
 
     # What people do.
 
-    def send(
-        self,
-        text: str,
-        *,
-        room: str = "team",
-        sender: str = "ann",
-        thread: str = "",
-        reply_to: str = "",
-        files: Sequence[GivenFile] = (),
-        mention: bool = False,
-    ) -> str:
-        if thread or reply_to or files:
+    def receive(self, given: GivenMessage) -> str:
+        if given.thread or given.reply_to or given.files:
             raise NotOffered
-        return str(self._add_comment(self._get_number(room), f"@{LOGIN} {text}" if mention else text, sender)["id"])
+        comment = self._add_comment(self._get_number(given.room), given.render_named(f"@{LOGIN}"), given.sender)
+        return str(comment["id"])
 
     def open_issue(self, title: str, body: str, *, sender: str = "ann") -> int:
         return self._open_numbered("issues", title, body, sender)
@@ -110,8 +101,42 @@ class GitHubPlatform(HookedPlatform):
             number = max(self._issues) + 1
             self._rooms[f"issue {number}"] = number
             issue = self._issues[number] = self._make_issue(number, title, body, sender)
+            if event == "pull_request":
+                issue["pull_request"] = {"merged_at": None}
         self._emit(event, "opened", issue)
         return number
+
+    def close(self, number: int, *, sender: str = "ann", merge: bool = False) -> None:
+        """Of an issue or a pull request; only the latter can be merged."""
+        with self.changed:
+            issue = self._touch(number)
+            user = {"login": sender, "id": make_user_id(sender), "type": "User"}
+            issue |= {"state": "closed", "closed_at": issue["updated_at"], "closed_by": user}
+            if merge:
+                issue["pull_request"] = {"merged_at": issue["closed_at"]}
+        self._emit_change("closed", issue, sender)
+
+    def reopen(self, number: int, *, sender: str = "ann") -> None:
+        with self.changed:
+            issue = self._touch(number)
+            issue |= {"state": "open", "closed_at": None, "closed_by": None}
+        self._emit_change("reopened", issue, sender)
+
+    def push(self, number: int, commit: str, *, sender: str = "ann") -> None:
+        """New commits of a pull request. `commit`: any word, of which the newest one's hash is made."""
+        with self.changed:
+            issue = self._touch(number)
+            before, issue["head"] = issue.get("head", _make_commit("")), _make_commit(commit)
+        self._emit_change("synchronize", issue, sender, before=before, after=issue["head"])
+
+    def _touch(self, number: int) -> dict[str, Any]:
+        issue = self._issues[number]
+        issue["updated_at"] = max(_render_now(), _render_next(issue["updated_at"]))
+        return issue
+
+    def _emit_change(self, action: str, issue: dict[str, Any], sender: str, **more: str) -> None:
+        event = "pull_request" if "pull_request" in issue else "issues"
+        self._emit(event, action, issue, sender=sender, more=more)
 
     def review(self, text: str, *, room: str = "team", sender: str = "ann", path: str = "src/main.py") -> str:
         """A comment on a line of a pull request."""
@@ -144,7 +169,8 @@ class GitHubPlatform(HookedPlatform):
         return {**self._make_issue(number, title, "", "ann"), "created_at": LONG_AGO, "updated_at": LONG_AGO}
 
     def _make_issue(self, number: int, title: str, body: str, login: str) -> dict[str, Any]:
-        return {**self._make_item(number, body, login), "number": number, "title": title, "comments": 0}
+        state = {"state": "open", "closed_at": None, "closed_by": None}
+        return {**self._make_item(number, body, login), **state, "number": number, "title": title, "comments": 0}
 
     def _make_item(self, item: int, body: str, login: str) -> dict[str, Any]:
         now, kind = _render_now(), "Bot" if login == LOGIN else "User"
@@ -193,9 +219,19 @@ class GitHubPlatform(HookedPlatform):
         comment: dict[str, Any] | None = None,
         *,
         faulty: bool = True,
+        sender: str = "",
+        more: dict[str, str] | None = None,
     ) -> None:
+        """`sender`: who did it, if not who wrote what it is about."""
         name = "pull_request" if event.startswith("pull_request") else "issue"
-        payload = {"action": action, name: dict(issue), "repository": {"full_name": REPOSITORY}}
+        login = sender or (comment or issue)["user"]["login"]
+        by = {"login": login, "id": make_user_id(login), "type": "Bot" if login == LOGIN else "User"}
+        payload: dict[str, Any] = {"action": action, name: dict(issue), "sender": by}
+        payload["repository"] = {"full_name": REPOSITORY}
+        if event == "pull_request":
+            merged = issue["pull_request"]["merged_at"]
+            payload[name] |= {"merged": merged is not None, "merged_at": merged}
+        payload |= more or {}
         if comment is not None:
             payload["comment"] = dict(comment)
         self.emit({"event": event, "payload": payload, "delivery": f"d-{next(self._ids)}"}, faulty=faulty)
@@ -262,7 +298,7 @@ class GitHubPlatform(HookedPlatform):
 
     async def _answer_issues(self, request: Request) -> Response:
         await self._begin_answer(request)
-        return self._render_page(request, list(self._issues.values()))
+        return self._render_page(request, [_without_closer(each) for each in list(self._issues.values())])
 
     async def _answer_all_comments(self, request: Request) -> Response:
         await self._begin_answer(request)
@@ -341,6 +377,15 @@ class GitHubPlatform(HookedPlatform):
 def _strip(body: str) -> str:
     """What people see: marks are resolved, comments in HTML are hidden."""
     return strip_markdown(body.partition("<!--")[0]).strip()
+
+
+def _without_closer(issue: dict[str, Any]) -> dict[str, Any]:
+    """Lists do not say who closed an issue."""
+    return {name: value for name, value in issue.items() if name != "closed_by"}
+
+
+def _make_commit(word: str) -> str:
+    return hashlib.sha1(word.encode(), usedforsecurity=False).hexdigest()
 
 
 def _render_now() -> str:

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from gatepost.testing.platforms.base import Asgi, GivenFile, NotOffered, PlatformFault, ShownMessage
+from gatepost.testing.platforms.base import Asgi, GivenFile, GivenMessage, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.rest import RestPlatform, make_id
 
 TAPBACKS = {"❤️": "love", "👍": "like", "👎": "dislike", "😂": "laugh", "‼️": "emphasize", "❓": "question"}
@@ -54,21 +54,11 @@ class BlueBubblesPlatform(RestPlatform):
 
     # What people do.
 
-    def send(
-        self,
-        text: str,
-        *,
-        room: str = "team",
-        sender: str = "ann",
-        thread: str = "",
-        reply_to: str = "",
-        files: Sequence[GivenFile] = (),
-        mention: bool = False,
-    ) -> str:
-        if thread:
+    def receive(self, given: GivenMessage) -> str:
+        if given.thread:
             raise NotOffered
-        given = {"text": text, "threadOriginatorGuid": reply_to or None}
-        return str(self._add(room, sender, given, files)["guid"])
+        content = {"text": given.text, "threadOriginatorGuid": given.reply_to or None}
+        return str(self._add(given.room, given.sender, content, given.files)["guid"])
 
     def react(self, room: str, message: str, emoji: str, *, sender: str = "ann") -> str:
         with self.changed:

@@ -6,11 +6,16 @@ has no modes, no operators and no other servers.
 
 import asyncio
 import base64
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile, NotOffered, PlatformFault, ShownMessage
+from gatepost.testing.platforms.base import (
+    EmulatedPlatform,
+    GivenMessage,
+    NotOffered,
+    PlatformFault,
+    ShownMessage,
+)
 from gatepost.testing.platforms.rest import make_id
 
 CAPABILITIES = ("message-tags", "server-time", "account-tag", "echo-message", "sasl")
@@ -87,24 +92,14 @@ class IrcPlatform(EmulatedPlatform):
 
     # What people do.
 
-    def send(
-        self,
-        text: str,
-        *,
-        room: str = "team",
-        sender: str = "ann",
-        thread: str = "",
-        reply_to: str = "",
-        files: Sequence[GivenFile] = (),
-        mention: bool = False,
-    ) -> str:
+    def receive(self, given: GivenMessage) -> str:
         message = make_id()
         with self.changed:
-            self.taken.add(sender)
-            self.record.append(ShownMessage(id=message, room=room, sender=sender, text=text))
+            self.taken.add(given.sender)
+            self.record.append(ShownMessage(id=message, room=given.room, sender=given.sender, text=given.text))
             twice = self.claim_fault(PlatformFault.DUPLICATE) is not None
         for _ in range(2 if twice else 1):
-            self.call_soon(self._deliver, sender, room, f"porter: {text}" if mention else text, message)
+            self.call_soon(self._deliver, given.sender, given.room, given.render_named("porter:"), message)
         return message
 
     def join(self, room: str, *, sender: str = "ann") -> str:

@@ -5,11 +5,16 @@ import os
 import shutil
 import tempfile
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile, NotOffered, PlatformFault, ShownMessage
+from gatepost.testing.platforms.base import (
+    EmulatedPlatform,
+    GivenMessage,
+    NotOffered,
+    PlatformFault,
+    ShownMessage,
+)
 from gatepost.testing.platforms.rest import make_id
 from gatepost.testing.platforms.servers import find_ports
 from gatepost.testing.waiting import PATIENCE_S
@@ -88,23 +93,13 @@ class NgircdPlatform(EmulatedPlatform):
 
     # What people do.
 
-    def send(
-        self,
-        text: str,
-        *,
-        room: str = "team",
-        sender: str = "ann",
-        thread: str = "",
-        reply_to: str = "",
-        files: Sequence[GivenFile] = (),
-        mention: bool = False,
-    ) -> str:
-        said = f"{BOT}: {text}" if mention else text
-        target = BOT if room.startswith("direct:") else f"#{room}"
-        self._run(self._write(sender, f"PRIVMSG {target} :{said}"))
+    def receive(self, given: GivenMessage) -> str:
+        said = given.render_named(f"{BOT}:")
+        target = BOT if given.room.startswith("direct:") else f"#{given.room}"
+        self._run(self._write(given.sender, f"PRIVMSG {target} :{said}"))
         message = make_id()
         with self.changed:
-            self.record.append(ShownMessage(id=message, room=room, sender=sender, text=text))
+            self.record.append(ShownMessage(id=message, room=given.room, sender=given.sender, text=given.text))
         return message
 
     def join(self, room: str, *, sender: str = "ann") -> str:

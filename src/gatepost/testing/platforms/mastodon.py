@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from gatepost.testing.platforms import pings
-from gatepost.testing.platforms.base import Asgi, GivenFile, PlatformFault, ShownMessage
+from gatepost.testing.platforms.base import Asgi, GivenFile, GivenMessage, PlatformFault, ShownMessage
 from gatepost.testing.platforms.mastodon_objects import BOT_NAME, describe_account, read_form, render_json
 from gatepost.testing.platforms.rest import RestPlatform, make_id
 
@@ -59,25 +59,21 @@ class MastodonPlatform(RestPlatform):
 
     # What people do.
 
-    def send(
-        self,
-        text: str,
-        *,
-        room: str = "team",
-        sender: str = "ann",
-        thread: str = "",
-        reply_to: str = "",
-        files: Sequence[GivenFile] = (),
-        mention: bool = False,
-    ) -> str:
+    def receive(self, given: GivenMessage) -> str:
         """Every post that reaches the bot names it."""
-        visibility = "direct" if room.startswith("direct:") else "public"
+        visibility = "direct" if given.room.startswith("direct:") else "public"
         with self.changed:
-            media = [self._add_media(each) for each in files]
+            media = [self._add_media(each) for each in given.files]
             status = self._add_status(
-                room, sender, f"@{BOT_NAME} {text}", visibility, reply_to or thread or None, media, text
+                given.room,
+                given.sender,
+                f"@{BOT_NAME} {given.text}",
+                visibility,
+                given.reply_to or given.thread or None,
+                media,
+                given.text,
             )
-            self._add_note("mention", sender, status)
+            self._add_note("mention", given.sender, status)
             return str(status["id"])
 
     def edit(self, room: str, message: str, text: str, *, sender: str = "ann") -> str:

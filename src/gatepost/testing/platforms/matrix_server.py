@@ -28,7 +28,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gatepost.testing.platforms import pings
-from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, PlatformFault
+from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, GivenMessage, PlatformFault
 from gatepost.testing.platforms.matrix_view import read_shown, read_shown_text
 from gatepost.testing.platforms.nio_stores import guard_stores
 from gatepost.testing.platforms.synapse import SERVER_NAME, get_synapse
@@ -186,41 +186,29 @@ class MatrixServer(EmulatedPlatform):
 
     # What people do.
 
-    def send(
-        self,
-        text: str,
-        *,
-        room: str = "team",
-        sender: str = "ann",
-        thread: str = "",
-        reply_to: str = "",
-        files: Sequence[GivenFile] = (),
-        mention: bool = False,
-    ) -> str:
-        return self._run(self._send(text, room, sender, thread, reply_to, files, mention))
+    def receive(self, given: GivenMessage) -> str:
+        return self._run(self._send(given))
 
-    async def _send(
-        self, text: str, room: str, sender: str, thread: str, reply_to: str, files: Sequence[GivenFile], mention: bool
-    ) -> str:
+    async def _send(self, given: GivenMessage) -> str:
         assert self._bot is not None
-        content: dict[str, Any] = {"msgtype": "m.text", "body": text, "m.mentions": {}}
-        if mention:
-            content["body"] = f"{self._bot.user_id}: {text}"
+        content: dict[str, Any] = {"msgtype": "m.text", "body": given.text, "m.mentions": {}}
+        if given.mention:
+            content["body"] = f"{self._bot.user_id}: {given.text}"
             content["m.mentions"] = {"user_ids": [self._bot.user_id]}
-        if thread:
-            content["m.relates_to"] = {"rel_type": "m.thread", "event_id": thread, "is_falling_back": True}
-            content["m.relates_to"]["m.in_reply_to"] = {"event_id": thread}
-        elif reply_to:
-            content["m.relates_to"] = {"m.in_reply_to": {"event_id": reply_to}}
+        if given.thread:
+            content["m.relates_to"] = {"rel_type": "m.thread", "event_id": given.thread, "is_falling_back": True}
+            content["m.relates_to"]["m.in_reply_to"] = {"event_id": given.thread}
+        elif given.reply_to:
+            content["m.relates_to"] = {"m.in_reply_to": {"event_id": given.reply_to}}
         sent = ""
-        for number, file in enumerate(files):
-            shown = await self._upload(sender, file)
+        for number, file in enumerate(given.files):
+            shown = await self._upload(given.sender, file)
             whole = content | shown if number == 0 else {"m.mentions": {}, "body": file.name} | shown
             if not whole["body"]:
                 whole["body"] = file.name
-            event = await self._put(sender, room, "m.room.message", whole)
+            event = await self._put(given.sender, given.room, "m.room.message", whole)
             sent = sent or event
-        return sent or await self._put(sender, room, "m.room.message", content)
+        return sent or await self._put(given.sender, given.room, "m.room.message", content)
 
     async def _upload(self, sender: str, file: GivenFile) -> dict[str, Any]:
         client, kind = self._people[sender], file.mime.partition("/")[0]

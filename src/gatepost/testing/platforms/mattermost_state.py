@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from gatepost.testing.platforms import pings
-from gatepost.testing.platforms.base import GivenFile, PlatformFault, ShownMessage
+from gatepost.testing.platforms.base import GivenFile, GivenMessage, PlatformFault, ShownMessage
 from gatepost.testing.platforms.rest import RestPlatform, make_id
 
 BOT, BOT_NAME = make_id("user", "bot"), "porter"
@@ -46,22 +46,12 @@ class MattermostState(RestPlatform):
 
     # What people do.
 
-    def send(
-        self,
-        text: str,
-        *,
-        room: str = "team",
-        sender: str = "ann",
-        thread: str = "",
-        reply_to: str = "",
-        files: Sequence[GivenFile] = (),
-        mention: bool = False,
-    ) -> str:
+    def receive(self, given: GivenMessage) -> str:
         with self.changed:
-            root = thread or (self._posts[reply_to]["root_id"] or reply_to if reply_to else "")
-            said = f"@{BOT_NAME} {text}" if mention else text
-            ids = [self._add_file(each) for each in files]
-            return str(self._add_post(room, self._get_user(sender), said, root, ids)["id"])
+            root = given.thread or (self._posts[given.reply_to]["root_id"] or given.reply_to if given.reply_to else "")
+            said = given.render_named(f"@{BOT_NAME}")
+            ids = [self._add_file(each) for each in given.files]
+            return str(self._add_post(given.room, self._get_user(given.sender), said, root, ids)["id"])
 
     def edit(self, room: str, message: str, text: str, *, sender: str = "ann") -> str:
         with self.changed:

@@ -7,7 +7,7 @@ Whoever writes in a room mentions the bot, unless `quiet` is set or they answer 
 
 import base64
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl
 
@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gatepost.testing.platforms import pings
-from gatepost.testing.platforms.base import Asgi, GivenFile, NotOffered, PlatformFault
+from gatepost.testing.platforms.base import Asgi, GivenMessage, NotOffered, PlatformFault
 from gatepost.testing.platforms.reddit_state import NAME, SUBREDDIT, RedditState
 from gatepost.testing.platforms.rest import Answer
 
@@ -69,28 +69,18 @@ class RedditPlatform(RedditState):
 
     # What people do.
 
-    def send(
-        self,
-        text: str,
-        *,
-        room: str = "team",
-        sender: str = "ann",
-        thread: str = "",
-        reply_to: str = "",
-        files: Sequence[GivenFile] = (),
-        mention: bool = False,
-    ) -> str:
-        if files:
+    def receive(self, given: GivenMessage) -> str:
+        if given.files:
             raise NotOffered
         with self.changed:
-            if room.startswith("direct:"):
-                name = self._add_message(sender, NAME, "hello", text, reply_to)
+            if given.room.startswith("direct:"):
+                name = self._add_message(given.sender, NAME, "hello", given.text, given.reply_to)
                 self.deliver(name)
                 return name
-            parent = reply_to or thread or str(self._get_post(room)["name"])
+            parent = given.reply_to or given.thread or str(self._get_post(given.room)["name"])
             answers = self._things[parent]["author"] == NAME
-            named = mention or not (self.quiet or answers)
-            name = self._add_comment(sender, parent, f"u/{NAME} {text}" if named else text)
+            named = given.mention or not (self.quiet or answers)
+            name = self._add_comment(given.sender, parent, f"u/{NAME} {given.text}" if named else given.text)
             self._things[name]["type"] = "comment_reply" if answers else "username_mention"
             if answers or named:
                 self.deliver(name)

@@ -12,7 +12,7 @@ import itertools
 import json
 import time
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 from starlette.applications import Starlette
@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, PlatformFault, ShownMessage
+from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, GivenMessage, PlatformFault, ShownMessage
 
 ACCOUNT, OWN_ID = "+4915112345678", str(uuid.UUID(int=7))
 ALIVE_S = 0.1  # the daemon sends a sign of life every 15 seconds
@@ -81,33 +81,30 @@ class SignalPlatform(EmulatedPlatform):
 
     # What people do.
 
-    def send(
-        self,
-        text: str,
-        *,
-        room: str = "team",
-        sender: str = "ann",
-        thread: str = "",
-        reply_to: str = "",
-        files: Sequence[GivenFile] = (),
-        mention: bool = False,
-    ) -> str:
-        data: dict[str, Any] = {"message": text}
-        if mention:
-            data["message"] = f"\ufffc {text}"
+    def receive(self, given: GivenMessage) -> str:
+        data: dict[str, Any] = {"message": given.text}
+        if given.mention:
+            data["message"] = f"\ufffc {given.text}"
             data["mentions"] = [{"name": "Gate", "number": ACCOUNT, "uuid": OWN_ID, "start": 0, "length": 1}]
-        if reply_to:
-            stamp, _, author = reply_to.partition(".")
+        if given.reply_to:
+            stamp, _, author = given.reply_to.partition(".")
             data["quote"] = {
                 "id": int(stamp),
                 "authorUuid": OWN_ID if author == ACCOUNT else author,
-                "text": self.find(reply_to).text,
+                "text": self.find(given.reply_to).text,
             }
-        if files:
-            data["attachments"] = [self._keep(file) for file in files]
-        stamp = self._add(data, room, sender)
+        if given.files:
+            data["attachments"] = [self._keep(file) for file in given.files]
+        stamp = self._add(data, given.room, given.sender)
         with self.changed:
-            shown = ShownMessage(id=stamp, room=room, sender=sender, text=text, reply_to=reply_to, files=list(files))
+            shown = ShownMessage(
+                id=stamp,
+                room=given.room,
+                sender=given.sender,
+                text=given.text,
+                reply_to=given.reply_to,
+                files=list(given.files),
+            )
             self.record.append(shown)
         return stamp
 

@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 
 from gatepost.testing.platforms import pings
-from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, PlatformFault, ShownMessage
+from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, GivenMessage, PlatformFault, ShownMessage
 from gatepost.testing.platforms.slack_socket import EmulatedSocketMode
 from gatepost.testing.platforms.slack_text import list_labels, read_words
 
@@ -138,26 +138,16 @@ class SlackPlatform(EmulatedPlatform):
 
     # What people do.
 
-    def send(
-        self,
-        text: str,
-        *,
-        room: str = "team",
-        sender: str = "ann",
-        thread: str = "",
-        reply_to: str = "",
-        files: Sequence[GivenFile] = (),
-        mention: bool = False,
-    ) -> str:
+    def receive(self, given: GivenMessage) -> str:
         with self.changed:
-            channel, written = self.find_channel(room), escape(text)
-            body: dict[str, Any] = {"text": f"<@{self.bot['id']}> {written}" if mention else written}
-            if files:
-                body |= {"subtype": "file_share", "files": [self.add_file(each) for each in files]}
-            if thread or reply_to:
-                body["thread_ts"] = thread or reply_to
-            made = self.add_message(channel, self.find_person(sender), body)
-            if mention:
+            channel, written = self.find_channel(given.room), escape(given.text)
+            body: dict[str, Any] = {"text": f"<@{self.bot['id']}> {written}" if given.mention else written}
+            if given.files:
+                body |= {"subtype": "file_share", "files": [self.add_file(each) for each in given.files]}
+            if given.thread or given.reply_to:
+                body["thread_ts"] = given.thread or given.reply_to
+            made = self.add_message(channel, self.find_person(given.sender), body)
+            if given.mention:
                 self.emit({**made, "type": "app_mention", "channel": channel})
             return str(made["ts"])
 

@@ -10,7 +10,6 @@ import itertools
 import json
 import threading
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, ClassVar
@@ -24,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from gatepost.flow.delivery.plain_text import strip_markdown
-from gatepost.testing.platforms.base import Asgi, GivenFile, NotOffered, PlatformFault, ShownMessage
+from gatepost.testing.platforms.base import Asgi, GivenMessage, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.hooked import Event, HookedPlatform
 from gatepost.testing.platforms.rest import RestPlatform, make_id
 
@@ -84,31 +83,23 @@ class TeamsPlatform(HookedPlatform, RestPlatform):
 
     # What people do.
 
-    def send(
-        self,
-        text: str,
-        *,
-        room: str = "team",
-        sender: str = "ann",
-        thread: str = "",
-        reply_to: str = "",
-        files: Sequence[GivenFile] = (),
-        mention: bool = False,
-    ) -> str:
+    def receive(self, given: GivenMessage) -> str:
         """Who answers in a channel writes below a post."""
-        direct = room.startswith("direct:")
-        if files or (direct and thread):
+        direct = given.room.startswith("direct:")
+        if given.files or (direct and given.thread):
             raise NotOffered
         number = str(next(self._ids))
-        post = "" if direct else thread or reply_to or number
-        activity = self.make_activity("message", room, sender, post)
-        activity |= {"id": number, "text": text, "textFormat": "plain"}
-        if mention:
-            activity["text"] = f"<at>Porter</at> {text}"
+        post = "" if direct else given.thread or given.reply_to or number
+        activity = self.make_activity("message", given.room, given.sender, post)
+        activity |= {"id": number, "text": given.text, "textFormat": "plain"}
+        if given.mention:
+            activity["text"] = f"<at>Porter</at> {given.text}"
             named = {"id": BOT, "name": "Porter"}
             activity["entities"] = [{"type": "mention", "mentioned": named, "text": "<at>Porter</at>"}]
         with self.changed:
-            self.record.append(ShownMessage(id=number, room=room, sender=sender, text=text, thread=post))
+            self.record.append(
+                ShownMessage(id=number, room=given.room, sender=given.sender, text=given.text, thread=post)
+            )
             self.emit(activity)
         return number
 

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gatepost.testing.platforms import pings
-from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, PlatformFault, ShownMessage
+from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, GivenMessage, PlatformFault, ShownMessage
 from gatepost.testing.platforms.broken_answers import abort_connection
 from gatepost.testing.platforms.telegram_api import METHODS, UNFAILING, BotApiError, Params, read_params
 from gatepost.testing.platforms.telegram_html import count_units
@@ -201,40 +201,30 @@ class TelegramPlatform(EmulatedPlatform):
 
     # What people do.
 
-    def send(
-        self,
-        text: str,
-        *,
-        room: str = "team",
-        sender: str = "ann",
-        thread: str = "",
-        reply_to: str = "",
-        files: Sequence[GivenFile] = (),
-        mention: bool = False,
-    ) -> str:
+    def receive(self, given: GivenMessage) -> str:
         """Several files are an album: a message each."""
         with self.changed:
-            chat, person = self.find_chat(room), self.find_person(sender)
-            words = f"@{self.bot['username']} {text}" if mention else text
+            chat, person = self.find_chat(given.room), self.find_person(given.sender)
+            words = given.render_named(f"@{self.bot['username']}")
             place: dict[str, Any] = {}
-            if thread:
-                self.topics.add(int(thread))
-                place |= {"message_thread_id": int(thread), "is_topic_message": True}
-            if reply_to:
-                place["reply_to_message"] = self.make_quotable(self.messages[int(reply_to)])
-            album = {"media_group_id": str(self.make_number())} if len(files) > 1 else {}
+            if given.thread:
+                self.topics.add(int(given.thread))
+                place |= {"message_thread_id": int(given.thread), "is_topic_message": True}
+            if given.reply_to:
+                place["reply_to_message"] = self.make_quotable(self.messages[int(given.reply_to)])
+            album = {"media_group_id": str(self.make_number())} if len(given.files) > 1 else {}
             made = []
-            for at in range(max(len(files), 1)):
+            for at in range(max(len(given.files), 1)):
                 content = {**place, **album}
-                if files:
-                    content |= self.add_file(_pick_field(files[at]), files[at])
+                if given.files:
+                    content |= self.add_file(_pick_field(given.files[at]), given.files[at])
                 if at == 0 and words:
-                    field = "caption" if files else "text"
+                    field = "caption" if given.files else "text"
                     entities = _find_entities(words, f"@{self.bot['username']}")
                     content[field] = words
                     if entities:
-                        content["caption_entities" if files else "entities"] = entities
-                made.append(self.add_message(chat, person, content, files=files[at : at + 1]))
+                        content["caption_entities" if given.files else "entities"] = entities
+                made.append(self.add_message(chat, person, content, files=given.files[at : at + 1]))
                 self.deliver("message", made[-1])
             return str(made[0]["message_id"])
 

@@ -23,7 +23,7 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.applications import Starlette
@@ -32,7 +32,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, NotOffered, PlatformFault, ShownMessage
+from gatepost.testing.platforms.base import (
+    Asgi,
+    EmulatedPlatform,
+    GivenFile,
+    GivenMessage,
+    NotOffered,
+    PlatformFault,
+    ShownMessage,
+)
 
 TOKEN = "toy-token"
 LONGEST_TEXT = 500
@@ -76,20 +84,17 @@ class ToyPlatform(EmulatedPlatform):
 
     # What people do.
 
-    def send(
-        self,
-        text: str,
-        *,
-        room: str = "team",
-        sender: str = "ann",
-        thread: str = "",
-        reply_to: str = "",
-        files: Sequence[GivenFile] = (),
-        mention: bool = False,
-    ) -> str:
+    def receive(self, given: GivenMessage) -> str:
         with self.changed:
-            shown = self._add(room, sender, text, thread=thread, reply_to=reply_to, files=list(files))
-            self._deliver({"type": "message", **self._describe(shown), "mentions_you": mention})
+            shown = self._add(
+                given.room,
+                given.sender,
+                given.text,
+                thread=given.thread,
+                reply_to=given.reply_to,
+                files=list(given.files),
+            )
+            self._deliver({"type": "message", **self._describe(shown), "mentions_you": given.mention})
             return shown.id
 
     def edit(self, room: str, message: str, text: str, *, sender: str = "ann") -> str:

@@ -6,7 +6,6 @@ It proves its posts by the secret, checks the signature of ours, and makes one m
 import hashlib
 import hmac
 import json
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import httpx2
@@ -15,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from gatepost.testing.platforms.base import Asgi, GivenFile, NotOffered, PlatformFault, ShownMessage
+from gatepost.testing.platforms.base import Asgi, GivenMessage, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.hooked import Event, HookedPlatform
 from gatepost.testing.platforms.rest import make_id
 
@@ -50,27 +49,25 @@ class WebhookPlatform(HookedPlatform):
             raise NotOffered("webhook holds no connection")
         super().fault(*faults)
 
-    def send(
-        self,
-        text: str,
-        *,
-        room: str = "team",
-        sender: str = "ann",
-        thread: str = "",
-        reply_to: str = "",
-        files: Sequence[GivenFile] = (),
-        mention: bool = False,
-    ) -> str:
-        if files:
+    def receive(self, given: GivenMessage) -> str:
+        if given.files:
             raise NotOffered
         key = make_id()
         with self.changed:
             self.record.append(
-                ShownMessage(id=key, room=room, sender=sender, text=text, thread=thread, reply_to=reply_to)
+                ShownMessage(
+                    id=key,
+                    room=given.room,
+                    sender=given.sender,
+                    text=given.text,
+                    thread=given.thread,
+                    reply_to=given.reply_to,
+                )
             )
-            said = {"text": text, "sender": sender, "mention": mention, "direct": room.startswith("direct:")}
-            answers = {name: value for name, value in (("thread", thread), ("reply_to", reply_to)) if value}
-            self.emit({"key": key, "path": f"/{room.replace(':', '/')}", "body": {**said, **answers}})
+            direct = given.room.startswith("direct:")
+            said = {"text": given.text, "sender": given.sender, "mention": given.mention, "direct": direct}
+            answers = {name: value for name, value in (("thread", given.thread), ("reply_to", given.reply_to)) if value}
+            self.emit({"key": key, "path": f"/{given.room.replace(':', '/')}", "body": {**said, **answers}})
         return key
 
     def render_delivery(self, event: Event) -> tuple[dict[str, str], bytes]:

@@ -24,7 +24,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gatepost.channels.kit.hooks import sign
-from gatepost.testing.platforms.base import Asgi, GivenFile, NotOffered, PlatformFault, ShownMessage
+from gatepost.testing.platforms.base import Asgi, GivenFile, GivenMessage, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.hooked import Event, HookedPlatform
 
 TOKEN, APP_SECRET, VERIFY_TOKEN = "EAAtoken", "app-secret", "verify-me"
@@ -94,24 +94,17 @@ class WhatsAppPlatform(HookedPlatform):
 
     # What people do.
 
-    def send(
-        self,
-        text: str,
-        *,
-        room: str = "team",
-        sender: str = "ann",
-        thread: str = "",
-        reply_to: str = "",
-        files: Sequence[GivenFile] = (),
-        mention: bool = False,
-    ) -> str:
+    def receive(self, given: GivenMessage) -> str:
         """Several files are several messages, as people send them; the words are below the first."""
-        if _get_person(room) != sender or thread:
+        if _get_person(given.room) != given.sender or given.thread:
             raise NotOffered
-        context = {"context": {"from": NUMBER, "id": reply_to}} if reply_to else {}
-        if not files:
-            return self._add(sender, "text", {"body": text}, text, context)
-        sent = [self._send_file(sender, each, text if not place else "", context) for place, each in enumerate(files)]
+        context = {"context": {"from": NUMBER, "id": given.reply_to}} if given.reply_to else {}
+        if not given.files:
+            return self._add(given.sender, "text", {"body": given.text}, given.text, context)
+        sent = [
+            self._send_file(given.sender, each, given.text if not place else "", context)
+            for place, each in enumerate(given.files)
+        ]
         return sent[0]
 
     def _send_file(self, sender: str, file: GivenFile, caption: str, context: dict[str, Any]) -> str:

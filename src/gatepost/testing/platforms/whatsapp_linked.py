@@ -14,7 +14,6 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,7 @@ from gatepost.channels.whatsapp_linked.protocol import (
     parse_gateway_line,
     render_line,
 )
-from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile, PlatformFault, ShownMessage
+from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile, GivenMessage, PlatformFault, ShownMessage
 
 ACCOUNT, NAME = "4915112345678", "Gate"
 ALIVE_S = 0.1
@@ -130,36 +129,31 @@ class WhatsAppLinkedDevice(EmulatedPlatform):
 
     # What people do.
 
-    def send(
-        self,
-        text: str,
-        *,
-        room: str = "team",
-        sender: str = "ann",
-        thread: str = "",
-        reply_to: str = "",
-        files: Sequence[GivenFile] = (),
-        mention: bool = False,
-    ) -> str:
+    def receive(self, given: GivenMessage) -> str:
         """A sender `bot` is somebody who writes with the account's own phone. A message has one file at most."""
-        words = f"@{ACCOUNT} {text}" if mention else text
-        key = self._make_key(room, sender)
+        words = given.render_named(f"@{ACCOUNT}")
+        key = self._make_key(given.room, given.sender)
         shown = ShownMessage(
-            id=self._name(key, room), room=room, sender=sender, text=words, reply_to=reply_to, files=list(files)
+            id=self._name(key, given.room),
+            room=given.room,
+            sender=given.sender,
+            text=words,
+            reply_to=given.reply_to,
+            files=list(given.files),
         )
         with self.changed:
             self.record.append(shown)
-            quoted = self.find(reply_to) if reply_to else None
+            quoted = self.find(given.reply_to) if given.reply_to else None
         self._emit(
             DeviceEvent.MESSAGE,
-            room,
-            sender,
+            given.room,
+            given.sender,
             key,
             text=words,
-            mentioned=mention,
-            quoted=self._parse(reply_to, room) if reply_to else None,
+            mentioned=given.mention,
+            quoted=self._parse(given.reply_to, given.room) if given.reply_to else None,
             quoted_text=quoted.text if quoted else "",
-            files=tuple(self._keep(each) for each in files),
+            files=tuple(self._keep(each) for each in given.files),
         )
         return shown.id
 

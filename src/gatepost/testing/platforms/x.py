@@ -8,7 +8,6 @@ import hmac
 import itertools
 import re
 from base64 import b64encode
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 from urllib.parse import quote, unquote, urlencode
@@ -17,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from gatepost.testing.platforms.base import Asgi, GivenFile, NotOffered, PlatformFault, ShownMessage
+from gatepost.testing.platforms.base import Asgi, GivenMessage, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.rest import RestPlatform
 
 KEYS = {
@@ -71,21 +70,13 @@ class XPlatform(RestPlatform):
 
     # What people do.
 
-    def send(
-        self,
-        text: str,
-        *,
-        room: str = "team",
-        sender: str = "ann",
-        thread: str = "",
-        reply_to: str = "",
-        files: Sequence[GivenFile] = (),
-        mention: bool = False,
-    ) -> str:
-        if files or room.startswith("direct:"):
+    def receive(self, given: GivenMessage) -> str:
+        if given.files or given.room.startswith("direct:"):
             raise NotOffered
         with self.changed:
-            return self._add(room, sender, f"@{NAME} {text}", reply_to or self._get_root(room))
+            return self._add(
+                given.room, given.sender, f"@{NAME} {given.text}", given.reply_to or self._get_root(given.room)
+            )
 
     def _add(self, room: str, sender: str, text: str, answered: str) -> str:
         number = str(next(self._ids))

@@ -8,7 +8,6 @@ real server neither repeats nor reorders: those faults do not exist.
 import asyncio
 import itertools
 import re
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, fromstring
@@ -17,7 +16,7 @@ from xml.sax.saxutils import escape, quoteattr
 import httpx2
 from slixmpp import JID, ClientXMPP
 
-from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile, PlatformFault, ShownMessage
+from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile, GivenMessage, PlatformFault, ShownMessage
 from gatepost.testing.platforms.prosody import DOMAIN, ROOM_HOST, Prosody
 from gatepost.testing.waiting import PATIENCE_S
 
@@ -148,24 +147,14 @@ class XmppServer(EmulatedPlatform):
 
     # What people do.
 
-    def send(
-        self,
-        text: str,
-        *,
-        room: str = "team",
-        sender: str = "ann",
-        thread: str = "",
-        reply_to: str = "",
-        files: Sequence[GivenFile] = (),
-        mention: bool = False,
-    ) -> str:
-        inner = f"<reply xmlns='{NAMESPACES['reply']}' id={quoteattr(reply_to)}/>" if reply_to else ""
-        if thread:
-            inner += f"<thread>{escape(thread)}</thread>"
-        urls = [self._run(self._upload(sender, file)) for file in files]
+    def receive(self, given: GivenMessage) -> str:
+        inner = f"<reply xmlns='{NAMESPACES['reply']}' id={quoteattr(given.reply_to)}/>" if given.reply_to else ""
+        if given.thread:
+            inner += f"<thread>{escape(given.thread)}</thread>"
+        urls = [self._run(self._upload(given.sender, file)) for file in given.files]
         inner += "".join(f"<x xmlns='{NAMESPACES['oob']}'><url>{escape(url)}</url></x>" for url in urls)
-        body = "\n".join([f"bot: {text}" if mention else text, *urls])
-        return self.post(room, sender, f"<body>{escape(body)}</body>{inner}")
+        body = "\n".join([given.render_named("bot:"), *urls])
+        return self.post(given.room, given.sender, f"<body>{escape(body)}</body>{inner}")
 
     def post(self, room: str, sender: str, inner: str) -> str:
         """A message with these elements; its id, as the channel names it."""

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from gatepost.testing.platforms import pings
-from gatepost.testing.platforms.base import Asgi, GivenFile, PlatformFault, ShownMessage
+from gatepost.testing.platforms.base import Asgi, GivenFile, GivenMessage, PlatformFault, ShownMessage
 from gatepost.testing.platforms.rest import RestPlatform, make_id
 
 BOT, BOT_EMAIL = 9, "porter-bot@zulip.test"
@@ -56,22 +56,14 @@ class ZulipPlatform(RestPlatform):
 
     # What people do.
 
-    def send(
-        self,
-        text: str,
-        *,
-        room: str = "team",
-        sender: str = "ann",
-        thread: str = "",
-        reply_to: str = "",
-        files: Sequence[GivenFile] = (),
-        mention: bool = False,
-    ) -> str:
+    def receive(self, given: GivenMessage) -> str:
         with self.changed:
-            links = [f"[{each.name}]({self._add_file(each)})" for each in files]
-            said = "\n".join([f"@**Porter** {text}" if mention else text, *links])
-            topic = f"about message {thread}" if thread.isdecimal() else thread  # a topic begins with its name
-            return self._add_message(room, sender, said, topic or "general", files)
+            links = [f"[{each.name}]({self._add_file(each)})" for each in given.files]
+            said = "\n".join([given.render_named("@**Porter**"), *links])
+            topic = (
+                f"about message {given.thread}" if given.thread.isdecimal() else given.thread
+            )  # a topic begins with its name
+            return self._add_message(given.room, given.sender, said, topic or "general", given.files)
 
     def edit(self, room: str, message: str, text: str, *, sender: str = "ann") -> str:
         with self.changed:

@@ -1,11 +1,23 @@
 """Parts of pages as data."""
 
 from gatepost.serve.web.dashboard.ages import render_age
-from gatepost.serve.web.dashboard.view import Badge, Column, EmptyState, Moment, Money, Row, Table, find_rows, get_plain
+from gatepost.serve.web.dashboard.view import (
+    Badge,
+    Column,
+    EmptyState,
+    Moment,
+    Money,
+    Row,
+    TableBlock,
+    find_rows,
+    get_plain,
+)
 
 NOON = 1_800_000_000_000_000
 ROWS = [Row(cells=("Ada", Badge("active"))), Row(cells=("Bob", Badge("paused")))]
-TABLE = Table(columns=(Column("who", "Who"), Column("state", "State")), rows=ROWS, empty=EmptyState(text="Nobody."))
+TABLE = TableBlock(
+    columns=(Column("who", "Who"), Column("state", "State")), rows=ROWS, empty=EmptyState(text="Nobody.")
+)
 
 
 def test_a_search_keeps_the_rows_that_have_every_word() -> None:

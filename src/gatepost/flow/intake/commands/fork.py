@@ -5,7 +5,8 @@ from gatepost.core.records import replace
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command
 from gatepost.flow.intake.slash_commands import CommandRight
-from gatepost.flow.sessions.forking import ForkRequest, parse_topic
+from gatepost.flow.sessions.forking import parse_topic
+from gatepost.store import forks
 
 SEVERAL = "Several agents are in this chat. Ask the one that you mean to fork its conversation."
 NOTHING = "There is no conversation here that could be forked."
@@ -28,7 +29,5 @@ def fork(call: CommandCall) -> IntakeResult:
     found = call.list_sessions()
     if not found:
         return call.refuse(NOTHING)
-    arrival = call.case.arrival
-    room, by = (arrival.instance, arrival.inbound.address), arrival.inbound.sender
-    wish = ForkRequest(parent_id=found[0][1].id, topic=topic, room=room, by=by)
-    return replace(call.end(told=False), forks=(wish,))
+    forks.add_wanted(call.case.db, call.case.id, found[0][1].id, topic)
+    return replace(call.end(told=False), forks=True)

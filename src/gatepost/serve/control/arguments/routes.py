@@ -62,11 +62,13 @@ class RemoveRouteArgs(OperationArgs, frozen=True):
 
 @declares("route.test", right=READ, reads=True)
 class RouteTestArgs(OperationArgs, frozen=True):
-    """Explain which route wins for a message in the room ADDRESS, and why. Exit 1 if nobody would get it."""
+    """Explain what would become of a message in the room ADDRESS: who gets it and whether its sender may speak there.
+    Exit 1 if it would be refused or wait for somebody who lets its sender in."""
 
     address: Annotated[str, argument("The room.", examples=("telegram:group/1",))]
     instance: Annotated[str, option("The channel's instance (default: named like the platform).")] = ""
-    sender: Annotated[str, option("Who says it.", examples=("telegram:user/9",))] = ""
+    sender: Annotated[str, option("Who says it; without one, nobody is judged.", examples=("telegram:user/9",))] = ""
     verb: Annotated[str, option("What they do: message, mention, reply, like …")] = "message"
     text: Annotated[str, option("What they say.")] = ""
     thread: Annotated[str, option("The thread.")] = ""
+    direct: Annotated[bool, option("In a direct chat (default: what is known of the room).")] = False

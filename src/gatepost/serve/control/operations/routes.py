@@ -1,22 +1,37 @@
 """Routes: add, list, remove, and what would become of a message."""
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.records import replace
+from gatepost.flow import sender_rights
 from gatepost.flow.intake import route_explanation, route_targets, routing
-from gatepost.flow.intake.addressing import parse_address
-from gatepost.flow.intake.engagement import PLAIN, parse_ttl
-from gatepost.flow.intake.route_question import RouteQuestion
-from gatepost.flow.intake.target_decision import DecidedBy, Spoken, decide_target
+from gatepost.flow.intake.engagement import parse_ttl
+from gatepost.flow.intake.message_outcome import MessageOutcome
+from gatepost.flow.intake.refusal_reasons import render_reason
+from gatepost.flow.intake.routed_message import RoutedMessage, make_question
+from gatepost.flow.intake.target_decision import DecidedBy
 from gatepost.messages import address as addresses
+from gatepost.messages.address import Address
 from gatepost.messages.inbound import Verb
+from gatepost.messages.untrusted import is_untrusted, make_untrusted
 from gatepost.serve.control.arguments.routes import AddRouteArgs, ListRoutesArgs, RemoveRouteArgs, RouteTestArgs
 from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
-from gatepost.store import engagements, groups, identities, routes, sticky_choices
+from gatepost.store import channel_instances, groups, identities, rooms, routes, switches
 from gatepost.store.port import Db
+from gatepost.store.rooms import RoomPolicy
 from gatepost.store.routes import Route
+from gatepost.store.rule_cache import RuleCache
 from gatepost.store.sessions import SessionMode
+
+if TYPE_CHECKING:
+    from gatepost.flow.intake.decision_explanation import ExplainedTarget
+
+# What is said in words; all else is something that is done.
+SPOKEN = frozenset((Verb.MESSAGE, Verb.MENTION, Verb.REPLY, Verb.COMMENT, Verb.POST, Verb.UNTRUSTED))
 
 
 class RouteListItem(Route, frozen=True, kw_only=True):
@@ -28,12 +43,29 @@ class RouteTestRow(Route, frozen=True, kw_only=True):
     why: str
 
 
-class RouteTestGroup(Struct, frozen=True):
+class RouteTestGroup(Struct, frozen=True, kw_only=True):
+    """A group to which routes lead, and what becomes of the message there. `rights`: of the sender. `denied_by`: the
+    row of the access list that shuts the sender out."""
+
     folder: str
     route: int
     observe: bool
     topic: str | None
     session: str
+    outcome: MessageOutcome
+    rights: str
+    reason: str
+    sentence: str
+    denied_by: int | None
+
+
+class RouteTestSender(Struct, frozen=True):
+    """`person`: who has this identity. `known`: whether she is somebody here; `untrusted`: nothing proves who it is."""
+
+    id: str
+    person: str
+    known: bool
+    untrusted: bool
 
 
 class RouteTestEngagement(Struct, frozen=True):
@@ -45,11 +77,19 @@ class RouteTestEngagement(Struct, frozen=True):
 
 
 class RouteTestResult(Struct, frozen=True, kw_only=True):
-    """Who would get such a message, and what each route says to it. `decided_by`: route, engagement, or what the sender
-    chose or says. `engaged`: who is in the conversation of that room and thread."""
+    """Who would get such a message, whether its sender may speak there, and what each route says to it. `decided_by`:
+    route, engagement, or what the sender chose or says. `engaged`: who is in the conversation of that room and thread.
+    `sender`: null if none was named, and then nobody was judged. `halted`: no agent works until the panic is over."""
 
     why: str
+    outcome: MessageOutcome
+    reason: str
+    sentence: str
     decided_by: DecidedBy
+    sender: RouteTestSender | None
+    policy: RoomPolicy
+    command: str
+    halted: bool
     engaged: list[RouteTestEngagement]
     dropped: bool
     groups: list[RouteTestGroup]
@@ -111,41 +151,86 @@ async def remove(deps: OperationDeps, args: RemoveRouteArgs) -> Route:
 
 @read_operation
 def explain_routing(db: Db, args: RouteTestArgs, now: int) -> RouteTestResult:
+    from gatepost.flow.intake import command_dispatch  # a command that lists routes starts without them
+    from gatepost.flow.intake.decision_explanation import explain_decision
+
     address = addresses.parse(args.address)
     if args.verb not in tuple(Verb):
         raise Invalid("verb", f"{args.verb!r} is none of {', '.join(Verb)}")
-    facts = routing.make_match_input(
-        args.instance or address.platform,
-        address,
-        sender=args.sender,
-        verb=args.verb,
-        text=args.text,
-        thread=args.thread,
-        names=identities.list_names(db, args.sender) if args.sender else (),
-    )
+    if args.sender:
+        addresses.parse(args.sender, "sender")
+    instance = args.instance or address.platform
+    room = rooms.get(db, instance, args.address)
+    policy = room.policy if room is not None else _get_first_policy(db, instance)
+    command = command_dispatch.parse_known(args.text)
+    said = _make_routed(args, address, instance, direct=args.direct or (room is not None and room.direct))
+    said = replace(said, is_command=command is not None)
+    found = explain_decision(db, said, policy, command, now)
+    facts = make_question(db, RuleCache(), said).facts
     known = {group.folder for group in groups.list_all(db)}
-    rows = routes.list_all(db)
-    place = (facts.channel, args.address, args.thread)
-    engaged = tuple(each for each in engagements.list_at(db, *place) if each.is_on(now))
-    spoken = Spoken(
-        address=parse_address(args.text),
-        choice=sticky_choices.get(db, *place, args.sender) if args.sender else None,
-        engaged=engaged,
-        plain=args.verb in PLAIN,
-    )
-    target = decide_target(RouteQuestion(rows, facts, known.__contains__), spoken)
-    decision = target.decision
-    verdicts = route_explanation.explain(rows, facts, known.__contains__)
+    verdicts = route_explanation.explain(routes.list_all(db), facts, known.__contains__)
     return RouteTestResult(
-        why=decision.why,
-        decided_by=target.by,
+        why=found.target.decision.why,
+        outcome=found.outcome,
+        reason=found.reason,
+        sentence=render_reason(found.reason),
+        decided_by=found.target.by,
+        sender=_describe_sender(db, said.sender) if said.sender else None,
+        policy=policy,
+        command=found.command,
+        halted=switches.get(db, switches.PANIC) is not None,
         engaged=[
             RouteTestEngagement(each.folder, None if each.until is None else iso(each.until), each.route_id)
-            for each in engaged
+            for each in found.spoken.engaged
         ],
-        dropped=decision.dropped_by is not None,
-        groups=[
-            RouteTestGroup(each.folder, each.route.id, each.observe, each.topic, each.mode) for each in decision.chosen
-        ],
+        dropped=found.target.decision.dropped_by is not None,
+        groups=[_describe_target(each) for each in found.targets],
         routes=[extend(RouteTestRow, each.route, held=each.held, why=each.why) for each in verdicts],
+    )
+
+
+def _make_routed(args: RouteTestArgs, address: Address, instance: str, *, direct: bool) -> RoutedMessage:
+    verb = Verb(args.verb)
+    return RoutedMessage(
+        instance=instance,
+        address=address,
+        sender=make_untrusted(args.sender) if verb is Verb.UNTRUSTED and args.sender else args.sender,
+        text=args.text,
+        verb=verb,
+        thread=args.thread,
+        event="message" if verb in SPOKEN else verb,
+        direct=direct,
+    )
+
+
+def _get_first_policy(db: Db, instance: str) -> RoomPolicy:
+    """Of a room that nobody has said anything about: that of its channel's kind."""
+    from gatepost.channels.contract import CHANNELS  # a command that reads starts without them
+    from gatepost.flow.channel_specs import find_package_kinds
+
+    find_package_kinds()
+    row = channel_instances.get(db, instance)
+    kind = CHANNELS.get(row.kind if row is not None else instance)
+    return kind.policy if kind is not None else RoomPolicy.STRICT
+
+
+def _describe_sender(db: Db, sender: str) -> RouteTestSender:
+    roles = sender_rights.read_standing(db, sender).roles
+    person = identities.get_person(db, sender)
+    return RouteTestSender(sender, person, roles.known, is_untrusted(sender))
+
+
+def _describe_target(each: "ExplainedTarget") -> RouteTestGroup:
+    chosen = each.chosen
+    return RouteTestGroup(
+        folder=chosen.folder,
+        route=chosen.route.id,
+        observe=chosen.observe,
+        topic=chosen.topic,
+        session=chosen.mode,
+        outcome=each.outcome,
+        rights=each.rights,
+        reason=each.reason,
+        sentence=render_reason(each.reason),
+        denied_by=each.denied_by,
     )

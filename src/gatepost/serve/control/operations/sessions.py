@@ -26,7 +26,7 @@ from gatepost.store.forks import ForkedSession
 from gatepost.store.port import Db
 from gatepost.store.replays import ReplayedTurn
 from gatepost.store.sessions import Session
-from gatepost.tools.contract import ReplayWish, StartedReplay
+from gatepost.tools.call import ReplayWish, StartedReplay
 
 LONGEST_COMPARED = 20_000  # characters of each text
 DEFAULT = "default"  # what takes a session's own provider or model back

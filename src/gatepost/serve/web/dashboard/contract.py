@@ -33,13 +33,13 @@ class Section(StrEnum):
 
 
 class PageRequest(Struct, frozen=True, kw_only=True):
-    """Somebody who looks at a page. `params`: of its path. `status`: what the daemon knows of itself."""
+    """Somebody who looks at a page. `params`: of its path. `describe`: what the daemon knows of itself."""
 
     office: OperationDeps
     person: str
     params: Mapping[str, str]
     query: Mapping[str, str]
-    status: Callable[[], Awaitable[Mapping[str, Any]]]
+    describe: Callable[[], Awaitable[Mapping[str, Any]]]
     operations: Registry[Operation] = OPERATIONS
 
     async def ask(self, operation: str, **args: Any) -> Any:

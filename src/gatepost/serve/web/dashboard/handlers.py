@@ -21,7 +21,7 @@ from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageReque
 from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.dashboard.operation_form import make_form, parse_form
 from gatepost.serve.web.dashboard.renderer import render
-from gatepost.serve.web.dashboard.view import Note, PageView, Table, Tone, find_rows, get_plain
+from gatepost.serve.web.dashboard.view import Note, PageView, TableBlock, Tone, find_rows, get_plain
 from gatepost.store.port import Db
 
 LARGEST_FORM = 256 * 1024  # bytes
@@ -31,10 +31,10 @@ SHOWN_RESULT = 40_000  # characters of an operation's answer
 
 
 class DashboardDeps(Struct, frozen=True, kw_only=True):
-    """`status`: what the daemon knows of itself."""
+    """`describe`: what the daemon knows of itself."""
 
     office: OperationDeps
-    status: Callable[[], Awaitable[Mapping[str, Any]]]
+    describe: Callable[[], Awaitable[Mapping[str, Any]]]
     pages: Registry[Page] = PAGES
     operations: Registry[Operation] = OPERATIONS
 
@@ -78,7 +78,7 @@ class Dashboard:
             person=request.state.user,
             params=request.path_params,
             query=request.query_params,
-            status=self._deps.status,
+            describe=self._deps.describe,
             operations=self._deps.operations,
         )
 
@@ -166,13 +166,13 @@ class Dashboard:
 def _search(view: PageView, words: str) -> PageView:
     if not words.strip():
         return view
-    blocks = [find_rows(each, words) if isinstance(each, Table) else each for each in view.blocks]
+    blocks = [find_rows(each, words) if isinstance(each, TableBlock) else each for each in view.blocks]
     return PageView(blocks=blocks, title=view.title, lead=view.lead, actions=view.actions, filters=view.filters)
 
 
 def _export(page: Page, view: PageView, wanted: str) -> Response:
     """The page's first table as a file."""
-    table = next((each for each in view.blocks if isinstance(each, Table)), None)
+    table = next((each for each in view.blocks if isinstance(each, TableBlock)), None)
     if table is None:
         raise Invalid("format", "this page has no table")
     names = [column.name for column in table.columns]

@@ -79,7 +79,7 @@ class EmptyState(Struct, frozen=True, kw_only=True):
     command: str = ""
 
 
-class Table(Struct, frozen=True, kw_only=True, tag="table"):
+class TableBlock(Struct, frozen=True, kw_only=True, tag="table"):
     """`more`: the address of the next page of rows."""
 
     columns: tuple[Column, ...]
@@ -108,14 +108,14 @@ class Note(Struct, frozen=True, kw_only=True, tag="note"):
     link: Link | None = None
 
 
-class Text(Struct, frozen=True, kw_only=True, tag="text"):
+class LongText(Struct, frozen=True, kw_only=True, tag="text"):
     """Many lines as they are: a log, a file, a prompt."""
 
     text: str
     title: str = ""
 
 
-class TimelineEntry(Struct, frozen=True, kw_only=True):
+class TimelineMoment(Struct, frozen=True, kw_only=True):
     at: str | None
     what: str
     who: str = ""
@@ -123,8 +123,8 @@ class TimelineEntry(Struct, frozen=True, kw_only=True):
     tone: Tone = Tone.PLAIN
 
 
-class Timeline(Struct, frozen=True, kw_only=True, tag="timeline"):
-    entries: list[TimelineEntry]
+class TimelineBlock(Struct, frozen=True, kw_only=True, tag="timeline"):
+    entries: list[TimelineMoment]
     empty: str
     title: str = ""
 
@@ -160,7 +160,7 @@ class AgentCards(Struct, frozen=True, kw_only=True, tag="cards"):
     empty: EmptyState
 
 
-Block = Table | Facts | Note | Text | Timeline | BarChart | AgentCards
+Block = TableBlock | Facts | Note | LongText | TimelineBlock | BarChart | AgentCards
 
 
 class Filter(Struct, frozen=True, kw_only=True):
@@ -193,14 +193,14 @@ def get_plain(cell: Cell) -> str | int | None:
             return cell
 
 
-def find_rows(table: Table, words: str) -> Table:
+def find_rows(table: TableBlock, words: str) -> TableBlock:
     """The rows of a table in which each of the words stands."""
     wanted = words.casefold().split()
     if not wanted:
         return table
     kept = [row for row in table.rows if _has_words(row, wanted)]
     empty = EmptyState(text=f"Nothing here has “{words}”.")
-    return Table(columns=table.columns, rows=kept, empty=empty, title=table.title)
+    return TableBlock(columns=table.columns, rows=kept, empty=empty, title=table.title)
 
 
 def _has_words(row: Row, wanted: list[str]) -> bool:

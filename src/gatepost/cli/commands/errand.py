@@ -1,0 +1,72 @@
+"""`gatepost errand`: what agents gave to other agents to do."""
+
+from typing import Any
+
+import click
+
+from gatepost.cli import output
+from gatepost.cli.operation_command import CommandRun, from_operation
+from gatepost.serve.control.arguments.errands import ListErrandsArgs, ShowErrandArgs
+
+
+@click.group()
+def command() -> None:
+    """What agents gave to other agents to do: list, show."""
+
+
+@command.command("list")
+@from_operation(ListErrandsArgs)
+def list_errands(run: CommandRun, found: list[dict[str, Any]]) -> None:
+    output.print_table(
+        ("errand", "asked by", "done by", "depth", "state", "cost", "age", "answer to"),
+        [
+            (
+                each["id"],
+                each["caller_folder"],
+                each["folder"],
+                each["depth"],
+                each["state"],
+                _render_cost(each),
+                output.format_duration(each["age_s"]),
+                _render_place(each),
+            )
+            for each in found
+        ],
+        empty="there are no errands: no agent gave work to another",
+        gives=("answer to",),
+    )
+
+
+@command.command()
+@from_operation(ShowErrandArgs)
+def show(run: CommandRun, errand: dict[str, Any]) -> None:
+    why = f" ({errand['reason']})" if errand["reason"] else ""
+    lines = {
+        "errand": f"{errand['id']}, {errand['state']}{why}",
+        "asked by": f"{errand['caller_folder']} in session {errand['caller_session']}",
+        "done by": f"{errand['folder']} in session {errand['session_id']}",
+        "for": ", ".join(errand["people"]),
+        "depth": str(errand["depth"]),
+        "above": ", ".join(errand["above"]),
+        "below": ", ".join(errand["below"]),
+        "given": output.format_iso(errand["created_at"]),
+        "took" if errand["ended_at"] else "age": output.format_duration(errand["age_s"]),
+        "cost": _render_cost(errand) or "",
+        "answer to": _render_place(errand),
+        "asked": errand["asked"],
+        "answer": errand["answer"],
+    }
+    for name, value in lines.items():
+        if value:
+            output.print_line(f"{name:<10} ", value.replace("\n", "\n" + " " * 11))
+
+
+def _render_cost(errand: dict[str, Any]) -> str | None:
+    from gatepost.access.budgets import render_usd
+
+    return render_usd(errand["cost"]) if errand["cost"] else None
+
+
+def _render_place(errand: dict[str, Any]) -> str:
+    topic = f" #{errand['thread']}" if errand["thread"] else ""
+    return f"{errand['address']}{topic}"

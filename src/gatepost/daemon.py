@@ -1,0 +1,184 @@
+"""The daemon: the process around a gateway, with its lock, its sockets and its signals. `run` is `gatepost up`."""
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from socket import socket
+from typing import Any
+
+import uvloop
+
+from gatepost import __version__
+from gatepost.app import STOP_S, Gateway, load_plugins
+from gatepost.core import home_lock, log, settings
+from gatepost.core.clock import SystemClock, iso
+from gatepost.core.descriptor_limit import raise_limit
+from gatepost.core.errors import SetupError
+from gatepost.core.home import Home
+from gatepost.core.json_limits import limit_numbers
+from gatepost.core.listen_address import LISTEN, ListenAddress, control_path, parse, render_open_help
+from gatepost.core.settings import Config
+from gatepost.flow.sessions.isolation import find_isolation, render_banner
+from gatepost.flow.sessions.sandbox_plan import describe_sandbox
+from gatepost.flow.start_check import check_config
+from gatepost.http_apps import DaemonCommands, make_control_api, make_mcp_endpoints, make_web_site
+from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
+from gatepost.serve.control import token_auth
+from gatepost.serve.control.contract import to_json
+from gatepost.serve.http import CONNECTIONS, HttpServer, get_bound_address, open_listener
+from gatepost.serve.web.login import make_login_url
+
+WALLS_S = 5.0  # the ready banner waits for a trial start of the sandbox so long
+STUCK = 75  # EX_TEMPFAIL: it ended, and something in it would not
+
+# The control API on TCP: its socket, its token, the host that it is bound to and the further names that it goes by.
+ControlTcp = tuple[socket, str, str, tuple[str, ...]]
+
+_log = log.get("app")
+
+
+class Daemon:
+    """The doors of a gateway: its lock, its sockets, its signals."""
+
+    def __init__(self, home: Home, config: Config, held: home_lock.HomeLock) -> None:
+        self.home, self.config, self.lock = home, config, held
+        self.clock = SystemClock()
+        self.started_at = self.clock.now()
+        self.stopping = asyncio.Event()
+        self._signals = 0
+        self.control: ListenAddress | None = None  # on TCP
+        self._commands = DaemonCommands(
+            status=self.status, shutdown=self.stopping.set, new_login=self.new_login, stopping=self.stopping
+        )
+
+    async def serve(self) -> None:
+        """Bind, run every flow, say that we are ready, wait for the word, stop in good order."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._signalled)
+        wished = parse(self.config[LISTEN])
+        control = ListenAddress(kind="unix", path=control_path(self.home, self.config))
+        with ExitStack() as stack:
+            web_socket, control_socket = (
+                stack.enter_context(open_listener(wished)),
+                stack.enter_context(open_listener(control)),
+            )
+            self.listen = get_bound_address(wished, web_socket)
+            further = self._bind_control_tcp(stack)
+            self.gateway = Gateway(self.home, self.config, self.clock)
+            async with self.gateway.running():
+                servers = self._make_servers(web_socket, control_socket, further)
+                tasks = [asyncio.create_task(server.run()) for server in servers]
+                self.gateway.page_address = str(self.listen)
+                self.lock.publish(listen=str(self.listen), control=str(control.path))
+                _log.info("started", version=__version__, home=str(self.home.path), listen=str(self.listen))
+                await self._announce()
+                await self._until_stopped(tasks)
+                self.gateway.worktrees.jobs.close()
+                for endpoint in self._mcp.values():
+                    await endpoint.close()
+                for server in servers:
+                    server.stop()
+                await asyncio.wait(tasks, timeout=STOP_S / 4)
+        _log.info("stopped")
+        if self.gateway.left:
+            # Threads that do not end would keep the interpreter from ending. The kernel lets go of the lock.
+            print(f"gatepost: stopped without {self.gateway.left}", file=sys.stderr, flush=True)  # noqa: T201
+            log.close()
+            os._exit(STUCK)
+
+    def _make_servers(self, web: socket, control: socket, further: ControlTcp | None) -> list[HttpServer]:
+        self._mcp = make_mcp_endpoints(self.gateway)
+        api = make_control_api(self.gateway, self._mcp, self._commands)
+        site = make_web_site(self.gateway, self.listen, self._commands)
+        per_peer = self.config[CONNECTIONS]
+        servers = [HttpServer(api, control), HttpServer(site, web, per_peer)]
+        if further is not None:
+            strikes = AuthThrottle(make_audit_recorder(self.gateway.store, self.clock, "control.listen"))
+            guarded = token_auth.TokenAuthMiddleware(api, *further[1:], strikes)
+            servers.append(HttpServer(guarded, further[0], per_peer))
+        return servers
+
+    async def _announce(self) -> None:
+        """The ready banner: where to go, and which walls there are. The address that signs its opener in is for
+        whoever sits at the terminal; a service's output is kept in a journal, which others read."""
+        walls = asyncio.create_task(asyncio.to_thread(find_isolation, self.config))
+        done, _ = await asyncio.wait({walls}, timeout=WALLS_S)
+        line = (
+            render_banner(walls.result()) if done else "the sandbox is still being tried out; `gatepost status` tells"
+        )
+        if sys.stdout.isatty():
+            lines = [f"gatepost is ready at {render_open_help(await self.new_login())}", line]
+        else:
+            where = self.listen.url if self.listen.kind == "unix" else f"{self.listen.url}/"
+            lines = [f"gatepost is ready at {where}", line, "`gatepost login` prints an address that signs you in"]
+        print("\n".join(lines), flush=True)  # noqa: T201  the banner of `up`
+
+    async def _until_stopped(self, tasks: list[asyncio.Task[None]]) -> None:
+        """A word from outside, or a flow that broke: `running` raises what it was."""
+        waiting = asyncio.create_task(self.stopping.wait())
+        await asyncio.wait({waiting, self.gateway.flows, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        self.stopping.set()
+
+    def _signalled(self) -> None:
+        self._signals += 1
+        if self._signals > 1:
+            os._exit(1)  # the kernel lets go of the lock, and sandboxes end with us
+        self.stopping.set()
+
+    def _bind_control_tcp(self, stack: ExitStack) -> ControlTcp | None:
+        if not self.config[token_auth.LISTEN]:
+            return None
+        wished = parse(self.config[token_auth.LISTEN])
+        if wished.kind != "tcp":
+            raise SetupError("control.listen is for TCP (host:port); where the socket lies, control_socket says")
+        sock = stack.enter_context(open_listener(wished))
+        self.control = get_bound_address(wished, sock)
+        return sock, token_auth.load_token(self.home, self.config), wished.host, self.config[token_auth.HOSTS]
+
+    async def new_login(self, person: str = "") -> str:
+        """A one-time address that signs its opener in as that person; '': as the owner."""
+        page = self.gateway.get_local_channel("web")
+        return await make_login_url(self.gateway.store, self.clock, page, self.listen.url, person)
+
+    async def status(self) -> dict[str, Any]:
+        gateway = self.gateway
+        name, note = await asyncio.to_thread(describe_sandbox, self.config)
+        return {
+            "pid": os.getpid(),
+            "version": __version__,
+            "started_at": iso(self.started_at),
+            "listen": str(self.listen),
+            "control_listen": str(self.control or ""),
+            "home": str(self.home.path),
+            "sandbox": name,
+            "sandbox_note": note,
+            "channels": sorted(gateway.channels),
+            "channel_health": to_json(gateway.supervisor.list_reports()),
+            "sessions_awake": len(gateway.sessions.awake),
+            "sessions_waiting": gateway.sessions.waiting,
+            "pressed": gateway.sessions.held_back,
+            **gateway.watchdog.to_status(),
+        }
+
+
+def run(home: Home, given: Mapping[str, Any], held: home_lock.HomeLock) -> int:
+    """`gatepost up`, with the home's lock held for life."""
+    load_plugins(home)
+    config = settings.load(home.path, given=given)
+    check_config(home, config)
+    raise_limit()  # of the whole process, as the next: not before it is known that it starts
+    limit_numbers()
+    log.configure(home, config)
+    gc.freeze()  # modules are no garbage: no later search looks at them
+    gc.enable()
+    try:
+        uvloop.run(Daemon(home, config, held).serve())
+    finally:
+        log.close()
+    return 0

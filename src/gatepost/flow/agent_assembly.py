@@ -1,0 +1,121 @@
+"""What agents run on, put together: their way out, their tools, and the sessions that they work in."""
+
+from msgspec import Struct
+
+from gatepost.core.registry import Registry
+from gatepost.egress.egress_socket import EgressDeps
+from gatepost.egress.model_proxy import ModelProxy
+from gatepost.egress.price_list import PriceList
+from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
+from gatepost.flow.channel_assembly import ChannelAssembly
+from gatepost.flow.flow_deps import FlowDeps
+from gatepost.flow.requests.agent_questions import AgentQuestions
+from gatepost.flow.requests.held_calls import HeldCalls
+from gatepost.flow.requests.refused_hosts import RefusedHosts
+from gatepost.flow.sessions.forking import EndSession, SessionForker
+from gatepost.flow.sessions.replaying import SessionReplayer
+from gatepost.flow.sessions.session_deps import SessionDeps
+from gatepost.flow.sessions.session_supervisor import SessionSupervisor
+from gatepost.flow.sessions.session_timeouts import ListeningTime
+from gatepost.flow.worktrees.worktrees import Worktrees
+from gatepost.gate.connectors import CONNECTORS, Connectors
+from gatepost.gate.dispatch import Dispatch
+from gatepost.tools.call import ToolDeps
+from gatepost.tools.contract import TOOLS, Tool
+
+
+class EgressAssembly(Struct, frozen=True, kw_only=True):
+    """The way out: who may go where, and what a model call costs whom."""
+
+    prices: PriceList
+    models: ModelProxy
+    hosts: RefusedHosts
+    deps: EgressDeps
+
+
+class ToolAssembly(Struct, frozen=True, kw_only=True):
+    """What tools are called through, and what they bring about."""
+
+    tools: Registry[Tool]
+    connectors: Connectors
+    worktrees: Worktrees
+    forker: SessionForker
+    replayer: SessionReplayer
+    held_calls: HeldCalls
+    questions: AgentQuestions
+    around: ToolDeps
+    dispatch: Dispatch
+
+
+def make_egress(deps: FlowDeps, channels: ChannelAssembly) -> EgressAssembly:
+    purse = StoreBudget(deps.store, deps.clock, channels.reach, deps.bells)
+    keys = SpenderSecrets(deps.store, deps.secrets)
+    prices = PriceList(deps.home, deps.config)
+    models = ModelProxy(deps.config, purse, keys, prices, prices.tool)
+    hosts = RefusedHosts(deps.store, deps.clock, deps.config, deps.bells, channels.reach)
+    around = EgressDeps(store=deps.store, clock=deps.clock, models=models, keys=keys, asker=hosts)
+    return EgressAssembly(prices=prices, models=models, hosts=hosts, deps=around)
+
+
+def make_tools(
+    deps: FlowDeps, channels: ChannelAssembly, egress: EgressAssembly, end_session: EndSession
+) -> ToolAssembly:
+    home, store, clock, config, bells = deps.home, deps.store, deps.clock, deps.config, deps.bells
+    tools = TOOLS.copy()
+    connectors = Connectors(config[CONNECTORS], tools, home, bells, deps.secrets)
+    worktrees = Worktrees(home, config, store, clock, egress.deps)
+    forker = SessionForker(home, store, clock, config, deps.files, end_session)
+    replayer = SessionReplayer(home, store, clock, config, bells, deps.files)
+    held_calls = HeldCalls(store, clock, config, bells, channels.reach)
+    questions = AgentQuestions(store, clock, config, bells, channels.reach)
+    around = ToolDeps(
+        store=store,
+        clock=clock,
+        config=config,
+        home=home,
+        bells=bells,
+        reach=channels.reach,
+        writes_to=channels.pump.write,
+        channels=channels.channels,
+        worktrees=worktrees,
+        forker=forker,
+        replayer=replayer,
+        threads=deps.files,
+        holder=held_calls,
+        host_asker=egress.hosts,
+        questions=questions,
+    )
+    return ToolAssembly(
+        tools=tools,
+        connectors=connectors,
+        worktrees=worktrees,
+        forker=forker,
+        replayer=replayer,
+        held_calls=held_calls,
+        questions=questions,
+        around=around,
+        dispatch=Dispatch(tools, around),
+    )
+
+
+def make_sessions(
+    deps: FlowDeps, channels: ChannelAssembly, egress: EgressAssembly, dispatch: Dispatch
+) -> SessionSupervisor:
+    return SessionSupervisor(
+        SessionDeps(
+            home=deps.home,
+            config=deps.config,
+            store=deps.store,
+            clock=deps.clock,
+            bells=deps.bells,
+            dispatch=dispatch,
+            egress=egress.deps,
+            reach=channels.reach,
+            typing=channels.typing,
+            drafts=channels.drafts,
+            pump=channels.pump,
+            owner=deps.owner,
+            files=deps.files,
+            listening=ListeningTime(deps.clock),
+        )
+    )

@@ -1,0 +1,70 @@
+"""The channels of a gateway put together: the instances, who looks after them, and the delivery of what goes out."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from gatepost.channels.contract import CHANNELS, Channel, ChannelDeps, ChannelKind
+from gatepost.flow.channel_specs import SpecOrigin
+from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundings
+from gatepost.flow.delivery.delivery_loop import DeliveryLoop
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.delivery.typing_indicator import TypingIndicator
+from gatepost.flow.flow_deps import FlowDeps
+from gatepost.flow.intake.engagement import TTL_S
+from gatepost.flow.sessions.drafts import DraftRelay
+from gatepost.flow.sessions.sandbox_requirements import follow_channels
+
+
+class ChannelAssembly(Struct, frozen=True, kw_only=True):
+    kinds: dict[str, ChannelKind]  # both by instance; the supervisor changes them
+    channels: dict[str, Channel]
+    supervisor: ChannelSupervisor
+    reach: ChannelInstances
+    typing: TypingIndicator
+    drafts: DraftRelay
+    pump: DeliveryLoop
+
+
+def make_channels(deps: FlowDeps, extra: Mapping[str, tuple[ChannelKind, Channel]]) -> ChannelAssembly:
+    kinds: dict[str, ChannelKind] = {}
+    channels: dict[str, Channel] = {}
+    supervisor = _make_supervisor(deps, kinds, channels, extra)
+    reach = ChannelInstances(kinds, channels, deps.config[TTL_S])
+    typing, drafts = TypingIndicator(channels, reach), DraftRelay(channels)
+    pump = DeliveryLoop(deps.store, deps.clock, deps.config, channels, reach, deps.bells, deps.owner)
+    supervisor.is_sending = pump.is_sending
+    pump.on_channel_ended(supervisor.report_end, supervisor.find_trouble)
+    pump.on_sent(typing.delivered)
+    pump.on_sent(drafts.delivered)
+    pump.on_sent(lambda instance, address, thread: deps.bells.change(instance, address))
+    return ChannelAssembly(
+        kinds=kinds,
+        channels=channels,
+        supervisor=supervisor,
+        reach=reach,
+        typing=typing,
+        drafts=drafts,
+        pump=pump,
+    )
+
+
+def _make_supervisor(
+    deps: FlowDeps,
+    kinds: dict[str, ChannelKind],
+    channels: dict[str, Channel],
+    extra: Mapping[str, tuple[ChannelKind, Channel]],
+) -> ChannelSupervisor:
+    """With the channels that are ourselves, and those that are given. The others are made when it starts."""
+    around = ChannelSurroundings(
+        home=deps.home, config=deps.config, store=deps.store, clock=deps.clock, secrets=deps.secrets
+    )
+    made = ChannelSupervisor(around, kinds, channels)
+    for name, kind in CHANNELS.list_loaded():
+        if kind.always:
+            channel = kind.make(ChannelDeps(instance=name, config=deps.config, clock=deps.clock))
+            made.add_made(name, kind, channel, SpecOrigin.ALWAYS)
+    for instance, (kind, channel) in extra.items():
+        made.add_made(instance, kind, channel, SpecOrigin.GIVEN)
+    follow_channels(deps.config, kinds)
+    return made

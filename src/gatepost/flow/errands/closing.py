@@ -1,0 +1,111 @@
+"""Conversations of errands end: when nothing of one is under way and nobody went on with it for a while, it is closed.
+
+What was said stays in the ledger. Its sandbox ends and its files go. The row is closed first, judged in the transaction
+that closes it. A gateway that is killed before the files are gone removes them at its next start.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, suppress
+from typing import Protocol
+
+from gatepost.core import log
+from gatepost.core.clock import Clock, to_microseconds
+from gatepost.core.errors import GatepostError
+from gatepost.core.home import Home
+from gatepost.core.settings import Config, Setting, setting
+from gatepost.core.untrusted_files import open_untrusted
+from gatepost.store import errands
+from gatepost.store.errands import IdleLimits
+from gatepost.store.port import Store
+
+IDLE_S = setting(
+    "errands.close_after_s",
+    3600.0,
+    help="A conversation in which an agent works for another is closed after this long without an errand; 0: never.",
+)
+NAMED_IDLE_S = setting(
+    "errands.close_named_after_s",
+    604800.0,
+    help="The same for a conversation that has a name (`session` of send_to_agent); 0: never.",
+)
+LOOK_S = 30.0
+AT_ONCE = 50
+NEVER = -1
+NAMES = 200  # folders of sessions that one read asks about
+MOST_FOLDERS = 1_000_000
+REASON = "nobody went on with this errand"
+
+_log = log.get("errands")
+
+
+class SessionSleep(Protocol):
+    async def end(self, session_id: str, reason: str) -> None:
+        """Nothing of a session runs any more when this returns."""
+
+    def keep_asleep(self, session_id: str) -> AbstractContextManager[bool]:
+        """Within the block nothing of a session is woken. False: it is awake."""
+
+
+class ErrandSessionCloser:
+    def __init__(self, home: Home, store: Store, clock: Clock, config: Config, sleep: SessionSleep) -> None:
+        self._home, self._store, self._clock, self._config, self._sleep = home, store, clock, config, sleep
+        self._left: set[str] = set()  # closed ones whose files are still there
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        wanted = [self._config[each] for each in (IDLE_S, NAMED_IDLE_S) if self._config[each] > 0]
+        await self._attempt(self._find_leftovers)
+        while True:
+            await self._attempt(self.close_idle)
+            await asyncio.sleep(min((LOOK_S, *wanted)))
+
+    async def _attempt(self, act: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await act()
+        except (GatepostError, OSError) as error:  # a store that is away: the next look does it
+            _log.warning("conversations of errands wait to be closed", why=str(error))
+
+    async def close_idle(self) -> None:
+        """All that are due, and remove the files of those that are closed."""
+        now = self._clock.now()
+        limits = IdleLimits(self._find_limit(IDLE_S, now), self._find_limit(NAMED_IDLE_S, now))
+        while found := await self._store.read(errands.list_idle_sessions, limits, AT_ONCE):
+            for each in found:
+                if await self._store.write(errands.close_idle_session, each, limits, now, lane=each):
+                    _log.info("a conversation of errands was closed", session=each)
+                    self._left.add(each)
+                    await self._sleep.end(each, REASON)
+            if len(found) < AT_ONCE:
+                break
+        for each in sorted(self._left):
+            await self._remove_files(each)
+
+    def _find_limit(self, wanted: Setting[float], now: int) -> int:
+        """What was last used before this moment is closed."""
+        return now - to_microseconds(self._config[wanted]) if self._config[wanted] > 0 else NEVER
+
+    async def _find_leftovers(self) -> None:
+        """What an earlier gateway closed, and was killed before it had removed the files."""
+        names = await asyncio.to_thread(_list_folders, self._home)
+        for start in range(0, len(names), NAMES):
+            self._left.update(await self._store.read(errands.list_closed_sessions, names[start : start + NAMES]))
+
+    async def _remove_files(self, session_id: str) -> None:
+        """Once nothing of it runs: a closed one is not woken any more."""
+        with self._sleep.keep_asleep(session_id) as asleep:
+            if asleep:
+                await asyncio.to_thread(_remove_folder, self._home, session_id)
+                self._left.discard(session_id)
+
+
+def _list_folders(home: Home) -> list[str]:
+    """The host alone makes names here, so their number is that of its sessions."""
+    with open_untrusted(home.sessions) as root:
+        return [each for each in root.list(most=MOST_FOLDERS) if each.startswith("s-")]
+
+
+def _remove_folder(home: Home, session_id: str) -> None:
+    """What cannot be removed now is left to retention."""
+    with suppress(GatepostError, OSError), open_untrusted(home.sessions) as root:
+        root.remove_tree(session_id)

@@ -1,0 +1,132 @@
+"""What would become of a message, for people who ask: the whole decision, in the order and by the functions of the real
+one. Nothing is written. Left out is what no question has: codes, answers to cards, and files."""
+
+from msgspec import Struct
+
+from gatepost.access import acl, senders
+from gatepost.access.senders import Rights
+from gatepost.flow import sender_rights
+from gatepost.flow.intake import slash_commands
+from gatepost.flow.intake.accepted_message import TargetAccess
+from gatepost.flow.intake.admission import BUDGET, admit, asks_first, decide_message, find_spent_budget
+from gatepost.flow.intake.message_outcome import MessageOutcome
+from gatepost.flow.intake.room_records import SeenRoom
+from gatepost.flow.intake.routed_message import RoutedMessage
+from gatepost.flow.intake.routing import RouteChoice
+from gatepost.flow.intake.slash_commands import COMMANDS, CommandAction, SlashCommand
+from gatepost.flow.intake.target_decision import Spoken, TargetDecision
+from gatepost.flow.intake.unrouted_rooms import is_asked_about
+from gatepost.flow.requests import unknown_rooms, unknown_senders
+from gatepost.store.acl import AclEffect
+from gatepost.store.port import Db
+from gatepost.store.rooms import RoomPolicy
+from gatepost.store.rule_cache import RuleCache
+
+NO_ROUTE = "no_route"
+
+
+class ExplainedTarget(Struct, frozen=True):
+    """`reason`: a code of the ledger, '' if the sender may speak there. `denied_by`: the row of the access list."""
+
+    chosen: RouteChoice
+    rights: Rights
+    outcome: MessageOutcome
+    reason: str = ""
+    denied_by: int | None = None
+
+
+class ExplainedDecision(Struct, frozen=True):
+    """`outcome`, `reason`: of the message where no group is chosen. `command`: of those that the gateway knows."""
+
+    target: TargetDecision
+    spoken: Spoken
+    targets: tuple[ExplainedTarget, ...]
+    outcome: MessageOutcome
+    reason: str = ""
+    command: str = ""
+
+
+def explain_decision(
+    db: Db, said: RoutedMessage, policy: RoomPolicy, command: SlashCommand | None, now: int
+) -> ExplainedDecision:
+    """`policy`: of the room. Without a sender nobody is judged."""
+    rules = RuleCache()
+    decided = decide_message(db, rules, said, policy, now)
+    target, spoken = decided.target, decided.spoken
+    name = command.head if command is not None and command.name in COMMANDS else ""
+    if decided.choosing:
+        chosen = tuple(ExplainedTarget(each.chosen, each.rights, MessageOutcome.CHOSEN) for each in decided.choosing)
+        return ExplainedDecision(target, spoken, chosen, MessageOutcome.CHOSEN, command=name)
+    if not target.decision.chosen:
+        outcome, reason = _explain_unrouted(db, rules, said, policy, command, target, now)
+        return ExplainedDecision(target, spoken, (), outcome, reason, name)
+    if said.sender:
+        admitted, rejected = admit(db, rules, said.sender, policy, target.decision)
+        targets = [_explain_admitted(db, rules, said, each, command, now) for each in admitted]
+        targets += [_explain_rejected(db, rules, said, each, now) for each in rejected]
+    else:
+        targets = [ExplainedTarget(each, "guest", _outcome_of(each)) for each in target.decision.chosen]
+    return ExplainedDecision(target, spoken, tuple(targets), targets[0].outcome, targets[0].reason, name)
+
+
+def _outcome_of(chosen: RouteChoice) -> MessageOutcome:
+    return MessageOutcome.OBSERVES if chosen.observe else MessageOutcome.WAKES
+
+
+def _explain_unrouted(
+    db: Db,
+    rules: RuleCache,
+    said: RoutedMessage,
+    policy: RoomPolicy,
+    command: SlashCommand | None,
+    target: TargetDecision,
+    now: int,
+) -> tuple[MessageOutcome, str]:
+    dropped = target.decision.dropped_by
+    if dropped is not None:
+        return MessageOutcome.REFUSED, f"dropped_by_route {dropped.id}"
+    if not said.sender:
+        return MessageOutcome.REFUSED, NO_ROUTE
+    room, asks = SeenRoom(said.instance, str(said.address)), policy is RoomPolicy.REQUEST_APPROVAL
+    if asks and is_asked_about(said) and unknown_rooms.may_hold(db, room, now):
+        return MessageOutcome.HELD, ""
+    rights = senders.rights_of(rules.read(db, sender_rights.read_standing, said.sender).roles, "")
+    verdict = senders.check_sender(policy, rights)
+    if not verdict.allowed:
+        return MessageOutcome.REFUSED, verdict.reason
+    spec = COMMANDS.get(command.name) if command is not None else None
+    if command is not None and spec is not None and spec.anywhere and slash_commands.may_use(command, rights):
+        return MessageOutcome.ANSWERED, ""
+    return MessageOutcome.REFUSED, NO_ROUTE
+
+
+def _explain_admitted(
+    db: Db, rules: RuleCache, said: RoutedMessage, target: TargetAccess, command: SlashCommand | None, now: int
+) -> ExplainedTarget:
+    chosen, rights = target.chosen, target.rights
+    if command is not None and not chosen.observe:
+        if command.act is CommandAction.DROP:
+            return ExplainedTarget(chosen, rights, MessageOutcome.REFUSED, "dropped command")
+        if not slash_commands.may_use(command, rights):
+            return ExplainedTarget(chosen, rights, MessageOutcome.REFUSED, "command_denied")
+        if command.act is not CommandAction.PASS:
+            return ExplainedTarget(chosen, rights, MessageOutcome.ANSWERED)
+    if not chosen.observe and find_spent_budget(db, rules, said.kind, said.sender, chosen.folder, now) is not None:
+        return ExplainedTarget(chosen, rights, MessageOutcome.REFUSED, BUDGET)
+    return ExplainedTarget(chosen, rights, _outcome_of(chosen))
+
+
+def _explain_rejected(db: Db, rules: RuleCache, said: RoutedMessage, target: TargetAccess, now: int) -> ExplainedTarget:
+    waits = asks_first(target) and not said.is_command
+    if waits and unknown_senders.may_hold(db, target.folder, said.sender, now):
+        return ExplainedTarget(target.chosen, target.rights, MessageOutcome.HELD, target.reason)
+    denied_by = _find_denial(db, rules, said.sender, target.folder)
+    return ExplainedTarget(target.chosen, target.rights, MessageOutcome.REFUSED, target.reason, denied_by)
+
+
+def _find_denial(db: Db, rules: RuleCache, sender: str, folder: str) -> int | None:
+    """The row of the access list that shuts the sender out; None if none does."""
+    standing = rules.read(db, sender_rights.read_standing, sender)
+    denying = [row for row in standing.rows if row.effect is AclEffect.DENY]
+    found = (row.id for row in denying if acl.applies(row, standing.names, "interact", folder, {}, {}))
+    return next(found, None) if standing.judge(folder) is None else None

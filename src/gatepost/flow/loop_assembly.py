@@ -1,0 +1,86 @@
+"""The flows of messages put together: what takes messages in, asks people, fires tasks, and removes what is old."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from gatepost.flow.agent_assembly import ToolAssembly
+from gatepost.flow.channel_assembly import ChannelAssembly
+from gatepost.flow.errands.closing import ErrandSessionCloser
+from gatepost.flow.errands.errand_loop import ErrandLoop
+from gatepost.flow.flow_deps import FlowDeps
+from gatepost.flow.intake.chat_forks import ChatForks
+from gatepost.flow.intake.intake import Intake
+from gatepost.flow.newcomer_groups import NewcomerGroups
+from gatepost.flow.person_erasure import PersonErasure
+from gatepost.flow.requests.request_loop import RequestLoop
+from gatepost.flow.retention import Retention
+from gatepost.flow.schedule.task_loop import TaskLoop
+from gatepost.flow.sessions.session_deps import LOOK_S
+from gatepost.flow.sessions.session_supervisor import SessionSupervisor
+
+
+class LoopAssembly(Struct, frozen=True, kw_only=True):
+    intake: Intake
+    requests: RequestLoop
+    schedule: TaskLoop
+    errands: ErrandLoop
+    errand_sessions: ErrandSessionCloser
+    chat_forks: ChatForks
+    newcomers: NewcomerGroups
+    retention: Retention
+    erasure: PersonErasure
+
+
+def make_loops(
+    deps: FlowDeps,
+    channels: ChannelAssembly,
+    tools: ToolAssembly,
+    sessions: SessionSupervisor,
+    get_page: Callable[[], str],
+) -> LoopAssembly:
+    """`get_page`: where the web page is served; '' while it is not."""
+    home, store, clock, config, bells = deps.home, deps.store, deps.clock, deps.config, deps.bells
+    chat_forks = ChatForks(store, clock, channels.reach, bells, tools.forker)
+    intake = Intake(
+        store,
+        clock,
+        config,
+        bells,
+        channels.reach,
+        home,
+        sessions.stop,
+        sessions.kill,
+        sessions.end,
+        sessions.renew,
+        get_page,
+        chat_forks.ring,
+    )
+    return LoopAssembly(
+        intake=intake,
+        requests=_make_request_loop(deps, channels, tools, sessions),
+        schedule=TaskLoop(store, clock, config, bells, channels.reach),
+        errands=ErrandLoop(store, clock, bells, sessions, config[LOOK_S]),
+        errand_sessions=ErrandSessionCloser(home, store, clock, config, sessions),
+        chat_forks=chat_forks,
+        newcomers=NewcomerGroups(store, clock, config, home, bells, channels.reach),
+        retention=Retention(home, store, clock, config, sessions.keep_asleep),
+        erasure=PersonErasure(home, store, clock, sessions.keep_asleep, sessions.end, intake.discard_counts),
+    )
+
+
+def _make_request_loop(
+    deps: FlowDeps, channels: ChannelAssembly, tools: ToolAssembly, sessions: SessionSupervisor
+) -> RequestLoop:
+    return RequestLoop(
+        deps.store,
+        deps.clock,
+        deps.config,
+        deps.bells,
+        channels.reach,
+        tools.held_calls,
+        tools.dispatch,
+        sessions,
+        tools.questions,
+        deps.home.media,
+    )

@@ -1,0 +1,114 @@
+"""What decides about the firings of one look: read for all of them together, then judged one by one, without effects.
+
+The number of statements depends neither on the number of tasks nor on how many of them are due.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from gatepost.access.tiers import ROOT_FOLDER
+from gatepost.flow import sender_rights
+from gatepost.store import agents, firings, sessions, task_places, tasks
+from gatepost.store.origins import Origin
+from gatepost.store.port import Db
+from gatepost.store.sessions import SessionMode
+from gatepost.store.task_places import PlaceRequest, TaskPlace
+from gatepost.store.tasks import MissedPolicy, Task, TaskContext
+
+LAST = "\U0010ffff"  # no folder lies behind it
+
+
+class DueTime(Struct, frozen=True):
+    """One time of a task that has come."""
+
+    task: Task
+    due_at: int
+
+
+class JudgedTime(Struct, frozen=True, kw_only=True):
+    """`skipped`: why it does not run. `refused`: why it runs, and fails at once."""
+
+    task: Task
+    due_at: int
+    skipped: str = ""
+    refused: str = ""
+
+
+class FiringFacts(Struct, frozen=True, kw_only=True):
+    """By task: how many runs of it `waiting` for their end, who is `behind` it, its place. `fired`: times (task, due
+    time) that have their row. `shut_out`: those of (person, group) who may not speak there any more."""
+
+    waiting: Mapping[str, int]
+    behind: Mapping[str, Sequence[Origin]]
+    places: Mapping[str, TaskPlace]
+    fired: set[tuple[str, int]]
+    shut_out: set[tuple[str, str]]
+
+
+def read_facts(db: Db, due: Sequence[Task], times: Sequence[tuple[str, int]], most_late: int) -> FiringFacts:
+    """`times`: those, each of a task, that are to have a row."""
+    texts, prompts = [each.id for each in due if each.text], [each.id for each in due if not each.text]
+    waiting = firings.count_undelivered(db, texts, most_late) if texts else {}
+    waiting |= firings.count_open(db, prompts) if prompts else {}
+    behind = tasks.list_origins_of(db, [each.id for each in due])
+    return FiringFacts(
+        waiting=waiting,
+        behind=behind,
+        places=task_places.find_places(db, [make_place_request(each) for each in due]),
+        fired=firings.list_fired(db, times),
+        shut_out=sender_rights.list_shut_out(
+            db, ((origin.person, each.folder) for each in due for origin in behind[each.id])
+        ),
+    )
+
+
+def make_place_request(task: Task) -> PlaceRequest:
+    room = (task.folder, task.instance, task.address, task.thread)
+    root = task.folder == ROOT_FOLDER
+    lasting = task.context is TaskContext.GROUP and task.instance != agents.INSTANCE
+    return PlaceRequest(
+        task_id=task.id,
+        folder=task.folder,
+        instance=task.instance,
+        address=task.address,
+        low="" if root else f"{task.folder}/",
+        high=LAST if root else f"{task.folder}0",
+        of_room=sessions.key_of(SessionMode.SHARED, *room) if lasting else "",
+        of_thread=sessions.key_of(SessionMode.PER_THREAD, *room) if lasting else "",
+        of_group=sessions.key_of(SessionMode.AGENT_SHARED, *room) if lasting else "",
+    )
+
+
+def judge_times(facts: FiringFacts, due: Sequence[DueTime], most_late: int) -> list[JudgedTime]:
+    """Pure. One that was fired before is not among them."""
+    waiting, judged = Counter(facts.waiting), list[JudgedTime]()
+    for each in due:
+        task = each.task
+        if (task.id, each.due_at) in facts.fired:
+            continue
+        skipped = check_overlap(task, waiting[task.id], most_late)
+        refused = "" if skipped else find_refusal(facts, task)
+        judged.append(JudgedTime(task=task, due_at=each.due_at, skipped=skipped, refused=refused))
+        waiting[task.id] += 0 if skipped or refused else 1
+    return judged
+
+
+def check_overlap(task: Task, waiting: int, most_late: int) -> str:
+    """Why a time is not fired though it has come; '' if it is."""
+    end = "been delivered" if task.text else "ended"
+    if waiting and task.missed is not MissedPolicy.ALL:
+        return f"the run before has not {end}"
+    if waiting >= most_late:
+        return f"{waiting} runs of it have not {end}"
+    return ""
+
+
+def find_refusal(facts: FiringFacts, task: Task) -> str:
+    """Why a task may not run any more, though it could be made once; '' if it may."""
+    if not facts.places[task.id].reached:
+        return f"{task.folder} has no way to its room any more"
+    if any((origin.person, task.folder) in facts.shut_out for origin in facts.behind[task.id]):
+        return f"somebody on whose behalf it was made may not speak to {task.folder} any more"
+    return ""

@@ -1,0 +1,146 @@
+"""Prompts whose time has come, as messages of the ledger, kind `task`, for the sessions that work on them: all those of
+one look together.
+
+Such a message is nobody's: no command, no person's rights. What it costs and what is denied go by those on whose behalf
+its task was made.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from gatepost.flow.schedule.firing_facts import FiringFacts, JudgedTime
+from gatepost.flow.schedule.lateness import render_late
+from gatepost.messages.inbound import Direction, MessageKind
+from gatepost.store import agents, messages, origins, sessions, task_inbox, timeline
+from gatepost.store.messages import NewMessage
+from gatepost.store.origins import OriginChain
+from gatepost.store.port import Db
+from gatepost.store.sessions import SessionMode
+from gatepost.store.task_inbox import NewTaskRow, WaitingLoad
+from gatepost.store.tasks import Task, TaskContext
+from gatepost.store.timeline import TimelineKind
+
+MOST_WAITING, LARGEST_WAITING = 200, 4_000_000  # firings, and their characters, that wait in one conversation
+
+
+class QueuedPrompt(Struct, frozen=True, kw_only=True):
+    """What became of a prompt. `why`: nobody could be given it, for this reason."""
+
+    time: JudgedTime
+    message_id: int | None = None
+    session_id: str = ""
+    why: str = ""
+
+
+def queue_prompts(db: Db, due: Sequence[JudgedTime], facts: FiringFacts, now: int) -> list[QueuedPrompt]:
+    """In the order in which they are given."""
+    placed = _check_loads(db, [_find_session(db, each, facts, now) for each in due])
+    fit = [each for each in placed if not each.why]
+    accepted = messages.accept_all(db, [_make_message(each.time, facts, now) for each in fit], now)
+    new = [each for each in fit if _name(each.time) in accepted]
+    fresh = [each for each in new if not each.session_id]
+    made = iter(sessions.add_isolated(db, [_room(each.time.task) for each in fresh], now))
+    queued = {
+        _name(each.time): QueuedPrompt(
+            time=each.time, message_id=accepted[_name(each.time)], session_id=each.session_id or next(made)
+        )
+        for each in new
+    }
+    _enqueue(db, list(queued.values()), {each.session_id for each in new}, facts, now)
+    return [each if each.why else queued.get(_name(each.time)) or _given_before(each) for each in placed]
+
+
+def _given_before(placed: QueuedPrompt) -> QueuedPrompt:
+    return QueuedPrompt(time=placed.time, why="it was given to its agent before")
+
+
+def _find_session(db: Db, due: JudgedTime, facts: FiringFacts, now: int) -> QueuedPrompt:
+    """The conversation of the room, or '' for a fresh one. A managed agent is its own conversation."""
+    task, there = due.task, facts.places[due.task.id].session_id
+    if task.instance == agents.INSTANCE:
+        return QueuedPrompt(time=due, session_id=there, why="" if there else "its agent was ended")
+    if task.context is TaskContext.ISOLATED:
+        return QueuedPrompt(time=due)
+    there = there or sessions.find_or_add(db, SessionMode.PER_THREAD, *_room(task), now).id
+    return QueuedPrompt(time=due, session_id=there)
+
+
+def _check_loads(db: Db, placed: Sequence[QueuedPrompt]) -> list[QueuedPrompt]:
+    """Those that do not fit into what waits in their session say so."""
+    there = sorted({each.session_id for each in placed if each.session_id})
+    loads = task_inbox.count_waiting(db, there) if there else {}
+    checked: list[QueuedPrompt] = []
+    for each in placed:
+        load, more = loads.get(each.session_id, WaitingLoad()), len(each.time.task.prompt)
+        if each.session_id and not each.why and (why := check_load(load, more)):
+            checked.append(QueuedPrompt(time=each.time, why=why))
+            continue
+        if each.session_id:
+            loads[each.session_id] = WaitingLoad(load.rows + 1, load.chars + more)
+        checked.append(each)
+    return checked
+
+
+def check_load(load: WaitingLoad, more: int) -> str:
+    """Why a further prompt of so many characters does not fit; '' if it does."""
+    if load.rows >= MOST_WAITING:
+        return f"{MOST_WAITING} such messages wait there or are worked on, which is the most"
+    if load.chars + more > LARGEST_WAITING:
+        return f"such messages that wait there or are worked on may have {LARGEST_WAITING} characters together at most"
+    return ""
+
+
+def _enqueue(db: Db, queued: Sequence[QueuedPrompt], lasting: Iterable[str], facts: FiringFacts, now: int) -> None:
+    """`lasting`: sessions that were there before, whose numbers go on."""
+    if not queued:
+        return
+    kept = set(lasting)
+    wanted = Counter(each.session_id for each in queued if each.session_id in kept)
+    seqs = sessions.claim_seqs(db, wanted, now) if wanted else {}
+    rows, behind = list[NewTaskRow](), list[tuple[int, OriginChain]]()
+    for each in queued:
+        assert each.message_id is not None
+        task, folder, seq = each.time.task, facts.places[each.time.task.id].folder, seqs.get(each.session_id, 1)
+        seqs[each.session_id] = seq + 1
+        rows.append(NewTaskRow(each.message_id, each.session_id, folder, seq))
+        behind.append((each.message_id, OriginChain(tuple(facts.behind[task.id]), task.depth)))
+    origins.put_all(db, behind)
+    task_inbox.enqueue_all(db, rows, now)
+    for each in queued:
+        if each.time.task.instance == agents.INSTANCE:
+            agents.set_prompted(db, each.session_id, now)
+            timeline.add(db, each.session_id, "", TimelineKind.USER_MESSAGE, {"text": each.time.task.prompt}, now)
+
+
+def _room(task: Task) -> tuple[str, str, str, str]:
+    return task.folder, task.instance, task.address, task.thread
+
+
+def _name(due: JudgedTime) -> str:
+    """Of its message: no other bears it."""
+    return f"task/{due.task.id}/{due.due_at}"
+
+
+def _make_message(due: JudgedTime, facts: FiringFacts, now: int) -> NewMessage:
+    task, late = due.task, render_late(due.task, due.due_at, now)
+    content: dict[str, Any] = {"prompt": f"{task.prompt}\n{late}" if late else task.prompt, "task": task.id}
+    if task.script:
+        content["script"] = task.script
+    return NewMessage(
+        instance=task.instance,
+        address=task.address,
+        thread=task.thread,
+        direction=Direction.IN,
+        platform_id=_name(due),
+        event="task",
+        kind=MessageKind.TASK,
+        sender=f"task:{task.id}",
+        text=task.prompt,
+        content=msgspec.json.encode(content).decode(),
+        folder=facts.places[task.id].folder,
+        at=due.due_at,
+    )

@@ -1,0 +1,61 @@
+"""The welcome of a runner: who it is, what it knows from before, and how its provider is set."""
+
+from typing import Any
+
+from gatepost.flow.sessions import sandbox_plan
+from gatepost.flow.sessions.pinned_rules import render_pinned_rules
+from gatepost.flow.sessions.provider_specs import find_spec
+from gatepost.flow.sessions.session_deps import BATCH, TRANSCRIBE, SessionDeps
+from gatepost.mailbox.runner_frames import LONGEST_CONVERSATION, WelcomeFrame
+from gatepost.store import forks, pinned_rules, session_notes, sessions
+from gatepost.store.groups import Group
+from gatepost.store.port import Db
+from gatepost.store.session_notes import SessionNotes
+from gatepost.store.sessions import Session, SessionMode
+
+
+async def make_welcome(parts: SessionDeps, session: Session, group: Group, provider: str) -> tuple[WelcomeFrame, str]:
+    """The frame, and another session's conversation that this one goes on with, if no turn has done so yet."""
+    known, notes, fork_source = await parts.store.read(_read_memory, session.id, provider)
+    rules = render_pinned_rules(session, await parts.store.read(pinned_rules.list_for_group, session.folder))
+    frame = WelcomeFrame(
+        session=session.id,
+        folder=session.folder,
+        name=group.name,
+        provider=provider,
+        model=session.model or group.model,
+        conversation=bound_conversation(known),
+        timezone=parts.config[sandbox_plan.TIMEZONE],
+        batch=parts.config[BATCH],
+        spans_rooms=session.mode == SessionMode.AGENT_SHARED,
+        options=_make_options(parts, session, group, provider),
+        pinned=notes.pinned,
+        rules=rules,
+        summary=notes.summary,
+        managed=bool(session.agent),
+        transcript=list(notes.lines),
+    )
+    return frame, fork_source
+
+
+def _make_options(parts: SessionDeps, session: Session, group: Group, provider: str) -> dict[str, Any]:
+    """The group's, as the session's own mode changes them. A mode of another provider, which the group had before, is
+    left out."""
+    options = {"transcribe": parts.config[TRANSCRIBE], **group.options}
+    spec = find_spec(parts.home, provider)
+    if session.permission_mode in {each.id for each in spec.modes}:
+        options[spec.mode_option] = session.permission_mode
+    return options
+
+
+def _read_memory(db: Db, session_id: str, provider: str) -> tuple[str, SessionNotes, str]:
+    return (
+        sessions.get_conversation(db, session_id, provider),
+        session_notes.get(db, session_id),
+        forks.get_unused_conversation(db, session_id, provider),
+    )
+
+
+def bound_conversation(conversation: str) -> str:
+    """One that an older version let in and no frame can hold is forgotten; the agent begins another."""
+    return conversation if len(conversation) <= LONGEST_CONVERSATION else ""

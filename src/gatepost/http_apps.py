@@ -1,0 +1,102 @@
+"""What a gateway serves over HTTP: the control API with its MCP endpoints, and the web site.
+
+A page of the web site is a route in `serve/web/site.py`. What it works with is given to it in `make_web_site`; what it
+does to the gateway is an operation, with the deps of `make_operation_deps`.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+from starlette.applications import Starlette
+
+from gatepost.app import Gateway
+from gatepost.core.listen_address import ListenAddress
+from gatepost.flow.sessions.trial import run_trial
+from gatepost.serve.agents import groups, management_endpoint, self_id
+from gatepost.serve.agents.mcp_endpoint import McpEndpoint
+from gatepost.serve.control import token_auth
+from gatepost.serve.control.api import ApiDeps, make_api
+from gatepost.serve.control.contract import OperationDeps
+from gatepost.serve.web.dashboard.handlers import DashboardDeps
+from gatepost.serve.web.site import WebDeps, make_site
+
+
+class DaemonCommands(Struct, frozen=True, kw_only=True):
+    """What is asked of the process itself."""
+
+    status: Callable[[], Awaitable[Mapping[str, Any]]]
+    shutdown: Callable[[], None]
+    new_login: Callable[[str], Awaitable[str]]
+    stopping: asyncio.Event
+
+
+def make_operation_deps(gateway: Gateway) -> OperationDeps:
+    return OperationDeps(
+        home=gateway.home,
+        store=gateway.store,
+        clock=gateway.clock,
+        config=gateway.config,
+        bells=gateway.bells,
+        stop_session=gateway.sessions.stop,
+        renew_session=gateway.sessions.renew,
+        obey=gateway.obey,
+        halt=gateway.halt,
+        try_out=partial(run_trial, gateway.sessions),
+        move_models=gateway.move_models,
+        extra={
+            "agents": gateway.agents,
+            "retention": gateway.retention,
+            "erasure": gateway.erasure,
+            "tools": gateway.tools,
+            "channels": gateway.supervisor,
+            "forker": gateway.forker,
+            "reach": gateway.reach,
+            "replayer": gateway.replayer,
+        },
+    )
+
+
+def make_mcp_endpoints(gateway: Gateway) -> dict[str, McpEndpoint]:
+    """By path."""
+    around, largest = gateway.around, gateway.config[token_auth.LARGEST_BODY]
+    return {
+        management_endpoint.PATH: management_endpoint.make_management_app(gateway.management, around, largest),
+        self_id.PATH: self_id.make_self_app(gateway.self_id, around, largest),
+        groups.PATH: groups.make_groups_app(gateway.dispatch, around, largest),
+    }
+
+
+def make_control_api(gateway: Gateway, mcp: Mapping[str, McpEndpoint], daemon: DaemonCommands) -> Starlette:
+    return make_api(
+        ApiDeps(
+            office=make_operation_deps(gateway),
+            terminal=gateway.get_local_channel("terminal"),
+            status=daemon.status,
+            shutdown=daemon.shutdown,
+            new_login=daemon.new_login,
+            stopping=daemon.stopping,
+            mcp=mcp,
+        )
+    )
+
+
+def make_web_site(gateway: Gateway, listen: ListenAddress, daemon: DaemonCommands) -> Starlette:
+    return make_site(
+        WebDeps(
+            store=gateway.store,
+            clock=gateway.clock,
+            bells=gateway.bells,
+            stop_session=gateway.sessions.stop,
+            config=gateway.config,
+            home=gateway.home,
+            channel=gateway.get_local_channel("web"),
+            stopping=daemon.stopping,
+            listens=listen.host if listen.kind == "tcp" else None,
+            reach=gateway.reach,
+            channels=gateway.channels,
+            dashboard=DashboardDeps(office=make_operation_deps(gateway), describe=daemon.status),
+        )
+    )

@@ -1,0 +1,108 @@
+"""Tables from an operation's answer: each field says how a value of a row is shown."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from gatepost.serve.web.dashboard.contract import render_path
+from gatepost.serve.web.dashboard.tones import get_tone
+from gatepost.serve.web.dashboard.view import (
+    Action,
+    Badge,
+    Cell,
+    Code,
+    Column,
+    EmptyState,
+    Fact,
+    Facts,
+    Link,
+    Moment,
+    Money,
+    Row,
+    TableBlock,
+)
+
+LONGEST = 160  # characters of a text in a cell
+Answer = Mapping[str, Any]
+
+
+class TableField(Struct, frozen=True):
+    """`name` is that of the column in files."""
+
+    name: str
+    label: str
+    show: Callable[[Answer], Cell]
+    right: bool = False
+
+
+def shorten(text: str, longest: int = LONGEST) -> str:
+    line = " ".join(text[: longest * 4].split())
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def text(name: str, label: str) -> TableField:
+    return TableField(name, label, lambda row: shorten(str(row[name])) if row[name] not in (None, "") else None)
+
+
+def number(name: str, label: str) -> TableField:
+    return TableField(name, label, lambda row: row[name], right=True)
+
+
+def moment(name: str, label: str) -> TableField:
+    return TableField(name, label, lambda row: Moment(row[name]))
+
+
+def code(name: str, label: str) -> TableField:
+    return TableField(name, label, lambda row: Code(shorten(str(row[name]))) if row[name] else None)
+
+
+def money(name: str, label: str) -> TableField:
+    return TableField(name, label, lambda row: Money(row[name]), right=True)
+
+
+def badge(name: str, label: str) -> TableField:
+    return TableField(name, label, lambda row: Badge(row[name], get_tone(row[name])) if row[name] else None)
+
+
+def flag(name: str, label: str, shown: str) -> TableField:
+    """A word where it holds, nothing where not."""
+    return TableField(name, label, lambda row: Badge(shown) if row[name] else None)
+
+
+def link(name: str, label: str, path: str, *, shown: Callable[[Answer], str] | None = None) -> TableField:
+    """To the page at `path`, whose one hole is filled with the value."""
+    hole = path.partition("{")[2].partition("}")[0]
+
+    def show(row: Answer) -> Cell:
+        if not row[name]:
+            return None
+        return Link(shorten(shown(row) if shown else str(row[name])), render_path(path, **{hole: str(row[name])}))
+
+    return TableField(name, label, show)
+
+
+def made(name: str, label: str, show: Callable[[Answer], Cell]) -> TableField:
+    return TableField(name, label, show)
+
+
+def make_table(
+    found: Sequence[Answer],
+    fields: Sequence[TableField],
+    empty: EmptyState,
+    *,
+    actions: Callable[[Answer], tuple[Action, ...]] = lambda row: (),
+    title: str = "",
+    more: str = "",
+) -> TableBlock:
+    return TableBlock(
+        columns=tuple(Column(each.name, each.label, each.right) for each in fields),
+        rows=[Row(cells=tuple(each.show(row) for each in fields), actions=actions(row)) for row in found],
+        empty=empty,
+        title=title,
+        more=more,
+    )
+
+
+def make_facts(answer: Answer, fields: Sequence[TableField], title: str = "") -> Facts:
+    return Facts(items=[Fact(each.label, each.show(answer)) for each in fields], title=title)

@@ -1,0 +1,38 @@
+"""The audit log: who did what, what was refused, and whether the chain is whole."""
+
+import json
+
+from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
+from gatepost.serve.web.dashboard.tables import Answer, badge, code, made, make_table, moment, number, shorten, text
+from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView
+
+LIMIT = 300
+VERIFY = Action(label="Verify the chain", operation="audit.verify", asks=True)
+
+
+def _show_details(entry: Answer) -> str | None:
+    details = entry["details"]
+    return (
+        shorten(details if isinstance(details, str) else json.dumps(details, ensure_ascii=False)) if details else None
+    )
+
+
+ENTRY = (
+    number("seq", "No."),
+    moment("at", "When"),
+    text("actor", "Who"),
+    code("action", "What"),
+    badge("verdict", "Outcome"),
+    made("details", "Details", _show_details),
+)
+
+
+@page("/audit", "Audit", Section.GATEWAY, "audit.list", order=40)
+async def show_audit(request: PageRequest) -> PageView:
+    found = await request.ask("audit.list", limit=LIMIT)
+    newest_first = sorted(found, key=lambda entry: -int(entry["seq"]))
+    return PageView(
+        lead="Each row carries the hash of the one before. A row that was changed or taken out is found.",
+        blocks=[make_table(newest_first, ENTRY, EmptyState(text="Nothing was done yet."))],
+        actions=(VERIFY,),
+    )

@@ -1,0 +1,74 @@
+"""Due sessions: which of them have rows of the inbox to work on, and when somebody must look at them next."""
+
+from gatepost.store.inbox import OPEN
+from gatepost.store.port import Db, quick
+
+
+def list_sessions_with_work(db: Db, now: int) -> list[tuple[str, str, int]]:
+    """(session, folder, first due) of every live session that has a row due."""
+    rows = db.rows(
+        f"SELECT i.session_id, i.folder, MIN(i.next_at) FROM inbox i WHERE i.{OPEN}"
+        " AND i.next_at <= ? AND i.session_id IS NOT NULL GROUP BY i.session_id, i.folder ORDER BY 3",
+        (now,),
+    )
+    return [(row[0], row[1], row[2]) for row in rows]
+
+
+def has_only_tasks(db: Db, session_id: str) -> bool:
+    """Whether nothing but firings is open in this session: nobody waits for an answer."""
+    other = f"SELECT 1 FROM inbox WHERE session_id = ? AND {OPEN} AND mode <> 'task' LIMIT 1"
+    return db.row(other, (session_id,)) is None
+
+
+def list_waiting_sessions(db: Db) -> list[str]:
+    """Every session with a row that is not in an end state, by who came first."""
+    rows = db.rows(
+        f"SELECT session_id FROM inbox WHERE {OPEN} AND session_id IS NOT NULL GROUP BY session_id ORDER BY MIN(id)"
+    )
+    return [row[0] for row in rows]
+
+
+def defer_all_due(db: Db, now: int, until: int) -> None:
+    """Nothing is worked on for the time being, and somebody knows: what is due is not overdue before `until`."""
+    db.run(f"UPDATE inbox SET next_at = ? WHERE {OPEN} AND next_at <= ?", (until, now))
+
+
+def has_work(db: Db, session_id: str, now: int) -> bool:
+    """Whether anything of this session can be worked on now; whoever looked at a queued row last does not matter."""
+    row = db.row(
+        f"SELECT 1 FROM inbox WHERE session_id = ? AND {OPEN} AND (state = 'queued' OR (state IN ('retry', 'working')"
+        " AND next_at <= ?)) LIMIT 1",
+        (session_id, now),
+    )
+    return row is not None and get_retry_time(db, session_id, now) is None
+
+
+@quick
+def get_retry_time(db: Db, session_id: str, now: int) -> int | None:
+    """When the next try of this session is due, if it has to wait for that; None: it may be woken. What arrives
+    meanwhile waits with the first row: only time leads to a try, so that a burst of arrivals uses up none."""
+    turn = db.row(
+        "SELECT next_at FROM turns WHERE session_id = ? AND ended_at IS NULL AND state = 'interrupted'", (session_id,)
+    )
+    if turn is not None:
+        return int(turn[0]) if turn[0] > now else None
+    first = (
+        f"SELECT state, next_at FROM inbox WHERE session_id = ? AND {OPEN} AND state IN ('queued', 'retry') AND mode"
+    )
+    head = db.row(f"{first} <> 'task' ORDER BY seq LIMIT 1", (session_id,))
+    head = head or db.row(f"{first} = 'task' ORDER BY seq LIMIT 1", (session_id,))
+    return int(head[1]) if head is not None and head[0] == "retry" and head[1] > now else None
+
+
+def get_next_due(db: Db) -> int | None:
+    row = db.row(f"SELECT MIN(next_at) FROM inbox WHERE {OPEN}")
+    return row[0] if row else None
+
+
+def defer_session_due(db: Db, session_id: str, until: int) -> None:
+    """Somebody takes care of this session's waiting rows: they are not overdue before `until`. Rows that are worked on
+    are kept alive by their turn alone."""
+    db.run(
+        f"UPDATE inbox SET next_at = ? WHERE session_id = ? AND {OPEN} AND state = 'queued' AND next_at < ?",
+        (until, session_id, until),
+    )

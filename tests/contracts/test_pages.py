@@ -1,0 +1,105 @@
+"""What holds for every page of the dashboard."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gatepost.core.clock import SystemClock
+from gatepost.core.errors import GatepostError, Refused
+from gatepost.core.event_bus import EventBus
+from gatepost.core.home import Home
+from gatepost.core.registry import load_package
+from gatepost.core.settings import Config
+from gatepost.serve.control.contract import OPERATIONS, OperationDeps
+from gatepost.serve.web.dashboard.contract import PAGES, Page, PageRequest
+from gatepost.serve.web.dashboard.renderer import render
+from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, TableBlock
+from gatepost.store import users
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.users import UserRole
+
+load_package("gatepost.serve.control.operations")
+load_package("gatepost.serve.web.pages")
+LISTED = [each for _, each in PAGES.items() if each.listed]
+OWNER, STRANGER = "web:user/owner", "web:user/stranger"
+
+
+async def _no_status() -> dict[str, Any]:
+    return {}
+
+
+@pytest.fixture
+async def office(store: SqliteStore, tmp_path: Path) -> OperationDeps:
+    await store.write(users.add, OWNER, "owner", 1)
+    await store.write(users.add_role, OWNER, UserRole.OWNER, "", "gatepost:system", 1)
+    return OperationDeps(
+        home=Home(tmp_path / "home"), store=store, clock=SystemClock(), config=Config(), bells=EventBus()
+    )
+
+
+def ask(office: OperationDeps, person: str, **query: str) -> PageRequest:
+    return PageRequest(office=office, person=person, params={}, query=query, describe=_no_status)
+
+
+def list_actions(value: Any) -> Iterator[Action]:
+    if isinstance(value, Action):
+        yield value
+    elif isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            yield from list_actions(getattr(value, name))
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from list_actions(each)
+
+
+@pytest.mark.parametrize("page", LISTED, ids=lambda page: page.path)
+async def test_a_page_of_an_empty_gateway_says_what_to_do(office: OperationDeps, page: Page) -> None:
+    try:
+        view = await page.show(ask(office, OWNER))
+    except GatepostError as error:
+        assert "running" in str(error), "a page that needs a running gateway says so"
+        return
+    for table in (each for each in view.blocks if isinstance(each, TableBlock)):
+        assert isinstance(table.empty, EmptyState) and table.empty.text.endswith((".", "?"))
+
+
+@pytest.mark.parametrize("page", LISTED, ids=lambda page: page.path)
+async def test_a_person_without_rights_is_refused_by_the_operation(office: OperationDeps, page: Page) -> None:
+    if not page.reads:
+        pytest.skip("this page shows everybody what is theirs")
+    with pytest.raises(Refused, match="op:"):
+        await page.show(ask(office, STRANGER))
+
+
+@pytest.mark.parametrize("page", LISTED, ids=lambda page: page.path)
+async def test_every_button_names_an_operation_and_arguments_that_it_has(office: OperationDeps, page: Page) -> None:
+    try:
+        view = await page.show(ask(office, OWNER))
+    except GatepostError:
+        return
+    for action in list_actions(view):
+        operation = OPERATIONS[action.operation]
+        assert set(action.args) <= set(operation.args.__struct_fields__), action
+
+
+@pytest.mark.parametrize("page", [each for _, each in PAGES.items()], ids=lambda page: page.path)
+def test_every_operation_that_a_page_reads_exists(page: Page) -> None:
+    assert all(name in OPERATIONS for name in page.reads)
+
+
+def test_an_empty_page_can_be_rendered() -> None:
+    assert "Nothing" not in render(
+        "fragment.html",
+        page=None,
+        view=PageView(blocks=[]),
+        title="x",
+        query={},
+        address="/",
+        now=0,
+        prefix="/dashboard",
+        person=OWNER,
+        export_query=lambda kind: "",
+    )
