@@ -54,7 +54,7 @@ def sender(receiver: Receiver) -> DraftSender:
 
 async def test_nothing_is_sent_while_nobody_watches(sender: DraftSender, receiver: Receiver) -> None:
     sender.write("Hello")
-    sender.end(said=False)
+    sender.end(sent=False)
     assert receiver.frames == []
 
 
@@ -96,12 +96,12 @@ async def test_what_does_not_become_a_message_is_taken_back_and_what_does_is_not
 ) -> None:
     sender.watch(True)
     sender.write("Hmm")
-    sender.end(said=False)
+    sender.end(sent=False)
     assert receiver.text == "" and len(receiver.frames) == 2
     sender.write("Hello")
     await receiver.until("Hello")
-    sender.end(said=True)
-    sender.end(said=False)
+    sender.end(sent=True)
+    sender.end(sent=False)
     assert len(receiver.frames) == 3
 
 

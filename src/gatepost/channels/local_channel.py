@@ -183,14 +183,14 @@ class LocalChannel:
         """Be woken when something changes in a room (None: in any)."""
         watch = RoomWatch(drafts=drafts)
         self._watches[watch] = address
-        self._tell_watched(watch)
+        self._notify_listeners(watch)
         try:
             yield watch
         finally:
             del self._watches[watch]
-            self._tell_watched(watch)
+            self._notify_listeners(watch)
 
-    def _tell_watched(self, watch: RoomWatch) -> None:
+    def _notify_listeners(self, watch: RoomWatch) -> None:
         for listener in self._watch_listeners if watch.drafts else ():
             listener()
 

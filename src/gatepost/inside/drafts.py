@@ -43,7 +43,7 @@ class DraftSender:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, turn: str, epoch: int) -> None:
-        self.end(said=True)
+        self.end(sent=True)
         self._turn, self._epoch = turn, epoch
 
     def watch(self, on: bool) -> None:
@@ -59,11 +59,11 @@ class DraftSender:
         if self.is_watched and self._timer is None:
             self._send_later()
 
-    def end(self, *, said: bool) -> None:
-        """The message is whole, or does not come. `said`: it is handed over, and takes the draft's place."""
+    def end(self, *, sent: bool) -> None:
+        """The message is whole, or does not come. `sent`: it is handed over, and takes the draft's place."""
         self._stop_timer()
         self._written = ""
-        if self._sent and not said:
+        if self._sent and not sent:
             self._send(DraftFrame(turn=self._turn, epoch=self._epoch, text=""))
         self._sent = ""
 

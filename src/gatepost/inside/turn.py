@@ -372,7 +372,7 @@ class RunnerTurn:
             case contract.Text(text, in_reply_to):
                 self._send_text(text, in_reply_to)
             case contract.StatusLine(text):
-                self._drafts.end(said=False)
+                self._drafts.end(sent=False)
                 self._status(text)
             case contract.TurnResult(text, in_reply_to):
                 self._open = False
@@ -380,7 +380,7 @@ class RunnerTurn:
                 return True
             case contract.TurnFailed():
                 self._open = False
-                self._drafts.end(said=False)
+                self._drafts.end(sent=False)
                 self._failed = event
                 return True
             case _:
@@ -394,7 +394,7 @@ class RunnerTurn:
         """What only the timeline wants to know, and which tool runs now."""
         match event:
             case contract.ToolUse(key, tool, _, timeout):
-                self._drafts.end(said=False)
+                self._drafts.end(sent=False)
                 self._uses.announce(key, tool)
                 self._running[key] = (timeout, tool)
                 self._box.tool(tool, timeout)
@@ -427,7 +427,7 @@ class RunnerTurn:
             self._said.add(piece)
             for chunk in output_parser.split_text(piece.text):
                 self._post(chunk, piece.to[: runner_frames.LONGEST_NAME], in_reply_to if not piece.to else None)
-        self._drafts.end(said=self._part > before)
+        self._drafts.end(sent=self._part > before)
 
     def _post(self, text: str, to: str, in_reply_to: int | None) -> None:
         self._part += 1

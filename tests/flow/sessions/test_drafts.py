@@ -155,7 +155,7 @@ async def test_a_message_takes_the_place_of_its_draft_when_it_is_delivered(
     draft.begin(a_turn(), shown=True)
     draft.receive(frame("Hello"))
     relay.delivered("web", ROOM, "")  # an earlier one
-    draft.said()
+    draft.expect_delivery()
     draft.end()
     relay.delivered("web", "web:other", "")
     assert rooms.texts == ["Hello"]
@@ -170,7 +170,7 @@ async def test_what_was_said_and_is_never_delivered_goes_all_the_same(
     rooms.watch(ROOM)
     draft.begin(a_turn(), shown=True)
     draft.receive(frame("Hello"))
-    draft.said()
+    draft.expect_delivery()
     draft.end()
     await until(lambda: rooms.texts == ["Hello", ""])
 
@@ -191,7 +191,7 @@ async def test_a_stop_takes_away_also_what_is_on_its_way(draft: SessionDraft, ro
     rooms.watch(ROOM)
     draft.begin(a_turn(), shown=True)
     draft.receive(frame("Hello"))
-    draft.said()
+    draft.expect_delivery()
     draft.stop()
     assert rooms.texts == ["Hello", ""]
 

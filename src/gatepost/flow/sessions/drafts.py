@@ -45,7 +45,7 @@ class DraftRelay:
             shows = channel if isinstance(channel, ShowsDrafts) else None
             known = self._known[instance] = (channel, shows)
             if shows is not None:
-                shows.on_watch(self._look)
+                shows.on_watch(self._check_watchers)
         return known[1]
 
     def add(self, draft: "SessionDraft") -> None:
@@ -59,9 +59,9 @@ class DraftRelay:
         for draft in list(self._open):
             draft.delivered(instance, address, thread)
 
-    def _look(self) -> None:
+    def _check_watchers(self) -> None:
         for draft in list(self._open):
-            draft.look()
+            draft.check_watchers()
 
 
 class SessionDraft:
@@ -75,7 +75,7 @@ class SessionDraft:
         self._channel: ShowsDrafts | None = None
         self._is_watched = False  # as the runner knows
         self._text = ""
-        self._is_said = False  # it became a message, which is on its way
+        self._is_sent = False  # it became a message, which is on its way
         self._bucket: TokenBucket | None = None
         self._lingering: asyncio.TimerHandle | None = None
 
@@ -88,9 +88,9 @@ class SessionDraft:
         self._channel = self._relay.find_channel(turn.instance) if shown else None
         if self._channel is not None:
             self._relay.add(self)
-        self.look()
+        self.check_watchers()
 
-    def look(self) -> None:
+    def check_watchers(self) -> None:
         """Who watches may have changed."""
         turn, channel = self._turn, self._channel
         if turn is None:
@@ -113,15 +113,15 @@ class SessionDraft:
         self._bucket.charge(1, now)
         self._show((self._text[: frame.kept] + frame.text)[: runner_frames.LONGEST_DRAFT])
 
-    def said(self) -> None:
+    def expect_delivery(self) -> None:
         """What was written is handed over as a message, which takes its place when it is delivered."""
-        self._is_said = bool(self._text)
+        self._is_sent = bool(self._text)
 
     def delivered(self, instance: str, address: str, thread: str) -> None:
         turn = self._turn
         if (
             turn is not None
-            and self._is_said
+            and self._is_sent
             and (turn.instance, turn.address, turn.thread)
             == (
                 instance,
@@ -135,7 +135,7 @@ class SessionDraft:
 
     def end(self) -> None:
         """The turn is over. What it said may be on its way for a moment: it is not taken away before it is there."""
-        if not self._is_said:
+        if not self._is_sent:
             self.stop()
         elif self._lingering is None:
             self._lingering = asyncio.get_running_loop().call_later(LINGER_S, self.stop)
@@ -151,7 +151,7 @@ class SessionDraft:
 
     def _show(self, text: str) -> None:
         turn, channel, before = self._turn, self._channel, self._text
-        self._text, self._is_said = text, False
+        self._text, self._is_sent = text, False
         if turn is None or channel is None or text == before:
             return
         draft = Draft(

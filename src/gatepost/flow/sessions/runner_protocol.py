@@ -276,7 +276,7 @@ class RunnerProtocol:
         now = self.parts.clock.now()
         self.active_at = self.parts.listening.now()
         if not all(frame.to for frame in frames):
-            self.draft.said()
+            self.draft.expect_delivery()
         given = [(frame, await copy_result_files(self.parts, self.session.id, self.turn, frame)) for frame in frames]
         parts, session_id, config = self.parts, self.session.id, self.parts.config
         limits = results.ResultLimits(config[MOST_RESULTS], config[MOST_RESULT_BYTES])
