@@ -78,6 +78,11 @@ class Page(Struct, frozen=True, kw_only=True):
     def href(self) -> str:
         return f"{PREFIX}{self.path}"
 
+    @property
+    def route(self) -> str:
+        """Its path for the router. A hole may hold slashes: groups and people have them in their ids."""
+        return _HOLE.sub(r"{\1:path}", self.path)
+
 
 PAGES: Registry[Page] = Registry("page")
 

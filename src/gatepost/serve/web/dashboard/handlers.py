@@ -46,14 +46,14 @@ class Dashboard:
         self._pages = [each for _, each in deps.pages.items()]
 
     def routes(self) -> list[Route]:
-        """Below the prefix. Paths without holes come first: `/tasks/next` is no task."""
-        ordered = sorted(self._pages, key=lambda each: ("{" in each.path, each.path))
+        """Below the prefix. Paths without holes come first (`/tasks/next` is no task), then the longer ones."""
+        ordered = sorted(self._pages, key=lambda each: ("{" in each.path, -each.path.count("/"), each.path))
         return [
             Route("/live", self.live, methods=["GET"]),
             Route("/palette", self.palette, methods=["GET"]),
             Route("/do/{operation}", self.form, methods=["GET"]),
             Route("/do/{operation}", self.run, methods=["POST"]),
-            *(Route(each.path, self._serve(each), methods=["GET"]) for each in ordered),
+            *(Route(each.route, self._serve(each), methods=["GET"]) for each in ordered),
         ]
 
     def _serve(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
