@@ -41,6 +41,7 @@ MORE = {  # with --all only: they take long to install and to run
 AGENTS = {"codex": ("@openai/codex", "0.166.0"), "opencode": ("opencode-ai", "1.18.18")}
 SYNAPSE = "matrix-synapse==1.163.2"  # with --all only, in an environment of its own
 INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"  # with --all only
+AXE = "axe-core@4.14.0"  # with --all only: judges whether everybody can use the pages
 WHAT_FOR = {
     "bubblewrap": "agents in a real sandbox",
     "socat": "socat in the bridge's place",
@@ -124,6 +125,14 @@ def install_inspector() -> bool:
     return True
 
 
+def install_axe() -> bool:
+    try:
+        npm.package("axe", AXE)
+    except (subprocess.CalledProcessError, OSError):
+        return False
+    return True
+
+
 def install_synapse() -> bool:
     """The homeserver of Matrix. Its packages must not mix with ours, which it would pin to other versions."""
     folder = PROGRAMS / "synapse"
@@ -156,6 +165,8 @@ def main() -> int:
         print(f"setup: {name} {AGENTS[name][1]} is not here, the tests of that agent will be skipped", flush=True)
     if everything and not install_inspector():
         print("setup: MCP Inspector is not here, the tests with it will be skipped", flush=True)
+    if everything and not install_axe():
+        print("setup: axe-core is not here, the pages are not judged by it", flush=True)
     if everything and not install_synapse():
         print("setup: Synapse is not here, the tests of Matrix with a real homeserver will be skipped", flush=True)
     return 0
