@@ -559,6 +559,12 @@ CREATE TABLE switches (
         turned_by TEXT NOT NULL,
         since INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE task_holds (
+            task_id TEXT NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
+            folder TEXT NOT NULL,                     -- whose rule it is
+            rule TEXT NOT NULL,                       -- that holds `send`, and that somebody agreed to
+            PRIMARY KEY (task_id, folder, rule)
+        ) STRICT;
 CREATE TABLE task_origins (
             task_id TEXT NOT NULL REFERENCES tasks (id) ON DELETE CASCADE,
             ordinal INTEGER NOT NULL,                     -- 0: who pays
@@ -594,7 +600,7 @@ CREATE TABLE tasks (
             depth INTEGER NOT NULL,                       -- steps from agent to agent behind it
             created_at INTEGER NOT NULL,
             updated_at INTEGER NOT NULL
-        ) STRICT;
+        , title TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE timeline (
             session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
             seq INTEGER NOT NULL,

@@ -4,6 +4,7 @@ inside a sandbox imports little, and a command starts with next to nothing."""
 import ast
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -297,6 +298,15 @@ def test_a_command_loads_neither_server_nor_protocol_libraries(args: tuple[str, 
 
 def test_to_know_every_setting_needs_no_protocol_library(tmp_path: Path) -> None:
     assert loaded_by("settings", home=tmp_path) & {"mcp", "pydantic"} == set()
+
+
+def test_a_daemon_loads_nothing_that_draws_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its log is open when it finds that its address is taken."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setenv("GATEPOST_LISTEN", f"127.0.0.1:{taken.getsockname()[1]}")
+        found = loaded_by("up", home=tmp_path)
+    assert "structlog" in found
+    assert "rich" not in found
 
 
 def test_a_bridge_loads_the_standard_library_alone(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gatepost.access.senders import check_sender, is_person, rights_by_acl, rights_of
+from gatepost.access.senders import check_sender, is_person, is_program, rights_by_acl, rights_of
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.users import SenderRoles
 
@@ -75,3 +75,20 @@ def test_rows_of_the_access_list_raise_a_senders_rights_or_shut_them_out() -> No
     assert rights_by_acl("guest", [lets_in, raises], who, "acme/eng") == "admin"
     assert rights_by_acl("member", [lets_in, raises, shuts_out], who, "acme/eng") is None
     assert rights_by_acl("owner", [shuts_out], who, "acme/eng") == "owner"
+
+
+@pytest.mark.parametrize(
+    ("sender", "program"),
+    [
+        ("discord:bot/7", True),
+        ("slack:T1/bot/B2", True),
+        ("mattermost:webhook/x", True),
+        ("mattermost:chat.example/webhook/x", True),
+        ("discord:user/7", False),
+        ("telegram:user/bot", False),
+        ("terminal:bot", False),
+        ("email:bot@example.com", False),
+    ],
+)
+def test_a_program_is_known_by_what_its_channel_calls_it(sender: str, program: bool) -> None:
+    assert is_program(sender) is program

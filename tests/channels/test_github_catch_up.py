@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from gatepost.channels.contract import MemoryCursor
 from gatepost.testing.platforms.base import Asgi
@@ -99,3 +99,27 @@ async def test_a_repository_that_is_gone_does_not_keep_the_others_from_being_ask
         platform.send("hello")
         async with listening(channel) as received:
             await received.wait_for(lambda events: any(each.text == "hello" for each in events))
+
+
+class Transferred(GitHubPlatform):
+    """An issue that is listed and gone when it is asked for."""
+
+    async def _answer_issue(self, request: Request) -> Response:
+        if request.path_params["number"] == 1:
+            return JSONResponse({"message": "This issue was deleted"}, 410)
+        return await super()._answer_issue(request)
+
+
+async def test_a_closed_issue_that_is_gone_does_not_keep_what_follows_it_from_being_seen() -> None:
+    with Transferred() as platform:
+        assert isinstance(platform, GitHubPlatform)
+        cursor = MemoryCursor()
+        cursor.saved = {f"{kind} {REPOSITORY}": LONG_AGO for kind in ("issues/comments", "issues")}
+        platform.close(1)
+        number = platform.open_issue("Next", "after it")
+        platform.close(number, sender="bob")
+        secrets = {"token": TOKEN, "webhook_secret": ""}
+        channel, _ = make_channel(platform, cursor=cursor, secrets=secrets, poll_s=0.05)
+        async with listening(channel) as received:
+            await received.wait_for(lambda events: any(each.event.startswith("close:") for each in events))
+        assert [each.sender_name for each in received.events if each.event.startswith("close:")] == ["bob"]

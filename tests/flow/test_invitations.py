@@ -7,13 +7,16 @@ import pytest
 from gatepost.core.clock import DAY, HOUR
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.records import replace
+from gatepost.core.settings import Config
 from gatepost.flow import invitations, newcomer_groups, onboarding
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups import add_defaults
 from gatepost.flow.intake import routing
 from gatepost.flow.invitations import NewInvitation
 from gatepost.flow.onboarding import Applicant, JoinResult
-from gatepost.store import acl, audit, groups, identities, newcomers, pairing_codes, routes, tokens, users
+from gatepost.flow.schedule.prototype_tasks import SeedPlace, parse_seed
+from gatepost.flow.schedule.task_changes import read_rules
+from gatepost.store import acl, audit, groups, identities, newcomers, pairing_codes, routes, tasks, tokens, users
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.newcomers import Newcomer, NewcomerState
 from gatepost.store.port import Db
@@ -201,6 +204,21 @@ def test_who_waits_at_an_entrance_and_is_invited_gets_the_route_of_whoever_invit
     assert admitted.entrance_id is None
     newcomer_groups.settle(db, ChannelInstances({}), admitted, "acme/eve", "eve", NOON)
     assert [route.created_by for route in routes.list_all(db) if route.folder == "acme/eve"] == [made_by]
+
+
+@pytest.mark.parametrize("rule", ["!schedule_task", "hold schedule_task", ""])
+def test_a_newcomers_group_gets_no_task_that_the_agent_of_the_prototype_may_not_schedule(db: Db, rule: str) -> None:
+    assert send(db, issue(db, own_group=True)).joined
+    (admitted,) = newcomers.list_all(db)
+    if rule:
+        acl.add_rule(db, "acme", rule, "operator", NOON)
+    place = SeedPlace(folder="acme/eve", instance="fake", address=admitted.address, created_by="agent:acme")
+    text = b"[settings]\nwindow_messages = 7\n[[task]]\nprompt = 'x'\nevery = '2h'\n"
+    seed = parse_seed(text, place, read_rules(Config()), NOON)
+    newcomer_groups.settle(db, ChannelInstances({}), admitted, "acme/eve", "eve", NOON, seed)
+    group = groups.get(db, "acme/eve")
+    assert group is not None and group.window_messages == 7
+    assert len(tasks.list_page(db, "acme/eve", "", 10)) == (0 if rule else 1)
 
 
 def test_who_may_write_there_by_the_access_list_uses_nothing_up(db: Db) -> None:

@@ -11,7 +11,7 @@ from gatepost.app import Gateway
 from gatepost.flow import newcomer_groups, onboarding
 from gatepost.flow.intake.intake import FIRST_OF_A_STRANGER
 from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
-from gatepost.store import groups, messages, newcomers, routes, users
+from gatepost.store import groups, messages, newcomers, routes, tasks, users
 from gatepost.store.newcomers import Newcomer, NewcomerState
 from gatepost.store.port import Db
 from gatepost.testing.channel import FakeChannel
@@ -129,6 +129,29 @@ async def test_a_stranger_joins_and_gets_an_agent_of_her_own_from_the_prototype(
         await run(gateway, "onboarding.allow", id=found["newcomers"][1]["id"])
         await wait_for_text(channel, newcomer_groups.READY, HIS)
         assert await gateway.store.read(groups.get, "home/fake-user-bob") is not None
+
+
+async def test_a_newcomers_group_gets_the_tasks_of_the_prototype_as_every_other_does(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with started(tmp_path / "h", channel) as gateway:
+        seed = "[settings]\nwindow_messages = 7\n[[task]]\nprompt = 'the brief'\nevery = '2h'\n"
+        (gateway.home.group("home") / "prototype" / "tasks.toml").write_text(seed)
+        await run(gateway, "onboarding.open", instance="fake", folder="home", per_day=1)
+        await channel.say("/join", sender=EVE, address=HERS, direct=True)
+        await wait_for_text(channel, newcomer_groups.READY, HERS)
+        group = await gateway.store.read(groups.get, "home/fake-user-eve")
+        assert group is not None and group.window_messages == 7
+        [task] = await gateway.store.read(tasks.list_page, "home/fake-user-eve", "", 10)
+        assert (task.prompt, task.address, task.created_by) == ("the brief", HERS, "agent:home")
+        [origin] = await gateway.store.read(tasks.list_origins, task.id)
+        assert origin.person == EVE
+        assert not (gateway.home.group("home/fake-user-eve") / "tasks.toml").exists()
+
+        soon = task.created_at + 1
+        await gateway.store.write(lambda db: db.run("UPDATE tasks SET next_at = ? WHERE id = ?", (soon, task.id)))
+        gateway.bells.tasks()
+        await wait_for_text(channel, "her own got the brief", HERS)
 
 
 async def test_an_invitation_to_an_agent_of_her_own_passes_without_an_entrance(

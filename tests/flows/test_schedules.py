@@ -9,13 +9,17 @@ from typing import Any
 
 from gatepost.app import Gateway
 from gatepost.core.clock import SystemClock
+from gatepost.flow.requests.choices import ALLOW_ONCE
+from gatepost.flow.requests.deciding import decide, follow_decision
 from gatepost.flow.schedule.task_changes import TaskRequest, add_task, make_task, read_rules, run_task
-from gatepost.store import direct_rooms, due_sessions, firings, ledger, sessions, tasks
+from gatepost.store import acl, direct_rooms, due_sessions, firings, ledger, requests, sessions, tasks, users
+from gatepost.store.acl import AclRow
 from gatepost.store.firings import Firing
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 from gatepost.store.tasks import Task
-from gatepost.testing.channel import FakeChannel
+from gatepost.store.users import UserRole
+from gatepost.testing.channel import FakeChannel, SendFault
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.waiting import PATIENCE_S, until
 
@@ -39,6 +43,9 @@ async def a_gateway(path: Path, channel: FakeChannel, **given: Any) -> AsyncIter
         def settle(db: Db) -> None:
             sessions.find_or_add(db, "per-thread", "home", "fake", ROOM, "", gateway.clock.now())
             direct_rooms.add(db, "fake:user/7", "fake", DIRECT, gateway.clock.now())
+            acl.put(
+                db, AclRow(id=0, principal="fake:user/7", action="op:tasks.write", scope="home"), gateway.clock.now()
+            )
 
         await gateway.store.write(settle)
         yield gateway
@@ -156,6 +163,45 @@ async def test_a_failed_run_reaches_whoever_made_the_task_and_five_pause_it(tmp_
         assert (await run(gateway, ours)).state == "failed"
         await wait_until_settled(gateway)
         assert len(channel.texts(ROOM)) == 1 and "“break that”" in channel.texts(ROOM)[0]
+
+
+async def test_a_text_that_the_platform_refuses_is_a_failed_run_of_which_its_owner_is_told(tmp_path: Path) -> None:
+    channel = FakeChannel()
+    async with a_gateway(tmp_path, channel) as gateway:
+        channel.script(SendFault.REFUSE)
+        task = await add(gateway, "in 1 second", text="Take the bread out.", created_by="fake:user/7")
+        await channel.wait_for(lambda sent: len(sent) == 1, PATIENCE_S)
+        await wait_until_settled(gateway)
+        [told] = channel.texts(DIRECT)
+        assert "“Take the bread out.”" in told and "it was not delivered" in told and channel.texts(ROOM) == []
+        [run_] = read_runs(gateway, task)
+        assert run_.firing.state == "failed"
+
+
+async def test_a_text_that_a_rule_holds_is_said_once_a_person_has_agreed(tmp_path: Path) -> None:
+    channel = FakeChannel()
+    async with a_gateway(tmp_path, channel) as gateway:
+
+        def hold(db: Db) -> None:
+            acl.add_rule(db, "home", "hold send", "operator", 1)
+            users.add(db, "fake:user/7", "Ann", 1)
+            users.add_role(db, "fake:user/7", UserRole.ADMIN, "home", "operator", 1)
+
+        task = await add(gateway, "in 1 second", text="Take the bread out.")
+        await gateway.store.write(hold)
+        await channel.wait_for(lambda sent: any(each.address == DIRECT for each in sent), PATIENCE_S)
+        [request] = await gateway.store.read(requests.list_pending)
+        assert channel.texts(ROOM) == [] and "Take the bread out." in channel.texts(DIRECT)[0]
+
+        by, now = "fake:user/7", gateway.clock.now()
+        follow_decision(
+            gateway.bells, await gateway.store.write(decide, gateway.reach, request.id, ALLOW_ONCE, by, now)
+        )
+        await channel.wait_for(lambda sent: any(each.address == ROOM for each in sent), PATIENCE_S)
+        await wait_until_settled(gateway)
+        assert [each.splitlines()[0] for each in channel.texts(ROOM)] == ["Take the bread out."]
+        [run_] = read_runs(gateway, task)
+        assert (run_.firing.state, run_.delivery) == ("sent", "sent") and gateway.sessions.awake == []
 
 
 async def test_nanoclaw_35_a_script_decides_whether_the_agent_is_asked(tmp_path: Path) -> None:

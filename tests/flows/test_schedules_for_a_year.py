@@ -2,6 +2,7 @@
 says, and none twice. What should have come is computed here by itself, from dates and wall clocks."""
 
 import random
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -136,15 +137,16 @@ class FragileStore:
 def expect(rule: Rule, times: Sequence[int], looks: Sequence[int]) -> tuple[set[int], int]:
     """What fires, and how many times do not, by the policy: each look is at what came since the one before."""
     fired: set[int] = set()
-    skipped, after = 0, 0
+    skipped, seen = 0, 0
     for look in looks:
-        due = [each for each in times if after < each <= look]
+        come = max(seen, bisect_right(times, look))
+        due = times[seen:come]
         newest = due[-1:] if rule.policy is not MissedPolicy.ALL else due
         if rule.policy is MissedPolicy.SKIP and newest and newest[-1] < look - MINUTE:
             newest = []
         fired.update(newest)
         skipped += len(due) - len(newest)
-        after = look
+        seen = come
     return fired, skipped
 
 

@@ -50,7 +50,7 @@ def test_each_line_of_the_page_does_what_it_says(daemon: DaemonProcess) -> None:
             task = done.stdout.partition(":")[0]
         if words[1] == "run":
             assert read_log(daemon, task, "answered")["duration_ms"] is not None
-    assert {*said} == {"add", "list", "next", "show", "run", "pause", "resume", "cancel"}
+    assert {*said} == {"add", "list", "next", "show", "run", "set", "pause", "resume", "cancel"}
     assert "Take the bread out." in said["list"] and len(said["next"].splitlines()) == 51
     assert "08:00:00  Europe/Berlin" in said["next"] and "it has not run yet" in said["show"]
     assert said["cancel"] == f"{task} is cancelled\n"

@@ -54,6 +54,7 @@ SHIPPED = {
     "0035_pinned_rules_and_replays": "6d6a2cc7b1714aa1",
     "0036_wanted_forks": "870f3eb211ae1804",
     "0037_live_rooms": "8ae8f306aba41480",
+    "0038_task_titles_and_holds": "7643f48177d7539b",
 }
 
 

@@ -21,6 +21,9 @@ SYNTHETIC = (
 )  # of senders that are no people; nobody there gives commands
 
 
+PROGRAMS = ("bot", "webhook")  # what stands before the id of a sender that is one
+
+
 class SenderVerdict(Struct, frozen=True):
     allowed: bool
     reason: str = ""
@@ -73,6 +76,12 @@ def check_sender(policy: RoomPolicy, rights: Rights, folder: str = "") -> Sender
 def may_decide_about(rights: Rights | None, folder: str) -> bool:
     """Whether somebody decides what a group asks. What root asks is for owners alone."""
     return rights == "owner" if folder == "root" else rights in COMMANDING
+
+
+def is_program(sender: str) -> bool:
+    """Whether a channel says that a bot or a webhook wrote it: `discord:bot/7`, `slack:T1/bot/B2`. Such a sender has
+    rights like anybody, but who talks to it must not go on by itself."""
+    return sender.rpartition("/")[0].replace(":", "/").rpartition("/")[2] in PROGRAMS
 
 
 def is_person(sender: str) -> bool:

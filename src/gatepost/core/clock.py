@@ -93,3 +93,12 @@ def iso(at: int | None, zone: str = "UTC") -> str | None:
         return None
     moment = datetime.fromtimestamp(at / SECOND, UTC if zone == "UTC" else ZoneInfo(zone))
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def find_moment(at: int | None, now: int) -> int:
+    """When something happened elsewhere, by the clock there: never in the future, and now if it does not say. A clock
+    of whole seconds leaves open when within one: the last moment that is possible, so that what was known before stands
+    before it."""
+    if at is None:
+        return now
+    return min(at if at % SECOND else at + SECOND - 1, now)

@@ -205,8 +205,21 @@ def _hide_end(text: str, most: int) -> str:
     return "".join([*shown, text[at:]])
 
 
+def load_structlog() -> None:
+    """Without `rich`, which it imports where that is installed, for tracebacks that we do not use: 80 ms of 110."""
+    hidden = "rich" not in sys.modules
+    if hidden:
+        sys.modules["rich"] = None  # type: ignore[assignment]  # by which an import fails
+    try:
+        import structlog  # noqa: F401
+    finally:
+        if hidden:
+            del sys.modules["rich"]
+
+
 def configure(home: Home, config: Config, stream: IO[str] | None = None) -> None:
     """Set up the log of this process. Libraries that use the standard one go the same way."""
+    load_structlog()
     import structlog
 
     shown = stream if stream is not None else sys.stderr

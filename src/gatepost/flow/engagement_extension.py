@@ -1,7 +1,7 @@
 """A group that says something where it is engaged stays in that conversation longer, if a person's words led to it.
-What a timer, another agent or the gateway itself brought about extends nothing."""
+What a timer, another agent, a bot or the gateway itself brought about extends nothing."""
 
-from gatepost.access.senders import is_person
+from gatepost.access.senders import is_person, is_program
 from gatepost.store import engagements, inbox
 from gatepost.store.port import Db
 from gatepost.store.turns import Turn
@@ -9,6 +9,6 @@ from gatepost.store.turns import Turn
 
 def extend_by_reply(db: Db, turn: Turn, now: int) -> bool:
     """To be called when half of the time is over, in the transaction of the reply."""
-    if not any(map(is_person, inbox.list_senders(db, turn.id))):
+    if not any(is_person(each) and not is_program(each) for each in inbox.list_senders(db, turn.id)):
         return False
     return engagements.extend(db, turn.instance, turn.address, turn.thread, turn.folder, turn.started_at, now)

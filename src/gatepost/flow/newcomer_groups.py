@@ -11,6 +11,7 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow import personal_routes, sender_rights
@@ -19,10 +20,13 @@ from gatepost.flow.groups import FolderPrototype, make_group, read_prototype
 from gatepost.flow.intake import routing
 from gatepost.flow.onboarding import OPERATOR, admit_queued
 from gatepost.flow.personal_routes import PersonalChat
+from gatepost.flow.schedule.prototype_tasks import GroupSeed, SeedPlace, add_seed, pop_seed
+from gatepost.flow.schedule.task_changes import read_rules
 from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.messages.address import safe_segment
 from gatepost.store import audit, groups, identities, newcomers, routes, users
 from gatepost.store.newcomers import Newcomer, NewcomerState
+from gatepost.store.origins import Origin, OriginChain
 from gatepost.store.outbox import EffectOrigin
 from gatepost.store.port import Db, Store
 from gatepost.store.routes import Route
@@ -86,11 +90,15 @@ class NewcomerGroups:
     async def _make_group(self, newcomer: Newcomer) -> None:
         folder = newcomer.folder or await self._choose_folder(newcomer)
         prototype = await asyncio.to_thread(_find_prototype, self._home, newcomer.parent)
+        now, by = self._clock.now(), f"{routing.MADE_BY}{newcomer.parent}"
+        place = SeedPlace(folder=folder, instance=newcomer.instance, address=newcomer.address, created_by=by)
+        seed = await asyncio.to_thread(pop_seed, prototype, place, read_rules(self._config), now)
         uid = await group_uid(self._store, self._config, self._clock, folder)
         name = folder.rpartition("/")[2]  # not what a stranger calls herself: agents read the names of groups
-        commit = partial(self._store.write, settle, self._reach, newcomer, folder, name, self._clock.now())
+        commit = partial(self._store.write, settle, self._reach, newcomer, folder, name, now, seed)
         await make_group(self._home, folder, uid, commit, name=name, prototype=prototype)
         self._bells.tools()
+        self._bells.tasks()
 
     async def _choose_folder(self, newcomer: Newcomer) -> str:
         """Named like the sender, as `{sender}` in a route is. Nobody gets a folder that has somebody else's files."""
@@ -125,7 +133,15 @@ def choose_folder(db: Db, newcomer_id: str, folder: str) -> bool:
     return True
 
 
-def settle(db: Db, reach: ChannelInstances, newcomer: Newcomer, folder: str, name: str, now: int) -> None:
+def settle(
+    db: Db,
+    reach: ChannelInstances,
+    newcomer: Newcomer,
+    folder: str,
+    name: str,
+    now: int,
+    seed: GroupSeed | None = None,
+) -> None:
     """Everything that makes the group hers, at once."""
     if groups.get(db, newcomer.parent) is None:
         raise NotFound("group", newcomer.parent, "it was removed meanwhile")
@@ -143,7 +159,19 @@ def settle(db: Db, reach: ChannelInstances, newcomer: Newcomer, folder: str, nam
     )
     _add_notice(db, reach, newcomer, READY if led else READY_ELSEWHERE, now)
     details = {"newcomer": newcomer.id, "folder": folder, "person": person, "by": by}
+    if seed is not None and (why := _add_seed(db, seed, newcomer, person, led=bool(led), now=now)):
+        details["tasks left out"] = why
     audit.append(db, audit.AuditRecord(now, newcomer.sender, ACTION, "done", details))
+
+
+def _add_seed(db: Db, seed: GroupSeed, newcomer: Newcomer, person: str, *, led: bool, now: int) -> str:
+    """What the prototype has for her group. She pays for its tasks, which speak in her chat: so there are none where
+    another agent has that. Why tasks were left out."""
+    if not led and seed.tasks:
+        add_seed(db, replace(seed, tasks=()), OriginChain(), now, asked=False)
+        return "another agent has the chat"
+    chain = OriginChain((Origin(person, newcomer.instance, newcomer.address),))
+    return add_seed(db, seed, chain, now, asked=False)
 
 
 def _is_shut_out(db: Db, newcomer: Newcomer, folder: str) -> bool:

@@ -104,6 +104,11 @@ def remove(db: Db, row_id: int) -> AclRow | None:
     return ACL.parse(row) if row else None
 
 
+def has_any(db: Db) -> bool:
+    """Whether anything but tiers decides about calls: a rule or a row. In one statement."""
+    return db.row("SELECT 1 FROM grants UNION ALL SELECT 1 FROM acl LIMIT 1") is not None
+
+
 # Memberships.
 
 

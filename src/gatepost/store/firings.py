@@ -127,11 +127,49 @@ def list_fired(db: Db, times: Sequence[tuple[str, int]]) -> set[tuple[str, int]]
     return found
 
 
-def count_open(db: Db, task_ids: Sequence[str]) -> dict[str, int]:
-    """By task: how many runs of it wait or go on. No task has more of them than it may have late ones."""
+class JudgedAhead(Struct, frozen=True):
+    """Of a task: what a clock fired that was ahead of now. `before_now`: also the last time until now. `first`: the
+    first time after now."""
+
+    before_now: bool
+    first: int | None
+
+
+def find_last_fired(db: Db) -> int | None:
+    """When something was fired, by the clock that went then."""
+    row = db.row("SELECT MAX(fired_at) FROM firings")
+    return row[0] if row else None
+
+
+def list_judged_ahead(db: Db, task_ids: Sequence[str], now: int, ahead: int) -> dict[str, JudgedAhead]:
+    """By task; those without a time that was fired when the clock showed more than `ahead` are not among them."""
+    asked = [(each,) for each in task_ids]
+    before = "f.task_id = v.column1 AND f.due_at <= ? ORDER BY f.due_at DESC LIMIT 1"
+    after = "f.task_id = v.column1 AND f.due_at > ? AND f.fired_at > ? ORDER BY f.due_at LIMIT 1"
     rows = db.rows(
-        "SELECT task_id, COUNT(*) FROM firings WHERE state = 'queued'"
-        f" AND task_id IN ({', '.join('?' * len(task_ids))}) GROUP BY task_id",
+        f"SELECT v.column1, (SELECT f.fired_at FROM firings f WHERE {before}),"
+        f" (SELECT f.due_at FROM firings f WHERE {after}) FROM (VALUES {value_marks(asked)}) AS v",
+        (now, now, ahead, *task_ids),
+    )
+    found = {str(task_id): JudgedAhead((last or 0) > ahead, first) for task_id, last, first in rows}
+    return {task_id: each for task_id, each in found.items() if each.before_now or each.first is not None}
+
+
+def remove_skipped(db: Db, task_id: str, due_at: int, ahead: int) -> None:
+    """A time did not run, as a clock said that showed more than `ahead`. It may run yet."""
+    db.run(
+        "DELETE FROM firings WHERE task_id = ? AND due_at = ? AND state = 'skipped' AND fired_at > ?",
+        (task_id, due_at, ahead),
+    )
+
+
+def count_open(db: Db, task_ids: Sequence[str]) -> dict[str, int]:
+    """By task: how many runs of it wait or go on. No task has more of them than it may have late ones. A run whose
+    message was removed, with a person or a room, waits for nothing."""
+    rows = db.rows(
+        "SELECT f.task_id, COUNT(*) FROM firings f WHERE f.state = 'queued'"
+        f" AND f.task_id IN ({', '.join('?' * len(task_ids))})"
+        " AND EXISTS (SELECT 1 FROM inbox i WHERE i.message_id = f.message_id) GROUP BY f.task_id",
         task_ids,
     )
     return {str(row[0]): int(row[1]) for row in rows}

@@ -41,6 +41,7 @@ class EffectOrigin(StrEnum):
 
 
 END = tuple(EffectState)[2:]
+STALE = "stale"  # the reason of what could not be sent in time
 REPLAY_INSTANCE = "replay"  # of the rooms of replays, in which nobody is: what is said there is never to be sent
 
 

@@ -39,6 +39,7 @@ class RequestKind(StrEnum):
     SENDER = "sender"  # somebody unknown wrote
     ROOM = "room"  # a room that goes nowhere
     HOST = "host"  # on the network
+    TEXT = "text"  # of a task, which a rule holds when its time comes
 
 
 PROVIDERS_OWN = frozenset(tuple(RequestKind)[:5])
@@ -411,9 +412,9 @@ def list_names_of_people(db: Db) -> frozenset[tuple[RequestKind, str, str]]:
 
 
 def count_of_people(db: Db, folder: str) -> int:
-    row = db.row(
-        "SELECT COUNT(*) FROM requests WHERE session_id IS NULL AND state = 'pending' AND folder = ?", (folder,)
-    )
+    """Without what agents' tasks wait for: they do not keep strangers from being asked about."""
+    waiting = "session_id IS NULL AND state = 'pending' AND folder = ? AND kind <> 'text'"
+    row = db.row(f"SELECT COUNT(*) FROM requests WHERE {waiting}", (folder,))
     return int(row[0]) if row else 0
 
 

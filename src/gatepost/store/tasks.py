@@ -73,6 +73,7 @@ class Task(Struct, frozen=True):
     depth: int
     created_at: int
     updated_at: int
+    title: str = ""  # for people; '': none
 
 
 class NewTask(Struct, frozen=True, kw_only=True):
@@ -95,6 +96,7 @@ class NewTask(Struct, frozen=True, kw_only=True):
     max_runs: int | None = None
     expires_at: int | None = None
     created_by: str
+    title: str = ""
 
 
 TASKS = Table("tasks", Task)
@@ -194,6 +196,13 @@ def list_due(db: Db, now: int, most: int) -> list[Task]:
     return TASKS.list(db, "WHERE state = 'active' AND next_at <= ? ORDER BY next_at LIMIT ?", now, most)
 
 
+def list_recurring(db: Db, after: str, now: int, most: int) -> list[Task]:
+    """A page by id, of those that are active, run more than once and are not due."""
+    return TASKS.list(
+        db, "WHERE id > ? AND state = 'active' AND kind <> 'once' AND next_at > ? ORDER BY id LIMIT ?", after, now, most
+    )
+
+
 def list_coming(db: Db, most: int) -> list[Task]:
     """Those that are due next."""
     return TASKS.list(db, "WHERE state = 'active' AND next_at IS NOT NULL ORDER BY next_at LIMIT ?", most)
@@ -286,10 +295,12 @@ def replace(db: Db, task: Task, now: int) -> None:
     """Everything about it that somebody may change."""
     db.run(
         "UPDATE tasks SET prompt = ?, text = ?, script = ?, kind = ?, schedule = ?, every = ?, zone = ?, context = ?,"
-        " missed = ?, next_at = ?, max_runs = ?, expires_at = ?, updated_at = ? WHERE id = ?",
+        " missed = ?, next_at = ?, max_runs = ?, expires_at = ?, title = ?, instance = ?, address = ?, thread = ?,"
+        " updated_at = ? WHERE id = ?",
         (
             *(task.prompt, task.text, task.script, task.kind, task.schedule, task.every, task.zone, task.context),
-            *(task.missed, task.next_at, task.max_runs, task.expires_at, now, task.id),
+            *(task.missed, task.next_at, task.max_runs, task.expires_at),
+            *(task.title, task.instance, task.address, task.thread, now, task.id),
         ),
     )
 

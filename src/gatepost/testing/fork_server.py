@@ -22,6 +22,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import IO
 
 FORKS = sys.platform == "linux"
@@ -46,7 +47,8 @@ class ForkedProcess:
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
-            signal.pidfd_send_signal(self._handle, number)
+            with suppress(ProcessLookupError):  # it has ended, and its exit code is on the way
+                signal.pidfd_send_signal(self._handle, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
@@ -141,11 +143,13 @@ def _template() -> _ForkServer:
 def _import_everything() -> None:
     from gatepost import declarations
     from gatepost.cli import commands
+    from gatepost.core import log
     from gatepost.core.registry import load_package
     from gatepost.store import migrations
 
     declarations.load_package()
     load_package(migrations.__name__)  # which the first start in a home needs
+    log.load_structlog()
     for info in pkgutil.iter_modules(commands.__path__):
         importlib.import_module(f"{commands.__name__}.{info.name}")
 

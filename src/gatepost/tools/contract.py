@@ -5,9 +5,10 @@ The function's first parameter is the call (`tools/call.py`); the others are the
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
 from enum import Enum
+from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import msgspec
@@ -192,11 +193,24 @@ def _scope(scoped_by: str | None) -> ToolScope | None:
     return ToolScope.ROOM if scoped_by.lower().endswith("jid") else ToolScope.GROUP
 
 
-def _arguments(name: str, parameters: list[inspect.Parameter]) -> type[msgspec.Struct]:
-    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+def _arguments(name: str, parameters: Sequence[inspect.Parameter]) -> type[msgspec.Struct]:
+    """The same for the same declaration: tools that are bound to a gateway are declared anew with each."""
     for each in parameters:
         if each.annotation is inspect.Parameter.empty:
             raise SetupError(f"tool {name}: parameter {each.name} has no type")
+    kinds = tuple(type(each.default) for each in parameters)  # True equals 1
+    try:
+        return _make_arguments(name, tuple(parameters), kinds)
+    except TypeError:  # a default or a mark of a type that has no hash
+        return _make_arguments.__wrapped__(name, tuple(parameters), kinds)
+
+
+@cache
+def _make_arguments(
+    name: str, parameters: tuple[inspect.Parameter, ...], kinds: tuple[type, ...]
+) -> type[msgspec.Struct]:
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    for each in parameters:
         if each.default is inspect.Parameter.empty:
             fields.append((each.name, each.annotation))
         else:
@@ -223,8 +237,10 @@ def _is_body(annotation: Any) -> bool:
     return any(_is_body(kind) for kind in get_args(annotation))
 
 
+@cache
 def _schema(kind: type) -> dict[str, Any]:
-    """JSON schema with the object itself at the top: older clients do not follow a reference there."""
+    """JSON schema with the object itself at the top: older clients do not follow a reference there. To make it is most
+    of the work of a declaration, and tools share results. Nobody may change it."""
     whole = msgspec.json.schema(kind)
     definitions = dict(whole.get("$defs", {}))
     top = definitions.pop(whole["$ref"].rsplit("/", 1)[-1]) if "$ref" in whole else whole

@@ -12,7 +12,7 @@ from gatepost.core.bounds import fitting
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow.groups import FolderPrototype, make_group, read_prototype
 from gatepost.flow.intake import routing
-from gatepost.flow.schedule.prototype_tasks import SEED_FILE, GroupSeed, SeedPlace, add_seed, parse_seed
+from gatepost.flow.schedule.prototype_tasks import SeedPlace, add_seed, pop_seed
 from gatepost.flow.schedule.task_changes import read_rules
 from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.messages import address
@@ -126,8 +126,9 @@ async def register_group(
         routing.check_route_count(routes.list_all(db), own, [match])
         made = Route(seq=DIRECT_SEQ, match=match, target=chosen, folder=chosen, created_by=by, created_at=call.now)
         routes.add(db, made)
-        if seed is not None:
-            add_seed(db, seed, call.chain(db) if seed.tasks else OriginChain(), call.now)
+        chain = call.chain(db) if seed is not None and seed.tasks else OriginChain()
+        if seed is not None and (why := add_seed(db, seed, chain, call.now, asked=True)):
+            raise Refused(own, call.tool, chosen, why)
 
     def read(db: Db) -> str:
         check(db)
@@ -137,17 +138,9 @@ async def register_group(
     instance = await call.read(read)
     prototype = await call.in_thread(read_prototype, call.around.home, own) if fromPrototype else None
     place = SeedPlace(folder=chosen, instance=instance, address=room, created_by=f"{routing.MADE_BY}{own}")
-    seed = await _read_seed(call, prototype, place)
+    seed = await call.in_thread(pop_seed, prototype, place, read_rules(call.around.config), call.now)
     await run_to_completion(_make(call, chosen, called, prototype, make))
     return RegisteredGroup(registered=True, folder=chosen, jid=room, name=called, parent=chosen.rpartition("/")[0])
-
-
-async def _read_seed(call: ToolCall, prototype: FolderPrototype | None, place: SeedPlace) -> GroupSeed | None:
-    """The file is the gateway's: the child gets what it says, and not the file."""
-    if prototype is None or SEED_FILE not in prototype.files:
-        return None
-    data, rules = prototype.files.pop(SEED_FILE), read_rules(call.around.config)
-    return await call.in_thread(parse_seed, data, place, rules, call.now)
 
 
 def _check_reached(db: Db, call: ToolCall, room: str) -> None:

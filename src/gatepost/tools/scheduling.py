@@ -12,6 +12,7 @@ from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow.schedule import task_changes
 from gatepost.flow.schedule.task_changes import TaskChange, TaskRequest
+from gatepost.flow.schedule.task_rights import agree_to_holds
 from gatepost.store import firings, tasks
 from gatepost.store.firings import FiringState, Run
 from gatepost.store.port import Db
@@ -167,7 +168,10 @@ async def schedule_task(
 
     def add(db: Db) -> tuple[Task, bool]:
         chain = call.chain(db)
-        return task_changes.add_task(db, new, rules, call.now, chain.origins, chain.depth + 1)
+        task, created = task_changes.add_task(db, new, rules, call.now, chain.origins, chain.depth + 1)
+        if task.created_by == new.created_by:
+            agree_to_holds(db, task)  # whatever holds `send` there has held this call, and somebody let it through
+        return task, created
 
     task, created = await call.write(add)
     call.around.bells.tasks()

@@ -52,7 +52,8 @@ def test_a_task_is_paused_resumed_and_cancelled(run: Run) -> None:
     task = add(run, "--prompt", "sum up", "--every", "1h")
     assert f"gatepost task resume {task}" in run("task", "pause", task).out
     assert "(paused by operator)" in run("task", "show", task).out
-    assert run("task", "next").out == "nothing is scheduled\n"
+    assert run("task", "next").out.startswith("nothing is scheduled; `gatepost task add` makes a task")
+    assert f"`gatepost task show {task}` says why" in run("task", "next", task).out
     assert "is active, next at" in run("task", "resume", task).out
     assert run("task", "cancel", task).out == f"{task} is cancelled\n"
     assert run("task", "list").out.startswith("there are no tasks")
@@ -111,3 +112,19 @@ def test_status_and_doctor_name_what_its_failures_paused_and_not_what_somebody_h
         ("warn", True, True)
     ]
     assert f"`gatepost task resume {broken}`" in found[0]["way_out"]
+
+
+def test_a_task_is_changed_by_the_options_that_are_named(run: Run) -> None:
+    task = add(run, "--text", "Take the bread out.", "--at", "+20m", "--title", "Bread")
+    assert "Bread" in run("task", "next").out
+    changed = run("task", "set", task, "--every", "2h", "--tz", "Asia/Tokyo", "--missed", "skip", "--max-runs", "3")
+    assert changed.out.startswith(f"{task}: home in terminal:main, next at ") and changed.out.endswith(" Asia/Tokyo\n")
+    shown = run("task", "show", task).out
+    assert "title    Bread" in shown and "2h (Asia/Tokyo), missed: skip" in shown and "after 3 runs" in shown
+    run("task", "pause", task)
+    assert f"`gatepost task resume {task}` lets it run again" in run("task", "set", task, "--title", "").out
+    assert "title" not in run("task", "show", task).out
+
+    assert "task: say what to change" in run("task", "set", task).err
+    missing = run("task", "set", task, "--prompt", "look", "--script", "/nope")
+    assert missing.code == 1 and missing.err.startswith("gatepost: --script: /nope cannot be read")

@@ -161,15 +161,15 @@ async def test_a_result_has_so_many_messages_and_files_and_no_more(desk: ErrandD
     errand = await desk.give()
     turn = await desk.begin(errand.session_id)
     files = [{"name": f"{number}.txt", "mime": "x/y", "path": "/gone", "size": 1} for number in range(MOST_FILES + 5)]
-    await desk.say(turn, "files", EffectOrigin.TOOL, files=files)
     for number in range(MOST_SAID + 5):
         await desk.say(turn, f"line {number}.")
+    await desk.say(turn, "files", EffectOrigin.TOOL, files=files)
     await desk.finish(turn)
     await desk.return_all()
     (result,) = await desk.list_results(desk.agent.session.id)
     lines = result.text.split("\n\n")
-    assert len(lines) == MOST_SAID and lines[-1] == f"line {MOST_SAID + 4}."
-    assert len(result.content.get("attachments", ())) <= MOST_FILES
+    assert len(lines) == MOST_SAID and lines[-2:] == [f"line {MOST_SAID + 4}.", "files"]
+    assert len(result.content["attachments"]) == MOST_FILES
 
 
 async def test_kinds_and_names_of_returned_files_are_made_safe(desk: ErrandDesk) -> None:

@@ -7,7 +7,8 @@ from gatepost.flow.intake.engagement import TTL_S
 from gatepost.flow.intake.intake import make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.messages.inbound import Attachment, Inbound, MessageKind, Quote, Receipt, Verb
-from gatepost.store import engagements, groups, inbox, ledger, outbox, rooms, routes, users
+from gatepost.store import acl, engagements, groups, inbox, ledger, outbox, rooms, routes, users
+from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.engagements import Engagement
 from gatepost.store.port import Db
 from gatepost.store.rooms import RoomPolicy
@@ -425,3 +426,60 @@ async def test_a_stranger_who_begins_a_thread_engages_nobody(world: World) -> No
     assert (await world.send("why?", STRANGER, thread="a1")).state == "refused"
     assert await engaged(world, "a1") == []
     assert (await world.send("why?", thread="a1")).state == "queued"  # nor keeps others from it
+
+
+async def test_a_program_neither_engages_nor_is_answered_for_being_there(world: World) -> None:
+    """Two bots in one room would talk to each other without end."""
+    bot = "tg:bot/5"
+    await gate(world)
+    await world.do(lambda db: users.add(db, bot, "", NOON))
+    await world.do(lambda db: users.add_member(db, bot, "home", "test", NOON))
+    assert (await world.send("build failed", bot, verb=Verb.MENTION)).state == "queued"
+    assert await engaged(world) == []
+    await world.send("hello", verb=Verb.MENTION)
+    assert (await world.send("well", bot)).state == "observed"
+    assert (await world.send("I, too", "tg:t/webhook/7")).state == "refused"
+
+
+async def test_an_edit_that_adds_a_mention_neither_wakes_nor_engages(world: World) -> None:
+    await gate(world)
+    await world.send("helo", platform_id="m77")
+    edited = await world.send("@bot hello", platform_id="m77", event="edit:1", verb=Verb.EDIT)
+    assert (edited.state, await engaged(world)) == ("observed", [])
+    await world.send("hello", verb=Verb.MENTION)
+    again = await world.send("@bot hallo", platform_id="m77", event="edit:2", verb=Verb.EDIT)
+    assert again.state == "observed"
+
+
+async def test_a_choice_of_a_group_that_is_gone_or_forbidden_since_holds_no_longer(routed: World) -> None:
+    for folder in ("home/eng", "home/ops"):
+        await routed.do(lambda db, folder=folder: groups.add(db, folder, folder, "scripted", NOON))
+        await routed.do(lambda db, folder=folder: users.add_member(db, MEMBER, folder, "test", NOON))
+    await routed.send("@home/eng", MEMBER)
+    assert await states(routed, await routed.send("hello", MEMBER)) == {"home/eng": "queued"}
+    await routed.do(lambda db: groups.remove(db, "home/eng"))
+    assert await states(routed, await routed.send("hello", MEMBER)) == {"home": "queued"}
+    await routed.send("@home/ops", MEMBER)
+    row = AclRow(id=0, principal=MEMBER, action="interact", scope="home/ops", effect=AclEffect.DENY)
+    await routed.do(lambda db: acl.put(db, row, NOON))
+    assert await states(routed, await routed.send("hello", MEMBER)) == {"home": "queued"}
+
+
+async def test_who_may_not_speak_to_the_engaged_group_reaches_whom_routes_say(world: World) -> None:
+    await world.do(lambda db: groups.add(db, "acme", "Acme", "scripted", NOON))
+    await world.route("text=/^!a/", "acme", seq=5, ttl_s=600)
+    await world.route("", "home", seq=10)
+    await world.send("!a hello")
+    assert await states(world, await world.send("and then?")) == {"acme": "queued"}
+    assert await states(world, await world.send("what of me?", MEMBER)) == {"home": "queued"}
+    assert (await world.send("and me?", STRANGER)).state == "refused"
+
+
+async def test_a_group_that_leaves_takes_no_other_with_it(world: World) -> None:
+    for folder in ("a", "b"):
+        await world.do(lambda db, folder=folder: groups.add(db, folder, folder, "scripted", NOON))
+        await world.route(f"text=/^!{folder}/", folder, ttl_s=NEVER_ENDS, also=True)
+    await world.send("!a hello")
+    await world.send("!b hello")
+    await world.do(lambda db: engagements.remove(db, "tg", ROOM, "", "a"))
+    assert await states(world, await world.send("more")) == {"b": "queued"}

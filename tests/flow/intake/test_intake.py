@@ -686,3 +686,13 @@ async def test_what_nobody_was_given_is_fetched_by_each_that_looks(world: World)
     known = await world.store.read(messages.find, "tg", ROOM, "in", "m77")
     assert known is not None
     assert [each.folder for each in await world.store.read(inbox.list_for_message, known.id)] == ["acme", "beta"]
+
+
+async def test_what_is_said_within_one_second_stands_in_the_order_of_the_ledger(routed: World) -> None:
+    """Some platforms know whole seconds only, and our own words in between have smaller times."""
+    routed.clock.advance(0.7)
+    first = await routed.message(await routed.send("theirs", at=NOON))
+    routed.clock.advance(2)
+    late = await routed.message(await routed.send("theirs, and late", at=NOON))
+    exact = await routed.message(await routed.send("exact", at=NOON + 1))
+    assert (first.at, late.at, exact.at) == (NOON + 7 * SECOND // 10, NOON + SECOND - 1, NOON + 1)

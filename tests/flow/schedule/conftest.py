@@ -10,7 +10,7 @@ from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.schedule.task_changes import TaskRequest, add_task, make_task, read_rules
 from gatepost.flow.schedule.task_loop import TaskLoop
-from gatepost.store import firings, groups, inbox, outbox, sessions, tasks, turn_failures, turns
+from gatepost.store import firings, groups, inbox, outbox, rooms, sessions, tasks, turn_failures, turns
 from gatepost.store.firings import Firing
 from gatepost.store.inbox import InboxEntry
 from gatepost.store.messages import Message
@@ -35,9 +35,10 @@ class TaskDesk:
     clock: FixedClock = field(default_factory=FixedClock)
     bells: EventBus = field(default_factory=EventBus)
     woken: list[str] = field(default_factory=list)
+    max_text: int = 0  # of one message in the room; 0: no limit
 
     def __post_init__(self) -> None:
-        channel = FakeChannel(platform=INSTANCE)
+        channel = FakeChannel(platform=INSTANCE, max_text=self.max_text)
         self.reach = ChannelInstances({INSTANCE: channel.kind}, {INSTANCE: channel})
         self.bells.on_session(self.woken.append)
         self.loop = self.new_loop()
@@ -48,6 +49,7 @@ class TaskDesk:
     async def prepare(self) -> "TaskDesk":
         def make(db: Db) -> None:
             groups.add(db, "acme", "Acme", "", self.clock.now())
+            rooms.add(db, INSTANCE, ROOM, "Room", False, rooms.RoomPolicy.PUBLIC, self.clock.now())
             sessions.find_or_add(db, "shared", "acme", INSTANCE, ROOM, "", self.clock.now())
 
         await self.store.write(make)

@@ -73,8 +73,9 @@ async def test_each_firing_of_a_look_is_judged_by_its_own_rights_and_room(desk: 
     logs = [await desk.log(each) for each in (denied, fine, lost, fresh, said)]
     assert [[each.state for each in log] for log in logs] == [["failed"], ["queued"], ["failed"], ["queued"], ["sent"]]
     assert "may not speak to acme any more" in logs[0][0].reason and "no way to its room" in logs[2][0].reason
-    assert [(await desk.task(each)).runs for each in (denied, fine, lost, fresh, said)] == [1] * 5
-    assert [(await desk.task(each)).failures for each in (denied, fine, lost)] == [1, 0, 1]
+    after = [await desk.task(each) for each in (denied, fine, lost, fresh, said)]
+    assert [each.runs for each in after] == [0, 1, 0, 1, 1]
+    assert [each.state for each in after] == ["paused", "active", "paused", "active", "active"]
     chains = [await desk.store.read(origins.get_for_row, entry.id) for entry, _ in await desk.queued()]
     assert [each.origins for each in chains] == [(bob,), (bob,)]
 
@@ -147,7 +148,7 @@ async def test_a_look_has_as_many_statements_for_twenty_prompts_as_for_two(store
 
         return await desk.store.write(look, desk.clock.now())
 
-    assert await count(2) == await count(AT_ONCE) <= 14
+    assert await count(2) == await count(AT_ONCE) <= 18
 
 
 async def test_a_prompt_goes_on_with_the_conversation_of_its_own_thread_and_instance(desk: TaskDesk) -> None:

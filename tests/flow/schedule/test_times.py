@@ -1,10 +1,11 @@
 """When a task is due: every form that people write, both nights of daylight saving, and times that were missed."""
 
-from datetime import datetime
+from datetime import UTC, date, datetime
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
+from cronsim import CronSim
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from gatepost.core.errors import Invalid
 from gatepost.flow.schedule.times import (
     Schedule,
     check_interval,
+    find_first_from,
     list_coming,
     list_due,
     next_after,
@@ -106,6 +108,58 @@ def test_what_cannot_be_read_is_refused_with_the_reason(text: str, said: str) ->
     with pytest.raises(Invalid) as refused:
         parse_schedule(text, "UTC", NOW)
     assert said in str(refused.value)
+
+
+IMPOSSIBLE = ("0 0 */15 4,6,9,11 MON#5", "0 0 */3 2 MON#5", "0 0 LW * */6", "0 0 31 2 */2", "0 0 30,31 2 *")
+RARE = ("0 0 29 2 *", "0 0 */4 2 MON#5", "0 0 29 2 */7", "0 0 L 2 1#5", "0 0 31 2 1L", "0 0 30 2 1", "0 0 LW 2 */5")
+
+
+@pytest.mark.parametrize("cron", IMPOSSIBLE)
+def test_a_cron_that_no_day_fits_is_refused_without_walking_through_years(
+    cron: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fifty years are 18,000 days, and the event loop waits."""
+    looked, match_day = [0], CronSim.match_day
+
+    def count(self: CronSim, day: date) -> bool:
+        looked[0] += 1
+        return match_day(self, day)
+
+    monkeypatch.setattr(CronSim, "match_day", count)
+    with pytest.raises(Invalid, match=r"no day of the next fifty years fits|bad day of month"):
+        parse_schedule(cron, BERLIN, NOW)
+    assert looked[0] <= 28 * 31
+
+
+@pytest.mark.parametrize("cron", [*RARE, *IMPOSSIBLE[:3]])
+@pytest.mark.parametrize("year", [2026, 2070, 2096])
+def test_a_cron_is_refused_only_if_walking_finds_no_day(cron: str, year: int) -> None:
+    """The years around 2100, which has no 29 February, among them."""
+    start = at(f"{year}-11-16T12:00:00")
+    found = next(iter(CronSim(cron, datetime.fromtimestamp(start // SECOND, UTC))), None)
+    if found is None:
+        with pytest.raises(Invalid, match="no day of the next fifty years fits"):
+            parse_cron(cron, "UTC", start)
+    else:
+        assert parse_cron(cron, "UTC", start)[1] == int(found.timestamp()) * SECOND
+    assert (found is None) is (cron in IMPOSSIBLE)
+
+
+@pytest.mark.parametrize(
+    ("kind", "known", "start", "found"),
+    [
+        (ScheduleKind.EVERY, NOW, NOW - 5 * HOUR - 1, NOW - 5 * HOUR),
+        (ScheduleKind.EVERY, NOW, NOW - 5 * HOUR, NOW - 5 * HOUR),
+        (ScheduleKind.EVERY, NOW, NOW + 1, NOW + HOUR),
+        (ScheduleKind.CRON, NOW, NOW - 30 * MINUTE, NOW),
+        (ScheduleKind.CRON, NOW, NOW, NOW),
+        (ScheduleKind.ONCE, NOW, NOW - DAY, NOW),
+        (ScheduleKind.ONCE, NOW, NOW + 1, None),
+    ],
+)
+def test_the_first_time_from_a_moment_keeps_the_beat(kind: ScheduleKind, known: int, start: int, found: int) -> None:
+    schedule = Schedule(kind=kind, text="0 * * * *", every=HOUR if kind is ScheduleKind.EVERY else 0)
+    assert find_first_from(schedule, known, start) == found
 
 
 def test_arizuko_28_a_cron_that_cannot_be_read_names_the_field_and_an_example() -> None:

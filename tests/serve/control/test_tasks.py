@@ -31,6 +31,11 @@ class TaskDesk:
     def __init__(self, office: OperationDeps, rung: list[str]) -> None:
         self.office, self.rung, self.store = office, rung, office.store
 
+    @property
+    def clock(self) -> FixedClock:
+        assert isinstance(self.office.clock, FixedClock)
+        return self.office.clock
+
     async def do(self, name: str, /, **args: Any) -> Any:
         return await OPERATIONS[name](self.office, args)
 
@@ -221,3 +226,105 @@ async def test_a_group_that_is_removed_takes_its_tasks_along(desk: TaskDesk) -> 
     assert gone["removed"]["tasks"] == 1
     assert await desk.store.read(tasks.get, made["id"]) is None
     assert await desk.do("task.list", all=True) == []
+
+
+async def test_a_task_is_changed_in_what_is_named_and_nothing_else(desk: TaskDesk) -> None:
+    made = await desk.do("task.add", folder="acme", prompt="p", cron="@daily", title=" Morning \n brief ", max_runs=5)
+    assert made["title"] == "Morning brief"
+    desk.rung.clear()
+    changed = await desk.do("task.set", id=made["id"], every="2h")
+    assert (changed["schedule"], changed["prompt"], changed["title"], changed["max_runs"]) == (
+        "2h",
+        "p",
+        "Morning brief",
+        5,
+    )
+    assert changed["next_local"] == "2027-01-15T10:00:00.000Z" and desk.rung == ["tasks"]
+    changed = await desk.do("task.set", id=made["id"], text="hi", tz="Europe/Berlin", max_runs=0, title="")
+    assert (changed["prompt"], changed["text"], changed["zone"], changed["max_runs"]) == (
+        "",
+        "hi",
+        "Europe/Berlin",
+        None,
+    )
+    assert changed["title"] == "" and changed["schedule"] == "2h"
+    [coming] = await desk.do("task.next", id=made["id"], limit=1)
+    assert coming["what"] == "hi"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "task: say what to change"),
+        ({"every": "1s"}, "every: '1s' runs every 1 s"),
+        ({"cron": "often"}, "cron: invalid cron"),
+        ({"at": "+1h", "cron": "@daily"}, "exactly one of at, cron and every"),
+        ({"every": ""}, "exactly one of at, cron and every"),
+        ({"tz": "Mars"}, "tz: 'Mars' is no time zone"),
+        ({"prompt": ""}, "either a prompt"),
+        ({"max_runs": -3}, "max_runs: -3"),
+        ({"until": "+1m"}, "until: "),
+        ({"title": "x" * 101}, "title: has 101 characters"),
+        ({"room": "telegram:group/4"}, "no room named 'telegram:group/4'"),
+    ],
+)
+async def test_a_change_that_cannot_be_is_refused_by_the_name_of_its_argument(
+    desk: TaskDesk, given: dict[str, Any], said: str
+) -> None:
+    made = await desk.do("task.add", folder="acme", prompt="p", every="2h")
+    with pytest.raises(GatepostError) as refused:
+        await desk.do("task.set", id=made["id"], **given)
+    assert said in str(refused.value)
+    assert {**await desk.do("task.show", id=made["id"]), "log": None, "created": True} == {**made, "log": None}
+
+
+async def test_a_task_moves_to_another_room_that_reaches_its_group(desk: TaskDesk) -> None:
+    other = "telegram:group/2"
+
+    def add(db: Db) -> None:
+        rooms.add(db, "telegram", other, "Other", False, rooms.RoomPolicy.PUBLIC, NOW)
+        sessions.find_or_add(db, "per-thread", "acme", "telegram", other, "", NOW)
+
+    made = await desk.do("task.add", folder="acme", prompt="p", every="2h")
+    await desk.store.write(add)
+    changed = await desk.do("task.set", id=made["id"], room=other)
+    assert (changed["instance"], changed["address"]) == ("telegram", other)
+
+    agent = await desk.store.write(agents.create, NewAgent(folder="acme", provider="scripted", title="Report"), NOW)
+    woken = await desk.do("task.add", folder="acme", prompt="p", every="2h", agent="Report", title="Look again")
+    assert woken["title"] == "Look again" and woken["address"] == agent.address
+    with pytest.raises(Invalid, match="has a room of its own"):
+        await desk.do("task.set", id=woken["id"], room=other)
+
+
+async def test_who_changes_a_task_by_a_command_stands_behind_it(desk: TaskDesk) -> None:
+    made = await desk.do("task.add", folder="acme", prompt="p", every="2h")
+    await desk.do("acl.add", principal="telegram:user/9", action="op:tasks.write", scope="**")
+    hers = replace(desk.office, caller="telegram:user/9")
+    await OPERATIONS["task.set"](hers, {"id": made["id"], "prompt": "q"})
+    assert [each.person for each in await desk.store.read(tasks.list_origins, made["id"])] == ["telegram:user/9"]
+    await desk.do("room.policy", address=ROOM, policy="strict")
+    await desk.do("task.run", id=made["id"])  # by her right to tasks; she speaks nowhere
+    await desk.do("acl.rm", id=1)
+    with pytest.raises(Invalid, match=r"^task: .* did not run: somebody on whose behalf"):
+        await desk.do("task.run", id=made["id"])
+
+
+@pytest.mark.parametrize("name", ["task.run", "task.resume", "task.pause", "task.set"])
+async def test_errors_name_the_argument_of_the_command(desk: TaskDesk, name: str) -> None:
+    made = await desk.do("task.add", folder="acme", prompt="p", at="+2m")
+    await desk.store.write(lambda db: db.run("UPDATE tasks SET state = 'completed', reason = 'it ran at its time'"))
+    with pytest.raises(Invalid, match=r"^task: .* is over"):
+        await desk.do(name, id=made["id"], **({"title": "x"} if name == "task.set" else {}))
+
+
+async def test_the_text_that_an_operator_gives_an_agents_task_is_agreed_to(desk: TaskDesk) -> None:
+    await desk.store.write(acl.add_rule, "acme", "hold send", "operator", NOW)
+    made = await desk.do("task.add", folder="acme", text="buy!", every="2h")
+    await desk.store.write(lambda db: db.run("UPDATE tasks SET created_by = 'agent:acme'"))
+    await desk.do("task.run", id=made["id"])
+    assert [each["state"] for each in (await desk.do("task.show", id=made["id"]))["log"]] == ["queued"]
+    await desk.do("task.set", id=made["id"], text="sell!")
+    desk.clock.advance(1)
+    await desk.do("task.run", id=made["id"])
+    assert [each["state"] for each in (await desk.do("task.show", id=made["id"]))["log"]] == ["sent", "cancelled"]

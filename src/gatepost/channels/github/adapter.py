@@ -137,9 +137,17 @@ class GitHubComments:
             await self._inbox.receive_one(edit)
 
     async def _receive_closing(self, item: dict[str, Any], repository: str, bot: wire.BotNames) -> None:
-        """A list does not say who closed an issue; the issue itself does."""
+        """A list does not say who closed an issue; the issue itself does. One that was deleted or moved since does not
+        keep us from what follows it."""
         room = wire.parse_room(f"github:{repository}/issue/{item.get('number')}")
-        issue = await self._call("GET", room.path, action="read the issue") if room is not None else None
+        if room is None:
+            return
+        try:
+            issue = await self._call("GET", room.path, action="read the issue")
+        except PlatformRefusal as error:
+            if error.status not in (404, 410):
+                raise
+            return
         event = wire.read_closing(repository, issue, bot) if isinstance(issue, dict) else None
         if event is not None:
             await self._inbox.receive_one(event)

@@ -23,6 +23,7 @@ _WANTS = {
     RequestKind.SENDER: "to be let in",
     RequestKind.ROOM: "a group that answers in its room (--answer FOLDER)",
     RequestKind.HOST: "to reach a host",
+    RequestKind.TEXT: "a scheduled text said",
 }
 LONGEST_NAME = 40
 

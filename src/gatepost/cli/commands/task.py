@@ -17,6 +17,7 @@ from gatepost.serve.control.arguments.tasks import (
     PauseTaskArgs,
     ResumeTaskArgs,
     RunTaskArgs,
+    SetTaskArgs,
     ShowTaskArgs,
 )
 from gatepost.store.tasks import TaskState
@@ -62,6 +63,16 @@ def add(run: CommandRun, made: dict[str, Any]) -> None:
     output.print_line(f"{made['id']}: {made['folder']} in {made['address']}, next at {_render_next(made)}")
 
 
+@command.command("set")
+@from_operation(SetTaskArgs, prepare=_read_script)
+def set_task(run: CommandRun, task: dict[str, Any]) -> None:
+    if task["state"] == TaskState.ACTIVE:
+        output.print_line(f"{task['id']}: {task['folder']} in {task['address']}, next at {_render_next(task)}")
+        return
+    resumes = f"`gatepost task resume {task['id']}` lets it run again"
+    output.print_line(f"{task['id']} is changed, and {task['state']} ({task['reason']}); {resumes}")
+
+
 @command.command("list")
 @from_operation(ListTasksArgs)
 def list_tasks(run: CommandRun, found: list[dict[str, Any]]) -> None:
@@ -84,17 +95,24 @@ def show(run: CommandRun, task: dict[str, Any]) -> None:
     output.print_table(
         ("due", "ran", "outcome", "took", "cost", "why"),
         [_make_row(each) for each in task["log"]],
-        empty="it has not run yet",
+        empty=_render_no_run(task),
         gives=("why",),
     )
+
+
+def _render_no_run(task: dict[str, Any]) -> str:
+    if task["state"] == TaskState.ACTIVE:
+        return f"it has not run yet; `gatepost task run {task['id']}` runs it now"
+    return "it has not run"
 
 
 def _print_task(task: dict[str, Any]) -> None:
     why = f" ({task['reason']})" if task["reason"] else ""
     ends = [f"after {task['max_runs']} runs"] if task["max_runs"] else []
-    ends += [f"at {task['expires_at']}"] if task["expires_at"] else []
+    ends += [f"at {output.format_iso(task['expires_at'])}"] if task["expires_at"] else []
     lines = {
         "task": f"{task['id']}, {task['state']}{why}",
+        "title": task["title"],
         "group": f"{task['folder']} in {task['address']}",
         "when": f"{task['schedule']} ({task['zone']}), missed: {task['missed']}",
         "next": _render_next(task),
@@ -133,9 +151,15 @@ def list_next(run: CommandRun, coming: list[dict[str, Any]]) -> None:
     output.print_table(
         ("at", "zone", "task", "group", "what"),
         [(_shorten(each["local"]), each["zone"], each["id"], each["folder"], each["what"]) for each in coming],
-        empty="nothing is scheduled",
+        empty=_render_nothing(run.args["id"]),
         gives=("what",),
     )
+
+
+def _render_nothing(task_id: str) -> str:
+    if task_id:
+        return f"{task_id} has no time to come; `gatepost task show {task_id}` says why"
+    return "nothing is scheduled; `gatepost task add` makes a task, `gatepost task list` shows those that are paused"
 
 
 @command.command()
@@ -173,4 +197,4 @@ def _shorten(moment: str) -> str:
 
 
 def _get_words(task: dict[str, Any]) -> str:
-    return str(task["prompt"] or task["text"])
+    return str(task["title"] or task["prompt"] or task["text"])

@@ -290,7 +290,7 @@ class DeliveryLoop:
         """Record without taking the next."""
         while True:
             try:
-                await self._store.write(outbox_claims.settle_effect, outcome, self._clock.now())
+                await self._store.write(outbox_claims.settle_effect, self._terms.reach, outcome, self._clock.now())
             except Unavailable as error:
                 await self._wait_for_store(error)
             else:

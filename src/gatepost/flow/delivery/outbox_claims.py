@@ -12,12 +12,12 @@ from msgspec import Struct
 from gatepost.flow.delivery.channel_sender import SendJob, SendOutcome
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.delivery.retry import DeliveryRetryPolicy
+from gatepost.flow.schedule.text_outcomes import record_text_outcome
 from gatepost.store import inbox, messages, outbox, sessions
-from gatepost.store.outbox import EffectOrigin, EffectState, OutboxEffect
+from gatepost.store.outbox import STALE, EffectOrigin, EffectState, OutboxEffect
 from gatepost.store.port import Db
 
 AGENTS_OWN = ("result", "tool")  # origins whose failure somebody waits to hear of
-STALE = "stale"
 NOTICE = "stale:"  # how the keys of notices begin
 NOTICE_TEXT = "Some messages for you could not be delivered in time and were left out."
 
@@ -58,7 +58,7 @@ def settle_and_claim(
     `look_up_at`: rows of which we wait to know whether they happened. `oldest`: what was made before is stale.
     """
     if outcome is not None:
-        settle_effect(db, outcome, now)
+        settle_effect(db, terms.reach, outcome, now)
     effect = outbox.claim_head(db, lane.instance, lane.address, terms.owner, now, terms.lease, oldest)
     if effect is not None and effect.state == EffectState.PENDING and effect.created_at < oldest:
         _expire_stale(db, terms.reach, lane, oldest, now)
@@ -77,11 +77,12 @@ def _next(db: Db, effect: OutboxEffect | None, look_up_at: Mapping[int, int], no
     return SendJob(effect, target, found)
 
 
-def settle_effect(db: Db, outcome: SendOutcome, now: int) -> None:
+def settle_effect(db: Db, reach: ChannelInstances, outcome: SendOutcome, now: int) -> None:
     effect = outcome.effect
     outbox.record_outcome(db, effect.id, outcome.state, outcome.reason, now, outcome.platform_id, outcome.next_at)
     if outcome.state in (EffectState.FAILED, EffectState.UNCERTAIN) and effect.origin in AGENTS_OWN:
         _add_context_row(db, effect, f"delivery_{outcome.state}", outcome.reason, now)
+    record_text_outcome(db, reach, effect, outcome.state, outcome.reason, now)
 
 
 def _add_context_row(db: Db, effect: OutboxEffect, event: str, reason: str, now: int, count: int = 1) -> None:
@@ -102,6 +103,7 @@ def _expire_stale(db: Db, reach: ChannelInstances, lane: DeliveryLane, oldest: i
         if effect.key.startswith(NOTICE):
             continue
         outbox.record_outcome(db, effect.id, EffectState.FAILED, STALE, now)
+        record_text_outcome(db, reach, effect, EffectState.FAILED, STALE, now)
         if effect.origin in AGENTS_OWN:
             own.setdefault(effect.session_id, []).append(effect)
     for effects in own.values():

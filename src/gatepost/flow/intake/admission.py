@@ -19,7 +19,7 @@ from gatepost.flow.intake.routed_message import (
     read_verb,
 )
 from gatepost.flow.intake.routing import RouteDecision
-from gatepost.flow.intake.target_decision import Spoken, TargetDecision, decide_target
+from gatepost.flow.intake.target_decision import DecidedBy, Spoken, TargetDecision, decide_target
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.sessions.session_stop import works_for
 from gatepost.messages.inbound import Direction, MessageKind, Verb
@@ -70,11 +70,31 @@ def decide_message(
     question, spoken = make_question(db, rules, said), read_spoken(db, rules, said, now)
     target = decide_target(question, spoken)
     if target.change is None:
-        return MessageDecision(question, spoken, target)
+        return MessageDecision(question, spoken, _skip_forbidden(db, rules, said, policy, question, spoken, target))
     choosing, _ = admit(db, rules, said.sender, policy, target.decision)
     if choosing and may_choose:
         return MessageDecision(question, spoken, target, tuple(choosing))
     return MessageDecision(question, spoken, decide_target(question, replace(spoken, address=None)))
+
+
+def _skip_forbidden(
+    db: Db,
+    rules: RuleCache,
+    said: RoutedMessage,
+    policy: RoomPolicy,
+    question: RouteQuestion,
+    spoken: Spoken,
+    target: TargetDecision,
+) -> TargetDecision:
+    """What was chosen before, or whom others speak to, keeps nobody from the group that she may speak to."""
+    if target.by not in (DecidedBy.CHOICE, DecidedBy.ENGAGEMENT):
+        return target
+    admitted, rejected = admit(db, rules, said.sender, policy, target.decision)
+    if any(not each.chosen.observe for each in admitted) or any(map(asks_first, rejected)):
+        return target
+    choice = replace(spoken.choice, folder="") if spoken.choice is not None else None
+    otherwise = decide_target(question, replace(spoken, choice=choice, engaged=()))
+    return otherwise if admit(db, rules, said.sender, policy, otherwise.decision)[0] else target
 
 
 def asks_first(target: TargetAccess) -> bool:
@@ -92,12 +112,14 @@ def find_spent_budget(
     return reservations.find_spent(db, folder, payer, now)
 
 
-def decide_route(db: Db, rules: RuleCache, reach: ChannelInstances, arrival: Arrival, now: int) -> RouteDecision:
+def decide_route(
+    db: Db, rules: RuleCache, reach: ChannelInstances, arrival: Arrival, policy: RoomPolicy, now: int
+) -> RouteDecision:
     """Who gets it."""
     parent = find_parent_of(db, arrival.instance, arrival.inbound)
     verb = read_verb(db, arrival.instance, arrival.inbound, parent)
     said = make_routed(reach, arrival, verb, parent)
-    return decide_target(make_question(db, rules, said), read_spoken(db, rules, said, now)).decision
+    return decide_message(db, rules, said, policy, now).target.decision
 
 
 def admit(
@@ -134,7 +156,7 @@ def wants_files(db: Db, reach: ChannelInstances, arrival: Arrival, now: int) -> 
     rules = RuleCache()
     room = rooms.get(db, arrival.instance, inbound.address)
     policy = room.policy if room else reach.policy(arrival.instance)
-    decision = decide_route(db, rules, reach, arrival, now)
+    decision = decide_route(db, rules, reach, arrival, policy, now)
     admitted, rejected = admit(db, rules, inbound.sender, policy, decision)
     return bool(admitted) or any(
         asks_first(each) and unknown_senders.may_hold(db, each.folder, inbound.sender, now) for each in rejected
@@ -156,7 +178,7 @@ def sessions_to_stop(db: Db, reach: ChannelInstances, arrival: Arrival) -> tuple
     rules, thread = RuleCache(), verbs.thread_of(inbound, find_parent_of(db, arrival.instance, inbound))
     room = rooms.get(db, arrival.instance, inbound.address)
     policy = room.policy if room else reach.policy(arrival.instance)
-    decision = decide_route(db, rules, reach, arrival, arrival.at)
+    decision = decide_route(db, rules, reach, arrival, policy, arrival.at)
     admitted, _ = admit(db, rules, inbound.sender, policy, decision)
     allowed = [each for each in admitted if not each.chosen.observe and slash_commands.may_use(command, each.rights)]
     case = MessageContext(db, rules, reach, arrival, 0, thread, arrival.at)

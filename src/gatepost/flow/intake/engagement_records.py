@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from gatepost.access.senders import is_program
 from gatepost.flow.intake.engagement import PLAIN, get_ttl, make_engagement
 from gatepost.flow.intake.route_question import RouteQuestion
 from gatepost.flow.intake.routed_message import RoutedMessage
@@ -44,7 +45,9 @@ def _engages(message: EngagingMessage, chosen: RouteChoice) -> bool:
     """Whether this message speaks to the group: by a mention, a reply, its name, in a direct room, or by whatever its
     route asks for if that names a time."""
     said, by, route = message.said, message.target.by, chosen.route
-    if not said.is_spoken or chosen.observe or said.is_command or not get_ttl(route, message.default_s):
+    if not said.is_spoken or is_program(said.sender) or said.is_command:
+        return False
+    if chosen.observe or not get_ttl(route, message.default_s):
         return False
     if by in (DecidedBy.REPLY, DecidedBy.CHILD):
         return True

@@ -14,7 +14,7 @@ from typing import Any
 
 from gatepost.access import senders
 from gatepost.core import log
-from gatepost.core.clock import HOUR, SECOND, Clock, iso, to_microseconds
+from gatepost.core.clock import HOUR, SECOND, Clock, find_moment, iso, to_microseconds
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
@@ -304,7 +304,7 @@ def make_arrival(
     if (written or claimed) and (masked_message := mask_message(cleaned)) is not cleaned:
         cleaned = masked_message
         command = slash_commands.parse_command(cleaned.text, own_names) if command is not None else None
-    at = min(inbound.at or now, now)
+    at = find_moment(inbound.at, now)
     return Arrival(
         instance=instance,
         address=address,

@@ -103,7 +103,7 @@ def read_spoken(db: Db, rules: RuleCache, said: RoutedMessage, now: int) -> Spok
     choice, engaged = None, list[Engagement]()
     if rules.read_place(db, sticky_choices.has_any):
         choice = rules.read_place(db, sticky_choices.get, *said.place, said.sender)
-    if rules.read_place(db, engagements.has_any):
+    if not senders.is_program(said.sender) and rules.read_place(db, engagements.has_any):
         engaged = rules.read_place(db, engagements.list_at, *said.place)
     on = tuple(each for each in engaged if each.is_on(now))
     return Spoken(parent=wrote, address=address, choice=choice, engaged=on, plain=said.verb in PLAIN)

@@ -30,6 +30,7 @@ class AnswerChoice(Struct, frozen=True):
 ALLOW_ONCE = AnswerChoice("Allow once", RequestState.ALLOWED, style="primary")
 ALLOW_SESSION = AnswerChoice("Allow in this conversation", RequestState.ALLOWED, AnswerLasts.SESSION)
 ALLOW_ALWAYS = AnswerChoice("Always allow", RequestState.ALLOWED, AnswerLasts.ALWAYS)
+ALLOW_EACH_TIME = AnswerChoice("Allow each time", RequestState.ALLOWED, AnswerLasts.SESSION)
 DENY = AnswerChoice("Deny", RequestState.DENIED, style="danger")
 BLOCK = AnswerChoice("Block", RequestState.DENIED, AnswerLasts.ALWAYS, style="danger")
 NEVER = AnswerChoice("Never", RequestState.DENIED, AnswerLasts.ALWAYS, style="danger")
@@ -47,6 +48,8 @@ def list_choices(request: Request) -> tuple[AnswerChoice, ...]:
         return (*map(make_group_choice, list_groups(request)), DENY, NEVER)
     if request.kind is RequestKind.HOST:
         return (*((ALLOW_SESSION, ALLOW_ALWAYS) if alone else (ALLOW_ONCE,)), DENY, BLOCK)
+    if request.kind is RequestKind.TEXT:
+        return (ALLOW_ONCE, *((ALLOW_EACH_TIME,) if alone else ()), DENY)
     return (ALLOW_ONCE, DENY)
 
 
@@ -98,6 +101,8 @@ def render_title(request: Request, agent: str) -> str:
         return f"Who shall answer in a chat that nobody answers yet? ({request.id})"
     if request.kind is RequestKind.HOST:
         return f"{named} asks to reach a host on the network ({request.id})"
+    if request.kind is RequestKind.TEXT:
+        return f"A scheduled text of {named} is to be said ({request.id})"
     if request.kind is RequestKind.PLAN:
         return f"{named} asks to carry out a plan ({request.id})"
     return f"{named} asks to use {shorten_visibly(request.tool, LONGEST_NAME)} ({request.id})"
@@ -129,7 +134,8 @@ def render_decision(request: Request, by: str, part: int | None = None) -> str:
     if request.kind is RequestKind.QUESTION:
         return render_answered(request, by, part)
     words = f": {request.reason}" if request.reason and request.state is RequestState.DENIED else ""
-    lasts = {AnswerLasts.SESSION: " in this conversation", AnswerLasts.ALWAYS: " always", AnswerLasts.ONCE: ""}
+    conversation = " each time" if request.kind is RequestKind.TEXT else " in this conversation"
+    lasts = {AnswerLasts.SESSION: conversation, AnswerLasts.ALWAYS: " always", AnswerLasts.ONCE: ""}
     group = request.answer.get(GROUP) if request.kind is RequestKind.ROOM else None
     answers = f": {group} answers there" if group else ""
     changed = " with changes" if is_edited(request) else ""

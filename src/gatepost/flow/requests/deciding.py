@@ -25,6 +25,7 @@ from gatepost.flow.requests.choices import (
 )
 from gatepost.flow.requests.edited_input import check_edited, describe_edit
 from gatepost.flow.requests.questions import ANSWERS, fill_defaults, get_answers
+from gatepost.flow.schedule import held_text_answers
 from gatepost.store import (
     agents,
     audit,
@@ -234,6 +235,8 @@ def close(
         about = unknown_senders if closed.kind is RequestKind.SENDER else unknown_rooms
         released = about.follow(db, reach, closed, now)
         wake, files = released.wake, released.files
+    elif closed.kind is RequestKind.TEXT:
+        rooms = (*rooms, *held_text_answers.follow(db, reach, closed, now))
     elif closed.kind is RequestKind.HOST and closed.session_id is not None:
         refused_hosts.follow(db, closed, now)
         outcome = {"host": closed.name, "result": render_decision(closed, by)}

@@ -15,9 +15,11 @@ from msgspec.structs import replace
 from gatepost.access.tiers import covers
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.schedule.firing_facts import DueTime, FiringFacts, JudgedTime, judge_times, read_facts
+from gatepost.flow.schedule.held_texts import HeldText, hold_text
 from gatepost.flow.schedule.lateness import LATE, render_late
 from gatepost.flow.schedule.outcomes import add_failure_notice
 from gatepost.flow.schedule.queued_prompts import queue_prompts
+from gatepost.flow.schedule.task_notices import add_refusal_notices
 from gatepost.flow.schedule.times import Schedule, list_due
 from gatepost.store import destinations, firings, sessions, tasks
 from gatepost.store.firings import FiringState, NewFiring, make_firing
@@ -45,6 +47,8 @@ class FiringPlan(Struct, frozen=True, kw_only=True):
     next_at: int | None = None
     ends: str = ""
     broken: str = ""  # why nothing can be said of it: it is paused
+    refused: str = ""  # why those behind it have no right to it any more: it is paused
+    held: HeldText | None = None  # a person is asked before its text is said
 
 
 class FiredRooms(Struct, frozen=True):
@@ -91,11 +95,11 @@ def plan_firing(task: Task, now: int, most_late: int) -> FiringPlan:
 def fire_plans(db: Db, reach: ChannelInstances, plans: Sequence[FiringPlan], most_late: int, now: int) -> FiredRooms:
     """All of a plan or nothing of it: nothing, if its task was moved on meanwhile. What is read and written is read and
     written for all plans together."""
-    paused = [_pause_broken(db, reach, plan, now) for plan in plans if plan.broken]
-    whole = [plan for plan in plans if not plan.broken]
+    paused = [_pause(db, reach, plan, now) for plan in plans if plan.broken or plan.refused]
+    whole = [plan for plan in plans if not plan.broken and not plan.refused]
     if not whole:
         return _join(paused)
-    due = [DueTime(plan.task, at) for plan in whole for at in plan.fire]
+    due = [DueTime(plan.task, at) for plan in whole for at in plan.fire if plan.held is None]
     missed = [(plan.task.id, plan.skipped) for plan in whole if plan.skipped is not None]
     times = [*((each.task.id, each.due_at) for each in due), *((task_id, each.first) for task_id, each in missed)]
     facts = read_facts(db, [plan.task for plan in whole], times, most_late)
@@ -109,7 +113,8 @@ def fire_plans(db: Db, reach: ChannelInstances, plans: Sequence[FiringPlan], mos
         if task_id in moved and (task_id, each.first) not in facts.fired
     ]
     fired = _fire(db, reach, [each for each in judged if each.task.id in moved], rows, facts, now)
-    return _join([*paused, fired])
+    held = [_hold(db, reach, plan, now) for plan in whole if plan.held is not None and plan.task.id in moved]
+    return _join([*paused, *held, fired])
 
 
 def fire_times(
@@ -145,7 +150,10 @@ def _fire(
             *rows,
             *(_row(each, now, FiringState.SKIPPED, why) for each, why in skipped),
             *(_row(each, now, FiringState.FAILED, why) for each, why in failed),
-            *(_row(each, now, FiringState.SENT, "", _deliver(db, reach, each, now)) for each in texts),
+            *(
+                _row(each, now, FiringState.SENT, "", deliver_text(db, reach, each.task, each.due_at, now))
+                for each in texts
+            ),
             *(
                 _row(each.time, now, FiringState.QUEUED, "", each.message_id, each.session_id)
                 for each in queued
@@ -178,12 +186,22 @@ def _add_failure(db: Db, reach: ChannelInstances, due: JudgedTime, why: str, now
     return add_failure_notice(db, reach, tasks.get(db, due.task.id) or due.task, due.due_at, why, now)
 
 
-def _pause_broken(db: Db, reach: ChannelInstances, plan: FiringPlan, now: int) -> FiredRooms:
-    task, due_at = replace(plan.task, zone="UTC"), plan.task.next_at  # its own may be what cannot be read
-    if due_at is None or not tasks.pause_at(db, task, plan.broken, now):
+def _pause(db: Db, reach: ChannelInstances, plan: FiringPlan, now: int) -> FiredRooms:
+    task, due_at, why = plan.task, plan.task.next_at, plan.refused or plan.broken
+    if due_at is None or not tasks.pause_at(db, task, why, now):
         return NOTHING_FIRED
-    firings.add(db, task.id, due_at, now, FiringState.FAILED, plan.broken)
-    return FiredRooms(rooms=(add_failure_notice(db, reach, task, due_at, plan.broken, now),))
+    firings.add(db, task.id, due_at, now, FiringState.FAILED, why)
+    if plan.refused:
+        in_room = has_way(db, task.folder, task.instance, task.address)
+        return FiredRooms(rooms=add_refusal_notices(db, reach, task, due_at, why, now, in_room=in_room))
+    shown = replace(task, zone="UTC")  # its own may be what cannot be read
+    return FiredRooms(rooms=(add_failure_notice(db, reach, shown, due_at, why, now),))
+
+
+def _hold(db: Db, reach: ChannelInstances, plan: FiringPlan, now: int) -> FiredRooms:
+    assert plan.held is not None
+    asked = hold_text(db, reach, plan.task, plan.fire, plan.held, now)
+    return FiredRooms(rooms=asked.rooms, ran=asked.ran)
 
 
 def has_way(db: Db, folder: str, instance: str, address: str) -> bool:
@@ -194,11 +212,11 @@ def has_way(db: Db, folder: str, instance: str, address: str) -> bool:
     return any(each.instance == instance and covers(folder, each.folder) for each in there)
 
 
-def _deliver(db: Db, reach: ChannelInstances, due: JudgedTime, now: int) -> int | None:
+def deliver_text(db: Db, reach: ChannelInstances, task: Task, due_at: int, now: int) -> int | None:
     """The message of the first part."""
-    task, late = due.task, render_late(due.task, due.due_at, now)
+    late = render_late(task, due_at, now)
     said = OutgoingMessage(
-        key=firings.get_text_key(task.id, due.due_at),
+        key=firings.get_text_key(task.id, due_at),
         origin=EffectOrigin.TOOL,
         instance=task.instance,
         address=task.address,

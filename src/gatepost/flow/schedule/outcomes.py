@@ -52,7 +52,7 @@ def _find_owner_room(db: Db, reach: ChannelInstances, task: Task) -> tuple[str, 
 
 
 def render_failure(task: Task, due_at: int, reason: str) -> str:
-    words = " ".join((task.prompt or task.text).split())
+    words = " ".join((task.title or task.prompt or task.text).split())
     name = words if len(words) <= LONGEST_NAME else words[: LONGEST_NAME - 1] + "…"
     moment = (iso(due_at, task.zone) or "")[:16].replace("T", " ")
     why = reason.strip().splitlines()[0][:300].rstrip(".") if reason.strip() else "the agent did not finish"

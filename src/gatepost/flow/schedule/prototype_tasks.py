@@ -11,8 +11,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from gatepost.core.errors import GatepostError, Invalid
+from gatepost.flow.groups import FolderPrototype
 from gatepost.flow.schedule.spoken_times import parse_spoken_time, parse_when
 from gatepost.flow.schedule.task_changes import TaskRequest, TaskRules, add_task, make_task
+from gatepost.flow.schedule.task_rights import find_makers_refusal
 from gatepost.flow.schedule.times import parse_zone
 from gatepost.store import groups, sessions
 from gatepost.store.origins import OriginChain
@@ -38,6 +40,7 @@ class PrototypeTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """As `gatepost task add` has it."""
 
     prompt: str
+    title: str = ""
     at: str = ""
     cron: str = ""
     every: str = ""
@@ -68,6 +71,13 @@ class GroupSeed(Struct, frozen=True, kw_only=True):
     rules: TaskRules
 
 
+def pop_seed(prototype: FolderPrototype | None, place: SeedPlace, rules: TaskRules, now: int) -> GroupSeed | None:
+    """What the prototype has for a new group besides files, whoever makes it. The file is the gateway's: the group gets
+    what it says, and not the file. None: there is none."""
+    data = prototype.files.pop(SEED_FILE, None) if prototype is not None else None
+    return parse_seed(data, place, rules, now) if data is not None else None
+
+
 def parse_seed(data: bytes, place: SeedPlace, rules: TaskRules, now: int) -> GroupSeed:
     """Pure. Invalid names what is wrong, and in which task."""
     if len(data) > LARGEST_SEED:
@@ -90,6 +100,7 @@ def _make(task: PrototypeTask, number: int, place: SeedPlace, rules: TaskRules, 
             instance=place.instance,
             address=place.address,
             prompt=task.prompt,
+            title=task.title,
             script=task.script,
             when=parse_when(task.at, task.cron, task.every, zone, now),
             zone=zone,
@@ -104,14 +115,18 @@ def _make(task: PrototypeTask, number: int, place: SeedPlace, rules: TaskRules, 
         raise Invalid(SEED_FILE, f"task {number} of your prototype/: {error}") from None
 
 
-def add_seed(db: Db, seed: GroupSeed, chain: OriginChain, now: int) -> None:
+def add_seed(db: Db, seed: GroupSeed, chain: OriginChain, now: int, *, asked: bool) -> str:
     """In the transaction that makes the group. Its tasks have the conversation that its room's first message would
-    begin."""
+    begin. Why tasks were left out, if the agent of the prototype may not schedule them; '' if none was. `asked`: that
+    agent makes the group by a call, which was judged."""
     place, wished = seed.place, seed.settings
     windows = {"window_messages": wished.window_messages, "window_chars": wished.window_chars}
     groups.update(db, place.folder, {name: value for name, value in windows.items() if value is not None})
-    if seed.tasks:
+    refused = [find_makers_refusal(db, each, chain.origins, now, asked=asked) for each in seed.tasks]
+    allowed = [each for each, why in zip(seed.tasks, refused, strict=True) if not why]
+    if allowed:
         there = (place.folder, place.instance, place.address, "")
         sessions.find_or_add(db, SessionMode.PER_THREAD, *there, now)
-    for new in seed.tasks:
+    for new in allowed:
         add_task(db, new, seed.rules, now, chain.origins, chain.depth + 1)
+    return next(filter(None, refused), "")

@@ -10,11 +10,15 @@ from gatepost.core.clock import to_microseconds
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.settings import Config, setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.requests import asking
+from gatepost.flow.requests.asking import AskingRules
 from gatepost.flow.schedule.firing import FiredRooms, fire_times, has_way, schedule_of
+from gatepost.flow.schedule.held_texts import HeldText, hold_text, withdraw_text
+from gatepost.flow.schedule.task_rights import judge_tasks
 from gatepost.flow.schedule.times import Schedule, check_interval, list_due, parse_moment, parse_schedule, parse_zone
 from gatepost.flow.sessions.sandbox_plan import TIMEZONE
 from gatepost.messages.text import clean
-from gatepost.store import firings, inbox, origins, tasks
+from gatepost.store import firings, inbox, origins, scheduled_texts, tasks
 from gatepost.store.inbox import InboxState
 from gatepost.store.origins import Origin, OriginChain
 from gatepost.store.port import Db
@@ -29,17 +33,19 @@ MOST_LATE = setting(
     100,
     help="How many times a task with missed=all runs late at most, and how many of its runs may wait.",
 )
-LONGEST_PROMPT, LONGEST_SCRIPT = 100_000, 65_536
+LONGEST_PROMPT, LONGEST_SCRIPT, LONGEST_TITLE = 100_000, 65_536, 100
 LIVE = (TaskState.ACTIVE, TaskState.PAUSED)
 
 
 class TaskRules(Struct, frozen=True, kw_only=True):
-    """What the operator has set. `least`: microseconds between two times of a task."""
+    """What the operator has set. `least`: microseconds between two times of a task. `asking`: how people are asked
+    about a text that is held."""
 
     zone: str
     least: int
     most_tasks: int
     most_late: int
+    asking: AskingRules
 
 
 def read_rules(config: Config) -> TaskRules:
@@ -48,6 +54,7 @@ def read_rules(config: Config) -> TaskRules:
         least=to_microseconds(config[LEAST_INTERVAL_S]),
         most_tasks=config[MOST_TASKS],
         most_late=max(1, config[MOST_LATE]),
+        asking=asking.read_rules(config),
     )
 
 
@@ -69,6 +76,7 @@ class TaskRequest(Struct, frozen=True, kw_only=True):
     max_runs: int | None = None
     expires_at: str = ""
     created_by: str
+    title: str = ""
     when_field: str = "cron"
     end_field: str = "expiresAt"
 
@@ -97,7 +105,15 @@ def make_task(asked: TaskRequest, rules: TaskRules, now: int) -> NewTask:
         max_runs=_check_runs(asked.max_runs),
         expires_at=_parse_end(asked.expires_at, zone, first, now, asked.end_field),
         created_by=asked.created_by,
+        title=_check_title(asked.title),
     )
+
+
+def _check_title(said: str) -> str:
+    title = " ".join(clean(said).split())
+    if len(title) > LONGEST_TITLE:
+        raise Invalid("title", f"has {len(title)} characters; the most is {LONGEST_TITLE}")
+    return title
 
 
 def _check_words(prompt: str, text: str, script: str) -> tuple[str, str, str]:
@@ -116,9 +132,9 @@ def _check_words(prompt: str, text: str, script: str) -> tuple[str, str, str]:
     return (prompt if prompt.strip() else ""), (text if text.strip() else ""), (script if script.strip() else "")
 
 
-def _check_runs(wanted: int | None) -> int | None:
+def _check_runs(wanted: int | None, field: str = "maxRuns") -> int | None:
     if wanted is not None and not 1 <= wanted <= 1_000_000:
-        raise Invalid("maxRuns", f"{wanted} is not between 1 and 1000000")
+        raise Invalid(field, f"{wanted} is not between 1 and 1000000")
     return wanted
 
 
@@ -156,7 +172,8 @@ def get_task(db: Db, task_id: str) -> Task:
 
 
 class TaskChange(Struct, frozen=True, kw_only=True):
-    """What is to be changed; the rest stays. None takes a limit away."""
+    """What is to be changed; the rest stays. None takes a limit away. `place`: another room, as instance, address and
+    thread. The fields that end in `_field`: what the caller calls these, for errors."""
 
     prompt: str | UnsetType = UNSET
     text: str | UnsetType = UNSET
@@ -167,6 +184,12 @@ class TaskChange(Struct, frozen=True, kw_only=True):
     missed: MissedPolicy | UnsetType = UNSET
     max_runs: int | UnsetType | None = UNSET
     expires_at: str | UnsetType | None = UNSET
+    title: str | UnsetType = UNSET
+    place: tuple[str, str, str] | UnsetType = UNSET
+    id_field: str = "taskId"
+    runs_field: str = "maxRuns"
+    when_field: str = "cron"
+    end_field: str = "expiresAt"
 
 
 def update_task(
@@ -175,9 +198,12 @@ def update_task(
     """Another schedule counts from now. A prompt takes the place of a text, and the other way round. `behind`: on whose
     behalf it is changed, if an agent changes it. They stand behind it from then on, besides those for whom it was made:
     else their words would be worked on at others' cost, and what they are denied would be done for others."""
-    task = _get_live(db, task_id)
+    task = _get_live(db, task_id, change.id_field)
     changed = change_task(task, change, rules, now)
     tasks.replace(db, changed, now)
+    if (changed.text, changed.address) != (task.text, task.address):  # what somebody agreed to is not said any more
+        scheduled_texts.remove_agreed(db, task_id)
+        withdraw_text(db, task, "its task was changed", now)
     if behind is not None:
         everybody = origins.merge(behind.origins, tasks.list_origins(db, task_id))
         if len(everybody) > origins.MOST:
@@ -198,16 +224,23 @@ def change_task(task: Task, change: TaskChange, rules: TaskRules, now: int) -> T
     zone = task.zone if isinstance(change.zone, UnsetType) else parse_zone(change.zone or rules.zone)
     schedule, next_at = schedule_of(task), task.next_at
     if change.when is not UNSET or zone != task.zone:
-        schedule, next_at = _change_times(task, change.when, zone, now)
-        check_interval(schedule, next_at, rules.least)
+        schedule, next_at = _change_times(task, change, zone, now)
+        check_interval(schedule, next_at, rules.least, change.when_field)
     ends = task.expires_at
     if not isinstance(change.expires_at, UnsetType):
-        ends = _parse_end(change.expires_at or "", zone, next_at or now, now)
-    runs = task.max_runs if isinstance(change.max_runs, UnsetType) else _check_runs(change.max_runs)
+        ends = _parse_end(change.expires_at or "", zone, next_at or now, now, change.end_field)
+    runs = task.max_runs if isinstance(change.max_runs, UnsetType) else _check_runs(change.max_runs, change.runs_field)
     if runs is not None and runs <= task.runs:
-        raise Invalid("maxRuns", f"it has run {task.runs} times already")
+        raise Invalid(change.runs_field, f"it has run {task.runs} times already")
+    instance, address, thread = (
+        (task.instance, task.address, task.thread) if isinstance(change.place, UnsetType) else change.place
+    )
     return replace(
         task,
+        title=task.title if isinstance(change.title, UnsetType) else _check_title(change.title),
+        instance=instance,
+        address=address,
+        thread=thread,
         prompt=prompt,
         text=text,
         script=script,
@@ -227,35 +260,37 @@ def _or(given: str | UnsetType, before: str) -> str:
     return before if isinstance(given, UnsetType) else given
 
 
-def _change_times(task: Task, when: str | UnsetType, zone: str, now: int) -> tuple[Schedule, int]:
-    if isinstance(when, UnsetType) and task.kind is not ScheduleKind.CRON:
+def _change_times(task: Task, change: TaskChange, zone: str, now: int) -> tuple[Schedule, int]:
+    if isinstance(change.when, UnsetType) and task.kind is not ScheduleKind.CRON:
         return replace(schedule_of(task), zone=zone), task.next_at or now
-    return parse_schedule(task.schedule if isinstance(when, UnsetType) else when, zone, now)
+    when = task.schedule if isinstance(change.when, UnsetType) else change.when
+    return parse_schedule(when, zone, now, change.when_field)
 
 
-def pause_task(db: Db, task_id: str, by: str, now: int) -> Task:
-    task = _get_live(db, task_id)
+def pause_task(db: Db, task_id: str, by: str, now: int, field: str = "taskId") -> Task:
+    """`field`: what the caller calls the id, for errors; here and below."""
+    task = _get_live(db, task_id, field)
     if task.state is TaskState.ACTIVE:
         tasks.set_state(db, task_id, TaskState.PAUSED, f"{tasks.BY}{by}", task.next_at, now)
     return get_task(db, task_id)
 
 
-def resume_task(db: Db, task_id: str, now: int) -> Task:
+def resume_task(db: Db, task_id: str, now: int, field: str = "taskId") -> Task:
     """Its next time is one that lies ahead: what came while it was paused is not made up for."""
-    task = _get_live(db, task_id)
+    task = _get_live(db, task_id, field)
     if task.state is TaskState.PAUSED:
-        tasks.set_state(db, task_id, TaskState.ACTIVE, "", find_resumed_time(task, now), now)
+        tasks.set_state(db, task_id, TaskState.ACTIVE, "", find_resumed_time(task, now, field), now)
     return get_task(db, task_id)
 
 
-def find_resumed_time(task: Task, now: int) -> int:
+def find_resumed_time(task: Task, now: int, field: str = "taskId") -> int:
     """Pure."""
     coming = task.next_at
     if coming is not None and coming <= now:
         coming = list_due(schedule_of(task), coming, now, 1).next
     if coming is None:
         way = "update it with a new one, then resume it, or make another task"
-        raise Invalid("taskId", f"the time of {task.id} is over; {way}")
+        raise Invalid(field, f"the time of {task.id} is over; {way}")
     return coming
 
 
@@ -263,6 +298,7 @@ def cancel_task(db: Db, task_id: str, by: str, now: int) -> Task:
     """It never runs again. A turn that works on it goes on; runs that wait for one are withdrawn."""
     task = get_task(db, task_id)
     tasks.set_state(db, task_id, TaskState.CANCELLED, f"cancelled by {by}", None, now)
+    withdraw_text(db, task, "its task was cancelled", now)
     for message_id in firings.list_open_messages(db, task_id):
         for entry in inbox.list_for_message(db, message_id):
             if entry.state in (InboxState.QUEUED, InboxState.RETRY):
@@ -270,18 +306,27 @@ def cancel_task(db: Db, task_id: str, by: str, now: int) -> Task:
     return tasks.get(db, task_id) or task
 
 
-def run_task(db: Db, reach: ChannelInstances, task_id: str, rules: TaskRules, now: int) -> FiredRooms:
-    """Now, besides its schedule. Invalid, if it cannot."""
-    task = _get_live(db, task_id)
-    fired = fire_times(db, reach, task, (now,), rules.most_late, now)
+def run_task(
+    db: Db, reach: ChannelInstances, task_id: str, rules: TaskRules, now: int, field: str = "taskId"
+) -> FiredRooms:
+    """Now, besides its schedule, by the rights of those behind it. Invalid, if it cannot."""
+    task = _get_live(db, task_id, field)
+    judged = judge_tasks(db, [task])
+    if why := judged.refused.get(task_id):
+        raise Invalid(field, f"{task_id} did not run: {why}")
+    if holds := judged.held.get(task_id):
+        asked = hold_text(db, reach, task, (now,), HeldText(holds, rules.asking), now)
+        fired = FiredRooms(rooms=asked.rooms, ran=asked.ran)
+    else:
+        fired = fire_times(db, reach, task, (now,), rules.most_late, now)
     if not fired.ran:
         last = firings.list_for_task(db, task_id, 1)
-        raise Invalid("taskId", f"{task_id} did not run: {last[0].firing.reason if last else 'it runs already'}")
+        raise Invalid(field, f"{task_id} did not run: {last[0].firing.reason if last else 'it runs already'}")
     return fired
 
 
-def _get_live(db: Db, task_id: str) -> Task:
+def _get_live(db: Db, task_id: str, field: str) -> Task:
     task = get_task(db, task_id)
     if task.state not in LIVE:
-        raise Invalid("taskId", f"{task_id} is over: {task.reason}; schedule another task")
+        raise Invalid(field, f"{task_id} is over: {task.reason}; schedule another task")
     return task

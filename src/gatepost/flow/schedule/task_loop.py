@@ -5,15 +5,21 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from gatepost.core import log
 from gatepost.core.clock import SECOND, Clock
 from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.requests.asking import AskingRules
+from gatepost.flow.requests.asking import read_rules as read_asking_rules
+from gatepost.flow.schedule import clock_steps
 from gatepost.flow.schedule.firing import FiredRooms, FiringPlan, fire_plans, plan_firing
+from gatepost.flow.schedule.held_texts import HeldText
 from gatepost.flow.schedule.task_changes import read_rules
-from gatepost.flow.schedule.text_rights import find_denied_texts
+from gatepost.flow.schedule.task_rights import judge_tasks
 from gatepost.store import switches, tasks
 from gatepost.store.port import Db, Store
 from gatepost.store.tasks import Task
@@ -23,6 +29,7 @@ FIRINGS_AT_ONCE = 100  # that one transaction writes, or those of one task
 LONGEST_WAIT_S = 30.0  # between two looks: the machine's clock may be set forward
 AGAIN_S = 1.0
 LANE = "schedule"  # of the writer
+USUAL_ASKING = read_asking_rules(Config())
 
 _log = log.get("schedule")
 
@@ -31,6 +38,7 @@ class TaskLoop:
     def __init__(self, store: Store, clock: Clock, config: Config, bells: EventBus, reach: ChannelInstances) -> None:
         self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
         self._rung = asyncio.Event()
+        self._seen: int | None = None  # what the clock showed at the last look
         bells.on_tasks(self._rung.set)
 
     async def run(self) -> None:
@@ -50,10 +58,27 @@ class TaskLoop:
     async def fire_due(self) -> bool:
         """True if there may be more."""
         now, most_late = self._clock.now(), read_rules(self._config).most_late
-        plans = await self._store.read(plan_due, now, AT_ONCE, most_late)
+        await self._follow_clock(now)
+        plans = await self._store.read(plan_due, now, AT_ONCE, most_late, read_asking_rules(self._config))
         for some in _portions(plans):
             self._ring(await self._store.write(fire_plans, self._reach, some, most_late, now, lane=LANE))
         return len(plans) == AT_ONCE
+
+    async def _follow_clock(self, now: int) -> None:
+        """Count times again after the clock was set back: since the last look, or while nobody looked."""
+        seen = self._seen if self._seen is not None else await self._store.read(clock_steps.find_last_seen)
+        if clock_steps.is_behind(now, seen):
+            _log.warning(
+                "the clock was set back; the next times of tasks are counted again",
+                seconds=((seen or now) - now) // SECOND,
+            )
+            after, more = "", True
+            while more:
+                moves, after = await self._store.read(clock_steps.plan_recount, after, now)
+                if moves:
+                    await self._store.write(clock_steps.recount, moves, now, lane=LANE)
+                more = bool(after)
+        self._seen = now
 
     def _ring(self, fired: FiredRooms) -> None:
         for session_id in fired.sessions:
@@ -73,15 +98,20 @@ def find_next_time(db: Db) -> tuple[int | None, bool]:
     return tasks.get_next_due(db), switches.get(db, switches.PANIC) is not None
 
 
-def plan_due(db: Db, now: int, most: int, most_late: int) -> list[FiringPlan]:
+def plan_due(db: Db, now: int, most: int, most_late: int, asking: AskingRules = USUAL_ASKING) -> list[FiringPlan]:
     """What is to be done now. While everything is stopped nothing is: it is late then, and each policy says what
     becomes of it. A read: schedules are walked through off the loop, and nobody's writes wait for it."""
     if switches.get(db, switches.PANIC) is not None:
         return []
     due = tasks.list_due(db, now, most)
-    denials = find_denied_texts(db, due)
-    plans = [FiringPlan(task=each, fire=(), broken=denials.get(each.id, "")) for each in due]
-    return [each if each.broken else _plan(each.task, now, most_late) for each in plans]
+    judged = judge_tasks(db, due)
+    held = {task_id: HeldText(holds, asking) for task_id, holds in judged.held.items()}
+    return [
+        FiringPlan(task=each, fire=(), refused=judged.refused[each.id])
+        if each.id in judged.refused
+        else replace(_plan(each, now, most_late), held=held.get(each.id))
+        for each in due
+    ]
 
 
 def _plan(task: Task, now: int, most_late: int) -> FiringPlan:

@@ -89,6 +89,16 @@ def _render_opened(db: Db, folder: str) -> str:
     return f"; these lead to it: {', '.join(list(listed)[:MOST_NAMED])}" if listed else ""
 
 
+def find_new_place(db: Db, task: Task, said: str, now: int) -> tuple[str, str, str]:
+    """Another room for a task: instance, address and thread. The conversation that it needs there is begun."""
+    if task.instance == agents.INSTANCE:
+        raise Invalid("room", f"{task.id} wakes a managed agent, which has a room of its own; make another task")
+    room = find_task_room(db, task.folder, said)
+    if room.opens is not None:
+        sessions.find_or_add(db, room.opens, task.folder, room.instance, room.address, room.thread, now)
+    return room.instance, room.address, room.thread
+
+
 def find_agent_room(db: Db, folder: str, session: Session) -> TaskRoom:
     """A managed agent's own: a task there wakes that agent."""
     if session.folder != folder:

@@ -5,8 +5,10 @@ an autumn night has twice comes once, the first time. Schedules that begin with 
 """
 
 import re
+from calendar import monthrange
 from collections.abc import Iterator
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
+from functools import cache
 from itertools import islice, pairwise
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -132,13 +134,37 @@ def parse_cron(text: str, zone: str, now: int, field: str = "cron", examples: st
     from cronsim import CronSimError
 
     try:
-        first = next_after(schedule, now)
+        first = next_after(schedule, now) if _has_day(fields) else None
     except CronSimError as error:
         why = str(error).lower().replace("-", " ")
         raise Invalid(field, f"invalid cron {said[:64]!r}: {why}; {examples}") from None
     if first is None:
         raise Invalid(field, f"invalid cron {said[:64]!r}: no day of the next fifty years fits; {examples}")
     return schedule, first
+
+
+def _has_day(fields: str) -> bool:
+    """Whether any day fits. A month has one of 28 shapes: its length, and the weekday that it begins with. Each shape
+    that a month can have comes within fifty years, so these few days stand for all that would be walked through."""
+    from cronsim import CronSim
+
+    cron = CronSim(fields, datetime(2000, 1, 1))  # only days are asked for
+    lengths = {
+        length for month in cron.months for length in ((28, 29) if month == 2 else (monthrange(2001, month)[1],))
+    }
+    return any(cron.match_day(day) for days in _list_month_shapes() if len(days) in lengths for day in days)
+
+
+@cache
+def _list_month_shapes() -> tuple[tuple[date, ...], ...]:
+    """The days of one month for each shape."""
+    shapes: dict[tuple[int, int], tuple[int, int]] = {}
+    for year in range(2000, 2028):
+        for month in range(1, 13):
+            shapes.setdefault(monthrange(year, month), (year, month))
+    return tuple(
+        tuple(date(year, month, day) for day in range(1, length + 1)) for (_, length), (year, month) in shapes.items()
+    )
 
 
 def check_interval(schedule: Schedule, first: int, least: int, field: str = "cron") -> None:
@@ -157,6 +183,15 @@ def next_after(schedule: Schedule, at: int) -> int | None:
     if schedule.kind is ScheduleKind.ONCE:
         return None
     return at + schedule.every if schedule.kind is ScheduleKind.EVERY else next(_walk(schedule, at), None)
+
+
+def find_first_from(schedule: Schedule, known: int, start: int) -> int | None:
+    """The first time that is not before a moment. `known`: one of its times, by which an interval keeps its beat."""
+    if schedule.kind is ScheduleKind.ONCE:
+        return known if known >= start else None
+    if schedule.kind is ScheduleKind.EVERY:
+        return start + (known - start) % schedule.every
+    return next(_walk(schedule, start - 1), None)
 
 
 def list_coming(schedule: Schedule, first: int, most: int) -> list[int]:

@@ -34,6 +34,7 @@ class ScheduleView(Struct, frozen=True, rename="camel", kw_only=True):
     agent_id: str | None
     folder: str
     room: str
+    title: str
     prompt: str
     text: str
     schedule: str
@@ -109,6 +110,7 @@ def _add_making_tools(service: AgentService, made: Registry[Tool]) -> None:
         ] = MissedPolicy.ONCE,
         maxRuns: Annotated[int, Meta(description="End it after so many runs; 0: never.", ge=0, le=1_000_000)] = 0,
         expiresAt: Annotated[str, Meta(description="End it at this time, written as for `at`.")] = "",
+        title: Annotated[str, Meta(description="What people call it, in lists and notices.")] = "",
     ) -> CreateScheduleResult:
         """Give an agent (or a group) something to do at a time: say exactly one of cron, every and at.
 
@@ -129,6 +131,7 @@ def _add_making_tools(service: AgentService, made: Registry[Tool]) -> None:
             max_runs=maxRuns or None,
             expires_at=parse_spoken_time(expiresAt, zone, call.now, "expiresAt") if expiresAt.strip() else "",
             created_by=OPERATOR,
+            title=title,
             when_field="every" if every.strip() else "cron",
         )
         new = task_changes.make_task(asked, rules, call.now)
@@ -177,13 +180,13 @@ def _add_changing_tools(made: Registry[Tool]) -> None:
     @tool(tier=Tier.ROOT, group="agents", registry=made, idempotent=True)
     async def pause_schedule(call: ToolCall, id: ScheduleId) -> ScheduleStateResult:
         """Hold a schedule: it does not run until resume_schedule. A run that has begun goes on."""
-        task = await call.write(lambda db: task_changes.pause_task(db, id, OPERATOR, call.now))
+        task = await call.write(lambda db: task_changes.pause_task(db, id, OPERATOR, call.now, "id"))
         return _finish(call, task)
 
     @tool(tier=Tier.ROOT, group="agents", registry=made, idempotent=True)
     async def resume_schedule(call: ToolCall, id: ScheduleId) -> ScheduleStateResult:
         """Let a paused schedule run again, from its next time on."""
-        task = await call.write(lambda db: task_changes.resume_task(db, id, call.now))
+        task = await call.write(lambda db: task_changes.resume_task(db, id, call.now, "id"))
         return _finish(call, task)
 
     @tool(tier=Tier.ROOT, group="agents", registry=made, destructive=True)
@@ -209,6 +212,7 @@ def make_schedule_view(task: Task, longest: int = 20_000) -> ScheduleView:
         agent_id=task.address.removeprefix(f"{agents.PLATFORM}:") if own else None,
         folder=task.folder,
         room=task.address,
+        title=task.title,
         prompt=task.prompt[:longest],
         text=task.text[:longest],
         schedule=task.schedule,

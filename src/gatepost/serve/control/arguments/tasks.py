@@ -51,6 +51,39 @@ class AddTaskArgs(OperationArgs, frozen=True):
     ] = ""
     max_runs: Annotated[int, option("End it after so many runs.", least=1, most=1_000_000, unset=0)] = 0
     until: Annotated[str, option("End it at this time, written as for --at.", metavar="TIME")] = ""
+    title: Annotated[str, option("What people call it, in lists and notices.", secret=True)] = ""
+
+
+@declares("task.set", right=WRITE)
+class SetTaskArgs(OperationArgs, frozen=True):
+    """Change what a task does, when, or where. What is left out stays.
+
+    Another schedule counts from now. A prompt takes the place of a text, and the other way round. --max-runs 0 and an
+    empty --until, --title or --script take these away.
+    """
+
+    id: TaskId
+    prompt: Annotated[str | None, option("What the agent is asked to do.", secret=True)] = None
+    text: Annotated[str | None, option("Is delivered as it is, for reminders.", secret=True)] = None
+    at: Annotated[str | None, option("Once, at this time.", metavar="TIME", examples=("+2m", "tomorrow 9:00"))] = None
+    cron: Annotated[str | None, option("Five fields, or @daily and the like.", metavar="FIELDS")] = None
+    every: Annotated[str | None, option("Again and again, so far apart.", metavar="DURATION")] = None
+    room: Annotated[str | None, option("Where it runs and speaks.", metavar="ADDRESS")] = None
+    tz: Annotated[str | None, option("Its time zone.", examples=("Europe/Berlin",))] = None
+    missed: Annotated[MissedPolicy | None, option("What becomes of times when the gateway was down.")] = None
+    context: Annotated[TaskContext | None, option("The room's conversation, or a fresh one for each run.")] = None
+    script: Annotated[
+        str | None,
+        option(
+            "Shell commands that run in the sandbox before the prompt.",
+            cli="A file of shell commands that run in the sandbox before the prompt.",
+            metavar="FILE",
+            secret=True,
+        ),
+    ] = None
+    max_runs: Annotated[int | None, option("End it after so many runs, those before included; 0: never.")] = None
+    until: Annotated[str | None, option("End it at this time, written as for --at.", metavar="TIME")] = None
+    title: Annotated[str | None, option("What people call it, in lists and notices.", secret=True)] = None
 
 
 @declares("task.list", right=READ, reads=True)

@@ -163,7 +163,7 @@ def explain_routing(db: Db, args: RouteTestArgs, now: int) -> RouteTestResult:
     room = rooms.get(db, instance, args.address)
     policy = room.policy if room is not None else _get_first_policy(db, instance)
     command = command_dispatch.parse_known(args.text)
-    said = _make_said(args, address, instance, direct=args.direct or (room is not None and room.direct))
+    said = _make_routed(args, address, instance, direct=args.direct or (room is not None and room.direct))
     said = replace(said, is_command=command is not None)
     found = explain_decision(db, said, policy, command, now)
     facts = make_question(db, RuleCache(), said).facts
@@ -189,7 +189,7 @@ def explain_routing(db: Db, args: RouteTestArgs, now: int) -> RouteTestResult:
     )
 
 
-def _make_said(args: RouteTestArgs, address: Address, instance: str, *, direct: bool) -> RoutedMessage:
+def _make_routed(args: RouteTestArgs, address: Address, instance: str, *, direct: bool) -> RoutedMessage:
     verb = Verb(args.verb)
     return RoutedMessage(
         instance=instance,

@@ -1,19 +1,22 @@
-"""Tasks: add, list, show, what comes next, pause, resume, run, cancel."""
+"""Tasks: add, set, list, show, what comes next, pause, resume, run, cancel."""
 
 import heapq
 from collections.abc import Callable, Iterator
 from itertools import islice
+from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from gatepost.access.senders import is_person
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.records import replace
 from gatepost.flow.schedule import task_changes
 from gatepost.flow.schedule.firing import FiredRooms, schedule_of
 from gatepost.flow.schedule.spoken_times import parse_spoken_time, parse_when
-from gatepost.flow.schedule.task_changes import TaskRequest, read_rules
-from gatepost.flow.schedule.task_rooms import TaskRoom, add_task_in, find_agent_room, find_task_room
+from gatepost.flow.schedule.task_changes import TaskChange, TaskRequest, TaskRules, read_rules
+from gatepost.flow.schedule.task_rights import agree_to_holds
+from gatepost.flow.schedule.task_rooms import TaskRoom, add_task_in, find_agent_room, find_new_place, find_task_room
 from gatepost.flow.schedule.times import next_after, parse_zone
 from gatepost.serve.control.arguments.tasks import (
     AddTaskArgs,
@@ -23,13 +26,17 @@ from gatepost.serve.control.arguments.tasks import (
     PauseTaskArgs,
     ResumeTaskArgs,
     RunTaskArgs,
+    SetTaskArgs,
     ShowTaskArgs,
 )
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, extend, operation, read_operation
 from gatepost.store import agents, firings, groups, tasks
 from gatepost.store.firings import FiringState, Run
+from gatepost.store.origins import Origin, OriginChain
 from gatepost.store.port import Db
 from gatepost.store.tasks import Task, TaskState
+
+T = TypeVar("T")
 
 EITHER_SILENT = "the agent, or the script before it, chose silence"  # the runner does not report which
 
@@ -117,11 +124,12 @@ async def add(deps: OperationDeps, args: AddTaskArgs) -> AddedTask:
         max_runs=args.max_runs or None,
         expires_at=until,
         created_by=deps.caller,
+        title=args.title,
         when_field="every" if args.every.strip() else "cron",
         end_field="until",
     )
     new = task_changes.make_task(asked, rules, now)
-    person = deps.caller if deps.caller != OPERATOR and is_person(deps.caller) else ""
+    person = _get_person(deps)
 
     def insert(db: Db) -> AddedTask:
         task, created = add_task_in(db, _find_room(db, args), new, rules, person, now)
@@ -130,6 +138,62 @@ async def add(deps: OperationDeps, args: AddTaskArgs) -> AddedTask:
     made = await deps.write(insert)
     deps.bells.tasks()
     return made
+
+
+def _get_person(deps: OperationDeps) -> str:
+    """'': the operator."""
+    return deps.caller if deps.caller != OPERATOR and is_person(deps.caller) else ""
+
+
+@operation
+async def set_task(deps: OperationDeps, args: SetTaskArgs) -> TaskView:
+    rules, now, person = read_rules(deps.config), deps.clock.now(), _get_person(deps)
+    change = _make_change(args, await deps.store.read(_get, args.id), rules, now)
+
+    def update(db: Db) -> Task:
+        task = _get(db, args.id)
+        behind = OriginChain((Origin(person, task.instance, task.address, task.thread),)) if person else None
+        place = UNSET if args.room is None else find_new_place(db, task, args.room, now)
+        changed = task_changes.update_task(db, args.id, replace(change, place=place), rules, now, behind)
+        if not person:
+            agree_to_holds(db, changed)  # by the word of who could lift them
+        return changed
+
+    return await _change(deps, args.id, update)
+
+
+def _make_change(args: SetTaskArgs, task: Task, rules: TaskRules, now: int) -> TaskChange:
+    """Pure. What is not named stays."""
+    if args == SetTaskArgs(id=args.id):
+        raise Invalid("task", "say what to change: --prompt, --text, --cron, --every, --at, --room, --title or another")
+    zone = parse_zone(args.tz or (rules.zone if args.tz is not None else task.zone), "tz")
+    times = {each: getattr(args, each) for each in ("at", "cron", "every") if getattr(args, each) is not None}
+    when: str | UnsetType = UNSET
+    if times:
+        when = parse_when(args.at or "", args.cron or "", args.every or "", zone, now)
+    until: str | UnsetType = UNSET
+    if args.until is not None:
+        until = parse_spoken_time(args.until, zone, now, "until") if args.until.strip() else ""
+    return TaskChange(
+        prompt=_or_unset(args.prompt),
+        text=_or_unset(args.text),
+        script=_or_unset(args.script),
+        when=when,
+        zone=UNSET if args.tz is None else zone,
+        context=_or_unset(args.context),
+        missed=_or_unset(args.missed),
+        max_runs=UNSET if args.max_runs is None else args.max_runs or None,
+        expires_at=until,
+        title=_or_unset(args.title),
+        id_field="task",
+        runs_field="max_runs",
+        when_field=next(iter(times), "tz"),
+        end_field="until",
+    )
+
+
+def _or_unset(given: T | None) -> T | UnsetType:
+    return UNSET if given is None else given
 
 
 def _find_room(db: Db, args: AddTaskArgs) -> TaskRoom:
@@ -194,7 +258,7 @@ def list_next(db: Db, args: NextFiringsArgs, now: int) -> list[ComingFiring]:
 def _walk(task: Task) -> Iterator[ComingFiring]:
     """Until it ends. One whose schedule cannot be read any more has none."""
     at, number = task.next_at, task.runs
-    what = " ".join((task.prompt or task.text)[:200].split())
+    what = " ".join((task.title or task.prompt or task.text)[:200].split())
     while at is not None and number != task.max_runs and (task.expires_at is None or at <= task.expires_at):
         local = render_local(at, task.zone) or ""
         yield ComingFiring(due_at=at, local=local, zone=task.zone, id=task.id, folder=task.folder, what=what)
@@ -229,13 +293,13 @@ async def _change(deps: OperationDeps, task_id: str, change: Callable[[Db], Task
 @operation
 async def pause(deps: OperationDeps, args: PauseTaskArgs) -> TaskView:
     now = deps.clock.now()
-    return await _change(deps, args.id, lambda db: task_changes.pause_task(db, args.id, deps.caller, now))
+    return await _change(deps, args.id, lambda db: task_changes.pause_task(db, args.id, deps.caller, now, "task"))
 
 
 @operation
 async def resume(deps: OperationDeps, args: ResumeTaskArgs) -> TaskView:
     now = deps.clock.now()
-    return await _change(deps, args.id, lambda db: task_changes.resume_task(db, args.id, now))
+    return await _change(deps, args.id, lambda db: task_changes.resume_task(db, args.id, now, "task"))
 
 
 @operation
@@ -255,7 +319,7 @@ async def run_now(deps: OperationDeps, args: RunTaskArgs) -> RunningTask:
 
     def run(db: Db) -> FiredRooms:
         _check_not_cancelled(db, args.id)
-        return task_changes.run_task(db, reach, args.id, rules, now)
+        return task_changes.run_task(db, reach, args.id, rules, now, "task")
 
     fired = await deps.write(run)
     for session_id in fired.sessions:

@@ -1,0 +1,40 @@
+"""What follows when somebody has decided about a text of a task that was held: it is said, once, or the run has failed.
+In the transaction of the decision."""
+
+import msgspec
+
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.requests.choices import render_decision
+from gatepost.flow.schedule.firing import deliver_text
+from gatepost.flow.schedule.task_notices import add_undelivered_notice
+from gatepost.flow.schedule.task_rights import TaskJudge
+from gatepost.store import requests, scheduled_texts, tasks
+from gatepost.store.firings import Firing
+from gatepost.store.port import Db
+from gatepost.store.requests import AnswerLasts, Request, RequestState
+from gatepost.store.tasks import Task
+
+_decode_holds = msgspec.json.Decoder(list[tuple[str, str]]).decode
+
+
+def follow(db: Db, reach: ChannelInstances, request: Request, now: int) -> tuple[tuple[str, str], ...]:
+    """The rooms to ring. Everything but the hold is judged anew."""
+    requests.settle(db, request.id, now)
+    requests.record_notified(db, request.id, now)
+    task = tasks.get(db, request.name)
+    if task is None:
+        return ()
+    allowed = request.state is RequestState.ALLOWED
+    if allowed and request.lasts is not AnswerLasts.ONCE:
+        scheduled_texts.add_agreed(db, task.id, _decode_holds(request.about))
+    why = TaskJudge(db, [task]).find_refusal(task) if allowed else render_decision(request, request.answered_by)
+    waiting = scheduled_texts.list_waiting(db, task.id)
+    return tuple(_end(db, reach, task, each, why, now) for each in waiting)
+
+
+def _end(db: Db, reach: ChannelInstances, task: Task, firing: Firing, why: str, now: int) -> tuple[str, str]:
+    if not why:
+        scheduled_texts.record_sent(db, firing.id, deliver_text(db, reach, task, firing.due_at, now), now)
+        return task.instance, task.address
+    scheduled_texts.record_denied(db, firing, why, now)
+    return add_undelivered_notice(db, reach, tasks.get(db, task.id) or task, firing.due_at, why, now)

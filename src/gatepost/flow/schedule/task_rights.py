@@ -1,0 +1,230 @@
+"""Whether a task may still do, when its time comes, what it was made for. It acts by the rights that those behind it
+have now: of its maker, of everybody on whose behalf it was made, and of its group in the room. So whichever way a right
+is lost, the next firing is refused. What holds an agent's `send` holds its texts, unless somebody agreed to it before.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from gatepost.access import acl as judged_rows
+from gatepost.access.grants import GrantRule, parse
+from gatepost.access.policy import AccessRequest, AccessRules, GroupHold, GroupPolicy
+from gatepost.access.senders import check_sender, is_person
+from gatepost.access.tiers import Tier, tier_of
+from gatepost.flow import sender_rights
+from gatepost.flow.operation_rights import has_operation_right
+from gatepost.flow.schedule.firing_facts import make_place_request
+from gatepost.flow.schedule.held_texts import BY_AGENT, get_maker
+from gatepost.flow.sender_rights import OPERATOR, PersonStanding
+from gatepost.store import acl, agents, errands, groups, rooms, scheduled_texts, sessions, task_places, tasks
+from gatepost.store.origins import Origin
+from gatepost.store.outbox import REPLAY_INSTANCE
+from gatepost.store.port import Db
+from gatepost.store.rooms import RoomPolicy
+from gatepost.store.tasks import MissedPolicy, NewTask, Task, TaskContext, TaskState
+
+SCHEDULE, SEND = "schedule_task", "send"  # the tools that make a task, and that say now what a text says later
+RIGHT = "op:tasks.write"  # what a person needs to make one
+OWN_INSTANCES = frozenset({agents.INSTANCE, errands.INSTANCE, REPLAY_INSTANCE})  # whose rooms have no policy
+
+
+class JudgedTasks(Struct, frozen=True):
+    """By task: why it may not run; what holds its text."""
+
+    refused: Mapping[str, str]
+    held: Mapping[str, tuple[GroupHold, ...]]
+
+
+def judge_tasks(db: Db, due: Sequence[Task]) -> JudgedTasks:
+    judge = TaskJudge(db, due)
+    refused = {each.id: why for each in due if (why := judge.find_refusal(each))}
+    left = [each for each in due if each.id not in refused]
+    return JudgedTasks(refused, {each.id: holds for each in left if (holds := judge.list_holds(each))})
+
+
+def find_makers_refusal(db: Db, new: NewTask, behind: Sequence[Origin], now: int, *, asked: bool) -> str:
+    """Why the agent that is to have made it may not make it; '' if it may. `asked`: a call of the agent was judged, so
+    people were asked if a rule holds it."""
+    task = Task(
+        **asdict(new),
+        id="",
+        state=TaskState.ACTIVE,
+        reason="",
+        runs=0,
+        failures=0,
+        depth=1,
+        created_at=now,
+        updated_at=now,
+    )
+    judge = TaskJudge(db, [], {task.id: list(behind)})
+    return judge.find_makers_refusal(task) or ("" if asked else judge.find_hold(task))
+
+
+def agree_to_holds(db: Db, task: Task) -> None:
+    """What holds its text at this moment was agreed to: by whoever let the call through, or set the text."""
+    held = TaskJudge(db, [task]).list_holds(task)
+    scheduled_texts.add_agreed(db, task.id, [(each.folder, each.rule) for each in held])
+
+
+def load_access_rules(db: Db) -> AccessRules:
+    """What decides about calls. Which tools a group is shown has no say in it."""
+    if not acl.has_any(db):
+        return AccessRules()
+    rules: dict[str, list[GrantRule]] = defaultdict(list)
+    for rule in acl.list_rules(db):
+        rules[rule.folder].append(parse(rule.text))
+    members = acl.list_members(db)
+    return AccessRules(
+        rules={folder: tuple(each) for folder, each in rules.items()},
+        rows=judged_rows.list_valid_rows(acl.list_rows(db), members),
+        members=members,
+    )
+
+
+class TaskJudge:
+    """For tasks that are due together: what is the same for several of them is read once."""
+
+    def __init__(self, db: Db, due: Sequence[Task], behind: Mapping[str, list[Origin]] | None = None) -> None:
+        """`behind`: on whose behalf each is made, if they are not in the store."""
+        self._db = db
+        self._behind = tasks.list_origins_of(db, [each.id for each in due]) if due else behind or {}
+        self._places = task_places.find_places(db, [make_place_request(each) for each in due]) if due else {}
+        self._facts: AccessRules | None = None
+        self._policies: dict[str, GroupPolicy | None] = {}
+        self._standings: dict[str, PersonStanding] = {}
+        self._rooms: dict[tuple[str, str], RoomPolicy] = {}
+
+    def find_refusal(self, task: Task) -> str:
+        """'' if it may run."""
+        if not self._places[task.id].reached:
+            return f"{task.folder} has no way to its room any more"
+        if not all(self._may_speak(task, each) for each in self._behind[task.id]):
+            return f"somebody on whose behalf it was made may not speak to {task.folder} any more"
+        return self.find_makers_refusal(task)
+
+    def find_makers_refusal(self, task: Task) -> str:
+        if task.created_by.startswith(BY_AGENT):
+            return self._find_agents_refusal(task, get_maker(task))
+        if is_person(task.created_by) and task.created_by != OPERATOR:
+            params = render_operation_params(task)
+            if not has_operation_right(self._db, task.created_by, RIGHT, task.folder, params):
+                return f"{task.created_by}, who made it, has no right to tasks of {task.folder} any more ({RIGHT})"
+        return ""
+
+    def find_hold(self, task: Task) -> str:
+        """Why its agent could make it only with somebody's word; '' if it could without."""
+        policy = self._find_policy(task)
+        if policy is None:
+            return ""
+        ask = AccessRequest(SCHEDULE, Tier.WORLD, policy.folder, render_schedule_params(task))
+        return next((f"{each.rule!r} of {each.folder} holds it" for each in policy.list_holds(ask)), "")
+
+    def list_holds(self, task: Task) -> tuple[GroupHold, ...]:
+        """As for a `send` of the agent that made it. What people and operators made is theirs to say."""
+        policy = self._find_policy(task) if task.text else None
+        if policy is None or not policy.holds:
+            return ()
+        found = policy.list_holds(AccessRequest(SEND, Tier.AGENT, policy.folder, render_send_params(task)))
+        agreed = scheduled_texts.list_agreed(self._db, task.id) if found else frozenset()
+        return tuple(each for each in found if (each.folder, each.rule) not in agreed)
+
+    def _may_speak(self, task: Task, origin: Origin) -> bool:
+        """Whether somebody could still ask for it where they asked. Who made it by a command needs another right."""
+        person = origin.person
+        if not person or person == OPERATOR or not is_person(person):
+            return True
+        standing = self._find_standing(person)
+        if standing.judge(task.folder) is None:
+            return False
+        if person == task.created_by or origin.instance in OWN_INSTANCES:
+            return True
+        policy = self._find_room_policy(origin)
+        if self._is_let_in(standing, policy, (task.folder, get_maker(task))):
+            return True
+        if has_operation_right(self._db, person, RIGHT, task.folder, render_operation_params(task)):
+            return True  # she changed it by a command
+        if task.depth <= 1:
+            return False
+        asked = {each.folder for each in sessions.list_in_room(self._db, origin.address)}  # who passed it on
+        return self._is_let_in(standing, policy, asked)
+
+    @staticmethod
+    def _is_let_in(standing: PersonStanding, policy: RoomPolicy, folders: Iterable[str]) -> bool:
+        judged = [(rights, each) for each in folders if (rights := standing.judge(each)) is not None]
+        return any(check_sender(policy, rights, each).allowed for rights, each in judged)
+
+    def _find_agents_refusal(self, task: Task, folder: str) -> str:
+        policy = self._find_policy(task)
+        if policy is None:
+            return f"the group {folder}, whose agent made it, is gone"
+        if not self._may_call(policy, task, SCHEDULE, Tier.WORLD):
+            return f"a rule of this gateway forbids {folder} to schedule it"
+        if task.text and not self._may_call(policy, task, SEND, Tier.AGENT):
+            return f"a rule of this gateway forbids {folder} to send there"
+        return ""
+
+    def _may_call(self, policy: GroupPolicy, task: Task, tool: str, tier: Tier) -> bool:
+        """As for a call: for the agent, and for everybody on whose behalf it would act."""
+        if not policy.has_rules_for(tool):
+            return policy.tier <= tier
+        params = render_schedule_params(task) if tool == SCHEDULE else render_send_params(task)
+        claims = {"folder": policy.folder, "tier": str(int(tier_of(policy.folder)))}
+        asks = [AccessRequest(tool, tier, task.folder, params, claims, (task.address,))]
+        for each in self._behind[task.id]:
+            known = {**claims, "room": each.address, "topic": each.thread, "user": each.person}
+            also = (each.address, each.person) if each.person else (each.address,)
+            asks.append(AccessRequest(tool, tier, task.folder, params, known, also))
+        return all(map(policy.decide, asks))
+
+    def _find_policy(self, task: Task) -> GroupPolicy | None:
+        """Of the agent that made it; None: no agent did, or its group is gone."""
+        if not task.created_by.startswith(BY_AGENT):
+            return None
+        folder = get_maker(task)
+        if folder not in self._policies:
+            self._facts = self._facts or load_access_rules(self._db)
+            exists = groups.get(self._db, folder) is not None
+            self._policies[folder] = GroupPolicy(folder, self._facts) if exists else None
+        return self._policies[folder]
+
+    def _find_standing(self, person: str) -> PersonStanding:
+        if person not in self._standings:
+            self._standings[person] = sender_rights.read_standing(self._db, person)
+        return self._standings[person]
+
+    def _find_room_policy(self, origin: Origin) -> RoomPolicy:
+        """A room is known once somebody was let in there. One that is not known any more lets no stranger in."""
+        place = (origin.instance, origin.address)
+        if place not in self._rooms:
+            room = rooms.get(self._db, *place)
+            self._rooms[place] = room.policy if room is not None else RoomPolicy.STRICT
+        return self._rooms[place]
+
+
+def render_send_params(task: Task) -> dict[str, str]:
+    """What rules about `send` may speak of."""
+    return {"text": task.text, "jid": task.address, "chatJid": task.address}
+
+
+def render_schedule_params(task: Task) -> dict[str, str]:
+    said = {"prompt": task.prompt, "text": task.text, "script": task.script, "cron": task.schedule}
+    return {
+        "targetJid": task.address,
+        "jid": task.address,
+        "missed": task.missed,
+        **{name: value for name, value in said.items() if value},
+        **({"contextMode": task.context} if task.context is not TaskContext.GROUP else {}),
+    }
+
+
+def render_operation_params(task: Task) -> dict[str, str]:
+    said = {"prompt": task.prompt, "text": task.text, "script": task.script, "room": task.address}
+    return {
+        "folder": task.folder,
+        **{name: value for name, value in said.items() if value},
+        **({"missed": task.missed} if task.missed is not MissedPolicy.ONCE else {}),
+        **({"context": task.context} if task.context is not TaskContext.GROUP else {}),
+    }
