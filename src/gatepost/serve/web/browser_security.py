@@ -84,10 +84,19 @@ def read_allowed(headers: Headers) -> bool:
 
 class BrowserSecurityMiddleware:
     """`listens` None: on a socket file, where whoever stands before us has checked the name. `open_to_all`: the start
-    of paths for which neither the name nor the origin is checked."""
+    of paths for which neither the name nor the origin is checked. `by_token`: of those where no cookie counts, and a
+    write is judged by the token that it shows."""
 
-    def __init__(self, app: ASGIApp, listens: str | None, further: tuple[str, ...], open_to_all: str = "") -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        listens: str | None,
+        further: tuple[str, ...],
+        open_to_all: str = "",
+        by_token: str = "",
+    ) -> None:
         self._app, self._listens, self._further, self._open = app, listens, further, open_to_all
+        self._by_token = by_token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -109,7 +118,12 @@ class BrowserSecurityMiddleware:
         elif self._listens is not None and not host_allowed(host, self._listens, self._further):
             text = "This name is not known here. Add it to the setting web.hosts if it is yours.\n"
             await PlainTextResponse(text, 403)(scope, receive, send_guarded)
-        elif not (read_allowed(headers) if scope["method"] in READS else write_allowed(headers)):
+        elif not self._is_ours(scope, headers):
             await PlainTextResponse("This does not come from our page.\n", 403)(scope, receive, send_guarded)
         else:
             await self._app(scope, receive, send_guarded)
+
+    def _is_ours(self, scope: Scope, headers: Headers) -> bool:
+        if scope["method"] in READS:
+            return read_allowed(headers)
+        return bool(self._by_token and scope["path"].startswith(self._by_token)) or write_allowed(headers)
