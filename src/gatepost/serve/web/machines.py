@@ -7,12 +7,13 @@ the checks of a browser's origin are not needed.
 import asyncio
 import ipaddress
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
+import msgspec
 from msgspec import Struct
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from gatepost.access.token_scopes import includes
@@ -29,9 +30,11 @@ from gatepost.serve.control.api import (
 )
 from gatepost.serve.control.contract import OPERATIONS, OPERATOR, Operation, OperationDeps
 from gatepost.serve.control.error_kinds import ApiErrorKind
+from gatepost.serve.control.openapi import make_openapi
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.serve.metrics import MEDIA_TYPE, MetricsPage
 from gatepost.serve.web.browser_security import LOCAL, host_of
+from gatepost.serve.web.dashboard.contract import PREFIX
 from gatepost.store import api_tokens
 from gatepost.store.api_tokens import ApiToken
 from gatepost.store.measurements import check_answers
@@ -50,6 +53,7 @@ class MachineDeps(Struct, frozen=True, kw_only=True):
     office: OperationDeps
     throttle: AuthThrottle
     is_serving: Callable[[], bool]
+    is_signed_in: Callable[[Request], Awaitable[bool]]
     metrics: MetricsPage | None = None
     operations: Registry[Operation] = OPERATIONS
 
@@ -58,6 +62,7 @@ class Machines:
     def __init__(self, deps: MachineDeps) -> None:
         self._deps = deps
         self._ready, self._until = False, 0.0
+        self._document = b""
         self._lock = asyncio.Lock()
 
     def routes(self) -> list[Route]:
@@ -66,6 +71,8 @@ class Machines:
             Route("/readyz", self.readyz, methods=["GET"]),
             Route("/metrics", self.metrics, methods=["GET"]),
             Route("/v1/ops/{name}", self.operate, methods=["POST"]),
+            Route("/openapi.json", self.openapi, methods=["GET"]),
+            Route("/docs", show_docs, methods=["GET"]),
         ]
 
     async def healthz(self, request: Request) -> Response:
@@ -130,6 +137,14 @@ class Machines:
         except GatepostError as error:
             return await render_error(request, error)
 
+    async def openapi(self, request: Request) -> Response:
+        """The document of the API, for who is signed in and for programs with any token."""
+        if not await self._deps.is_signed_in(request) and await self._find_token(request) is None:
+            return await self._refusal(request)
+        if not self._document:
+            self._document = msgspec.json.encode(make_openapi(self._deps.operations))
+        return Response(self._document, media_type="application/json")
+
     async def _find_token(self, request: Request) -> ApiToken | None:
         """Judged anew with each request: a token that is revoked works no more."""
         shown = read_bearer(request.headers)
@@ -153,6 +168,11 @@ class Machines:
         answer = error_response(ApiErrorKind.UNAUTHORIZED, text, 401)
         answer.headers["www-authenticate"] = "Bearer"
         return answer
+
+
+async def show_docs(request: Request) -> Response:
+    """The pages of the API are those of the dashboard."""
+    return RedirectResponse(f"{PREFIX}/api", 303)
 
 
 async def run_operation(office: OperationDeps, operation: Operation, request: Request) -> Response:

@@ -79,7 +79,7 @@ def make_site(parts: WebDeps) -> Starlette:
             Route("/logout", door.sign_out, methods=["POST"]),
             Route("/health", door.health, methods=["GET"]),
             Route("/pair/{token}", _show_pairing, methods=["GET"]),
-            *_list_machine_routes(parts),
+            *_list_machine_routes(parts, door),
             Mount("/static", _Assets(directory=STATIC)),
             Mount(hooks.PREFIX, hooks.ChannelHooks(parts.channels, parts.config, pace)),
             Mount(
@@ -111,14 +111,19 @@ def make_site(parts: WebDeps) -> Starlette:
     )
 
 
-def _list_machine_routes(parts: WebDeps) -> list[Route]:
+def _list_machine_routes(parts: WebDeps, door: "LoginHandlers") -> list[Route]:
     if parts.dashboard is None:
         return []
+
+    async def is_signed_in(request: Request) -> bool:
+        return await door.find_visitor(request) is not None
+
     deps = MachineDeps(
         office=parts.dashboard.office,
         operations=parts.dashboard.operations,
         throttle=AuthThrottle(make_audit_recorder(parts.store, parts.clock, "the API")),
         is_serving=lambda: not parts.stopping.is_set(),
+        is_signed_in=is_signed_in,
         metrics=parts.metrics,
     )
     return Machines(deps).routes()
