@@ -186,3 +186,11 @@ async def test_the_numbers_are_for_this_machine_or_for_a_token(
         assert (await program.get("/metrics")).status_code == 404
     async with ask(site, other, **headers) as program:
         assert (await program.get("/metrics")).status_code == 403
+
+
+async def test_nobody_becomes_a_member_of_no_group(site: Any, office: OperationDeps) -> None:
+    await site.store.write(users.add, PERSON, "Ada", 1)
+    secret, _ = await add_token(office, "users.write")
+    async with ask(site, secret) as program:
+        answer = await program.post("/v1/ops/user.member", json={"id": PERSON, "folder": ""})
+    assert answer.status_code == 400 and "folder" in answer.json()["error"]["text"]
