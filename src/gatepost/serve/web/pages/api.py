@@ -130,7 +130,7 @@ def render_example(operation: Operation) -> str:
         (
             "curl -H 'Authorization: Bearer TOKEN' -H 'Content-Type: application/json' \\",
             f"  -d '{body}' \\",
-            f"  http://127.0.0.1:8080/v1/ops/{operation.info.name}",
+            f"  http://127.0.0.1:8420/v1/ops/{operation.info.name}",
         )
     )
 
