@@ -16,6 +16,7 @@ from typing import Any
 import uvloop
 
 import adapters
+import dashboard
 import embed
 import gate
 import growth
@@ -326,6 +327,7 @@ async def figures() -> list[Figure]:
         *await telegram_rooms.figures(ingest),
         *await growth.figures(bwrap or 0, loaded, sandbox),
         *schedule_tick.figures(),
+        *await dashboard.figures(),
     ]
 
 
