@@ -71,7 +71,15 @@ def test_with_wait_the_answer_of_a_fork_is_printed(daemon: DaemonProcess) -> Non
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Forked. ") and "the topic side" in done.stdout
-    assert again.stdout.startswith("This conversation was not forked: topic_exists")
+    assert "`#side …`" in done.stdout
+    assert again.stdout.startswith("This conversation was not forked: there is a conversation 'side'")
+
+
+def test_the_answer_of_a_fork_names_the_way_there_only_if_a_text_can_name_the_topic(daemon: DaemonProcess) -> None:
+    daemon.gatepost("chat", "-m", "hello", "--wait", "--room", "blanks")
+    done = daemon.gatepost("chat", "-m", "/fork two words", "--wait", "--room", "blanks")
+
+    assert done.stdout.startswith("Forked. ") and "two words" in done.stdout and "#" not in done.stdout
 
 
 def test_json_is_one_object_with_state_and_replies(daemon: DaemonProcess) -> None:

@@ -88,7 +88,7 @@ def test_a_question_that_goes_down_three_groups_is_answered_once_although_the_ga
         assert daemon.json("ledger", "check")["unaccounted"] == 0
         found = read_snapshot(daemon.home / "gatepost.db", list_all)
         assert [(each.folder, each.state) for each in found] == [(folder, ErrandState.DONE) for folder in DOWN]
-        listed = daemon.json("errand", "list", "--group", "acme/eng")
+        listed = daemon.json("errand", "list", "--folder", "acme/eng")
         assert [(each["caller_folder"], each["folder"], each["depth"]) for each in listed] == [
             ("acme/eng", "acme/eng/sre", 3),
             ("acme", "acme/eng", 2),

@@ -131,8 +131,8 @@ async def test_people_fork_a_conversation_with_a_command_and_are_told_what_came_
         told = await say(channel, "/fork #side")
         again = await say(channel, "/fork side")
 
-        assert told == "Forked. What is said in the topic side goes on from here."
-        assert again.startswith("This conversation was not forked: topic_exists: there is a conversation")
+        assert told == "Forked. What is said in the topic side goes on from here. Write `#side …` to speak there."
+        assert again == "This conversation was not forked: there is a conversation 'side'; choose another topic."
         assert await say(channel, "what is it", "side") == "a plum, as I said"
         assert await say(channel, "what is it", "another") == "a plum"
         account = await wait_until_settled(gateway)

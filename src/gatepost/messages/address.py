@@ -10,6 +10,8 @@ from gatepost.core.errors import Invalid
 
 _PLATFORM = re.compile(r"[a-z][a-z0-9_-]{0,31}\Z")
 LONGEST = 512
+LIKE_ROOM = "telegram:group/-100123"
+LIKE_USER = "telegram:user/9"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -25,11 +27,11 @@ class Address:
         return tuple(self.rest.split("/"))
 
 
-def parse(text: str, field: str = "address") -> Address:
-    """Read an address; a bad one is refused with what is wrong about it."""
+def parse(text: str, field: str = "address", like: str = LIKE_ROOM) -> Address:
+    """Read an address; a bad one is refused with what is wrong about it. `like`: an example of what is meant."""
     platform, colon, rest = text.partition(":")
     if not colon:
-        raise Invalid(field, f"{text!r} is not an address; it should look like telegram:group/-100123")
+        raise Invalid(field, f"{text!r} is not an address; it should look like {like}")
     if not _PLATFORM.match(platform):
         raise Invalid(field, f"{platform!r} is not a platform name")
     if not rest or len(text) > LONGEST or any(ord(char) < 33 or char == "\x7f" for char in rest):

@@ -151,3 +151,7 @@ def test_a_mount_that_the_sandboxes_user_cannot_write_is_told(run: Run, home: Ho
 
 def test_what_is_shown_of_the_window_is_the_setting(run: Run) -> None:
     assert f"{'window_chars':<24} 4000 (default)\n" in run("group", "show", "acme").out
+
+
+def test_a_new_group_is_printed_with_the_command_that_brings_it_messages(run: Run) -> None:
+    assert "`gatepost route add --match room=… --target acme/ops`" in run("group", "add", "acme/ops").out

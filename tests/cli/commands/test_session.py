@@ -51,6 +51,14 @@ def test_a_session_is_forked_listed_and_closed(daemon: DaemonProcess) -> None:
     assert session["id"] in listed and replaced["session_id"] not in listed
 
 
+def test_what_is_not_there_is_named_with_the_way_out(daemon: DaemonProcess) -> None:
+    closed = daemon.gatepost("session", "close", "s-nobody")
+    listed = daemon.gatepost("session", "list", "--folder", "hom")
+
+    assert closed.returncode == 1 and "no live session named 's-nobody'; `gatepost session list`" in closed.stderr
+    assert listed.returncode == 1 and "no group named 'hom'; did you mean 'home'?" in listed.stderr
+
+
 def test_what_is_not_there_is_not_forked_and_without_a_gateway_nothing_is(daemon: DaemonProcess) -> None:
     unknown = daemon.gatepost("session", "fork", "s-nobody", "side")
     daemon.stop()

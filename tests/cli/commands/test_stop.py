@@ -40,5 +40,5 @@ def test_what_is_named_must_be_one_live_session(daemon: DaemonProcess) -> None:
     nothing = daemon.gatepost("stop")
 
     assert (unknown.returncode, nothing.returncode) == (1, 2)
-    assert "no live session named" in unknown.stderr
+    assert "no live session named" in unknown.stderr and "`gatepost session list`" in unknown.stderr
     assert "--all" in nothing.stderr

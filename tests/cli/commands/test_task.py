@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.cli.conftest import Ran
 
 from gatepost.core.home import Home
-from gatepost.store import tasks
+from gatepost.store import firings, tasks
+from gatepost.store.firings import FiringState
 from gatepost.store.sqlite_store import SqliteDb, connect
 
 Run = Callable[..., Ran]
@@ -128,3 +130,17 @@ def test_a_task_is_changed_by_the_options_that_are_named(run: Run) -> None:
     assert "task: say what to change" in run("task", "set", task).err
     missing = run("task", "set", task, "--prompt", "look", "--script", "/nope")
     assert missing.code == 1 and missing.err.startswith("gatepost: --script: /nope cannot be read")
+
+
+def test_the_times_of_a_run_are_in_one_zone_that_is_named(run: Run, home: Home) -> None:
+    task = add(run, "--prompt", "sum up", "--cron", "0 8 * * *", "--tz", "Asia/Tokyo", "--until", "tomorrow 9:00")
+    at = int(datetime(2026, 11, 15, 23, tzinfo=UTC).timestamp() * 1_000_000)
+    connection = connect(home.store)
+    firings.add(SqliteDb(connection), task, at, at + 5_000_000, FiringState.SKIPPED)
+    connection.close()
+
+    shown = run("task", "show", task).out
+    assert "due (Asia/Tokyo)" in shown
+    assert re.search(r"^2026-11-16 08:00:00 +2026-11-16 08:00:05 +skipped", shown, re.MULTILINE)
+    assert re.search(r"^ends     at .* 09:00:00 Asia/Tokyo$", shown, re.MULTILINE)
+    assert re.search(r"^made by  operator at .* Asia/Tokyo$", shown, re.MULTILINE)

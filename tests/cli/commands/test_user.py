@@ -172,3 +172,9 @@ def test_an_export_is_never_written_over_a_file(run: Run, home: Home, tmp_path: 
     failed = run("user", "forget", HER, "--export", str(there), "--yes")
     assert failed.code == 1 and "is there already" in failed.err and there.read_text() == "mine"
     assert run("user", "show", HER).code == 0, "nothing was erased without its export"
+
+
+def test_what_is_no_identity_is_refused_with_an_example_of_one(run: Run) -> None:
+    for words in (("user", "add", "bob"), ("route", "test", "web:home", "--sender", "bob")):
+        refused = run(*words)
+        assert refused.code == 1 and "'bob' is not an address; it should look like telegram:user/9" in refused.err

@@ -32,7 +32,7 @@ def list_errands(run: CommandRun, found: list[dict[str, Any]]) -> None:
             )
             for each in found
         ],
-        empty="there are no errands: no agent gave work to another",
+        empty=_render_nothing(run.args),
         gives=("answer to",),
     )
 
@@ -59,6 +59,12 @@ def show(run: CommandRun, errand: dict[str, Any]) -> None:
     for name, value in lines.items():
         if value:
             output.print_line(f"{name:<10} ", value.replace("\n", "\n" + " " * 11))
+
+
+def _render_nothing(args: dict[str, Any]) -> str:
+    if args["folder"] or args["open"] or args["before"]:
+        return "no errand is like that; `gatepost errand list` shows all"
+    return "there are no errands: no agent gave work to another"
 
 
 def _render_cost(errand: dict[str, Any]) -> str | None:

@@ -35,7 +35,8 @@ def command() -> None:
 @from_operation(AddGroupArgs)
 def add(run: CommandRun, made: dict[str, Any]) -> None:
     where = run.home.group(made["folder"])
-    output.print_line(f"group {made['folder']} (tier {made['tier']}) is in {where}; a route brings it messages")
+    output.print_line(f"group {made['folder']} (tier {made['tier']}) is in {where}")
+    output.print_line(f"`gatepost route add --match room=… --target {made['folder']}` brings it messages")
 
 
 @command.command("list")

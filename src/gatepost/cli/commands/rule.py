@@ -33,7 +33,7 @@ def list_rules(run: CommandRun, found: list[dict[str, Any]]) -> None:
     output.print_table(
         ("id", "group", "room", "rule"),
         [(each["id"], each["folder"], each["address"] or "(every room)", each["text"]) for each in found],
-        empty="nothing is pinned",
+        empty="nothing is pinned; `gatepost rule add FOLDER TEXT` pins a rule",
     )
 
 

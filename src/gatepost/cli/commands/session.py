@@ -39,7 +39,7 @@ def list_sessions(run: CommandRun, found: list[dict[str, Any]]) -> None:
             tuple(each[name] for name in ("id", "folder", "address", "thread", "provider", "model", "state"))
             for each in found
         ],
-        empty="there is no conversation",
+        empty="there is no conversation; `gatepost chat -m hello` begins one",
     )
 
 

@@ -43,6 +43,8 @@ def _stop_one(place: Home, beginning: str) -> dict[str, Any]:
     live: list[dict[str, Any]] = call_operation(place, ListSessionsArgs, {})
     chosen = [each["id"] for each in live if each["id"].startswith(beginning)]
     if len(chosen) != 1:
-        raise NotFound("live session", beginning, "several begin like that" if chosen else "")
+        raise NotFound(
+            "live session", beginning, "several begin like that" if chosen else "`gatepost session list` shows them"
+        )
     stopped: dict[str, Any] = call_operation(place, StopSessionArgs, {"id": chosen[0]})
     return stopped

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import click
 
@@ -93,8 +94,8 @@ def show(run: CommandRun, task: dict[str, Any]) -> None:
     _print_task(task)
     output.print_line()
     output.print_table(
-        ("due", "ran", "outcome", "took", "cost", "why"),
-        [_make_row(each) for each in task["log"]],
+        (f"due ({task['zone']})", "ran", "outcome", "took", "cost", "why"),
+        [_make_row(each, task["zone"]) for each in task["log"]],
         empty=_render_no_run(task),
         gives=("why",),
     )
@@ -109,7 +110,7 @@ def _render_no_run(task: dict[str, Any]) -> str:
 def _print_task(task: dict[str, Any]) -> None:
     why = f" ({task['reason']})" if task["reason"] else ""
     ends = [f"after {task['max_runs']} runs"] if task["max_runs"] else []
-    ends += [f"at {output.format_iso(task['expires_at'])}"] if task["expires_at"] else []
+    ends += [f"at {_format_in_zone(task['expires_at'], task['zone'])} {task['zone']}"] if task["expires_at"] else []
     lines = {
         "task": f"{task['id']}, {task['state']}{why}",
         "title": task["title"],
@@ -118,7 +119,7 @@ def _print_task(task: dict[str, Any]) -> None:
         "next": _render_next(task),
         "ends": ", or ".join(ends),
         "runs": f"{task['runs']}" + (f", the last {task['failures']} failed" if task["failures"] else ""),
-        "made by": f"{task['created_by']} at {output.format_iso(task['created_at'])}",
+        "made by": f"{task['created_by']} at {_format_in_zone(task['created_at'], task['zone'])} {task['zone']}",
         "context": task["context"] if task["prompt"] else "",
         "prompt": task["prompt"],
         "text": task["text"],
@@ -129,7 +130,7 @@ def _print_task(task: dict[str, Any]) -> None:
             output.print_line(f"{name:<8} ", value.replace("\n", "\n         "))
 
 
-def _make_row(run: dict[str, Any]) -> tuple[object, ...]:
+def _make_row(run: dict[str, Any], zone: str) -> tuple[object, ...]:
     from gatepost.access.budgets import render_usd
 
     took = None if run["duration_ms"] is None else output.format_duration(run["duration_ms"] / 1000)
@@ -137,7 +138,7 @@ def _make_row(run: dict[str, Any]) -> tuple[object, ...]:
     cost = render_usd(run["cost"]) if run["cost"] else None
     return (
         _shorten(run["due_local"]),
-        output.format_iso(run["fired_at"]),
+        _format_in_zone(run["fired_at"], zone),
         f"{run['state']}{sent}",
         took,
         cost,
@@ -194,6 +195,11 @@ def _render_next(task: dict[str, Any]) -> str:
 def _shorten(moment: str) -> str:
     """In its own zone, to the second."""
     return moment[:19].replace("T", " ")
+
+
+def _format_in_zone(moment: str | None, zone: str) -> str:
+    """Every time of a task is in its own zone: beside the due time, another zone looks like a delay of hours."""
+    return output.format_iso(moment, ZoneInfo(zone))
 
 
 def _get_words(task: dict[str, Any]) -> str:

@@ -15,7 +15,8 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
-from gatepost.flow.sessions.forking import ForkRequest, SessionForker
+from gatepost.flow.intake.addressing import parse_address
+from gatepost.flow.sessions.forking import TOPIC_EXISTS, ForkRequest, SessionForker
 from gatepost.store import audit, forks, messages
 from gatepost.store.forks import ForkedSession, ForkMethod
 from gatepost.store.messages import Message
@@ -26,6 +27,7 @@ DONE = {
     ForkMethod.COPIED: "Forked. What is said in the topic {} goes on from here.",
     ForkMethod.TRANSCRIPT: "Forked. The agent in the topic {} is told what was said here.",
 }
+SPEAK_THERE = " Write `#{} …` to speak there."
 FAILED = "This conversation was not forked: {}."
 BROKEN = "the gateway had a problem of its own, which its log describes"
 BROKE_OFF = "the gateway broke off each time that it tried"
@@ -111,7 +113,7 @@ class ChatForks:
         try:
             await self._forker.fork(wanted.request, write)
         except GatepostError as error:
-            why = str(error.why if isinstance(error, Invalid) else error)
+            why = str(error.why if isinstance(error, Invalid) else error).removeprefix(f"{TOPIC_EXISTS}: ")
         except Exception:  # noqa: BLE001  a mistake of ours must not pass in silence
             _log.exception("a conversation could not be forked", session=wanted.request.parent_id)
             why = BROKEN
@@ -122,7 +124,7 @@ class ChatForks:
     def _record(self, db: Db, fn: Callable[[Db], T], wanted: ChatFork) -> T:
         made = fn(db)
         assert isinstance(made, ForkedSession)
-        if not self._end(db, wanted.message, DONE[made.how].format(made.topic)):
+        if not self._end(db, wanted.message, _render_done(made)):
             raise NotFound("message", str(wanted.message.id), "it was removed meanwhile")
         details = {"session": made.session_id, "parent": made.parent_id, "folder": made.folder, "how": made.how}
         audit.append(db, audit.AuditRecord(self._clock.now(), wanted.request.by, ACTION, "done", details))
@@ -143,3 +145,10 @@ class ChatForks:
         )
         add_outgoing_message(db, self._reach, told, self._clock.now())
         return True
+
+
+def _render_done(made: ForkedSession) -> str:
+    """A topic with blanks cannot be named in a text: only a thread of the platform leads there."""
+    named = parse_address(f"#{made.topic}")
+    way = SPEAK_THERE.format(made.topic) if named is not None and named.topic == made.topic else ""
+    return DONE[made.how].format(made.topic) + way

@@ -11,9 +11,7 @@ READ = "errands.read"
 class ListErrandsArgs(OperationArgs, frozen=True):
     """Errands, the newest first: who asked whom, how far from the person, the state, the cost and the age."""
 
-    folder: Annotated[
-        str, option("Only those that this group or one below it gave out or has to do.", "group", scope=True)
-    ] = ""
+    folder: Annotated[str, option("Only those that this group or one below it gave out or has to do.", scope=True)] = ""
     open: Annotated[bool, option("Only those that have not returned yet.")] = False
     before: Annotated[str, option("Only those older than this one.", metavar="ID")] = ""
     limit: Annotated[int, option("At most so many.", least=1, most=1000)] = 100

@@ -158,7 +158,7 @@ def explain_routing(db: Db, args: RouteTestArgs, now: int) -> RouteTestResult:
     if args.verb not in tuple(Verb):
         raise Invalid("verb", f"{args.verb!r} is none of {', '.join(Verb)}")
     if args.sender:
-        addresses.parse(args.sender, "sender")
+        addresses.parse(args.sender, "sender", addresses.LIKE_USER)
     instance = args.instance or address.platform
     room = rooms.get(db, instance, args.address)
     policy = room.policy if room is not None else _get_first_policy(db, instance)

@@ -21,7 +21,7 @@ from gatepost.serve.control.arguments.sessions import (
 )
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.serve.control.operations.groups import check_provider, end_session
-from gatepost.store import replays, sessions
+from gatepost.store import groups, replays, sessions
 from gatepost.store.forks import ForkedSession
 from gatepost.store.port import Db
 from gatepost.store.replays import ReplayedTurn
@@ -56,12 +56,14 @@ class CloseResult(Struct, frozen=True):
 def _get_live_session(db: Db, session_id: str) -> Session:
     session = sessions.get(db, session_id)
     if session is None or session.closed_at is not None:
-        raise NotFound("live session", session_id)
+        raise NotFound("live session", session_id, "`gatepost session list` shows them")
     return session
 
 
 @read_operation
 def list_sessions(db: Db, args: ListSessionsArgs, now: int) -> list[Session]:
+    if args.folder and groups.get(db, args.folder) is None:
+        raise NotFound("group", args.folder[:200], "`gatepost group list` shows them")
     return sessions.list_open(db, args.folder or None)
 
 

@@ -80,7 +80,7 @@ def show(db: Db, args: ShowUserArgs, now: int) -> UserDetails:
 
 @operation
 async def add(deps: OperationDeps, args: AddUserArgs) -> UserDetails:
-    addresses.parse(args.id, "id")
+    addresses.parse(args.id, "id", addresses.LIKE_USER)
     now = deps.clock.now()
 
     def insert(db: Db) -> UserDetails:
@@ -123,7 +123,7 @@ async def pair(deps: OperationDeps, args: PairUserArgs) -> PairingCode:
 async def _issue_link(deps: OperationDeps, identity: str, now: int) -> PairingCode:
     if not identity:
         raise Invalid("id", "is missing: a link is for one identity, like telegram:user/9")
-    addresses.parse(identity, "id")
+    addresses.parse(identity, "id", addresses.LIKE_USER)
     holder = read_holder(deps.home)
     base = pairing.get_page_url(deps.config, holder.listen if holder is not None else "")
     if not base:
@@ -196,7 +196,7 @@ async def _write_row(deps: OperationDeps, args: SpeakArgs, effect: AclEffect) ->
 
 def parse_who(who: str) -> str:
     """`telegram:*` is everybody there, also those with slashes in their names."""
-    addresses.parse(who, "who")
+    addresses.parse(who, "who", addresses.LIKE_USER)
     if who.endswith(":*"):
         return f"{who}*"
     if "*" in who:
@@ -206,7 +206,7 @@ def parse_who(who: str) -> str:
 
 @operation
 async def forget(deps: OperationDeps, args: ForgetUserArgs) -> ErasureReport:
-    addresses.parse(args.id, "id")
+    addresses.parse(args.id, "id", addresses.LIKE_USER)
     running = deps.extra.get("erasure")
     erasure = running if isinstance(running, PersonErasure) else PersonErasure(deps.home, deps.store, deps.clock)
     if not args.erase:
