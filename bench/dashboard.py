@@ -77,7 +77,7 @@ async def _serve_ms(home: Home, store: SqliteStore, times: int) -> tuple[float, 
     load_package("gatepost.serve.control.operations")
     office = OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), bells=EventBus())
     dashboard = Dashboard(
-        DashboardDeps(office=office, status=_get_status), ChangeStreams(office.bells, asyncio.Event())
+        DashboardDeps(office=office, describe=_get_status), ChangeStreams(office.bells, asyncio.Event())
     )
     transport = httpx2.ASGITransport(_SignedIn(Starlette(routes=dashboard.routes())))
     taken, busy = list[float](), list[float]()

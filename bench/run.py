@@ -17,6 +17,7 @@ import uvloop
 
 import adapters
 import dashboard
+import drafts
 import embed
 import gate
 import growth
@@ -328,6 +329,7 @@ async def figures() -> list[Figure]:
         *await growth.figures(bwrap or 0, loaded, sandbox),
         *schedule_tick.figures(),
         *await dashboard.figures(),
+        *drafts.figures(echo),
     ]
 
 
