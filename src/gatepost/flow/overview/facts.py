@@ -94,21 +94,15 @@ def read_groups(db: Db, now: int) -> list[GroupActivity]:
 def list_facts(
     groups: Sequence[GroupActivity], work: OpenWork, awake: Collection[AwakeSandbox], usual: ProviderDefaults
 ) -> list[AgentFacts]:
-    """An entry for each group and each managed agent. A group that every gateway has
-    is left out as long as nobody uses it."""
+    """An entry for each group and each managed agent. A group that every gateway has is left
+    out as long as nobody uses it."""
     managed = {each.id for each in work.managed}
     shares = _share_out(work, awake, managed)
     known = group_budgets(work.budgets)
     lent = next((each.provider for each in groups if each.folder == usual.lender), "")
     parents = {each.folder.rpartition("/")[0] for each in groups}
-    found = [
-        replace(
-            _make_group_facts(each, shares[each.folder, ""], known, usual, lent),
-            is_parent=each.folder in parents,
-        )
-        for each in groups
-    ]
-    found = [each for each in found if not _is_shell(each, usual)]
+    made = (_make_group_facts(each, shares[each.folder, ""], known, usual, lent) for each in groups)
+    found = [replace(each, is_parent=each.folder in parents) for each in made if not _is_shell(each, usual)]
     return found + [_make_managed_facts(each, shares[each.folder, each.id], known) for each in work.managed]
 
 
