@@ -39,6 +39,7 @@ from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.waiting import PATIENCE_S
 
 HOLE = re.compile(r"\{(\w+)\}")
+OF_THE_CODE = {"operation": "task.add", "kind": "ntfy"}  # holes that only names of ours fill
 
 
 class PageSite(Struct, frozen=True, kw_only=True):
@@ -65,7 +66,7 @@ class PageSite(Struct, frozen=True, kw_only=True):
 
 
 def get_address(page: Page, text: str) -> str:
-    return render_path(page.path, **dict.fromkeys(HOLE.findall(page.path), text or "x"))
+    return render_path(page.path, **{name: OF_THE_CODE.get(name, text or "x") for name in HOLE.findall(page.path)})
 
 
 @asynccontextmanager

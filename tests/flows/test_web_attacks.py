@@ -128,8 +128,7 @@ async def test_no_field_of_any_page_becomes_markup_or_an_address_that_runs(
     async with serve_pages(store, tmp_path, HOSTILE) as site:
         page = await context.new_page()
         await site.enter(page)
-        found: dict[str, list[str]] = {}
-        unseen = []
+        found, unseen = dict[str, list[str]](), []
         for address in site.list_addresses():
             answer = await page.goto(address)
             assert answer is not None and answer.status == 200, address

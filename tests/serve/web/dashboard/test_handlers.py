@@ -98,6 +98,17 @@ async def test_a_page_that_is_quiet_for_long_asks_again_all_the_same(monkeypatch
     await lines.aclose()  # type: ignore[attr-defined]
 
 
+async def test_a_stop_of_the_gateway_is_not_held_up_by_an_open_page(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "QUIET_S", 3600.0)
+    async with site.signed_in() as browser:
+        async with browser.stream("GET", "/dashboard/live") as stream:
+            lines = stream.aiter_lines()
+            assert await anext(lines) == "retry: 2000"
+            site.stopping.set()
+            async with asyncio.timeout(PATIENCE_S):
+                assert [line async for line in lines if line] == []
+
+
 def _count_tasks(db: Db) -> int:
     return len(tasks.list_page(db, None, "", 10, ended=True))
 

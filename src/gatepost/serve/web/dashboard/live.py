@@ -17,6 +17,7 @@ class ChangeStreams:
     def __init__(self, bells: EventBus, stopping: asyncio.Event) -> None:
         self._stopping = stopping
         self._waiting: set[asyncio.Event] = set()
+        self._ending: asyncio.Task[None] | None = None
         bells.on_change(lambda instance, address: self._ring())
         bells.on_session(lambda session: self._ring())
         bells.on_requests(self._ring)
@@ -33,6 +34,7 @@ class ChangeStreams:
     async def follow(self) -> AsyncIterator[bytes]:
         rung, quiets = asyncio.Event(), 0
         self._waiting.add(rung)
+        self._ending = self._ending or asyncio.create_task(self._ring_at_stop())
         try:
             yield b"retry: 2000\n\n"
             while not self._stopping.is_set():
@@ -43,12 +45,19 @@ class ChangeStreams:
                     if quiets < STALE_QUIETS:
                         yield b": still here\n\n"
                         continue
+                if self._stopping.is_set():
+                    return
                 quiets = 0
                 rung.clear()
                 yield b"event: changed\ndata: \n\n"
                 await asyncio.sleep(APART_S)
         finally:
             self._waiting.discard(rung)
+
+    async def _ring_at_stop(self) -> None:
+        """A gateway that stops waits for no page."""
+        await self._stopping.wait()
+        self._ring()
 
     def _ring(self) -> None:
         for rung in self._waiting:
