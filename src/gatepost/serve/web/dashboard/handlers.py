@@ -181,7 +181,7 @@ def _wants_json(request: Request) -> bool:
 
 
 def _search(view: PageView, words: str) -> PageView:
-    if not words.strip():
+    if view.is_searched or not words.strip():
         return view
     blocks = [find_rows(each, words) if isinstance(each, TableBlock) else each for each in view.blocks]
     return PageView(blocks=blocks, title=view.title, lead=view.lead, actions=view.actions, filters=view.filters)

@@ -171,8 +171,8 @@ class FormStep(Struct, frozen=True, kw_only=True):
 
 class FormBlock(Struct, frozen=True, kw_only=True, tag="form"):
     """A form of the page's own for operations. An input named `settings.url` is the entry `url` of the argument
-    `settings`. `steps` run in their order, each with all inputs, and end with the first that fails. `done`: where to go
-    on. `further`: inputs that may be left alone."""
+    `settings`. The steps run in their order, each with all inputs, until one fails; without steps the inputs become the
+    page's address. `done`: where to go on. `further`: inputs that may be left alone."""
 
     steps: tuple[FormStep, ...]
     inputs: list[FormInput]
@@ -226,6 +226,7 @@ class PageView(Struct, frozen=True, kw_only=True):
     lead: str = ""
     actions: tuple[Action, ...] = ()
     filters: tuple[Filter, ...] = ()
+    is_searched: bool = False  # for the words of the search, by an operation that sees more than is shown
 
 
 def get_plain(cell: Cell) -> str | int | None:
