@@ -58,8 +58,14 @@ def list_settings(home: str | None, as_json: bool) -> None:
     print_settings(home_of(home), as_json)
 
 
+def _load_declarations(home: Home, args: dict[str, Any]) -> dict[str, Any]:
+    """Without a gateway, this command is the one that must know every setting."""
+    declarations.load_all(home)
+    return args
+
+
 @command.command("set")
-@from_operation(SetSettingArgs)
+@from_operation(SetSettingArgs, prepare=_load_declarations)
 def set_setting(run: CommandRun, change: dict[str, Any]) -> None:
     for line in change["diff"]:
         output.print_line(line)

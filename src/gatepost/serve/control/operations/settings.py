@@ -12,6 +12,7 @@ from gatepost.core import settings, settings_file
 from gatepost.core.errors import Invalid, NotFound, SetupError
 from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
+from gatepost.core.registry import load_package
 from gatepost.core.settings import SECRET_ELSEWHERE, SETTINGS, Config, Setting
 from gatepost.core.settings_file import FileValue
 from gatepost.egress.endpoints import BASES
@@ -86,6 +87,8 @@ async def list_settings(deps: OperationDeps, args: ListSettingsArgs) -> list[Set
 
 
 def _read_all(home: Home) -> Config:
+    """With the settings of channels that nobody has added. A command loads the rest before it asks."""
+    load_package("gatepost.serve.control")
     load_kinds(home)
     return settings.load_declared(home.path)
 

@@ -34,20 +34,19 @@ def render_value(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple | dict) else str(value)
 
 
-VALUE = made(
-    "value", "Value", lambda each: Code(shorten(render_value(each["value"]), 60)) if each["value"] != "" else None
-)
+def show_value(value: object, longest: int = 400) -> Code | None:
+    return Code(shorten(render_value(value), longest)) if render_value(value) else None
+
+
+SHORT_VALUE = made("value", "Value", lambda each: show_value(each["value"], 28))
+VALUE = made("value", "Value", lambda each: show_value(each["value"]))
 ORIGIN = made("origin", "From", lambda each: Badge(each["origin"], ORIGIN_TONES.get(each["origin"], Tone.GOOD)))
 PENDING = made("is_pending", "Restart", lambda each: Badge("needed", Tone.WARN) if each["is_pending"] else None)
 SETTING = (link("name", "Setting", "/settings/{name}"), SHORT_VALUE, ORIGIN, PENDING, text("help", "Meaning"))
 DETAILS = (
     VALUE,
     ORIGIN,
-    made(
-        "default",
-        "Default",
-        lambda each: Code(shorten(render_value(each["default"]))) if each["default"] != "" else None,
-    ),
+    made("default", "Default", lambda each: show_value(each["default"])),
     made("variable", "Variable", lambda each: Code(each["variable"]) if each["variable"] else None),
 )
 
