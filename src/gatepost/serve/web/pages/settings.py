@@ -5,7 +5,7 @@ from gatepost.core.errors import Invalid, NotFound, SetupError
 from gatepost.serve.control.operations.settings import SettingOrigin, SettingShape
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.operation_form import FormInput, InputKind
-from gatepost.serve.web.dashboard.tables import Answer, link, made, make_facts, make_table, shorten, text
+from gatepost.serve.web.dashboard.tables import Answer, link, made, make_facts, make_table, shorten
 from gatepost.serve.web.dashboard.view import (
     Action,
     Badge,
@@ -23,7 +23,6 @@ from gatepost.serve.web.dashboard.view import (
 
 WHICH = (("", "All"), ("set", "Set by somebody"), ("pending", "Waiting for a restart"))
 NOTHING = EmptyState(text="Every setting has its default. Open one to change it.")
-ORIGIN_TONES = {SettingOrigin.DEFAULT: Tone.QUIET, SettingOrigin.ENVIRONMENT: Tone.WARN}
 RESTART = "Settings were changed since the gateway started. `gatepost down` and `gatepost up` put them in use."
 
 
@@ -38,11 +37,19 @@ def show_value(value: object, longest: int = 400) -> Code | None:
     return Code(shorten(render_value(value), longest)) if render_value(value) else None
 
 
-SHORT_VALUE = made("value", "Value", lambda each: show_value(each["value"], 28))
+SHORT_VALUE = made("value", "Value", lambda each: show_value(each["value"], 22))
 VALUE = made("value", "Value", lambda each: show_value(each["value"]))
-ORIGIN = made("origin", "From", lambda each: Badge(each["origin"], ORIGIN_TONES.get(each["origin"], Tone.GOOD)))
-PENDING = made("is_pending", "Restart", lambda each: Badge("needed", Tone.WARN) if each["is_pending"] else None)
-SETTING = (link("name", "Setting", "/settings/{name}"), SHORT_VALUE, ORIGIN, PENDING, text("help", "Meaning"))
+
+
+def show_origin(setting: Answer) -> Badge:
+    if setting["is_pending"]:
+        return Badge(f"{setting['origin']}, after a restart", Tone.WARN)
+    return Badge(setting["origin"], Tone.QUIET if setting["origin"] == SettingOrigin.DEFAULT else Tone.GOOD)
+
+
+ORIGIN = made("origin", "From", show_origin)
+MEANING = made("help", "Meaning", lambda each: shorten(each["help"], 110))
+SETTING = (link("name", "Setting", "/settings/{name}"), SHORT_VALUE, ORIGIN, MEANING)
 DETAILS = (
     VALUE,
     ORIGIN,
