@@ -17,6 +17,7 @@ class ChangeStreams:
         self._stopping = stopping
         self._waiting: set[asyncio.Event] = set()
         bells.on_change(lambda instance, address: self._ring())
+        bells.on_channel(lambda instance: self._ring())
         bells.on_session(lambda session: self._ring())
         bells.on_requests(self._ring)
         bells.on_tasks(self._ring)
