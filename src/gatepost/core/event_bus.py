@@ -18,6 +18,7 @@ class EventBus:
         self._newcomers: list[Callable[[], None]] = []
         self._tasks: list[Callable[[], None]] = []
         self._errands: list[Callable[[], None]] = []
+        self._operations: list[Callable[[], None]] = []
 
     def on_session(self, hear: Callable[[str], None]) -> None:
         self._sessions.append(hear)
@@ -48,6 +49,9 @@ class EventBus:
 
     def on_errands(self, hear: Callable[[], None]) -> None:
         self._errands.append(hear)
+
+    def on_operation(self, hear: Callable[[], None]) -> None:
+        self._operations.append(hear)
 
     def session(self, session_id: str) -> None:
         """A session has something queued."""
@@ -97,4 +101,9 @@ class EventBus:
     def errands(self) -> None:
         """Work that one agent gave to another may be over, or was ended."""
         for hear in self._errands:
+            hear()
+
+    def operation(self) -> None:
+        """Somebody who may has changed something: whoever shows it may look again."""
+        for hear in self._operations:
             hear()

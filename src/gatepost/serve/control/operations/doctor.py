@@ -5,7 +5,6 @@ import asyncio
 import os
 import sys
 from contextlib import suppress
-from enum import StrEnum
 
 import msgspec
 from msgspec import Struct
@@ -15,32 +14,18 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.home import Home
 from gatepost.serve.control.arguments.doctor import RunDoctorArgs
 from gatepost.serve.control.contract import OperationDeps, operation
+from gatepost.serve.health.findings import Finding, FindingLevel
 
 KEY = "doctor"  # in `OperationDeps.extra`
+WORST_FIRST: tuple[FindingLevel, ...] = ("fail", "warn", "note", "ok")
 LONGEST_S = 60.0
 LARGEST = 1024 * 1024  # bytes that it may print
 FRESH = 5 * SECOND  # even whoever wants it anew gets what was found so lately
 
 
-class FindingGrade(StrEnum):
-    """The worst first."""
-
-    FAIL = "fail"
-    WARN = "warn"
-    NOTE = "note"
-    OK = "ok"
-
-
-class DoctorFinding(Struct, frozen=True):
-    level: FindingGrade
-    subject: str
-    text: str
-    way_out: str = ""
-
-
 class DoctorReport(Struct, frozen=True, kw_only=True):
     ok: bool
-    findings: list[DoctorFinding]
+    findings: list[Finding]
     checked_at: int = 0
 
 
@@ -93,8 +78,7 @@ def parse_report(printed: bytes) -> DoctorReport:
         found = msgspec.json.decode(printed, type=DoctorReport)
     except (msgspec.DecodeError, msgspec.ValidationError):
         raise Unavailable("the doctor", "it ended without a report; run `gatepost doctor`") from None
-    grades = list(FindingGrade)
-    found.findings.sort(key=lambda each: grades.index(each.level))
+    found.findings.sort(key=lambda each: WORST_FIRST.index(each.level))
     return found
 
 

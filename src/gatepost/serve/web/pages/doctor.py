@@ -1,6 +1,5 @@
 """The doctor: what is well, what is not, and the way out."""
 
-from gatepost.serve.control.operations.doctor import FindingGrade
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import Answer, badge, code, made, make_table
 from gatepost.serve.web.dashboard.view import Action, EmptyState, Filter, Moment, Note, PageView, Tone
@@ -31,12 +30,12 @@ async def show_doctor(request: PageRequest) -> PageView:
 
 
 def is_trouble(finding: Answer) -> bool:
-    return finding["level"] in (FindingGrade.FAIL, FindingGrade.WARN)
+    return finding["level"] in ("fail", "warn")
 
 
 def make_summary(findings: list[Answer]) -> Note:
-    failed = sum(each["level"] == FindingGrade.FAIL for each in findings)
-    warned = sum(each["level"] == FindingGrade.WARN for each in findings)
+    failed = sum(each["level"] == "fail" for each in findings)
+    warned = sum(each["level"] == "warn" for each in findings)
     if failed:
         return Note(text=f"{failed} of {len(findings)} things fail, and {warned} need a look.", tone=Tone.BAD)
     if warned:

@@ -31,7 +31,7 @@ async def show_logs(request: PageRequest) -> PageView:
         lead=f"The last {LINES} lines that fit. Secrets were left out when they were written.",
         blocks=[make_table(found, LINE, EMPTY), *list_traces(found)],
         filters=(Filter(name="level", label="Show", choices=LEVELS, chosen=level),),
-        is_searched=True,
+        searches=True,
     )
 
 
