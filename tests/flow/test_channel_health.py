@@ -55,6 +55,17 @@ def test_one_that_broke_counts_as_such_until_it_beats() -> None:
     assert (health.state, health.report().error) == (ChannelState.UP, "")
 
 
+def test_whoever_follows_it_is_told_of_each_new_state_once() -> None:
+    health, told = ChannelHealth("north", "beacon", SystemClock(), deaf_after_s=10), []
+    health.on_state = lambda instance: told.append((instance, health.state))
+    health.begin()
+    health.record_break("no network", 1.0)
+    health.record_break("no network", 2.0)
+    health.pulse.beat()
+    health.pulse.beat()
+    assert told == [("north", ChannelState.RETRYING), ("north", ChannelState.UP)]
+
+
 def test_one_without_evidence_is_up_while_it_listens() -> None:
     health = ChannelHealth("north", "beacon", SystemClock())
     health.begin()

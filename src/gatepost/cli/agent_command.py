@@ -8,13 +8,13 @@ import shlex
 
 import click
 
-from gatepost.cli.installer import Tell, has_program
+from gatepost.cli.installer import Tell
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.inside.provider_spec import ProviderSpec
 from gatepost.serve.control.agent_registry import find_command
-from gatepost.serve.control.connectable_agents import has_command, list_agents
+from gatepost.serve.control.connectable_agents import has_command, has_program, list_agents
 from gatepost.store.groups import Group
 
 

@@ -12,7 +12,7 @@ import click
 from gatepost.access.budgets import render_usd, to_usd_number
 from gatepost.cli import output
 from gatepost.cli.agent_command import choose_command
-from gatepost.cli.installer import has_program, install_library, install_program
+from gatepost.cli.installer import install_library, install_program
 from gatepost.cli.operation_runner import read_store, run_operation
 from gatepost.cli.sandbox_isolation import get_isolation
 from gatepost.core import home_lock, ids, settings
@@ -32,6 +32,7 @@ from gatepost.serve.control.connectable_agents import (
     get_agent,
     get_secret_name,
     has_library,
+    has_program,
     list_agents,
     list_key_names,
 )

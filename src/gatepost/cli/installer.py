@@ -10,11 +10,11 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from gatepost.core import npm_programs, settings
+from gatepost.core import npm_programs
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.inside.provider_spec import ProviderSpec
-from gatepost.serve.control.connectable_agents import has_library, list_requirements
+from gatepost.serve.control.connectable_agents import has_library, has_program, list_requirements
 
 Tell = Callable[[str], None]
 
@@ -38,15 +38,6 @@ def install_library(chosen: ProviderSpec, tell: Tell, *, allowed: bool) -> None:
     importlib.invalidate_caches()
     if not has_library(chosen):
         raise SetupError(f"pip ran, and {chosen.library} is still not there; {by_hand}")
-
-
-def has_program(home: Home, chosen: ProviderSpec) -> bool:
-    from gatepost.flow.sessions.sandbox_requirements import PROGRAMS, find_program
-
-    config = settings.load_declared(home.path, PROGRAMS)
-    return all(
-        find_program(config, home, each) is not None or shutil.which(each) is not None for each in chosen.programs
-    )
 
 
 def install_program(home: Home, chosen: ProviderSpec, tell: Tell, *, allowed: bool) -> None:

@@ -11,6 +11,7 @@ class EventBus:
         self._sessions: list[Callable[[str], None]] = []
         self._rooms: list[Callable[[str, str], None]] = []
         self._changes: list[Callable[[str, str], None]] = []
+        self._channels: list[Callable[[str], None]] = []
         self._tools: list[Callable[[str | None], None]] = []
         self._groups: list[Callable[[str], None]] = []
         self._requests: list[Callable[[], None]] = []
@@ -27,6 +28,9 @@ class EventBus:
 
     def on_change(self, hear: Callable[[str, str], None]) -> None:
         self._changes.append(hear)
+
+    def on_channel(self, hear: Callable[[str], None]) -> None:
+        self._channels.append(hear)
 
     def on_tools(self, hear: Callable[[str | None], None]) -> None:
         self._tools.append(hear)
@@ -63,6 +67,11 @@ class EventBus:
         """What became of a message of this room has changed: whoever shows it may look again."""
         for hear in self._changes:
             hear(instance, address)
+
+    def channel(self, instance: str) -> None:
+        """The state of a channel has changed: whoever shows it may look again."""
+        for hear in self._channels:
+            hear(instance)
 
     def tools(self, folder: str | None = None) -> None:
         """What a group may call has changed (None: any group's)."""

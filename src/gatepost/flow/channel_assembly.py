@@ -34,6 +34,7 @@ def make_channels(deps: FlowDeps, extra: Mapping[str, tuple[ChannelKind, Channel
     typing, drafts = TypingIndicator(channels, reach), DraftRelay(channels)
     pump = DeliveryLoop(deps.store, deps.clock, deps.config, channels, reach, deps.bells, deps.owner)
     supervisor.is_sending = pump.is_sending
+    supervisor.on_state = deps.bells.channel
     pump.on_channel_ended(supervisor.report_end, supervisor.find_trouble)
     pump.on_sent(typing.delivered)
     pump.on_sent(drafts.delivered)

@@ -81,6 +81,7 @@ class ChannelHealth:
         self._restarts = 0
         self._hidden: set[str] = set()
         self.started = clock.monotonic()  # the current listen
+        self.on_state: Callable[[str], None] = lambda instance: None  # is told when the state has changed
 
     @classmethod
     def of(cls, instance: str, kind: ChannelKind, clock: Clock) -> "ChannelHealth":
@@ -142,10 +143,13 @@ class ChannelHealth:
         self._set(ChannelState.OFF)
 
     def _set(self, state: ChannelState, error: str = "") -> None:
-        if state is not self.state:
+        is_new = state is not self.state
+        if is_new:
             self.state, self._since = state, self._clock.now()
         self._error = self.scrub(error)
         self._way_out, self._reason, self._next_at = "", None, None
+        if is_new:
+            self.on_state(self.instance)
 
     def is_deaf(self) -> bool:
         return is_deaf(self.started, self.pulse.last, self._clock.monotonic(), self.deaf_after_s)

@@ -108,6 +108,7 @@ class ChannelSupervisor:
         self._group: asyncio.TaskGroup | None = None
         self._receive: ReceiveFor | None = None
         self._changing = asyncio.Lock()
+        self.on_state: Callable[[str], None] = lambda instance: None  # the state of an instance has changed
         self.is_sending: Callable[[str], bool] = lambda instance: False  # whether delivery is at work there
 
     # What is there.
@@ -132,9 +133,13 @@ class ChannelSupervisor:
     def add_made(self, instance: str, kind: ChannelKind, channel: Channel, origin: SpecOrigin) -> None:
         """One that somebody else made: it runs for as long as the gateway does."""
         self._specs[instance] = ChannelSpec(instance=instance, kind=kind, origin=origin)
-        self._health[instance] = ChannelHealth.of(instance, kind, self._around.clock)
+        self._health[instance] = self._follow(ChannelHealth.of(instance, kind, self._around.clock))
         self._kinds[instance] = kind
         self._channels[instance] = self._made[instance] = channel
+
+    def _follow(self, health: ChannelHealth) -> ChannelHealth:
+        health.on_state = lambda instance: self.on_state(instance)
+        return health
 
     async def prepare(self) -> None:
         """Make every instance that is switched on. One that cannot be made has ended, and stops nobody else."""
@@ -143,7 +148,8 @@ class ChannelSupervisor:
             if spec.instance not in self._made:
                 await self._make(spec)
         for each in broken:
-            self._health[each.instance] = ChannelHealth(each.instance, each.kind_name, self._around.clock)
+            broken_one = ChannelHealth(each.instance, each.kind_name, self._around.clock)
+            self._health[each.instance] = self._follow(broken_one)
             record_end(self._health[each.instance], each.error)
 
     async def _list_specs(self) -> tuple[list[ChannelSpec], list[BrokenSpec]]:
@@ -212,7 +218,7 @@ class ChannelSupervisor:
 
     async def _make(self, spec: ChannelSpec) -> None:
         instance, kind = spec.instance, spec.kind
-        health = self._health[instance] = ChannelHealth.of(instance, kind, self._around.clock)
+        health = self._health[instance] = self._follow(ChannelHealth.of(instance, kind, self._around.clock))
         self._specs[instance] = spec
         if not spec.is_on:
             self._kinds.pop(instance, None)

@@ -163,6 +163,12 @@ def load_cached_tools(home: Home, declared: Mapping[str, Connector], tools: Regi
         )
 
 
+def list_cached_tools(home: Home, name: str, connector: Connector) -> tuple[str, ...]:
+    """The names of its tools as agents call them, by what it told last."""
+    told = _read_cached_tools(home, name, connector)
+    return tuple(f"{name}_{each.name}" for each in told if connector.offers(each.name))[:MOST_TOOLS]
+
+
 async def _not_here(call: ToolCall, /, **arguments: Any) -> ForwardedResult:
     raise Unavailable(call.tool, "connectors are run by the gateway alone")
 

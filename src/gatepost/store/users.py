@@ -34,6 +34,11 @@ def add(db: Db, user_id: str, name: str, now: int) -> None:
     USERS.insert(db, "ON CONFLICT (id) DO NOTHING", id=user_id, name=name, created_at=now)
 
 
+def set_name(db: Db, user_id: str, name: str) -> bool:
+    """False if nobody is known by that id."""
+    return bool(db.run("UPDATE users SET name = ? WHERE id = ?", (name, user_id)))
+
+
 @quick
 def get(db: Db, user_id: str) -> User | None:
     return USERS.get(db, "WHERE id = ?", user_id)

@@ -8,41 +8,71 @@ import msgspec
 
 from gatepost import declarations
 from gatepost.cli import output
+from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.cli.operation_runner import control_of, home_of
 from gatepost.core import home_lock, settings
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.settings import SETTINGS, Config, Setting
-from gatepost.serve.control.operations.settings import get_visible_value
+from gatepost.serve.control.arguments.settings import SetSettingArgs
+from gatepost.serve.control.operations.settings import TAKEN_UP, get_visible_value
 
 RESTART = (
     "a running gateway uses what it read when it started: `gatepost down` and `gatepost up` take changes of the file up"
 )
-TAKEN_UP = ("anthropic.base_url", "openai.base_url", "prices.file")  # `gatepost connect` hands them over at once
 
 
-@click.command()
-@click.argument("verb", type=click.Choice(["list"]), required=False, metavar="[list]")
-@click.option(
+as_json_option = click.option(
     "--json",
     "as_json",
     is_flag=True,
     help="A list of objects: name, value, in_use (null if no gateway runs), source, default, variable (null of a"
     " secret), help.",
 )
+
+
+@click.group(invoke_without_command=True)
+@as_json_option
 @click.option("--docs", is_flag=True, help="Print docs/settings.md: what can be set, without any home's values.")
-@click.pass_obj
-def command(home: str | None, verb: str | None, as_json: bool, docs: bool) -> None:
-    """Every setting, its value and where that came from. Secrets are not shown.
+@click.pass_context
+def command(context: click.Context, as_json: bool, docs: bool) -> None:
+    """Every setting, its value and where that came from: list, set. Secrets are not shown.
 
     Values come from, in rising order: the default, gatepost.toml in the home, the environment, the command line. A
     running gateway uses what it read when it started: where that is something else, it is said.
     """
+    if context.invoked_subcommand is not None:
+        return
     if docs:
         declarations.load_package()
         sys.stdout.write(render_markdown())
         return
-    place = home_of(home)
+    print_settings(home_of(context.obj), as_json)
+
+
+@command.command("list")
+@as_json_option
+@click.pass_obj
+def list_settings(home: str | None, as_json: bool) -> None:
+    """The same as `gatepost settings` alone."""
+    print_settings(home_of(home), as_json)
+
+
+def _load_declarations(home: Home, args: dict[str, Any]) -> dict[str, Any]:
+    """Without a gateway, this command is the one that must know every setting."""
+    declarations.load_all(home)
+    return args
+
+
+@command.command("set")
+@from_operation(SetSettingArgs, prepare=_load_declarations)
+def set_setting(run: CommandRun, change: dict[str, Any]) -> None:
+    for line in change["diff"]:
+        output.print_line(line)
+    output.print_line(change["text"])
+
+
+def print_settings(place: Home, as_json: bool) -> None:
     declarations.load_all(place)
     config = settings.load(place.path)
     if as_json:

@@ -18,6 +18,7 @@ from gatepost.serve.control.arguments.users import (
     GiveRoleArgs,
     ListUsersArgs,
     PairUserArgs,
+    RenameUserArgs,
     ShowUserArgs,
     UnblockUserArgs,
     UnpairUserArgs,
@@ -41,7 +42,7 @@ WHAT = {  # how people call what is counted
 
 @click.group()
 def command() -> None:
-    """The people, and what each may do: add, list, show, role, member, pair, unpair, block, unblock, allow, forget.
+    """The people and their rights: add, rename, list, show, role, member, pair, unpair, block, unblock, allow, forget.
 
     Works with the gateway up or down.
 
@@ -93,6 +94,7 @@ command.command("block")(from_operation(BlockUserArgs)(print_row))
 command.command("unblock")(from_operation(UnblockUserArgs)(print_unblocked))
 command.command("allow")(from_operation(AllowUserArgs)(print_row))
 command.command("add")(from_operation(AddUserArgs)(print_user))
+command.command("rename")(from_operation(RenameUserArgs)(print_user))
 command.command("show")(from_operation(ShowUserArgs)(print_details))
 command.command("pair")(from_operation(PairUserArgs)(print_code))
 command.command("unpair")(from_operation(UnpairUserArgs)(print_unpaired))

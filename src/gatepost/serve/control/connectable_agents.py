@@ -1,10 +1,12 @@
 """The agents that can be connected, by what their providers declare: keys, libraries and packages."""
 
 import re
+import shutil
 from importlib import metadata, util
 
 from msgspec import structs
 
+from gatepost.core import settings
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
@@ -61,6 +63,15 @@ def has_command(chosen: ProviderSpec, group: Group) -> bool:
 
 def has_library(chosen: ProviderSpec) -> bool:
     return not chosen.library or util.find_spec(chosen.library) is not None
+
+
+def has_program(home: Home, chosen: ProviderSpec) -> bool:
+    from gatepost.flow.sessions.sandbox_requirements import PROGRAMS, find_program  # heavy
+
+    config = settings.load_declared(home.path, PROGRAMS)
+    return all(
+        find_program(config, home, each) is not None or shutil.which(each) is not None for each in chosen.programs
+    )
 
 
 def list_requirements(chosen: ProviderSpec) -> list[str]:

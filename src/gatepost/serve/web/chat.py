@@ -137,7 +137,7 @@ class Chat:
             address=room,
             platform_id=key,
             sender=visitor.user,
-            sender_name=visitor.user.rpartition("/")[2],
+            sender_name=visitor.called,
             text=text,
             verb=Verb.REPLY if answered else Verb.MESSAGE,
             thread=thread,

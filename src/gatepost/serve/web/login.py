@@ -26,6 +26,7 @@ class WebVisitor(Struct, frozen=True):
     user: str
     room: str
     names: tuple[str, ...] = ()  # all of her identities
+    called: str = ""  # how people call her
 
     def is_direct(self, room: str, main_room: str) -> bool:
         """Whether a room of the page is hers alone. An owner writes in other people's rooms, too: what is meant for her
@@ -41,7 +42,9 @@ def find_visitor(db: Db, token: str, now: int) -> WebVisitor | None:
         return None
     owner = (UserRole.OWNER, "") in users.get_roles(db, user).roles
     room = "" if owner else OWN_ROOM + user.removeprefix(IDENTITY)
-    return WebVisitor(user, room, identities.list_names(db, user))
+    names = identities.list_names(db, user)
+    known = users.get(db, names[0])
+    return WebVisitor(user, room, names, (known.name if known else "") or user.rpartition("/")[2])
 
 
 def _issue_for_owner(db: Db, user: str, now: int) -> str:

@@ -34,6 +34,7 @@ from gatepost.serve.web.chat import Chat, UploadTooLarge
 from gatepost.serve.web.dashboard.contract import PREFIX
 from gatepost.serve.web.dashboard.handlers import Dashboard, DashboardDeps
 from gatepost.serve.web.dashboard.live import ChangeStreams
+from gatepost.serve.web.first_run import FirstRun
 from gatepost.serve.web.json_body import read_text_field
 from gatepost.serve.web.login import WebVisitor
 from gatepost.serve.web.machines import API_PREFIX, MachineDeps, Machines
@@ -71,6 +72,7 @@ def make_site(parts: WebDeps) -> Starlette:
     remote = RemoteControl(parts.store, parts.clock, parts.bells, parts.stop_session)
     door, pace = LoginHandlers(parts, chat.streams), PeerRateLimiter()
     links = PairingLinks(parts.store, parts.clock, parts.bells, parts.reach)
+    first_run = FirstRun(parts.store, parts.config)
     dashboard = Dashboard(parts.dashboard, ChangeStreams(parts.bells, parts.stopping)) if parts.dashboard else None
     return Starlette(
         routes=[
@@ -90,7 +92,7 @@ def make_site(parts: WebDeps) -> Starlette:
             ),
             Mount(
                 "/api",
-                routes=[*chat.routes(), *links.routes(), *remote.routes()],
+                routes=[*chat.routes(), *links.routes(), *remote.routes(), *first_run.routes()],
                 middleware=[Middleware(LoginRequiredMiddleware, door=door, pace=pace)],
             ),
         ],

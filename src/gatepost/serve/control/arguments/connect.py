@@ -27,11 +27,22 @@ class ConnectArgs(OperationArgs, frozen=True):
     options: Annotated[dict[str, str], option("The provider's options.")] = field(default_factory=dict)
 
 
+@declares("connect.list", right=RIGHT)
+class ListConnectableArgs(OperationArgs, frozen=True):
+    """List the agents that can be connected: whether each is installed, has a key, and which groups run on it."""
+
+
+@declares("connect.check", right=RIGHT)
+class CheckConnectArgs(ConnectArgs, frozen=True):
+    """Look whether an agent can be tried: a sandbox that works, its program, a key. Nothing is run and nothing is
+    changed."""
+
+
 @declares("connect.try", right=RIGHT)
 class TryConnectArgs(ConnectArgs, frozen=True, kw_only=True):
     """Run one turn of an agent, to see whether it answers. Nothing is changed."""
 
-    id: Annotated[str, option("Names the trial, so that it can be cancelled.")]
+    id: Annotated[str, option("Names the trial, so that it can be cancelled (default: a new name).")] = ""
     limit_s: Annotated[float, option("Seconds for the trial.")] = 120.0
 
 

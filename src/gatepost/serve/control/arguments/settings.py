@@ -1,8 +1,38 @@
-"""Settings: what the running gateway uses."""
+"""Settings: what is set, what the running gateway uses, and a change of gatepost.toml."""
 
-from gatepost.serve.control.declaration import OperationArgs, declares
+from typing import Annotated
+
+from msgspec import Meta
+
+from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+
+LONGEST_VALUE = 20_000  # characters
 
 
 @declares("settings.in_use", right="status.read", offline=False)
 class SettingsInUseArgs(OperationArgs, frozen=True):
     """List the settings that the running gateway uses, which it read when it started."""
+
+
+@declares("settings.list", right="settings.read")
+class ListSettingsArgs(OperationArgs, frozen=True):
+    """List every setting: its value, where that comes from, its meaning, and what a running gateway uses instead."""
+
+
+@declares("settings.set", right="settings.write")
+class SetSettingArgs(OperationArgs, frozen=True):
+    """Write a setting into gatepost.toml, or remove it there. Everything else in the file stays, comments too.
+
+    The value is checked as a start would check it. A running gateway takes it up with its next start, unless the answer
+    says otherwise. Secrets and tables are not set here. Whoever may do this decides what the gateway runs and how: give
+    the right to nobody whom you would not give the machine.
+    """
+
+    name: Annotated[str, argument("The setting.", examples=("log.level",)), Meta(max_length=200)]
+    value: Annotated[
+        str,
+        argument("Its value; several are parted by commas.", "value", examples=("debug",)),
+        Meta(max_length=LONGEST_VALUE),
+    ] = ""
+    unset: Annotated[bool, option("Remove it from the file: it has its default again.")] = False
+    dry_run: Annotated[bool, option("Only show what would change in the file.")] = False

@@ -2,6 +2,8 @@
 
 from typing import Annotated
 
+from msgspec import Meta
+
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 from gatepost.store.users import UserRole
 
@@ -28,6 +30,14 @@ class AddUserArgs(OperationArgs, frozen=True):
 
     id: UserId
     name: Annotated[str, option("How people call them.")] = ""
+
+
+@declares("user.rename", right=WRITE)
+class RenameUserArgs(OperationArgs, frozen=True):
+    """Say how somebody is called from now on. What they wrote before keeps the name that it had."""
+
+    id: UserId
+    name: Annotated[str, argument("The name."), Meta(min_length=1, max_length=100)]
 
 
 @declares("user.role", right=WRITE)

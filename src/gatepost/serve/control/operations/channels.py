@@ -75,6 +75,7 @@ class AskedSetting(Struct, frozen=True, kw_only=True):
     default: Any
     choices: tuple[str, ...]
     is_secret: bool
+    is_optional: bool
 
 
 class ChannelKindItem(Struct, frozen=True, kw_only=True):
@@ -198,17 +199,23 @@ def _make_kind_item(kind: ChannelKind) -> ChannelKindItem:
         name=kind.name,
         title=kind.title or kind.name,
         before=kind.guide.before,
-        asks=[_make_asked(each) for each in kind.guide.ask],
-        settings=[_make_asked(each) for each in kind.settings],
+        asks=[_make_asked(kind, each) for each in kind.guide.ask],
+        settings=[_make_asked(kind, each) for each in kind.settings],
         tested_against=kind.tested_against,
         extra=kind.extra,
     )
 
 
-def _make_asked(each: Setting[Any]) -> AskedSetting:
+def _make_asked(kind: ChannelKind, each: Setting[Any]) -> AskedSetting:
     default = msgspec.to_builtins(each.default)
+    is_needed = each in kind.guide.ask and each not in kind.guide.optional and default == ""
     return AskedSetting(
-        name=get_last_name(each), help=each.help, default=default, choices=each.choices, is_secret=each.secret
+        name=get_last_name(each),
+        help=each.help,
+        default=default,
+        choices=each.choices,
+        is_secret=each.secret,
+        is_optional=not is_needed,
     )
 
 

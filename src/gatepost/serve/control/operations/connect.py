@@ -1,34 +1,54 @@
 """Connect: try an agent in a session of its own, and put in force what was tried. Two operations, because only whoever
 asked can say that the answer still matters."""
 
+import asyncio
 from typing import Any
 
 from msgspec import Struct
 
-from gatepost.core import settings, settings_file
-from gatepost.core.errors import Unavailable
+from gatepost.core import ids, settings, settings_file
+from gatepost.core.errors import Invalid, NotFound, Unavailable
+from gatepost.core.home import Home
+from gatepost.core.settings import Config
 from gatepost.egress import price_list
 from gatepost.egress.endpoints import BASES, OPTIONS, base_in_force, read_own_base
 from gatepost.egress.prices import FILE
 from gatepost.egress.upstream import VendorBaseUrl
+from gatepost.flow.groups import WORLD
+from gatepost.flow.sessions.effective_group import FOLDER
+from gatepost.flow.sessions.isolation import find_isolation
+from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.flow.sessions.trial import TrialOutcome, TrialRequest
 from gatepost.inside.provider_spec import ProviderSpec
 from gatepost.serve.control.arguments.connect import (
     CancelTrialArgs,
+    CheckConnectArgs,
     ConnectArgs,
     KeepConnectionArgs,
+    ListConnectableArgs,
     TryConnectArgs,
 )
 from gatepost.serve.control.arguments.groups import SetGroupArgs
 from gatepost.serve.control.arguments.secrets import SetSecretArgs
-from gatepost.serve.control.connectable_agents import KEYS, get_agent, get_secret_name
+from gatepost.serve.control.connectable_agents import (
+    KEYS,
+    get_agent,
+    get_secret_name,
+    has_command,
+    has_library,
+    has_program,
+    list_agents,
+    list_key_names,
+)
 from gatepost.serve.control.contract import OperationDeps, operation, run_within
 from gatepost.serve.control.operations import groups as group_operations
 from gatepost.serve.control.operations import secrets as secret_operations
-from gatepost.store import secrets, sessions
+from gatepost.store import groups, secrets, sessions
 from gatepost.store.port import Db
 from gatepost.store.secrets import ANTHROPIC_AUTH_TOKEN, SecretOwner
 from gatepost.store.sessions import Session
+
+MOST_GROUPS = 20  # that are named for an agent
 
 
 class TrialCancellation(Struct, frozen=True):
@@ -41,8 +61,110 @@ class ConnectResult(Struct, frozen=True):
     secret: str  # the name of the key that was stored
 
 
+class ConnectableAgent(Struct, frozen=True, kw_only=True):
+    """`key`: the secret that it would use; '': there is none."""
+
+    agent: str
+    title: str
+    model: str
+    vendor: str
+    installed: bool
+    needs_command: bool  # it is any program, which has to be named
+    key: str
+    groups: tuple[str, ...]
+
+
+class ConnectCheck(Struct, frozen=True, kw_only=True):
+    """`trouble`: '' if it can be tried; else what is missing: sandbox, command, library, program, model or key."""
+
+    trouble: str = ""
+    reason: str = ""
+    text: str = ""
+
+
 def _agent_of(deps: OperationDeps, args: ConnectArgs) -> ProviderSpec:
     return get_agent(deps.home, args.provider, args.vendor)
+
+
+@operation
+async def list_connectable(deps: OperationDeps, args: ListConnectableArgs) -> list[ConnectableAgent]:
+    specs = await asyncio.to_thread(list_agents, deps.home)
+    installed = await asyncio.to_thread(_list_installed, deps.home, specs)
+    found = await deps.store.read(_read_keys_and_groups, tuple(specs.values()), deps.config)
+    return [
+        ConnectableAgent(
+            agent=name,
+            title=spec.title,
+            model=spec.model,
+            vendor=spec.vendor,
+            installed=name in installed,
+            needs_command=bool(spec.command_options),
+            key=found[name][0],
+            groups=found[name][1],
+        )
+        for name, spec in specs.items()
+    ]
+
+
+def _list_installed(home: Home, specs: dict[str, ProviderSpec]) -> set[str]:
+    return {name for name, spec in specs.items() if has_library(spec) and has_program(home, spec)}
+
+
+def _read_keys_and_groups(
+    db: Db, specs: tuple[ProviderSpec, ...], config: Config
+) -> dict[str, tuple[str, tuple[str, ...]]]:
+    every = groups.list_all(db)
+    lent = next((each.provider for each in every if each.folder == WORLD), "")
+    runs_on = [
+        (each.folder, each.provider or (lent if each.folder == config[FOLDER] else "") or config[PROVIDER])
+        for each in every
+    ]
+    found = {}
+    for spec in specs:
+        key = next((name for name in list_key_names(spec) if find_nearest_owner(db, WORLD, name) is not None), "")
+        on_it = [folder for folder, provider in runs_on if provider == spec.name]
+        found[spec.name] = (key, tuple(on_it[:MOST_GROUPS]))
+    return found
+
+
+@operation
+async def check_agent(deps: OperationDeps, args: CheckConnectArgs) -> ConnectCheck:
+    group_operations.check_provider(deps.home, args.provider)
+    chosen, group = _agent_of(deps, args), await deps.store.read(groups.get, args.folder)
+    if group is None:
+        raise NotFound("group", args.folder, "`gatepost group list` shows them")
+    walls = await asyncio.to_thread(find_isolation, deps.config, group, args.provider)
+    if not walls.kind:
+        return ConnectCheck(trouble="sandbox", reason=walls.trouble)
+    if not has_command(chosen, group) and not args.options:
+        return ConnectCheck(trouble="command", reason=f"{chosen.name} is any program, and none is named")
+    if not has_library(chosen):
+        return ConnectCheck(trouble="library", reason=f"{chosen.name} needs {chosen.library}, which is not installed")
+    if not await asyncio.to_thread(has_program, deps.home, chosen):
+        return ConnectCheck(trouble="program", reason=f"the program {chosen.programs[0]} is not on this machine")
+    if args.base_url and chosen.model and not args.model:
+        return ConnectCheck(trouble="model", reason=f"{args.base_url} has models of its own; say which it is to be")
+    return await _check_key(deps, args, chosen, walls.kind)
+
+
+async def _check_key(deps: OperationDeps, args: ConnectArgs, chosen: ProviderSpec, sandbox: str) -> ConnectCheck:
+    """One that is given, or is stored for this endpoint. An endpoint of one's own may need none."""
+    base = await find_base(deps, args)
+    if args.key:
+        if not args.key.isascii() or not args.key.isprintable() or " " in args.key:
+            raise Invalid("key", "it has signs in it that no key has: spaces, lines, or letters beyond ASCII")
+        name = get_secret_name(chosen, secret_operations.check_value(args.key))
+        rival = await deps.store.read(find_overriding_secret, args.folder, name, base.origins)
+        if rival:
+            why = f"{rival} is stored, and would be used before {name}; remove it first"
+            return ConnectCheck(trouble="key", reason=why)
+        return ConnectCheck(text=f"It runs in {sandbox}, with the key as given now.")
+    for name in list_key_names(chosen):
+        if await deps.store.read(find_nearest_owner, args.folder, name, base.origins) is not None:
+            return ConnectCheck(text=f"It runs in {sandbox}, with the stored key {name}.")
+    if base.default:
+        return ConnectCheck(trouble="key", reason=f"{chosen.name} needs a key, and none is stored")
+    return ConnectCheck(text=f"It runs in {sandbox}, without a key.")
 
 
 @operation
@@ -52,7 +174,7 @@ async def try_agent(deps: OperationDeps, args: TryConnectArgs) -> TrialOutcome:
         raise Unavailable("a trial", "no gateway is there to run it")
     group_operations.check_provider(deps.home, args.provider)
     wish = TrialRequest(
-        id=args.id,
+        id=args.id or ids.new("trial"),
         folder=args.folder,
         provider=args.provider,
         model=args.model,

@@ -1,14 +1,68 @@
-"""Settings: what the running gateway uses, which is what it read when it started."""
+"""Settings: what is set and where, what the running gateway uses, and a change of gatepost.toml."""
 
 import asyncio
+import difflib
+from enum import StrEnum
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
-from gatepost.core.settings import SETTINGS, Config, Setting
+from gatepost.core import settings, settings_file
+from gatepost.core.errors import Invalid, NotFound, SetupError
+from gatepost.core.home import Home
+from gatepost.core.name_suggestions import did_you_mean
+from gatepost.core.registry import load_package
+from gatepost.core.settings import SECRET_ELSEWHERE, SETTINGS, Config, Setting
+from gatepost.core.settings_file import FileValue
+from gatepost.egress.endpoints import BASES
+from gatepost.egress.prices import FILE as PRICES
 from gatepost.flow.channel_specs import load_kinds
-from gatepost.serve.control.arguments.settings import SettingsInUseArgs
+from gatepost.serve.control.arguments.settings import ListSettingsArgs, SetSettingArgs, SettingsInUseArgs
 from gatepost.serve.control.contract import OperationDeps, operation
+
+NAME = "gatepost.toml"
+RUNNING = "channels"  # in `OperationDeps.extra`, while a gateway runs
+TAKEN_UP = (*(each.name for each in BASES.values()), PRICES.name)  # a running gateway uses them at once
+
+
+class SettingOrigin(StrEnum):
+    DEFAULT = "default"
+    FILE = "file"
+    ENVIRONMENT = "environment"
+    COMMAND_LINE = "command line"
+
+
+class SettingShape(StrEnum):
+    TEXT = "text"
+    NUMBER = "number"
+    FLAG = "flag"
+    LIST = "list"
+    TABLE = "table"  # of tables: changed in the file alone
+    SECRET = "secret"
+
+
+class SettingView(Struct, frozen=True, kw_only=True):
+    """`value`: as the next start would find it. `in_use`: what a running gateway has, if that is another."""
+
+    name: str
+    value: Any
+    in_use: Any
+    is_pending: bool  # the two differ
+    origin: SettingOrigin
+    default: Any
+    shape: SettingShape
+    choices: tuple[str, ...]
+    variable: str
+    help: str
+
+
+class SettingChange(Struct, frozen=True, kw_only=True):
+    name: str
+    diff: list[str]  # of the file; empty: nothing changes
+    is_written: bool
+    needs_restart: bool
+    text: str
 
 
 def get_visible_value(each: Setting[Any], config: Config) -> Any:
@@ -23,3 +77,111 @@ def get_visible_value(each: Setting[Any], config: Config) -> Any:
 async def list_settings_in_use(deps: OperationDeps, args: SettingsInUseArgs) -> dict[str, Any]:
     await asyncio.to_thread(load_kinds, deps.home)  # also what nobody has set yet has a value
     return {name: get_visible_value(each, deps.config) for name, each in SETTINGS.items()}
+
+
+@operation
+async def list_settings(deps: OperationDeps, args: ListSettingsArgs) -> list[SettingView]:
+    found = await asyncio.to_thread(_read_all, deps.home)
+    used = deps.config if RUNNING in deps.extra else found
+    return [make_view(each, found, used) for _, each in sorted(SETTINGS.items())]
+
+
+def _read_all(home: Home) -> Config:
+    """With the settings of channels that nobody has added. A command loads the rest before it asks."""
+    load_package("gatepost.serve.control")
+    load_kinds(home)
+    return settings.load_declared(home.path)
+
+
+def make_view(each: Setting[Any], found: Config, used: Config) -> SettingView:
+    """What was given on the command line is known to the running gateway alone."""
+    given = used.source(each) == SettingOrigin.COMMAND_LINE
+    now = used if given else found
+    value, in_use = get_visible_value(each, now), get_visible_value(each, used)
+    return SettingView(
+        name=each.name,
+        value=value,
+        in_use=in_use,
+        is_pending=value != in_use and each.name not in TAKEN_UP,
+        origin=find_origin(each, now),
+        default=msgspec.to_builtins(each.default),
+        shape=find_shape(each),
+        choices=each.choices,
+        variable="" if each.secret else each.variable,
+        help=each.help,
+    )
+
+
+def find_origin(each: Setting[Any], config: Config) -> SettingOrigin:
+    source = config.source(each)
+    if source in (SettingOrigin.DEFAULT, SettingOrigin.COMMAND_LINE):
+        return SettingOrigin(source)
+    return SettingOrigin.ENVIRONMENT if source == each.variable else SettingOrigin.FILE
+
+
+def find_shape(each: Setting[Any]) -> SettingShape:
+    if each.secret or each.whole:
+        return SettingShape.SECRET if each.secret else SettingShape.TABLE
+    shapes = {bool: SettingShape.FLAG, int: SettingShape.NUMBER, float: SettingShape.NUMBER, tuple: SettingShape.LIST}
+    return shapes.get(type(each.default), SettingShape.TEXT)
+
+
+@operation
+async def set_setting(deps: OperationDeps, args: SetSettingArgs) -> SettingChange:
+    found = await asyncio.to_thread(_read_all, deps.home)
+    each = SETTINGS.get(args.name)
+    if each is None:
+        raise NotFound("setting", args.name, f"`gatepost settings` lists all{did_you_mean(args.name, SETTINGS)}")
+    check_writable(each, found)
+    value = None if args.unset else _parse_value(each, args.value)
+    changed = found.without([each.name]) if value is None else found.with_values({each.name: value}, NAME)
+    await asyncio.to_thread(_check_start, deps.home, changed)
+    path = deps.home.path / NAME
+    old, new = await asyncio.to_thread(settings_file.change_setting, path, each.name, value, dry_run=args.dry_run)
+    diff = render_diff(old, new)
+    if diff and not args.dry_run:
+        await deps.write(lambda db: None)
+        if each.name in TAKEN_UP and deps.move_models is not None:
+            deps.move_models(settings.load_declared(deps.home.path, *BASES.values(), PRICES))
+    return _make_change(deps, each, diff, is_written=bool(diff) and not args.dry_run)
+
+
+def check_writable(each: Setting[Any], found: Config) -> None:
+    """What the file cannot hold, or what would win over it."""
+    if each.secret:
+        raise Invalid(each.name, SECRET_ELSEWHERE)
+    if each.whole:
+        raise Invalid(each.name, f"is a table of tables, which is written in {NAME} by hand")
+    if find_origin(each, found) is SettingOrigin.ENVIRONMENT:
+        raise Invalid(each.name, f"is set by {each.variable}, which wins over the file: change it where that is set")
+
+
+def _parse_value(each: Setting[Any], text: str) -> FileValue:
+    try:
+        value: FileValue = each.parse(text.strip() if find_shape(each) is not SettingShape.TEXT else text, NAME)
+    except SetupError as error:
+        raise Invalid(each.name, str(error)) from None
+    return value
+
+
+def _check_start(home: Home, config: Config) -> None:
+    """Raises what `gatepost up` would say of these settings."""
+    from gatepost.flow.start_check import check_config  # heavy
+
+    check_config(home, config)
+
+
+def render_diff(old: str, new: str) -> list[str]:
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), NAME, NAME, lineterm="", n=2)
+    return list(lines)[2:]  # without the names, which are the same
+
+
+def _make_change(deps: OperationDeps, each: Setting[Any], diff: list[str], *, is_written: bool) -> SettingChange:
+    restarts = bool(diff) and RUNNING in deps.extra and each.name not in TAKEN_UP
+    if not diff:
+        text = f"{NAME} says so already."
+    elif restarts:
+        text = "It takes effect with the next start: `gatepost down` and `gatepost up`."
+    else:
+        text = "It is in use now." if RUNNING in deps.extra else "The next start uses it."
+    return SettingChange(name=each.name, diff=diff, is_written=is_written, needs_restart=restarts, text=text)

@@ -21,6 +21,7 @@ from gatepost.serve.control.arguments.users import (
     GiveRoleArgs,
     ListUsersArgs,
     PairUserArgs,
+    RenameUserArgs,
     ShowUserArgs,
     SpeakArgs,
     UnblockUserArgs,
@@ -88,6 +89,20 @@ async def add(deps: OperationDeps, args: AddUserArgs) -> UserDetails:
         return _read_user(db, args.id)
 
     return await deps.write(insert)
+
+
+@operation
+async def rename(deps: OperationDeps, args: RenameUserArgs) -> UserDetails:
+    name = " ".join(clean(args.name).split())
+    if not name:
+        raise Invalid("name", "it has no letters")
+
+    def change(db: Db) -> UserDetails:
+        if not users.set_name(db, identities.get_person(db, args.id), name):
+            raise NotFound("user", args.id, "`gatepost user list` shows them")
+        return _read_user(db, args.id)
+
+    return await deps.write(change)
 
 
 @operation

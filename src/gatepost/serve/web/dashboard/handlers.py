@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from msgspec import Struct
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from gatepost import __version__
@@ -23,6 +23,7 @@ from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageReque
 from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.dashboard.operation_form import make_form, parse_form
 from gatepost.serve.web.dashboard.renderer import render
+from gatepost.serve.web.dashboard.sidebar import Sidebar, read_sidebar
 from gatepost.serve.web.dashboard.view import (
     AgentCards,
     Note,
@@ -95,7 +96,8 @@ class Dashboard:
 
     async def _render(self, request: Request, page: Page, view: PageView, status: int = 200) -> Response:
         if request.headers.get("hx-request"):
-            return HTMLResponse(render("fragment.html", **self._context(request, page, view)), status)
+            context = {**self._context(request, page, view), "sidebar": await self._read_sidebar(request)}
+            return HTMLResponse(render("fragment.html", **context, is_fragment=True), status)
         return await self._render_whole("page.html", request, page, view, status)
 
     async def _render_whole(
@@ -104,8 +106,13 @@ class Dashboard:
         """With the navigation around it."""
         shown = await self._deps.office.store.read(self._list_shown, request.state.user)
         sections = [(each, [at for at in shown if at.section is each]) for each in Section]
-        context = {**self._context(request, page, view), "sections": sections, "version": __version__, **more}
-        return HTMLResponse(render(template, **context), status)
+        sidebar = await self._read_sidebar(request)
+        context = {**self._context(request, page, view), "sections": sections, "sidebar": sidebar, **more}
+        return HTMLResponse(render(template, **context, is_fragment=False), status)
+
+    async def _read_sidebar(self, request: Request) -> Sidebar:
+        office = self._deps.office
+        return await office.store.read(read_sidebar, office.config, request.state.user)
 
     def _context(self, request: Request, page: Page | None, view: PageView) -> dict[str, Any]:
         return {
@@ -116,6 +123,7 @@ class Dashboard:
             "address": request.url.path,
             "now": self._deps.office.clock.now(),
             "prefix": PREFIX,
+            "version": __version__,
             "person": request.state.user,
             "export_query": lambda kind: urlencode({**request.query_params, "format": kind}),
         }
@@ -162,10 +170,19 @@ class Dashboard:
             args = parse_form(operation, await _read_form(request))
             answer = await self._make_request(request).ask(operation.info.name, **args)
         except GatepostError as error:
+            if _wants_json(request):
+                return JSONResponse({"error": str(error)}, _get_status(error))
             return HTMLResponse(render("refusal.html", text=str(error)), _get_status(error))
+        if _wants_json(request):
+            return Response(json.dumps({"answer": answer}, default=str), media_type="application/json")
         text = "" if answer is None else json.dumps(answer, ensure_ascii=False, indent=2, default=str)
         shown = render("result.html", operation=operation, answer=answer, text=text[:SHOWN_RESULT])
         return HTMLResponse(shown, headers={"hx-trigger": "gatepost:changed"})
+
+
+def _wants_json(request: Request) -> bool:
+    """A form that runs several operations reads their answers itself."""
+    return request.headers.get("accept", "") == "application/json"
 
 
 def _make_pattern(path: str) -> str:

@@ -19,6 +19,7 @@ class ChangeStreams:
         self._waiting: set[asyncio.Event] = set()
         self._ending: asyncio.Task[None] | None = None
         bells.on_change(lambda instance, address: self._ring())
+        bells.on_channel(lambda instance: self._ring())
         bells.on_session(lambda session: self._ring())
         bells.on_requests(self._ring)
         bells.on_tasks(self._ring)

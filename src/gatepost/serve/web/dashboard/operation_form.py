@@ -36,6 +36,7 @@ class FormInput(Struct, frozen=True, kw_only=True):
     required: bool
     description: str = ""
     choices: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()  # how the choices are named, if not by themselves
     example: str = ""
     least: int | None = None
     most: int | None = None
@@ -111,12 +112,27 @@ def _render_default(argument: ArgumentField) -> str:
 
 
 def parse_form(operation: Operation, sent: Mapping[str, str]) -> dict[str, Any]:
-    """The arguments that were filled in. What is left empty has its default."""
+    """The arguments that were filled in. What is left empty has its default. `settings.url` is the entry `url` of an
+    argument that is a table of texts."""
     fields = {each.name: each for each in list_fields(operation.args)}
-    unknown = sorted(set(sent) - set(fields))
+    unknown = sorted(name for name in sent if name not in fields and not _is_entry(fields, name))
     if unknown:
         raise Invalid(operation.info.name, f"it has no argument {unknown[0][:80]!r}")
-    return dict(_parse_inputs(fields, sent))
+    return {**dict(_parse_inputs(fields, sent)), **_parse_entries(fields, sent)}
+
+
+def _is_entry(fields: Mapping[str, ArgumentField], name: str) -> bool:
+    argument, dot, entry = name.partition(".")
+    return bool(dot and entry) and argument in fields and fields[argument].kind == dict[str, str]
+
+
+def _parse_entries(fields: Mapping[str, ArgumentField], sent: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for name, text in sent.items():
+        if _is_entry(fields, name) and text.strip():
+            argument, _, entry = name.partition(".")
+            found.setdefault(argument, {})[entry] = text.replace("\r\n", "\n")
+    return found
 
 
 def _parse_inputs(fields: Mapping[str, ArgumentField], sent: Mapping[str, str]) -> Iterable[tuple[str, Any]]:

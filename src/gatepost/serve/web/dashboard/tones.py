@@ -3,10 +3,10 @@
 from gatepost.serve.web.dashboard.view import Tone
 
 _WORDS = {
-    Tone.GOOD: "up active answered sent delivered allowed allow live healthy done ready yes granted kept",
+    Tone.GOOD: "up active answered sent delivered allowed allow live healthy done ready yes granted kept ok",
     Tone.WARN: "paused queued working held retry pending sending running initializing interrupted starting waiting"
-    " quiet backing-off asks",
-    Tone.BAD: "failed uncertain refused error denied deny deaf ended dead broken revoked no blocked",
+    " quiet backing-off asks warning warn",
+    Tone.BAD: "failed uncertain refused error denied deny deaf ended dead broken revoked no blocked critical fail",
 }
 TONES = {word: tone for tone, words in _WORDS.items() for word in words.split()}
 

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from gatepost.access.budgets import render_usd
+from gatepost.serve.web.dashboard.operation_form import FormInput
 
 
 class Tone(StrEnum):
@@ -178,7 +179,54 @@ class AgentCards(Struct, frozen=True, kw_only=True, tag="cards"):
     more: str = ""
 
 
-Block = TableBlock | Facts | Note | LongText | TimelineBlock | BarChart | AgentCards
+class FormStep(Struct, frozen=True, kw_only=True):
+    """One operation of a form that runs several. `ways_out`: what to do, by the `trouble` that it answers."""
+
+    operation: str
+    label: str
+    ways_out: Mapping[str, str] = field(default_factory=dict)
+
+
+class FormBlock(Struct, frozen=True, kw_only=True, tag="form"):
+    """A form of the page's own for operations. An input named `settings.url` is the entry `url` of the argument
+    `settings`. The steps run in their order, each with all inputs, until one fails; without steps the inputs become the
+    page's address. `done`: where to go on. `further`: inputs that may be left alone."""
+
+    steps: tuple[FormStep, ...]
+    inputs: list[FormInput]
+    submit: str
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    further: list[FormInput] = field(default_factory=list)
+    title: str = ""
+    help: str = ""
+    done: Link | None = None
+    goes_on: bool = False  # to `done` by itself
+    skip: Link | None = None
+
+
+class ProgressStep(Struct, frozen=True, kw_only=True):
+    label: str
+    href: str
+    is_current: bool
+    is_done: bool
+
+
+class ProgressBlock(Struct, frozen=True, kw_only=True, tag="progress"):
+    """The steps of a way with several pages."""
+
+    steps: tuple[ProgressStep, ...]
+
+
+class DiffBlock(Struct, frozen=True, kw_only=True, tag="diff"):
+    """Lines of a unified diff."""
+
+    lines: list[str]
+    title: str = ""
+
+
+Block = (
+    TableBlock | Facts | Note | LongText | TimelineBlock | BarChart | AgentCards | FormBlock | ProgressBlock | DiffBlock
+)
 
 
 class Filter(Struct, frozen=True, kw_only=True):

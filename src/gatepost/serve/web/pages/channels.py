@@ -1,12 +1,23 @@
 """Channels: which platforms are connected, whether each is alive, and how to add one."""
 
+from gatepost.core.errors import NotFound
 from gatepost.flow.channel_specs import SpecOrigin
-from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import Answer, badge, code, make_table, moment, number, text
-from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, Tone
+from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
+from gatepost.serve.web.dashboard.operation_form import FormInput, InputKind
+from gatepost.serve.web.dashboard.tables import Answer, badge, code, link, make_table, moment, number, text
+from gatepost.serve.web.dashboard.view import (
+    Action,
+    EmptyState,
+    FormBlock,
+    FormStep,
+    Link,
+    Note,
+    PageView,
+    Tone,
+)
 
-ADD = Action(label="Add a channel", operation="channel.add", asks=True, tone=Tone.GOOD)
-EMPTY = EmptyState(text="No platform is connected. The chat and the terminal work without one.", action=ADD)
+EMPTY = EmptyState(text="No platform is connected. The chat and the terminal work without one.")
+LEAD = "Its platform is asked first. If it says no, or cannot be reached, nothing is written."
 CHANNEL = (
     code("instance", "Channel"),
     text("kind", "Kind"),
@@ -19,8 +30,7 @@ CHANNEL = (
     number("restarts", "Restarts"),
 )
 KIND = (
-    code("name", "Kind"),
-    text("title", "Platform"),
+    link("name", "Platform", "/channels/add/{kind}", shown=lambda each: each["title"]),
     text("before", "First"),
     text("tested_against", "Tested against"),
 )
@@ -32,9 +42,8 @@ async def show_channels(request: PageRequest) -> PageView:
     return PageView(
         blocks=[
             make_table(await request.ask("channel.list"), CHANNEL, EMPTY, actions=list_actions),
-            make_table(kinds, KIND, EmptyState(text="There are no kinds."), actions=list_kind_actions, title="Kinds"),
+            make_table(kinds, KIND, EmptyState(text="There are no kinds."), title="Add one"),
         ],
-        actions=(ADD,),
     )
 
 
@@ -50,5 +59,52 @@ def list_actions(channel: Answer) -> tuple[Action, ...]:
     )
 
 
-def list_kind_actions(kind: Answer) -> tuple[Action, ...]:
-    return (Action(label="Add", operation="channel.add", args={"kind": kind["name"]}, asks=True),)
+@page("/channels/add/{kind}", "Add a channel", Section.GATEWAY, "channel.add", "channel.kinds")
+async def show_kind(request: PageRequest) -> PageView:
+    wanted = request.params["kind"]
+    kind = next((each for each in await request.ask("channel.kinds") if each["name"] == wanted), None)
+    if kind is None:
+        raise NotFound("kind of channel", wanted[:80], "the page of channels lists them")
+    first = [Note(text=kind["before"])] if kind["before"] else []
+    return PageView(title=f"Add {kind['title']}", lead=LEAD, blocks=[*first, make_form(kind)])
+
+
+def make_form(kind: Answer) -> FormBlock:
+    """What the kind asks for, then what it may be told besides."""
+    asked = {each["name"] for each in kind["asks"]}
+    name = FormInput(
+        name="instance",
+        label="Name here",
+        kind=InputKind.TEXT,
+        value="",
+        required=False,
+        description=f"Of several channels of one kind. Empty: {kind['name']}.",
+        example="work",
+    )
+    return FormBlock(
+        steps=(FormStep(operation="channel.add", label="Ask the platform whether it accepts us"),),
+        inputs=[make_input(each) for each in kind["asks"]],
+        further=[name, *(make_input(each) for each in kind["settings"] if each["name"] not in asked)],
+        fixed={"kind": kind["name"]},
+        submit="Add",
+        done=Link("See how it is", render_path("/channels")),
+        skip=Link("Back", render_path("/channels")),
+    )
+
+
+def make_input(asked: Answer) -> FormInput:
+    """A field that is left empty has its default: it stands in the field as an example."""
+    default = asked["default"]
+    shown = ", ".join(default) if isinstance(default, list | tuple) else str(default)
+    choices = (*asked["choices"],) if asked["choices"] else ("", "true", "false") if isinstance(default, bool) else ()
+    return FormInput(
+        name=f"secrets.{asked['name']}" if asked["is_secret"] else f"settings.{asked['name']}",
+        label=asked["name"].replace("_", " ").capitalize(),
+        kind=InputKind.SECRET if asked["is_secret"] else InputKind.CHOICE if choices else InputKind.TEXT,
+        value=shown if asked["choices"] else "",
+        required=not asked["is_optional"],
+        description=asked["help"],
+        choices=choices,
+        shown=(f"as usual ({shown.lower()})", "yes", "no") if isinstance(default, bool) else (),
+        example="" if isinstance(default, bool) else shown,
+    )

@@ -1,0 +1,15 @@
+"""The doctor: what is well here, what is not, and the way out."""
+
+from typing import Annotated
+
+from gatepost.serve.control.declaration import OperationArgs, declares, option
+
+
+@declares("doctor.run", right="doctor", offline=False)
+class RunDoctorArgs(OperationArgs, frozen=True):
+    """Look at everything that `gatepost doctor` looks at: each finding, the worst first, with the way out.
+
+    What was found within the last minute is told again, because it takes a few seconds.
+    """
+
+    fresh: Annotated[bool, option("Look again now.")] = False

@@ -1,0 +1,34 @@
+"""What stands beside every page: the way to the first steps while the demo answers, and the panic switch."""
+
+from msgspec import Struct
+
+from gatepost.core.settings import Config
+from gatepost.serve.control.arguments.panic import PanicOnArgs
+from gatepost.serve.control.rights import ROOT_FOLDER, has_right
+from gatepost.serve.web.dashboard.view import Action, Tone
+from gatepost.serve.web.first_run import is_first_run
+from gatepost.store import switches
+from gatepost.store.port import Db
+
+PANIC_ON = Action(label="Stop everything", operation="panic.on", asks=True, tone=Tone.BAD)
+PANIC_OFF = Action(label="Go on", operation="panic.off", tone=Tone.GOOD)
+
+
+class Sidebar(Struct, frozen=True, kw_only=True):
+    """`switch`: None for whoever may not turn it."""
+
+    is_first_run: bool
+    is_stopped: bool
+    reason: str
+    switch: Action | None
+
+
+def read_sidebar(db: Db, config: Config, person: str) -> Sidebar:
+    stopped = switches.get(db, switches.PANIC)
+    may = has_right(db, person, f"op:{PanicOnArgs.info.right}", ROOT_FOLDER)
+    return Sidebar(
+        is_first_run=is_first_run(db, config, person),
+        is_stopped=stopped is not None,
+        reason=stopped.reason if stopped is not None else "",
+        switch=(PANIC_OFF if stopped is not None else PANIC_ON) if may else None,
+    )

@@ -1,0 +1,83 @@
+"""From the demo to the first answer of a real agent, through the browser alone."""
+
+import importlib.util
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page, async_playwright, expect
+
+from gatepost.sandboxes.bubblewrap import find_bwrap
+from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.models import ModelEndpoint
+from gatepost.testing.waiting import PATIENCE_S
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+KEY = "sk-very-secret-000"
+SCRIPT = {"turns": [{"when": "one word: ready", "do": [{"say": "ready"}]}]}
+NO_KEYS = {"ANTHROPIC_API_KEY": "", "ANTHROPIC_AUTH_TOKEN": "", "OPENAI_API_KEY": ""}
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the page is not looked at"),
+    pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed"),
+]
+
+
+class ClickCounter:
+    def __init__(self, page: Page) -> None:
+        self.page, self.count = page, 0
+
+    async def __call__(self, role: str, name: str) -> None:
+        self.count += 1
+        await self.page.get_by_role(role, name=name, exact=True).click()
+
+
+@pytest.fixture
+async def page() -> AsyncIterator[Page]:
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        context = await browser.new_context(viewport={"width": 1180, "height": 760}, locale="en-GB")
+        context.set_default_timeout(PATIENCE_S * 1000)
+        yield await context.new_page()
+        await browser.close()
+
+
+async def test_a_real_agent_answers_after_at_most_six_clicks_and_one_paste(page: Page, tmp_path: Path) -> None:
+    expect.set_options(timeout=PATIENCE_S * 1000)
+    tmp_path.chmod(0o711)
+    async with ModelEndpoint(SCRIPT, key=KEY) as endpoint:
+        daemon = DaemonProcess(tmp_path / "home", anthropic_base_url=endpoint.anthropic)
+        daemon.env |= NO_KEYS
+        with daemon:
+            clicks = ClickCounter(page)
+            await page.goto(daemon.address)
+            await clicks("link", "Connect an agent")
+            await page.get_by_label("Your name").fill("Ada")
+            await clicks("button", "Save")
+            await expect(page.get_by_role("heading", name="Connect an agent")).to_be_visible()
+            if importlib.util.find_spec("claude_agent_sdk") is not None:  # the keyboard chooses another
+                await page.locator("#page-provider").select_option("anthropic")
+            await page.get_by_label("Key", exact=True).fill("sk-wrong-0000000000")
+            await page.keyboard.press("Enter")
+            await expect(page.locator(".form-steps .failed")).to_contain_text("Paste another key")
+            assert daemon.json("group", "show", "home")["provider"] == ""
+
+            await page.get_by_label("Key", exact=True).fill(KEY)
+            await clicks("button", "Connect")
+            await expect(page.locator(".form-steps .passed")).to_have_count(3)
+            await clicks("link", "Go on")
+            await clicks("link", "Say hello")
+            await page.get_by_label("Message", exact=True).fill("hello there")
+            await page.keyboard.press("Enter")
+            replies = page.locator(".message:not(.mine) .body")
+            await expect(replies.filter(has_text="hello there").first).to_be_visible()
+
+            assert clicks.count <= 6
+            await expect(page.locator("#first-run")).to_be_hidden()
+            assert daemon.json("group", "show", "home")["provider"] == "anthropic"
+            assert endpoint.calls[-1].headers["x-api-key"] == KEY
+            assert KEY not in await page.content() and KEY not in daemon.stderr()
+            [person] = daemon.json("user", "list")
+            assert person["name"] == "Ada"

@@ -1,0 +1,85 @@
+"""The operator's pages in a real browser before a real daemon: a setting, the panic switch, a channel, the doctor."""
+
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page, async_playwright, expect
+
+from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.waiting import PATIENCE_S
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the page is not looked at")
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
+    with DaemonProcess(tmp_path_factory.mktemp("operator") / "home", sessions_provider="demo") as running:
+        yield running
+
+
+@pytest.fixture
+async def page(daemon: DaemonProcess) -> AsyncIterator[Page]:
+    expect.set_options(timeout=PATIENCE_S * 1000)
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        context = await browser.new_context(viewport={"width": 1180, "height": 760}, locale="en-GB")
+        context.set_default_timeout(PATIENCE_S * 1000)
+        made = await context.new_page()
+        await made.goto(daemon.address)
+        await made.wait_for_selector("#text")
+        yield made
+        await browser.close()
+
+
+async def open_page(page: Page, path: str) -> None:
+    await page.goto(f"{page.url.partition('#')[0].rstrip('/').partition('/dashboard')[0]}/dashboard{path}")
+
+
+async def test_a_setting_is_changed_after_its_diff_was_seen(page: Page, daemon: DaemonProcess) -> None:
+    path: Path = daemon.home / "gatepost.toml"
+    await open_page(page, "/settings/log.level")
+    await page.get_by_label("New value").select_option("debug")
+    await page.get_by_role("button", name="Show the change").click()
+    await expect(page.locator(".diff .added").last).to_have_text('+level = "debug"')
+    assert not path.exists()
+    await page.get_by_role("button", name="Write it").click()
+    await expect(page.locator("#toast")).to_contain_text("Done")
+    assert path.read_text() == '[log]\nlevel = "debug"\n'
+    await open_page(page, "/settings?which=pending")
+    await expect(page.get_by_role("link", name="log.level")).to_be_visible()
+
+
+async def test_everything_is_stopped_after_one_question_and_goes_on(page: Page, daemon: DaemonProcess) -> None:
+    await open_page(page, "/keep")
+    await page.get_by_role("button", name="Stop everything").click()
+    await page.get_by_role("button", name="Do it").click()
+    await expect(page.locator("#panic")).to_contain_text("Everything is stopped")
+    assert daemon.json("status")["store"]["panic"] is not None
+    await page.get_by_role("button", name="Close").click()
+    await page.get_by_role("button", name="Go on").click()
+    await expect(page.get_by_role("button", name="Stop everything")).to_be_visible()
+
+
+async def test_a_channel_is_added_by_its_form_which_says_what_is_wrong(page: Page, daemon: DaemonProcess) -> None:
+    await open_page(page, "/channels")
+    await page.get_by_role("link", name="Webhook", exact=True).click()
+    await page.get_by_label("Secret").fill("short")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".form-steps li")).to_have_class("failed")
+    await expect(page.locator(".form-steps li")).to_contain_text("16")
+    await page.get_by_label("Secret").fill("0123456789abcdef0123456789abcdef")
+    await page.get_by_role("button", name="Add", exact=True).click()
+    await expect(page.locator(".form-steps li")).to_have_class("passed")
+    assert "0123456789abcdef" not in await page.content()
+    await page.get_by_role("link", name="See how it is").click()
+    await expect(page.get_by_role("cell", name="webhook").first).to_be_visible()
+
+
+async def test_the_doctor_says_what_was_looked_at(page: Page) -> None:
+    await open_page(page, "/doctor?which=all")
+    await expect(page.get_by_role("cell", name="python", exact=True)).to_be_visible()

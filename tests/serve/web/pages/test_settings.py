@@ -1,0 +1,65 @@
+"""The pages of settings: what is shown, and that nothing is written before somebody has seen the change."""
+
+from typing import Any
+
+from gatepost.serve.web.dashboard.operation_form import InputKind
+from gatepost.serve.web.dashboard.view import DiffBlock, FormBlock, Note
+from gatepost.serve.web.pages.settings import is_shown, make_change, make_preview, render_value
+
+SETTING = {"name": "x", "value": "a", "origin": "file", "shape": "text", "choices": [], "variable": "GATEPOST_X"}
+
+
+def make_form(**changes: Any) -> FormBlock:
+    [form] = make_change({**SETTING, **changes}, None)
+    assert isinstance(form, FormBlock)
+    return form
+
+
+def test_a_form_fits_the_shape_of_the_setting() -> None:
+    assert make_form().inputs[0].kind is InputKind.TEXT
+    assert make_form(choices=["a", "b"]).inputs[0].choices == ("a", "b")
+    flag = make_form(shape="flag", value=True).inputs[0]
+    assert (flag.choices, flag.value) == (("true", "false"), "true")
+    many = make_form(shape="list", value=["a", "b"]).inputs[0]
+    assert many.value == "a, b" and "commas" in many.description
+    assert make_form().skip is not None and make_form(origin="default").skip is None
+
+
+def test_what_cannot_be_written_says_where_it_is_changed() -> None:
+    for changes, said in (
+        ({"shape": "secret"}, "channels"),
+        ({"shape": "table"}, "by hand"),
+        ({"origin": "environment"}, "GATEPOST_X"),
+    ):
+        [note] = make_change({**SETTING, **changes}, None)
+        assert isinstance(note, Note) and said in note.text
+
+
+def test_a_change_is_a_diff_with_the_button_that_writes_it() -> None:
+    args = {"name": "x", "value": "b"}
+    diff, note = make_preview(args, {"diff": ["-a", "+b"], "text": "Later."})
+    assert isinstance(diff, DiffBlock) and isinstance(note, Note) and note.action is not None
+    assert (note.action.operation, note.action.args) == ("settings.set", args)
+    [said] = make_preview(args, {"diff": [], "text": "It says so already."})
+    assert isinstance(said, Note) and said.action is None
+
+
+def test_settings_are_chosen_by_who_set_them_and_by_what_waits() -> None:
+    one = {"origin": "default", "is_pending": False}
+    assert is_shown(one, "") and not is_shown(one, "set") and not is_shown(one, "pending")
+    assert is_shown({"origin": "file", "is_pending": True}, "pending")
+    assert (render_value(False), render_value(()), render_value(3)) == ("false", "", "3")
+
+
+async def test_looking_at_a_change_writes_nothing_and_the_button_does(site: Any) -> None:
+    path = site.home.path / "gatepost.toml"
+    async with site.signed_in() as browser:
+        shown = await browser.get("/dashboard/settings/log.level?value=debug")
+        assert '<span class="added">+level = &#34;debug&#34;</span>' in shown.text and not path.exists()
+        wrong = await browser.get("/dashboard/settings/log.level?value=<b>loud")
+        assert wrong.status_code == 200 and "is not one of" in wrong.text and "<b>loud" not in wrong.text
+        done = await browser.post("/dashboard/do/settings.set", data={"name": "log.level", "value": "debug"})
+        assert done.status_code == 200 and path.read_text() == '[log]\nlevel = "debug"\n'
+        listed = await browser.get("/dashboard/settings?which=set")
+        assert "log.level" in listed.text and "log.format" not in listed.text
+        assert (await browser.get("/dashboard/settings/no.such")).status_code == 404
