@@ -13,9 +13,12 @@ import pytest
 
 from gatepost.access.budgets import parse_usd
 from gatepost.app import Gateway
+from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
+from gatepost.messages.inbound import Direction, Inbound
 from gatepost.sandboxes.bubblewrap import find_bwrap
+from gatepost.serve import room_events
 from gatepost.store import audit, budgets, costs, groups, inbox, pinned_rules, secrets, sessions, users
 from gatepost.store.budgets import BudgetScope
 from gatepost.store.port import Db
@@ -23,6 +26,7 @@ from gatepost.store.users import UserRole
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint
+from gatepost.testing.waiting import until
 
 ROOM = "fake:room/1"
 KEY = "sk-very-secret-000"
@@ -245,3 +249,28 @@ async def test_compact_is_done_by_claude_itself_and_its_conversation_goes_on_wit
 def _add_admin(db: Db) -> None:
     users.add(db, "fake:user/1", "", 1)
     users.add_role(db, "fake:user/1", UserRole.OWNER, "", "test", 1)
+
+
+@pytest.mark.slow
+async def test_an_answer_grows_on_the_page_while_the_model_writes_it(tmp_path: Path, channel: FakeChannel) -> None:
+    """From the vendor's stream through Claude Code, its sandbox and the runner to whoever watches the room."""
+    text = "One two three four five six seven eight nine ten eleven twelve."
+    script = {"tools": True, "turns": [{"when": "count", "do": [{"say": text, "hold_within": True}]}]}
+    async with ModelEndpoint(script) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
+        hub = gateway.channels["web"]
+        assert isinstance(hub, LocalChannel)
+        drafts, said = list[str](), list[str]()
+
+        async def follow() -> None:
+            async for news in room_events.follow_room(gateway.store, hub, None, 0, gateway.stopping, drafts=True):
+                drafts.extend(each.text for each in news.drafts)
+                said.extend(each.text for each in news.seen if each.direction == Direction.OUT)
+
+        following = asyncio.create_task(follow())
+        await until(lambda: hub.is_watched(hub.main_room) and hub._receive, "the channel to listen")
+        await hub.submit(Inbound(address=hub.main_room, platform_id="m-1", sender=hub.owner, text="count", direct=True))
+        await until(lambda: any(drafts), "the first words")
+        assert said == [] and text.startswith(drafts[-1])
+        endpoint.release()
+        await until(lambda: said == [text] and drafts[-1] == "", "the whole answer")
+        following.cancel()
