@@ -4,9 +4,11 @@ const CHANGES = new Set(["edit", "delete", "react", "pin", "unpin"]);
 
 const COMMAND = /^\s*[/\\][a-z][\w-]*(\s|$)/i;
 
+export const isCommand = (text) => COMMAND.test(text);
+
 // What a message could be the title of; the gateway does the same. A command says nothing about a conversation.
 export function titleOf({ text, files }) {
-  if (COMMAND.test(text)) return "";
+  if (isCommand(text)) return "";
   return text.trim().split("\n")[0].slice(0, 60) || files[0]?.name || "";
 }
 
@@ -20,6 +22,8 @@ export const nameOf = (room, thread) => `${room}\n${thread}`;
 class Conversation {
   constructor(room, thread) {
     Object.assign(this, { room, thread, title: "", listed: false, loaded: false, more: false, unread: false, typing: false });
+    this.apart = false; // earlier messages are shown, and something lies between them and the newest
+    this.newFrom = 0; // what came after this id was not seen when it was opened
     this.said = new Map(); // id → message
     this.changes = new Map(); // id of the changed message → Map of id → change
     this.sending = new Map(); // key → what the gateway has not shown yet
@@ -64,6 +68,22 @@ class Conversation {
       if (change.verb === "react" && change.reaction) line.reactions.push(change.reaction);
     }
     return line;
+  }
+
+  // From the beginning, as if it had not been looked at.
+  forget() {
+    this.said.clear();
+    Object.assign(this, { loaded: false, more: false, apart: false });
+  }
+
+  // The newest that the gateway has told of it.
+  get newest() {
+    return Math.max(0, ...this.said.keys());
+  }
+
+  // What somebody may send again.
+  get lastOwn() {
+    return [...this.said.values()].filter((message) => message.mine && !isCommand(message.text)).sort((a, b) => b.id - a.id)[0];
   }
 
   byKey(key) {
