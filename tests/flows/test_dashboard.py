@@ -1,4 +1,4 @@
-"""The dashboard in a real browser before a real daemon: pages, dialogs, the palette, keys, and what changes by itself."""
+"""The dashboard in a real browser before a real daemon: pages, dialogs, palette, keys, and what changes by itself."""
 
 import shutil
 from collections.abc import AsyncIterator, Iterator
