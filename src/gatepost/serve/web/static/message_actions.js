@@ -63,8 +63,10 @@ export function frameCode(body) {
   for (const pre of body.querySelectorAll("pre")) {
     const frame = make("div", "code");
     const language = /language-([\w+#.-]{1,20})/.exec(pre.firstElementChild?.className ?? "")?.[1] ?? "";
+    const head = make("div", "code-head");
+    head.append(make("span", "language", language || "code"), makeCopyButton("action", "Copy code", () => pre.textContent));
     pre.replaceWith(frame);
     pre.tabIndex = 0; // a long line is scrolled to by keys
-    frame.append(pre, make("span", "language", language), makeCopyButton("action", "Copy code", () => pre.textContent));
+    frame.append(head, pre);
   }
 }

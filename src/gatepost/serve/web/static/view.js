@@ -112,12 +112,14 @@ export function drawMessage(line, answered, act) {
   item.classList.toggle("waiting", line.state === "sending");
   item.classList.toggle("broken", ["unsent", "failed", "refused"].includes(line.state));
   item.classList.toggle("notice", !line.mine && (line.verb === "status" || line.notice));
+  const actions = line.deleted || line.draft ? null : drawActions(line, act);
   if (!line.joined) {
     const who = make("div", "who");
     who.append(make("b", "", line.mine ? "You" : line.name));
     const time = make("time", "", clock.format(line.at));
     time.dateTime = new Date(line.at).toISOString();
     who.append(time);
+    if (actions) who.append(actions);
     item.append(who);
   }
   if (answered) item.append(drawQuote(answered, act));
@@ -141,7 +143,7 @@ export function drawMessage(line, answered, act) {
     }
   }
   item.append(drawUnder(line, act));
-  if (!line.deleted && !line.draft) item.append(drawActions(line, act));
+  if (actions && line.joined) item.append(actions);
   return item;
 }
 

@@ -1,0 +1,79 @@
+"""The chat page before a real daemon: the stop button ends a busy agent, and the head says who answers and what it
+cost."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from shutil import which
+
+import pytest
+from playwright.async_api import Page, async_playwright, expect
+
+from gatepost.core.home import Home
+from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.provider import ScriptBuilder
+from gatepost.testing.waiting import PATIENCE_S
+
+CHROMIUM = which("chromium") or which("chromium-browser") or which("google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+expect.set_options(timeout=PATIENCE_S * 1000)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the page is not looked at")
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
+    home: Path = tmp_path_factory.mktemp("chat") / "home"
+    script = ScriptBuilder().turn("dig").status("digging").hang().turn("hello").say("hi there")
+    with DaemonProcess(home, sandbox_kind="process", sessions_provider="scripted") as running:
+        script.write(Home(home).group("home")).chmod(0o644)
+        yield running
+
+
+@pytest.fixture
+async def page(daemon: DaemonProcess) -> AsyncIterator[Page]:
+    """Signed in as the owner. Whatever the browser complains of fails the test."""
+    complaints: list[str] = []
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        context = await browser.new_context(viewport={"width": 1180, "height": 760}, locale="en-GB")
+        context.set_default_timeout(PATIENCE_S * 1000)
+        page = await context.new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda said: complaints.append(said.text) if "Content Security" in said.text else None)
+        await page.goto(daemon.address)
+        await expect(page.locator(".live.on")).to_be_visible()
+        yield page
+        await browser.close()
+    assert complaints == []
+
+
+async def write(page: Page, text: str) -> None:
+    await page.get_by_label("Message", exact=True).fill(text)
+    await page.keyboard.press("Enter")
+
+
+async def test_the_stop_button_ends_a_busy_agent_and_what_follows_is_answered(
+    daemon: DaemonProcess, page: Page
+) -> None:
+    await write(page, "dig")
+    await expect(page.locator("#typing")).to_contain_text("Working on it")
+
+    await page.get_by_role("button", name="Stop the agent").click()
+
+    await expect(page.locator(".message.notice .body", has_text="Stopped")).to_be_visible()
+    await expect(page.get_by_role("button", name="Stop the agent")).to_be_hidden()
+    rows = {row["text"]: row for row in daemon.json("ledger", "list") if row["direction"] == "in"}
+    assert rows["dig"]["state"] == "cancelled"
+    assert rows["/stop"]["state"] == "answered"
+    await write(page, "hello")
+    await expect(page.locator(".message:not(.mine) .body", has_text="hi there")).to_be_visible()
+    assert daemon.json("ledger", "check")["unaccounted"] == 0
+
+
+async def test_the_head_names_the_agent_its_provider_its_model_and_what_it_cost(
+    daemon: DaemonProcess, page: Page
+) -> None:
+    facts = page.get_by_role("list", name="Who answers here").get_by_role("listitem")
+    await expect(facts).to_have_count(1)
+    await expect(facts.locator(".fact")).to_have_text(
+        ["Provider: scripted", "Model: its own choice", "Cost so far: $0.00"]
+    )
