@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+from tests.serve.web.page_desk import CHROMIUM, FLAGS, enter, reply, take_pictures, write
 
 from gatepost.testing.waiting import PATIENCE_S
-
-from .page_desk import CHROMIUM, FLAGS, enter, reply, take_pictures, write
 
 HOME = "web:home"
 SOUND = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]

@@ -150,3 +150,20 @@ async def test_only_ones_own_room_is_direct_also_for_an_owner(site: Any) -> None
         ("web:user/boss", HOME, True),
         ("web:user/boss", "web:people/boss", True),
     ]
+
+
+async def test_a_stop_is_her_own_word_in_her_own_room_and_in_no_other(site: Any) -> None:
+    await site.store.write(add_ann)
+    async with signed_in_as(site, ANN) as browser:
+        order = {"room": "", "thread": "t-1", "id": "stop-0001"}
+        first, again = [await browser.post("/api/stop", json=order) for _ in range(2)]
+        assert (first.json()["new"], again.json()["new"]) == (True, False)
+        refused = [
+            await browser.post("/api/stop", json={**order, **wrong})
+            for wrong in ({"room": HOME}, {"id": "short"}, {"thread": "t" * 600}, {"room": 7})
+        ]
+        assert [each.status_code for each in refused] == [400] * 4
+    (stop,) = site.answerer.received[:1]
+    assert (stop.sender, stop.address, stop.thread, stop.text) == ("web:user/ann", HERS, "t-1", "/stop")
+    assert stop.direct
+    assert all(each.platform_id == "stop-0001" for each in site.answerer.received)

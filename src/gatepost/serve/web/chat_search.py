@@ -74,8 +74,10 @@ def _render_hit(db: Db, hit: Hit, visitor: WebVisitor, places: dict[str, str]) -
 
 
 def make_query(text: str) -> str:
-    """All of these words, each of which may be the beginning of one. What a person types is no query of the index: its
-    signs mean nothing here."""
+    """All of these words, each of which may be the beginning of one; a letter alone begins too many.
+
+    What a person types is no query of the index: its signs mean nothing here.
+    """
     words = ["".join(char for char in word if char != '"' and char.isprintable()) for word in text.split()]
     told = [word for word in words if any(char.isalnum() for char in word)]
-    return " AND ".join(f'"{word}"*' for word in told[:MOST_WORDS])
+    return " AND ".join(f'"{word}"*' if len(word) > 1 else f'"{word}"' for word in told[:MOST_WORDS])
