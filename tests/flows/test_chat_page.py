@@ -74,6 +74,23 @@ async def test_the_head_names_the_agent_its_provider_its_model_and_what_it_cost(
 ) -> None:
     facts = page.get_by_role("list", name="Who answers here").get_by_role("listitem")
     await expect(facts).to_have_count(1)
-    await expect(facts.locator(".fact")).to_have_text(
-        ["Provider: scripted", "Model: its own choice", "Cost so far: $0.00"]
-    )
+    await expect(facts.locator(".fact")).to_have_text(["Provider: scripted", "Cost so far: $0.00"])
+    daemon.json("group", "set", "home", "model=deep-thought")
+    await page.reload()
+    await expect(facts.locator(".fact").nth(1)).to_have_text("Model: deep-thought")
+
+
+async def test_another_agent_is_picked_for_a_conversation_and_answers_in_it(daemon: DaemonProcess, page: Page) -> None:
+    await expect(page.get_by_label("Agent that answers here")).to_be_hidden()
+    daemon.json("group", "add", "home/garden")
+    await page.get_by_role("button", name="New conversation").click()
+    pick = page.get_by_label("Agent that answers here")
+    await expect(pick).to_have_value("home")
+
+    await pick.select_option("home/garden")
+
+    await expect(page.get_by_role("list", name="Who answers here")).to_contain_text("garden")
+    await write(page, "water the roses")
+    await expect(page.locator(".message:not(.mine) .body", has_text="echo: water the roses")).to_be_visible()
+    rows = {row["text"]: row for row in daemon.json("ledger", "list") if row["direction"] == "in"}
+    assert rows["water the roses"]["folder"] == "home/garden"

@@ -46,7 +46,7 @@ async def test_the_owner_sees_the_agent_its_model_and_what_the_conversation_cost
         (agent,) = await list_agents(browser, room=HOME)
         (other,) = await list_agents(browser, room=HOME, thread="t-1")
     assert (agent["model"], agent["cost"], agent["working"]) == ("opus", "$0.42", False)
-    assert (other["model"], other["cost"]) == ("its own choice", "$0.00")
+    assert (other["model"], other["cost"]) == ("", "$0.00")
 
 
 async def test_a_guest_is_told_the_name_alone_and_a_member_the_rest(site: Any) -> None:
@@ -64,3 +64,18 @@ async def test_a_guest_is_told_the_name_alone_and_a_member_the_rest(site: Any) -
 async def test_a_room_without_an_agent_has_none(site: Any) -> None:
     async with site.signed_in() as browser:
         assert await list_agents(browser, room="web:empty") == []
+
+
+async def test_one_may_choose_whom_routes_lead_to_and_those_below_as_far_as_one_may_speak_there(site: Any) -> None:
+    def add_more(db: Db) -> None:
+        set_up(db)
+        groups.add(db, "home/garden", "", "scripted", 1)
+        groups.add(db, "elsewhere", "", "scripted", 1)
+        users.add_member(db, ANN, "home/garden", "test", 1)
+
+    await site.store.write(add_more)
+    async with site.signed_in() as owner, signed_in_as(site, ANN) as browser:
+        chosen = [(await each.get("/api/agents")).json()["choices"] for each in (owner, browser)]
+    assert [each["folder"] for each in chosen[0]] == ["home", "home/garden"]
+    assert chosen[0][0]["name"] == "Helper"
+    assert [each["folder"] for each in chosen[1]] == ["home/garden"]

@@ -2,16 +2,29 @@
 import { make } from "/static/dom.js";
 import { ask } from "/static/wire.js";
 
-// None if it cannot be told: the conversation goes on without.
+// Nobody if it cannot be told: the conversation goes on without.
 export async function listAgents(room, thread) {
   try {
-    return (await ask(`/api/agents?${new URLSearchParams({ room, thread })}`)).agents;
+    return await ask(`/api/agents?${new URLSearchParams({ room, thread })}`);
   } catch {
-    return [];
+    return { agents: [], choices: [] };
   }
 }
 
-export function drawAgents(element, agents) {
+// Whom one's words go to. There is nothing to choose between one and nobody.
+export function drawChoices(select, { agents, choices }) {
+  select.hidden = choices.length < 2;
+  select.replaceChildren(
+    ...choices.map(({ folder, name }) => {
+      const option = make("option", "", name === folder ? name : `${name} (${folder})`);
+      option.value = folder;
+      option.selected = folder === agents[0]?.folder;
+      return option;
+    }),
+  );
+}
+
+export function drawAgents(element, { agents }) {
   element.replaceChildren(
     ...agents.map(({ name, provider, model, cost }) => {
       const item = make("li");

@@ -1,6 +1,6 @@
 // The chat page: one conversation on the screen, all of them on one stream.
 import { ask, Stream } from "/static/wire.js";
-import { drawAgents, listAgents } from "/static/agents.js";
+import { drawAgents, drawChoices, listAgents } from "/static/agents.js";
 import { Composer } from "/static/composer.js";
 import { newId } from "/static/dom.js";
 import { Notifications } from "/static/notifications.js";
@@ -93,8 +93,10 @@ function drawStop(works) {
 
 async function showAgents() {
   const shown = current;
-  const agents = await listAgents(shown.room, shown.thread);
-  if (shown === current) drawAgents($("agents"), agents);
+  const found = await listAgents(shown.room, shown.thread);
+  if (shown !== current) return;
+  drawAgents($("agents"), found);
+  drawChoices($("agent-pick"), found);
 }
 
 // All that is on the screen was seen.
@@ -116,7 +118,6 @@ async function open(room, thread) {
   composer.open(current);
   drawPlaces();
   draw();
-  drawAgents($("agents"), []);
   showAgents();
   if (!shown.loaded) await load(shown).catch((error) => say(error.message));
   if (shown === current) {
@@ -237,7 +238,7 @@ async function send({ text, files, replyTo, replaces }) {
   draw();
   toEnd();
   if (busy) await stop();
-  outgoing.deliver(line);
+  await outgoing.deliver(line);
 }
 
 // The last message once more, with its files.
@@ -248,6 +249,12 @@ async function resend(line) {
   } catch (error) {
     say(`Not sent again: ${error.message}`, "OK", () => say(""));
   }
+}
+
+// From now on, what is written in this conversation goes to another agent. The gateway keeps the choice.
+async function pick(folder) {
+  await send({ text: `@${folder}`, files: [], replyTo: "" });
+  showAgents();
 }
 
 function recall() {
@@ -307,6 +314,7 @@ function discard(line) {
 
 function wire() {
   $("stop").addEventListener("click", stop);
+  $("agent-pick").addEventListener("change", () => pick($("agent-pick").value));
   $("older").addEventListener("click", showOlder);
   $("newest").addEventListener("click", toNewest);
   let top = 0;
