@@ -23,6 +23,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not instal
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     home: Path = tmp_path_factory.mktemp("chat") / "home"
     script = ScriptBuilder().turn("dig").status("digging").hang().turn("hello").say("hi there")
+    script = script.turn("bake").status("kneading").wait(0.5).status("baking").wait(0.5).status("cooling").say("bread")
     with DaemonProcess(home, sandbox_kind="process", sessions_provider="scripted") as running:
         script.write(Home(home).group("home")).chmod(0o644)
         yield running
@@ -94,3 +95,27 @@ async def test_another_agent_is_picked_for_a_conversation_and_answers_in_it(daem
     await expect(page.locator(".message:not(.mine) .body", has_text="echo: water the roses")).to_be_visible()
     rows = {row["text"]: row for row in daemon.json("ledger", "list") if row["direction"] == "in"}
     assert rows["water the roses"]["folder"] == "home/garden"
+
+
+async def test_the_steps_of_an_agent_are_folded_into_one_line(page: Page) -> None:
+    await page.get_by_role("button", name="New conversation").click()
+    await write(page, "bake")
+    await expect(page.locator(".message:not(.mine) .body", has_text="bread")).to_be_visible()
+
+    steps = page.locator(".message.notice .steps")
+    await expect(steps.locator("summary")).to_have_text("cooling3 steps")
+    await expect(steps.get_by_role("listitem").first).to_be_hidden()
+    await steps.locator("summary").press("Enter")
+    await expect(steps.get_by_role("listitem")).to_have_text(["kneading", "baking", "cooling"])
+
+
+async def test_a_reaction_stands_below_what_it_is_about_also_after_a_reload(page: Page) -> None:
+    await write(page, "hello")
+    answer = page.locator(".message:not(.mine)", has_text="hi there").last
+    await answer.hover()
+    await answer.get_by_label("React", exact=True).click()
+    await answer.get_by_role("button", name="React with 🎉").click()
+    await expect(answer.locator(".reactions span")).to_have_text("🎉")
+    await page.reload()
+    await expect(answer.locator(".reactions span")).to_have_text("🎉")
+    await expect(page.locator(".message.mine", has_text="🎉")).to_have_count(0)

@@ -167,3 +167,21 @@ async def test_a_stop_is_her_own_word_in_her_own_room_and_in_no_other(site: Any)
     assert (stop.sender, stop.address, stop.thread, stop.text) == ("web:user/ann", HERS, "t-1", "/stop")
     assert stop.direct
     assert all(each.platform_id == "stop-0001" for each in site.answerer.received)
+
+
+async def test_a_reaction_is_hers_to_what_was_said_in_her_room_alone(site: Any) -> None:
+    await site.store.write(add_ann)
+    async with site.signed_in() as owner, signed_in_as(site, ANN) as browser:
+        await write(owner, "secret", HOME)
+        await write(browser, "hello")
+        said = [(await each.get("/api/messages")).json()["messages"][-1] for each in (owner, browser)]
+        theirs, hers = ({"room": "", "key": each["key"], "reaction": "👍"} for each in said)
+        assert (await browser.post("/api/reactions", json=hers)).json()["new"]
+        refused = [
+            (await browser.post("/api/reactions", json=each)).status_code
+            for each in (theirs, {**theirs, "room": HOME}, {**hers, "reaction": "<b>"}, {**hers, "key": "k" * 3000})
+        ]
+        assert refused == [404, 400, 400, 404]
+    reaction = site.answerer.received[2]
+    assert (reaction.sender, reaction.verb, reaction.text) == ("web:user/ann", "like", "")
+    assert reaction.event == "reaction:👍:web:user/ann"

@@ -29,6 +29,7 @@ from gatepost.serve.web.cards import CardClicks, render_card
 from gatepost.serve.web.chat_agents import ChatAgents
 from gatepost.serve.web.chat_files import ChatFiles
 from gatepost.serve.web.chat_places import read_room, read_start
+from gatepost.serve.web.chat_reactions import ChatReactions
 from gatepost.serve.web.chat_search import ChatSearch
 from gatepost.serve.web.event_json import render_event
 from gatepost.serve.web.json_body import get_text, read_object
@@ -62,6 +63,7 @@ class Chat:
         self._files = ChatFiles(store, home, hub)
         self._agents = ChatAgents(store, clock, config, hub)
         self._search = ChatSearch(store, hub)
+        self._reactions = ChatReactions(store, hub)
 
     def routes(self) -> list[Route]:
         return [
@@ -69,6 +71,7 @@ class Chat:
             Route("/messages", self.history, methods=["GET"]),
             Route("/messages", self.add_message, methods=["POST"]),
             Route("/stop", self.stop, methods=["POST"]),
+            Route("/reactions", self._reactions.add, methods=["POST"]),
             Route("/agents", self._agents.list_agents, methods=["GET"]),
             Route("/search", self._search.find, methods=["GET"]),
             Route("/clicks", self._clicks.click, methods=["POST"]),

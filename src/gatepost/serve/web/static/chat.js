@@ -14,7 +14,7 @@ import { drawRooms, List } from "/static/view.js";
 const $ = (id) => document.getElementById(id);
 const talk = new Talk();
 const list = new List($("message-list"), {
-  retry: (line) => outgoing.deliver(line), discard, press, readArguments, resend, show: jump,
+  retry: (line) => outgoing.deliver(line), discard, press, readArguments, resend, react, show: jump,
   answer: (line) => composer.answer(line),
   edit: (line) => composer.edit(line),
 });
@@ -292,6 +292,12 @@ async function press(line, button, text = "") {
     conversation.troubles.set(line.id, `Not decided: ${error.message}`);
   }
   if (conversation === current) draw();
+}
+
+async function react(line, reaction) {
+  const headers = { "content-type": "application/json" };
+  const body = JSON.stringify({ room: line.room, key: line.key, reaction });
+  await ask("/api/reactions", { method: "POST", headers, body }).catch((error) => say(error.message, "OK", () => say("")));
 }
 
 // What the form of a card has to change: a card shows an excerpt.

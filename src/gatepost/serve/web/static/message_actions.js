@@ -7,6 +7,7 @@ const PICTURES = {
   edit: "M4 16l.8-3.4 8.7-8.7a1.7 1.7 0 0 1 2.4 0l.2.2a1.7 1.7 0 0 1 0 2.4l-8.7 8.7L4 16z",
   again: "M15.5 8A6 6 0 1 0 16 11.5M16 4v4h-4",
 };
+const REACTIONS = ["👍", "👎", "❤️", "🎉", "👀"];
 const DONE_MS = 1500;
 const FIXED = new Set(["sending", "unsent", "held"]); // nothing to send again: it has not been taken yet
 
@@ -42,6 +43,34 @@ function makeCopyButton(className, label, getText) {
   return button;
 }
 
+// A small menu of faces.
+function drawReact(line, act) {
+  const menu = make("details", "react");
+  const open = make("summary", "action");
+  open.title = "React";
+  open.setAttribute("aria-label", "React");
+  open.append(make("span", "", "☺"));
+  const faces = make("div", "faces");
+  for (const face of REACTIONS) {
+    const button = make("button", "action", face);
+    button.type = "button";
+    button.setAttribute("aria-label", `React with ${face}`);
+    button.addEventListener("click", () => {
+      menu.open = false;
+      act.react(line, face);
+    });
+    faces.append(button);
+  }
+  menu.append(open, faces);
+  menu.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    menu.open = false;
+    open.focus();
+  });
+  menu.addEventListener("focusout", (event) => menu.contains(event.relatedTarget) || (menu.open = false));
+  return menu;
+}
+
 export function drawActions(line, act) {
   const bar = make("div", "actions");
   const add = (label, picture, run) => {
@@ -51,6 +80,7 @@ export function drawActions(line, act) {
   };
   if (line.text && !line.card) bar.append(makeCopyButton("action", "Copy message", () => line.text));
   if (!line.mine && line.key) add("Reply", "reply", act.answer);
+  if (!line.mine && !line.incoming && !line.notice && line.key) bar.append(drawReact(line, act));
   if (line.last && !FIXED.has(line.state)) {
     if (line.text) add("Edit and send again", "edit", act.edit);
     add("Send again", "again", act.resend);

@@ -10,6 +10,7 @@ const day = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric"
 const JOINED_MS = 5 * 60_000;
 
 const LONG = { mine: [2000, 30], theirs: [12_000, 200] }; // characters, lines: beyond them a text is folded
+const opened = new Set(); // and so do the steps of a status line
 const unfolded = new Set(); // what somebody wanted to see whole stays so when it is drawn anew
 
 function stateOf(line) {
@@ -94,6 +95,19 @@ function drawUnder(line, act) {
   return under;
 }
 
+// What an agent says it is doing: the last of it, and all of it for who wants to know.
+function drawSteps(line) {
+  const folded = make("details", "steps");
+  folded.open = opened.has(line.id);
+  folded.addEventListener("toggle", () => (folded.open ? opened.add(line.id) : opened.delete(line.id)));
+  const last = make("summary");
+  last.append(make("span", "", line.text), make("small", "", `${line.steps.length} steps`));
+  const steps = make("ol");
+  steps.append(...line.steps.map((step) => make("li", "", step)));
+  folded.append(last, steps);
+  return folded;
+}
+
 // What is answered, as the way to it.
 function drawQuote(answered, act) {
   const quote = make("button", "quote", briefly(answered));
@@ -130,7 +144,8 @@ export function drawMessage(line, answered, act) {
       item.append(drawCard(line, act));
     } else if (line.text) {
       const body = make("div", "body");
-      if (line.html) body.innerHTML = line.html;
+      if (line.steps?.length > 1) body.append(drawSteps(line));
+      else if (line.html) body.innerHTML = line.html;
       else body.append(make("p", "plain", line.text));
       frameCode(body);
       item.append(body);
