@@ -179,6 +179,10 @@ async def test_what_is_not_sent_yet_and_how_far_was_read_outlive_the_page(site: 
     await expect(reply(again, "said while you were away")).to_be_visible()
     await expect(marker).to_have_count(0)
 
+    await again.get_by_role("button", name="Sign out").click()
+    await expect(again.locator("#composer")).to_have_count(0)
+    assert await again.evaluate("localStorage.length") == 0  # nothing for who comes next
+
 
 async def test_a_picture_is_pasted_and_dropped_and_a_pdf_is_opened_and_not_saved(
     site: Any, context: BrowserContext

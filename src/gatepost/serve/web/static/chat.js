@@ -3,6 +3,7 @@ import { ask, Stream } from "/static/wire.js";
 import { drawAgents, drawChoices, listAgents } from "/static/agents.js";
 import { Composer } from "/static/composer.js";
 import { newId } from "/static/dom.js";
+import { forgetKept } from "/static/kept.js";
 import { Notifications } from "/static/notifications.js";
 import { Outgoing, readFile } from "/static/outgoing.js";
 import { readMark, setMark } from "/static/read_marks.js";
@@ -333,7 +334,10 @@ function wire() {
   const watch = new ResizeObserver(() => pinned && toEnd());
   for (const id of ["scroll", "message-list"]) watch.observe($(id));
   $("new-thread").addEventListener("click", () => open(current.room, newId("t-").slice(0, 14)));
-  $("sign-out").addEventListener("click", () => ask("/logout", { method: "POST" }).then(() => location.reload()));
+  $("sign-out").addEventListener("click", () => {
+    forgetKept();
+    ask("/logout", { method: "POST" }).then(() => location.reload());
+  });
   for (const id of ["menu", "shade"]) {
     $(id).addEventListener("click", () => {
       const shown = document.body.classList.toggle("drawer");

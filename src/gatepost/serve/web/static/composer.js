@@ -1,28 +1,12 @@
 // The box to write in: text, files, the message that is answered or changed. What is not sent yet is kept by room.
 import { make } from "/static/dom.js";
+import { getKept, keep } from "/static/kept.js";
 import { size } from "/static/sizes.js";
 import { briefly } from "/static/talk.js";
 
 const $ = (id) => document.getElementById(id);
 const coarse = matchMedia("(pointer: coarse)");
 const draftName = ({ room, thread }) => `draft ${room} ${thread}`;
-
-function readDraft(place) {
-  try {
-    return localStorage.getItem(draftName(place)) ?? "";
-  } catch {
-    return ""; // a browser that keeps nothing
-  }
-}
-
-function keepDraft(place, text) {
-  try {
-    if (text) localStorage.setItem(draftName(place), text);
-    else localStorage.removeItem(draftName(place));
-  } catch {
-    // full, or a browser that keeps nothing: the text is still in the box
-  }
-}
 
 // Calls on.send({ text, files, replyTo, replaces }), on.recall() (the last message is wanted back) and on.refuse(why).
 export class Composer {
@@ -34,7 +18,7 @@ export class Composer {
   open(place) {
     this.place = place;
     this.answer(null, false);
-    $("text").value = readDraft(place);
+    $("text").value = getKept(draftName(place));
     this.fit();
     if (!coarse.matches) $("text").focus();
   }
@@ -107,7 +91,7 @@ export class Composer {
 
   leave() {
     if (this.edited) {
-      $("text").value = readDraft(this.place);
+      $("text").value = getKept(draftName(this.place));
       this.fit();
     }
     this.answer(null);
@@ -164,7 +148,7 @@ export class Composer {
 
   // What is edited is no draft: its text is in the conversation.
   keep() {
-    if (this.place && !this.edited) keepDraft(this.place, $("text").value);
+    if (this.place && !this.edited) keep(draftName(this.place), $("text").value);
   }
 
   fit() {

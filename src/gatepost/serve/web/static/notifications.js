@@ -1,4 +1,5 @@
 // Notifications of the desktop, for who asked for them: only while the page is out of sight.
+import { getKept, keep } from "/static/kept.js";
 import { briefly } from "/static/talk.js";
 
 const NAME = "notifications";
@@ -12,12 +13,12 @@ export class Notifications {
   }
 
   get on() {
-    return "Notification" in window && Notification.permission === "granted" && localStorage.getItem(NAME) === "on";
+    return "Notification" in window && Notification.permission === "granted" && getKept(NAME) === "on";
   }
 
   async toggle() {
-    if (this.on) localStorage.setItem(NAME, "off");
-    else if ((await Notification.requestPermission()) === "granted") localStorage.setItem(NAME, "on");
+    if (this.on) keep(NAME, "off");
+    else if ((await Notification.requestPermission()) === "granted") keep(NAME, "on");
     else this.button.title = "The browser does not allow it. Its settings for this page can.";
     this.draw();
   }
