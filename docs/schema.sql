@@ -11,6 +11,17 @@ CREATE TABLE acl (
             granted_at INTEGER NOT NULL,
             UNIQUE (principal, action, scope, params, predicate, effect)
         ) STRICT;
+CREATE TABLE api_tokens (
+            id TEXT NOT NULL PRIMARY KEY,
+            hash TEXT NOT NULL UNIQUE,
+            label TEXT NOT NULL DEFAULT '',
+            maker TEXT NOT NULL,                  -- whose rights bound it: a person, or 'operator'
+            scopes TEXT NOT NULL,                 -- JSON list of rights, with * for any part
+            created_at INTEGER NOT NULL,
+            expires_at INTEGER,                       -- NULL: never
+            revoked_at INTEGER,
+            last_used_at INTEGER
+        ) STRICT;
 CREATE TABLE audit (
         seq INTEGER PRIMARY KEY AUTOINCREMENT,
         at INTEGER NOT NULL,
@@ -753,6 +764,7 @@ CREATE INDEX outbox_said ON outbox (turn_id, digest, answers) WHERE turn_id IS N
 CREATE INDEX outbox_session ON outbox (session_id, seq) WHERE session_id IS NOT NULL;
 CREATE INDEX outbox_target ON outbox (target_id) WHERE target_id IS NOT NULL;
 CREATE INDEX outbox_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL;
+CREATE INDEX outbox_unclear ON outbox (updated_at) WHERE state IN ('uncertain', 'failed');
 CREATE INDEX pinned_rules_folder ON pinned_rules (folder, id);
 CREATE INDEX replays_folder ON replays (folder, created_at);
 CREATE INDEX replays_source ON replays (source_id);

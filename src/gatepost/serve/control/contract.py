@@ -53,6 +53,7 @@ class OperationDeps(Struct, frozen=True, kw_only=True):
     config: Config
     bells: EventBus
     caller: str = OPERATOR  # or a person, like telegram:user/9
+    via: str = ""  # the API token by which a program came
     args: OperationArgs | None = None  # of the operation that runs
     stop_session: Callable[[str, str], Awaitable[bool]] | None = None  # (session, by whom); None: nothing is awake
     renew_session: Callable[[str], None] | None = None  # it was changed: it starts anew, after its turn
@@ -76,6 +77,8 @@ class OperationDeps(Struct, frozen=True, kw_only=True):
         record has the operation's arguments; `details` replaces or adds some, `action` names another act."""
         assert self.args is not None, "a write belongs to an operation"
         given = details if action else {**summarize(self.args), **details}
+        if self.via:
+            given = {**given, "via": self.via}
         record = audit.AuditRecord(self.clock.now(), self.caller, action or self.args.info.name, "done", given)
 
         def both(db: Db) -> T:
@@ -83,7 +86,9 @@ class OperationDeps(Struct, frozen=True, kw_only=True):
             audit.append(db, record)
             return answer
 
-        return await self.store.write(both)
+        answer = await self.store.write(both)
+        self.bells.operation()
+        return answer
 
     async def record_soon(self, **details: Any) -> None:
         """The record of something that was done already and must not wait: a store that does not answer writes it
@@ -130,7 +135,7 @@ class Operation(Struct, frozen=True):
         """Answer as JSON does, if the caller has the right."""
         args = self.parse(given)
         deps = replace(deps, args=args)
-        if deps.caller != OPERATOR:
+        if deps.caller != OPERATOR and not self.info.answers_all:
             await self._check_right(deps, args)
         return to_json(await self.run(deps, args))
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -31,6 +32,7 @@ from gatepost.serve.web.chat_files import ChatFiles
 from gatepost.serve.web.chat_places import read_room, read_start
 from gatepost.serve.web.chat_reactions import ChatReactions
 from gatepost.serve.web.chat_search import ChatSearch
+from gatepost.serve.web.draft_renderer import DraftFeed, DraftRenderer
 from gatepost.serve.web.event_json import render_event
 from gatepost.serve.web.json_body import get_text, read_object
 from gatepost.serve.web.login import WebVisitor, find_visitor
@@ -46,6 +48,7 @@ PAGE = 60  # messages of one page of history
 AROUND = 20  # messages after one that somebody jumps to
 LARGEST_ORDER = 4096  # bytes of what asks for a stop
 STOP = "/stop"
+CHECK_S = 1.0  # so often, at least, it is asked whether a browser may still see what is written
 KEY_HINT = "8 to 64 letters, digits, - or _ are expected"
 _KEY = re.compile(r"[A-Za-z0-9_-]{8,64}\Z")
 
@@ -59,6 +62,7 @@ class Chat:
         self._max_text = min(config[MAX_TEXT], LONGEST_TEXT)
         self.streams = BrowserStreams(hub)
         self.rendering = MarkdownRenderer()
+        self._drafts = DraftRenderer(self.rendering, hub.ring_draft)
         self._clicks = CardClicks(store, hub)
         self._files = ChatFiles(store, home, hub)
         self._agents = ChatAgents(store, clock, config, hub)
@@ -168,18 +172,25 @@ class Chat:
         mine = self.streams.claim(browser)
         try:
             yield b"retry: 1000\n\n"
-            room = visitor.room or None
-            async for news in room_events.follow_room(self._store, self._hub, room, after, self._stopping):
+            room, feed, checked, halted = visitor.room or None, DraftFeed(self._drafts), 0.0, False
+            follow = room_events.follow_room(self._store, self._hub, room, after, self._stopping, drafts=True)
+            async for news in follow:
                 if not self.streams.is_current(browser, mine):
                     yield render_sse("replaced", {})
                     return
-                current, halted = await self._store.read(_read_stream_state, browser, self._clock.now())
-                if current != visitor:  # signed out, or with other rights: the browser must ask again
-                    return
+                if news.looked or time.monotonic() - checked > CHECK_S:  # what is only written comes often
+                    checked = time.monotonic()
+                    current, halted = await self._store.read(_read_stream_state, browser, self._clock.now())
+                    if current != visitor:  # signed out, or with other rights: the browser must ask again
+                        return
                 for seen in news.seen:
                     yield render_sse("message", await self._show(seen, visitor))
                 for typing in news.typing:
                     yield render_sse("typing", {"room": typing.address, "thread": typing.thread, "on": typing.on})
+                for shown in await feed.show(news.drafts):
+                    yield render_sse("draft", shown)
+                if not news.looked:
+                    continue
                 # Only now may the browser resume behind all of this.
                 yield render_sse("cursor", {"cursor": news.cursor, "halted": halted}, news.cursor)
         finally:

@@ -9,7 +9,7 @@ from gatepost.store.requests import RequestKind
 
 EMPTY = EmptyState(text="Nobody waits for an answer. What an agent must ask for is here, and in its chat.")
 REQUEST = (
-    made("agent", "Agent", lambda each: each["agent"]["title"] or each["agent"]["folder"] or each["agent"]["agent_id"]),
+    made("agent", "Agent", lambda each: each["agent"]["title"] or each["agent"]["folder"] or each["agent"]["agentId"]),
     made("kind", "Asks for", lambda each: each["request"]["kind"]),
     made("name", "What", lambda each: each["request"]["name"]),
     made("input", "With", lambda each: shorten(json.dumps(each["request"]["input"], ensure_ascii=False))),
@@ -19,7 +19,7 @@ ASKED = (moment("asked_at", "Since"),)
 
 @page("/requests", "Requests", Section.NOW, "permit.list", order=20)
 async def show_requests(request: PageRequest) -> PageView:
-    found = [{**each, "asked_at": each["request"]["asked_at"]} for each in await request.ask("permit.list")]
+    found = [{**each, "asked_at": each["request"]["askedAt"]} for each in await request.ask("permit.list")]
     return PageView(
         lead="An agent waits until one of these is answered. Cards in chats say the same.",
         blocks=[make_table(found, (*REQUEST, *ASKED), EMPTY, actions=list_actions)],

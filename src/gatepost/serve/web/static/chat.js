@@ -14,6 +14,7 @@ import { drawRooms, List } from "/static/view.js";
 
 const $ = (id) => document.getElementById(id);
 const talk = new Talk();
+const QUIET_MS = 400;
 const list = new List($("message-list"), {
   retry: (line) => outgoing.deliver(line), discard, press, readArguments, resend, react, show: jump,
   answer: (line) => composer.answer(line),
@@ -25,6 +26,7 @@ const notifications = new Notifications($("notify"), open);
 let current = null;
 let pinned = true; // the end is in view, and is to stay there
 let stream = null;
+let quietUntil = 0; // an answer has just grown to its end: mostly the turn ends with it
 
 /* What is on the screen */
 
@@ -40,7 +42,7 @@ function draw() {
   $("empty").hidden = lines.length > 0 || !current.loaded;
   $("older").hidden = !current.more;
   const works = current.typing || lines.some((line) => (line.mine || line.incoming) && line.state === "working");
-  $("typing").hidden = !works;
+  $("typing").hidden = !works || current.drafts.size > 0 || performance.now() < quietUntil;
   $("typing-text").textContent = works ? "Working on it…" : "";
   drawStop(works || lines.some((line) => line.mine && ["queued", "retry"].includes(line.state)));
   if (pinned) toEnd();
@@ -179,12 +181,16 @@ function say(text, label = "", act = null) {
 function hearMessage(message) {
   const conversation = talk.at(message.room, message.thread);
   if (conversation.apart && !conversation.said.has(message.id)) return; // it comes with the newest
-  const fresh = conversation.put(message);
+  const fresh = conversation.put(message, true);
   const seen = conversation === current && document.visibilityState === "visible";
   if (fresh && !message.mine && !seen) conversation.unread = true;
   if (fresh && !message.mine) notifications.show(message);
   if (seen) setMark(conversation, message.id);
   if (conversation === current) {
+    if (fresh && message.grown) {
+      quietUntil = performance.now() + QUIET_MS;
+      setTimeout(draw, QUIET_MS + 1);
+    }
     draw();
     if (fresh && !message.mine && !pinned) offerNewest("New messages");
   }
@@ -195,6 +201,18 @@ function hearTyping({ room, thread, on }) {
   const conversation = talk.at(room, thread);
   conversation.typing = on;
   if (conversation === current) draw();
+}
+
+function hearDraft(draft) {
+  const conversation = talk.at(draft.room, draft.thread);
+  const line = conversation.putDraft(draft);
+  if (conversation === current && !(line && list.grow(line))) draw();
+}
+
+// What came of drafts while nobody listened is not known.
+function forgetDrafts() {
+  for (const conversation of talk.conversations.values()) conversation.drafts.clear();
+  draw();
 }
 
 function hearHalted(halted) {
@@ -386,7 +404,9 @@ async function begin() {
   new Search(() => current.room, jump);
   new Recorder($("record"), (file) => composer.addFiles([file]), (why) => say(why, "OK", () => say("")));
   await open(start.room, "");
-  stream = new Stream(start.cursor, { message: hearMessage, typing: hearTyping, halted: hearHalted, state: hearState });
+  stream = new Stream(start.cursor, {
+    message: hearMessage, typing: hearTyping, draft: hearDraft, halted: hearHalted, opened: forgetDrafts, state: hearState,
+  });
 }
 
 begin();

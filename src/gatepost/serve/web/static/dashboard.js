@@ -1,6 +1,7 @@
 // The dashboard's few behaviours: dialogs, the palette, the menu, and asking again when something has changed.
 const at = (id) => document.getElementById(id);
 const ASK_AGAIN_MS = 250; // changes that come together are asked for once
+const TYPING_MS = 1500; // whoever types or chooses is not interrupted
 
 // Dialogs -----------------------------------------------------------------------------------------------------------
 
@@ -66,15 +67,16 @@ function filterPalette(text) {
 
 function choose(index) {
   const items = options();
-  for (const item of document.querySelectorAll("#palette-list li")) item.setAttribute("aria-selected", "false");
-  const chosen = items[Math.max(0, Math.min(index, items.length - 1))];
+  for (const link of document.querySelectorAll("#palette-list a")) link.setAttribute("aria-selected", "false");
+  const chosen = items[Math.max(0, Math.min(index, items.length - 1))]?.firstElementChild;
   chosen?.setAttribute("aria-selected", "true");
+  at("palette-words")?.setAttribute("aria-activedescendant", chosen?.id ?? ""); // what a screen reader reads out
   chosen?.scrollIntoView({ block: "nearest" });
 }
 
 function movePalette(event) {
   const items = options();
-  const now = items.findIndex((item) => item.getAttribute("aria-selected") === "true");
+  const now = items.findIndex((item) => item.firstElementChild.getAttribute("aria-selected") === "true");
   if (event.key === "ArrowDown") choose(now + 1);
   else if (event.key === "ArrowUp") choose(now - 1);
   else if (event.key === "Enter") items[Math.max(now, 0)]?.firstElementChild.click();
@@ -103,12 +105,21 @@ document.addEventListener("htmx:after:swap", () => {
 let asking = 0;
 let source = null;
 
+let typedAt = 0;
+
 function askAgain() {
   clearTimeout(asking);
   asking = setTimeout(() => {
-    if (document.querySelector(".form-page") || document.activeElement?.closest(".tools")) return;
+    if (document.querySelector(".form-page")) return;
+    if (isChoosing()) return askAgain();
     htmx.ajax("GET", location.pathname + location.search, { target: "#main", swap: "innerMorph" });
-  }, ASK_AGAIN_MS);
+  }, isChoosing() ? TYPING_MS : ASK_AGAIN_MS);
+}
+
+function isChoosing() {
+  const active = document.activeElement;
+  if (!active?.closest(".tools")) return false;
+  return active.matches("select") || Date.now() - typedAt < TYPING_MS;
 }
 
 function follow() {
@@ -142,6 +153,7 @@ document.addEventListener("change", keepAddress);
 function keepAddress(event) {
   const form = event.target.closest("[data-keeps-address]");
   if (!form) return;
+  typedAt = Date.now();
   const given = new URLSearchParams(new FormData(form));
   for (const [name, value] of [...given]) if (!value) given.delete(name);
   history.replaceState(null, "", given.size ? `?${given}` : location.pathname);
