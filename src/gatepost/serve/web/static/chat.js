@@ -1,6 +1,7 @@
 // The chat page: one conversation on the screen, all of them on one stream.
 import { ask, Stream } from "/static/wire.js";
 import { drawAgents, drawChoices, listAgents } from "/static/agents.js";
+import { press, react, readArguments } from "/static/clicks.js";
 import { Composer } from "/static/composer.js";
 import { newId } from "/static/dom.js";
 import { forgetKept } from "/static/kept.js";
@@ -16,7 +17,9 @@ const $ = (id) => document.getElementById(id);
 const talk = new Talk();
 const QUIET_MS = 400;
 const list = new List($("message-list"), {
-  retry: (line) => outgoing.deliver(line), discard, press, readArguments, resend, react, show: jump,
+  retry: (line) => outgoing.deliver(line), discard, resend, show: jump, readArguments,
+  press: (line, button, text) => press(talk.at(line.room, line.thread), line, button, text, redraw),
+  react: (line, face) => react(line, face).catch((error) => say(error.message, "OK", () => say(""))),
   answer: (line) => composer.answer(line),
   edit: (line) => composer.edit(line),
 });
@@ -46,6 +49,10 @@ function draw() {
   $("typing-text").textContent = works ? "Working on it…" : "";
   drawStop(works || lines.some((line) => line.mine && ["queued", "retry"].includes(line.state)));
   if (pinned) toEnd();
+}
+
+function redraw(conversation) {
+  if (conversation === current) draw();
 }
 
 function isAtEnd() {
@@ -292,38 +299,6 @@ async function stop() {
     say(`Not stopped: ${error.message}`, "OK", () => say(""));
   }
   $("stop").disabled = false;
-}
-
-// A button of a card. Decided, the card itself changes with what comes; else it can be pressed again.
-// `text`: words of one's own, where the card takes them.
-async function press(line, button, text = "") {
-  const conversation = talk.at(line.room, line.thread);
-  if (conversation.pressed.has(line.id)) return;
-  conversation.pressed.set(line.id, button);
-  conversation.troubles.delete(line.id);
-  draw();
-  try {
-    const headers = { "content-type": "application/json" };
-    const { decided } = await ask("/api/clicks", { method: "POST", headers, body: JSON.stringify({ button, text }) });
-    if (!decided) conversation.pressed.delete(line.id);
-  } catch (error) {
-    conversation.pressed.delete(line.id);
-    conversation.troubles.set(line.id, `Not decided: ${error.message}`);
-  }
-  if (conversation === current) draw();
-}
-
-async function react(line, reaction) {
-  const headers = { "content-type": "application/json" };
-  const body = JSON.stringify({ room: line.room, key: line.key, reaction });
-  await ask("/api/reactions", { method: "POST", headers, body }).catch((error) => say(error.message, "OK", () => say("")));
-}
-
-// What the form of a card has to change: a card shows an excerpt.
-async function readArguments(line) {
-  const headers = { "content-type": "application/json" };
-  const body = JSON.stringify({ token: line.card.token });
-  return (await ask("/api/clicks/arguments", { method: "POST", headers, body })).arguments;
 }
 
 function discard(line) {
