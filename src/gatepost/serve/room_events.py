@@ -20,10 +20,11 @@ from gatepost.core.records import replace
 from gatepost.messages.card import MOST_BUTTONS, Card, CardField
 from gatepost.messages.draft import Draft
 from gatepost.messages.inbound import CLICK, Direction, MessageKind
+from gatepost.messages.outbound import Op
 from gatepost.store import groups, inbox, messages, outbox, rooms
 from gatepost.store.inbox import InboxState
 from gatepost.store.messages import Message
-from gatepost.store.outbox import EffectState
+from gatepost.store.outbox import EffectOrigin, EffectState
 from gatepost.store.port import Db, Store
 
 WINDOW = 200  # messages of a room that are looked at again; an older one that still waits holds nobody up
@@ -31,6 +32,7 @@ SCANNED = 2000  # messages of a room that are gone through for one page of a thr
 QUICKEST_S, SLOWEST_S = 0.1, 2.0  # between looks while something is under way and no bell is heard
 BEAT_S = 15.0  # between looks when nothing is: also how soon a dead reader is noticed
 SHOWN = ("sending", "sent", "uncertain")
+STATUS = "status"  # the verb of what an agent says while it works; its edits are edits
 MOST_FIELDS = 40  # of a card
 LONGEST_NAME, LONGEST_VALUE, LONGEST_CARD_TEXT = 300, 4000, 20_000  # characters of what a card shows
 _NOTHING: Mapping[int, "RoomEvent | None"] = MappingProxyType({})
@@ -156,7 +158,9 @@ def read_event(db: Db, message: Message) -> tuple[RoomEvent | None, bool]:
     if effect.state not in SHOWN:
         return None, settled
     state = "sent" if effect.state == EffectState.SENDING else effect.state  # for a hub there is nothing in between
-    return replace(_make_event(db, message, state, effect.reason, effect.seq), platform_id=effect.key), settled
+    event = _make_event(db, message, state, effect.reason, effect.seq)
+    verb = STATUS if effect.origin is EffectOrigin.STATUS and effect.op == Op.SEND else event.verb
+    return replace(event, platform_id=effect.key, verb=verb), settled
 
 
 _BY_WEIGHT = tuple(

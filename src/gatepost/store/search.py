@@ -85,11 +85,12 @@ class Subtree(Struct, frozen=True):
 
 
 class SearchQuery(Struct, frozen=True, kw_only=True):
-    """What is looked for, and in which part of the tree."""
+    """What is looked for, and in which part of the tree. `rooms`: only in these, at most `MOST_MARKED`."""
 
     query: str
     part: Subtree
     room: str = ""
+    rooms: tuple[tuple[str, str], ...] | None = None  # (instance, address)
     sender: str = ""
     since: int | None = None
     limit: int = 20
@@ -178,6 +179,11 @@ def _candidates(db: Db, query: str, wanted: SearchQuery) -> tuple[str, list[Any]
         with_sql = f"WITH readable (instance, address) AS MATERIALIZED ({READABLE}) "
         having = [*part.range, *part.range]
         conditions.append("(m.instance, m.address) IN readable")
+    if wanted.rooms is not None:
+        marks.append([make_mark("r", *each) for each in wanted.rooms] or ["nowhere"])
+        pairs = " OR ".join("(m.instance = ? AND m.address = ?)" for _ in wanted.rooms) or "FALSE"
+        conditions.append(f"({pairs})")
+        where += [word for each in wanted.rooms for word in each]
     if wanted.room:
         conditions.append("m.address = ?")
         where.append(wanted.room)

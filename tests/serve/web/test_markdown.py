@@ -114,3 +114,17 @@ def test_stranger_02_an_address_in_a_link_is_known_without_looking_back() -> Non
     html = render("[x http://a.example](http://b.example) http://c.example " * 300)
 
     assert html.count("<a ") == 600
+
+
+def test_a_point_with_a_box_is_a_task_and_another_is_none() -> None:
+    shown = render("- [x] done **well**\n- [ ] open\n- [y] [x] neither\n\n[x] no list")
+    assert shown.count('<li class="task"><input type="checkbox" disabled') == 2
+    assert 'checked aria-label="done"> done <strong>well</strong>' in shown
+    assert 'disabled aria-label="to do"> open' in shown
+    assert "<li>[y] [x] neither</li>" in shown
+    assert "<p>[x] no list</p>" in shown
+
+
+def test_code_of_a_known_language_has_colours_and_other_code_has_none() -> None:
+    assert '<code class="language-python"><span class="k">return</span> x' in render("```Python x=1\nreturn x\n```")
+    assert render("```nolanguage\nreturn x\n```") == '<pre><code class="language-nolanguage">return x\n</code></pre>\n'

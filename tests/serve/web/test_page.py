@@ -1,31 +1,18 @@
 """The chat page in a real browser. Pictures of it are kept in tests/artifacts/."""
 
 import asyncio
-import shutil
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, async_playwright, expect
+from tests.serve.web.page_desk import ARTIFACTS, CHROMIUM, FLAGS, enter, reply, write
 
 from gatepost.messages.outbound import Op
 from gatepost.store import inbox, switches
 from gatepost.testing.waiting import PATIENCE_S
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-ARTIFACTS = Path(__file__).parents[2] / "artifacts"
 HOME = "web:home"
-expect.set_options(timeout=PATIENCE_S * 1000)  # else 5 s, whatever the context has
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 # How much a cell's border stands out from what is behind it, by WCAG's measure: painted over it, then compared.
 CONTRAST = """(cell) => {
@@ -65,26 +52,6 @@ async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
     made.set_default_timeout(PATIENCE_S * 1000)
     yield made
     await made.close()
-
-
-async def enter(context: BrowserContext, site: Any) -> Page:
-    page = await context.new_page()
-    await page.add_init_script(
-        "for (const kind of ['error', 'securitypolicyviolation', 'unhandledrejection'])"
-        " addEventListener(kind, () => { window.troubles = (window.troubles ?? 0) + 1; });"
-    )
-    await page.goto(f"{site.base}/#token={await site.new_token()}")
-    await expect(page.locator(".live.on")).to_be_visible()
-    return page
-
-
-async def write(page: Page, text: str) -> None:
-    await page.get_by_label("Message", exact=True).fill(text)
-    await page.keyboard.press("Enter")
-
-
-def reply(page: Page, text: str) -> Any:
-    return page.locator(".message:not(.mine) .body", has_text=text)
 
 
 async def test_a_message_is_sent_and_its_reply_appears_without_a_reload(site: Any, context: BrowserContext) -> None:

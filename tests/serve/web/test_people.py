@@ -150,3 +150,38 @@ async def test_only_ones_own_room_is_direct_also_for_an_owner(site: Any) -> None
         ("web:user/boss", HOME, True),
         ("web:user/boss", "web:people/boss", True),
     ]
+
+
+async def test_a_stop_is_her_own_word_in_her_own_room_and_in_no_other(site: Any) -> None:
+    await site.store.write(add_ann)
+    async with signed_in_as(site, ANN) as browser:
+        order = {"room": "", "thread": "t-1", "id": "stop-0001"}
+        first, again = [await browser.post("/api/stop", json=order) for _ in range(2)]
+        assert (first.json()["new"], again.json()["new"]) == (True, False)
+        refused = [
+            await browser.post("/api/stop", json={**order, **wrong})
+            for wrong in ({"room": HOME}, {"id": "short"}, {"thread": "t" * 600}, {"room": 7})
+        ]
+        assert [each.status_code for each in refused] == [400] * 4
+    (stop,) = site.answerer.received[:1]
+    assert (stop.sender, stop.address, stop.thread, stop.text) == ("web:user/ann", HERS, "t-1", "/stop")
+    assert stop.direct
+    assert all(each.platform_id == "stop-0001" for each in site.answerer.received)
+
+
+async def test_a_reaction_is_hers_to_what_was_said_in_her_room_alone(site: Any) -> None:
+    await site.store.write(add_ann)
+    async with site.signed_in() as owner, signed_in_as(site, ANN) as browser:
+        await write(owner, "secret", HOME)
+        await write(browser, "hello")
+        said = [(await each.get("/api/messages")).json()["messages"][-1] for each in (owner, browser)]
+        theirs, hers = ({"room": "", "key": each["key"], "reaction": "👍"} for each in said)
+        assert (await browser.post("/api/reactions", json=hers)).json()["new"]
+        refused = [
+            (await browser.post("/api/reactions", json=each)).status_code
+            for each in (theirs, {**theirs, "room": HOME}, {**hers, "reaction": "<b>"}, {**hers, "key": "k" * 3000})
+        ]
+        assert refused == [404, 400, 400, 404]
+    reaction = site.answerer.received[2]
+    assert (reaction.sender, reaction.verb, reaction.text) == ("web:user/ann", "like", "")
+    assert reaction.event == "reaction:👍:web:user/ann"

@@ -18,10 +18,12 @@ from markdown_it import MarkdownIt
 from markdown_it.common.utils import escapeHtml
 from markdown_it.renderer import RendererHTML
 from markdown_it.rules_block import StateBlock
+from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
+from gatepost.serve.web.code_colours import is_known, render_code
 from gatepost.serve.web.plain_html import render_plain
 
 LONGEST = 20_000  # characters; beyond it a text is shown as it is
@@ -35,6 +37,7 @@ NICENESS = 10
 _SIZE = struct.Struct("!I")
 
 _ADDRESS = re.compile(r"https?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?)\]}]")
+_BOX = re.compile(r"\[([ xX])\](?: +|\Z)")
 _ELSEWHERE = 'target="_blank" rel="noopener noreferrer nofollow"'
 
 
@@ -63,6 +66,19 @@ class _Renderer(RendererHTML):
 
     td_open = th_open
 
+    def fence(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
+        """Code in a language that we know has colours."""
+        language = (tokens[place].info.split(maxsplit=1) or [""])[0].lower()
+        if not is_known(language):
+            return super().fence(tokens, place, options, env)
+        return f'<pre><code class="language-{language}">{render_code(tokens[place].content, language)}</code></pre>\n'
+
+    def task(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
+        done = tokens[place].content != " "
+        return (
+            f'<input type="checkbox" disabled{" checked" if done else ""} aria-label="{"done" if done else "to do"}"> '
+        )
+
     def image(self, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
         source = str(tokens[place].attrGet("src") or "")
         return _link(source, tokens[place].content or source)
@@ -81,6 +97,18 @@ class _Renderer(RendererHTML):
 
 def _link(address: str, text: str) -> str:
     return f'<a href="{escapeHtml(address)}" {_ELSEWHERE}>{escapeHtml(text)}</a>'
+
+
+def _mark_tasks(state: StateCore) -> None:
+    """A point of a list that begins with a box is a task."""
+    for before, token in zip(state.tokens, state.tokens[2:], strict=False):
+        first = token.children[0] if token.type == "inline" and token.children else None
+        if before.type != "list_item_open" or first is None or first.type != "text":
+            continue
+        if box := _BOX.match(first.content):
+            first.content = first.content[box.end() :]
+            before.attrSet("class", "task")
+            token.children = [Token("task", "", 0, content=box[1]), *(token.children or [])]
 
 
 class _Markdown(MarkdownIt):
@@ -112,6 +140,7 @@ _MARKDOWN.block.ruler.before(
     "table", "steps", _count_block, {"alt": ["paragraph", "reference", "blockquote", "list", "table"]}
 )
 _MARKDOWN.inline.ruler.before("text", "steps", _count_inline)
+_MARKDOWN.core.ruler.push("tasks", _mark_tasks)
 
 
 def count_cells(text: str) -> int:

@@ -30,7 +30,7 @@ from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware
 from gatepost.serve.web import hooks, login
 from gatepost.serve.web.browser_security import BrowserSecurityMiddleware, port_of
 from gatepost.serve.web.browser_streams import BrowserStreams
-from gatepost.serve.web.chat import Chat, UploadTooLarge
+from gatepost.serve.web.chat import Chat
 from gatepost.serve.web.dashboard.contract import PREFIX
 from gatepost.serve.web.dashboard.handlers import Dashboard, DashboardDeps
 from gatepost.serve.web.dashboard.live import ChangeStreams
@@ -38,6 +38,7 @@ from gatepost.serve.web.first_run import FirstRun
 from gatepost.serve.web.json_body import read_text_field
 from gatepost.serve.web.login import WebVisitor
 from gatepost.serve.web.machines import API_PREFIX, MachineDeps, Machines
+from gatepost.serve.web.message_form import UploadTooLarge
 from gatepost.serve.web.pairing import PairingLinks
 from gatepost.serve.web.remote_control import RemoteControl, StopSession, stop_nothing
 from gatepost.store import logins

@@ -1,42 +1,58 @@
 // The chat page: one conversation on the screen, all of them on one stream.
-import { ask, Refusal, Stream } from "/static/wire.js";
-import { make } from "/static/dom.js";
-import { briefly, Talk, titleOf } from "/static/talk.js";
-import { drawRooms, List, size } from "/static/view.js";
+import { ask, Stream } from "/static/wire.js";
+import { drawAgents, drawChoices, listAgents } from "/static/agents.js";
+import { press, react, readArguments } from "/static/clicks.js";
+import { Composer } from "/static/composer.js";
+import { newId } from "/static/dom.js";
+import { forgetKept } from "/static/kept.js";
+import { Notifications } from "/static/notifications.js";
+import { Outgoing, readFile } from "/static/outgoing.js";
+import { readMark, setMark } from "/static/read_marks.js";
+import { Recorder } from "/static/recorder.js";
+import { Search } from "/static/search.js";
+import { Talk, titleOf } from "/static/talk.js";
+import { drawRooms, List } from "/static/view.js";
 
 const $ = (id) => document.getElementById(id);
-const coarse = matchMedia("(pointer: coarse)");
 const talk = new Talk();
 const QUIET_MS = 400;
-const list = new List($("message-list"), { retry: deliver, discard, answer, press, readArguments });
+const list = new List($("message-list"), {
+  retry: (line) => outgoing.deliver(line), discard, resend, show: jump, readArguments,
+  press: (line, button, text) => press(talk.at(line.room, line.thread), line, button, text, redraw),
+  react: (line, face) => react(line, face).catch((error) => say(error.message, "OK", () => say(""))),
+  answer: (line) => composer.answer(line),
+  edit: (line) => composer.edit(line),
+});
+const composer = new Composer({ send, recall, refuse: (why) => say(why, "OK", () => say("")) });
+const outgoing = new Outgoing(talk, { changed: hearDelivery, lost: () => hearState("lost") });
+const notifications = new Notifications($("notify"), open);
 let current = null;
-let chosen = []; // files to send
-let answered = null; // the message that is being answered
-let largest = 0; // bytes of files and text together
-let longest = Infinity; // bytes of a text
 let pinned = true; // the end is in view, and is to stay there
 let stream = null;
 let quietUntil = 0; // an answer has just grown to its end: mostly the turn ends with it
-
-const newId = (prefix) => {
-  const noise = crypto.getRandomValues(new Uint8Array(12));
-  return prefix + Array.from(noise, (byte) => byte.toString(16).padStart(2, "0")).join("");
-};
 
 /* What is on the screen */
 
 function draw() {
   const lines = current.lines();
-  list.draw(lines, (line) => {
+  const last = current.lastOwn?.id;
+  for (const line of lines) if (line.id && line.id === last) line.last = true;
+  const find = (line) => {
     if (line.replyTo) return current.byKey(line.replyTo);
     return line.target && !line.mine ? quotable(lines, line) : null;
-  });
+  };
+  list.draw(lines, find, current.newFrom);
   $("empty").hidden = lines.length > 0 || !current.loaded;
   $("older").hidden = !current.more;
   const works = current.typing || lines.some((line) => (line.mine || line.incoming) && line.state === "working");
   $("typing").hidden = !works || current.drafts.size > 0 || performance.now() < quietUntil;
   $("typing-text").textContent = works ? "Working on it…" : "";
+  drawStop(works || lines.some((line) => line.mine && ["queued", "retry"].includes(line.state)));
   if (pinned) toEnd();
+}
+
+function redraw(conversation) {
+  if (conversation === current) draw();
 }
 
 function isAtEnd() {
@@ -65,29 +81,86 @@ function toEnd() {
   $("newest").hidden = true;
 }
 
-async function open(room, thread) {
-  if (current) keepDraft();
-  current = talk.at(room, thread);
+function offerNewest(words) {
+  $("newest-text").textContent = words;
+  $("newest").hidden = false;
+}
+
+async function toNewest() {
+  if (!current.apart) return toEnd();
+  current.forget();
+  await open(current.room, current.thread);
+}
+
+// Something works here: it can be stopped. When it is done, it may have cost something.
+let working = false;
+function drawStop(works) {
+  if (working && !works) showAgents();
+  working = works;
+  $("stop").hidden = !works;
+  if (!works) $("stop").disabled = false;
+}
+
+async function showAgents() {
+  const shown = current;
+  const found = await listAgents(shown.room, shown.thread);
+  if (shown !== current) return;
+  drawAgents($("agents"), found);
+  drawChoices($("agent-pick"), found);
+}
+
+// All that is on the screen was seen.
+function markRead() {
   current.unread = false;
+  setMark(current, current.newest);
+}
+
+async function open(room, thread) {
+  if (current?.apart) current.forget();
+  current = talk.at(room, thread);
+  const shown = current;
+  current.newFrom = current.unread ? readMark(current) : 0;
+  current.unread = false;
+  working = false;
   document.body.classList.remove("drawer");
   $("menu").setAttribute("aria-expanded", "false");
   list.clear();
-  answer(null);
-  $("text").value = sessionStorage.getItem(`draft ${current.room} ${current.thread}`) ?? "";
-  fit();
+  composer.open(current);
   drawPlaces();
   draw();
-  if (!coarse.matches) $("text").focus();
-  const shown = current;
+  showAgents();
   if (!shown.loaded) await load(shown).catch((error) => say(error.message));
   if (shown === current) {
     draw();
     toEnd();
+    markRead();
   }
 }
 
-async function load(conversation, before = "") {
-  const query = new URLSearchParams({ room: conversation.room, thread: conversation.thread, before });
+// To a message, wherever it stands.
+async function jump({ id, room, thread }) {
+  if (current.room !== room || current.thread !== thread) await open(room, thread);
+  if (!current.said.has(id)) {
+    const shown = current;
+    shown.forget();
+    await load(shown, "", id).catch((error) => say(error.message));
+    if (shown !== current) return;
+    shown.apart = true;
+    draw();
+    offerNewest("Back to the newest");
+  }
+  pinned = false;
+  const item = list.find(id);
+  if (!item) return;
+  item.tabIndex = -1;
+  item.scrollIntoView({ block: "center" });
+  item.focus({ preventScroll: true });
+  item.classList.add("found");
+  item.addEventListener("animationend", () => item.classList.remove("found"), { once: true });
+}
+
+async function load(conversation, before = "", around = "") {
+  const query = new URLSearchParams({ room: conversation.room, thread: conversation.thread, before, around });
   const page = await ask(`/api/messages?${query}`);
   for (const message of page.messages) conversation.put(message);
   conversation.more = page.more && page.messages.length > 0;
@@ -114,16 +187,19 @@ function say(text, label = "", act = null) {
 
 function hearMessage(message) {
   const conversation = talk.at(message.room, message.thread);
+  if (conversation.apart && !conversation.said.has(message.id)) return; // it comes with the newest
   const fresh = conversation.put(message, true);
   const seen = conversation === current && document.visibilityState === "visible";
   if (fresh && !message.mine && !seen) conversation.unread = true;
+  if (fresh && !message.mine) notifications.show(message);
+  if (seen) setMark(conversation, message.id);
   if (conversation === current) {
     if (fresh && message.grown) {
       quietUntil = performance.now() + QUIET_MS;
       setTimeout(draw, QUIET_MS + 1);
     }
     draw();
-    if (fresh && !message.mine && !pinned) $("newest").hidden = false;
+    if (fresh && !message.mine && !pinned) offerNewest("New messages");
   }
   drawPlaces();
 }
@@ -157,215 +233,104 @@ function hearState(state) {
   $("live").firstElementChild.textContent = state === "live" ? "Connected" : "Not connected";
   if (state === "live") {
     say("");
-    retryLost();
+    outgoing.retryLost();
   }
   if (state === "lost") lost = setTimeout(() => say("Connection lost. Trying to reconnect…"), 1500);
   if (state === "elsewhere") say("Gatepost is open in another tab.", "Use it here", () => stream.open());
 }
 
-/* What goes */
-
-function submit(event) {
-  event?.preventDefault();
-  const text = $("text").value.trim();
-  if ((!text && !chosen.length) || !fits(text)) return;
-  const line = {
-    key: newId("m-"), room: current.room, thread: current.thread, mine: true, verb: "message", name: "owner",
-    text, html: "", at: Date.now(), state: "sending", reason: "", reactions: [],
-    replyTo: answered?.key ?? "", uploads: chosen, files: chosen.map(({ name, size }) => ({ name, size })),
-  };
-  Object.defineProperty(line, "uploads", { enumerable: false });
-  if (line.thread && !current.title) current.title = titleOf(line);
-  current.sending.set(line.key, line);
-  $("text").value = "";
-  chosen = [];
-  answer(null);
-  drawFiles();
-  fit();
-  keepDraft();
-  drawPlaces();
-  draw();
-  toEnd();
-  deliver(line);
-}
-
-// The same key however often it is tried: the gateway accepts it once.
-async function deliver(line) {
-  const conversation = talk.at(line.room, line.thread);
-  Object.assign(line, { state: "sending", lost: false });
-  if (conversation === current) draw();
-  const form = new FormData();
-  for (const [name, value] of [["room", line.room], ["thread", line.thread], ["id", line.key], ["reply_to", line.replyTo], ["text", line.text]]) {
-    form.append(name, value);
-  }
-  for (const file of line.uploads) form.append("file", file, file.name);
-  try {
-    const { state, reason } = await ask("/api/messages", { method: "POST", body: form });
-    Object.assign(line, { state, reason });
-  } catch (error) {
-    // What the gateway refused stays refused; what did not reach it is tried again when it is back.
-    line.lost = error instanceof Refusal === false;
-    Object.assign(line, { state: "unsent", reason: error.message });
-    if (line.lost) hearState("lost");
-  }
+// What became of a message on its way.
+function hearDelivery(conversation, line) {
   if (conversation !== current) return;
   draw();
   if (line.state === "unsent") toEnd(); // whoever wrote it must see that it is still here
 }
 
-// One after the other, in the order in which they were written.
-const MOST_RETRIES = 10; // then it is for whoever wrote it to say "Try again"
-let retrying = false;
-async function retryLost() {
-  if (retrying) return;
-  retrying = true;
-  try {
-    const lines = [...talk.conversations.values()].flatMap((one) => [...one.sending.values()]);
-    const due = lines.filter((one) => one.lost && one.state === "unsent" && (one.retries ?? 0) < MOST_RETRIES);
-    for (const line of due.sort((a, b) => a.at - b.at)) {
-      line.retries = (line.retries ?? 0) + 1;
-      await deliver(line);
-      if (line.lost) break; // away again: the next connection goes on
-    }
-  } finally {
-    retrying = false;
-  }
-}
+/* What goes */
 
-// A button of a card. Decided, the card itself changes with what comes; else it can be pressed again.
-// `text`: words of one's own, where the card takes them.
-async function press(line, button, text = "") {
-  const conversation = talk.at(line.room, line.thread);
-  if (conversation.pressed.has(line.id)) return;
-  conversation.pressed.set(line.id, button);
-  conversation.troubles.delete(line.id);
+// `replaces`: the message that was edited; what the agent still does for it is stopped first.
+async function send({ text, files, replyTo, replaces }) {
+  if (current.apart) await toNewest();
+  const line = {
+    key: newId("m-"), room: current.room, thread: current.thread, mine: true, verb: "message", name: "owner",
+    text, html: "", at: Date.now(), state: "sending", reason: "", reactions: [],
+    replyTo, uploads: files, files: files.map(({ name, size }) => ({ name, size })),
+  };
+  Object.defineProperty(line, "uploads", { enumerable: false });
+  if (line.thread && !current.title) current.title = titleOf(line);
+  const busy = replaces && working;
+  current.sending.set(line.key, line);
+  drawPlaces();
   draw();
-  try {
-    const headers = { "content-type": "application/json" };
-    const { decided } = await ask("/api/clicks", { method: "POST", headers, body: JSON.stringify({ button, text }) });
-    if (!decided) conversation.pressed.delete(line.id);
-  } catch (error) {
-    conversation.pressed.delete(line.id);
-    conversation.troubles.set(line.id, `Not decided: ${error.message}`);
-  }
-  if (conversation === current) draw();
+  toEnd();
+  if (busy) await stop();
+  await outgoing.deliver(line);
 }
 
-// What the form of a card has to change: a card shows an excerpt.
-async function readArguments(line) {
+// The last message once more, with its files.
+async function resend(line) {
+  try {
+    const files = await Promise.all(line.files.map(readFile));
+    await send({ text: line.text, files, replyTo: line.replyTo, replaces: line });
+  } catch (error) {
+    say(`Not sent again: ${error.message}`, "OK", () => say(""));
+  }
+}
+
+// From now on, what is written in this conversation goes to another agent. The gateway keeps the choice.
+async function pick(folder) {
+  await send({ text: `@${folder}`, files: [], replyTo: "" });
+  showAgents();
+}
+
+function recall() {
+  const line = current.lastOwn;
+  if (line?.text) composer.edit(current.changed(line));
+}
+
+// Ends what the agent does here, as far as whoever presses it may. The gateway says in the room what became of it.
+async function stop() {
+  $("stop").disabled = true;
   const headers = { "content-type": "application/json" };
-  const body = JSON.stringify({ token: line.card.token });
-  return (await ask("/api/clicks/arguments", { method: "POST", headers, body })).arguments;
+  const body = JSON.stringify({ room: current.room, thread: current.thread, id: newId("s-") });
+  try {
+    await ask("/api/stop", { method: "POST", headers, body });
+  } catch (error) {
+    say(`Not stopped: ${error.message}`, "OK", () => say(""));
+  }
+  $("stop").disabled = false;
 }
 
 function discard(line) {
   const conversation = talk.at(line.room, line.thread);
   conversation.sending.delete(line.key);
   if (conversation === current) {
-    if (!$("text").value) $("text").value = line.text;
-    fit();
+    composer.restore(line.text);
     draw();
   }
-}
-
-function answer(line) {
-  answered = line;
-  $("answering").hidden = !line;
-  $("answering-text").textContent = line ? `Answering: ${briefly(line)}` : "";
-  if (line) $("text").focus();
-}
-
-function addFiles(files) {
-  for (const file of files) {
-    if (chosen.reduce((sum, one) => sum + one.size, file.size) > largest) {
-      say(`${file.name} is too large: a message may have ${size(largest)} in all.`, "OK", () => say(""));
-      break;
-    }
-    chosen.push(file);
-  }
-  drawFiles();
-}
-
-function drawFiles() {
-  $("files").replaceChildren(
-    ...chosen.map((file) => {
-      const item = make("li");
-      const remove = make("button", "icon small", "×");
-      remove.type = "button";
-      remove.setAttribute("aria-label", `Remove ${file.name}`);
-      remove.addEventListener("click", () => {
-        chosen = chosen.filter((one) => one !== file);
-        drawFiles();
-      });
-      item.append(make("span", "", `${file.name} · ${size(file.size)}`), remove);
-      return item;
-    }),
-  );
-  fit();
-}
-
-function keepDraft() {
-  sessionStorage.setItem(`draft ${current.room} ${current.thread}`, $("text").value);
-}
-
-function fit() {
-  const text = $("text");
-  text.style.height = "auto";
-  text.style.height = `${text.scrollHeight}px`;
-  const whole = fits(text.value.trim());
-  $("send").disabled = !whole || (!text.value.trim() && !chosen.length);
-}
-
-// The gateway counts bytes, and would refuse it: say so while the text can still be changed.
-function fits(text) {
-  const long = text.length * 3 > longest ? new TextEncoder().encode(text).length : 0;
-  $("hint").hidden = long <= longest;
-  $("hint").textContent = long <= longest ? "" :
-    `Too long by ${size(long - longest)}: a message may have ${size(longest)} of text. Shorten it, or send it as a file.`;
-  return long <= longest;
 }
 
 /* Hands on the page */
 
 function wire() {
-  $("composer").addEventListener("submit", submit);
-  $("text").addEventListener("input", () => (fit(), keepDraft()));
-  $("text").addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing && !coarse.matches) submit(event);
-    if (event.key === "Escape") answer(null);
-  });
-  $("text").addEventListener("paste", (event) => {
-    if (event.clipboardData.files.length) {
-      event.preventDefault();
-      addFiles(event.clipboardData.files);
-    }
-  });
-  $("attach").addEventListener("click", () => $("picker").click());
-  $("picker").addEventListener("change", () => {
-    addFiles($("picker").files);
-    $("picker").value = "";
-  });
-  for (const [kind, on] of [["dragover", true], ["dragleave", false], ["drop", false]]) {
-    document.addEventListener(kind, (event) => {
-      event.preventDefault();
-      document.body.classList.toggle("dropping", on);
-      if (kind === "drop") addFiles(event.dataTransfer.files);
-    });
-  }
-  $("answering-end").addEventListener("click", () => answer(null));
+  $("stop").addEventListener("click", stop);
+  $("agent-pick").addEventListener("change", () => pick($("agent-pick").value));
   $("older").addEventListener("click", showOlder);
-  $("newest").addEventListener("click", toEnd);
+  $("newest").addEventListener("click", toNewest);
   let top = 0;
   $("scroll").addEventListener("scroll", () => {
-    pinned = isAtEnd() || (pinned && $("scroll").scrollTop >= top); // only a hand scrolls up
+    pinned = (isAtEnd() && !current.apart) || (pinned && $("scroll").scrollTop >= top); // only a hand scrolls up
     top = $("scroll").scrollTop;
-    if (pinned) $("newest").hidden = true;
+    if (pinned && !current.apart) $("newest").hidden = true;
   });
   // A banner, a taller box to write in, a picture that arrives: none of them may hide the end.
   const watch = new ResizeObserver(() => pinned && toEnd());
   for (const id of ["scroll", "message-list"]) watch.observe($(id));
   $("new-thread").addEventListener("click", () => open(current.room, newId("t-").slice(0, 14)));
-  $("sign-out").addEventListener("click", () => ask("/logout", { method: "POST" }).then(() => location.reload()));
+  $("sign-out").addEventListener("click", () => {
+    forgetKept();
+    ask("/logout", { method: "POST" }).then(() => location.reload());
+  });
   for (const id of ["menu", "shade"]) {
     $(id).addEventListener("click", () => {
       const shown = document.body.classList.toggle("drawer");
@@ -374,10 +339,11 @@ function wire() {
   }
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") document.body.classList.remove("drawer");
+    if (event.key === "." && (event.ctrlKey || event.metaKey) && !$("stop").hidden && !$("stop").disabled) stop();
   });
   document.addEventListener("visibilitychange", () => {
     if (document.visibilityState === "visible" && current) {
-      current.unread = false;
+      markRead();
       drawPlaces();
     }
   });
@@ -398,14 +364,20 @@ async function begin() {
     say(error.message, "Try again", () => location.reload());
     return;
   }
-  largest = start.maxBytes;
-  longest = start.maxText;
-  for (const { room, name, threads } of start.rooms) {
+  composer.largest = start.maxBytes;
+  composer.longest = start.maxText;
+  for (const { room, name, threads, last } of start.rooms) {
     talk.rooms.set(room, name);
-    talk.at(room, "");
-    for (const { id, title } of threads) Object.assign(talk.at(room, id), { title, listed: true });
+    const places = [[talk.at(room, ""), last]];
+    for (const { id, title, last } of threads) places.push([Object.assign(talk.at(room, id), { title, listed: true }), last]);
+    for (const [place, newest] of places) {
+      if (readMark(place)) place.unread = newest > readMark(place);
+      else setMark(place, newest); // a browser that was never here has nothing to catch up with
+    }
   }
   wire();
+  new Search(() => current.room, jump);
+  new Recorder($("record"), (file) => composer.addFiles([file]), (why) => say(why, "OK", () => say("")));
   await open(start.room, "");
   stream = new Stream(start.cursor, {
     message: hearMessage, typing: hearTyping, draft: hearDraft, halted: hearHalted, opened: forgetDrafts, state: hearState,

@@ -4,9 +4,11 @@ const CHANGES = new Set(["edit", "delete", "react", "pin", "unpin"]);
 
 const COMMAND = /^\s*[/\\][a-z][\w-]*(\s|$)/i;
 
+export const isCommand = (text) => COMMAND.test(text);
+
 // What a message could be the title of; the gateway does the same. A command says nothing about a conversation.
 export function titleOf({ text, files }) {
-  if (COMMAND.test(text)) return "";
+  if (isCommand(text)) return "";
   return text.trim().split("\n")[0].slice(0, 60) || files[0]?.name || "";
 }
 
@@ -20,8 +22,11 @@ export const nameOf = (room, thread) => `${room}\n${thread}`;
 class Conversation {
   constructor(room, thread) {
     Object.assign(this, { room, thread, title: "", listed: false, loaded: false, more: false, unread: false, typing: false });
+    this.apart = false; // earlier messages are shown, and something lies between them and the newest
+    this.newFrom = 0; // what came after this id was not seen when it was opened
     this.said = new Map(); // id → message
     this.changes = new Map(); // id of the changed message → Map of id → change
+    this.reactions = new Map(); // key of the message → Map of id → emoji of a person
     this.sending = new Map(); // key → what the gateway has not shown yet
     this.pressed = new Map(); // id of a card → the button that was pressed, while the gateway decides
     this.troubles = new Map(); // id of a card → why a click came to nothing
@@ -34,6 +39,12 @@ class Conversation {
       const changes = this.changes.get(message.target) ?? new Map();
       const fresh = !changes.has(message.id);
       this.changes.set(message.target, changes.set(message.id, message));
+      return fresh;
+    }
+    if (message.incoming && message.reaction) { // its key is that of the message that it is about
+      const reactions = this.reactions.get(message.key) ?? new Map();
+      const fresh = !reactions.has(message.id);
+      this.reactions.set(message.key, reactions.set(message.id, message.reaction));
       return fresh;
     }
     const fresh = !this.said.has(message.id);
@@ -80,15 +91,34 @@ class Conversation {
   changed(message) {
     const line = { ...message, reactions: [], pressed: this.pressed.get(message.id), trouble: this.troubles.get(message.id) };
     const changes = [...(this.changes.get(message.id)?.values() ?? [])].sort((a, b) => a.id - b.id);
+    if (!message.mine) line.reactions.push(...(this.reactions.get(message.key)?.values() ?? []));
+    if (message.verb === "status") line.steps = [message.text];
     for (const change of changes) {
       if (change.verb === "edit") {
         const { html, text, card } = change;
-        Object.assign(line, { html, text, card, edited: !card }); // a decided card says itself what changed
+        Object.assign(line, { html, text, card, edited: !card && !line.steps }); // a decided card says itself what changed
+        line.steps?.push(text);
       }
       if (change.verb === "delete") line.deleted = true;
       if (change.verb === "react" && change.reaction) line.reactions.push(change.reaction);
     }
     return line;
+  }
+
+  // From the beginning, as if it had not been looked at.
+  forget() {
+    this.said.clear();
+    Object.assign(this, { loaded: false, more: false, apart: false });
+  }
+
+  // The newest that the gateway has told of it.
+  get newest() {
+    return Math.max(0, ...this.said.keys());
+  }
+
+  // What somebody may send again.
+  get lastOwn() {
+    return [...this.said.values()].filter((message) => message.mine && !isCommand(message.text)).sort((a, b) => b.id - a.id)[0];
   }
 
   byKey(key) {

@@ -1,19 +1,16 @@
 // How a conversation looks. Texts are set as text; only the gateway's own rendering of markdown is set as HTML.
 import { drawCard } from "/static/card.js";
 import { make } from "/static/dom.js";
-import { briefly } from "/static/talk.js";
+import { drawActions, frameCode } from "/static/message_actions.js";
+import { size } from "/static/sizes.js";
+import { briefly, isCommand } from "/static/talk.js";
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "numeric", minute: "2-digit" });
 const day = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
 const JOINED_MS = 5 * 60_000;
 
-export function size(bytes) {
-  if (bytes < 1024) return `${bytes} B`;
-  if (bytes < 1024 * 1024) return `${Math.round(bytes / 1024)} KB`;
-  return `${(bytes / 1024 / 1024).toFixed(1)} MB`;
-}
-
 const LONG = { mine: [2000, 30], theirs: [12_000, 200] }; // characters, lines: beyond them a text is folded
+const opened = new Set(); // and so do the steps of a status line
 const unfolded = new Set(); // what somebody wanted to see whole stays so when it is drawn anew
 
 function stateOf(line) {
@@ -36,19 +33,25 @@ function stateOf(line) {
 
 function drawFile(file) {
   const item = make("li");
+  if (file.sound && file.url) {
+    const sound = make("audio");
+    Object.assign(sound, { controls: true, preload: "none", src: file.url });
+    sound.setAttribute("aria-label", file.name);
+    item.append(sound);
+    return item;
+  }
   const link = make(file.url ? "a" : "span", file.picture ? "" : "file"); // nothing to open before it is sent
   if (file.url) link.href = file.url;
+  if (file.url && (file.picture || file.document)) Object.assign(link, { target: "_blank", rel: "noopener" });
   if (file.picture && file.url) {
     const picture = make("img");
     picture.src = file.url;
     picture.alt = file.name;
     picture.loading = "lazy";
-    link.target = "_blank";
-    link.rel = "noopener";
     link.append(picture);
   } else {
-    link.download = file.name;
-    link.append(make("span", "", file.name), make("small", "", size(file.size)));
+    if (!file.document) link.download = file.name;
+    link.append(make("span", "", file.name), make("small", "", file.document ? `PDF · ${size(file.size)}` : size(file.size)));
   }
   item.append(link);
   return item;
@@ -92,9 +95,33 @@ function drawUnder(line, act) {
   return under;
 }
 
+// What an agent says it is doing: the last of it, and all of it for who wants to know.
+function drawSteps(line) {
+  const folded = make("details", "steps");
+  folded.open = opened.has(line.id);
+  folded.addEventListener("toggle", () => (folded.open ? opened.add(line.id) : opened.delete(line.id)));
+  const last = make("summary");
+  last.append(make("span", "", line.text), make("small", "", `${line.steps.length} steps`));
+  const steps = make("ol");
+  steps.append(...line.steps.map((step) => make("li", "", step)));
+  folded.append(last, steps);
+  return folded;
+}
+
+// What is answered, as the way to it.
+function drawQuote(answered, act) {
+  const quote = make("button", "quote", briefly(answered));
+  quote.type = "button";
+  quote.setAttribute("aria-label", `Go to the answered message: ${briefly(answered)}`);
+  quote.addEventListener("click", () => act.show(answered));
+  return quote;
+}
+
 export function drawMessage(line, answered, act) {
   const item = make("li", "message");
+  if (line.id) item.dataset.id = line.id;
   item.classList.toggle("mine", line.mine);
+  item.classList.toggle("command", line.mine && isCommand(line.text));
   item.classList.toggle("joined", line.joined);
   item.classList.toggle("draft", Boolean(line.draft));
   if (line.draft) {
@@ -104,21 +131,17 @@ export function drawMessage(line, answered, act) {
   item.classList.toggle("waiting", line.state === "sending");
   item.classList.toggle("broken", ["unsent", "failed", "refused"].includes(line.state));
   item.classList.toggle("notice", !line.mine && (line.verb === "status" || line.notice));
+  const actions = line.deleted || line.draft ? null : drawActions(line, act);
   if (!line.joined) {
     const who = make("div", "who");
     who.append(make("b", "", line.mine ? "You" : line.name));
     const time = make("time", "", clock.format(line.at));
     time.dateTime = new Date(line.at).toISOString();
     who.append(time);
-    if (!line.mine && line.key && !line.deleted && !line.draft) {
-      const reply = make("button", "reply", "Reply");
-      reply.type = "button";
-      reply.addEventListener("click", () => act.answer(line));
-      who.append(reply);
-    }
+    if (actions) who.append(actions);
     item.append(who);
   }
-  if (answered) item.append(make("div", "quote", briefly(answered)));
+  if (answered) item.append(drawQuote(answered, act));
   if (line.deleted) {
     item.append(make("div", "body gone", "This message was deleted."));
   } else {
@@ -126,8 +149,10 @@ export function drawMessage(line, answered, act) {
       item.append(drawCard(line, act));
     } else if (line.text) {
       const body = make("div", "body");
-      if (line.html) body.innerHTML = line.html;
+      if (line.steps?.length > 1) body.append(drawSteps(line));
+      else if (line.html) body.innerHTML = line.html;
       else body.append(make("p", "plain", line.text));
+      frameCode(body);
       item.append(body);
       fold(line, body);
     }
@@ -138,6 +163,7 @@ export function drawMessage(line, answered, act) {
     }
   }
   item.append(drawUnder(line, act));
+  if (actions && line.joined) item.append(actions);
   return item;
 }
 
@@ -164,7 +190,13 @@ export class List {
     return true;
   }
 
-  draw(lines, find) {
+  // The item of a message, if it is on the list.
+  find(id) {
+    return this.element.querySelector(`[data-id="${Number(id)}"]`);
+  }
+
+  // `newFrom`: what somebody else said after this id was not seen before; none: all was.
+  draw(lines, find, newFrom = 0) {
     const keep = new Map();
     let place = this.element.firstChild;
     let before = null;
@@ -184,10 +216,15 @@ export class List {
       if (known.item === place) place = place.nextSibling;
       else this.element.insertBefore(known.item, place);
     };
+    const firstNew = newFrom && lines.find((line) => line.id > newFrom && !line.mine);
     for (const line of lines) {
       const date = day.format(line.at);
       if (!before || day.format(before.at) !== date) {
         put(`day ${date}`, date, () => make("li", "day", date));
+        before = null;
+      }
+      if (line === firstNew) {
+        put("new", "new", () => make("li", "day new", "New"));
         before = null;
       }
       line.joined = Boolean(before) && before.mine === line.mine && before.name === line.name && line.at - before.at < JOINED_MS;

@@ -1,0 +1,105 @@
+"""Who answers in a conversation of the page, what it runs on and has cost, and who could answer instead.
+
+It is what `/status` and `/usage` say, for the same people: who is a guest of an agent is told its name alone. Whom a
+visitor may choose is whom `@group` would reach in her words.
+"""
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from gatepost.access.budgets import render_usd
+from gatepost.access.senders import Rights, check_sender
+from gatepost.access.tiers import covers
+from gatepost.channels.local_channel import LocalChannel
+from gatepost.core.clock import Clock
+from gatepost.core.settings import Config
+from gatepost.flow import sender_rights
+from gatepost.flow.intake.decision_explanation import ExplainedTarget, explain_decision
+from gatepost.flow.intake.message_outcome import MessageOutcome
+from gatepost.flow.intake.routed_message import RoutedMessage, make_question
+from gatepost.flow.sessions.effective_group import load_effective_group
+from gatepost.messages.address import LONGEST, parse
+from gatepost.messages.inbound import Verb
+from gatepost.messages.text import clean
+from gatepost.serve.web.chat_places import read_room
+from gatepost.serve.web.login import WebVisitor
+from gatepost.store import costs, groups, rooms, sessions, turns
+from gatepost.store.port import Db, Store
+from gatepost.store.rooms import RoomPolicy
+from gatepost.store.rule_cache import RuleCache
+from gatepost.store.sessions import Session
+
+MOST = 20  # agents of one conversation that are named
+REACHED = (MessageOutcome.WAKES, MessageOutcome.OBSERVES)
+MOST_CHOICES = 50
+
+
+class ChatAgents:
+    def __init__(self, store: Store, clock: Clock, config: Config, hub: LocalChannel) -> None:
+        self._store, self._clock, self._config, self._hub = store, clock, config, hub
+
+    async def list_agents(self, request: Request) -> Response:
+        query, visitor = request.query_params, request.state.visitor
+        room, thread = read_room(self._hub, query.get("room", ""), visitor), clean(query.get("thread", ""))[:LONGEST]
+        return JSONResponse(await self._store.read(self._read, visitor, room, thread))
+
+    def _read(self, db: Db, visitor: WebVisitor, room: str, thread: str) -> dict[str, Any]:
+        """Those who would get words of this visitor here, and those whom she may choose in their place."""
+        known = rooms.get(db, self._hub.instance, room)
+        said = RoutedMessage(
+            instance=self._hub.instance,
+            address=parse(room, "room"),
+            sender=visitor.user,
+            text="",
+            verb=Verb.MESSAGE,
+            thread=thread,
+            direct=visitor.is_direct(room, self._hub.main_room),
+        )
+        policy = known.policy if known is not None else RoomPolicy.STRICT
+        targets = explain_decision(db, said, policy, None, self._clock.now()).targets
+        reached = [each for each in targets if each.outcome in REACHED and not each.chosen.observe]
+        agents = [self._describe(db, each, room, thread) for each in reached[:MOST]]
+        return {"agents": agents, "choices": _list_choices(db, said, policy)}
+
+    def _describe(self, db: Db, target: ExplainedTarget, room: str, thread: str) -> dict[str, Any]:
+        chosen = target.chosen
+        topic = thread if chosen.topic is None else chosen.topic
+        key = sessions.key_of(chosen.mode, chosen.folder, self._hub.instance, room, topic)
+        session = sessions.find_by_key(db, key)
+        group = load_effective_group(db, self._config, chosen.folder, session.provider if session else "")
+        name = (group.name if group else "") or chosen.folder
+        if group is None or not may_see_costs(target.rights):
+            return {"folder": chosen.folder, "name": name}
+        model = (session.model if session else "") or group.model
+        about = {"folder": chosen.folder, "name": name, "provider": group.provider, "model": model}
+        return {**about, **_describe_session(db, session)}
+
+
+def _list_choices(db: Db, said: RoutedMessage, policy: RoomPolicy) -> list[dict[str, str]]:
+    """The groups to which routes lead from here, and those below them, as far as she may speak there."""
+    ways = {each.folder for each in make_question(db, RuleCache(), said).list_addressed()}
+    standing = sender_rights.read_standing(db, said.sender)
+    found: list[dict[str, str]] = []
+    for group in groups.list_all(db):
+        if len(found) == MOST_CHOICES:
+            break
+        if not any(covers(way, group.folder) for way in ways):
+            continue
+        rights = standing.judge(group.folder)
+        if rights is not None and check_sender(policy, rights, group.folder).allowed:
+            found.append({"folder": group.folder, "name": group.name or group.folder})
+    return found
+
+
+def may_see_costs(rights: Rights) -> bool:
+    """As in a chat: `/status` and `/usage` are for members."""
+    return rights != "guest"
+
+
+def _describe_session(db: Db, session: Session | None) -> dict[str, Any]:
+    if session is None:
+        return {"session": "", "cost": render_usd(0), "working": False}
+    working = turns.find_open(db, session.id) is not None
+    return {"session": session.id, "cost": render_usd(costs.sum_for_session(db, session.id)), "working": working}

@@ -1,0 +1,76 @@
+"""The files of messages, for who may see the message."""
+
+import asyncio
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+
+from gatepost.channels.local_channel import LocalChannel
+from gatepost.core.errors import NotFound
+from gatepost.core.home import Home
+from gatepost.messages.inbound import Direction
+from gatepost.serve import room_events
+from gatepost.serve.room_events import RoomEventFile
+from gatepost.serve.web.event_json import PDF, PICTURES, SOUNDS
+from gatepost.store import messages, outbox
+from gatepost.store.port import Db, Store
+
+LARGEST_ID = 2**53
+SHOWN = (*PICTURES, *SOUNDS, PDF)  # what a browser shows by itself and never runs: the type is ours, and is believed
+POLICY = "default-src 'none'; sandbox"
+PDF_POLICY = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'"  # no viewer works in a sandbox
+
+
+class ChatFiles:
+    def __init__(self, store: Store, home: Home, hub: LocalChannel) -> None:
+        self._store, self._home, self._hub = store, home, hub
+
+    async def get(self, request: Request) -> Response:
+        found = await self._store.read(
+            _find_file,
+            self._hub,
+            request.path_params["message"],
+            request.path_params["number"],
+            request.state.visitor.room,
+        )
+        if found is None:
+            raise NotFound("file", request.url.path)
+        file, kept = found
+        path = kept if kept is not None else self._home.media / file.path
+        if not await asyncio.to_thread(_is_media_file, path, self._home.media):
+            raise NotFound("file", file.name, "it is no longer kept")
+        shown = file.mime in SHOWN
+        return FileResponse(
+            path,
+            media_type=file.mime if shown else "application/octet-stream",
+            filename=file.name,
+            content_disposition_type="inline" if shown else "attachment",
+            headers={
+                "content-security-policy": PDF_POLICY if file.mime == PDF else POLICY,
+                "cache-control": "private, no-cache",
+            },
+        )
+
+
+def _find_file(
+    db: Db, hub: LocalChannel, message_id: int, number: int, only: str
+) -> tuple[RoomEventFile, Path | None] | None:
+    """A file of one of this channel's messages; for one that was sent, where the channel keeps it. `only`: of this
+    room; '': of any."""
+    message = messages.get(db, message_id) if message_id < LARGEST_ID else None
+    if message is None or message.instance != hub.instance or only not in ("", message.address):
+        return None
+    files = room_events.parse_files(message.content)
+    if number >= len(files):
+        return None
+    if message.direction == Direction.IN:
+        return files[number], None
+    effects = outbox.list_for_message(db, message_id)
+    return (files[number], hub.kept(effects[0].key, number)) if effects else None
+
+
+def _is_media_file(path: Path, media: Path) -> bool:
+    """A regular file under the media folder, by whatever path it was named."""
+    real = path.resolve()
+    return real.is_relative_to(media.resolve()) and real.is_file()

@@ -1,0 +1,98 @@
+"""The rooms and conversations that a visitor of the page sees."""
+
+import re
+
+from msgspec import Struct
+
+from gatepost.channels.local_channel import LocalChannel
+from gatepost.core.errors import Invalid
+from gatepost.flow.intake import slash_commands
+from gatepost.flow.intake.routing import MADE_BY
+from gatepost.messages.address import parse
+from gatepost.messages.inbound import Direction
+from gatepost.serve import room_events
+from gatepost.serve.web.login import WebVisitor
+from gatepost.store import messages, rooms, routes, sessions
+from gatepost.store.messages import Message
+from gatepost.store.port import Db
+
+_PLAIN_ROOM = re.compile(r"(?:chat_jid=web:|room=)([A-Za-z0-9._/-]+)\Z")
+
+
+class ThreadEntry(Struct, frozen=True):
+    """A conversation in the list. `last`: the id of what was said to people there last, 0 if we do not know."""
+
+    id: str
+    title: str
+    last: int
+
+
+class RoomThreads(Struct, frozen=True):
+    """A room with the threads in which somebody has talked. `last`: as of a thread, of what is said in none."""
+
+    room: str
+    name: str
+    threads: list[ThreadEntry]
+    last: int
+
+
+def read_room(hub: LocalChannel, text: str, visitor: WebVisitor) -> str:
+    """A room that a visitor names ('': her own), if it is one that she sees."""
+    address = parse(text or visitor.room or hub.main_room, "room")
+    if address.platform != hub.platform or visitor.room not in ("", str(address)):
+        raise Invalid("room", f"{text!r} is not a room of this page")
+    return str(address)
+
+
+def list_places(db: Db, hub: LocalChannel, only: str) -> dict[str, str]:
+    """The name of each room, by its address. `only`: of this room; '': of all."""
+    named = {room.address: room.name for room in rooms.list_all(db) if room.instance == hub.instance}
+    every = (hub.main_room, *named, *_list_routed_rooms(db, hub.platform))
+    known = (only,) if only else every
+    return {room: named.get(room) or room.partition(":")[2] for room in known}
+
+
+def read_start(db: Db, hub: LocalChannel, only: str) -> tuple[list[RoomThreads], int]:
+    """`only`: of this room; '': of all."""
+    places = [RoomThreads(room, name, *_threads(db, hub, room)) for room, name in list_places(db, hub, only).items()]
+    return places, room_events.get_start_cursor(db, hub, only or None)
+
+
+def _threads(db: Db, hub: LocalChannel, room: str) -> tuple[list[ThreadEntry], int]:
+    """A room's conversations, the latest first, by their title or by what was said first as far as we look back; and
+    the last that was said outside of them."""
+    titles: dict[str, str] = {}
+    last: dict[str, int] = {}
+    for message in messages.list_latest_in_room(db, hub.instance, room, None, room_events.WINDOW):
+        if message.direction == Direction.OUT:
+            last[message.thread] = message.id
+        if message.thread:
+            title = titles.pop(message.thread, "")
+            titles[message.thread] = title or _make_title(message)
+    for session in sessions.list_open(db):
+        if (session.instance, session.address) == (hub.instance, room) and session.thread:
+            titles[session.thread] = session.title or titles.get(session.thread, "")
+    found = [ThreadEntry(thread, title, last.get(thread, 0)) for thread, title in reversed(titles.items())]
+    return found, last.get("", 0)
+
+
+def _make_title(message: Message) -> str:
+    """What a message could be the title of; the page does the same. A command says nothing about a conversation."""
+    if message.direction != Direction.IN or slash_commands.parse_command(message.text):
+        return ""
+    files = room_events.parse_files(message.content)
+    return message.text.strip().partition("\n")[0][:60] or (files[0].name if files else "")
+
+
+def _list_routed_rooms(db: Db, platform: str) -> list[str]:
+    """Rooms that the operator's routes name outright: they exist although nobody has said anything there yet. An
+    agent's routes put nothing on the owner's page."""
+    found: list[str] = []
+    for route in routes.list_all(db):
+        if route.created_by.startswith(MADE_BY):
+            continue
+        words = route.match.split()
+        named = [plain for word in words if (plain := _PLAIN_ROOM.match(word))]
+        here = f"platform={platform}" in words
+        found += [f"{platform}:{plain.group(1)}" for plain in named if here or plain.group().startswith("chat_jid=")]
+    return found

@@ -1,0 +1,51 @@
+"""One event of a room as the page gets it."""
+
+from collections.abc import Collection
+from typing import Any
+
+from gatepost.flow.intake.refusal_reasons import render_reason
+from gatepost.messages.inbound import Direction
+from gatepost.serve.room_events import RoomEvent, RoomEventFile
+
+PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")  # shown in the page; SVG is a document and is not
+SOUNDS = ("audio/webm", "audio/ogg", "audio/mpeg", "audio/mp4", "audio/wav", "audio/x-wav")  # played in the page
+PDF = "application/pdf"  # opened in a tab of its own
+
+
+def render_event(seen: RoomEvent, html: str, names: Collection[str]) -> dict[str, Any]:
+    """One event as the page gets it. `html`: its text, rendered. `names`: the identities of who looks."""
+    incoming = seen.direction == Direction.IN
+    ours = not seen.folder and seen.sender.startswith("gatepost:")  # what the gateway says by itself
+    said_by = seen.agent or seen.folder or seen.sender_name or seen.sender.rpartition(":")[2]
+    return {
+        "id": seen.id,
+        "room": seen.address,
+        "thread": seen.thread,
+        "mine": incoming and seen.sender in names,
+        "incoming": incoming,  # somebody's, who may be another
+        "verb": seen.verb,
+        "name": "Gatepost" if ours else said_by,
+        "notice": ours,
+        "html": html,
+        "text": seen.text,
+        "state": seen.state,
+        "reason": render_reason(seen.reason),
+        "at": seen.at // 1000,
+        "key": seen.platform_id,
+        "target": seen.target_id,
+        "replyTo": seen.reply_to,
+        "reaction": seen.reaction,
+        "files": [_render_file(seen.id, number, file) for number, file in enumerate(seen.files)],
+    }
+
+
+def _render_file(message_id: int, number: int, file: RoomEventFile) -> dict[str, Any]:
+    url = f"/api/files/{message_id}/{number}"
+    return {
+        "name": file.name,
+        "size": file.size,
+        "url": url,
+        "picture": file.mime in PICTURES,
+        "sound": file.mime in SOUNDS,
+        "document": file.mime == PDF,
+    }

@@ -1,0 +1,121 @@
+"""The chat page before a real daemon: the stop button ends a busy agent, and the head says who answers and what it
+cost."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from shutil import which
+
+import pytest
+from playwright.async_api import Page, async_playwright, expect
+
+from gatepost.core.home import Home
+from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.provider import ScriptBuilder
+from gatepost.testing.waiting import PATIENCE_S
+
+CHROMIUM = which("chromium") or which("chromium-browser") or which("google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+expect.set_options(timeout=PATIENCE_S * 1000)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the page is not looked at")
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
+    home: Path = tmp_path_factory.mktemp("chat") / "home"
+    script = ScriptBuilder().turn("dig").status("digging").hang().turn("hello").say("hi there")
+    script = script.turn("bake").status("kneading").wait(0.5).status("baking").wait(0.5).status("cooling").say("bread")
+    with DaemonProcess(home, sandbox_kind="process", sessions_provider="scripted") as running:
+        script.write(Home(home).group("home")).chmod(0o644)
+        yield running
+
+
+@pytest.fixture
+async def page(daemon: DaemonProcess) -> AsyncIterator[Page]:
+    """Signed in as the owner. Whatever the browser complains of fails the test."""
+    complaints: list[str] = []
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        context = await browser.new_context(viewport={"width": 1180, "height": 760}, locale="en-GB")
+        context.set_default_timeout(PATIENCE_S * 1000)
+        page = await context.new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda said: complaints.append(said.text) if "Content Security" in said.text else None)
+        await page.goto(daemon.address)
+        await expect(page.locator(".live.on")).to_be_visible()
+        yield page
+        await browser.close()
+    assert complaints == []
+
+
+async def write(page: Page, text: str) -> None:
+    await page.get_by_label("Message", exact=True).fill(text)
+    await page.keyboard.press("Enter")
+
+
+async def test_the_stop_button_ends_a_busy_agent_and_what_follows_is_answered(
+    daemon: DaemonProcess, page: Page
+) -> None:
+    await write(page, "dig")
+    await expect(page.locator("#typing")).to_contain_text("Working on it")
+
+    await page.get_by_role("button", name="Stop the agent").click()
+
+    await expect(page.locator(".message.notice .body", has_text="Stopped")).to_be_visible()
+    await expect(page.get_by_role("button", name="Stop the agent")).to_be_hidden()
+    rows = {row["text"]: row for row in daemon.json("ledger", "list") if row["direction"] == "in"}
+    assert rows["dig"]["state"] == "cancelled"
+    assert rows["/stop"]["state"] == "answered"
+    await write(page, "hello")
+    await expect(page.locator(".message:not(.mine) .body", has_text="hi there")).to_be_visible()
+    assert daemon.json("ledger", "check")["unaccounted"] == 0
+
+
+async def test_the_head_names_the_agent_its_provider_its_model_and_what_it_cost(
+    daemon: DaemonProcess, page: Page
+) -> None:
+    facts = page.get_by_role("list", name="Who answers here").get_by_role("listitem")
+    await expect(facts).to_have_count(1)
+    await expect(facts.locator(".fact")).to_have_text(["Provider: scripted", "Cost so far: $0.00"])
+    daemon.json("group", "set", "home", "model=deep-thought")
+    await page.reload()
+    await expect(facts.locator(".fact").nth(1)).to_have_text("Model: deep-thought")
+
+
+async def test_another_agent_is_picked_for_a_conversation_and_answers_in_it(daemon: DaemonProcess, page: Page) -> None:
+    await expect(page.get_by_label("Agent that answers here")).to_be_hidden()
+    daemon.json("group", "add", "home/garden")
+    await page.get_by_role("button", name="New conversation").click()
+    pick = page.get_by_label("Agent that answers here")
+    await expect(pick).to_have_value("home")
+
+    await pick.select_option("home/garden")
+
+    await expect(page.get_by_role("list", name="Who answers here")).to_contain_text("garden")
+    await write(page, "water the roses")
+    await expect(page.locator(".message:not(.mine) .body", has_text="echo: water the roses")).to_be_visible()
+    rows = {row["text"]: row for row in daemon.json("ledger", "list") if row["direction"] == "in"}
+    assert rows["water the roses"]["folder"] == "home/garden"
+
+
+async def test_the_steps_of_an_agent_are_folded_into_one_line(page: Page) -> None:
+    await page.get_by_role("button", name="New conversation").click()
+    await write(page, "bake")
+    await expect(page.locator(".message:not(.mine) .body", has_text="bread")).to_be_visible()
+
+    steps = page.locator(".message.notice .steps")
+    await expect(steps.locator("summary")).to_have_text("cooling3 steps")
+    await expect(steps.get_by_role("listitem").first).to_be_hidden()
+    await steps.locator("summary").press("Enter")
+    await expect(steps.get_by_role("listitem")).to_have_text(["kneading", "baking", "cooling"])
+
+
+async def test_a_reaction_stands_below_what_it_is_about_also_after_a_reload(page: Page) -> None:
+    await write(page, "hello")
+    answer = page.locator(".message:not(.mine)", has_text="hi there").last
+    await answer.hover()
+    await answer.get_by_label("React", exact=True).click()
+    await answer.get_by_role("button", name="React with 🎉").click()
+    await expect(answer.locator(".reactions span")).to_have_text("🎉")
+    await page.reload()
+    await expect(answer.locator(".reactions span")).to_have_text("🎉")
+    await expect(page.locator(".message.mine", has_text="🎉")).to_have_count(0)

@@ -1,0 +1,56 @@
+"""The chat page in a browser, for tests of it: how to enter, what to type, where to look."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import BrowserContext, Locator, Page, expect
+
+from gatepost.testing.waiting import PATIENCE_S
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+ARTIFACTS = Path(__file__).parents[2] / "artifacts"
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+expect.set_options(timeout=PATIENCE_S * 1000)  # else 5 s, whatever the context has
+
+
+async def enter(context: BrowserContext, site: Any) -> Page:
+    page = await context.new_page()
+    await page.add_init_script(
+        "for (const kind of ['error', 'securitypolicyviolation', 'unhandledrejection'])"
+        " addEventListener(kind, () => { window.troubles = (window.troubles ?? 0) + 1; });"
+    )
+    await page.goto(f"{site.base}/#token={await site.new_token()}")
+    await expect(page.locator(".live.on")).to_be_visible()
+    return page
+
+
+async def write(page: Page, text: str) -> None:
+    await page.get_by_label("Message", exact=True).fill(text)
+    await page.keyboard.press("Enter")
+
+
+def reply(page: Page, text: str) -> Locator:
+    return page.locator(".message:not(.mine) .body", has_text=text)
+
+
+async def take_pictures(page: Page, name: str) -> None:
+    """Light, dark, and as a phone shows it."""
+    ARTIFACTS.mkdir(exist_ok=True)
+    await page.emulate_media(reduced_motion="reduce")
+    await page.screenshot(path=ARTIFACTS / f"{name}-light.png")
+    await page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    await page.screenshot(path=ARTIFACTS / f"{name}-dark.png")
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await page.screenshot(path=ARTIFACTS / f"{name}-phone.png")
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    await page.set_viewport_size({"width": 1180, "height": 760})
+    await page.emulate_media(color_scheme="light")
