@@ -20,12 +20,14 @@ _SPEC = "gatepost:argument"
 
 class OperationInfo(Struct, frozen=True, kw_only=True):
     """`right`: what a caller other than the operator needs an ACL row for (`op:<right>`). `offline`: it runs without a
-    gateway. `reads`: it only reads the store."""
+    gateway. `reads`: it only reads the store. `judges`: the operation itself decides whom it answers, since more people
+    may than those with the right."""
 
     name: str
     right: str
     offline: bool = True
     reads: bool = False
+    judges: bool = False
 
 
 class OperationArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,11 +49,13 @@ class OperationArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 A = TypeVar("A", bound=OperationArgs)
 
 
-def declares(name: str, *, right: str, offline: bool = True, reads: bool = False) -> Callable[[type[A]], type[A]]:
+def declares(
+    name: str, *, right: str, offline: bool = True, reads: bool = False, judges: bool = False
+) -> Callable[[type[A]], type[A]]:
     """Declare the struct below as the arguments of an operation."""
 
     def declare(args: type[A]) -> type[A]:
-        args.info = OperationInfo(name=name, right=right, offline=offline, reads=reads)
+        args.info = OperationInfo(name=name, right=right, offline=offline, reads=reads, judges=judges)
         return args
 
     return declare

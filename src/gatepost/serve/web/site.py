@@ -35,7 +35,6 @@ from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.json_body import read_text_field
 from gatepost.serve.web.login import WebVisitor
 from gatepost.serve.web.pairing import PairingLinks
-from gatepost.serve.web.remote_control import RemoteControl, StopSession, stop_nothing
 from gatepost.store import logins
 from gatepost.store.port import Store
 
@@ -54,7 +53,6 @@ class WebDeps(Struct, frozen=True, kw_only=True):
     channel: LocalChannel
     stopping: asyncio.Event
     bells: EventBus = field(default_factory=EventBus)
-    stop_session: StopSession = stop_nothing
     listens: str | None = "127.0.0.1"
     reach: ChannelInstances | None = None  # None: what happens here is said in no other channel
     channels: Mapping[str, Channel] = field(default_factory=dict)  # by instance, for what platforms send to us
@@ -64,7 +62,6 @@ class WebDeps(Struct, frozen=True, kw_only=True):
 def make_site(parts: WebDeps) -> Starlette:
     parts.channel.set_file_folder(parts.home.media / parts.channel.platform)
     chat = Chat(parts.store, parts.clock, parts.config, parts.home, parts.channel, parts.stopping)
-    remote = RemoteControl(parts.store, parts.clock, parts.bells, parts.stop_session)
     door, pace = LoginHandlers(parts, chat.streams), PeerRateLimiter()
     links = PairingLinks(parts.store, parts.clock, parts.bells, parts.reach)
     dashboard = Dashboard(parts.dashboard, ChangeStreams(parts.bells, parts.stopping)) if parts.dashboard else None
@@ -85,7 +82,7 @@ def make_site(parts: WebDeps) -> Starlette:
             ),
             Mount(
                 "/api",
-                routes=[*chat.routes(), *links.routes(), *remote.routes()],
+                routes=[*chat.routes(), *links.routes()],
                 middleware=[Middleware(LoginRequiredMiddleware, door=door, pace=pace)],
             ),
         ],
@@ -127,7 +124,7 @@ class LoginHandlers:
         return FileResponse(STATIC / ("chat.html" if await self.find_visitor(request) else "login.html"))
 
     async def session_page(self, request: Request) -> Response:
-        """The page of one session, which its address names in the fragment."""
+        """Leads on to the page of the conversation that the fragment of the address names."""
         return FileResponse(STATIC / ("session.html" if await self.find_visitor(request) else "login.html"))
 
     async def health(self, request: Request) -> Response:

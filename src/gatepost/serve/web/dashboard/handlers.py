@@ -21,6 +21,7 @@ from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageReque
 from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.dashboard.operation_form import make_form, parse_form
 from gatepost.serve.web.dashboard.renderer import render
+from gatepost.serve.web.dashboard.result_links import find_result_link
 from gatepost.serve.web.dashboard.view import Note, PageView, TableBlock, Tone, find_rows, get_plain
 from gatepost.store.port import Db
 
@@ -159,7 +160,8 @@ class Dashboard:
         except GatepostError as error:
             return HTMLResponse(render("refusal.html", text=str(error)), _get_status(error))
         text = "" if answer is None else json.dumps(answer, ensure_ascii=False, indent=2, default=str)
-        shown = render("result.html", operation=operation, answer=answer, text=text[:SHOWN_RESULT])
+        link = find_result_link(operation.info.name, answer)
+        shown = render("result.html", operation=operation, answer=answer, text=text[:SHOWN_RESULT], link=link)
         return HTMLResponse(shown, headers={"hx-trigger": "gatepost:changed"})
 
 

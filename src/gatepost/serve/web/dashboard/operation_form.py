@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
@@ -11,34 +10,12 @@ from msgspec import Struct
 from gatepost.core.errors import Invalid
 from gatepost.serve.control.contract import Operation
 from gatepost.serve.control.declaration import ArgumentField, get_help, list_fields
+from gatepost.serve.web.dashboard.view import FormInput, InputKind
 
 LONG = ("prompt", "text", "script", "agents_md", "message", "reason")  # arguments of many lines
 
 
 _OPTION = re.compile(r"--([a-z][a-z-]*)")
-
-
-class InputKind(StrEnum):
-    TEXT = "text"
-    LONG_TEXT = "long_text"
-    NUMBER = "number"
-    CHOICE = "choice"
-    FLAG = "flag"
-    JSON = "json"  # what has a structure of its own
-    SECRET = "secret"
-
-
-class FormInput(Struct, frozen=True, kw_only=True):
-    name: str
-    label: str
-    kind: InputKind
-    value: str
-    required: bool
-    description: str = ""
-    choices: tuple[str, ...] = ()
-    example: str = ""
-    least: int | None = None
-    most: int | None = None
 
 
 class OperationForm(Struct, frozen=True, kw_only=True):

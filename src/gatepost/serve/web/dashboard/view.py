@@ -121,12 +121,16 @@ class TimelineMoment(Struct, frozen=True, kw_only=True):
     who: str = ""
     text: str = ""
     tone: Tone = Tone.PLAIN
+    link: Link | None = None
 
 
 class TimelineBlock(Struct, frozen=True, kw_only=True, tag="timeline"):
+    """`more`: the address of what came before."""
+
     entries: list[TimelineMoment]
     empty: str
     title: str = ""
+    more: str = ""
 
 
 class Bar(Struct, frozen=True):
@@ -160,7 +164,65 @@ class AgentCards(Struct, frozen=True, kw_only=True, tag="cards"):
     empty: EmptyState
 
 
-Block = TableBlock | Facts | Note | LongText | TimelineBlock | BarChart | AgentCards
+class InputKind(StrEnum):
+    TEXT = "text"
+    LONG_TEXT = "long_text"
+    NUMBER = "number"
+    CHOICE = "choice"
+    FLAG = "flag"
+    JSON = "json"  # what has a structure of its own
+    SECRET = "secret"
+
+
+class FormInput(Struct, frozen=True, kw_only=True):
+    name: str
+    label: str
+    kind: InputKind
+    value: str = ""
+    required: bool = False
+    description: str = ""
+    choices: tuple[str, ...] = ()
+    example: str = ""
+    least: int | None = None
+    most: int | None = None
+    rows: int = 3  # of a long text
+
+
+class FormBlock(Struct, frozen=True, kw_only=True, tag="form"):
+    """A form on the page itself, with the inputs of an operation. `operation`: what it runs with `args`; '': it is part
+    of the page's address. `clears`: it is empty again once that was done."""
+
+    label: str
+    inputs: list[FormInput]
+    operation: str = ""
+    args: Mapping[str, Any] = field(default_factory=dict)
+    title: str = ""
+    clears: bool = False
+
+
+class TextPart(Struct, frozen=True):
+    text: str
+    changed: bool = False
+
+
+class ComparedText(Struct, frozen=True, kw_only=True):
+    """`about`: how it came to be."""
+
+    title: str
+    parts: list[TextPart]
+    about: str = ""
+    tone: Tone = Tone.PLAIN
+
+
+class CompareBlock(Struct, frozen=True, kw_only=True, tag="compare"):
+    """Two texts side by side; what differs is marked."""
+
+    title: str
+    left: ComparedText
+    right: ComparedText
+
+
+Block = TableBlock | Facts | Note | LongText | TimelineBlock | BarChart | AgentCards | FormBlock | CompareBlock
 
 
 class Filter(Struct, frozen=True, kw_only=True):

@@ -135,6 +135,25 @@ document.addEventListener("visibilitychange", () => {
 document.addEventListener("gatepost:changed", askAgain);
 document.addEventListener("htmx:after:request", () => showLive(source?.readyState === EventSource.OPEN));
 
+// A form on a page -----------------------------------------------------------------------------------------------------
+
+document.addEventListener("htmx:after:request", (event) => {
+  const form = event.target.closest?.("form[data-clears]");
+  if (form && event.detail?.ctx?.response?.raw?.ok) form.reset();
+});
+
+// A line is sent by Enter, a text of many lines by Ctrl S or Ctrl Enter.
+document.addEventListener("keydown", (event) => {
+  const form = event.target.closest?.("form.page-form, form.operation");
+  if (!form) return;
+  const held = event.ctrlKey || event.metaKey;
+  const saves = held && (event.key === "Enter" || event.key.toLowerCase() === "s");
+  const sends = event.key === "Enter" && !event.shiftKey && !event.isComposing && form.matches("[data-clears]");
+  if (!saves && !sends) return;
+  event.preventDefault();
+  form.requestSubmit();
+});
+
 // A search or a filter is part of the address, so that it can be sent to somebody.
 document.addEventListener("input", keepAddress);
 document.addEventListener("change", keepAddress);
