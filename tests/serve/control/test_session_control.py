@@ -12,7 +12,8 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import audit, groups, inbox, messages, sessions, turns, users
+from gatepost.store import audit, costs, groups, inbox, messages, sessions, turns, users
+from gatepost.store.costs import NewCost
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.sessions import SessionMode
@@ -77,11 +78,10 @@ async def test_the_time_line_has_turns_with_their_cost_and_pages_back(deps: Oper
     def work(db: Db) -> str:
         claimed = turns.claim(db, session, "scripted", "o", NOON + 5, 1000, 10, ready=True)
         assert claimed is not None
-        db.run(
-            "INSERT INTO costs (key, at, booked_at, source, folder, session_id, turn_id, model, micro) VALUES"
-            " ('k', ?, ?, 'model', 'acme', ?, ?, 'm', 1500)",
-            (NOON + 6, NOON + 6, session, claimed.turn.id),
+        spent = NewCost(
+            key="k", at=NOON + 6, folder="acme", model="m", micro=1500, session_id=session, turn_id=claimed.turn.id
         )
+        costs.record_cost(db, spent, "model", NOON + 6)
         turns.finish(db, claimed.turn.id, claimed.turn.epoch, "{}", NOON + 7)
         return claimed.turn.id
 

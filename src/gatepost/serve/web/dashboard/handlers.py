@@ -166,7 +166,7 @@ class Dashboard:
 
 
 def _search(view: PageView, words: str) -> PageView:
-    if not words.strip():
+    if not words.strip() or view.searched:
         return view
     blocks = [find_rows(each, words) if isinstance(each, TableBlock) else each for each in view.blocks]
     return PageView(blocks=blocks, title=view.title, lead=view.lead, actions=view.actions, filters=view.filters)

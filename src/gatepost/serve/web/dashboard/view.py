@@ -200,6 +200,24 @@ class FormBlock(Struct, frozen=True, kw_only=True, tag="form"):
     clears: bool = False
 
 
+class Span(Struct, frozen=True, kw_only=True):
+    """Something that took its time. `start` and `end` are in milliseconds."""
+
+    label: str
+    start: float
+    end: float
+    shown: str
+    tone: Tone = Tone.PLAIN
+
+
+class SpanBlock(Struct, frozen=True, kw_only=True, tag="spans"):
+    """Bars on one axis of time, from 0 to `total` milliseconds."""
+
+    title: str
+    spans: list[Span]
+    total: float
+
+
 class TextPart(Struct, frozen=True):
     text: str
     changed: bool = False
@@ -222,7 +240,9 @@ class CompareBlock(Struct, frozen=True, kw_only=True, tag="compare"):
     right: ComparedText
 
 
-Block = TableBlock | Facts | Note | LongText | TimelineBlock | BarChart | AgentCards | FormBlock | CompareBlock
+Block = (
+    TableBlock | Facts | Note | LongText | TimelineBlock | BarChart | AgentCards | FormBlock | CompareBlock | SpanBlock
+)
 
 
 class Filter(Struct, frozen=True, kw_only=True):
@@ -235,11 +255,14 @@ class Filter(Struct, frozen=True, kw_only=True):
 
 
 class PageView(Struct, frozen=True, kw_only=True):
+    """`searched`: the page has looked for the words of the search itself."""
+
     blocks: list[Block]
     title: str = ""  # '': the page's own
     lead: str = ""
     actions: tuple[Action, ...] = ()
     filters: tuple[Filter, ...] = ()
+    searched: bool = False
 
 
 def get_plain(cell: Cell) -> str | int | None:
