@@ -206,7 +206,10 @@ async def _read_form(request: Request) -> dict[str, str]:
         pairs = parse_qsl(raw.decode(), keep_blank_values=True, strict_parsing=bool(raw), max_num_fields=200)
     except (ValueError, UnicodeDecodeError):
         raise Invalid("form", "it cannot be read") from None
-    return dict(pairs)
+    sent: dict[str, str] = {}
+    for name, value in pairs:  # inputs of one name are the lines of one argument
+        sent[name] = f"{sent[name]}\n{value}" if name in sent else value
+    return sent
 
 
 def _get_status(error: GatepostError) -> int:

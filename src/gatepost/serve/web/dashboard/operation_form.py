@@ -72,6 +72,8 @@ def find_kind(argument: ArgumentField) -> InputKind:
         return InputKind.FLAG
     if kind in (int, float):
         return InputKind.NUMBER
+    if kind == list[str]:
+        return InputKind.LINES
     if kind is not str:
         return InputKind.JSON
     if argument.name in ("key", "value") and argument.spec.secret:
@@ -84,6 +86,8 @@ def _render_default(argument: ArgumentField) -> str:
         return ""
     if isinstance(argument.default, bool):
         return "on" if argument.default else ""
+    if find_kind(argument) is InputKind.LINES:
+        return "\n".join(argument.default)
     return argument.default if isinstance(argument.default, str) else json.dumps(argument.default)
 
 
@@ -113,6 +117,8 @@ def _parse_value(argument: ArgumentField, kind: InputKind, text: str) -> Any:
         except ValueError:
             wanted = "number" if argument.kind is float else "whole number"
             raise Invalid(argument.name, f"{text[:80]!r} is no {wanted}") from None
+    if kind is InputKind.LINES:
+        return [line for line in map(str.strip, text.splitlines()) if line]
     if kind is InputKind.JSON:
         try:
             return json.loads(text)

@@ -11,7 +11,7 @@ MADE = {
     "session.copy": ("/agents/{id}", "session_id", "Open the agent"),
     "session.replay": ("/replays/{id}", "session_id", "Open the replay"),
     "task.add": ("/tasks/{id}", "id", "Open the task"),
-    "agent.create": ("/agents/{id}", "agent_id", "Open the agent"),
+    "agent.create": ("/agents/{id}", "agentId", "Open the agent"),
     "group.add": ("/groups/{id}", "folder", "Open the group"),
 }
 

@@ -170,6 +170,7 @@ class InputKind(StrEnum):
     NUMBER = "number"
     CHOICE = "choice"
     FLAG = "flag"
+    LINES = "lines"  # a list of texts, one on each line
     JSON = "json"  # what has a structure of its own
     SECRET = "secret"
 

@@ -21,28 +21,28 @@ EMPTY = EmptyState(text="No agent was started for a piece of work yet.", action=
 WHICH = (("", "Open"), ("all", "Also archived"))
 AGENT = (
     made(
-        "agent_id",
+        "agentId",
         "Agent",
         lambda each: Link(
-            shorten(each["title"] or each["agent_id"], 60), render_path("/agents/{id}", id=each["agent_id"])
+            shorten(each["title"] or each["agentId"], 60), render_path("/agents/{id}", id=each["agentId"])
         ),
     ),
     text("type", "Provider"),
     link("folder", "Group", "/groups/{folder}"),
     badge("status", "State"),
-    text("last_message", "Last"),
-    moment("updated_at", "Updated"),
+    text("lastMessage", "Last"),
+    moment("updatedAt", "Updated"),
 )
 DETAILS = (
-    code("agent_id", "Id"),
+    code("agentId", "Id"),
     badge("status", "State"),
     text("type", "Provider"),
     text("model", "Model"),
-    text("current_mode_id", "Mode"),
+    text("currentModeId", "Mode"),
     link("folder", "Group", "/groups/{folder}"),
     code("worktree", "Worktree"),
-    moment("created_at", "Since"),
-    moment("updated_at", "Updated"),
+    moment("createdAt", "Since"),
+    moment("updatedAt", "Updated"),
 )
 
 
@@ -60,21 +60,21 @@ async def show_agents(request: PageRequest) -> PageView:
 @page("/agents/{id}", "Agent", Section.AGENTS, "agent.show")
 async def show_agent(request: PageRequest) -> PageView:
     agent = await request.ask("agent.show", id=request.params["id"])
-    trouble = [Note(text=agent["last_error"], tone=Tone.BAD)] if agent["last_error"] else []
-    last = [LongText(title="Last message", text=agent["last_message"])] if agent["last_message"] else []
+    trouble = [Note(text=agent["lastError"], tone=Tone.BAD)] if agent["lastError"] else []
+    last = [LongText(title="Last message", text=agent["lastMessage"])] if agent["lastMessage"] else []
     say = Action(
-        label="Say something", operation="agent.prompt", args={"id": agent["agent_id"]}, asks=True, tone=Tone.GOOD
+        label="Say something", operation="agent.prompt", args={"id": agent["agentId"]}, asks=True, tone=Tone.GOOD
     )
     return PageView(
-        title=agent["title"] or agent["agent_id"],
+        title=agent["title"] or agent["agentId"],
         blocks=[*trouble, make_facts(agent, DETAILS), *last],
         actions=(*list_actions(agent), say),
     )
 
 
 def list_actions(agent: Answer) -> tuple[Action, ...]:
-    given = {"id": agent["agent_id"]}
-    if agent["archived_at"]:
+    given = {"id": agent["agentId"]}
+    if agent["archivedAt"]:
         return ()
     archive = Action(label="Archive", operation="agent.archive", args=given, asks=True, tone=Tone.BAD)
     if agent["status"] == SessionState.RUNNING:
