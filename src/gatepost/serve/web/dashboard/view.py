@@ -66,9 +66,13 @@ class Column(Struct, frozen=True):
 
 
 class Row(Struct, frozen=True, kw_only=True):
+    """`key`: by which an operation knows it. `depth`: how far below the top of a tree it is."""
+
     cells: tuple[Cell, ...]
     actions: tuple[Action, ...] = ()
     tone: Tone = Tone.PLAIN
+    key: str = ""
+    depth: int = 0
 
 
 class EmptyState(Struct, frozen=True, kw_only=True):
@@ -80,13 +84,15 @@ class EmptyState(Struct, frozen=True, kw_only=True):
 
 
 class TableBlock(Struct, frozen=True, kw_only=True, tag="table"):
-    """`more`: the address of the next page of rows."""
+    """`more`: the address of the next page of rows. `moves`: the operation that puts the row of the key `id` before
+    that of the key `before`; rows can then be dragged."""
 
     columns: tuple[Column, ...]
     rows: list[Row]
     empty: EmptyState
     title: str = ""
     more: str = ""
+    moves: str = ""
 
 
 class Fact(Struct, frozen=True):
@@ -286,7 +292,7 @@ def find_rows(table: TableBlock, words: str) -> TableBlock:
         return table
     kept = [row for row in table.rows if _has_words(row, wanted)]
     empty = EmptyState(text=f"Nothing here has “{words}”.")
-    return TableBlock(columns=table.columns, rows=kept, empty=empty, title=table.title)
+    return TableBlock(columns=table.columns, rows=kept, empty=empty, title=table.title, moves=table.moves)
 
 
 def _has_words(row: Row, wanted: list[str]) -> bool:

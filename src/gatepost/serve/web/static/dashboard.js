@@ -154,6 +154,42 @@ document.addEventListener("keydown", (event) => {
   form.requestSubmit();
 });
 
+// Rows that are dragged to another place. Their buttons do the same by keyboard.
+
+let dragged = null;
+
+document.addEventListener("dragstart", (event) => {
+  dragged = event.target.closest?.("tbody[data-moves] tr[data-key]") ?? null;
+  if (dragged) event.dataTransfer.effectAllowed = "move";
+});
+
+document.addEventListener("dragover", (event) => {
+  const over = event.target.closest?.("tbody[data-moves] tr[data-key]");
+  if (!dragged || !over || over.parentElement !== dragged.parentElement) return;
+  event.preventDefault();
+  for (const row of over.parentElement.children) row.classList.toggle("drop-here", row === over && row !== dragged);
+});
+
+document.addEventListener("drop", (event) => {
+  const over = event.target.closest?.("tbody[data-moves] tr[data-key]");
+  if (!dragged || !over || over === dragged || over.parentElement !== dragged.parentElement) return;
+  event.preventDefault();
+  const rows = [...over.parentElement.children];
+  const later = rows.indexOf(over) > rows.indexOf(dragged);
+  const before = later ? rows[rows.indexOf(over) + 1]?.dataset.key ?? "0" : over.dataset.key;
+  htmx.ajax("POST", `/dashboard/do/${over.parentElement.dataset.moves}`, {
+    target: "#toast",
+    swap: "innerHTML",
+    values: { id: dragged.dataset.key, before },
+    headers: { "x-gatepost": "1" },
+  });
+});
+
+document.addEventListener("dragend", () => {
+  dragged = null;
+  for (const row of document.querySelectorAll(".drop-here")) row.classList.remove("drop-here");
+});
+
 // A search or a filter is part of the address, so that it can be sent to somebody.
 document.addEventListener("input", keepAddress);
 document.addEventListener("change", keepAddress);
