@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -28,6 +29,7 @@ from gatepost.store.port import Db
 LARGEST_FORM = 256 * 1024  # bytes
 LONGEST_QUERY = 200  # characters of a search
 STATUS = {Invalid: 400, Refused: 403, NotFound: 404, Unavailable: 503}
+_LAST_HOLE = re.compile(r"\{(\w+)\}$")  # a group or a person has slashes in its name
 SHOWN_RESULT = 40_000  # characters of an operation's answer
 
 
@@ -54,7 +56,7 @@ class Dashboard:
             Route("/palette", self.palette, methods=["GET"]),
             Route("/do/{operation}", self.form, methods=["GET"]),
             Route("/do/{operation}", self.run, methods=["POST"]),
-            *(Route(each.path, self._serve(each), methods=["GET"]) for each in ordered),
+            *(Route(_LAST_HOLE.sub(r"{\1:path}", each.path), self._serve(each), methods=["GET"]) for each in ordered),
         ]
 
     def _serve(self, page: Page) -> Callable[[Request], Awaitable[Response]]:

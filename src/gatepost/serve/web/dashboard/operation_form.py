@@ -12,7 +12,7 @@ from gatepost.serve.control.contract import Operation
 from gatepost.serve.control.declaration import ArgumentField, get_help, list_fields
 from gatepost.serve.web.dashboard.view import FormInput, InputKind
 
-LONG = ("prompt", "text", "script", "agents_md", "message", "reason")  # arguments of many lines
+LONG = ("prompt", "text", "content", "script", "agents_md", "message", "reason")  # arguments of many lines
 
 
 _OPTION = re.compile(r"--([a-z][a-z-]*)")

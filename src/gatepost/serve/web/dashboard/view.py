@@ -197,7 +197,8 @@ class FormInput(Struct, frozen=True, kw_only=True):
 
 class FormBlock(Struct, frozen=True, kw_only=True, tag="form"):
     """A form on the page itself, with the inputs of an operation. `operation`: what it runs with `args`; '': it is part
-    of the page's address. `clears`: it is empty again once that was done."""
+    of the page's address. `clears`: it is empty again once that was done. `keeps`: what stands in it is not renewed
+    when the page is; a version in the answer becomes that of the form."""
 
     label: str
     inputs: list[FormInput]
@@ -205,6 +206,7 @@ class FormBlock(Struct, frozen=True, kw_only=True, tag="form"):
     args: Mapping[str, Any] = field(default_factory=dict)
     title: str = ""
     clears: bool = False
+    keeps: bool = False
 
 
 class Span(Struct, frozen=True, kw_only=True):

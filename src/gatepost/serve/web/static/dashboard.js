@@ -142,6 +142,15 @@ document.addEventListener("htmx:after:request", (event) => {
   if (form && event.detail?.ctx?.response?.raw?.ok) form.reset();
 });
 
+// What was saved has a new version: the next save is of that one.
+document.addEventListener("htmx:after:swap", () => {
+  const saved = document.querySelector("#toast [data-version]");
+  const version = document.querySelector('form[data-keeps] input[name="version"]');
+  if (!saved || !version) return;
+  version.value = saved.dataset.version;
+  saved.removeAttribute("data-version");
+});
+
 // A line is sent by Enter, a text of many lines by Ctrl S or Ctrl Enter.
 document.addEventListener("keydown", (event) => {
   const form = event.target.closest?.("form.page-form, form.operation");
