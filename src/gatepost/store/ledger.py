@@ -82,6 +82,7 @@ class LedgerLine(Struct, frozen=True):
     turn: str | None
     tries: int
     platform_id: str | None
+    changed_at: int  # since when it is in its state
 
 
 _parse_line = make_row_parser(LedgerLine)
@@ -105,9 +106,12 @@ def list_lines(
     wanted = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     rows = db.rows(
         "SELECT m.id, m.direction, m.accepted_at, m.instance, m.address, m.thread, m.sender, m.text, m.event, x.state,"
-        " x.reason, COALESCE(x.folder, m.folder), x.session_id, x.seq, x.turn_id, x.tries, m.platform_id FROM ("
-        " SELECT id AS row_id, message_id, state, reason, folder, session_id, seq, turn_id, tries FROM inbox"
-        " UNION ALL SELECT id, message_id, state, reason, NULL, session_id, seq, turn_id, tries FROM outbox) x"
+        " x.reason, COALESCE(x.folder, m.folder), x.session_id, x.seq, x.turn_id, x.tries, m.platform_id, x.updated_at"
+        " FROM ("
+        " SELECT id AS row_id, message_id, state, reason, folder, session_id, seq, turn_id, tries, updated_at"
+        " FROM inbox"
+        " UNION ALL SELECT id, message_id, state, reason, NULL, session_id, seq, turn_id, tries, updated_at"
+        " FROM outbox) x"
         f" JOIN messages m ON m.id = x.message_id {wanted} ORDER BY m.id DESC, x.row_id DESC LIMIT ?",
         (*params, limit),
     )

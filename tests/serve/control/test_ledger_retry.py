@@ -88,9 +88,9 @@ async def test_a_delivery_whose_files_are_gone_and_an_interim_line_are_refused(d
         await run(deps, "ledger.retry", message=line.message_id)
 
 
-def fail(db: Db, session: str, mode: InboxMode = InboxMode.TRIGGER) -> int:
+def fail(db: Db, session: str, mode: InboxMode = InboxMode.TRIGGER, at: int = NOON) -> int:
     [(entry, message)] = inbox.list_open(db, session)
-    inbox.set_state(db, entry.id, InboxState.FAILED, "it broke", None, NOON)
+    inbox.set_state(db, entry.id, InboxState.FAILED, "it broke", None, at)
     db.run("UPDATE inbox SET mode = ?, given = 1, tries = 3 WHERE id = ?", (mode, entry.id))
     return message.id
 
@@ -108,6 +108,18 @@ async def test_what_a_person_wrote_is_given_again_by_the_rights_of_now(deps: Ope
     assert (entry.state, entry.rights, entry.given, entry.tries) == (InboxState.QUEUED, "admin", 0, 0)
     with pytest.raises(Invalid, match="neither failed"):
         await run(deps, "ledger.retry", message=message)
+
+
+async def test_a_second_click_does_not_repeat_a_failure_that_came_after_the_first(deps: OperationDeps) -> None:
+    session = await deps.store.write(seed)
+    message = await deps.store.write(fail, session)
+    [line] = await run(deps, "ledger.list", state="failed")
+    seen = {"message": message, "changed_at": line["changed_at"]}
+    await run(deps, "ledger.retry", **seen)
+    await deps.store.write(fail, session, InboxMode.TRIGGER, NOON + 5_000_000)
+    with pytest.raises(Invalid, match="failed again"):
+        await run(deps, "ledger.retry", **seen)
+    assert (await run(deps, "ledger.retry", message=message))["given"] == [session]
 
 
 @pytest.mark.parametrize("case", ["shut out", "closed", "task"])

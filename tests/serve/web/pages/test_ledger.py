@@ -52,11 +52,11 @@ def test_only_what_failed_or_is_uncertain_has_a_button_and_it_asks_first() -> No
         ("failed", "out", "Send again"),
         ("uncertain", "out", "Send again"),
     ):
-        [action] = list_actions({"id": 7, "state": state, "direction": direction})
+        [action] = list_actions({"id": 7, "state": state, "direction": direction, "changed_at": AT})
         assert (action.label, action.operation, action.args, action.asks) == (
             label,
             "ledger.retry",
-            {"message": 7},
+            {"message": 7, "changed_at": AT},
             True,
         )
     assert not list_actions({"id": 7, "state": "sent", "direction": "out"})

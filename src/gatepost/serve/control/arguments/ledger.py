@@ -42,6 +42,9 @@ class RetryMessageArgs(OperationArgs, frozen=True):
     """
 
     message: Annotated[int, argument("Its number in the ledger.", least=1, examples=(42,))]
+    changed_at: Annotated[
+        str, option("Only if it failed at this moment, as --json of the list has it; else whenever it did.")
+    ] = ""
 
 
 @declares("ledger.trace", right=READ, reads=True)

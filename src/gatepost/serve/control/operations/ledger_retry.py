@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from gatepost.access.senders import Rights, check_sender, is_person
+from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow import sender_rights
 from gatepost.messages.inbound import MessageKind
@@ -39,10 +40,10 @@ class RetryResult(Struct, frozen=True, kw_only=True):
 async def retry(deps: OperationDeps, args: RetryMessageArgs) -> RetryResult:
     effects = await deps.store.read(outbox.list_for_message, args.message)
     paths = [path for each in effects if each.state in AGAIN for path in _list_files(each)]
-    if paths and await asyncio.to_thread(_find_missing, paths):
+    if not await asyncio.to_thread(_are_there, paths):
         raise Invalid("message", f"{args.message} has files, which were removed when it failed; it must be made anew")
     now = deps.clock.now()
-    done = await deps.write(lambda db: retry_rows(db, args.message, now))
+    done = await deps.write(lambda db: retry_rows(db, args, now))
     if done.sent:
         deps.bells.room(done.instance, done.address)
     for session_id in done.given:
@@ -55,11 +56,12 @@ def _list_files(effect: OutboxEffect) -> list[Path]:
     return [Path(each["path"]) for each in effect.payload.get("files") or ()]
 
 
-def _find_missing(paths: Iterable[Path]) -> bool:
-    return not all(path.is_file() for path in paths)
+def _are_there(paths: Iterable[Path]) -> bool:
+    return all(path.is_file() for path in paths)
 
 
-def retry_rows(db: Db, message_id: int, now: int) -> RetryResult:
+def retry_rows(db: Db, args: RetryMessageArgs, now: int) -> RetryResult:
+    message_id = args.message
     message = messages.get(db, message_id)
     if message is None:
         raise NotFound("message", str(message_id), "`gatepost ledger list` shows the newest")
@@ -69,6 +71,8 @@ def retry_rows(db: Db, message_id: int, now: int) -> RetryResult:
     entries = [each for each in inbox.list_for_message(db, message_id) if each.state is InboxState.FAILED]
     if not effects and not entries:
         raise Invalid("message", f"{message_id} neither failed nor is uncertain; `gatepost trace {message_id}` has it")
+    if args.changed_at and all(iso(each.updated_at) != args.changed_at for each in (*effects, *entries)):
+        raise Invalid("changed_at", f"{message_id} was tried again since then, and failed again; look at it first")
     sent = [each for each in effects if outbox.retry_ended(db, each.id, now)]
     given = [
         _get_session(each) for each in entries if inbox.retry_failed(db, each.id, _check_entry(db, message, each), now)

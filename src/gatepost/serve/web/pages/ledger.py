@@ -51,7 +51,7 @@ MESSAGE = (
 @page("/ledger", "Ledger", Section.CONVERSATIONS, "ledger.list", order=40)
 async def show_ledger(request: PageRequest) -> PageView:
     state, words, before = (request.query.get(name, "") for name in ("state", "q", "before"))
-    asked = {"state": state, "words": words[:LONGEST_WORDS]}
+    asked: dict[str, str | int] = {"state": state, "words": words[:LONGEST_WORDS]}
     if before.isascii() and before.isdigit() and len(before) < LONGEST_NUMBER:
         asked["before"] = int(before)
     found = await request.ask("ledger.list", limit=LIMIT, **asked)
@@ -88,7 +88,8 @@ def list_actions(line: Answer) -> tuple[Action, ...]:
     if line["state"] not in AGAIN:
         return ()
     label = "Give again" if line["direction"] == Direction.IN else "Send again"
-    return (Action(label=label, operation="ledger.retry", args={"message": line["id"]}, asks=True, tone=Tone.WARN),)
+    given = {"message": line["id"], "changed_at": line["changed_at"]}  # a second click means the same failure
+    return (Action(label=label, operation="ledger.retry", args=given, asks=True, tone=Tone.WARN),)
 
 
 @page("/ledger/{id}", "Message", Section.CONVERSATIONS, "ledger.trace")
@@ -128,6 +129,7 @@ async def show_message(request: PageRequest) -> PageView:
 def list_trace_actions(trace: Answer) -> tuple[Action, ...]:
     message = trace["message"]
     own = [each for each in trace["effects"] if each["message_id"] == message["id"]]
-    states = [each["state"] for each in (*trace["entries"], *own)]
-    again = next((each for each in states if each in AGAIN), "")
-    return list_actions({**message, "state": again}) if again else ()
+    again = next((each for each in (*trace["entries"], *own) if each["state"] in AGAIN), None)
+    if again is None:
+        return ()
+    return list_actions({**message, "state": again["state"], "changed_at": again["updated_at"]})

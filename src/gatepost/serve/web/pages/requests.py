@@ -51,6 +51,7 @@ DETAILS = (
     moment("asked_at", "Asked"),
     moment("expires_at", "Waits until"),
     made("quorum", "Who must agree", lambda asked: f"{len(asked['voters'])} of {asked['quorum']}"),
+    code("id", "Id"),
     made("voters", "Agreed", lambda asked: ", ".join(asked["voters"]) or None),
 )
 
@@ -101,7 +102,8 @@ def make_request_view(asked: Answer) -> PageView:
         )
     if asked["preview"]:
         blocks.append(LongText(title="What it would change", text=asked["preview"]))
-    return PageView(title=asked["title"], blocks=blocks, actions=list_actions(asked))
+    title = asked["title"].replace(f" ({asked['id']})", "")
+    return PageView(title=title, blocks=blocks, actions=list_actions(asked))
 
 
 def _render_input(asked: Answer) -> str:
