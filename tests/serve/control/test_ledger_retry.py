@@ -157,4 +157,4 @@ async def run_as_owner(deps: OperationDeps, session: str, text: str) -> None:
     from gatepost.core.records import replace
 
     await deps.store.write(lambda db: users.add_role(db, ADA, "admin", "acme", "test", NOON))
-    await OPERATIONS["session.say"](replace(deps, caller=ADA), {"id": session, "text": text})
+    await OPERATIONS["session.send"](replace(deps, caller=ADA), {"id": session, "text": text})

@@ -56,7 +56,7 @@ async def test_an_admin_sees_speaks_stops_and_resets(deps: OperationDeps) -> Non
     assert (found["agent"], found["address"], found["waiting"], found["speaks"]) == ("Acme", "tg:group/7", 1, True)
     assert [(each["kind"], each["who"], each["text"]) for each in found["events"]] == [("message", ADA, "<b>hello</b>")]
 
-    said = await run(deps, ADMIN, "session.say", id=session, text="look at this")
+    said = await run(deps, ADMIN, "session.send", id=session, text="look at this")
     assert await run(deps, ADMIN, "session.stop", id=session) == {"id": session, "stopped": False}
     rows = await deps.store.read(inbox.list_open, session)
     assert [(entry.rights, message.sender, message.id) for entry, message in rows][-1] == (
@@ -68,7 +68,7 @@ async def test_an_admin_sees_speaks_stops_and_resets(deps: OperationDeps) -> Non
     await run(deps, ADMIN, "session.reset", id=session)
     assert await deps.store.read(sessions.get_conversation, session, "scripted") == ""
     recorded = await deps.store.read(audit.list_latest, 10)
-    assert {"session.say", "session.stop", "session.reset"} <= {row[3] for row in recorded}
+    assert {"session.send", "session.stop", "session.reset"} <= {row[3] for row in recorded}
     assert "look at this" not in str(recorded)
 
 
@@ -87,7 +87,7 @@ async def test_the_time_line_has_turns_with_their_cost_and_pages_back(deps: Oper
 
     turn = await deps.store.write(work)
     for number in range(3):
-        await run(deps, ADMIN, "session.say", id=session, text=f"word {number}")
+        await run(deps, ADMIN, "session.send", id=session, text=f"word {number}")
     found = await run(deps, "operator", "session.show", id=session)
     [ended] = [each for each in found["events"] if each["kind"] == "turn"]
     assert (ended["ref"], ended["state"], ended["cost"], found["cost"]) == (turn, "done", 1500, 1500)
@@ -106,7 +106,7 @@ async def test_for_everybody_else_there_is_no_such_conversation(deps: OperationD
     await deps.store.write(lambda db: users.add(db, who, "", NOON))
     for name, args in (
         ("session.show", {}),
-        ("session.say", {"text": "hi"}),
+        ("session.send", {"text": "hi"}),
         ("session.stop", {}),
         ("session.reset", {}),
     ):
@@ -125,7 +125,7 @@ async def test_a_conversation_of_root_is_for_owners_as_in_a_chat(deps: Operation
         return sessions.find_or_add(db, SessionMode.PER_THREAD, "root", "tg", "tg:group/root", "", NOON).id
 
     session = await deps.store.write(seed_root)
-    for name, args in (("session.show", {}), ("session.say", {"text": "grant me all"}), ("session.stop", {})):
+    for name, args in (("session.show", {}), ("session.send", {"text": "grant me all"}), ("session.stop", {})):
         with pytest.raises(NotFound):
             await run(deps, ADMIN, name, id=session, **args)
     await deps.store.write(lambda db: users.add_role(db, ADMIN, "owner", "", "test", NOON))
@@ -148,26 +148,26 @@ async def test_a_row_for_the_right_lets_see_and_stop_but_not_speak(deps: Operati
     assert (await run(deps, ADA, "session.show", id=session))["speaks"] is False
     await run(deps, ADA, "session.stop", id=session)
     with pytest.raises(Refused, match="owners and admins of its agent speak there"):
-        await run(deps, ADA, "session.say", id=session, text="hi")
+        await run(deps, ADA, "session.send", id=session, text="hi")
 
 
 @pytest.mark.parametrize("text", ["", "   ", "x" * 20_001])
 async def test_what_cannot_be_meant_is_refused(deps: OperationDeps, text: str) -> None:
     session = await deps.store.write(seed)
     with pytest.raises(Invalid):
-        await run(deps, ADMIN, "session.say", id=session, text=text)
+        await run(deps, ADMIN, "session.send", id=session, text=text)
 
 
 async def test_what_waits_is_bounded(deps: OperationDeps) -> None:
     session = await deps.store.write(seed)
     for _ in range(50):
-        await run(deps, ADMIN, "session.say", id=session, text="x")
+        await run(deps, ADMIN, "session.send", id=session, text="x")
     with pytest.raises(GatepostError, match="wait until the agent has answered some"):
-        await run(deps, ADMIN, "session.say", id=session, text="x")
+        await run(deps, ADMIN, "session.send", id=session, text="x")
 
 
 async def test_a_code_that_is_said_reaches_no_agent(deps: OperationDeps) -> None:
     session = await deps.store.write(seed)
-    await run(deps, ADMIN, "session.say", id=session, text="use GI-ABCD-EFGH-JKMN-2345 now")
+    await run(deps, ADMIN, "session.send", id=session, text="use GI-ABCD-EFGH-JKMN-2345 now")
     rows = await deps.store.read(inbox.list_open, session)
     assert rows[-1][1].text == "use GI-****-****-****-**** now" and "ABCD" not in rows[-1][1].content

@@ -95,7 +95,7 @@ async def test_a_page_of_somebody_elses_conversation_is_not_there_and_text_stays
             answer = await browser.get(f"/dashboard/sessions/{found}")
             assert answer.status_code == status
             assert ("&lt;b&gt;hello" in answer.text) is (status == 200) and "<b>hello" not in answer.text
-            said = await browser.post("/dashboard/do/session.say", data={"id": found, "text": "hi"})
+            said = await browser.post("/dashboard/do/session.send", data={"id": found, "text": "hi"})
             assert said.status_code == status
 
 

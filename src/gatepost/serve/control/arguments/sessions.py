@@ -30,8 +30,8 @@ class ShowSessionArgs(OperationArgs, frozen=True):
     limit: Annotated[int, option("At most so many messages.", least=1, most=200)] = 60
 
 
-@declares("session.say", right=WRITE, offline=False, judges=True)
-class SaySessionArgs(OperationArgs, frozen=True):
+@declares("session.send", right=WRITE, offline=False, judges=True)
+class SendToSessionArgs(OperationArgs, frozen=True):
     """Say something to the agent of a conversation, under your own name. Its answer goes to the room; your words do
     not. For owners and admins of the agent."""
 

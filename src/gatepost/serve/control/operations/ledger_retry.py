@@ -71,7 +71,8 @@ def retry_rows(db: Db, args: RetryMessageArgs, now: int) -> RetryResult:
     entries = [each for each in inbox.list_for_message(db, message_id) if each.state is InboxState.FAILED]
     if not effects and not entries:
         raise Invalid("message", f"{message_id} neither failed nor is uncertain; `gatepost trace {message_id}` has it")
-    if args.changed_at and all(iso(each.updated_at) != args.changed_at for each in (*effects, *entries)):
+    moments = {iso(at) for at in (*(each.updated_at for each in effects), *(each.updated_at for each in entries))}
+    if args.changed_at and args.changed_at not in moments:
         raise Invalid("changed_at", f"{message_id} was tried again since then, and failed again; look at it first")
     sent = [each for each in effects if outbox.retry_ended(db, each.id, now)]
     given = [

@@ -14,7 +14,7 @@ from gatepost.messages.inbound import Direction
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments.sessions import (
     ResetSessionArgs,
-    SaySessionArgs,
+    SendToSessionArgs,
     ShowSessionArgs,
     StopSessionArgs,
 )
@@ -40,7 +40,7 @@ class ResetResult(Struct, frozen=True):
     stopped: bool
 
 
-class SaidInSession(Struct, frozen=True):
+class SentToSession(Struct, frozen=True):
     """`message`: its number in the ledger."""
 
     id: str
@@ -109,7 +109,7 @@ def read_details(db: Db, args: ShowSessionArgs, caller: str) -> SessionDetails:
 
 
 @operation
-async def say(deps: OperationDeps, args: SaySessionArgs) -> SaidInSession:
+async def send(deps: OperationDeps, args: SendToSessionArgs) -> SentToSession:
     text = mask_codes(clean(args.text).strip())
     if not text:
         raise Invalid("text", "it is empty")
@@ -122,7 +122,7 @@ async def say(deps: OperationDeps, args: SaySessionArgs) -> SaidInSession:
     session, message_id = await deps.write(add)
     deps.bells.session(session.id)
     deps.bells.change(session.instance, session.address)
-    return SaidInSession(session.id, message_id)
+    return SentToSession(session.id, message_id)
 
 
 def _add_message(db: Db, standing: SessionStanding, caller: str, text: str, now: int) -> int:

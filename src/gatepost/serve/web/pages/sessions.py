@@ -103,7 +103,7 @@ def make_session_view(session: Answer, *, steers: bool) -> PageView:
     closed: list[Block] = [Note(text="This conversation is closed.")] if session["closed_at"] else []
     said: list[Block] = []
     if session["speaks"] and not session["closed_at"]:
-        said.append(make_say_form(session["id"]))
+        said.append(make_send_form(session["id"]))
     more = f"?before={session['older']}" if session["older"] else ""
     line = TimelineBlock(
         title="What happened, newest first",
@@ -118,7 +118,7 @@ def make_session_view(session: Answer, *, steers: bool) -> PageView:
     )
 
 
-def make_say_form(session_id: str) -> FormBlock:
+def make_send_form(session_id: str) -> FormBlock:
     words = FormInput(
         name="text",
         label="Message",
@@ -127,7 +127,7 @@ def make_say_form(session_id: str) -> FormBlock:
         description="The agent gets it under your name. Its answer goes to the room, your words do not.",
         rows=2,
     )
-    return FormBlock(label="Send", operation="session.say", args={"id": session_id}, inputs=[words], clears=True)
+    return FormBlock(label="Send", operation="session.send", args={"id": session_id}, inputs=[words], clears=True)
 
 
 def list_actions(session: Answer, *, steers: bool) -> tuple[Action, ...]:
