@@ -16,6 +16,8 @@ from typing import Any
 import uvloop
 
 import adapters
+import dashboard
+import drafts
 import embed
 import gate
 import growth
@@ -326,6 +328,8 @@ async def figures() -> list[Figure]:
         *await telegram_rooms.figures(ingest),
         *await growth.figures(bwrap or 0, loaded, sandbox),
         *schedule_tick.figures(),
+        *await dashboard.figures(),
+        *drafts.figures(echo),
     ]
 
 

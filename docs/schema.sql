@@ -753,6 +753,7 @@ CREATE INDEX outbox_said ON outbox (turn_id, digest, answers) WHERE turn_id IS N
 CREATE INDEX outbox_session ON outbox (session_id, seq) WHERE session_id IS NOT NULL;
 CREATE INDEX outbox_target ON outbox (target_id) WHERE target_id IS NOT NULL;
 CREATE INDEX outbox_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL;
+CREATE INDEX outbox_unclear ON outbox (updated_at) WHERE state IN ('uncertain', 'failed');
 CREATE INDEX pinned_rules_folder ON pinned_rules (folder, id);
 CREATE INDEX replays_folder ON replays (folder, created_at);
 CREATE INDEX replays_source ON replays (source_id);

@@ -19,6 +19,8 @@ PARTS = {
         " uvloop.run(run.growth.quiet_beside_flood('process', 5, 4)))"
     ),
     "telegram_rooms": "print(run.table(uvloop.run(run.telegram_rooms.figures(1, 20, 60, 6))))",
+    "dashboard": "print(run.table(uvloop.run(run.dashboard.figures(40, 400, 60, 2))))",
+    "drafts": "print(run.table(run.drafts.figures(100, 2)))",
     "schedule_tick": "print(run.table(run.schedule_tick.figures(20, 60, 3)))",
     "streamable": "print(run.table(uvloop.run(run.streamable.figures(1, 1, 20))))",
 }

@@ -28,6 +28,7 @@ from gatepost.flow.flow_deps import FlowDeps
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
 from gatepost.flow.loop_assembly import make_loops
+from gatepost.flow.overview.facts import AwakeSandbox
 from gatepost.flow.pairing import get_page_url
 from gatepost.flow.sessions.crash_recovery import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.isolation import find_isolation
@@ -37,6 +38,7 @@ from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.agents.management_endpoint import make_management_dispatch
 from gatepost.serve.agents.self_id import make_self_dispatch
 from gatepost.serve.agents.service import AgentService
+from gatepost.serve.health.health_check import HealthCheck, HealthDeps
 from gatepost.store import errands, reservations, secrets, turns
 from gatepost.store.deadline import NEVER, UNIT_S
 from gatepost.store.migrate import migrate
@@ -100,6 +102,7 @@ class Gateway:
         self.get_local_channel(errands.INSTANCE).set_file_folder(home.media / errands.PLATFORM)
         self.bells.on_change(self._changed)
         self.sessions.on_end_all(self.worktrees.jobs.end_all)
+        self.health = self._make_health()
 
     def _open_store(self) -> SqliteStore:
         migrate(self.home.store, self.clock)
@@ -118,6 +121,22 @@ class Gateway:
             files=self.files,
             owner=ids.new("run"),
         )
+
+    def _make_health(self) -> HealthCheck:
+        return HealthCheck(
+            HealthDeps(
+                home=self.home,
+                store=self.store,
+                clock=self.clock,
+                config=self.config,
+                list_reports=self.supervisor.list_reports,
+                held_back=lambda: self.sessions.held_back,
+                on_news=self.bells.operation,
+            )
+        )
+
+    def list_awake(self) -> list[AwakeSandbox]:
+        return [AwakeSandbox(live.session.id, live.session.folder) for live in self.sessions.awake]
 
     async def _end_session(self, session_id: str, reason: str) -> None:
         await self.sessions.end(session_id, reason)

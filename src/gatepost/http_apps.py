@@ -48,6 +48,8 @@ def make_operation_deps(gateway: Gateway) -> OperationDeps:
         move_models=gateway.move_models,
         extra={
             "agents": gateway.agents,
+            "awake": gateway.list_awake,
+            "health": gateway.health,
             "retention": gateway.retention,
             "erasure": gateway.erasure,
             "tools": gateway.tools,

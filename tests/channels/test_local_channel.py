@@ -5,11 +5,12 @@ import asyncio
 import pytest
 
 from gatepost.channels.contract import Channel, ChannelDeps, SupportsLookup, SupportsTyping
-from gatepost.channels.local_channel import LocalChannel
+from gatepost.channels.local_channel import REST_S, LocalChannel
 from gatepost.channels.terminal import TerminalChannel
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config
+from gatepost.messages.draft import Draft
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Outbound
 from gatepost.testing.waiting import PATIENCE_S
@@ -102,3 +103,51 @@ async def test_what_a_person_writes_is_handed_to_intake_and_refused_while_nobody
         await listening
     with pytest.raises(Unavailable):
         await hub.submit(HELLO)
+
+
+def a_draft(text: str, address: str = ROOM, session: str = "s-1") -> Draft:
+    return Draft(session=session, address=address, thread="", agent="Home", text=text)
+
+
+async def test_a_draft_wakes_only_those_who_want_drafts_of_its_room(hub: LocalChannel) -> None:
+    stopping = asyncio.Event()
+    with hub.watch(ROOM, drafts=True) as here, hub.watch(ROOM) as plain, hub.watch("terminal:b", drafts=True) as away:
+        hub.show_draft(a_draft("Hel"))
+        assert not await here.wait(PATIENCE_S, stopping)  # the room itself has nothing new
+        assert here.forget_drafted() and not here.forget_drafted()
+        assert not plain.forget_drafted() and not away.forget_drafted()
+
+
+async def test_of_each_session_the_latest_draft_is_kept_and_none_that_is_over(hub: LocalChannel) -> None:
+    for number in range(1000):
+        hub.show_draft(a_draft(f"{number}"))
+    hub.show_draft(a_draft("other", "terminal:b", "s-2"))
+    assert [draft.text for draft in hub.drafts_in(ROOM)] == ["999"]
+    assert len(hub.drafts_in()) == 2
+    hub.show_draft(a_draft(""))
+    assert hub.drafts_in(ROOM) == ()
+
+
+async def test_a_room_is_watched_by_those_who_want_drafts_alone(hub: LocalChannel) -> None:
+    told: list[bool] = []
+    hub.on_watch(lambda: told.append(hub.is_watched(ROOM)))
+    with hub.watch(ROOM), hub.watch():
+        assert not hub.is_watched(ROOM)
+        with hub.watch(drafts=True):
+            assert hub.is_watched(ROOM)
+    assert told == [True, False]
+
+
+async def test_a_watcher_rests_between_drafts_but_not_from_what_is_said(hub: LocalChannel) -> None:
+    stopping = asyncio.Event()
+    with hub.watch(ROOM, drafts=True) as watch, hub.watch(drafts=True):
+        assert hub.draft_rest_s == 2 * REST_S
+        watch.rest_from_drafts(0.05)
+        hub.show_draft(a_draft("one"))
+        assert not await watch.wait(0, stopping)
+        hub.ring(ROOM)
+        assert await watch.wait(PATIENCE_S, stopping)
+        assert watch.forget_drafted()
+        hub.show_draft(a_draft("two"))
+        assert not await watch.wait(PATIENCE_S, stopping)  # woken by the end of its rest
+        assert watch.forget_drafted()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gatepost.cli.agent_checks import may_read
 from gatepost.core.home import Home
+from gatepost.serve.health.agent_checks import may_read
 
 Run = Callable[..., Any]
 

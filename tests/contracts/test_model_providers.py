@@ -2,15 +2,17 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gatepost.core.records import replace
 from gatepost.inside.providers.contract import (
     Batch,
     ConversationStarted,
+    DraftText,
     Event,
     Item,
     Misconfigured,
@@ -115,6 +117,41 @@ async def test_a_turn_ends_with_exactly_one_result_and_its_conversation_is_named
     events = await collect(provider.query(a_batch("one", "two"), ""))
 
     assert [type(event) for event in events] == [ConversationStarted, UsageReport, TurnResult]
+
+
+async def test_what_is_written_is_told_while_somebody_watches(
+    name: str, place: ProviderContext, endpoint: ModelEndpoint
+) -> None:
+    text = "One two three four five six seven eight nine ten eleven twelve."
+    endpoint.play({"turns": [{"when": "count", "do": [{"say": text, "hold_within": True}]}]})
+    made = find_provider(name, None)(replace(place, is_watched=lambda: True))
+    drafts, last = [], None
+    async for event in made.query(a_batch("count"), ""):
+        if isinstance(event, DraftText):
+            drafts.append(event.text)
+            endpoint.release()  # the model is in the middle of its answer
+        last = event
+    await made.close()
+
+    assert drafts and text not in drafts[0]
+    assert all(text.startswith(each) for each in drafts)
+    assert last == TurnResult(text)
+
+
+async def test_whoever_leaves_in_the_middle_of_an_answer_leaves_no_request_behind(
+    name: str, place: ProviderContext, endpoint: ModelEndpoint
+) -> None:
+    endpoint.play({"turns": [{"when": "count", "do": [{"say": "One two three four " * 9, "hold_within": True}]}]})
+    made = find_provider(name, None)(replace(place, is_watched=lambda: True))
+    events = made.query(a_batch("count"), "")
+    async for event in events:
+        if isinstance(event, DraftText):
+            break
+    assert isinstance(events, AsyncGenerator)
+    before = asyncio.all_tasks()
+    await events.aclose()
+    await made.close()
+    assert len(asyncio.all_tasks()) < len(before)
 
 
 async def test_a_conversation_is_resumed_under_its_name(provider: Provider, endpoint: ModelEndpoint) -> None:

@@ -74,6 +74,9 @@ LIES = {
     "no JSON at all": "say this is not JSON",
     "an unknown word": frame("whatever"),
     "two hundred statuses": frame("status", text="busy @MANY@"),
+    "two hundred drafts": frame("draft", text="soon @MANY@"),
+    "a draft longer than any": frame("draft", text="x" * 20_001),
+    "a draft that keeps what was never written": frame("draft", text="x", kept=19_999),
     "two hundred troubles": frame("trouble", what="inbound", why="@MANY@"),
 }
 

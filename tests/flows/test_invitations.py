@@ -1,19 +1,22 @@
 """Invitations and newcomers as whole ways: a code in a chat lets its sender in, and a stranger gets her own agent."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gatepost.app import Gateway
+from gatepost.core.clock import SystemClock
 from gatepost.flow import newcomer_groups, onboarding
 from gatepost.flow.intake.intake import FIRST_OF_A_STRANGER
+from gatepost.flow.onboarding import Applicant
 from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
 from gatepost.store import groups, messages, newcomers, routes, tasks, users
 from gatepost.store.newcomers import Newcomer, NewcomerState
 from gatepost.store.port import Db
+from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder
@@ -169,15 +172,20 @@ async def test_an_invitation_to_an_agent_of_her_own_passes_without_an_entrance(
 async def test_who_was_let_in_before_a_crash_has_her_agent_after_the_start(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
+    """She is let in, and the making of her group has begun, when it ends."""
     async with started(tmp_path / "h", channel) as gateway:
         await run(gateway, "onboarding.open", instance="fake", folder="home")
-        gateway.bells.newcomers = lambda: None  # type: ignore[method-assign]  # it ends before it is rung
-        await channel.say("/join", sender=EVE, address=HERS, direct=True)
-        await wait_for_state(gateway, NewcomerState.ADMITTED)
-        (newcomer,) = await gateway.store.read(newcomers.list_all)
-        chosen = "home/fake-user-eve"
-        assert await gateway.store.write(newcomer_groups.choose_folder, newcomer.id, chosen)
-        gateway.home.group(chosen).mkdir()  # and in the middle of it
+        home = gateway.home
+    chosen, who = "home/fake-user-eve", Applicant(sender=EVE, name="Eve", instance="fake", address=HERS, direct=True)
+
+    def begin(db: Db) -> bool:
+        onboarding.ask(db, newcomers.list_entrances(db), who, SystemClock().now())
+        (newcomer,) = newcomers.list_all(db)
+        return newcomer.state is NewcomerState.ADMITTED and newcomer_groups.choose_folder(db, newcomer.id, chosen)
+
+    with closing(SqliteStore(home.store)) as store:
+        assert await store.write(begin)
+    home.group(chosen).mkdir()  # and in the middle of it
     second = FakeChannel()
     async with started(tmp_path / "h", second) as gateway:
         await wait_for_text(second, newcomer_groups.READY, HERS)

@@ -4,7 +4,7 @@ The words to which a script answers must not stand in what Claude Code says abou
 import asyncio
 import importlib.util
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from gatepost.inside.providers.claude import Claude, ClaudeOptions, load_sdk
 from gatepost.inside.providers.contract import (
     Batch,
     ConversationStarted,
+    DraftText,
     Event,
     Item,
     Misconfigured,
@@ -52,7 +53,11 @@ async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
 
 @asynccontextmanager
 async def a_claude(
-    path: Path, endpoint: ModelEndpoint, model: str = "claude-sonnet-4-5", **options: Any
+    path: Path,
+    endpoint: ModelEndpoint,
+    model: str = "claude-sonnet-4-5",
+    is_watched: Callable[[], bool] = lambda: False,
+    **options: Any,
 ) -> AsyncIterator[Claude]:
     async def arrive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, out = await asyncio.open_connection("127.0.0.1", endpoint.port)
@@ -72,6 +77,7 @@ async def a_claude(
         model=model,
         timezone="UTC",
         options=options,
+        is_watched=is_watched,
     )
     async with await asyncio.start_unix_server(arrive, path / "run" / "egress.sock"):
         claude = Claude(place)
@@ -183,6 +189,36 @@ async def test_a_mode_can_be_changed_while_it_lives(tmp_path: Path) -> None:
         assert (tmp_path / "agent" / "made").exists()
         with pytest.raises(NotImplementedError, match="yolo"):
             await claude.set_mode("yolo")
+
+
+@needs_sdk
+async def test_what_it_writes_is_told_from_the_first_turn_on_that_somebody_watches(tmp_path: Path) -> None:
+    text = "One two three four five six seven eight nine ten eleven twelve."
+    script = {
+        "tools": True,
+        "turns": [
+            {"when": "plumcake", "do": [{"say": "Sure."}]},
+            {"when": "count", "do": [{"say": text, "hold_within": True}]},
+        ],
+    }
+    watched = False
+    async with ModelEndpoint(script) as endpoint, a_claude(tmp_path, endpoint, is_watched=lambda: watched) as claude:
+        first, *rest = await all_of(claude.query(batch("plumcake"), ""))
+        assert isinstance(first, ConversationStarted)
+        assert not [event for event in rest if isinstance(event, DraftText)]
+        watched, drafts, said = True, [], []
+        async with asyncio.timeout(60):
+            async for event in claude.query(batch("count", 2, "t-2"), first.conversation):
+                if isinstance(event, DraftText):
+                    drafts.append(event.text)
+                    endpoint.release()  # the model is in the middle of its answer
+                elif isinstance(event, Text):
+                    said.append(event.text)
+        assert endpoint.calls[-1].count_text("plumcake") == 1  # the same conversation
+
+    assert drafts and text not in drafts[0]
+    assert all(text.startswith(each) for each in drafts)
+    assert said == [text]
 
 
 @needs_sdk

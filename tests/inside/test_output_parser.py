@@ -1,8 +1,18 @@
 """What a model wrote, and what of it people get."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gatepost.inside.output_parser import AddressedText, ParsedOutput, is_silent, parse_output, split_text, strip_tag
+from gatepost.inside.output_parser import (
+    AddressedText,
+    ParsedOutput,
+    is_silent,
+    parse_draft,
+    parse_output,
+    split_text,
+    strip_tag,
+)
 from gatepost.mailbox import runner_frames
 
 
@@ -92,3 +102,42 @@ def test_the_worst_part_fits_a_frame() -> None:
             id=2**40, turn="t" * 40, epoch=2**40, attempt=9, part=999, text=part, to="n" * 1000
         )
         assert len(runner_frames.encode_frame(frame)) <= runner_frames.LARGEST
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("Hello, wor", "Hello, wor"),
+        ("Hello <think>they want", "Hello"),
+        ("Hello <thi", "Hello"),
+        ("so <", "so"),
+        ("so < b", "so < b"),
+        ("so <b", "so <b"),
+        ('Sure. <message to="ops">the secret', "Sure."),
+        ('Sure. <message to="op', "Sure."),
+        ('<message to="ops">all</message>Sure.', "Sure."),
+        ("Sure. <status>looking", "Sure."),
+        ("<internal>x</internal>", ""),
+        ("No response nee", ""),
+        ("No", ""),
+        ("No, that is wrong", "No, that is wrong"),
+        ("Nothing has changed since the last release, which was on Monday", None),
+    ],
+)
+def test_of_a_text_that_is_being_written_only_what_is_sure_to_be_for_the_room_is_shown(
+    written: str, shown: str | None
+) -> None:
+    assert parse_draft(written) == (written if shown is None else shown)
+
+
+TAGS = ("<think>", "</think>", "<internal>", "</internal>", "<status>", "</status>", '<message to="ops">', "</message>")
+
+
+@given(st.lists(st.sampled_from((*TAGS, "word ", "SECRET", "<", ">", "\n")), max_size=14), st.data())
+def test_no_beginning_of_a_text_shows_what_the_whole_does_not_show_the_room(
+    pieces: list[str], data: st.DataObject
+) -> None:
+    text = "".join(pieces)
+    cut = data.draw(st.integers(min_value=0, max_value=len(text)))
+    if not any("SECRET" in piece.text for piece in parse_output(text).pieces if not piece.to):
+        assert "SECRET" not in parse_draft(text[:cut])

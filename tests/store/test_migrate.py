@@ -55,6 +55,7 @@ SHIPPED = {
     "0036_wanted_forks": "870f3eb211ae1804",
     "0037_live_rooms": "8ae8f306aba41480",
     "0038_task_titles_and_holds": "7643f48177d7539b",
+    "0039_unclear_effects": "35471dd4d72dc9be",
 }
 
 

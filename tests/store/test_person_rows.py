@@ -43,7 +43,7 @@ ERASED_WITH = {
     "users", "identities", "user_roles", "group_members", "memberships", "acl",
     "budgets", "spending", "reservations", "costs",
     "secrets", "secret_uses", "logins", "pairing_codes", "pairing_guesses",
-    "tokens", "newcomers", "session_notes", "tasks", "task_origins", "firings",
+    "tokens", "newcomers", "session_notes", "tasks", "task_origins", "task_holds", "firings",
     "errands", "pinned_rules", "replays", "replay_turns", "wanted_forks",
     "messages", "audit",
 }  # fmt: skip

@@ -58,6 +58,8 @@ ASKED: dict[str, Ask] = {
     "sessions_with_work": lambda db: due_sessions.list_sessions_with_work(db, 1),
     "sessions_waiting": due_sessions.list_waiting_sessions,
     "rooms_waiting": inbox.list_waiting_rooms,
+    "ended_runs": lambda db: errands.list_ended_runs(db, 50),
+    "wanted_forks": lambda db: forks.list_wanted(db, 20),
     "next_due": due_sessions.get_next_due,
     "keep_waiting": lambda db: due_sessions.defer_all_due(db, 1, 2),
     "claim": lambda db: turns.claim(db, "s", "scripted", "o", 1, 1, 10),

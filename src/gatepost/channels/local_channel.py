@@ -9,37 +9,65 @@ again makes sure that the files were kept, and it does no harm.
 import asyncio
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from gatepost.channels.contract import ChannelDeps, Receive, get_file_folder_name
 from gatepost.core.errors import Unavailable
 from gatepost.core.thread_pools import FairThreadPool
+from gatepost.messages.draft import Draft
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Outbound, OutboundFile
 
+REST_S = 0.001  # between two drafts, for each who watches
+
 
 class RoomWatch:
-    """One watcher's bell. Rings that come while it is busy are one ring."""
+    """One watcher's bell. Rings that come while it is busy are one ring. `drafts`: it is also rung for them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, drafts: bool = False) -> None:
+        self.drafts = drafts
         self._bell = asyncio.Event()
+        self._rung = self._drafted = self._rests = False
 
     def ring(self) -> None:
+        self._rung = True
         self._bell.set()
 
+    def ring_draft(self) -> None:
+        self._drafted = True
+        if not self._rests:
+            self._bell.set()
+
+    def rest_from_drafts(self, seconds: float) -> None:
+        """Not be woken by a draft for so long; what the room itself has to tell comes as ever."""
+        if not self._rests:
+            self._rests = True
+            asyncio.get_running_loop().call_later(seconds, self._end_rest)
+
+    def _end_rest(self) -> None:
+        self._rests = False
+        if self._drafted:
+            self._bell.set()
+
     async def wait(self, timeout: float, stopping: asyncio.Event) -> bool:
-        """True if it was rung. Returns early when the gateway stops, so that an open stream never delays it."""
+        """True if it was rung for the room itself. Returns early for a draft (`forget_drafted` tells), and when the
+        gateway stops, so that an open stream never delays it."""
         waits = [asyncio.ensure_future(self._bell.wait()), asyncio.ensure_future(stopping.wait())]
         try:
             await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for waiting in waits:
                 waiting.cancel()
-        rung = self._bell.is_set()
+        rung, self._rung = self._rung, False
         self._bell.clear()  # before the caller looks: a ring during its look is heard next time
         return rung
+
+    def forget_drafted(self) -> bool:
+        """Whether a draft has changed since the last time."""
+        drafted, self._drafted = self._drafted, False
+        return drafted
 
 
 class LocalChannel:
@@ -54,6 +82,8 @@ class LocalChannel:
         self._receive: Receive | None = None
         self._watches: dict[RoomWatch, str | None] = {}
         self._typing: set[tuple[str, str]] = set()
+        self._drafts: dict[str, Draft] = {}  # by session
+        self._watch_listeners: list[Callable[[], None]] = []
         self._shelf: Path | None = None
         self._threads = FairThreadPool(workers=4, share=1)  # by room
 
@@ -110,6 +140,34 @@ class LocalChannel:
         """The (room, thread) pairs in which somebody is at work."""
         return frozenset(pair for pair in self._typing if address is None or pair[0] == address)
 
+    def show_draft(self, draft: Draft) -> None:
+        """In memory, the latest of each session, for whoever watches its room."""
+        if draft.text:
+            self._drafts[draft.session] = draft
+        else:
+            self._drafts.pop(draft.session, None)
+        self.ring_draft(draft.address)
+
+    def ring_draft(self, address: str) -> None:
+        for watch, watched in self._watches.items():
+            if watch.drafts and watched in (None, address):
+                watch.ring_draft()
+
+    def drafts_in(self, address: str | None = None) -> tuple[Draft, ...]:
+        return tuple(draft for draft in self._drafts.values() if address in (None, draft.address))
+
+    @property
+    def draft_rest_s(self) -> float:
+        """How long a watcher rests between two drafts: the more there are, the longer, since one loop serves all."""
+        return REST_S * sum(watch.drafts for watch in self._watches)
+
+    def is_watched(self, address: str) -> bool:
+        """Whether somebody sees drafts of this room."""
+        return any(watch.drafts and watched in (None, address) for watch, watched in self._watches.items())
+
+    def on_watch(self, listener: Callable[[], None]) -> None:
+        self._watch_listeners.append(listener)
+
     def ring(self, address: str) -> None:
         for watch, watched in self._watches.items():
             if watched is None or watched == address:
@@ -121,14 +179,20 @@ class LocalChannel:
             watch.ring()
 
     @contextmanager
-    def watch(self, address: str | None = None) -> Iterator[RoomWatch]:
+    def watch(self, address: str | None = None, *, drafts: bool = False) -> Iterator[RoomWatch]:
         """Be woken when something changes in a room (None: in any)."""
-        watch = RoomWatch()
+        watch = RoomWatch(drafts=drafts)
         self._watches[watch] = address
+        self._notify_listeners(watch)
         try:
             yield watch
         finally:
             del self._watches[watch]
+            self._notify_listeners(watch)
+
+    def _notify_listeners(self, watch: RoomWatch) -> None:
+        for listener in self._watch_listeners if watch.drafts else ():
+            listener()
 
 
 def _copy(file: OutboundFile, target: Path) -> None:

@@ -4,6 +4,7 @@ From a pipe it is the same without a prompt, and it ends when everything that wa
 """
 
 import contextlib
+import shutil
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ from msgspec import Struct
 
 from gatepost.cli import output, reasons
 from gatepost.cli.card_renderer import render_card
+from gatepost.cli.terminal_rows import count_rows_above, list_last_rows
 from gatepost.core.errors import GatepostError
 from gatepost.messages.inbound import Direction
 from gatepost.serve.control.client import ControlClient
@@ -24,6 +26,7 @@ ANSWERED = (InboxState.ANSWERED, InboxState.SILENT, InboxState.OBSERVED)
 PROMPT = "> "
 WAIT_S = 30.0  # one request of a longer wait
 RETRY_S = 1.0  # before a broken stream is taken up again
+MOST_ROWS = 8  # of an answer that is being written
 
 
 class ChatTarget(Struct, frozen=True, kw_only=True):
@@ -75,6 +78,7 @@ class Screen:
         self.typed = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty() and not plain
         self._lock = threading.Lock()
         self._asking = False
+        self._drawn = 0  # rows of a draft above the line that is typed
         self._readline: Any = None
         if self.typed:
             with contextlib.suppress(ImportError):
@@ -92,23 +96,60 @@ class Screen:
             return line.rstrip("\n")
         if self._readline is None:
             self._asked()
+        typed: str | None = None
         try:
-            return input(PROMPT)
+            typed = input(PROMPT)
+            return typed
         finally:
             with self._lock:
                 self._asking = False
+                self._remove_draft(typed)
 
     def _asked(self) -> None:
         with self._lock:
             self._asking = True
 
     def print(self, *pieces: output.Piece, error: bool = False) -> None:
+        """In place of a draft, if there is one."""
         with self._lock:
-            if self._asking:
-                begun = self._readline.get_line_buffer() if self._readline is not None else ""
-                output.print_above(pieces, PROMPT + begun)
+            if self._asking or self._drawn:
+                self._draw([pieces])
             else:
                 output.print_line(*pieces, error=error, flush=True)
+
+    def show_draft(self, text: str) -> None:
+        """The last rows of what is being written, above the line that is typed."""
+        if not self.typed:
+            return
+        with self._lock:
+            columns, lines = shutil.get_terminal_size()
+            rows = list_last_rows(text, columns, max(1, min(MOST_ROWS, lines - 3)))
+            if rows or self._drawn:
+                self._draw([(output.colored(row, "dim"),) for row in rows])
+                self._drawn = len(rows)
+
+    def _draw(self, lines: list[output.Line]) -> None:
+        typed = self._read_typed()
+        over = self._drawn + count_rows_above(typed, shutil.get_terminal_size().columns)
+        self._drawn = 0
+        output.print_above(lines, typed, over)
+
+    def _read_typed(self) -> str:
+        if not self._asking:
+            return ""
+        return PROMPT + (self._readline.get_line_buffer() if self._readline is not None else "")
+
+    def _remove_draft(self, line: str | None) -> None:
+        """From above a line that was typed to its end (None: it was left); what is still written comes below it."""
+        if not self._drawn:
+            return
+        typed, drawn = PROMPT + (line or ""), self._drawn
+        self._drawn = 0
+        rows = drawn + count_rows_above(typed, shutil.get_terminal_size().columns)
+        if line is None:
+            output.print_above([], typed, rows)
+        else:
+            output.print_above([(typed,)], "", rows + 1)
 
 
 class TerminalConversation:
@@ -169,16 +210,21 @@ class TerminalConversation:
             try:
                 self._read_stream()
             except GatepostError:
+                self._screen.show_draft("")  # what became of it is not known
                 time.sleep(RETRY_S)
 
     def _read_stream(self, once: bool = False) -> None:
         """Follow the room from the cursor on; `once`: as far as it is now."""
-        query = urlencode({"room": self._place.room, "after": self._cursor})
+        drafts = {"drafts": "1"} if self._screen.typed else {}
+        query = urlencode({"room": self._place.room, "after": self._cursor, **drafts})
         for event in self._control.stream(f"/v1/chat/stream?{query}"):
             if event["type"] == "cursor":
                 self._cursor = event["cursor"]
                 if once:
                     return
+            elif event["type"] == "draft":
+                if event["thread"] == self._place.thread:
+                    self._screen.show_draft(event["text"])
             elif line := render_event(event, self._place.thread):
                 self._print(event["id"], line)
 

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import pwd
-import shutil
 import stat
 import sys
 from collections.abc import Iterator
@@ -13,18 +12,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from gatepost import declarations
-from gatepost.cli.agent_checks import check_agents
-from gatepost.cli.channel_checks import check_channels, check_waiting
-from gatepost.cli.findings import Finding, FindingLevel
+from gatepost.cli.channel_checks import check_channels
 from gatepost.cli.model_checks import check_models
 from gatepost.cli.sandbox_isolation import get_isolation
 from gatepost.core import home_lock, listen_address, settings
-from gatepost.core.clock import SystemClock, iso
+from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import LONGEST_SOCKET_PATH, Home
 from gatepost.core.settings import SETTINGS, Config
-from gatepost.core.terminal_text import one_line
-from gatepost.flow.intake.routing import why_unreadable
 from gatepost.flow.sessions.host_uids import uid_range
 from gatepost.flow.sessions.provider_specs import list_plugin_providers, load_spec
 from gatepost.flow.sessions.sandbox_plan import KIND
@@ -32,10 +27,13 @@ from gatepost.gate import connectors
 from gatepost.sandboxes.contract import SANDBOXES, trouble_of
 from gatepost.sandboxes.enforcement import LimitEnforcement, list_limits, read_machine
 from gatepost.serve.control.client import ControlClient
-from gatepost.store import groups, ledger, requests, routes, switches, tasks
+from gatepost.serve.health.agent_checks import check_agents
+from gatepost.serve.health.findings import Finding, FindingLevel
+from gatepost.serve.health.machine_checks import check_folder, check_space, check_walls
+from gatepost.serve.health.store_checks import check_panic, check_rows
+from gatepost.store import groups, ledger
 from gatepost.store.port import Db
 from gatepost.store.readonly import (
-    count_expired_leases,
     find_damage,
     get_newest_version,
     get_version,
@@ -44,8 +42,6 @@ from gatepost.store.readonly import (
 from gatepost.store.retention import can_shrink
 
 PYTHON = (3, 11)
-MOST_TASKS = 10  # that are named
-LITTLE_SPACE, NO_SPACE = 1024**3, 100 * 1024**2  # bytes
 
 
 class SandboxAvailability(Struct, frozen=True):
@@ -58,7 +54,7 @@ class SandboxAvailability(Struct, frozen=True):
 
 def run_checks(home: Home) -> list[Finding]:
     """Everything, in the order in which one would look."""
-    findings = [*_python(), *_folder(home), *_space(home), *_lock(home)]
+    findings = [*_python(), *check_folder(home), *check_space(home), *_lock(home)]
     try:
         declarations.load_all(home)
         config = settings.load(home.path)
@@ -99,40 +95,6 @@ def _python() -> Iterator[Finding]:
         yield Finding("fail", "python", f"{found} is too old", "install Python 3.11 or newer")
     else:
         yield Finding("ok", "python", found)
-
-
-def _folder(home: Home) -> Iterator[Finding]:
-    if not home.path.is_dir():
-        yield Finding("warn", "home", f"{home.path} does not exist yet", "`gatepost up` makes it")
-        return
-    if not os.access(home.path, os.W_OK | os.X_OK):
-        yield Finding("fail", "home", f"{home.path} cannot be written by this user", "run as its owner, or use --home")
-        return
-    wide = [
-        path
-        for path in (home.path, *_private_paths(home))
-        if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o66
-    ]
-    for path in wide:
-        yield Finding("warn", "home", f"{path} may be read or written by others", f"chmod go-rw {path}")
-    if not wide:
-        yield Finding("ok", "home", f"{home.path}, closed to others")
-
-
-def _private_paths(home: Home) -> tuple[Path, ...]:
-    return (home.store, home.lock, home.pid_file, home.logs, home.media, home.path / "gatepost.toml")
-
-
-def _space(home: Home) -> Iterator[Finding]:
-    place = next(path for path in (home.path, *home.path.parents) if path.exists())
-    free = shutil.disk_usage(place).free
-    text = f"{free / 1024**3:.1f} GB free"
-    if free < NO_SPACE:
-        yield Finding("fail", "disk", text, f"free some space below {place}")
-    elif free < LITTLE_SPACE:
-        yield Finding("warn", "disk", text, f"free some space below {place}")
-    else:
-        yield Finding("ok", "disk", text)
 
 
 def _lock(home: Home) -> Iterator[Finding]:
@@ -221,12 +183,7 @@ def _sandboxes(home: Home, config: Config) -> Iterator[Finding]:
             unused = bool(chosen.kind) and each.name not in named
             note = " (nothing here uses it)" if unused else ""
             yield Finding("note" if unused else "warn", "sandbox", f"{each.name} does not work{note}: {each.trouble}")
-    if not chosen.kind:
-        yield Finding("fail", "sandbox", f"agents other than the demo cannot run: {chosen.trouble}")
-    elif not chosen.isolated:
-        yield Finding(
-            "warn", "sandbox", f"agents run in {chosen.kind!r}, without any walls", "set sandbox.kind to bubblewrap"
-        )
+    yield from check_walls(chosen)
 
 
 def _uids(config: Config) -> Iterator[Finding]:
@@ -289,32 +246,4 @@ def _check_store(db: Db, config: Config, running: bool) -> list[Finding]:
         )
     else:
         found.append(Finding("ok", "ledger", f"0 unaccounted, {account.in_flight} in flight"))
-    halted = switches.get(db, switches.PANIC)
-    if halted is not None:
-        why = f": {halted.reason}" if halted.reason else ""
-        text = f"is on since {iso(halted.since)}{why}; nothing starts, messages are kept"
-        found.append(Finding("warn", "panic", text, "`gatepost panic --off` goes on"))
-    waiting, unreached = requests.count_pending(db)
-    if unreached:
-        text = f"{unreached} of {waiting} that wait for a person reached nobody"
-        cure = "`gatepost permit ls`; an admin who once wrote to the gateway directly is asked there"
-        found.append(Finding("warn", "requests", text, cure))
-    stuck = count_expired_leases(db, now)
-    if stuck:
-        found.append(
-            Finding("warn", "turns", f"{stuck} are held by nobody", "a running gateway takes them up by itself")
-        )
-    for route in routes.list_all(db):
-        if fault := why_unreadable(route):
-            text = f"route {route.id} matches nothing: {fault}"
-            found.append(Finding("warn", "routes", text, f"`gatepost route rm {route.id}`, then add it anew"))
-    return [*found, *_tasks(db), *check_waiting(db, config)]
-
-
-def _tasks(db: Db) -> Iterator[Finding]:
-    broken = tasks.list_broken(db, MOST_TASKS)
-    for task in broken:
-        cure = f"mend it, then `gatepost task resume {task.id}`; `gatepost task show {task.id}` has its runs"
-        yield Finding("warn", "tasks", f"{task.id} of {task.folder} is paused: {one_line(task.reason)[:200]}", cure)
-    if active := tasks.count_active(db):
-        yield Finding("ok", "tasks", f"{active} active, the next at {iso(tasks.get_next_due(db))}")
+    return [*found, *check_panic(db), *check_rows(db, config, now)]

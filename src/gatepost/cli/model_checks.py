@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
-from gatepost.cli.findings import Finding
 from gatepost.cli.operation_runner import control_of
 from gatepost.core import home_lock
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
+from gatepost.serve.health.findings import Finding
 from gatepost.store.readonly import read_snapshot
 
 ASK_S = 30.0

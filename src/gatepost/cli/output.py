@@ -45,9 +45,12 @@ def _render_piece(piece: Piece) -> str:
     return f"\x1b[{_COLORS[piece.color]}m{text}\x1b[0m" if sys.stdout.isatty() else text
 
 
-def print_above(line: Line, below: str) -> None:
-    """Print above the line that is being typed, and draw that line (`below`) anew."""
-    print(f"\r\x1b[K{''.join(map(_render_piece, line))}\n{make_visible(below)}", end="", flush=True)
+def print_above(lines: Sequence[Line], below: str, over: int = 0) -> None:
+    """Print above the line that is being typed, and draw that line (`below`) anew. `over`: in place of so many rows
+    above the cursor's."""
+    up = f"\x1b[{over}A" if over else ""
+    above = "".join("".join(map(_render_piece, line)) + "\n" for line in lines)
+    print(f"\r{up}\x1b[J{above}{make_visible(below)}", end="", flush=True)
 
 
 def colored(text: str, color: str) -> Colored:

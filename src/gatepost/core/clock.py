@@ -3,9 +3,9 @@
 import time
 from collections import deque
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Protocol
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -88,11 +88,19 @@ def to_microseconds(value: float) -> int:
 
 
 def iso(at: int | None, zone: str = "UTC") -> str | None:
-    """RFC 3339 with milliseconds, for JSON output and logs."""
+    """RFC 3339 with milliseconds, for JSON output and logs. In UTC, if this machine does not know the zone."""
     if at is None:
         return None
-    moment = datetime.fromtimestamp(at / SECOND, UTC if zone == "UTC" else ZoneInfo(zone))
+    moment = datetime.fromtimestamp(at / SECOND, find_zone(zone) or UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def find_zone(name: str) -> tzinfo | None:
+    """None: this machine does not know it. One that it knew once may be gone with another version of its data."""
+    try:
+        return UTC if name == "UTC" else ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
 
 
 def find_moment(at: int | None, now: int) -> int:

@@ -17,6 +17,7 @@ class EventBus:
         self._newcomers: list[Callable[[], None]] = []
         self._tasks: list[Callable[[], None]] = []
         self._errands: list[Callable[[], None]] = []
+        self._operations: list[Callable[[], None]] = []
 
     def on_session(self, hear: Callable[[str], None]) -> None:
         self._sessions.append(hear)
@@ -44,6 +45,9 @@ class EventBus:
 
     def on_errands(self, hear: Callable[[], None]) -> None:
         self._errands.append(hear)
+
+    def on_operation(self, hear: Callable[[], None]) -> None:
+        self._operations.append(hear)
 
     def session(self, session_id: str) -> None:
         """A session has something queued."""
@@ -88,4 +92,9 @@ class EventBus:
     def errands(self) -> None:
         """Work that one agent gave to another may be over, or was ended."""
         for hear in self._errands:
+            hear()
+
+    def operation(self) -> None:
+        """Somebody who may has changed something: whoever shows it may look again."""
+        for hear in self._operations:
             hear()

@@ -112,6 +112,7 @@ def make_sessions(
             egress=egress.deps,
             reach=channels.reach,
             typing=channels.typing,
+            drafts=channels.drafts,
             pump=channels.pump,
             owner=deps.owner,
             files=deps.files,

@@ -12,6 +12,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.delivery.typing_indicator import TypingIndicator
 from gatepost.flow.flow_deps import FlowDeps
 from gatepost.flow.intake.engagement import TTL_S
+from gatepost.flow.sessions.drafts import DraftRelay
 from gatepost.flow.sessions.sandbox_requirements import follow_channels
 
 
@@ -21,6 +22,7 @@ class ChannelAssembly(Struct, frozen=True, kw_only=True):
     supervisor: ChannelSupervisor
     reach: ChannelInstances
     typing: TypingIndicator
+    drafts: DraftRelay
     pump: DeliveryLoop
 
 
@@ -29,13 +31,22 @@ def make_channels(deps: FlowDeps, extra: Mapping[str, tuple[ChannelKind, Channel
     channels: dict[str, Channel] = {}
     supervisor = _make_supervisor(deps, kinds, channels, extra)
     reach = ChannelInstances(kinds, channels, deps.config[TTL_S])
-    typing = TypingIndicator(channels, reach)
+    typing, drafts = TypingIndicator(channels, reach), DraftRelay(channels)
     pump = DeliveryLoop(deps.store, deps.clock, deps.config, channels, reach, deps.bells, deps.owner)
     supervisor.is_sending = pump.is_sending
     pump.on_channel_ended(supervisor.report_end, supervisor.find_trouble)
     pump.on_sent(typing.delivered)
+    pump.on_sent(drafts.delivered)
     pump.on_sent(lambda instance, address, thread: deps.bells.change(instance, address))
-    return ChannelAssembly(kinds=kinds, channels=channels, supervisor=supervisor, reach=reach, typing=typing, pump=pump)
+    return ChannelAssembly(
+        kinds=kinds,
+        channels=channels,
+        supervisor=supervisor,
+        reach=reach,
+        typing=typing,
+        drafts=drafts,
+        pump=pump,
+    )
 
 
 def _make_supervisor(

@@ -3,12 +3,13 @@
 Every line of the conversation is on the disk before it is acted on. So a turn that broke off is continued by another
 process without its prompt being said twice. A tool call whose result was lost is made again only if that changes
 nothing; else the model is told, and sees in the gateway's note what was done. What a model says is whole before anybody
-gets it; until then a request may be made again.
+gets it for good; until then a request may be made again, and drafts of it are for whoever watches.
 """
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -32,6 +33,7 @@ from gatepost.inside.provider_errors import ProviderError, parse_provider_error
 from gatepost.inside.providers.contract import (
     Batch,
     ConversationStarted,
+    DraftText,
     Event,
     Item,
     Misconfigured,
@@ -103,6 +105,10 @@ class ReplyStreamReader(Protocol):
         """None: it has not ended yet."""
         ...
 
+    def written(self) -> str:
+        """Its text so far."""
+        ...
+
 
 class ModelApi(Protocol):
     """How one kind of endpoint is spoken to. Pure."""
@@ -149,6 +155,7 @@ class AgentLoop:
         self._tools: McpClient | None = None
         self._running = False
         self._stop = asyncio.Event()
+        self._written, self._grew = "", asyncio.Event()  # what the model is at
         self._usage: dict[str, int] = {}
 
     async def query(self, batch: Batch, resume: str) -> AsyncIterator[Event]:
@@ -159,8 +166,9 @@ class AgentLoop:
         self._add_batch(batch, first=True)
         try:
             yield ConversationStarted(self._conversation.name)
-            async for event in self._work(batch.turn):
-                yield event
+            async with aclosing(self._work(batch.turn)) as events:
+                async for event in events:
+                    yield event
         except TurnStopped:
             yield TurnFailed("interrupted")
         except ProviderError as trouble:
@@ -218,7 +226,7 @@ class AgentLoop:
 
     # The turn.
 
-    async def _work(self, turn: str) -> AsyncIterator[Event]:
+    async def _work(self, turn: str) -> AsyncGenerator[Event, None]:
         tools = await self._unless_stopped(self._listed())
         harmless = {tool.name for tool in tools if is_harmless(tool)}
         for use in self._conversation.unfinished(turn):  # by an attempt that broke off
@@ -229,7 +237,11 @@ class AgentLoop:
                 yield event
         for _ in range(MOST_STEPS):
             seen = len(self._conversation.entries)
-            reply = await self._unless_stopped(self._ask(tools))
+            asking = asyncio.create_task(self._unless_stopped(self._ask(tools)))
+            async with aclosing(self._follow_drafts(asking)) as drafts:
+                async for draft in drafts:
+                    yield draft
+            reply = await asking
             said = AssistantEntry(turn, seen, reply.text, tuple(_make_tool_call(wanted) for wanted in reply.wanted))
             more = len(self._conversation.entries) > seen  # somebody wrote meanwhile
             self._conversation.add(said)
@@ -247,6 +259,18 @@ class AgentLoop:
                 async for event in self._use(turn, use):
                     yield event
         raise ProviderError(f"the agent did not come to an end in {MOST_STEPS} steps")
+
+    async def _follow_drafts(self, asking: asyncio.Task[CompletionReply]) -> AsyncGenerator[Event, None]:
+        """What is written of the answer, until it is there."""
+        grew = self._grew = asyncio.Event()
+        asking.add_done_callback(lambda _: grew.set())
+        try:
+            while await grew.wait() and not asking.done():
+                grew.clear()
+                yield DraftText(self._written)
+        finally:
+            asking.cancel()  # whoever reads us has left; one that is done does not mind
+            await asyncio.wait({asking})
 
     async def _use(self, turn: str, use: AssistantToolCall) -> AsyncIterator[Event]:
         yield ToolUse(use.id, use.tool, use.input)
@@ -334,6 +358,9 @@ class AgentLoop:
                     stream.feed(data)
                     if (reply := stream.reply()) is not None:
                         return reply
+                    if self._place.is_watched() and (text := stream.written()) != self._written:
+                        self._written = text
+                        self._grew.set()
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise ProviderError(f"the model's endpoint said what is not understood: {error}") from None
         raise IncompleteResponse("the model's answer broke off")

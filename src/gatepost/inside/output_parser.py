@@ -18,6 +18,11 @@ _SILENT = re.compile(
     r"[\])>*_\s]*\.?[\])>*_\s]*",
     re.IGNORECASE,
 )
+_SILENT_STARTS = ("no response", "no reply", "no answer", "nothing", "silen", "staying silent", "acknowledged")
+_LONGEST_SILENT = 48  # characters: a longer text says something
+_HIDDEN = ("think", "internal", "status", "message")
+_OPENED = re.compile(r"<status>|<message\s+to=(?:\"[^\"]*\"|'[^']*')\s*>", re.IGNORECASE)
+_CUT_TAG = re.compile(r"</?([a-z]*)([^<>]*)\Z", re.IGNORECASE)
 
 
 class AddressedText(msgspec.Struct, frozen=True):
@@ -40,6 +45,30 @@ def parse_output(text: str) -> ParsedOutput:
     blocks = [AddressedText(block[2].strip(), (block[0] or block[1]).strip()) for block in _BLOCK.findall(text)]
     pieces = [AddressedText(_BLOCK.sub("", text).strip()), *blocks]
     return ParsedOutput(tuple(piece for piece in pieces if not is_silent(piece.text)), statuses)
+
+
+def parse_draft(text: str) -> str:
+    """What the room of the turn may see of a text that is not written to its end. Whatever can still become a thought,
+    a status, a block with a name or a silence is held back."""
+    text = strip_tag(strip_tag(text, "think"), "internal")
+    text = _BLOCK.sub("", _STATUS.sub("", text))
+    if (opened := _OPENED.search(text)) is not None:
+        text = text[: opened.start()]
+    if (cut := _CUT_TAG.search(text)) is not None and _may_hide(cut[1].lower(), cut[2]):
+        text = text[: cut.start()]
+    text = text.strip()
+    return "" if _may_be_silent(text) else text
+
+
+def _may_hide(name: str, rest: str) -> bool:
+    return name in _HIDDEN if rest else any(tag.startswith(name) for tag in _HIDDEN)
+
+
+def _may_be_silent(text: str) -> bool:
+    said = text.strip("[]()<>*_ \n\t").casefold()
+    if len(said) > _LONGEST_SILENT:
+        return False
+    return any(start.startswith(said) or said.startswith(start) for start in _SILENT_STARTS)
 
 
 def strip_tag(text: str, tag: str) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from gatepost.inside.drafts import DraftSender
 from gatepost.inside.gateway_socket import GatewayDisconnected, GatewaySocket
 from gatepost.inside.inbox_reader import InboxReader
 from gatepost.inside.providers.contract import PROVIDERS, Misconfigured, Provider, ProviderContext, TurnFailed
@@ -119,6 +120,7 @@ class Runner:
             self._make_transcriber() if welcome.options.get("transcribe") not in (None, "", "off") else None
         )
         self._bell = WakeEvent()
+        self._drafts = DraftSender(link.send)
         self._make = find_provider(self._name, setup.plugins)
         self._provider: Provider | None = None
         self._turn: RunnerTurn | None = None
@@ -158,6 +160,8 @@ class Runner:
         match frame:
             case runner_frames.BellFrame():
                 self._bell.ring()
+            case runner_frames.WatchFrame():
+                self._drafts.watch(frame.on)
             case runner_frames.InterruptFrame():
                 if self._turn is not None:
                     self._send_off(self._turn.interrupt())
@@ -254,6 +258,7 @@ class Runner:
             provider=self._provider,
             transcriber=self._transcriber,
             folder=self._setup.start,
+            drafts=self._drafts,
         )
         self._turn = turn
         try:
@@ -282,6 +287,7 @@ class Runner:
             options=self._welcome.options,
             managed=self._welcome.managed,
             rules=self._welcome.rules,
+            is_watched=lambda: self._drafts.is_watched,
         )
 
 

@@ -42,6 +42,7 @@ class ScriptStep(msgspec.Struct, forbid_unknown_fields=True):
     call: str = ""
     arguments: dict[str, Any] = msgspec.field(default_factory=dict, name="with")
     status: str = ""
+    draft: str | None = None
     wait: float = 0.0
     wait_for: str = ""  # a file in the group's folder
     wait_for_message: bool = False  # one more, in the same turn

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from gatepost.inside import output_parser, prompt, timeline_events
+from gatepost.inside.drafts import DraftSender
 from gatepost.inside.gateway_socket import GatewaySocket
 from gatepost.inside.inbox_reader import InboxReader
 from gatepost.inside.provider_errors import ProviderError
@@ -93,6 +94,7 @@ class RunnerTurn:
         provider: Provider,
         transcriber: "AttachmentTranscriber | None" = None,
         folder: Path | None = None,
+        drafts: DraftSender | None = None,
     ) -> None:
         self.id, self.epoch, self.attempt = claimed.turn, claimed.epoch, claimed.attempt
         self.continued, self._begun = claimed.continued, claimed.begun
@@ -102,6 +104,8 @@ class RunnerTurn:
         self.asked: dict[str, str] = {}  # what a request is called outside: what its provider calls it
         self._link, self._mail, self._box, self._bell, self._provider = link, mail, box, bell, provider
         self._takes_pushes, self._transcriber = provider.takes_pushes, transcriber
+        self._drafts = drafts or DraftSender(link.send)
+        self._drafts.begin(self.id, self.epoch)
         self._folder = folder or Path.cwd()  # where scripts of tasks run
         self._script: asyncio.Task[ScriptOutcome] | None = None
         self._parts: deque[ProviderInput] = deque()
@@ -363,9 +367,12 @@ class RunnerTurn:
                 self._link.send(
                     runner_frames.ConversationStartedFrame(turn=self.id, epoch=self.epoch, conversation=conversation)
                 )
+            case contract.DraftText(text):
+                self._drafts.write(text)
             case contract.Text(text, in_reply_to):
                 self._send_text(text, in_reply_to)
             case contract.StatusLine(text):
+                self._drafts.end(sent=False)
                 self._status(text)
             case contract.TurnResult(text, in_reply_to):
                 self._open = False
@@ -373,6 +380,7 @@ class RunnerTurn:
                 return True
             case contract.TurnFailed():
                 self._open = False
+                self._drafts.end(sent=False)
                 self._failed = event
                 return True
             case _:
@@ -386,6 +394,7 @@ class RunnerTurn:
         """What only the timeline wants to know, and which tool runs now."""
         match event:
             case contract.ToolUse(key, tool, _, timeout):
+                self._drafts.end(sent=False)
                 self._uses.announce(key, tool)
                 self._running[key] = (timeout, tool)
                 self._box.tool(tool, timeout)
@@ -409,7 +418,7 @@ class RunnerTurn:
         )
 
     def _send_text(self, text: str, in_reply_to: int | None, *, final: bool = False) -> None:
-        out = output_parser.parse_output(text)
+        out, before = output_parser.parse_output(text), self._part
         for status in out.statuses:
             self._status(status)
         for piece in out.pieces:
@@ -418,6 +427,7 @@ class RunnerTurn:
             self._said.add(piece)
             for chunk in output_parser.split_text(piece.text):
                 self._post(chunk, piece.to[: runner_frames.LONGEST_NAME], in_reply_to if not piece.to else None)
+        self._drafts.end(sent=self._part > before)
 
     def _post(self, text: str, to: str, in_reply_to: int | None) -> None:
         self._part += 1

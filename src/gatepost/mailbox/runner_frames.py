@@ -21,6 +21,7 @@ LARGEST_EVENT = 384 * 1024  # bytes of a frame with free-form data: more than an
 # What a runner says is bounded before anybody looks at it, and the runner cuts or splits it to these bounds before.
 LONGEST_RESULT = 160_000  # characters; six bytes each in the worst case, and a frame has 1 MiB. More is several results
 LONGEST_STATUS = 2000
+LONGEST_DRAFT = 20_000  # characters that are shown of a message while it is written
 LONGEST_ERROR = 4000
 LONGEST_TROUBLE = 2000
 LONGEST_NAME = 255
@@ -30,6 +31,7 @@ Number = Annotated[int, Meta(ge=0, le=2**53)]
 Seconds = Annotated[float, Meta(ge=0, le=LONGEST_WAIT_S)]
 TurnId = Annotated[str, Meta(max_length=64, pattern=r"^[a-z0-9-]*$")]
 ResultText = Annotated[str, Meta(max_length=LONGEST_RESULT)]
+DraftPiece = Annotated[str, Meta(max_length=LONGEST_DRAFT)]
 StatusText = Annotated[str, Meta(max_length=LONGEST_STATUS)]
 ErrorText = Annotated[str, Meta(max_length=LONGEST_ERROR)]
 TroubleText = Annotated[str, Meta(max_length=LONGEST_TROUBLE)]
@@ -143,6 +145,16 @@ class StatusFrame(Frame, tag="status"):
     text: StatusText
 
 
+class DraftFrame(Frame, tag="draft"):
+    """What the agent has written so far of its next message, for whoever watches: `kept` characters of the draft
+    before, then `text`. No answer, may be lost, and nobody keeps it. Sent only between Watch and its end."""
+
+    turn: TurnId
+    epoch: Number
+    text: DraftPiece
+    kept: Annotated[int, Meta(ge=0, le=LONGEST_DRAFT)] = 0
+
+
 class EventFrame(Frame, tag="event"):
     """Something for the timeline: tool_use, tool_result, permission, question … No answer. `data` is free-form, so the
     frame as a whole has a bound of its own (LARGEST_EVENT)."""
@@ -230,6 +242,12 @@ class BellFrame(Frame, tag="bell"):
     """Look into inbound.db."""
 
 
+class WatchFrame(Frame, tag="watch"):
+    """Somebody watches the room of the turn, or nobody does any more: Draft is wanted, or not."""
+
+    on: bool
+
+
 class ClaimReplyFrame(Frame, tag="claimed"):
     """The answer to Claim. No rows: nothing for you now. `continued`: the turn broke off earlier; the system row among
     the rows lists what was already said and done. Without a `conversation` the prompt stands among the rows again.
@@ -298,6 +316,7 @@ FromRunner = (
     | ConversationStartedFrame
     | ResultFrame
     | StatusFrame
+    | DraftFrame
     | EventFrame
     | SubmitTurnFrame
     | PingFrame
@@ -307,6 +326,7 @@ FromRunner = (
 FromHost = (
     WelcomeFrame
     | BellFrame
+    | WatchFrame
     | ClaimReplyFrame
     | AckFrame
     | FlushFrame

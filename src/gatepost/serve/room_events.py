@@ -18,6 +18,7 @@ from msgspec import Struct
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.records import replace
 from gatepost.messages.card import MOST_BUTTONS, Card, CardField
+from gatepost.messages.draft import Draft
 from gatepost.messages.inbound import CLICK, Direction, MessageKind
 from gatepost.store import groups, inbox, messages, outbox, rooms
 from gatepost.store.inbox import InboxState
@@ -244,18 +245,22 @@ class TypingChange(Struct, frozen=True):
 
 
 class RoomUpdate(Struct, frozen=True):
-    """What changed since the last look."""
+    """What changed since the last look. `looked`: into the store; what is only written is not there."""
 
     seen: tuple[RoomEvent, ...]
     typing: tuple[TypingChange, ...]
     cursor: int
+    drafts: tuple[Draft, ...] = ()  # without text: it is over
+    looked: bool = True
 
 
 class RoomFollower:
     """What one reader was told, as far as it can still change, and where it stands in each room."""
 
-    def __init__(self, hub: LocalChannel, address: str | None, after: int) -> None:
-        self._hub, self._address, self._after = hub, address, after
+    def __init__(self, hub: LocalChannel, address: str | None, after: int, *, drafts: bool = False) -> None:
+        self._hub, self._address, self._after, self._wants_drafts = hub, address, after, drafts
+        self._drafts: dict[str, Draft] = {}  # by session
+        self._cursor = after
         self._cursors: dict[str, int] = {}
         self._settled: dict[str, dict[int, RoomEvent | None]] = {}
         self._seen: dict[int, RoomEvent] = {}
@@ -282,7 +287,24 @@ class RoomFollower:
             TypingChange(room, thread, (room, thread) in typing) for room, thread in sorted(typing ^ self._typing)
         )
         self._typing = typing
-        return RoomUpdate(changed, turned, common_cursor(views.values(), self._after))
+        self._cursor = common_cursor(views.values(), self._after)
+        return RoomUpdate(changed, turned, self._cursor, self._list_drafts())
+
+    def draft_news(self) -> RoomUpdate:
+        """What is written meanwhile. The store is not asked: it has nothing of it."""
+        return RoomUpdate((), (), self._cursor, self._list_drafts(), looked=False)
+
+    def _list_drafts(self) -> tuple[Draft, ...]:
+        """Those that changed. One that is over, or goes on elsewhere, is told without its text."""
+        before = self._drafts
+        now = {draft.session: draft for draft in self._hub.drafts_in(self._address)} if self._wants_drafts else {}
+        self._drafts = now
+        over = [replace(old, text="") for old in before.values() if not _is_same_place(old, now.get(old.session))]
+        return (*over, *(draft for draft in now.values() if before.get(draft.session) is not draft))
+
+
+def _is_same_place(old: Draft, new: Draft | None) -> bool:
+    return new is not None and (old.address, old.thread) == (new.address, new.thread)
 
 
 def common_cursor(views: Iterable[RoomView], after: int) -> int:
@@ -292,21 +314,27 @@ def common_cursor(views: Iterable[RoomView], after: int) -> int:
 
 
 async def follow_room(
-    store: Store, hub: LocalChannel, address: str | None, after: int, stopping: asyncio.Event
+    store: Store, hub: LocalChannel, address: str | None, after: int, stopping: asyncio.Event, *, drafts: bool = False
 ) -> AsyncIterator[RoomUpdate]:
     """What happens in a room (None: in every room of this channel) from a cursor on, until the gateway stops.
 
-    News without content comes now and then: it tells a reader that we are there, and us that the reader is.
+    News without content comes now and then: it tells a reader that we are there, and us that the reader is. `drafts`:
+    with what is being written.
     """
-    follower, wait = RoomFollower(hub, address, after), QUICKEST_S
-    with hub.watch(address) as watch:
+    follower, wait, now = RoomFollower(hub, address, after, drafts=drafts), QUICKEST_S, asyncio.get_running_loop().time
+    with hub.watch(address, drafts=drafts) as watch:
         while not stopping.is_set():
+            watch.forget_drafted()
             views = await store.read(follower.read)
             news = follower.news(views)
             yield news
             if any(view.more for view in views.values()):
                 continue
-            rung = await watch.wait(wait if any(view.open for view in views.values()) else BEAT_S, stopping)
+            until = now() + (wait if any(view.open for view in views.values()) else BEAT_S)
+            rung = False
+            while now() < until and not (rung := await watch.wait(until - now(), stopping)) and watch.forget_drafted():
+                yield follower.draft_news()
+                watch.rest_from_drafts(hub.draft_rest_s)
             wait = QUICKEST_S if rung or news.seen else min(wait * 2, SLOWEST_S)
 
 

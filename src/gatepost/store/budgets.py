@@ -85,6 +85,11 @@ def list_all(db: Db, now: int) -> list[BudgetStatus]:
     return sorted(found, key=lambda each: (order.index(each.scope.kind), each.scope.name, each.period))
 
 
+def list_shared(db: Db, now: int) -> list[BudgetStatus]:
+    """Those of groups and of the instance, whoever spends."""
+    return _list_where(db, "b.kind <> 'user'", (), now)
+
+
 def has_budgets(db: Db) -> bool:
     return db.row("SELECT 1 FROM budgets LIMIT 1") is not None
 
@@ -103,11 +108,12 @@ def _list_where(db: Db, where: str, params: tuple[str, ...], now: int) -> list[B
         f" AND s.starts_at = CASE b.period WHEN 'day' THEN ? ELSE ? END WHERE {where}",
         (start_of(Period.DAY, now), start_of(Period.MONTH, now), *params),
     )
+    bounds = {each.value: (each, start_of(each, now), end_of(each, now)) for each in Period}
     found = []
     for kind, name, period, limit, spent, reserved in rows:
-        per = Period(period)
+        per, begins, ends = bounds[period]
         scope = BudgetScope(BudgetScopeKind(kind), name)
-        found.append(BudgetStatus(scope, per, limit, spent, reserved, start_of(per, now), end_of(per, now)))
+        found.append(BudgetStatus(scope, per, limit, spent, reserved, begins, ends))
     return found
 
 

@@ -294,17 +294,35 @@ class IdleLimits(Struct, frozen=True):
     named: int
 
 
-# Nothing of it is under way: no errand that it works for or gave out, no message, turn, effect or request.
-_IDLE = (
-    f"s.instance = '{INSTANCE}' AND s.closed_at IS NULL"
-    " AND s.active_at < CASE WHEN REPLACE(s.address, '#', '') = s.address THEN ? ELSE ? END"
-    " AND NOT EXISTS (SELECT 1 FROM errands e WHERE e.room = s.address AND e.ended_at IS NULL)"
+# Nothing of it is under way: no errand that it gave out, no message, turn, effect or request.
+_AT_REST = (
+    "s.closed_at IS NULL"
     " AND NOT EXISTS (SELECT 1 FROM errands c WHERE c.caller_session = s.id AND c.ended_at IS NULL)"
     f" AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.session_id = s.id AND i.{inbox.OPEN})"
     " AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.session_id = s.id AND t.ended_at IS NULL)"
     " AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.session_id = s.id AND o.state IN ('pending', 'sending'))"
     " AND NOT EXISTS (SELECT 1 FROM requests q WHERE q.session_id = s.id AND q.notified_at IS NULL)"
 )
+_IDLE = (
+    f"s.instance = '{INSTANCE}'"
+    " AND s.active_at < CASE WHEN REPLACE(s.address, '#', '') = s.address THEN ? ELSE ? END"
+    " AND NOT EXISTS (SELECT 1 FROM errands e WHERE e.room = s.address AND e.ended_at IS NULL)"
+    f" AND {_AT_REST}"
+)
+# The key of a single run of a task, by which the live ones are found.
+_ENDED_RUN = f"s.key >= '{SessionMode.ISOLATED}|' AND s.key < '{SessionMode.ISOLATED}}}' AND {_AT_REST}"
+
+
+def list_ended_runs(db: Db, most: int) -> list[str]:
+    """Conversations of single runs that stayed open for what they had given out, and have nothing to wait for now."""
+    rows = db.rows(f"SELECT s.id FROM sessions s WHERE {_ENDED_RUN} ORDER BY s.key LIMIT ?", (most,))
+    return [str(row[0]) for row in rows]
+
+
+def close_ended_run(db: Db, session_id: str, now: int) -> bool:
+    """Judged again, as above."""
+    found = db.row(f"SELECT 1 FROM sessions s WHERE s.id = ? AND {_ENDED_RUN}", (session_id,))
+    return found is not None and sessions.close(db, session_id, now)
 
 
 def list_idle_sessions(db: Db, limits: IdleLimits, most: int) -> list[str]:

@@ -220,8 +220,19 @@ def record_end(db: Db, message_id: int, state: str, reason: str, turn_id: str | 
     elif ended is not FiringState.CANCELLED:
         tasks.record_success(db, task_id)
     session = sessions.get(db, session_id)
-    if session is not None and session.mode is SessionMode.ISOLATED:
+    if session is not None and session.mode is SessionMode.ISOLATED and not _is_awaited(db, session_id):
         sessions.close(db, session_id, now)
+
+
+def _is_awaited(db: Db, session_id: str) -> bool:
+    """Whether something comes back to a conversation: the result of an errand, or somebody's decision. It is closed
+    when nothing does (`errands.list_ended_runs`)."""
+    row = db.row(
+        "SELECT 1 FROM errands WHERE caller_session = ? AND ended_at IS NULL"
+        " UNION ALL SELECT 1 FROM requests WHERE session_id = ? AND notified_at IS NULL LIMIT 1",
+        (session_id, session_id),
+    )
+    return row is not None
 
 
 def list_for_task(db: Db, task_id: str, most: int) -> list[Run]:

@@ -119,8 +119,13 @@ def is_wanted(db: Db, message_id: int) -> bool:
 
 
 def list_wanted(db: Db, most: int) -> list[int]:
-    """The messages that ask for one, by age."""
-    rows = db.rows("SELECT message_id FROM wanted_forks ORDER BY message_id LIMIT ?", (most,))
+    """The messages that ask for one, by age, one of each group: its forks are made one by one, so the others would only
+    stand in line, before those of other groups, and be counted as begun."""
+    rows = db.rows(
+        "SELECT MIN(w.message_id) AS oldest FROM wanted_forks w LEFT JOIN sessions s ON s.id = w.parent_id"
+        " GROUP BY COALESCE(s.folder, '') ORDER BY oldest LIMIT ?",
+        (most,),
+    )
     return [int(row[0]) for row in rows]
 
 

@@ -56,6 +56,18 @@ def check(db: Db, now: int, *, running: bool = True) -> LedgerStatus:
     return LedgerStatus(unaccounted + orphans[0] + speechless[0], in_flight, overdue, (now - oldest) / SECOND)
 
 
+def count_late(db: Db, now: int) -> int:
+    """Open rows that were due long ago, or have no time at all. Of a running gateway; no message that is done with is
+    looked at."""
+    late = 0
+    for table, condition in (("inbox", _OPEN_IN), ("outbox", _OPEN_OUT)):
+        row = db.row(
+            f"SELECT COUNT(*) FROM {table} WHERE {condition} AND (next_at IS NULL OR next_at < ?)", (now - GRACE,)
+        )
+        late += int(row[0]) if row else 0
+    return late
+
+
 def _get_last_activity(db: Db) -> int:
     """When somebody last did something here."""
     row = db.row("SELECT at FROM steps ORDER BY id DESC LIMIT 1")

@@ -246,13 +246,22 @@ class TaskMove(Struct, frozen=True):
 
 
 _MOVED = "FROM (VALUES {}) AS v WHERE tasks.id = v.column1 AND tasks.state = 'active' AND tasks.next_at = v.column2"
+_MOVED += " AND tasks.updated_at = v.column5"  # who changed it meanwhile is obeyed
 
 
 def advance(db: Db, moves: Sequence[TaskMove], now: int) -> set[str]:
     """The tasks that were moved. The others were moved by somebody else, or are active no more. A task that goes on
     keeps its state, so that only one index changes."""
-    on = [(each.task.id, each.task.next_at, each.runs, each.next_at) for each in moves if each.next_at is not None]
-    over = [(each.task.id, each.task.next_at, each.runs, each.reason) for each in moves if each.next_at is None]
+    on = [
+        (each.task.id, each.task.next_at, each.runs, each.next_at, each.task.updated_at)
+        for each in moves
+        if each.next_at is not None
+    ]
+    over = [
+        (each.task.id, each.task.next_at, each.runs, each.reason, each.task.updated_at)
+        for each in moves
+        if each.next_at is None
+    ]
     go_on = "next_at = v.column4, reason = ''"
     complete = "next_at = NULL, state = 'completed', reason = v.column4"
     return _move(db, go_on, on, now) | _move(db, complete, over, now)
@@ -273,8 +282,8 @@ def pause_at(db: Db, task: Task, reason: str, now: int) -> bool:
     """Before the scheduled time that was read; False as in `advance`."""
     changed = db.run(
         "UPDATE tasks SET state = 'paused', reason = ?, updated_at = ? WHERE id = ? AND state = 'active'"
-        " AND next_at = ?",
-        (reason, now, task.id, task.next_at),
+        " AND next_at = ? AND updated_at = ?",
+        (reason, now, task.id, task.next_at, task.updated_at),
     )
     return bool(changed)
 

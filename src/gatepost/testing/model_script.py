@@ -32,6 +32,7 @@ class ModelScriptReply(msgspec.Struct, forbid_unknown_fields=True, omit_defaults
     retry_after: float | None = None
     error: str = ""  # the fault's words
     hold: bool = False  # wait until the test lets go
+    hold_within: bool = False  # the same in the middle of a stream
     usage: dict[str, int] | None = None  # input, output, cache_read, cache_write; {}: none is reported
     stop: str = ""  # why it ends, in the words of the Messages API
 

@@ -185,7 +185,8 @@ class ModelEndpoint:
             await asyncio.Event().wait()
         numbers = count_usage(spoken, len(request.raw))
         if body.get("stream"):
-            return await _stream(writer, shape, body, spoken, numbers, cut=fault == "cut")
+            within = self._released if reply.hold_within else None
+            return await _stream(writer, shape, body, spoken, numbers, cut=fault == "cut", within=within)
         _send(writer, 200, shape.whole(body, spoken, numbers), cut=fault == "cut")
         return fault != "cut"
 
@@ -252,10 +253,14 @@ async def _stream(
     numbers: dict[str, int],
     *,
     cut: bool,
+    within: asyncio.Event | None = None,
 ) -> bool:
+    """`within`: what is waited for in the middle."""
     writer.write(_head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"}))
     events = list(shape.stream(body, spoken, numbers))
-    for name, data in events[: len(events) // 2] if cut else events:
+    for number, (name, data) in enumerate(events[: len(events) // 2] if cut else events):
+        if within is not None and number == len(events) // 2:
+            await within.wait()
         _chunk(writer, (f"event: {name}\n" if name else "") + f"data: {json.dumps(data)}\n\n")
         await writer.drain()
     if cut:

@@ -55,6 +55,10 @@ class ScriptBuilder:
     def status(self, text: str) -> "ScriptBuilder":
         return self._do({"status": text})
 
+    def draft(self, text: str) -> "ScriptBuilder":
+        """What is written of the next message so far; `{now}` is the moment, in microseconds."""
+        return self._do({"draft": text})
+
     def wait(self, for_s: float) -> "ScriptBuilder":
         return self._do({"wait": for_s})
 

@@ -5,13 +5,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.flow.schedule.conftest import INSTANCE, ROOM, TaskDesk
 
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.errands.closing import IDLE_S, NAMED_IDLE_S, ErrandSessionCloser
-from gatepost.store import errands, messages, requests, sessions
-from gatepost.store.errands import Errand, IdleLimits
+from gatepost.flow.errands.returning import return_result
+from gatepost.messages.inbound import Direction
+from gatepost.store import errands, groups, inbox, messages, requests, sessions
+from gatepost.store.errands import Errand, IdleLimits, NewErrand
 from gatepost.store.inbox import InboxState
+from gatepost.store.messages import NewMessage
+from gatepost.store.port import Db
 from gatepost.store.requests import NewRequest, RequestKind
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.clock import FixedClock
@@ -186,3 +191,68 @@ async def test_files_of_one_whose_sandbox_has_not_ended_go_later(desk: ClosingDe
     desk.sandboxes.awake.clear()
     await desk.pass_time(1)
     assert not desk.has_files(errand)
+
+
+def give_from(db: Db, caller_id: str, now: int) -> Errand:
+    """Somebody below `acme` is asked by this conversation, as its turn would do it."""
+    groups.add(db, "acme/eng", "Eng", "", now)
+    session = errands.find_or_add_session(db, caller_id, "acme/eng", "", now)
+    new = NewMessage(
+        instance=errands.INSTANCE,
+        address=session.address,
+        thread="e-1",
+        direction=Direction.IN,
+        sender="agent:acme",
+        text="look",
+        at=now,
+        platform_id="errand/e-1",
+    )
+    message_id = messages.accept(db, new, now)
+    assert message_id is not None
+    inbox.enqueue(db, message_id, session.id, "acme/eng", "agent", now)
+    given = NewErrand(
+        id="e-1",
+        call_key="k-1",
+        parent="",
+        caller_folder="acme",
+        caller_session=caller_id,
+        caller_turn="t-1",
+        rights="task",
+        instance=INSTANCE,
+        address=ROOM,
+        thread="",
+        folder="acme/eng",
+        session_id=session.id,
+        room=session.address,
+        message_id=message_id,
+    )
+    return errands.add(db, given, now)
+
+
+async def test_a_single_run_of_a_task_stays_open_until_what_it_gave_out_is_back(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    desk = await TaskDesk(store, Config()).prepare()
+    await desk.add("1h", context="isolated")
+    desk.clock.advance(3600)
+    await desk.tick()
+    (run,) = desk.woken
+    errand = await store.write(give_from, run, desk.clock.now())
+    await desk.run_turn(run)
+    sandboxes = Sandboxes()
+    closer = ErrandSessionCloser(Home(tmp_path), store, desk.clock, Config(), sandboxes)
+    await closer.close_idle()
+    assert sandboxes.ended == []
+
+    await desk.run_turn(errand.session_id)
+    assert await store.write(return_result, errand, desk.clock.now()) == run
+    await closer.close_idle()
+    assert sandboxes.ended == [], "the result waits there"
+    await desk.run_turn(run, says="seven")
+    await closer.close_idle()
+    assert sandboxes.ended == [], "what it said is not delivered yet"
+    await desk.deliver()
+    await closer.close_idle()
+    assert sandboxes.ended == [run]
+    closed = await store.read(sessions.get, run)
+    assert closed is not None and closed.closed_at is not None

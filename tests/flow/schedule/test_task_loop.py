@@ -8,7 +8,12 @@ from tests.flow.schedule.conftest import ROOM, TaskDesk
 from gatepost.core.clock import DAY, HOUR, MINUTE, SECOND
 from gatepost.core.settings import Config
 from gatepost.flow.schedule.firing import fire_plans
-from gatepost.flow.schedule.task_changes import MOST_LATE, cancel_task, read_rules, run_task
+from gatepost.flow.schedule.task_changes import (
+    MOST_LATE,
+    cancel_task,
+    read_rules,
+    run_task,
+)
 from gatepost.flow.schedule.task_loop import AGAIN_S, AT_ONCE, plan_due
 from gatepost.messages.inbound import MessageKind
 from gatepost.store import acl, agents, origins, sessions, switches, tasks, timeline, turns
@@ -143,10 +148,26 @@ async def test_a_task_ends_after_its_runs_and_at_its_end(desk: TaskDesk) -> None
     for _ in range(4):
         desk.clock.advance(3600)
         await desk.tick()
+        await desk.deliver()
     assert [len(await desk.log(each)) for each in (twice, short)] == [2, 2]
     ended = [await desk.task(each) for each in (twice, short)]
     assert [each.state for each in ended] == ["completed", "completed"]
     assert [each.reason for each in ended] == ["it has run 2 times (maxRuns)", "its time is over (expiresAt)"]
+
+
+async def test_a_time_that_is_skipped_is_none_of_the_runs_after_which_a_task_ends(desk: TaskDesk) -> None:
+    task = await desk.add("1h", max_runs=2)
+    for _ in range(3):  # the first run goes on
+        desk.clock.advance(3600)
+        await desk.tick()
+    going = await desk.task(task)
+    assert (going.state, going.runs) == (TaskState.ACTIVE, 1)
+    await desk.run_turn(desk.woken[0])
+    desk.clock.advance(3600)
+    await desk.tick()
+    done = await desk.task(task)
+    assert (done.state, done.runs, done.reason) == (TaskState.COMPLETED, 2, "it has run 2 times (maxRuns)")
+    assert [each.state for each in await desk.log(task)] == ["silent", "skipped", "skipped", "queued"]
 
 
 async def test_a_task_that_was_away_beyond_its_end_does_not_fire_after_it(desk: TaskDesk) -> None:

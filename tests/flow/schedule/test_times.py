@@ -1,5 +1,6 @@
 """When a task is due: every form that people write, both nights of daylight saving, and times that were missed."""
 
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from itertools import pairwise
 from zoneinfo import ZoneInfo
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from gatepost.core.clock import DAY, HOUR, MINUTE, SECOND
 from gatepost.core.errors import Invalid
+from gatepost.flow.schedule import times
 from gatepost.flow.schedule.times import (
     Schedule,
     check_interval,
@@ -272,3 +274,34 @@ def test_a_task_that_runs_once_has_no_second_time() -> None:
     assert next_after(once, NOW) is None
     assert list_due(once, NOW, NOW + DAY, 5).newest == (NOW,)
     assert list_coming(once, NOW, 5) == [NOW]
+
+
+@pytest.mark.parametrize("zone", ["UTC", BERLIN])
+@pytest.mark.parametrize("most", [1, 100, 400])
+def test_the_newest_of_half_a_year_full_of_times_are_found_in_bounded_steps(
+    zone: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps, walk = 0, times._walk
+
+    def count(schedule: Schedule, start: int) -> Iterator[int]:
+        nonlocal steps
+        for each in walk(schedule, start):
+            steps += 1
+            yield each
+
+    monkeypatch.setattr(times, "_walk", count)
+    schedule = Schedule(kind=ScheduleKind.CRON, text="* * * 1-6 *", zone=zone)
+    due = list_due(schedule, at("2024-01-01T00:00", zone), at("2026-12-31T00:00", zone), most)
+    last = at("2026-06-30T23:59", zone)
+    assert due.newest == tuple(last - number * MINUTE for number in reversed(range(most)))
+    assert due.next == at("2027-01-01T00:00", zone) and not due.counted
+    assert steps < 40 * (times.MOST_WALKED + most)
+
+
+@pytest.mark.parametrize("hours", [4, 8])
+def test_more_times_may_be_asked_for_than_are_walked_through_or_than_there_are(hours: int) -> None:
+    schedule = Schedule(kind=ScheduleKind.CRON, text="* * * * *")
+    due = list_due(schedule, NOW, NOW + hours * HOUR, 300)
+    count = hours * 60 + 1
+    assert due.newest == tuple(NOW + number * MINUTE for number in range(max(0, count - 300), count))
+    assert due.next == NOW + hours * HOUR + MINUTE

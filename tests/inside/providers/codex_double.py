@@ -58,6 +58,11 @@ def serve() -> None:
                 continue
             if "ask" in text:
                 say(id=900, method="item/tool/requestUserInput", params={"threadId": THREAD})
+            elif "write" in text:
+                for thread, piece in (("other", "psst"), (THREAD, "Hel"), (THREAD, "lo")):
+                    about = {"threadId": thread, "turnId": turn, "itemId": "m", "delta": piece}
+                    say(method="item/agentMessage/delta", params=about)
+                end(turn, "Hello")
             elif "poke" in text:
                 about = {"codex_approval_kind": "mcp_tool_call", "tool_params": {"x": "1"}}
                 words = 'Allow the gatepost_evil MCP server to run tool "send"?'

@@ -17,6 +17,7 @@ from gatepost.inside.providers.acp import Acp
 from gatepost.inside.providers.contract import (
     Batch,
     ConversationStarted,
+    DraftText,
     Event,
     Item,
     Misconfigured,
@@ -503,3 +504,12 @@ async def test_an_agent_that_is_told_who_it_is_once_is_told_its_pinned_rules_wit
         assert later[0].endswith("- never merge\n\n") and later[-1] == "and now?"
     finally:
         await agent.close()
+
+
+async def test_what_it_writes_is_told_while_somebody_watches(tmp_path: Path) -> None:
+    agent = Acp(replace(a_place(tmp_path), is_watched=lambda: True))
+    events = await all_of(agent.query(batch("hello"), ""))
+    await agent.close()
+    (result,) = [event for event in events if isinstance(event, TurnResult)]
+    drafts = [event.text for event in events if isinstance(event, DraftText)]
+    assert drafts and drafts[0] == result.text[: len(result.text) // 2]

@@ -31,6 +31,7 @@ from gatepost.inside.providers.codex.protocol import (
 from gatepost.inside.providers.contract import (
     Batch,
     ConversationStarted,
+    DraftText,
     Event,
     Item,
     Misconfigured,
@@ -348,6 +349,15 @@ async def test_a_line_that_is_no_message_ends_it_and_the_next_turn_starts_anothe
     assert [each["method"] for each in asked_of(tmp_path)].count("initialize") == 2
 
 
+async def test_what_it_writes_is_told_while_somebody_watches(doubled: Codex) -> None:
+    plain = await all_of(doubled.query(batch("write"), ""))
+    assert not [event for event in plain if isinstance(event, DraftText)]
+    doubled._place = replace(doubled._place, is_watched=lambda: True)
+    first, second, *_ = await all_of(doubled.query(batch("write", 2, "t-2"), "th-1"))
+    assert isinstance(first, ConversationStarted)
+    assert second == DraftText("Hel")  # and nothing of a sub-agent
+
+
 async def test_a_question_that_nobody_can_answer_does_not_hold_it_up(doubled: Codex) -> None:
     heard = await all_of(doubled.query(batch("ask"), ""))
 
@@ -635,3 +645,19 @@ async def test_a_conversation_that_goes_on_without_a_model_of_its_own_asks_the_u
 
     assert asked[1:3] == ["gpt-5.2", "nosuchmodel"]
     assert asked[3] == asked[0]
+
+
+@real
+@pytest.mark.usefixtures("on_path")
+async def test_while_somebody_watches_what_the_real_one_writes_is_told(tmp_path: Path, store: SqliteStore) -> None:
+    text = "One two three four five six seven eight nine ten eleven twelve."
+    script = {"tools": True, "turns": [{"when": "count", "do": [{"say": text, "hold_within": True}]}]}
+    drafts: list[str] = []
+    async with ModelEndpoint(script) as endpoint, a_codex(tmp_path, store, endpoint) as codex:
+        codex._place = replace(codex._place, is_watched=lambda: True)
+        async with asyncio.timeout(PATIENCE_S):
+            async for event in codex.query(batch("count"), ""):
+                if isinstance(event, DraftText):
+                    drafts.append(event.text)
+                    endpoint.release()  # the model is in the middle of its answer
+    assert drafts and text not in drafts[0] and all(text.startswith(each) for each in drafts)

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from gatepost.core.records import replace
 from gatepost.inside.coding_agent import parse_options
 from gatepost.inside.mcp_json import McpServerConfig
 from gatepost.inside.providers.contract import (
     Batch,
     ConversationStarted,
+    DraftText,
     Event,
     Item,
     Misconfigured,
@@ -72,6 +74,26 @@ def test_what_the_model_says_is_said_once_and_when_it_is_whole() -> None:
     assert reader.read(part("text", text="he", time={"start": 1})) == []
     assert reader.read(whole) == [Text("here")]
     assert reader.read(whole) == []
+
+
+def grow(text: str, id: str = "prt_1", of: str = "msg_2", field: str = "text") -> OpencodeEvent:
+    about = {"sessionID": SES, "messageID": of, "partID": id, "field": field, "delta": text}
+    return OpencodeEvent("message.part.delta", about)
+
+
+def test_what_the_model_writes_for_people_grows_and_nothing_else_does() -> None:
+    reader = OpencodeEventReader(SES)
+    reader.read(message("msg_2"))
+    for event in (part("reasoning", "prt_0", text=""), part("text", "prt_9", "msg_1", text="of people")):
+        reader.read(event)
+    reader.read(part("text", text="", time={"start": 1}))
+
+    assert reader.read(grow("hidden", "prt_0")) == reader.read(grow("x", "prt_9", "msg_1")) == []
+    assert reader.read(grow("x", field="other")) == []
+    assert reader.read(grow("he")) == [DraftText("he")]
+    assert reader.read(grow("re")) == [DraftText("here")]
+    assert reader.read(part("text", text="here", time={"start": 1, "end": 2})) == [Text("here")]
+    assert reader.read(grow("late")) == []
 
 
 def test_neither_what_people_say_nor_a_summary_is_said_to_people() -> None:
@@ -407,3 +429,19 @@ def test_its_questions_are_asked_in_the_gateways_form_and_answered_in_its_own() 
     given = {"answers": {"Drink": "Tea, Milk", "Who?": "Ada, of course"}}
     assert render_question_reply(event, given) == {"answers": [["Tea", "Milk"], ["Ada, of course"]]}
     assert render_question_reply(event, {}) == {"answers": [[], []]}
+
+
+@pytest.mark.slow
+@needs_program
+async def test_what_it_writes_is_told_while_somebody_watches(tmp_path: Path, on_path: None) -> None:
+    text = "One two three four five six seven eight nine ten eleven twelve."
+    script = {"tools": True, "turns": [{"when": "count", "do": [{"say": text, "hold_within": True}]}]}
+    drafts: list[str] = []
+    async with ModelEndpoint(script) as endpoint, an_opencode(tmp_path, endpoint) as opencode:
+        opencode._place = replace(opencode._place, is_watched=lambda: True)
+        async with asyncio.timeout(PATIENCE):
+            async for event in opencode.query(batch("count"), ""):
+                if isinstance(event, DraftText):
+                    drafts.append(event.text)
+                    endpoint.release()  # the model is in the middle of its answer
+    assert drafts and text not in drafts[0] and all(text.startswith(each) for each in drafts)

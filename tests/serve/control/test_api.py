@@ -18,6 +18,7 @@ from gatepost.core.home import Home
 from gatepost.core.listen_address import ListenAddress
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
+from gatepost.messages.draft import Draft
 from gatepost.serve.control import contract
 from gatepost.serve.control.api import LARGEST_BODY, ApiDeps, make_api
 from gatepost.serve.control.client import ControlClient, ControlError
@@ -233,6 +234,23 @@ async def test_a_stream_tells_replies_and_resumes_at_its_cursor(api: Running) ->
 
     await asyncio.to_thread(until, second, "You said: two")
     second.close()
+
+
+async def test_a_stream_tells_what_is_being_written_to_those_who_want_it(api: Running) -> None:
+    hub = api.terminal.hub
+
+    def read(query: str, kind: str) -> list[dict[str, Any]]:
+        found = []
+        for event in api.control.stream(f"/v1/chat/stream?{query}"):
+            found.append(event)
+            if event["type"] == kind:
+                return found
+        raise AssertionError("the stream ended")
+
+    hub.show_draft(Draft(session="s-1", address="terminal:main", thread="", agent="Home", text="Hel"))
+    told = (await asyncio.to_thread(read, "drafts=1", "draft"))[-1]
+    assert (told["session"], told["text"], told["thread"]) == ("s-1", "Hel", "")
+    assert [event["type"] for event in await asyncio.to_thread(read, "", "cursor")] == ["cursor"]
 
 
 async def test_an_open_stream_ends_when_the_gateway_stops(api: Running) -> None:

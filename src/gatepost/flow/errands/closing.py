@@ -1,4 +1,5 @@
 """Conversations of errands end: when nothing of one is under way and nobody went on with it for a while, it is closed.
+So is that of a single run of a task which gave out an errand, once the results are worked on.
 
 What was said stays in the ledger. Its sandbox ends and its files go. The row is closed first, judged in the transaction
 that closes it. A gateway that is killed before the files are gone removes them at its next start.
@@ -73,13 +74,19 @@ class ErrandSessionCloser:
         while found := await self._store.read(errands.list_idle_sessions, limits, AT_ONCE):
             for each in found:
                 if await self._store.write(errands.close_idle_session, each, limits, now, lane=each):
-                    _log.info("a conversation of errands was closed", session=each)
-                    self._left.add(each)
-                    await self._sleep.end(each, REASON)
+                    await self._end(each)
             if len(found) < AT_ONCE:
                 break
+        for each in await self._store.read(errands.list_ended_runs, AT_ONCE):
+            if await self._store.write(errands.close_ended_run, each, now, lane=each):
+                await self._end(each)
         for each in sorted(self._left):
             await self._remove_files(each)
+
+    async def _end(self, session_id: str) -> None:
+        _log.info("a conversation of errands was closed", session=session_id)
+        self._left.add(session_id)
+        await self._sleep.end(session_id, REASON)
 
     def _find_limit(self, wanted: Setting[float], now: int) -> int:
         """What was last used before this moment is closed."""

@@ -31,7 +31,7 @@ BROKEN = "the gateway had a problem of its own, which its log describes"
 BROKE_OFF = "the gateway broke off each time that it tried"
 ACTION = "session.fork"
 MOST_TRIES = 5  # a fork that ends the gateway each time must not do so for ever
-AT_ONCE = 20  # of which those of one group stand in line
+AT_ONCE = 20  # one of a group
 AGAIN_S = 1.0  # after a store that was away
 
 T = TypeVar("T")

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gatepost.access.tiers import covers
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
@@ -21,6 +20,8 @@ from gatepost.flow.schedule.outcomes import add_failure_notice
 from gatepost.flow.schedule.queued_prompts import queue_prompts
 from gatepost.flow.schedule.task_notices import add_refusal_notices
 from gatepost.flow.schedule.times import Schedule, list_due
+from gatepost.mailbox.runner_frames import LONGEST_RESULT
+from gatepost.messages.text_size import measure
 from gatepost.store import destinations, firings, sessions, tasks
 from gatepost.store.firings import FiringState, NewFiring, make_firing
 from gatepost.store.outbox import EffectOrigin
@@ -87,9 +88,22 @@ def plan_firing(task: Task, now: int, most_late: int) -> FiringPlan:
     next_at, ends = due.next, "" if due.next is not None else "it ran at its time"
     if next_at is not None and task.expires_at is not None and next_at > task.expires_at:
         next_at, ends = None, EXPIRED
-    if task.max_runs is not None and len(fire) >= left:
-        next_at, ends = None, f"it has run {task.max_runs} times (maxRuns)"
     return FiringPlan(task=task, fire=fire[:left], skipped=skipped, next_at=next_at, ends=ends)
+
+
+def make_move(plan: FiringPlan, ran: int) -> TaskMove:
+    """Where its task goes once so many of its times are fired. A time that is skipped is no run, so it ends none. Whose
+    text is held is not over before the next look: until then it is not known which of its times are asked about."""
+    task, open_ends = plan.task, plan.held is not None and bool(plan.fire)
+    if task.max_runs is not None and task.runs + ran >= task.max_runs and not open_ends:
+        return TaskMove(task, None, f"it has run {task.max_runs} times (maxRuns)", ran)
+    return TaskMove(task, plan.next_at, plan.ends, ran)
+
+
+def count_parts(reach: ChannelInstances, task: Task) -> int:
+    """About how many messages one run of it puts into the outbox. Pure."""
+    longest = reach.max_text(task.instance) or LONGEST_RESULT
+    return 1 + measure(task.text, reach.text_unit(task.instance)) // longest
 
 
 def fire_plans(db: Db, reach: ChannelInstances, plans: Sequence[FiringPlan], most_late: int, now: int) -> FiredRooms:
@@ -103,9 +117,9 @@ def fire_plans(db: Db, reach: ChannelInstances, plans: Sequence[FiringPlan], mos
     missed = [(plan.task.id, plan.skipped) for plan in whole if plan.skipped is not None]
     times = [*((each.task.id, each.due_at) for each in due), *((task_id, each.first) for task_id, each in missed)]
     facts = read_facts(db, [plan.task for plan in whole], times, most_late)
-    judged = judge_times(facts, due, most_late)
+    judged = judge_times(facts, due, most_late, {plan.task.id: count_parts(reach, plan.task) for plan in whole})
     runs = Counter(each.task.id for each in judged if not each.skipped)
-    moves = [TaskMove(plan.task, plan.next_at, plan.ends, runs[plan.task.id]) for plan in whole]
+    moves = [make_move(plan, runs[plan.task.id]) for plan in whole]
     moved = tasks.advance(db, moves, now)
     rows = [
         make_firing(task_id, each.first, now, FiringState.SKIPPED, each.reason, each.times)
@@ -122,7 +136,8 @@ def fire_times(
 ) -> FiredRooms:
     """These times of a task, whatever comes next. One that was fired before is not fired again."""
     facts = read_facts(db, [task], [(task.id, each) for each in times], most_late)
-    judged = judge_times(facts, [DueTime(task, each) for each in times], most_late)
+    due = [DueTime(task, each) for each in times]
+    judged = judge_times(facts, due, most_late, {task.id: count_parts(reach, task)})
     fired = _fire(db, reach, judged, (), facts, now)
     if fired.ran:
         tasks.add_runs(db, task.id, fired.ran)
@@ -161,7 +176,7 @@ def _fire(
             ),
         ],
     )
-    rooms = {_add_failure(db, reach, each, why, now) for each, why in failed}
+    rooms = _add_failures(db, reach, failed, now)
     rooms.update((each.task.instance, each.task.address) for each in texts)
     woken = {each.session_id for each in queued if not each.why}
     return FiredRooms(tuple(sorted(woken)), tuple(sorted(rooms)), len(judged) - len(skipped))
@@ -180,10 +195,19 @@ def _join(fired: Iterable[FiredRooms]) -> FiredRooms:
     return FiredRooms(tuple(sorted(woken)), tuple(sorted(rooms)), sum(each.ran for each in every))
 
 
-def _add_failure(db: Db, reach: ChannelInstances, due: JudgedTime, why: str, now: int) -> tuple[str, str]:
-    """Nobody could be given it. The room to ring, where its owner is told."""
-    tasks.record_failure(db, due.task.id, why[: firings.LONGEST_REASON], now)
-    return add_failure_notice(db, reach, tasks.get(db, due.task.id) or due.task, due.due_at, why, now)
+def _add_failures(
+    db: Db, reach: ChannelInstances, failed: Sequence[tuple[JudgedTime, str]], now: int
+) -> set[tuple[str, str]]:
+    """Nobody could be given these. The rooms to ring, where their owners are told: the last notice of a task says that
+    it is paused, and many late times have no more notices than that takes."""
+    rooms, told = set[tuple[str, str]](), Counter[str]()
+    for each, why in failed:
+        tasks.record_failure(db, each.task.id, why[: firings.LONGEST_REASON], now)
+        told[each.task.id] += 1
+        if told[each.task.id] <= tasks.MOST_FAILURES:
+            task = tasks.get(db, each.task.id) or each.task
+            rooms.add(add_failure_notice(db, reach, task, each.due_at, why, now))
+    return rooms
 
 
 def _pause(db: Db, reach: ChannelInstances, plan: FiringPlan, now: int) -> FiredRooms:
@@ -194,8 +218,7 @@ def _pause(db: Db, reach: ChannelInstances, plan: FiringPlan, now: int) -> Fired
     if plan.refused:
         in_room = has_way(db, task.folder, task.instance, task.address)
         return FiredRooms(rooms=add_refusal_notices(db, reach, task, due_at, why, now, in_room=in_room))
-    shown = replace(task, zone="UTC")  # its own may be what cannot be read
-    return FiredRooms(rooms=(add_failure_notice(db, reach, shown, due_at, why, now),))
+    return FiredRooms(rooms=(add_failure_notice(db, reach, task, due_at, why, now),))
 
 
 def _hold(db: Db, reach: ChannelInstances, plan: FiringPlan, now: int) -> FiredRooms:

@@ -81,8 +81,11 @@ def make_place_request(task: Task) -> PlaceRequest:
     )
 
 
-def judge_times(facts: FiringFacts, due: Sequence[DueTime], most_late: int) -> list[JudgedTime]:
-    """Pure. One that was fired before is not among them."""
+def judge_times(
+    facts: FiringFacts, due: Sequence[DueTime], most_late: int, parts: Mapping[str, int]
+) -> list[JudgedTime]:
+    """Pure. One that was fired before is not among them. `parts`: by task, how many messages one run of it is: as with
+    what waits, so many texts at once as have no more parts than may wait."""
     waiting, judged = Counter(facts.waiting), list[JudgedTime]()
     for each in due:
         task = each.task
@@ -91,7 +94,7 @@ def judge_times(facts: FiringFacts, due: Sequence[DueTime], most_late: int) -> l
         skipped = check_overlap(task, waiting[task.id], most_late)
         refused = "" if skipped else find_refusal(facts, task)
         judged.append(JudgedTime(task=task, due_at=each.due_at, skipped=skipped, refused=refused))
-        waiting[task.id] += 0 if skipped or refused else 1
+        waiting[task.id] += 0 if skipped or refused else parts[task.id]
     return judged
 
 

@@ -1,6 +1,6 @@
 """A firing that comes long after its time says so."""
 
-from gatepost.core.clock import MINUTE, SECOND, iso
+from gatepost.core.clock import MINUTE, SECOND, find_zone, iso
 from gatepost.store.tasks import Task
 
 LATE = MINUTE  # what comes so long after its time is late
@@ -10,5 +10,10 @@ def render_late(task: Task, due_at: int, now: int) -> str:
     """What is said with something that comes late; '' if it does not."""
     if now - due_at <= LATE:
         return ""
-    moment = iso(due_at - due_at % SECOND, task.zone) or ""
-    return f"(late: it was due at {moment[:16].replace('T', ' ')} {task.zone})"
+    return f"(late: it was due at {render_local(due_at - due_at % SECOND, task.zone)})"
+
+
+def render_local(at: int, zone: str) -> str:
+    """To the minute, with its zone; in UTC, if this machine does not know that."""
+    known = zone if find_zone(zone) is not None else "UTC"
+    return f"{(iso(at, known) or '')[:16].replace('T', ' ')} {known}"

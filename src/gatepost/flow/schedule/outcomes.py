@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from gatepost.access.senders import is_person
-from gatepost.core.clock import iso
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
+from gatepost.flow.schedule.lateness import render_local
 from gatepost.store import direct_rooms, firings, tasks
 from gatepost.store.outbox import EffectOrigin
 from gatepost.store.port import Db
@@ -54,9 +54,8 @@ def _find_owner_room(db: Db, reach: ChannelInstances, task: Task) -> tuple[str, 
 def render_failure(task: Task, due_at: int, reason: str) -> str:
     words = " ".join((task.title or task.prompt or task.text).split())
     name = words if len(words) <= LONGEST_NAME else words[: LONGEST_NAME - 1] + "…"
-    moment = (iso(due_at, task.zone) or "")[:16].replace("T", " ")
     why = reason.strip().splitlines()[0][:300].rstrip(".") if reason.strip() else "the agent did not finish"
-    told = f"The scheduled task “{name}” ({task.id}) of {moment} {task.zone} failed: {why}."
+    told = f"The scheduled task “{name}” ({task.id}) of {render_local(due_at, task.zone)} failed: {why}."
     if task.state is TaskState.PAUSED and task.failures >= MOST_FAILURES:
         told += f" It failed {task.failures} times in a row and is paused; `gatepost task resume {task.id}` resumes it."
     return told

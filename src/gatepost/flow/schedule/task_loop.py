@@ -16,7 +16,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.asking import AskingRules
 from gatepost.flow.requests.asking import read_rules as read_asking_rules
 from gatepost.flow.schedule import clock_steps
-from gatepost.flow.schedule.firing import FiredRooms, FiringPlan, fire_plans, plan_firing
+from gatepost.flow.schedule.firing import FiredRooms, FiringPlan, count_parts, fire_plans, plan_firing
 from gatepost.flow.schedule.held_texts import HeldText
 from gatepost.flow.schedule.task_changes import read_rules
 from gatepost.flow.schedule.task_rights import judge_tasks
@@ -25,10 +25,11 @@ from gatepost.store.port import Db, Store
 from gatepost.store.tasks import Task
 
 AT_ONCE = 20  # tasks that one look takes up
-FIRINGS_AT_ONCE = 100  # that one transaction writes, or those of one task
+FIRINGS_AT_ONCE = 100  # that one transaction writes, or those of one task; each part of a text counts
 LONGEST_WAIT_S = 30.0  # between two looks: the machine's clock may be set forward
 AGAIN_S = 1.0
 LANE = "schedule"  # of the writer
+BROKEN = "the gateway had a problem of its own with it, which its log describes"
 USUAL_ASKING = read_asking_rules(Config())
 
 _log = log.get("schedule")
@@ -51,6 +52,9 @@ class TaskLoop:
             except Unavailable as error:
                 _log.warning("tasks wait for the store", why=str(error))
                 wait = AGAIN_S
+            except Exception:  # noqa: BLE001  a mistake of ours with one task must not end the gateway for everybody
+                _log.exception("tasks could not be looked at")
+                wait = LONGEST_WAIT_S
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await self._rung.wait()
@@ -60,9 +64,38 @@ class TaskLoop:
         now, most_late = self._clock.now(), read_rules(self._config).most_late
         await self._follow_clock(now)
         plans = await self._store.read(plan_due, now, AT_ONCE, most_late, read_asking_rules(self._config))
-        for some in _portions(plans):
-            self._ring(await self._store.write(fire_plans, self._reach, some, most_late, now, lane=LANE))
+        trouble: Unavailable | None = None
+        for some in split_plans(self._reach, plans, most_late):
+            trouble = await self._fire(some, most_late, now) or trouble
+        if trouble is not None:
+            raise trouble
         return len(plans) == AT_ONCE
+
+    async def _fire(self, plans: Sequence[FiringPlan], most_late: int, now: int) -> Unavailable | None:
+        """In one transaction. One that cannot be written keeps back no other: then each has its own. What it waits for,
+        if some could not be fired now."""
+        try:
+            self._ring(await self._store.write(fire_plans, self._reach, plans, most_late, now, lane=LANE))
+        except Exception as error:  # noqa: BLE001  a mistake of ours is the trouble of one task
+            if len(plans) > 1:
+                every = [await self._fire([each], most_late, now) for each in plans]
+                return next(filter(None, every), None)
+            if isinstance(error, Unavailable):
+                return error
+            _log.exception("a task could not be fired", task=plans[0].task.id)
+            await self._give_up(plans[0].task, most_late, now)
+        return None
+
+    async def _give_up(self, task: Task, most_late: int, now: int) -> None:
+        """Pause it, and tell its owner if that can be done. Else it would be tried for ever."""
+        plan = FiringPlan(task=task, fire=(), broken=BROKEN)
+        try:
+            self._ring(await self._store.write(fire_plans, self._reach, [plan], most_late, now, lane=LANE))
+        except Unavailable:
+            raise
+        except Exception:  # noqa: BLE001  what cannot be written about it may be the notice
+            _log.exception("the owner of a task could not be told", task=task.id)
+            await self._store.write(tasks.pause_at, task, BROKEN, now, lane=LANE)
 
     async def _follow_clock(self, now: int) -> None:
         """Count times again after the clock was set back: since the last look, or while nobody looked."""
@@ -123,11 +156,13 @@ def _plan(task: Task, now: int, most_late: int) -> FiringPlan:
         return FiringPlan(task=task, fire=(), broken=f"its schedule cannot be read: {error}")
 
 
-def _portions(plans: Sequence[FiringPlan]) -> list[list[FiringPlan]]:
+def split_plans(reach: ChannelInstances, plans: Sequence[FiringPlan], most_late: int) -> list[list[FiringPlan]]:
+    """As they are written together. Pure."""
     found: list[list[FiringPlan]] = []
     size = FIRINGS_AT_ONCE
     for plan in plans:
-        writes = max(1, len(plan.fire))
+        parts = count_parts(reach, plan.task)
+        writes = min(max(1, len(plan.fire)) * parts, most_late + parts)
         if size + writes > FIRINGS_AT_ONCE:
             found.append([])
             size = 0

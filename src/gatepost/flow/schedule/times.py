@@ -9,7 +9,7 @@ from calendar import monthrange
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, tzinfo
 from functools import cache
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct
@@ -232,18 +232,24 @@ def list_due(schedule: Schedule, first: int, now: int, most: int) -> DueTimes:
 
 
 def _list_newest(schedule: Schedule, first: int, now: int, most: int, known: int) -> DueTimes:
-    """The same from behind: more times lie between than are walked through. The window grows until it holds enough."""
-    window, newest, coming = HOUR, list[int](), None
-    while len(newest) < most and window < 100 * (now - first):
-        newest, coming = [], None
-        for at in _walk(schedule, max(first, now - window) - 1):
-            if at > now:
-                coming = at
-                break
-            newest.append(at)
-        window *= 4
+    """The same from behind: more times lie between than are walked through. Where enough of them begin is found by
+    halving, because a schedule may have all its times in one half of the year."""
+    enough, few = max(MOST_WALKED, most + 10), list[int]()
+    low, high, start = first, now, first  # there are too many from `low` on, too few from `high` on
+    while True:
+        found = list(islice(takewhile(lambda at: at <= now, _walk(schedule, start - 1)), enough + 1))
+        if most <= len(found) <= enough:
+            break
+        if len(found) > enough:
+            low = start
+        else:
+            few, high = found, start
+        if high - low <= SECOND:
+            found = few
+            break
+        start = (low + high) // 2
     older = max(0, known - most)
-    return DueTimes(newest=tuple(newest[-most:]), older=older, counted=False, next=coming)
+    return DueTimes(newest=tuple(found[-most:]), older=older, counted=False, next=next(_walk(schedule, now), None))
 
 
 def _zone(name: str) -> tzinfo:

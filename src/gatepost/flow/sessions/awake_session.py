@@ -205,6 +205,7 @@ class AwakeSession:
     def _begin_ending(self, ending: Ending) -> None:
         self.ending = self.ending.join(ending) if self.ending is not None else ending
         self.talk.open = False
+        self.talk.draft.stop()
 
     # Its life.
 
@@ -273,6 +274,7 @@ class AwakeSession:
                         self.sandbox.kill()
                     await self._serve(self.sandbox)
         finally:
+            self.talk.draft.stop()
             if self.sandbox is not None:
                 self.sandbox.kill()
             else:

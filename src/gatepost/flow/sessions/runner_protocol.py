@@ -16,6 +16,7 @@ from gatepost.core.errors import Invalid
 from gatepost.core.records import replace
 from gatepost.flow.delivery.outgoing_messages import MOST_RESULT_BYTES, MOST_RESULTS
 from gatepost.flow.sessions import compaction, results, turn_settlement
+from gatepost.flow.sessions.drafts import SessionDraft
 from gatepost.flow.sessions.result_copies import copy_result_files
 from gatepost.flow.sessions.result_order import ResultOrder
 from gatepost.flow.sessions.runner_requests import RunnerRequests
@@ -64,6 +65,7 @@ class RunnerProtocol:
         self.parts, self.session, self.group, self.provider = parts, session, group, provider
         self._port = port
         self.keys = CallKeys(parts.store)
+        self.draft = SessionDraft(parts.drafts, session.id, group.name or session.folder, port.send)
         self.order = ResultOrder(port.send, lambda: self.turn is not None and self.open)
         self._waiting: runner_frames.ClaimFrame | None = None  # a claim that is answered when there is something
         self.heard_at = self.active_at = self._renewed_at = parts.listening.now()
@@ -124,6 +126,8 @@ class RunnerProtocol:
                 self._name_conversation(frame.turn, frame.epoch, frame.conversation)
             case runner_frames.StatusFrame():
                 await self._show_status(frame)
+            case runner_frames.DraftFrame():
+                self.draft.receive(frame)
             case runner_frames.SubmitTurnFrame():
                 self._port.send(await self._submit(frame))
             case runner_frames.PingFrame():
@@ -229,7 +233,9 @@ class RunnerProtocol:
             self.turn_since, self.warned, self.time_up_at = self.parts.listening.now(), False, None
             self._compacting = claim.compacts
         self.turn, self.claimed, self.active_at = turn, True, self.parts.listening.now()
-        if turn.rights != firings.RIGHTS:  # a scheduled run that finds nothing to say is not seen
+        seen = turn.rights != firings.RIGHTS  # a scheduled run that finds nothing to say is not seen
+        self.draft.begin(turn, shown=seen and not self._compacting)
+        if seen:
             self.parts.typing.start(turn.instance, turn.address, turn.thread)
         self.parts.bells.change(turn.instance, turn.address)
         answer = runner_frames.ClaimReplyFrame(
@@ -269,6 +275,8 @@ class RunnerProtocol:
     async def _record_results(self, frames: list[runner_frames.ResultFrame]) -> None:
         now = self.parts.clock.now()
         self.active_at = self.parts.listening.now()
+        if not all(frame.to for frame in frames):
+            self.draft.expect_delivery()
         given = [(frame, await copy_result_files(self.parts, self.session.id, self.turn, frame)) for frame in frames]
         parts, session_id, config = self.parts, self.session.id, self.parts.config
         limits = results.ResultLimits(config[MOST_RESULTS], config[MOST_RESULT_BYTES])
@@ -377,6 +385,7 @@ class RunnerProtocol:
         return done
 
     def end_turn(self) -> None:
+        self.draft.end()
         if self.turn is not None:
             self.parts.typing.stop(self.turn.instance, self.turn.address, self.turn.thread)
             self.parts.bells.change(self.turn.instance, self.turn.address)

@@ -15,6 +15,7 @@ from gatepost.flow.delivery.delivery_loop import DeliveryLoop
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.delivery.typing_indicator import TypingIndicator
 from gatepost.flow.sessions.disk_usage import DiskUsageMeter
+from gatepost.flow.sessions.drafts import DraftRelay
 from gatepost.flow.sessions.group_limits import TURN_S
 from gatepost.flow.sessions.memory_pressure import HostMemory, read_memory
 from gatepost.flow.sessions.session_timeouts import ListeningTime, SessionTimeouts
@@ -70,6 +71,7 @@ class SessionDeps(Struct, frozen=True, kw_only=True):
     listening: ListeningTime  # for every judgement of who is silent, idle or late
     files: FairThreadPool  # mailbox files are never touched on the loop or on the store's writer thread
     memory: Callable[[], HostMemory | None] = read_memory
+    drafts: DraftRelay = field(default_factory=DraftRelay)
     usage: DiskUsageMeter = field(default_factory=DiskUsageMeter)
     sandboxes: Registry[Callable[[Config], SandboxKind]] = field(default_factory=lambda: SANDBOXES)
 

@@ -22,7 +22,15 @@ from gatepost.inside.acp.sent_prompts import AcpSentPromptLog
 from gatepost.inside.coding_agent import CodingAgent
 from gatepost.inside.jsonrpc_process import UNKNOWN_METHOD, Json, JsonRpcFailure, JsonRpcProcess
 from gatepost.inside.provider_errors import ProviderError
-from gatepost.inside.providers.contract import Batch, Event, Misconfigured, PermissionRequest, ProviderContext, Text
+from gatepost.inside.providers.contract import (
+    Batch,
+    DraftText,
+    Event,
+    Misconfigured,
+    PermissionRequest,
+    ProviderContext,
+    Text,
+)
 from gatepost.inside.sent_prompts import SentPrompt
 from gatepost.inside.system_prompt import render_rules, system_prompt
 
@@ -232,6 +240,8 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
                 yield event
             if isinstance(message, PermissionRequest):
                 yield message
+            elif message.session_update == "agent_message_chunk" and self._place.is_watched():
+                yield DraftText(events.written())
         self._spent.update(protocol.usage_of(message))
         text = events.rest()
         if trouble := self._find_trouble(message.stop_reason, text):

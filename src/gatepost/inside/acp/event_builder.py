@@ -6,6 +6,7 @@ from typing import Any
 
 from gatepost.inside.acp.protocol import SessionUpdate, plan_line, result_of, text_of, tool_name
 from gatepost.inside.coding_agent import get_patience
+from gatepost.inside.drafts import GrowingText
 from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers.contract import Event, StatusLine, Text, ToolResult, ToolUse
 
@@ -17,7 +18,7 @@ _ENDED = ("completed", "failed")
 class AcpEventBuilder:
     def __init__(self) -> None:
         self._pieces: list[str] = []
-        self._size = 0
+        self._size, self._written = 0, GrowingText()
         self._message: str | None = None
         self._plan = ""
         self._tools: dict[str, tuple[str, dict[str, Any]]] = {}  # title and input, so far
@@ -37,9 +38,13 @@ class AcpEventBuilder:
                 return [StatusLine(line)]
         return []
 
+    def written(self) -> str:
+        """The message that the agent is at, so far."""
+        return self._written.join(self._pieces)
+
     def rest(self) -> str:
         """What was said since the last whole message."""
-        text, self._pieces, self._size = "".join(self._pieces), [], 0
+        text, self._pieces, self._size, self._written = "".join(self._pieces), [], 0, GrowingText()
         return text if text.strip() else ""
 
     def finish(self) -> list[Event]:

@@ -16,6 +16,7 @@ from gatepost.inside.agent_loop import (
     RequestedToolCall,
 )
 from gatepost.inside.conversation import ConversationMessage, UserMessage
+from gatepost.inside.drafts import GrowingText
 from gatepost.inside.media import MediaBlock, MediaKind
 from gatepost.inside.provider_errors import parse_provider_error
 from gatepost.inside.providers.contract import ProviderContext, provider
@@ -155,6 +156,7 @@ def _block(block: MediaBlock, data: bytes) -> Json:
 class MessagesStreamReader:
     def __init__(self) -> None:
         self._texts: list[str] = []
+        self._written = GrowingText()
         self._tools: dict[int, tuple[str, list[str]]] = {}
         self._usage: dict[str, int] = {}
         self._stop = ""
@@ -182,6 +184,9 @@ class MessagesStreamReader:
                 self._ended = True
             case _:
                 pass
+
+    def written(self) -> str:
+        return self._written.join(self._texts)
 
     def reply(self) -> CompletionReply | None:
         if not self._ended:

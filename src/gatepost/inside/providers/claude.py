@@ -26,12 +26,14 @@ from gatepost.inside.coding_agent import (
     CodingAgentOptions,
     get_patience,
 )
+from gatepost.inside.drafts import add_piece
 from gatepost.inside.mcp_client import McpClient
 from gatepost.inside.mcp_json import OURS
 from gatepost.inside.media import MediaKind
 from gatepost.inside.provider_errors import ProviderError, parse_provider_error
 from gatepost.inside.providers.contract import (
     Batch,
+    DraftText,
     Event,
     Misconfigured,
     Mode,
@@ -126,6 +128,8 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
         super().__init__(place, ClaudeOptions, log)
         self._sdk = load_sdk()
         self._system, self._listed = "", b""  # what the client was started with
+        self._tells_drafts = False  # whether the client tells what it writes
+        self._written = ""  # of the block that the model is at
         self._last_text, self._written_plan = "", ("", "")  # of this turn; a plan with the id of its call
 
     async def set_mode(self, mode: str) -> None:
@@ -145,13 +149,15 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
 
     async def _open(self, batch: Batch, resume: str) -> None:
         """The client must know what the group's files and its tools are today."""
-        self._last_text, self._written_plan = "", ("", "")
+        self._last_text, self._written_plan, self._written = "", ("", ""), ""
         system, tools = system_prompt(self._place, reader="Read"), await self._tools()
         self._forget_messages()  # a background task's word between two turns
         knows = (resume, system, tools) == (self._conversation, self._system, self._listed)
-        if self._client is not None and self._client.is_alive and knows:
+        watched = self._place.is_watched()
+        if self._client is not None and self._client.is_alive and knows and (self._tells_drafts or not watched):
             return
         await self.close()
+        self._tells_drafts = watched  # it is told when it starts
         self._system, self._conversation, self._listed = system, resume or str(uuid4()), tools
         client = self._sdk.ClaudeSDKClient(self._client_options(known=self._log.path(resume) is not None))
         try:
@@ -190,6 +196,7 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
             disallowed_tools=NOT_OURS,
             permission_mode=self._mode,
             can_use_tool=self._judge,
+            include_partial_messages=self._tells_drafts,
             max_buffer_size=LARGEST_LINE,
             extra_args={"replay-user-messages": None, "allow-dangerously-skip-permissions": None},
         )
@@ -261,6 +268,9 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
                 self._waiting.pop(message.uuid or "", None)
                 for event in self._tool_results(message):
                     yield event
+            elif isinstance(message, sdk.StreamEvent):
+                for event in self._read_partial(message):
+                    yield event
             elif isinstance(message, sdk.AssistantMessage):
                 fault = message.error or ""
                 for event in self._read_assistant(message):
@@ -285,6 +295,20 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
         key, written = self._written_plan
         text = (written if key == asked.id else "").strip() or self._last_text.strip()
         return replace(asked, input={**asked.input, "plan": text}) if text else asked
+
+    def _read_partial(self, message: Any) -> list[Event]:
+        """A block of text grows. A message that begins anew after an error takes back what was written of it."""
+        if message.parent_tool_use_id is not None:
+            return []
+        about, before = message.event, self._written
+        match about.get("type"):
+            case "message_start" | "content_block_start":
+                self._written = ""
+                return [DraftText("")] if before else []
+            case "content_block_delta" if text := (about.get("delta") or {}).get("text"):
+                self._written = add_piece(self._written, text)
+                return [DraftText(self._written)] if self._place.is_watched() else []
+        return []
 
     def _read_assistant(self, message: Any) -> list[Event]:
         found: list[Event] = []

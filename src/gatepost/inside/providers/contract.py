@@ -81,6 +81,14 @@ class StatusLine(Struct, frozen=True):
     text: str
 
 
+class DraftText(Struct, frozen=True):
+    """What is written of the next message so far, from its beginning. Shown to whoever watches, and kept by nobody: the
+    whole follows as Text or TurnResult. Worth making only while `ProviderContext.is_watched()`; the runner sends them
+    at intervals."""
+
+    text: str
+
+
 class ToolUse(Struct, frozen=True):
     id: str
     tool: str
@@ -143,6 +151,7 @@ Event = (
     ConversationStarted
     | Text
     | StatusLine
+    | DraftText
     | ToolUse
     | ToolResult
     | PermissionRequest
@@ -168,6 +177,7 @@ class ProviderContext(Struct, frozen=True, kw_only=True):
     options: dict[str, Any] = field(default_factory=dict)
     rules: str = ""  # pinned: the agent must have them whatever its conversation forgets; in the system prompt
     managed: bool = False  # somebody made this agent to work for them, and sees it in a list
+    is_watched: Callable[[], bool] = lambda: False  # whether somebody sees drafts of this turn
 
 
 class Misconfigured(Exception):

@@ -16,6 +16,7 @@ from gatepost.inside.agent_loop import (
     RequestedToolCall,
 )
 from gatepost.inside.conversation import ConversationMessage, UserMessage
+from gatepost.inside.drafts import GrowingText
 from gatepost.inside.media import MediaBlock, MediaKind, get_audio_format
 from gatepost.inside.provider_errors import parse_provider_error
 from gatepost.inside.providers.contract import ProviderContext, provider
@@ -164,6 +165,7 @@ class ChatStreamReader:
 
     def __init__(self) -> None:
         self._texts: list[str] = []
+        self._written = GrowingText()
         self._tools: dict[int, tuple[list[str], list[str]]] = {}
         self._usage: dict[str, int] = {}
         self._stop = ""
@@ -191,6 +193,9 @@ class ChatStreamReader:
             names, arguments = self._tools.setdefault(call.index if call.index is not None else place, ([], []))
             names.append(call.function.name or "")
             arguments.append(call.function.arguments or "")
+
+    def written(self) -> str:
+        return self._written.join(self._texts)
 
     def reply(self) -> CompletionReply | None:
         if not self._ended:

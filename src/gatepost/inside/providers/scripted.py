@@ -8,6 +8,7 @@ import asyncio
 import os
 import re
 import signal
+import time
 from collections import deque
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from gatepost.inside.mcp_client import McpClient
 from gatepost.inside.providers.contract import (
     Batch,
     ConversationStarted,
+    DraftText,
     Event,
     Item,
     ItemKind,
@@ -219,6 +221,8 @@ class Scripted:
     ) -> AsyncIterator[Event]:
         if step.status:
             yield StatusLine(_fill(step.status, words))
+        if step.draft is not None:
+            yield DraftText(_fill(step.draft, {**words, "now": str(time.time_ns() // 1000)}))
         if step.usage:
             yield UsageReport(step.usage)
         if step.write_file is not None:

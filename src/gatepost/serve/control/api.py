@@ -161,7 +161,8 @@ class ControlApi:
         after = int(_read_number(request, "after", -1))
         if after < 0:
             after = await store.read(room_events.get_start_cursor, hub, room)
-        news = room_events.follow_room(store, hub, room, after, self._parts.stopping)
+        drafts = request.query_params.get("drafts") == "1"
+        news = room_events.follow_room(store, hub, room, after, self._parts.stopping, drafts=drafts)
         return StreamingResponse(_lines(news), media_type="application/x-ndjson")
 
 
@@ -172,7 +173,10 @@ async def _lines(stream: AsyncIterator[room_events.RoomUpdate]) -> AsyncIterator
             yield _line({"type": "message", **asdict(seen), "files": files})
         for typing in news.typing:
             yield _line({"type": "typing", **asdict(typing)})
-        yield _line({"type": "cursor", "cursor": news.cursor})
+        for draft in news.drafts:
+            yield _line({"type": "draft", **asdict(draft)})
+        if news.looked:
+            yield _line({"type": "cursor", "cursor": news.cursor})
 
 
 def _line(value: dict[str, Any]) -> bytes:

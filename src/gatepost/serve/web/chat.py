@@ -2,11 +2,11 @@
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
@@ -28,7 +28,9 @@ from gatepost.messages.inbound import Attachment, AttachmentKind, Direction, Inb
 from gatepost.messages.text import clean
 from gatepost.serve import room_events
 from gatepost.serve.room_events import RoomEvent, RoomEventFile
+from gatepost.serve.web.browser_streams import BrowserStreams, render_sse
 from gatepost.serve.web.cards import CardClicks, render_card
+from gatepost.serve.web.draft_renderer import DraftFeed, DraftRenderer
 from gatepost.serve.web.login import WebVisitor, find_visitor
 from gatepost.serve.web.markdown_renderer import MarkdownRenderer
 from gatepost.store import messages, outbox, rooms, routes, sessions, switches
@@ -44,6 +46,7 @@ PAGE = 60  # messages of one page of history
 LONGEST_TEXT = 200_000  # characters
 OVERHEAD = 64 * 1024  # bytes of a form beside its files and its text
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")  # shown in the page; SVG is a document and is not
+CHECK_S = 1.0  # so often, at least, it is asked whether a browser may still see what is written
 CHANGES = ("edit", "delete", "react")
 _KEY = re.compile(r"[A-Za-z0-9_-]{8,64}\Z")
 _PLAIN_ROOM = re.compile(r"(?:chat_jid=web:|room=)([A-Za-z0-9._/-]+)\Z")
@@ -52,35 +55,6 @@ _PLAIN_ROOM = re.compile(r"(?:chat_jid=web:|room=)([A-Za-z0-9._/-]+)\Z")
 class UploadTooLarge(Invalid):
     def __init__(self, megabytes: int) -> None:
         super().__init__("message", f"it is larger than {megabytes} MB, the limit of web.max_upload_mb")
-
-
-class BrowserStreams:
-    """At most one stream a browser: a new one ends the one before, because browsers open only six connections."""
-
-    def __init__(self, hub: LocalChannel) -> None:
-        self._hub = hub
-        self._current: dict[str, object] = {}
-
-    def claim(self, browser: str) -> object:
-        mine = object()
-        self._current[browser] = mine
-        self._wake()  # the one before, which then sees that it is over
-        return mine
-
-    def is_current(self, browser: str, mine: object) -> bool:
-        return self._current.get(browser) is mine
-
-    def leave(self, browser: str, mine: object) -> None:
-        if self.is_current(browser, mine):
-            del self._current[browser]
-
-    def end(self, browser: str) -> None:
-        """The browser has signed out: it hears nothing more."""
-        if self._current.pop(browser, None):
-            self._wake()
-
-    def _wake(self) -> None:
-        self._hub.ring_all()
 
 
 class Chat:
@@ -92,6 +66,7 @@ class Chat:
         self._max_text = min(config[MAX_TEXT], LONGEST_TEXT)
         self.streams = BrowserStreams(hub)
         self.rendering = MarkdownRenderer()
+        self._drafts = DraftRenderer(self.rendering, hub.ring_draft)
         self._clicks = CardClicks(store, hub)
 
     def routes(self) -> list[Route]:
@@ -192,20 +167,27 @@ class Chat:
         mine = self.streams.claim(browser)
         try:
             yield b"retry: 1000\n\n"
-            room = visitor.room or None
-            async for news in room_events.follow_room(self._store, self._hub, room, after, self._stopping):
+            room, feed, checked, halted = visitor.room or None, DraftFeed(self._drafts), 0.0, False
+            follow = room_events.follow_room(self._store, self._hub, room, after, self._stopping, drafts=True)
+            async for news in follow:
                 if not self.streams.is_current(browser, mine):
-                    yield _render_sse("replaced", {})
+                    yield render_sse("replaced", {})
                     return
-                current, halted = await self._store.read(_read_stream_state, browser, self._clock.now())
-                if current != visitor:  # signed out, or with other rights: the browser must ask again
-                    return
+                if news.looked or time.monotonic() - checked > CHECK_S:  # what is only written comes often
+                    checked = time.monotonic()
+                    current, halted = await self._store.read(_read_stream_state, browser, self._clock.now())
+                    if current != visitor:  # signed out, or with other rights: the browser must ask again
+                        return
                 for seen in news.seen:
-                    yield _render_sse("message", await self._show(seen, visitor))
+                    yield render_sse("message", await self._show(seen, visitor))
                 for typing in news.typing:
-                    yield _render_sse("typing", {"room": typing.address, "thread": typing.thread, "on": typing.on})
+                    yield render_sse("typing", {"room": typing.address, "thread": typing.thread, "on": typing.on})
+                for shown in await feed.show(news.drafts):
+                    yield render_sse("draft", shown)
+                if not news.looked:
+                    continue
                 # Only now may the browser resume behind all of this.
-                yield _render_sse("cursor", {"cursor": news.cursor, "halted": halted}, news.cursor)
+                yield render_sse("cursor", {"cursor": news.cursor, "halted": halted}, news.cursor)
         finally:
             self.streams.leave(browser, mine)
 
@@ -349,11 +331,6 @@ def render_event(seen: RoomEvent, html: str, names: Collection[str]) -> dict[str
 def _render_file(message_id: int, number: int, file: RoomEventFile) -> dict[str, Any]:
     url = f"/api/files/{message_id}/{number}"
     return {"name": file.name, "size": file.size, "url": url, "picture": file.mime in PICTURES}
-
-
-def _render_sse(kind: str, data: dict[str, Any], cursor: int | None = None) -> bytes:
-    number = f"id: {cursor}\n" if cursor is not None else ""
-    return b"%sevent: %s\ndata: %s\n\n" % (number.encode(), kind.encode(), msgspec.json.encode(data))
 
 
 async def _read_form(request: Request, megabytes: int) -> FormData:

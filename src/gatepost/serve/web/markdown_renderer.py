@@ -89,7 +89,11 @@ class MarkdownRenderer:
         self._idle: asyncio.TimerHandle | None = None
         self.rendered = 0  # texts that the process was asked for
 
-    async def html(self, text: str) -> str:
+    @property
+    def is_started(self) -> bool:
+        return self._worker is not None
+
+    async def html(self, text: str, *, remember: bool = True) -> str:
         if not text:
             return ""
         if len(text) > LONGEST:
@@ -99,11 +103,11 @@ class MarkdownRenderer:
             return self._cache[text]
         task = self._under_way.get(text)
         if task is None:
-            task = self._under_way[text] = asyncio.create_task(self._render(text))
+            task = self._under_way[text] = asyncio.create_task(self._render(text, remember))
             task.add_done_callback(lambda done: self._under_way.pop(text, None))
         return await asyncio.shield(task)  # a reader that leaves takes nothing from the others
 
-    async def _render(self, text: str) -> str:
+    async def _render(self, text: str, remember: bool) -> str:
         try:
             async with asyncio.timeout(self._patience):
                 await self._turn.acquire()
@@ -113,7 +117,8 @@ class MarkdownRenderer:
             html = await self._ask(text)
         finally:
             self._turn.release()
-        self._remember(text, html)
+        if remember:
+            self._remember(text, html)
         return html
 
     async def _ask(self, text: str) -> str:

@@ -28,7 +28,8 @@ from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
 from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware
 from gatepost.serve.web import hooks, login
 from gatepost.serve.web.browser_security import BrowserSecurityMiddleware, port_of
-from gatepost.serve.web.chat import BrowserStreams, Chat, UploadTooLarge
+from gatepost.serve.web.browser_streams import BrowserStreams
+from gatepost.serve.web.chat import Chat, UploadTooLarge
 from gatepost.serve.web.dashboard.contract import PREFIX
 from gatepost.serve.web.dashboard.handlers import Dashboard, DashboardDeps
 from gatepost.serve.web.dashboard.live import ChangeStreams

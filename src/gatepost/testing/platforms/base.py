@@ -165,7 +165,12 @@ class EmulatedPlatform:
         bound.listen(256)
         self.port = int(bound.getsockname()[1])
         config = uvicorn.Config(
-            self.make_app(), log_level="error", lifespan="off", timeout_graceful_shutdown=1, ws_ping_interval=None
+            self.make_app(),
+            log_config=None,  # its own would change the log of the process that the emulator runs in
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=1,
+            ws_ping_interval=None,
         )
         self._server = uvicorn.Server(config)
         self._serving = asyncio.create_task(self._server.serve(sockets=[bound]))

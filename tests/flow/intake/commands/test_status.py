@@ -5,13 +5,17 @@ from msgspec.structs import replace
 
 from gatepost.core.clock import DAY
 from gatepost.core.periods import Period
-from gatepost.store import budgets, costs, groups, sessions, switches, tasks
+from gatepost.store import acl, budgets, costs, groups, requests, sessions, switches, tasks
+from gatepost.store.acl import AclRow
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.costs import NewCost
+from gatepost.store.port import Db
+from gatepost.store.requests import NewRequest, RequestKind
+from gatepost.store.sessions import SessionMode
 from gatepost.store.tasks import NewTask, ScheduleKind
 from gatepost.testing.clock import NOON
 
-from .conftest import ADA, BOB, GUEST, CommandDesk
+from .conftest import ADA, BOB, GUEST, OWNER, CommandDesk
 
 pytestmark = pytest.mark.anyio
 
@@ -97,3 +101,39 @@ async def test_status_says_when_the_next_task_of_the_room_runs(desk: CommandDesk
 
     told = await desk.ask("/status")
     assert "Next scheduled task: 2027-01-15 17:00 Asia/Tokyo" in told and "plan" not in told
+
+
+def ask_elsewhere(db: Db, folder: str) -> None:
+    groups.add(db, folder, "", "scripted", NOON)
+    session = sessions.find_or_add(db, SessionMode.SHARED, folder, "fake", f"fake:room/{folder}", "", NOON)
+    new = NewRequest(
+        kind=RequestKind.CALL, name="n", digest="d", folder=folder, session_id=session.id, turn_id="t", input={}
+    )
+    requests.add(db, new, NOON)
+
+
+async def test_status_names_who_needs_somebody_elsewhere_in_a_direct_chat_alone(desk: CommandDesk) -> None:
+    await desk.do(lambda db: ask_elsewhere(db, "acme"))
+    desk.clock.advance(180)
+    own = {"address": "fake:user/owner", "direct": True}
+    told = await desk.ask("/status", OWNER, **own)
+    assert "Elsewhere: 1 need somebody, 0 have work\n- acme: waits for a person, 3 min" in told
+    assert "Elsewhere" not in await desk.ask("/status", OWNER)
+
+
+async def test_status_tells_each_of_the_agents_that_they_may_see(desk: CommandDesk) -> None:
+    for folder in ("acme", "beta"):
+        await desk.do(lambda db, folder=folder: ask_elsewhere(db, folder))
+    own = {"address": "fake:user/ada", "direct": True}
+    assert "Elsewhere" not in await desk.ask("/status", ADA, **own)
+    row = AclRow(id=0, principal=ADA, action="op:overview.read", scope="beta")
+    await desk.do(lambda db: acl.put(db, row, NOON))
+    told = await desk.ask("/status", ADA, **own)
+    assert "- beta: waits for a person" in told and "acme" not in told
+
+
+async def test_status_lists_a_few_and_counts_the_rest(desk: CommandDesk) -> None:
+    for number in range(8):
+        await desk.do(lambda db, number=number: ask_elsewhere(db, f"g{number}"))
+    told = await desk.ask("/status", OWNER, address="fake:user/owner", direct=True)
+    assert "Elsewhere: 8 need somebody" in told and told.count("- g") == 5 and "… and 3 more" in told

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 import gatepost.serve.web.site as site_module
+from gatepost.core.event_bus import EventBus
+from gatepost.serve.web.dashboard import live
 from gatepost.store import groups, tasks
 from gatepost.store.port import Db
 from gatepost.testing.waiting import PATIENCE_S
@@ -72,6 +74,28 @@ async def test_a_change_is_told_to_open_pages(site: Any, office: Any) -> None:
             async with asyncio.timeout(PATIENCE_S):
                 while await anext(lines) != "event: changed":
                     pass
+
+
+async def test_what_somebody_else_does_is_told_to_open_pages(site: Any, office: Any) -> None:
+    async with site.signed_in() as browser:
+        async with browser.stream("GET", "/dashboard/live") as stream:
+            lines = stream.aiter_lines()
+            assert await anext(lines) == "retry: 2000"
+            assert (await browser.post("/dashboard/do/group.add", data={"folder": "acme"})).status_code == 200
+            async with asyncio.timeout(PATIENCE_S):
+                while await anext(lines) != "event: changed":
+                    pass
+
+
+async def test_a_page_that_is_quiet_for_long_asks_again_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "QUIET_S", 0.001)
+    stopping = asyncio.Event()
+    lines = live.ChangeStreams(EventBus(), stopping).follow()
+    async with asyncio.timeout(PATIENCE_S):
+        said = [await anext(lines) for _ in range(1 + live.STALE_QUIETS)]
+    assert said[1:-1] == [b": still here\n\n"] * (live.STALE_QUIETS - 1)
+    assert said[-1] == b"event: changed\ndata: \n\n"
+    await lines.aclose()  # type: ignore[attr-defined]
 
 
 def _count_tasks(db: Db) -> int:

@@ -62,4 +62,4 @@ def test_only_what_failed_or_is_uncertain_has_a_button_and_it_asks_first() -> No
     assert not list_actions({"id": 7, "state": "sent", "direction": "out"})
     failed_answer = {"message_id": 8, "state": "failed"}
     assert not list_trace_actions(trace(effects=[failed_answer]))
-    assert list_trace_actions(trace(entries=[{"state": "failed"}]))
+    assert list_trace_actions(trace(entries=[{"state": "failed", "updated_at": AT}]))

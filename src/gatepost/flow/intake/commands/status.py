@@ -6,6 +6,16 @@ from gatepost.core.periods import Period, start_of
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command
 from gatepost.flow.intake.slash_commands import CommandRight
+from gatepost.flow.operation_rights import read_operation_rights
+from gatepost.flow.overview.facts import list_open_facts, read_open_work
+from gatepost.flow.overview.standing import (
+    BUSY,
+    NEEDS_SOMEBODY,
+    AgentStanding,
+    StandingAgent,
+    find_since,
+    sort_agents,
+)
 from gatepost.flow.sessions.session_stop import works_for
 from gatepost.store import budgets, costs, inbox, requests, session_notes, switches, tasks, turns
 from gatepost.store.budgets import BudgetScopeKind, BudgetStatus
@@ -15,19 +25,58 @@ from gatepost.store.turns import TurnState
 
 OWN = " (of this conversation)"
 USUAL = "the agent's own choice"
+SEES = "op:overview.read"
+MOST_ELSEWHERE = 5
+NEEDS = {
+    AgentStanding.WAITING: "waits for a person",
+    AgentStanding.OVER_BUDGET: "has spent its budget",
+    AgentStanding.FAILING: "fails",
+}
 
 
 @chat_command(
     "status",
     right=CommandRight.MEMBER,
-    help="the agent, its provider and model, what runs now, and what waits",
+    help="the agent, its provider and model, what runs now, and what waits; in a direct chat also who needs somebody"
+    " elsewhere",
 )
 def answer_status(call: CommandCall) -> IntakeResult:
     here = {target.folder: session for target, session in call.list_sessions()}
     parts = [_render_status(call, target.folder, here.get(target.folder)) for target in call.targets]
-    if (halted := switches.get(call.case.db, switches.PANIC)) is not None:
+    halted = switches.get(call.case.db, switches.PANIC)
+    if elsewhere := _render_elsewhere(call, halted=halted is not None):
+        parts.append(elsewhere)
+    if halted is not None:
         parts.append(f"Everything is stopped by the operator: {halted.reason or 'no reason was given'}.")
     return call.answer("\n\n".join(parts))
+
+
+def _render_elsewhere(call: CommandCall, *, halted: bool) -> str:
+    """The overview in short, of the other agents that the sender may see. It is for the sender alone, so it is said in
+    a direct chat. Most people have no such right, and then nothing is counted."""
+    db, now = call.case.db, call.case.now
+    if not call.case.arrival.inbound.direct:
+        return ""
+    rights = read_operation_rights(db, call.names[0])
+    if not rights.has_any:
+        return ""
+    here = {target.folder for target in call.targets}
+    facts = [each for each in list_open_facts(read_open_work(db, now)) if each.folder not in here]
+    seen = [each for each in sort_agents(facts, halted=halted) if rights.allows(SEES, each.facts.folder)]
+    needy = [each for each in seen if each.standing in NEEDS_SOMEBODY]
+    busy = [each for each in seen if each.standing in BUSY]
+    if not needy and not busy:
+        return ""
+    more = [f"… and {len(needy) - MOST_ELSEWHERE} more"] if len(needy) > MOST_ELSEWHERE else []
+    lines = [_render_agent(each, now) for each in needy[:MOST_ELSEWHERE]]
+    return "\n".join([f"Elsewhere: {len(needy)} need somebody, {len(busy)} have work", *lines, *more])
+
+
+def _render_agent(agent: StandingAgent, now: int) -> str:
+    facts, since = agent.facts, find_since(agent.facts, agent.standing)
+    age = f", {_render_age(now - since)}" if since is not None else ""
+    name = f"{facts.title or facts.agent_id} ({facts.folder})" if facts.agent_id else facts.folder
+    return f"- {name}: {NEEDS[agent.standing]}{age}"
 
 
 def _render_status(call: CommandCall, folder: str, session: Session | None) -> str:

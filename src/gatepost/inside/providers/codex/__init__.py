@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from gatepost.inside import bridge, media, programs
 from gatepost.inside.coding_agent import CodingAgent, CodingAgentOptions, PermissionVerdict
+from gatepost.inside.drafts import add_piece
 from gatepost.inside.mcp_json import OURS, own_servers
 from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers.codex.app_server import (
@@ -31,6 +32,7 @@ from gatepost.inside.providers.codex.protocol import (
 )
 from gatepost.inside.providers.contract import (
     Batch,
+    DraftText,
     Event,
     Mode,
     PermissionRequest,
@@ -78,6 +80,7 @@ class Codex(CodingAgent[AppServer, CodexOptions, AppServerNotification]):
         self._model = self._effort = ""
         self._turn = ""  # the one that runs, as Codex names it
         self._last = ""  # the one before
+        self._written = "", ""  # the message that the model is at, by its name
         self._totals: dict[str, Counter[str]] = {}  # by thread: what it says that was spent in all
 
     async def fork(self, conversation: str) -> str:
@@ -259,11 +262,18 @@ class Codex(CodingAgent[AppServer, CodexOptions, AppServerNotification]):
     def _read_notice(self, notice: AppServerNotification) -> list[Event]:
         if notice.method == "thread/tokenUsage/updated":  # a sub-agent's, too
             self._count(notice)
+        elif notice.method == "item/agentMessage/delta" and self._is_ours(notice):
+            return self._read_delta(str(notice.params.get("itemId")), str(notice.params.get("delta") or ""))
         elif notice.method in ("item/started", "item/completed") and self._is_ours(notice):
-            item = notice.params["item"]
+            item, self._written = notice.params["item"], ("", "")
             if item.get("type") == "plan" and notice.method == "item/completed":
                 self._plan = str(item.get("text") or "").strip()
             if item.get("type") == "userMessage":
                 self._waiting.pop(item.get("clientId") or "", None)
             return read_item(item, ended=notice.method == "item/completed")
         return []
+
+    def _read_delta(self, item: str, piece: str) -> list[Event]:
+        known, written = self._written
+        self._written = item, add_piece(written if known == item else "", piece)
+        return [DraftText(self._written[1])] if self._place.is_watched() else []

@@ -18,6 +18,7 @@ from gatepost.inside.mcp_json import own_servers
 from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers.contract import (
     Batch,
+    DraftText,
     Event,
     Misconfigured,
     Mode,
@@ -238,6 +239,8 @@ class Opencode(CodingAgent[OpencodeServer, OpencodeOptions, OpencodeEvent]):
             if isinstance(message, PermissionRequest):
                 continue  # opencode's come as events
             for event in reader.read(message):
+                if isinstance(event, DraftText) and not self._place.is_watched():
+                    continue
                 if isinstance(event, PermissionRequest):
                     self._requests[event.id] = partial(self._reply, client, event)
                 answer = event.text if isinstance(event, Text) else answer

@@ -15,9 +15,11 @@ from typing import Any
 import msgspec
 
 from gatepost.inside.coding_agent import LONGEST_ERROR, LONGEST_RESULT, get_patience
+from gatepost.inside.drafts import add_piece
 from gatepost.inside.mcp_json import OURS, McpServerConfig
 from gatepost.inside.provider_errors import ProviderError, parse_provider_error
 from gatepost.inside.providers.contract import (
+    DraftText,
     Event,
     PermissionRequest,
     PermissionRequestKind,
@@ -169,6 +171,7 @@ class OpencodeEventReader:
         self._session, self._known = session, known
         self._answers: set[str] = set()  # messages of the model, for people
         self._seen: set[tuple[str, str]] = set()
+        self._written: dict[str, str] = {}  # texts that the model is at
         self.spent: Counter[str] = Counter()
         self.newest = ""  # the newest message that the model has before it
 
@@ -177,6 +180,8 @@ class OpencodeEventReader:
             self._message(event.properties["info"])
         elif event.type == "message.part.updated":
             return self._part(event.properties["part"])
+        elif event.type == "message.part.delta":
+            return self._delta(event.properties)
         elif event.type == "permission.asked":
             return [read_permission(event.properties)]
         elif event.type == "question.asked":
@@ -195,12 +200,23 @@ class OpencodeEventReader:
         match part.get("type"):
             case "text" if part.get("messageID") in self._answers and (part.get("time") or {}).get("end"):
                 text = str(part.get("text") or "")
+                self._written.pop(str(part["id"]), None)
                 return [Text(text)] if text.strip() and self._is_new(part, "said") else []
+            case "text" if part.get("messageID") in self._answers:
+                self._written[str(part["id"])] = str(part.get("text") or "")
             case "tool":
                 return self._tool(part, part.get("state") or {})
             case "step-finish" if self._is_new(part, "spent"):
                 self._spend(part.get("tokens") or {})
         return []
+
+    def _delta(self, about: dict[str, Any]) -> list[Event]:
+        """Of a text for people; thoughts grow in the same way."""
+        id = str(about.get("partID"))
+        if id not in self._written or about.get("field") != "text":
+            return []
+        self._written[id] = add_piece(self._written[id], str(about.get("delta") or ""))
+        return [DraftText(self._written[id])]
 
     def _tool(self, part: dict[str, Any], state: dict[str, Any]) -> list[Event]:
         key, found = str(part["id"]), list[Event]()

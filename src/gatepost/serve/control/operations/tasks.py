@@ -90,15 +90,7 @@ class RunningTask(Struct, frozen=True, kw_only=True):
 
 
 def make_view(task: Task) -> TaskView:
-    return extend(TaskView, task, next_local=render_local(task.next_at, task.zone))
-
-
-def render_local(at: int | None, zone: str) -> str | None:
-    """In UTC, if this machine knows the zone no more."""
-    try:
-        return iso(at, zone)
-    except (LookupError, ValueError, OSError):
-        return iso(at)
+    return extend(TaskView, task, next_local=iso(task.next_at, task.zone))
 
 
 @operation
@@ -235,7 +227,7 @@ def _make_entry(task: Task, run: Run) -> TaskLogEntry:
     took = None if run.began_at is None or firing.ended_at is None else (firing.ended_at - run.began_at) // 1000
     return TaskLogEntry(
         due_at=firing.due_at,
-        due_local=render_local(firing.due_at, task.zone) or "",
+        due_local=iso(firing.due_at, task.zone) or "",
         fired_at=firing.fired_at,
         state=firing.state,
         reason=EITHER_SILENT if firing.state is FiringState.SILENT and task.script else firing.reason,
@@ -259,8 +251,9 @@ def _walk(task: Task) -> Iterator[ComingFiring]:
     """Until it ends. One whose schedule cannot be read any more has none."""
     at, number = task.next_at, task.runs
     what = " ".join((task.title or task.prompt or task.text)[:200].split())
-    while at is not None and number != task.max_runs and (task.expires_at is None or at <= task.expires_at):
-        local = render_local(at, task.zone) or ""
+    most = float("inf") if task.max_runs is None else task.max_runs  # it may have more runs, by hand
+    while at is not None and number < most and (task.expires_at is None or at <= task.expires_at):
+        local = iso(at, task.zone) or ""
         yield ComingFiring(due_at=at, local=local, zone=task.zone, id=task.id, folder=task.folder, what=what)
         at, number = _find_next(task, at), number + 1
 

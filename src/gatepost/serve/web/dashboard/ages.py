@@ -8,6 +8,11 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _NOW_S = 5
 
 
+def render_span(since: str, now: int) -> str:
+    """How long it is since then, without `ago`."""
+    return render_age(since, now).removesuffix(" ago")
+
+
 def render_age(at: str, now: int) -> str:
     """`at` is RFC 3339, `now` is in microseconds."""
     seconds = round(now / SECOND - datetime.fromisoformat(at).timestamp())

@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
+from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
-from gatepost.serve.control.rights import ROOT_FOLDER, has_right
+from gatepost.serve.control.rights import ROOT_FOLDER, may_run
 from gatepost.serve.web.dashboard.view import PageView
-from gatepost.store.port import Db
 
 PREFIX = "/dashboard"
 _HOLE = re.compile(r"\{(\w+)\}")
@@ -48,16 +48,12 @@ class PageRequest(Struct, frozen=True, kw_only=True):
 
     async def may(self, *operations: str, scope: str = ROOT_FOLDER) -> bool:
         """Whether this person may run all of them for that group."""
-        rights = {f"op:{self.operations[name].info.right}" for name in operations}
-        return await self.office.store.read(has_rights, self.person, rights, scope)
+        rights = await self.office.store.read(read_operation_rights, self.person)
+        return all(may_run(rights, self.operations[name].info, scope) for name in operations)
 
     @property
     def now(self) -> int:
         return self.office.clock.now()
-
-
-def has_rights(db: Db, person: str, rights: set[str], scope: str) -> bool:
-    return all(has_right(db, person, right, scope) for right in rights)
 
 
 PageFunction = Callable[[PageRequest], Awaitable[PageView]]

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -15,21 +14,31 @@ from starlette.routing import Route
 
 from gatepost import __version__
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
+from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_package
+from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
-from gatepost.serve.control.rights import ROOT_FOLDER, has_right
+from gatepost.serve.control.rights import may_run
 from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageRequest, Section
 from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.dashboard.operation_form import make_form, parse_form
 from gatepost.serve.web.dashboard.renderer import render
 from gatepost.serve.web.dashboard.result_links import find_result_link
-from gatepost.serve.web.dashboard.view import Note, PageView, TableBlock, Tone, find_rows, get_plain
+from gatepost.serve.web.dashboard.view import (
+    AgentCards,
+    Note,
+    PageView,
+    TableBlock,
+    Tone,
+    find_rows,
+    get_plain,
+    make_card_table,
+)
 from gatepost.store.port import Db
 
 LARGEST_FORM = 256 * 1024  # bytes
 LONGEST_QUERY = 200  # characters of a search
 STATUS = {Invalid: 400, Refused: 403, NotFound: 404, Unavailable: 503}
-_LAST_HOLE = re.compile(r"\{(\w+)\}$")  # a group or a person has slashes in its name
 SHOWN_RESULT = 40_000  # characters of an operation's answer
 
 
@@ -56,7 +65,7 @@ class Dashboard:
             Route("/palette", self.palette, methods=["GET"]),
             Route("/do/{operation}", self.form, methods=["GET"]),
             Route("/do/{operation}", self.run, methods=["POST"]),
-            *(Route(_LAST_HOLE.sub(r"{\1:path}", each.path), self._serve(each), methods=["GET"]) for each in ordered),
+            *(Route(_make_pattern(each.path), self._serve(each), methods=["GET"]) for each in ordered),
         ]
 
     def _serve(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
@@ -114,15 +123,12 @@ class Dashboard:
 
     def _list_shown(self, db: Db, person: str) -> list[Page]:
         """The pages of the navigation that this person may see."""
-        known: dict[str, bool] = {}
-
-        def may(name: str) -> bool:
-            right = f"op:{self._deps.operations[name].info.right}"
-            if right not in known:
-                known[right] = has_right(db, person, right, ROOT_FOLDER)
-            return known[right]
-
-        listed = [each for each in self._pages if each.listed and all(map(may, each.reads))]
+        rights, operations = read_operation_rights(db, person), self._deps.operations
+        listed = [
+            each
+            for each in self._pages
+            if each.listed and all(may_run(rights, operations[name].info) for name in each.reads)
+        ]
         return sorted(listed, key=lambda each: (each.order, each.title))
 
     async def live(self, request: Request) -> Response:
@@ -139,11 +145,8 @@ class Dashboard:
         return HTMLResponse(render("palette.html", pages=pages, operations=operations, prefix=PREFIX))
 
     def _list_operations(self, db: Db, person: str) -> list[Operation]:
-        return [
-            each
-            for _, each in self._deps.operations.items()
-            if has_right(db, person, f"op:{each.info.right}", ROOT_FOLDER)
-        ]
+        rights = read_operation_rights(db, person)
+        return [each for _, each in self._deps.operations.items() if may_run(rights, each.info)]
 
     async def form(self, request: Request) -> Response:
         operation = self._deps.operations[request.path_params["operation"]]
@@ -167,21 +170,28 @@ class Dashboard:
         return HTMLResponse(shown, headers={"hx-trigger": "gatepost:changed"})
 
 
+def _make_pattern(path: str) -> str:
+    """What fills a hole at the end may have slashes: a group's folder, a person's address."""
+    return f"{path[:-1]}:path}}" if path.endswith("}") else path
+
+
 def _search(view: PageView, words: str) -> PageView:
-    if not words.strip() or view.searched:
+    if not words.strip() or view.searches:
         return view
     blocks = [find_rows(each, words) if isinstance(each, TableBlock) else each for each in view.blocks]
-    return PageView(blocks=blocks, title=view.title, lead=view.lead, actions=view.actions, filters=view.filters)
+    return replace(view, blocks=blocks)
 
 
 def _export(page: Page, view: PageView, wanted: str) -> Response:
     """The page's first table as a file."""
-    table = next((each for each in view.blocks if isinstance(each, TableBlock)), None)
+    table = next((each for each in view.blocks if isinstance(each, TableBlock | AgentCards)), None)
+    if isinstance(table, AgentCards):
+        table = make_card_table(table)
     if table is None:
         raise Invalid("format", "this page has no table")
     names = [column.name for column in table.columns]
     rows = [[get_plain(cell) for cell in row.cells] for row in table.rows]
-    name = page.path.strip("/").replace("/", "-") or "page"
+    name = page.path.strip("/").replace("/", "-") or "overview"
     headers = {"content-disposition": f'attachment; filename="{name}.{wanted}"'}
     if wanted == "json":
         body = json.dumps([dict(zip(names, row, strict=True)) for row in rows], ensure_ascii=False, indent=1)

@@ -7,6 +7,7 @@ from gatepost.core.event_bus import EventBus
 
 APART_S = 1.0  # two rings of one page
 QUIET_S = 15.0  # a line at least so often: whoever is gone is noticed, and lost rings are made up for
+STALE_QUIETS = 4  # after so many of these a page asks again all the same: ages grow, and disks fill
 MOST_STREAMS = 500
 
 
@@ -22,6 +23,7 @@ class ChangeStreams:
         bells.on_tasks(self._ring)
         bells.on_newcomers(self._ring)
         bells.on_errands(self._ring)
+        bells.on_operation(self._ring)
         bells.on_group(lambda folder: self._ring())
 
     @property
@@ -29,7 +31,7 @@ class ChangeStreams:
         return len(self._waiting) >= MOST_STREAMS
 
     async def follow(self) -> AsyncIterator[bytes]:
-        rung = asyncio.Event()
+        rung, quiets = asyncio.Event(), 0
         self._waiting.add(rung)
         try:
             yield b"retry: 2000\n\n"
@@ -37,8 +39,11 @@ class ChangeStreams:
                 try:
                     await asyncio.wait_for(rung.wait(), QUIET_S)
                 except TimeoutError:
-                    yield b": still here\n\n"
-                    continue
+                    quiets += 1
+                    if quiets < STALE_QUIETS:
+                        yield b": still here\n\n"
+                        continue
+                quiets = 0
                 rung.clear()
                 yield b"event: changed\ndata: \n\n"
                 await asyncio.sleep(APART_S)

@@ -43,7 +43,15 @@ class Money(Struct, frozen=True, tag="money"):
     micros: int
 
 
-Cell = str | int | None | Link | Moment | Badge | Code | Money
+class Share(Struct, frozen=True, tag="share"):
+    """How much of something is used, as a bar with words beside it."""
+
+    used: int
+    limit: int
+    text: str
+
+
+Cell = str | int | None | Link | Moment | Badge | Code | Money | Share
 
 
 class Action(Struct, frozen=True, kw_only=True):
@@ -106,12 +114,13 @@ class Facts(Struct, frozen=True, kw_only=True, tag="facts"):
 
 
 class Note(Struct, frozen=True, kw_only=True, tag="note"):
-    """A sentence that must be seen: a finding, a warning, a result."""
+    """A sentence that must be seen: a finding, a warning, a result. `hint`: the way out."""
 
     text: str
     tone: Tone = Tone.PLAIN
     action: Action | None = None
     link: Link | None = None
+    hint: str = ""
 
 
 class LongText(Struct, frozen=True, kw_only=True, tag="text"):
@@ -155,19 +164,28 @@ class BarChart(Struct, frozen=True, kw_only=True, tag="bars"):
 
 
 class AgentCard(Struct, frozen=True, kw_only=True):
+    """`key`: what it is known by when the page is drawn anew. `href` '': it has no page. `by`: who spoke last."""
+
+    key: str
     title: str
     href: str
     state: Badge
     facts: list[Fact]
+    by: str = ""
     last: str = ""
     last_at: str | None = None
     waits: str = ""
+    trouble: str = ""
     action: Action | None = None
+    link: Link | None = None  # in place of an action
 
 
 class AgentCards(Struct, frozen=True, kw_only=True, tag="cards"):
+    """`more`: the address of the next ones."""
+
     cards: list[AgentCard]
     empty: EmptyState
+    more: str = ""
 
 
 class InputKind(StrEnum):
@@ -264,14 +282,28 @@ class Filter(Struct, frozen=True, kw_only=True):
 
 
 class PageView(Struct, frozen=True, kw_only=True):
-    """`searched`: the page has looked for the words of the search itself."""
+    """`searches`: the page itself looks for what is typed (`q`), among more than it shows."""
 
     blocks: list[Block]
     title: str = ""  # '': the page's own
     lead: str = ""
     actions: tuple[Action, ...] = ()
     filters: tuple[Filter, ...] = ()
-    searched: bool = False
+    searches: bool = False
+    banner: tuple[Note, ...] = ()  # above everything else
+
+
+def make_card_table(block: AgentCards) -> TableBlock:
+    """Cards as a file has them."""
+    labels = list(dict.fromkeys(fact.label for card in block.cards for fact in card.facts))
+    names = ("key", "title", "state", "by", "last", "last_at", "waits", "trouble")
+    rows = []
+    for card in block.cards:
+        facts = {fact.label: fact.value for fact in card.facts}
+        own = (card.key, card.title, card.state.text, card.by, card.last, card.last_at, card.waits, card.trouble)
+        rows.append(Row(cells=(*own, *(facts.get(label) for label in labels))))
+    columns = (*(Column(name, name) for name in names), *(Column(label.lower(), label) for label in labels))
+    return TableBlock(columns=columns, rows=rows, empty=block.empty)
 
 
 def get_plain(cell: Cell) -> str | int | None:
@@ -281,7 +313,7 @@ def get_plain(cell: Cell) -> str | int | None:
             return at
         case Money(micros=micros):
             return render_usd(micros)
-        case Link(text=text) | Badge(text=text) | Code(text=text):
+        case Link(text=text) | Badge(text=text) | Code(text=text) | Share(text=text):
             return text
         case _:
             return cell

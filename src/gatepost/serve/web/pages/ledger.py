@@ -66,7 +66,7 @@ async def show_ledger(request: PageRequest) -> PageView:
             make_table(found[::-1], LINE, get_empty(state, words), actions=list_actions, more=more),
         ],
         filters=(Filter(name="state", label="State", choices=choices, chosen=state),),
-        searched=True,
+        searches=True,
     )
 
 

@@ -7,6 +7,7 @@ import { drawRooms, List, size } from "/static/view.js";
 const $ = (id) => document.getElementById(id);
 const coarse = matchMedia("(pointer: coarse)");
 const talk = new Talk();
+const QUIET_MS = 400;
 const list = new List($("message-list"), { retry: deliver, discard, answer, press, readArguments });
 let current = null;
 let chosen = []; // files to send
@@ -15,6 +16,7 @@ let largest = 0; // bytes of files and text together
 let longest = Infinity; // bytes of a text
 let pinned = true; // the end is in view, and is to stay there
 let stream = null;
+let quietUntil = 0; // an answer has just grown to its end: mostly the turn ends with it
 
 const newId = (prefix) => {
   const noise = crypto.getRandomValues(new Uint8Array(12));
@@ -32,7 +34,7 @@ function draw() {
   $("empty").hidden = lines.length > 0 || !current.loaded;
   $("older").hidden = !current.more;
   const works = current.typing || lines.some((line) => (line.mine || line.incoming) && line.state === "working");
-  $("typing").hidden = !works;
+  $("typing").hidden = !works || current.drafts.size > 0 || performance.now() < quietUntil;
   $("typing-text").textContent = works ? "Working on it…" : "";
   if (pinned) toEnd();
 }
@@ -112,10 +114,14 @@ function say(text, label = "", act = null) {
 
 function hearMessage(message) {
   const conversation = talk.at(message.room, message.thread);
-  const fresh = conversation.put(message);
+  const fresh = conversation.put(message, true);
   const seen = conversation === current && document.visibilityState === "visible";
   if (fresh && !message.mine && !seen) conversation.unread = true;
   if (conversation === current) {
+    if (fresh && message.grown) {
+      quietUntil = performance.now() + QUIET_MS;
+      setTimeout(draw, QUIET_MS + 1);
+    }
     draw();
     if (fresh && !message.mine && !pinned) $("newest").hidden = false;
   }
@@ -126,6 +132,18 @@ function hearTyping({ room, thread, on }) {
   const conversation = talk.at(room, thread);
   conversation.typing = on;
   if (conversation === current) draw();
+}
+
+function hearDraft(draft) {
+  const conversation = talk.at(draft.room, draft.thread);
+  const line = conversation.putDraft(draft);
+  if (conversation === current && !(line && list.grow(line))) draw();
+}
+
+// What came of drafts while nobody listened is not known.
+function forgetDrafts() {
+  for (const conversation of talk.conversations.values()) conversation.drafts.clear();
+  draw();
 }
 
 function hearHalted(halted) {
@@ -389,7 +407,9 @@ async function begin() {
   }
   wire();
   await open(start.room, "");
-  stream = new Stream(start.cursor, { message: hearMessage, typing: hearTyping, halted: hearHalted, state: hearState });
+  stream = new Stream(start.cursor, {
+    message: hearMessage, typing: hearTyping, draft: hearDraft, halted: hearHalted, opened: forgetDrafts, state: hearState,
+  });
 }
 
 begin();

@@ -1,6 +1,7 @@
 // The dashboard's few behaviours: dialogs, the palette, the menu, and asking again when something has changed.
 const at = (id) => document.getElementById(id);
 const ASK_AGAIN_MS = 250; // changes that come together are asked for once
+const TYPING_MS = 1500; // whoever types or chooses is not interrupted
 
 // Dialogs -----------------------------------------------------------------------------------------------------------
 
@@ -103,12 +104,21 @@ document.addEventListener("htmx:after:swap", () => {
 let asking = 0;
 let source = null;
 
+let typedAt = 0;
+
 function askAgain() {
   clearTimeout(asking);
   asking = setTimeout(() => {
-    if (document.querySelector(".form-page") || document.activeElement?.closest(".tools")) return;
+    if (document.querySelector(".form-page")) return;
+    if (isChoosing()) return askAgain();
     htmx.ajax("GET", location.pathname + location.search, { target: "#main", swap: "innerMorph" });
-  }, ASK_AGAIN_MS);
+  }, isChoosing() ? TYPING_MS : ASK_AGAIN_MS);
+}
+
+function isChoosing() {
+  const active = document.activeElement;
+  if (!active?.closest(".tools")) return false;
+  return active.matches("select") || Date.now() - typedAt < TYPING_MS;
 }
 
 function follow() {
@@ -206,6 +216,7 @@ document.addEventListener("change", keepAddress);
 function keepAddress(event) {
   const form = event.target.closest("[data-keeps-address]");
   if (!form) return;
+  typedAt = Date.now();
   const given = new URLSearchParams(new FormData(form));
   for (const [name, value] of [...given]) if (!value) given.delete(name);
   history.replaceState(null, "", given.size ? `?${given}` : location.pathname);

@@ -25,10 +25,11 @@ class Conversation {
     this.sending = new Map(); // key → what the gateway has not shown yet
     this.pressed = new Map(); // id of a card → the button that was pressed, while the gateway decides
     this.troubles = new Map(); // id of a card → why a click came to nothing
+    this.drafts = new Map(); // session → what it has written of its next message
   }
 
-  // True if it was not known before.
-  put(message) {
+  // True if it was not known before. `live`: it has just been said.
+  put(message, live = false) {
     if (CHANGES.has(message.verb)) {
       const changes = this.changes.get(message.target) ?? new Map();
       const fresh = !changes.has(message.id);
@@ -36,6 +37,7 @@ class Conversation {
       return fresh;
     }
     const fresh = !this.said.has(message.id);
+    message.grown = fresh ? live && this.replaceDraft(message) : this.said.get(message.id).grown;
     this.said.set(message.id, message);
     this.sending.delete(message.key);
     const title = this.thread && message.mine ? titleOf(message) : "";
@@ -46,10 +48,33 @@ class Conversation {
     return fresh;
   }
 
+  // The line of a draft; none: there is nothing any more.
+  putDraft({ session, name, text, html }) {
+    if (!text) {
+      this.drafts.delete(session);
+      return null;
+    }
+    const at = this.drafts.get(session)?.at ?? Date.now();
+    const line = {
+      key: `draft ${session}`, draft: true, mine: false, notice: false, verb: "message", name, text, html, at, state: "",
+      reason: "", reactions: [], files: [],
+    };
+    this.drafts.set(session, line);
+    return line;
+  }
+
+  // A message stands where its draft stood. True: it had one.
+  replaceDraft({ incoming, notice, verb, name }) {
+    if (incoming || notice || verb === "status") return false;
+    const before = this.drafts.size;
+    for (const [session, draft] of this.drafts) if (draft.name === name) this.drafts.delete(session);
+    return this.drafts.size < before;
+  }
+
   // Oldest first, with what became of each; then what is still on its way.
   lines() {
     const said = [...this.said.values()].sort((a, b) => a.id - b.id).map((message) => this.changed(message));
-    return [...said, ...this.sending.values()];
+    return [...said, ...this.drafts.values(), ...this.sending.values()];
   }
 
   changed(message) {

@@ -58,7 +58,7 @@ function fold(line, body) {
   const name = line.key || line.id;
   const [characters, lines] = LONG[line.mine ? "mine" : "theirs"];
   const short = line.text.length <= characters && line.text.split("\n").length <= lines;
-  if (short || unfolded.has(name)) return;
+  if (short || line.draft || line.grown || unfolded.has(name)) return; // who saw it grow has it open
   body.classList.add("folded");
   const button = make("button", "unfold", `Show all (${line.text.length.toLocaleString()} characters)`);
   button.type = "button";
@@ -96,6 +96,11 @@ export function drawMessage(line, answered, act) {
   const item = make("li", "message");
   item.classList.toggle("mine", line.mine);
   item.classList.toggle("joined", line.joined);
+  item.classList.toggle("draft", Boolean(line.draft));
+  if (line.draft) {
+    item.setAttribute("aria-live", "off"); // read aloud once it is whole
+    item.setAttribute("aria-busy", "true");
+  }
   item.classList.toggle("waiting", line.state === "sending");
   item.classList.toggle("broken", ["unsent", "failed", "refused"].includes(line.state));
   item.classList.toggle("notice", !line.mine && (line.verb === "status" || line.notice));
@@ -105,7 +110,7 @@ export function drawMessage(line, answered, act) {
     const time = make("time", "", clock.format(line.at));
     time.dateTime = new Date(line.at).toISOString();
     who.append(time);
-    if (!line.mine && line.key && !line.deleted) {
+    if (!line.mine && line.key && !line.deleted && !line.draft) {
       const reply = make("button", "reply", "Reply");
       reply.type = "button";
       reply.addEventListener("click", () => act.answer(line));
@@ -136,6 +141,8 @@ export function drawMessage(line, answered, act) {
   return item;
 }
 
+const lookOf = (line, answered) => JSON.stringify([line, answered?.text]);
+
 // Puts lines on the list, touching only what changed, so that nothing flickers and selections stay.
 export class List {
   constructor(element, act) {
@@ -145,6 +152,16 @@ export class List {
   clear() {
     this.element.replaceChildren();
     this.drawn.clear();
+  }
+
+  // A draft has grown: nothing else is touched. False: it is not on the list yet.
+  grow(line) {
+    const known = this.drawn.get(line.key);
+    const body = known?.item.querySelector(".body");
+    if (!body) return false;
+    body.innerHTML = line.html;
+    known.look = lookOf(Object.assign(line, { joined: known.item.classList.contains("joined") }));
+    return true;
   }
 
   draw(lines, find) {
@@ -175,7 +192,7 @@ export class List {
       }
       line.joined = Boolean(before) && before.mine === line.mine && before.name === line.name && line.at - before.at < JOINED_MS;
       const answered = find(line);
-      const look = JSON.stringify([line, answered?.text]);
+      const look = lookOf(line, answered);
       put(line.key || line.id, look, () => drawMessage(line, answered, this.act));
       before = line;
     }

@@ -28,7 +28,7 @@ export async function ask(path, options = {}) {
 const SILENCE_MS = 45_000; // the gateway speaks at least every 15 s
 const SLOWEST_MS = 15_000;
 
-// Calls hear.message, hear.typing, hear.halted and hear.state("live" | "lost" | "elsewhere"). Resumes behind the last cursor.
+// Calls hear.message, hear.typing, hear.draft, hear.halted, hear.opened and hear.state("live" | "lost" | "elsewhere"). Resumes behind the last cursor.
 export class Stream {
   constructor(cursor, hear) {
     this.cursor = cursor;
@@ -45,9 +45,11 @@ export class Stream {
     this.close();
     const source = new EventSource(`/api/events?after=${this.cursor}`);
     this.source = source;
+    this.hear.opened(); // what is being written is told anew
     this.expect();
     source.addEventListener("message", (event) => this.hear.message(JSON.parse(event.data)));
     source.addEventListener("typing", (event) => this.hear.typing(JSON.parse(event.data)));
+    source.addEventListener("draft", (event) => this.hear.draft(JSON.parse(event.data)));
     source.addEventListener("cursor", (event) => {
       const { cursor, halted } = JSON.parse(event.data);
       this.cursor = cursor;

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from gatepost.cli.findings import Finding
 from gatepost.core.errors import GatepostError, SetupError
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE, Keyring
@@ -25,6 +24,7 @@ from gatepost.flow.sessions.sandbox_requirements import find_program, list_chann
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.inside.sandbox_needs import DeclaredNeeds
 from gatepost.sandboxes import cgroups
+from gatepost.serve.health.findings import Finding
 from gatepost.store import channel_instances, groups, secrets, uids
 from gatepost.store.groups import Group
 from gatepost.store.port import Db

@@ -1,0 +1,231 @@
+"""What the store says of every agent: as many statements for a thousand groups as for one."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from gatepost.access.tiers import ROOT_FOLDER
+from gatepost.core.clock import DAY
+from gatepost.core.periods import Period, start_of
+from gatepost.core.records import replace
+from gatepost.flow.overview.standing import AgentFacts
+from gatepost.store import budgets, overview
+from gatepost.store.budgets import BudgetScopeKind, BudgetStatus
+from gatepost.store.overview import (
+    FailedMessage,
+    GroupActivity,
+    ManagedActivity,
+    OpenErrands,
+    OpenRequests,
+    OpenTurn,
+    QueuedMessages,
+)
+from gatepost.store.port import Db
+from gatepost.store.sessions import SessionState
+
+FAILS_FOR = 7 * DAY  # what failed before that is history
+_Budgets = Mapping[tuple[BudgetScopeKind, str], Sequence[BudgetStatus]]
+
+
+def find_tightest(folder: str, known: _Budgets) -> BudgetStatus | None:
+    """Of the budgets that the group's calls must fit into, whoever asks for them: the one nearest to its end."""
+    every = [each for scope in budgets.list_scopes(folder, "") for each in known.get((scope.kind, scope.name), ())]
+    return max(every, key=_get_share, default=None)
+
+
+def _get_share(status: BudgetStatus) -> tuple[float, bool]:
+    share = status.spent / status.limit if status.limit else 1.0
+    return share, status.period is Period.DAY
+
+
+def group_budgets(found: Iterable[BudgetStatus]) -> dict[tuple[BudgetScopeKind, str], list[BudgetStatus]]:
+    by_scope: dict[tuple[BudgetScopeKind, str], list[BudgetStatus]] = defaultdict(list)
+    for each in found:
+        by_scope[each.scope.kind, each.scope.name].append(each)
+    return by_scope
+
+
+# What the store says of everybody.
+
+
+class OpenWork(Struct, frozen=True, kw_only=True):
+    """All that waits, runs or failed, of all groups."""
+
+    managed: list[ManagedActivity]
+    turns: list[OpenTurn]
+    queues: list[QueuedMessages]
+    requests: list[OpenRequests]
+    failures: list[FailedMessage]
+    errands: list[OpenErrands]
+    budgets: list[BudgetStatus]
+
+
+def read_open_work(db: Db, now: int) -> OpenWork:
+    return OpenWork(
+        managed=overview.list_managed(db),
+        turns=overview.list_turns(db),
+        queues=overview.list_queues(db),
+        requests=overview.list_requests(db),
+        failures=overview.list_failures(db, now - FAILS_FOR),
+        errands=overview.list_errands(db),
+        budgets=budgets.list_shared(db, now),
+    )
+
+
+class AwakeSandbox(Struct, frozen=True):
+    session_id: str
+    folder: str
+
+
+class ProviderDefaults(Struct, frozen=True):
+    """What groups go by that name no provider. `borrower`: the group of managed agents, which goes by `lender`'s."""
+
+    provider: str
+    demo: str
+    lender: str = ""
+    borrower: str = ""
+
+
+def read_groups(db: Db, now: int) -> list[GroupActivity]:
+    return overview.list_groups(db, start_of(Period.DAY, now))
+
+
+def list_facts(
+    groups: Sequence[GroupActivity], work: OpenWork, awake: Collection[AwakeSandbox], usual: ProviderDefaults
+) -> list[AgentFacts]:
+    """An entry for each group and each managed agent. A group that every gateway has
+    is left out as long as nobody uses it."""
+    managed = {each.id for each in work.managed}
+    shares = _share_out(work, awake, managed)
+    known = group_budgets(work.budgets)
+    lent = next((each.provider for each in groups if each.folder == usual.lender), "")
+    parents = {each.folder.rpartition("/")[0] for each in groups}
+    found = [
+        replace(
+            _make_group_facts(each, shares[each.folder, ""], known, usual, lent),
+            is_parent=each.folder in parents,
+        )
+        for each in groups
+    ]
+    found = [each for each in found if not _is_shell(each, usual)]
+    return found + [_make_managed_facts(each, shares[each.folder, each.id], known) for each in work.managed]
+
+
+def list_open_facts(work: OpenWork) -> list[AgentFacts]:
+    """Only of those that have something open, as far as that alone is known: no group is read for it."""
+    managed = {each.id: each for each in work.managed}
+    shares, known = _share_out(work, (), managed), group_budgets(work.budgets)
+    spent_up = {
+        each.scope.name
+        for each in work.budgets
+        if each.scope.kind is BudgetScopeKind.GROUP and each.spent >= each.limit
+    }
+    places = {*shares, *((folder, "") for folder in spent_up)}
+    found = []
+    for folder, agent_id in sorted(place for place in places if place[0]):
+        share = shares[folder, agent_id]
+        if agent_id:
+            found.append(_make_managed_facts(managed[agent_id], share, known))
+        else:
+            found.append(replace(share.make_facts(folder), budget=find_tightest(folder, known)))
+    return found
+
+
+def _is_shell(facts: AgentFacts, usual: ProviderDefaults) -> bool:
+    """Whether nobody uses a group that every gateway has: the place of managed agents, and the root."""
+    return facts.folder in (usual.borrower, ROOT_FOLDER) and not (facts.session_id or facts.requests or facts.queued)
+
+
+class _Share:
+    """What belongs to one agent."""
+
+    def __init__(self) -> None:
+        self.awake = self.queued = self.held = self.requests = 0
+        self.turns: list[OpenTurn] = []
+        self.queued_since: int | None = None
+        self.request_id = ""
+        self.requested_at: int | None = None
+        self.failure: FailedMessage | None = None
+        self.given: list[OpenErrands] = []
+        self.received: list[OpenErrands] = []
+
+    def add_queue(self, each: QueuedMessages) -> None:
+        self.queued, self.held = self.queued + each.count, self.held + each.held
+        self.queued_since = min(self.queued_since or each.oldest_at, each.oldest_at)
+
+    def add_requests(self, each: OpenRequests) -> None:
+        self.requests += each.count
+        if self.requested_at is None or each.asked_at < self.requested_at:
+            self.request_id, self.requested_at = each.first, each.asked_at
+
+    def make_facts(self, folder: str) -> AgentFacts:
+        return AgentFacts(
+            folder=folder,
+            awake=self.awake,
+            turns=tuple(self.turns),
+            queued=self.queued,
+            held=self.held,
+            queued_since=self.queued_since,
+            requests=self.requests,
+            request_id=self.request_id,
+            requested_at=self.requested_at,
+            failure=self.failure,
+            given=tuple(self.given),
+            received=tuple(self.received),
+        )
+
+
+_Shares = dict[tuple[str, str], _Share]
+
+
+def _share_out(work: OpenWork, awake: Collection[AwakeSandbox], managed: Collection[str]) -> _Shares:
+    """By folder and managed agent ('': the group's own)."""
+    shares: _Shares = defaultdict(_Share)
+
+    def find(folder: str, session_id: str) -> _Share:
+        return shares[folder, session_id if session_id in managed else ""]
+
+    for sandbox in awake:
+        find(sandbox.folder, sandbox.session_id).awake += 1
+    for turn in work.turns:
+        find(turn.folder, turn.session_id).turns.append(turn)
+    for queue in work.queues:
+        find(queue.folder, queue.session_id).add_queue(queue)
+    for asked in work.requests:
+        find(asked.folder, asked.session_id).add_requests(asked)
+    for failure in work.failures:
+        find(failure.folder, failure.session_id).failure = failure
+    for errand in work.errands:
+        shares[errand.caller_folder, ""].given.append(errand)
+        shares[errand.folder, ""].received.append(errand)
+    return shares
+
+
+def _make_group_facts(
+    group: GroupActivity, share: _Share, known: _Budgets, usual: ProviderDefaults, lent: str
+) -> AgentFacts:
+    provider = group.provider or (lent if group.folder == usual.borrower else "") or usual.provider
+    return replace(
+        share.make_facts(group.folder),
+        title=group.name,
+        provider=provider,
+        is_connected=provider != usual.demo,
+        session_id=group.session_id or "",
+        active_at=group.active_at,
+        spent=group.spent,
+        budget=find_tightest(group.folder, known),
+    )
+
+
+def _make_managed_facts(agent: ManagedActivity, share: _Share, known: _Budgets) -> AgentFacts:
+    return replace(
+        share.make_facts(agent.folder),
+        agent_id=agent.id,
+        title=agent.title,
+        provider=agent.provider,
+        is_in_error=agent.state is SessionState.ERROR,
+        session_id=agent.id,
+        active_at=agent.active_at,
+        budget=find_tightest(agent.folder, known),
+    )

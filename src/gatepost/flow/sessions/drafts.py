@@ -1,0 +1,160 @@
+"""Answers while they are written: from a runner's frames to the room of its turn, if somebody watches that room.
+
+The runner is not believed: a draft belongs to the turn that the ledger gave it, and to no other room. Of each session
+there is one text, the latest, in memory. It goes when the message that it became is delivered, or with its turn.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Protocol, runtime_checkable
+
+from gatepost.core.token_bucket import Rate, TokenBucket
+from gatepost.mailbox import runner_frames
+from gatepost.messages.draft import Draft
+from gatepost.messages.text import clean
+from gatepost.store.turns import Turn
+
+FRAMES = Rate(per_second=30, burst=60, patience_s=float("inf"))  # of one session; an honest runner sends 25 a second
+LINGER_S = 2.0  # for what is said and on its way, beyond the end of its turn
+
+
+@runtime_checkable
+class ShowsDrafts(Protocol):
+    """A channel whose rooms people look at as drafts come. Nothing that it is given here may take it long."""
+
+    def is_watched(self, address: str) -> bool: ...
+
+    def on_watch(self, listener: Callable[[], None]) -> None:
+        """Call this whenever somebody begins or ceases to watch a room."""
+
+    def show_draft(self, draft: Draft) -> None: ...
+
+
+class DraftRelay:
+    """One for the gateway: which sessions have a turn that somebody may watch."""
+
+    def __init__(self, channels: Mapping[str, object] | None = None) -> None:
+        self._channels = channels if channels is not None else {}
+        self._known: dict[str, tuple[object, ShowsDrafts | None]] = {}  # by instance: asked once of each channel
+        self._open: set[SessionDraft] = set()
+
+    def find_channel(self, instance: str) -> ShowsDrafts | None:
+        channel = self._channels.get(instance)
+        known = self._known.get(instance)
+        if known is None or known[0] is not channel:
+            shows = channel if isinstance(channel, ShowsDrafts) else None
+            known = self._known[instance] = (channel, shows)
+            if shows is not None:
+                shows.on_watch(self._check_watchers)
+        return known[1]
+
+    def add(self, draft: "SessionDraft") -> None:
+        self._open.add(draft)
+
+    def discard(self, draft: "SessionDraft") -> None:
+        self._open.discard(draft)
+
+    def delivered(self, instance: str, address: str, thread: str) -> None:
+        """A message has arrived there: the drafts that became one are over."""
+        for draft in list(self._open):
+            draft.delivered(instance, address, thread)
+
+    def _check_watchers(self) -> None:
+        for draft in list(self._open):
+            draft.check_watchers()
+
+
+class SessionDraft:
+    """What one session writes. `send`: to its runner."""
+
+    def __init__(
+        self, relay: DraftRelay, session_id: str, agent: str, send: Callable[[runner_frames.WatchFrame], None]
+    ) -> None:
+        self._relay, self._session, self._agent, self._send = relay, session_id, agent, send
+        self._turn: Turn | None = None
+        self._channel: ShowsDrafts | None = None
+        self._is_watched = False  # as the runner knows
+        self._text = ""
+        self._is_sent = False  # it became a message, which is on its way
+        self._bucket: TokenBucket | None = None
+        self._lingering: asyncio.TimerHandle | None = None
+
+    def begin(self, turn: Turn, *, shown: bool) -> None:
+        """A turn runs. Not `shown`: whether it says anything is not known yet, or nobody is to see how."""
+        if self._turn is not None and self._turn.id == turn.id:
+            return
+        self.stop()
+        self._turn = turn
+        self._channel = self._relay.find_channel(turn.instance) if shown else None
+        if self._channel is not None:
+            self._relay.add(self)
+        self.check_watchers()
+
+    def check_watchers(self) -> None:
+        """Who watches may have changed."""
+        turn, channel = self._turn, self._channel
+        if turn is None:
+            return
+        watched = channel is not None and channel.is_watched(turn.address)
+        if watched != self._is_watched:
+            self._is_watched = watched
+            self._send(runner_frames.WatchFrame(on=watched))
+            self._show("")
+
+    def receive(self, frame: runner_frames.DraftFrame) -> None:
+        """Costs little whatever it is: a runner may send as many as it likes."""
+        turn = self._turn
+        if turn is None or (turn.id, turn.epoch) != (frame.turn, frame.epoch) or not self._is_watched:
+            return
+        now = asyncio.get_running_loop().time()
+        self._bucket = self._bucket or TokenBucket(FRAMES, now)
+        if self._bucket.charge(0, now) or frame.kept > len(self._text):
+            return  # too many, or one before it was lost: the next that begins anew is shown
+        self._bucket.charge(1, now)
+        self._show((self._text[: frame.kept] + frame.text)[: runner_frames.LONGEST_DRAFT])
+
+    def expect_delivery(self) -> None:
+        """What was written is handed over as a message, which takes its place when it is delivered."""
+        self._is_sent = bool(self._text)
+
+    def delivered(self, instance: str, address: str, thread: str) -> None:
+        turn = self._turn
+        if (
+            turn is not None
+            and self._is_sent
+            and (turn.instance, turn.address, turn.thread)
+            == (
+                instance,
+                address,
+                thread,
+            )
+        ):
+            self._show("")
+            if self._lingering is not None:
+                self.stop()
+
+    def end(self) -> None:
+        """The turn is over. What it said may be on its way for a moment: it is not taken away before it is there."""
+        if not self._is_sent:
+            self.stop()
+        elif self._lingering is None:
+            self._lingering = asyncio.get_running_loop().call_later(LINGER_S, self.stop)
+
+    def stop(self) -> None:
+        """Nothing of it is shown any more."""
+        if self._lingering is not None:
+            self._lingering.cancel()
+            self._lingering = None
+        self._show("")
+        self._relay.discard(self)
+        self._turn = self._channel = None
+
+    def _show(self, text: str) -> None:
+        turn, channel, before = self._turn, self._channel, self._text
+        self._text, self._is_sent = text, False
+        if turn is None or channel is None or text == before:
+            return
+        draft = Draft(
+            session=self._session, address=turn.address, thread=turn.thread, agent=self._agent, text=clean(text)
+        )
+        channel.show_draft(draft)

@@ -1,0 +1,13 @@
+"""An answer while it is written. For whoever watches its room: it is in no ledger, and nobody keeps it."""
+
+from msgspec import Struct
+
+
+class Draft(Struct, frozen=True, kw_only=True):
+    """What one session has written of its next message so far. Without text: there is nothing any more."""
+
+    session: str
+    address: str
+    thread: str
+    agent: str  # its group's name, as its messages have it
+    text: str

@@ -1,0 +1,56 @@
+"""The checks of this machine: who may read the home, how much room is left, which walls agents get."""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from gatepost.core.home import Home
+from gatepost.flow.sessions.isolation import SandboxIsolation
+from gatepost.serve.health.findings import Finding
+
+LITTLE_SPACE, NO_SPACE = 1024**3, 100 * 1024**2  # bytes
+
+
+def check_folder(home: Home) -> Iterator[Finding]:
+    if not home.path.is_dir():
+        yield Finding("warn", "home", f"{home.path} does not exist yet", "`gatepost up` makes it")
+        return
+    if not os.access(home.path, os.W_OK | os.X_OK):
+        yield Finding("fail", "home", f"{home.path} cannot be written by this user", "run as its owner, or use --home")
+        return
+    wide = [
+        path
+        for path in (home.path, *_private_paths(home))
+        if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o66
+    ]
+    for path in wide:
+        yield Finding("warn", "home", f"{path} may be read or written by others", f"chmod go-rw {path}")
+    if not wide:
+        yield Finding("ok", "home", f"{home.path}, closed to others")
+
+
+def _private_paths(home: Home) -> tuple[Path, ...]:
+    return (home.store, home.lock, home.pid_file, home.logs, home.media, home.path / "gatepost.toml")
+
+
+def check_space(home: Home) -> Iterator[Finding]:
+    place = next(path for path in (home.path, *home.path.parents) if path.exists())
+    free = shutil.disk_usage(place).free
+    text = f"{free / 1024**3:.1f} GB free"
+    if free < NO_SPACE:
+        yield Finding("fail", "disk", text, f"free some space below {place}")
+    elif free < LITTLE_SPACE:
+        yield Finding("warn", "disk", text, f"free some space below {place}")
+    else:
+        yield Finding("ok", "disk", text)
+
+
+def check_walls(walls: SandboxIsolation) -> Iterator[Finding]:
+    if not walls.kind:
+        yield Finding("fail", "sandbox", f"agents other than the demo cannot run: {walls.trouble}")
+    elif not walls.isolated:
+        yield Finding(
+            "warn", "sandbox", f"agents run in {walls.kind!r}, without any walls", "set sandbox.kind to bubblewrap"
+        )

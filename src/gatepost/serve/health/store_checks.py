@@ -1,0 +1,68 @@
+"""The checks of what the store holds. Each is a question to an index: none reads every message."""
+
+from collections.abc import Iterator
+
+from gatepost.core.clock import DAY, iso
+from gatepost.core.settings import Config
+from gatepost.core.terminal_text import one_line
+from gatepost.flow.intake.routing import why_unreadable
+from gatepost.serve.health.channel_checks import check_waiting
+from gatepost.serve.health.findings import Finding
+from gatepost.store import ledger, overview, requests, routes, switches, tasks
+from gatepost.store.outbox import EffectState
+from gatepost.store.port import Db
+from gatepost.store.readonly import count_expired_leases
+
+MOST_TASKS = 10  # that are named
+RECENT = DAY
+_UNCLEAR = {
+    EffectState.UNCERTAIN: "went out perhaps: the platform did not say",
+    EffectState.FAILED: "could not be sent",
+}
+
+
+def check_panic(db: Db) -> Iterator[Finding]:
+    halted = switches.get(db, switches.PANIC)
+    if halted is not None:
+        why = f": {halted.reason}" if halted.reason else ""
+        text = f"is on since {iso(halted.since)}{why}; nothing starts, messages are kept"
+        yield Finding("warn", "panic", text, "`gatepost panic --off` goes on")
+
+
+def check_late(db: Db, now: int) -> Iterator[Finding]:
+    """Of what waits; a look through all messages is `gatepost ledger check`."""
+    if late := ledger.count_late(db, now):
+        cure = "`gatepost ledger check` counts them, `gatepost logs` may say why"
+        yield Finding("fail", "ledger", f"{late} of what waits was due long ago", cure)
+
+
+def check_rows(db: Db, config: Config, now: int) -> list[Finding]:
+    """What waits for nobody, matches nothing or was given up."""
+    found: list[Finding] = []
+    waiting, unreached = requests.count_pending(db)
+    if unreached:
+        text = f"{unreached} of {waiting} that wait for a person reached nobody"
+        cure = "`gatepost permit ls`; an admin who once wrote to the gateway directly is asked there"
+        found.append(Finding("warn", "requests", text, cure))
+    stuck = count_expired_leases(db, now)
+    if stuck:
+        found.append(
+            Finding("warn", "turns", f"{stuck} are held by nobody", "a running gateway takes them up by itself")
+        )
+    for route in routes.list_all(db):
+        if fault := why_unreadable(route):
+            text = f"route {route.id} matches nothing: {fault}"
+            found.append(Finding("warn", "routes", text, f"`gatepost route rm {route.id}`, then add it anew"))
+    for unclear in overview.list_unclear(db, now - RECENT):
+        text = f"{unclear.count} messages of the last day {_UNCLEAR[unclear.state]}"
+        found.append(Finding("warn", "outbox", text, f"`gatepost ledger list --state {unclear.state}` shows them"))
+    return [*found, *_check_tasks(db), *check_waiting(db, config)]
+
+
+def _check_tasks(db: Db) -> Iterator[Finding]:
+    broken = tasks.list_broken(db, MOST_TASKS)
+    for task in broken:
+        cure = f"mend it, then `gatepost task resume {task.id}`; `gatepost task show {task.id}` has its runs"
+        yield Finding("warn", "tasks", f"{task.id} of {task.folder} is paused: {one_line(task.reason)[:200]}", cure)
+    if active := tasks.count_active(db):
+        yield Finding("ok", "tasks", f"{active} active, the next at {iso(tasks.get_next_due(db))}")

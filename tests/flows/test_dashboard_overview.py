@@ -1,0 +1,96 @@
+"""The first screen in a real browser: it follows what happens without a flicker, and its one button works by keyboard.
+One daemon for all: a start is dear."""
+
+import shutil
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from playwright.async_api import Page, async_playwright, expect
+
+from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.waiting import PATIENCE_S
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+CARD = "#card-home"
+# Counts what is taken out of the page: what is only changed in place stays.
+WATCH = """() => {
+  window.removed = 0;
+  new MutationObserver((found) => found.forEach((each) => each.removedNodes.forEach((node) => {
+    if (node.nodeType === Node.ELEMENT_NODE && node.matches("#card-home, header, form.tools")) window.removed += 1;
+  }))).observe(document.getElementById("main"), { childList: true, subtree: true });
+}"""
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the page is not looked at")
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
+    place = tmp_path_factory.mktemp("overview") / "home"
+    with DaemonProcess(place, sandbox_kind="process", sessions_provider="scripted") as running:
+        yield running
+
+
+@pytest.fixture
+async def page(daemon: DaemonProcess) -> AsyncIterator[Page]:
+    """Signed in, on the first screen, which follows what happens."""
+    expect.set_options(timeout=PATIENCE_S * 1000)
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        context = await browser.new_context(viewport={"width": 1180, "height": 760}, locale="en-GB")
+        context.set_default_timeout(PATIENCE_S * 1000)
+        made = await context.new_page()
+        await made.goto(daemon.address)
+        await expect(made.locator(".live.on")).to_be_visible()
+        await made.goto(made.url.partition("#")[0] + "dashboard/")
+        await expect(made.locator("#live.on")).to_be_visible()
+        yield made
+        await browser.close()
+
+
+async def test_a_message_appears_on_its_card_in_place_and_focus_stays(daemon: DaemonProcess, page: Page) -> None:
+    await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    await expect(page.locator(CARD)).to_be_visible()
+    assert daemon.gatepost("group", "add", "acme", "--provider", "demo").returncode == 0
+    button = page.locator("#card-acme").get_by_role("button", name="Connect an agent")
+    await expect(button).to_be_visible()
+    await page.evaluate(WATCH)
+    await button.focus()
+    assert daemon.gatepost("chat", "-m", "good morning", "--wait").returncode == 0
+    await expect(page.locator(f"{CARD} .last")).to_contain_text("echo: good morning")
+    await expect(page.locator(f"{CARD} .badge")).to_have_text("Ready")
+    await expect(page.locator(f"{CARD} dl")).to_contain_text("awake")
+    await expect(button).to_be_focused()
+    assert await page.evaluate("window.removed") == 0
+
+
+async def test_a_panic_stands_above_everything_and_is_ended_by_keyboard(daemon: DaemonProcess, page: Page) -> None:
+    assert daemon.gatepost("panic", "--reason", "smoke <b>here</b>").returncode == 0
+    banner = page.locator(".findings")
+    await expect(banner).to_contain_text("smoke <b>here</b>")
+    await banner.get_by_role("button", name="Go on").focus()
+    await page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    await expect(dialog.get_by_role("heading", name="Panic: off")).to_be_visible()
+    await dialog.get_by_role("button", name="Do it").focus()
+    await page.keyboard.press("Enter")
+    await expect(dialog.get_by_text("Done: panic.off.")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(banner.get_by_text("smoke")).to_have_count(0)
+    assert daemon.json("overview")["panic"] is None
+
+
+async def test_agents_are_searched_and_the_search_is_part_of_the_address(daemon: DaemonProcess, page: Page) -> None:
+    assert daemon.gatepost("group", "add", "find-me").returncode == 0
+    await page.keyboard.press("/")
+    await page.keyboard.type("find-me")
+    await expect(page.locator(".agent-cards > li")).to_have_count(1)
+    await expect(page.get_by_role("searchbox", name="Search this page")).to_be_focused()
+    assert page.url.endswith("?q=find-me")
+
+
+def test_the_command_says_the_same_as_the_page(daemon: DaemonProcess) -> None:
+    said = daemon.gatepost("overview", "--words", "home")
+    assert said.returncode == 0 and "home" in said.stdout and "state" in said.stdout
+    found = daemon.json("overview", "--part", "attention")
+    assert (found["extent"], found["agents"]) == ("all", [])

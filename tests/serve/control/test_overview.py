@@ -1,0 +1,217 @@
+"""overview.show: who sees which agents, and which steps are offered to whom."""
+
+from typing import Any
+
+import pytest
+
+from gatepost.core.clock import HOUR, SystemClock
+from gatepost.core.event_bus import EventBus
+from gatepost.core.home import Home
+from gatepost.core.periods import Period
+from gatepost.core.registry import load_package
+from gatepost.core.settings import Config
+from gatepost.flow.overview.facts import AwakeSandbox
+from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
+from gatepost.store import acl, agents, budgets, errands, groups, messages, requests, sessions, switches, turns, users
+from gatepost.store.acl import AclRow
+from gatepost.store.agents import NewAgent
+from gatepost.store.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.errands import NewErrand
+from gatepost.store.messages import NewMessage
+from gatepost.store.port import Db
+from gatepost.store.requests import NewRequest, RequestKind
+from gatepost.store.sessions import Session, SessionMode
+from gatepost.store.sqlite_store import SqliteStore
+
+pytestmark = pytest.mark.anyio
+
+OWNER, ADA, GUEST = "web:user/owner", "telegram:user/9", "telegram:user/10"
+FOLDERS = ("acme", "acme/eng", "acme/ops", "beta")
+
+
+def fill(db: Db) -> None:
+    now = SystemClock().now()
+    users.add(db, OWNER, "", now)
+    users.add_role(db, OWNER, "owner", "", "test", now)
+    for folder in FOLDERS:
+        groups.add(db, folder, folder.title(), "claude", now)
+    acl.put(db, AclRow(id=0, principal=ADA, action="op:overview.read", scope="acme/*"), now)
+
+
+@pytest.fixture
+async def office(store: SqliteStore, home: Home) -> OperationDeps:
+    load_package("gatepost.serve.control.operations")
+    await store.write(fill)
+    return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), bells=EventBus())
+
+
+async def show(office: OperationDeps, caller: str = OPERATOR, **args: Any) -> dict[str, Any]:
+    from gatepost.core.records import replace
+
+    found: dict[str, Any] = await OPERATIONS["overview.show"](replace(office, caller=caller), args)
+    return found
+
+
+def list_ids(found: dict[str, Any]) -> list[str]:
+    return sorted(each["id"] for each in found["agents"])
+
+
+def find(found: dict[str, Any], agent: str) -> dict[str, Any]:
+    return next(each for each in found["agents"] if each["id"] == agent)
+
+
+def add_session(db: Db, folder: str) -> Session:
+    return sessions.find_or_add(
+        db, SessionMode.SHARED, folder, "fake", f"fake:room/{folder}", "", SystemClock().now() - HOUR
+    )
+
+
+def ask(db: Db, folder: str) -> None:
+    session = add_session(db, folder)
+    new = NewRequest(
+        kind=RequestKind.TOOL,
+        name="n",
+        digest=folder,
+        folder=folder,
+        session_id=session.id,
+        turn_id="t",
+        tool="Bash",
+        input={},
+        why="it deletes files",
+    )
+    requests.add(db, new, SystemClock().now())
+
+
+async def test_each_sees_the_groups_where_they_have_the_right_and_nobody_is_refused(office: OperationDeps) -> None:
+    for caller in (OPERATOR, OWNER):
+        found = await show(office, caller)
+        assert (found["extent"], list_ids(found)) == ("all", sorted(FOLDERS))
+    hers = await show(office, ADA)
+    assert (hers["extent"], list_ids(hers), hers["total"]) == ("some", ["acme/eng", "acme/ops"], 2)
+    theirs = await show(office, GUEST)
+    assert (theirs["extent"], theirs["agents"], sum(theirs["counts"].values())) == ("nothing", [], 0)
+
+
+async def test_a_denial_hides_a_group_again(office: OperationDeps) -> None:
+    row = AclRow(id=0, principal=ADA, action="op:*", scope="acme/ops", effect=acl.AclEffect.DENY)
+    await office.store.write(acl.put, row, 1)
+    assert list_ids(await show(office, ADA)) == ["acme/eng"]
+
+
+async def test_requests_and_agents_of_groups_that_one_may_not_see_are_not_even_counted(office: OperationDeps) -> None:
+    await office.store.write(ask, "beta")
+    await office.store.write(agents.create, NewAgent(folder="beta", provider="claude", title="secret plan"), 1)
+    hers = await show(office, ADA)
+    assert hers["counts"]["waiting"] == 0 and "secret" not in str(hers) and hers["homeless"] == 0
+    assert (await show(office, OWNER))["counts"]["waiting"] == 1
+
+
+async def test_a_step_is_offered_to_who_may_do_it(office: OperationDeps) -> None:
+    await office.store.write(ask, "acme/eng")
+    owners = find(await show(office, OWNER), "acme/eng")
+    assert owners["next"]["operation"] == "permit.answer"
+    assert owners["next"]["args"] == {"id": owners["request"]["id"]}
+    assert owners["next"]["command"] == f"gatepost permit allow {owners['request']['id']}"
+    hers = find(await show(office, ADA), "acme/eng")
+    assert (hers["state"], hers["request"]["what"], hers["next"]) == ("waiting", "Bash", None)
+
+
+async def test_a_budget_may_be_raised_with_the_right_in_that_group(office: OperationDeps) -> None:
+    def spend(db: Db) -> None:
+        now = SystemClock().now()
+        budgets.put(db, BudgetScope(BudgetScopeKind.GROUP, "acme/eng"), Period.DAY, 10, "test", now)
+        budgets.add_spending(db, "acme/eng", "", now, spent=10)
+        acl.put(db, AclRow(id=0, principal=ADA, action="op:budgets.write", scope="acme/eng"), now)
+
+    await office.store.write(spend)
+    hers = find(await show(office, ADA), "acme/eng")
+    assert (hers["state"], hers["next"]["operation"], hers["next"]["args"]) == (
+        "over_budget",
+        "budget.set",
+        {"folder": "acme/eng"},
+    )
+    assert hers["budget"] == {"folder": "acme/eng", "period": "day", "limit": 10, "spent": 10}
+
+
+async def test_an_errand_shows_who_waits_for_whom_and_hides_the_name_of_a_hidden_group(office: OperationDeps) -> None:
+    def give(db: Db) -> None:
+        caller, worker = add_session(db, "beta"), add_session(db, "acme/eng")
+        new = NewMessage(
+            instance="fake", address="x", direction="in", platform_id="1", kind="chat", sender="a", text="do it", at=1
+        )
+        message = messages.accept(db, new, 1)
+        assert message is not None
+        errand = NewErrand(
+            id=errands.make_id(),
+            call_key="k",
+            parent="",
+            caller_folder="beta",
+            caller_session=caller.id,
+            caller_turn="",
+            rights="owner",
+            instance="fake",
+            address="x",
+            thread="",
+            folder="acme/eng",
+            session_id=worker.id,
+            room="r",
+            message_id=message,
+        )
+        errands.add(db, errand, SystemClock().now())
+
+    await office.store.write(give)
+    [seen] = find(await show(office, OWNER), "beta")["waits"]
+    assert (seen["who"], seen["whom"], seen["what"], seen["count"]) == ("beta", "acme/eng", "errand", 1)
+    [hers] = find(await show(office, ADA), "acme/eng")["waits"]
+    assert (hers["who"], hers["whom"]) == ("another group", "acme/eng")
+
+
+async def test_parts_words_folders_and_pages_choose_among_the_agents(office: OperationDeps) -> None:
+    await office.store.write(ask, "acme/ops")
+    assert list_ids(await show(office, part="attention")) == ["acme/ops"]
+    assert list_ids(await show(office, part="idle")) == ["acme", "acme/eng", "beta"]
+    assert list_ids(await show(office, words="ENG claude")) == ["acme/eng"]
+    assert list_ids(await show(office, folder="acme")) == ["acme", "acme/eng", "acme/ops"]
+    first, second = await show(office, limit=3), await show(office, start=3, limit=3)
+    assert (len(first["agents"]), first["total"]) == (3, 4)
+    assert first["agents"][0]["id"] == "acme/ops"
+    assert sorted([*list_ids(first), *list_ids(second)]) == sorted(FOLDERS)
+
+
+async def test_a_running_turn_has_its_sandbox_and_a_long_one_may_be_stopped(office: OperationDeps) -> None:
+    session = await office.store.write(add_session, "beta")
+
+    def work(db: Db) -> None:
+        now = SystemClock().now()
+        turns.TURNS.put(
+            db,
+            id="t-1",
+            session_id=session.id,
+            folder="beta",
+            provider="claude",
+            instance="fake",
+            address="x",
+            thread="",
+            rights="owner",
+            state="begun",
+            next_at=now,
+            owner="me",
+            lease_until=now + HOUR,
+            started_at=now - HOUR,
+        )
+
+    await office.store.write(work)
+    office.extra["awake"] = lambda: [AwakeSandbox(session.id, "beta")]
+    agent = find(await show(office), "beta")
+    assert (agent["state"], agent["sandboxes"], agent["next"]["args"]) == ("working", 1, {"id": session.id})
+    assert agent["next"]["operation"] == "session.stop"
+
+
+async def test_a_panic_and_requests_without_a_group_are_shown_to_the_owner(office: OperationDeps) -> None:
+    def stop(db: Db) -> None:
+        switches.turn_on(db, switches.PANIC, "smoke", "op", 5_000_000)
+        requests.add(db, NewRequest(kind=RequestKind.ROOM, name="fake:room/1", input={}), 1)
+
+    await office.store.write(stop)
+    found = await show(office, OWNER)
+    assert (found["panic"]["reason"], found["homeless"]) == ("smoke", 1)
