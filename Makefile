@@ -9,7 +9,7 @@ ARGS   ?=
 export GATEPOST_VENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := run
-.PHONY: help python setup setup-test run test test-all bare conformance check format bench bench-against docs grades lock release clean
+.PHONY: help python setup setup-test run test test-all bare conformance check format bench bench-against docs screenshots grades lock release clean
 
 help:  ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /make \1	/p' $(MAKEFILE_LIST) | expand -t 18
@@ -66,6 +66,9 @@ bench-against: setup-test  ## measure the hot paths of commit REF and of this tr
 
 docs: setup-test  ## print the pages that come from code
 	@$(BIN)/python scripts/print_docs.py
+
+screenshots: setup-test  ## every page in light, dark and phone size, into docs/screenshots
+	@$(BIN)/python scripts/screenshots.py $(ARGS)
 
 grades: setup-test  ## grade every channel by the suite (ARGS="telegram slack": only these), then print the pages
 	@$(BIN)/python scripts/channel_tables.py $(ARGS)

@@ -11,6 +11,17 @@ CREATE TABLE acl (
             granted_at INTEGER NOT NULL,
             UNIQUE (principal, action, scope, params, predicate, effect)
         ) STRICT;
+CREATE TABLE api_tokens (
+            id TEXT NOT NULL PRIMARY KEY,
+            hash TEXT NOT NULL UNIQUE,
+            label TEXT NOT NULL DEFAULT '',
+            maker TEXT NOT NULL,                  -- whose rights bound it: a person, or 'operator'
+            scopes TEXT NOT NULL,                 -- JSON list of rights, with * for any part
+            created_at INTEGER NOT NULL,
+            expires_at INTEGER,                       -- NULL: never
+            revoked_at INTEGER,
+            last_used_at INTEGER
+        ) STRICT;
 CREATE TABLE audit (
         seq INTEGER PRIMARY KEY AUTOINCREMENT,
         at INTEGER NOT NULL,

@@ -39,8 +39,11 @@ MORE = {  # with --all only: they take long to install and to run
 }
 # With --all only: the packages and versions that the tests were written for.
 AGENTS = {"codex": ("@openai/codex", "0.166.0"), "opencode": ("opencode-ai", "1.18.18")}
-SYNAPSE = "matrix-synapse==1.163.2"  # with --all only, in an environment of its own
+# With --all only, each in an environment of its own: their packages must not mix with ours.
+SYNAPSE = "matrix-synapse==1.163.2"
+SCHEMATHESIS = "schemathesis==4.32.5"
 INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"  # with --all only
+AXE = "axe-core@4.14.0"  # with --all only: judges whether everybody can use the pages
 WHAT_FOR = {
     "bubblewrap": "agents in a real sandbox",
     "socat": "socat in the bridge's place",
@@ -124,13 +127,21 @@ def install_inspector() -> bool:
     return True
 
 
-def install_synapse() -> bool:
-    """The homeserver of Matrix. Its packages must not mix with ours, which it would pin to other versions."""
-    folder = PROGRAMS / "synapse"
-    if (folder / "bin" / "synapse_homeserver").exists():
+def install_axe() -> bool:
+    try:
+        npm.package("axe", AXE)
+    except (subprocess.CalledProcessError, OSError):
+        return False
+    return True
+
+
+def install_apart(name: str, package: str, program: str) -> bool:
+    """A program of PyPI in an environment of its own."""
+    folder = PROGRAMS / name
+    if (folder / "bin" / program).exists():
         return True
-    print(f"setup: installing {SYNAPSE} into {folder}", flush=True)
-    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "-q", SYNAPSE]
+    print(f"setup: installing {package} into {folder}", flush=True)
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "-q", package]
     try:
         PROGRAMS.mkdir(exist_ok=True)
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, stdout=subprocess.DEVNULL)
@@ -156,7 +167,11 @@ def main() -> int:
         print(f"setup: {name} {AGENTS[name][1]} is not here, the tests of that agent will be skipped", flush=True)
     if everything and not install_inspector():
         print("setup: MCP Inspector is not here, the tests with it will be skipped", flush=True)
-    if everything and not install_synapse():
+    if everything and not install_axe():
+        print("setup: axe-core is not here, the pages are not judged by it", flush=True)
+    if everything and not install_apart("schemathesis", SCHEMATHESIS, "schemathesis"):
+        print("setup: Schemathesis is not here, the API is not tried out by it", flush=True)
+    if everything and not install_apart("synapse", SYNAPSE, "synapse_homeserver"):
         print("setup: Synapse is not here, the tests of Matrix with a real homeserver will be skipped", flush=True)
     return 0
 

@@ -13,7 +13,6 @@ from .source_trees import find_nodes, list_source_files
 ROOT = Path(__file__).parents[1]
 NOT_IMPORTED = {  # by distribution: why it is declared all the same
     "httptools": "uvicorn finds it by itself",
-    "prometheus-client": "metrics, which come next",
     "python-multipart": "Starlette reads forms with it",
     "tzdata": "zoneinfo reads it where the system has no zones",
 }
@@ -43,13 +42,18 @@ def read_declared(project: Path) -> tuple[set[str], set[str], set[str]]:
 
 
 def _names(lines: list[str]) -> set[str]:
-    return {re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0].lower() for line in lines}
+    return {_normalize(re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]) for line in lines}
+
+
+def _normalize(name: str) -> str:
+    """One spelling for a distribution, which its metadata may write in another."""
+    return name.lower().replace("_", "-")
 
 
 def check(trees: Iterable[ast.Module], project: Path) -> dict[str, set[str]]:
     core, extras, tests = read_declared(project)
     known = packages_distributions()
-    used = {each.lower() for name in find_imports(trees) for each in known.get(name, [name])}
+    used = {_normalize(each) for name in find_imports(trees) for each in known.get(name, [name])}
     return {
         "imported and not declared": used - core - extras - tests,
         "declared and not imported": (core | extras) - used - NOT_IMPORTED.keys() - BY_NAME,

@@ -14,6 +14,7 @@ import pytest
 from gatepost.access import acl, grants
 from gatepost.access.budgets import parse_usd
 from gatepost.access.tiers import check_folder
+from gatepost.access.token_scopes import check_scopes
 from gatepost.core import settings
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.registry import Registry
@@ -169,6 +170,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "message": int,
     "since": lambda text: parse_since(text, 0),
     "who": parse_who,
+    "person": addresses.parse,
+    "scopes": lambda text: check_scopes(json.loads(text), [each.info.right for _, each in OPERATIONS.items()]),
     "senders": compile_glob,
     "at": lambda text: parse_spoken_time(text, "UTC", 1_800_000_000_000_000),
     "cron": lambda text: parse_cron(text, "UTC", 0),

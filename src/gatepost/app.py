@@ -76,6 +76,7 @@ class Gateway:
     ) -> None:
         self.home, self.config, self.clock = home, config, clock
         self.bells, self.files, self.stopping = EventBus(), FairThreadPool(), asyncio.Event()
+        self.started_at = clock.now()
         self.page_address = ""  # that the web page is bound to, once it is served
         self.left = ""  # what did not end when we stopped
         self.watchdog = Watchdog(every=config[EVERY_S])

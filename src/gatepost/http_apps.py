@@ -20,6 +20,7 @@ from gatepost.serve.agents.mcp_endpoint import McpEndpoint
 from gatepost.serve.control import token_auth
 from gatepost.serve.control.api import ApiDeps, make_api
 from gatepost.serve.control.contract import OperationDeps
+from gatepost.serve.metrics import GatewayMeasurements, MetricsPage
 from gatepost.serve.web.dashboard.handlers import DashboardDeps
 from gatepost.serve.web.site import WebDeps, make_site
 
@@ -85,6 +86,16 @@ def make_control_api(gateway: Gateway, mcp: Mapping[str, McpEndpoint], daemon: D
     )
 
 
+def measure_gateway(gateway: Gateway) -> GatewayMeasurements:
+    return GatewayMeasurements(
+        started_at=gateway.started_at,
+        sessions_awake=len(gateway.sessions.awake),
+        sessions_waiting=gateway.sessions.waiting,
+        slow_steps=gateway.watchdog.count,
+        channels=tuple(gateway.supervisor.list_reports()),
+    )
+
+
 def make_web_site(gateway: Gateway, listen: ListenAddress, daemon: DaemonCommands) -> Starlette:
     return make_site(
         WebDeps(
@@ -99,5 +110,6 @@ def make_web_site(gateway: Gateway, listen: ListenAddress, daemon: DaemonCommand
             reach=gateway.reach,
             channels=gateway.channels,
             dashboard=DashboardDeps(office=make_operation_deps(gateway), describe=daemon.status),
+            metrics=MetricsPage(gateway.store, gateway.clock, partial(measure_gateway, gateway)),
         )
     )

@@ -56,6 +56,7 @@ SHIPPED = {
     "0037_live_rooms": "8ae8f306aba41480",
     "0038_task_titles_and_holds": "7643f48177d7539b",
     "0039_unclear_effects": "35471dd4d72dc9be",
+    "0040_api_tokens": "b22e935658907879",
 }
 
 

@@ -20,6 +20,7 @@ _OWN = (
     ("memberships", "memberships", "child"),
     ("access_rows", "acl", "principal"),
     ("logins", "logins", "user_id"),
+    ("logins", "api_tokens", "maker"),
     ("pairing_codes", "pairing_codes", "person"),
     ("pairing_codes", "pairing_guesses", "sender"),
     ("invitations", "newcomers", "sender"),

@@ -1,4 +1,4 @@
-"""`gatepost token`: invitations, chat links and webhooks."""
+"""`gatepost token`: invitations, chat links and webhooks; and tokens by which programs run operations."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
+from gatepost.serve.control.arguments.api_tokens import AddApiTokenArgs, ListApiTokensArgs, RevokeApiTokenArgs
 from gatepost.serve.control.arguments.tokens import AddTokenArgs, ListTokensArgs, RevokeTokenArgs
 
 
@@ -13,7 +14,7 @@ from gatepost.serve.control.arguments.tokens import AddTokenArgs, ListTokensArgs
 def command() -> None:
     """Invitations, chat links and webhooks: add, list, rm. Works with the gateway up or down.
 
-    `gatepost invite` makes invitations.
+    `gatepost invite` makes invitations. `gatepost token api` makes tokens by which programs run operations over HTTP.
     """
 
 
@@ -59,3 +60,46 @@ def print_revoked(run: CommandRun, token: dict[str, Any]) -> None:
 
 
 command.command("rm")(from_operation(RevokeTokenArgs)(print_revoked))
+
+
+@command.group()
+def api() -> None:
+    """Tokens by which programs run operations over HTTP: add, list, rm."""
+
+
+@api.command("add")
+@from_operation(AddApiTokenArgs)
+def add_api_token(run: CommandRun, made: dict[str, Any]) -> None:
+    token = made["token"]
+    output.print_line(made["secret"])
+    output.print_line(f"It may {', '.join(token['scopes'])} as {token['maker']}, and is shown only now.")
+    output.print_line("A program sends it as `Authorization: Bearer …` to /v1/ops/ of the web page's address.")
+    output.print_line(f"`gatepost token api rm {token['id']}` takes it back.")
+
+
+@api.command("list")
+@from_operation(ListApiTokensArgs)
+def list_api_tokens(run: CommandRun, found: list[dict[str, Any]]) -> None:
+    output.print_table(
+        ("id", "label", "as", "scopes", "state", "until", "last used"),
+        [
+            (
+                each["id"],
+                each["label"],
+                each["maker"],
+                " ".join(each["scopes"]),
+                each["state"],
+                output.format_iso(each["expires_at"]),
+                output.format_iso(each["last_used_at"]),
+            )
+            for each in found
+        ],
+        empty="there are no API tokens",
+    )
+
+
+def print_api_revoked(run: CommandRun, token: dict[str, Any]) -> None:
+    output.print_line(f"{token['id']} does not work any more")
+
+
+api.command("rm")(from_operation(RevokeApiTokenArgs)(print_api_revoked))

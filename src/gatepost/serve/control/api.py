@@ -115,11 +115,11 @@ class ControlApi:
         return _json({"ok": True, "status": "ok", "version": __version__})
 
     async def status(self, request: Request) -> Response:
-        return _result_response(dict(await self._parts.status()))  # asks for the walls off the loop
+        return result_response(dict(await self._parts.status()))  # asks for the walls off the loop
 
     async def operate(self, request: Request) -> Response:
         run = self._parts.operations[request.path_params["name"]]
-        return _result_response(await run(self._parts.office, await _read_object(request)))
+        return result_response(await run(self._parts.office, await read_object(request)))
 
     async def openapi(self, request: Request) -> Response:
         self._openapi = self._openapi or _json(make_openapi(self._parts.operations))
@@ -127,14 +127,14 @@ class ControlApi:
 
     async def shutdown(self, request: Request) -> Response:
         self._parts.shutdown()
-        return _result_response({"stopping": True})
+        return result_response({"stopping": True})
 
     async def login(self, request: Request) -> Response:
-        return _result_response({"url": await self._parts.new_login(request.query_params.get("user", ""))})
+        return result_response({"url": await self._parts.new_login(request.query_params.get("user", ""))})
 
     async def chat(self, request: Request) -> Response:
         try:
-            body = msgspec.convert(await _read_object(request), ChatBody)
+            body = msgspec.convert(await read_object(request), ChatBody)
         except msgspec.ValidationError as error:
             raise Invalid("chat", str(error)) from None
         written = terminal_chat.TerminalMessage(
@@ -142,7 +142,7 @@ class ControlApi:
         )
         inbound = terminal_chat.parse_message(written, self._parts.terminal)
         receipt = await self._parts.terminal.submit(inbound)
-        return _result_response({**asdict(receipt), "room": inbound.address})
+        return result_response({**asdict(receipt), "room": inbound.address})
 
     async def chat_wait(self, request: Request) -> Response:
         message_id = int(_read_number(request, "message"))
@@ -153,7 +153,7 @@ class ControlApi:
             _read_number(request, "timeout", terminal_chat.LONGEST_WAIT_S),
             self._parts.stopping,
         )
-        return _result_response(asdict(answer))
+        return result_response(asdict(answer))
 
     async def chat_stream(self, request: Request) -> Response:
         room = terminal_chat.parse_room(request.query_params.get("room", ""), self._parts.terminal)
@@ -183,7 +183,7 @@ def _line(value: dict[str, Any]) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode() + b"\n"
 
 
-async def _read_object(request: Request) -> dict[str, Any]:
+async def read_object(request: Request) -> dict[str, Any]:
     """The body, which must be a JSON object of a bounded size; an empty one is an empty object."""
     raw = bytearray()
     async for chunk in request.stream():
@@ -234,26 +234,24 @@ def _json(value: Any, status: int = 200) -> Response:
     return Response(body, status, media_type="application/json")
 
 
-def _result_response(result: Any) -> Response:
+def result_response(result: Any) -> Response:
     return _json({"ok": True, "result": result})
 
 
-def _error_response(kind: ApiErrorKind, text: str, status: int) -> Response:
+def error_response(kind: ApiErrorKind, text: str, status: int) -> Response:
     return _json({"ok": False, "error": {"kind": kind, "text": text}}, status)
 
 
 async def render_error(request: Request, error: Exception) -> Response:
     if isinstance(error, BodyTooLarge):
-        return _error_response(ApiErrorKind.TOO_LARGE, str(error), 413)
+        return error_response(ApiErrorKind.TOO_LARGE, str(error), 413)
     kind, status = next((kind, status) for cls, kind, status in KINDS if isinstance(error, cls))
-    return _error_response(kind, str(error), status)
+    return error_response(kind, str(error), status)
 
 
 async def render_not_found(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 404
-    return _error_response(
-        ApiErrorKind.NOT_FOUND, f"the control API has no {request.method} {request.url.path}", status
-    )
+    return error_response(ApiErrorKind.NOT_FOUND, f"the control API has no {request.method} {request.url.path}", status)
 
 
 async def render_number_too_large(request: Request, error: Exception) -> Response:
@@ -262,4 +260,4 @@ async def render_number_too_large(request: Request, error: Exception) -> Respons
 
 
 async def render_internal_error(request: Request, error: Exception) -> Response:
-    return _error_response(ApiErrorKind.INTERNAL, "something went wrong inside; `gatepost logs` has it", 500)
+    return error_response(ApiErrorKind.INTERNAL, "something went wrong inside; `gatepost logs` has it", 500)

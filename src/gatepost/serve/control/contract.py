@@ -53,6 +53,7 @@ class OperationDeps(Struct, frozen=True, kw_only=True):
     config: Config
     bells: EventBus
     caller: str = OPERATOR  # or a person, like telegram:user/9
+    via: str = ""  # the API token by which a program came
     args: OperationArgs | None = None  # of the operation that runs
     stop_session: Callable[[str, str], Awaitable[bool]] | None = None  # (session, by whom); None: nothing is awake
     renew_session: Callable[[str], None] | None = None  # it was changed: it starts anew, after its turn
@@ -76,6 +77,8 @@ class OperationDeps(Struct, frozen=True, kw_only=True):
         record has the operation's arguments; `details` replaces or adds some, `action` names another act."""
         assert self.args is not None, "a write belongs to an operation"
         given = details if action else {**summarize(self.args), **details}
+        if self.via:
+            given = {**given, "via": self.via}
         record = audit.AuditRecord(self.clock.now(), self.caller, action or self.args.info.name, "done", given)
 
         def both(db: Db) -> T:

@@ -79,10 +79,11 @@ def _wrap(answer: Json) -> Json:
 
 
 def _fix_row(schema: Json) -> None:
-    """The times of a row are texts in JSON."""
+    """The times of a row are texts in JSON. What lasts until 0 does not last."""
     for name, value in schema.get("properties", {}).items():
         if is_time(name) and "integer" in str(value):
-            schema["properties"][name] = {"type": ["string", "null"] if "anyOf" in value else "string"}
+            optional = "anyOf" in value or name.endswith("_until")
+            schema["properties"][name] = {"type": ["string", "null"] if optional else "string"}
             schema["properties"][name]["format"] = "date-time"
 
 

@@ -2,7 +2,7 @@
 browser may do with the answer.
 
 A page of somebody else can make a browser send requests here. It cannot choose their Host (a name that was bent to
-point here is refused), nor our Origin, nor add our header to a write.
+point here is refused), nor our Origin, nor add our header to a write, nor hide that a read is not for our page.
 
 Hooks of channels are open to strangers by design: they come by the public name, which may be another than the page's,
 and from servers, which have no Origin. They get no cookie, so a browser that is made to send there gains nothing.
@@ -75,12 +75,28 @@ def write_allowed(headers: Headers) -> bool:
     return bool(origins) and ours and headers.get(OUR_HEADER) == "1"
 
 
+def read_allowed(headers: Headers) -> bool:
+    """Whether a read is ours. Browsers say for whom they ask: another page may lead a person here, and no more. It
+    could not see the answer, but a stream that it opens would end the person's own."""
+    foreign = headers.get("sec-fetch-site") in ("cross-site", "same-site")
+    return not foreign or headers.get("sec-fetch-mode") == "navigate"
+
+
 class BrowserSecurityMiddleware:
     """`listens` None: on a socket file, where whoever stands before us has checked the name. `open_to_all`: the start
-    of paths for which neither the name nor the origin is checked."""
+    of paths for which neither the name nor the origin is checked. `by_token`: of those where no cookie counts, and a
+    write is judged by the token that it shows."""
 
-    def __init__(self, app: ASGIApp, listens: str | None, further: tuple[str, ...], open_to_all: str = "") -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        listens: str | None,
+        further: tuple[str, ...],
+        open_to_all: str = "",
+        by_token: str = "",
+    ) -> None:
         self._app, self._listens, self._further, self._open = app, listens, further, open_to_all
+        self._by_token = by_token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -102,7 +118,12 @@ class BrowserSecurityMiddleware:
         elif self._listens is not None and not host_allowed(host, self._listens, self._further):
             text = "This name is not known here. Add it to the setting web.hosts if it is yours.\n"
             await PlainTextResponse(text, 403)(scope, receive, send_guarded)
-        elif scope["method"] not in READS and not write_allowed(headers):
+        elif not self._is_ours(scope, headers):
             await PlainTextResponse("This does not come from our page.\n", 403)(scope, receive, send_guarded)
         else:
             await self._app(scope, receive, send_guarded)
+
+    def _is_ours(self, scope: Scope, headers: Headers) -> bool:
+        if scope["method"] in READS:
+            return read_allowed(headers)
+        return bool(self._by_token and scope["path"].startswith(self._by_token)) or write_allowed(headers)

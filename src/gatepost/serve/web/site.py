@@ -25,6 +25,7 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
+from gatepost.serve.metrics import MetricsPage
 from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware
 from gatepost.serve.web import hooks, login
 from gatepost.serve.web.browser_security import BrowserSecurityMiddleware, port_of
@@ -35,6 +36,7 @@ from gatepost.serve.web.dashboard.handlers import Dashboard, DashboardDeps
 from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.json_body import read_text_field
 from gatepost.serve.web.login import WebVisitor
+from gatepost.serve.web.machines import API_PREFIX, MachineDeps, Machines
 from gatepost.serve.web.pairing import PairingLinks
 from gatepost.store import logins
 from gatepost.store.port import Store
@@ -58,6 +60,7 @@ class WebDeps(Struct, frozen=True, kw_only=True):
     reach: ChannelInstances | None = None  # None: what happens here is said in no other channel
     channels: Mapping[str, Channel] = field(default_factory=dict)  # by instance, for what platforms send to us
     dashboard: DashboardDeps | None = None  # None: a site without operations has no dashboard
+    metrics: MetricsPage | None = None
 
 
 def make_site(parts: WebDeps) -> Starlette:
@@ -74,6 +77,7 @@ def make_site(parts: WebDeps) -> Starlette:
             Route("/logout", door.sign_out, methods=["POST"]),
             Route("/health", door.health, methods=["GET"]),
             Route("/pair/{token}", _show_pairing, methods=["GET"]),
+            *_list_machine_routes(parts, door),
             Mount("/static", _Assets(directory=STATIC)),
             Mount(hooks.PREFIX, hooks.ChannelHooks(parts.channels, parts.config, pace)),
             Mount(
@@ -88,12 +92,13 @@ def make_site(parts: WebDeps) -> Starlette:
             ),
         ],
         middleware=[
-            Middleware(RateLimitMiddleware, pace=pace, judged=("/api/", f"{PREFIX}/", f"{hooks.PREFIX}/")),
+            Middleware(RateLimitMiddleware, pace=pace, judged=("/api/", f"{PREFIX}/", f"{hooks.PREFIX}/", API_PREFIX)),
             Middleware(
                 BrowserSecurityMiddleware,
                 listens=parts.listens,
                 further=parts.config[HOSTS],
                 open_to_all=f"{hooks.PREFIX}/",
+                by_token=API_PREFIX,
             ),
         ],
         exception_handlers={
@@ -102,6 +107,24 @@ def make_site(parts: WebDeps) -> Starlette:
             Exception: render_internal_error,
         },
     )
+
+
+def _list_machine_routes(parts: WebDeps, door: "LoginHandlers") -> list[Route]:
+    if parts.dashboard is None:
+        return []
+
+    async def is_signed_in(request: Request) -> bool:
+        return await door.find_visitor(request) is not None
+
+    deps = MachineDeps(
+        office=parts.dashboard.office,
+        operations=parts.dashboard.operations,
+        throttle=AuthThrottle(make_audit_recorder(parts.store, parts.clock, "the API")),
+        is_serving=lambda: not parts.stopping.is_set(),
+        is_signed_in=is_signed_in,
+        metrics=parts.metrics,
+    )
+    return Machines(deps).routes()
 
 
 async def _show_pairing(request: Request) -> Response:

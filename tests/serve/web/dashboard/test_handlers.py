@@ -114,3 +114,13 @@ async def test_what_is_not_there_says_so_in_words(site: Any, path: str) -> None:
     async with site.signed_in() as browser:
         answer = await browser.get(path)
         assert answer.status_code == 404 and "Traceback" not in answer.text
+
+
+async def test_a_page_is_found_by_an_id_with_slashes(site: Any) -> None:
+    async with site.signed_in() as browser:
+        for folder in ("acme", "acme/eng"):
+            added = await browser.post("/dashboard/do/group.add", data={"folder": folder, "name": f"Group {folder}"})
+            assert added.status_code == 200, added.text
+        for address in ("/dashboard/groups/acme%2Feng", "/dashboard/groups/acme/eng"):
+            answer = await browser.get(address)
+            assert answer.status_code == 200 and "<h1>Group acme/eng</h1>" in answer.text

@@ -100,6 +100,8 @@ async def give_role(deps: OperationDeps, args: GiveRoleArgs) -> UserDetails:
 
 @operation
 async def add_group_member(deps: OperationDeps, args: AddMemberArgs) -> UserDetails:
+    if not args.folder:
+        raise Invalid("folder", "name the group; `gatepost group list` shows them")
     now = deps.clock.now()
     return await _change(deps, args, lambda db, person: users.add_member(db, person, args.folder, deps.caller, now))
 

@@ -58,8 +58,8 @@ class Dashboard:
         self._pages = [each for _, each in deps.pages.items()]
 
     def routes(self) -> list[Route]:
-        """Below the prefix. Paths without holes come first: `/tasks/next` is no task."""
-        ordered = sorted(self._pages, key=lambda each: ("{" in each.path, each.path))
+        """Below the prefix. Paths without holes come first (`/tasks/next` is no task), then the longer ones."""
+        ordered = sorted(self._pages, key=lambda each: ("{" in each.path, -each.path.count("/"), each.path))
         return [
             Route("/live", self.live, methods=["GET"]),
             Route("/palette", self.palette, methods=["GET"]),

@@ -9,11 +9,11 @@ EMPTY = EmptyState(text="No agent has a worktree. One is a copy of a repository 
 WORKTREE = (
     code("name", "Worktree"),
     text("source", "Of"),
-    code("branch_name", "Branch"),
+    code("branchName", "Branch"),
     link("folder", "Group", "/groups/{folder}"),
     badge("state", "State"),
-    badge("setup_state", "Setup"),
-    moment("created_at", "Since"),
+    badge("setupState", "Setup"),
+    moment("createdAt", "Since"),
 )
 
 

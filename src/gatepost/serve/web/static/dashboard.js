@@ -67,15 +67,16 @@ function filterPalette(text) {
 
 function choose(index) {
   const items = options();
-  for (const item of document.querySelectorAll("#palette-list li")) item.setAttribute("aria-selected", "false");
-  const chosen = items[Math.max(0, Math.min(index, items.length - 1))];
+  for (const link of document.querySelectorAll("#palette-list a")) link.setAttribute("aria-selected", "false");
+  const chosen = items[Math.max(0, Math.min(index, items.length - 1))]?.firstElementChild;
   chosen?.setAttribute("aria-selected", "true");
+  at("palette-words")?.setAttribute("aria-activedescendant", chosen?.id ?? ""); // what a screen reader reads out
   chosen?.scrollIntoView({ block: "nearest" });
 }
 
 function movePalette(event) {
   const items = options();
-  const now = items.findIndex((item) => item.getAttribute("aria-selected") === "true");
+  const now = items.findIndex((item) => item.firstElementChild.getAttribute("aria-selected") === "true");
   if (event.key === "ArrowDown") choose(now + 1);
   else if (event.key === "ArrowUp") choose(now - 1);
   else if (event.key === "Enter") items[Math.max(now, 0)]?.firstElementChild.click();

@@ -1,0 +1,139 @@
+"""`make screenshots`: every page in light, dark and phone size, of a gateway of its own with a few things in it.
+
+    python scripts/screenshots.py [FOLDER]     docs/screenshots unless it is named
+
+A page of one thing (`/tasks/{id}`) is that of the first thing which its list links to; one without any is left out.
+"""
+
+import asyncio
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from playwright.async_api import Browser, Page, async_playwright
+
+from gatepost.core.registry import load_package
+from gatepost.serve.web.dashboard.contract import PAGES
+from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.waiting import PATIENCE_S
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "screenshots"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+LOOKS = {"light": ("light", 1280, 800), "dark": ("dark", 1280, 800), "phone": ("light", 390, 844)}
+CONTENTS: tuple[tuple[str, ...], ...] = (
+    ("group", "add", "acme", "--name", "Acme"),
+    ("group", "add", "acme/eng", "--name", "Engineering"),
+    ("group", "add", "acme/sales", "--name", "Sales"),
+    ("user", "add", "telegram:user/1001", "--name", "Ada Brandt"),
+    ("user", "add", "slack:user/U2002", "--name", "Ben Okafor"),
+    ("user", "role", "telegram:user/1001", "admin", "--folder", "acme"),
+    ("user", "member", "slack:user/U2002", "acme/eng"),
+    ("budget", "set", "acme", "--daily", "5", "--monthly", "80"),
+    ("grant", "add", "acme/eng", "hold send_file"),
+    ("egress", "allow", "api.github.com", "--folder", "acme/eng"),
+    ("invite", "add", "acme/eng", "--label", "new colleagues", "--uses", "5"),
+    ("chat", "-m", "hello", "--wait"),
+    ("chat", "-m", "note The release goes out on Friday at noon.", "--wait"),
+    ("task", "add", "home", "--prompt", "Write what changed since yesterday.", "--cron", "0 8 * * 1-5"),
+    ("task", "add", "home", "--text", "Stand-up in ten minutes.", "--every", "1d"),
+)
+WORDS = ("Hello!", "note The release goes out on **Friday** at noon.", "What do you know about the release?")
+
+
+def fill(daemon: DaemonProcess) -> None:
+    for words in CONTENTS:
+        done = daemon.gatepost(*words)
+        if done.returncode:
+            raise SystemExit(f"screenshots: gatepost {' '.join(words)}: {done.stderr.strip()}")
+
+
+async def enter(page: Page, daemon: DaemonProcess) -> str:
+    """Sign in; the address of the site."""
+    address = daemon.address
+    await page.goto(address)
+    await page.locator(".live.on").wait_for()
+    return address.partition("/#")[0]
+
+
+async def talk(page: Page) -> None:
+    """So that the chat shows one."""
+    for number, words in enumerate(WORDS, 1):
+        await page.get_by_label("Message", exact=True).fill(words)
+        await page.keyboard.press("Enter")
+        await page.locator(".message:not(.mine) .body").nth(number - 1).wait_for()
+
+
+async def find_address(page: Page, base: str, path: str) -> str:
+    """Of the page at a path; '' if there is nothing to show."""
+    start, hole, _ = path.partition("{")
+    if not hole:
+        return f"{base}/dashboard{path}"
+    await page.goto(f"{base}/dashboard{start.rstrip('/')}")
+    links = page.locator(f'main a[href^="/dashboard{start}"]')
+    return f"{base}{await links.first.get_attribute('href')}" if await links.count() else ""
+
+
+async def take(browser: Browser, daemon: DaemonProcess, folder: Path, look: str, paths: Sequence[str]) -> list[str]:
+    """Every page in one look; those that have nothing to show."""
+    scheme, width, height = LOOKS[look]
+    context = await browser.new_context(
+        viewport={"width": width, "height": height},
+        color_scheme="dark" if scheme == "dark" else "light",
+        locale="en-GB",
+        reduced_motion="reduce",
+    )
+    context.set_default_timeout(PATIENCE_S * 1000)
+    page = await context.new_page()
+    base = await enter(page, daemon)
+    if look == "light":
+        await talk(page)
+    await page.screenshot(path=folder / f"chat-{look}.png")
+    left = []
+    for path in paths:
+        address = await find_address(page, base, path)
+        if not address:
+            left.append(path)
+            continue
+        await page.goto(address)
+        await page.locator("#live.on").wait_for(state="attached")
+        await page.screenshot(path=folder / f"{get_name(path)}-{look}.png")
+    await context.close()
+    return left
+
+
+def get_name(path: str) -> str:
+    """`/tasks/{id}` is `tasks-id`; the first page of the dashboard is `overview`."""
+    return path.strip("/").replace("/", "-").replace("{", "").replace("}", "") or "overview"
+
+
+async def run(folder: Path) -> None:
+    load_package("gatepost.serve.control.operations")
+    load_package("gatepost.serve.web.pages")
+    paths = sorted(path for path, _ in PAGES.items())
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as home:
+        with DaemonProcess(Path(home) / "home", sandbox_kind="process", sessions_provider="demo") as daemon:
+            fill(daemon)
+            async with async_playwright() as playwright:
+                browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+                for look in LOOKS:
+                    left = await take(browser, daemon, folder, look, paths)
+                await browser.close()
+    print(f"screenshots: {len(paths) + 1 - len(left)} pages in {len(LOOKS)} looks, in {folder}")
+    for path in left:
+        print(f"screenshots: there is nothing to show on {path}")
+
+
+def main() -> int:
+    if CHROMIUM is None:
+        print("screenshots: Chromium is not installed (`apt-get install chromium`)", file=sys.stderr)
+        return 2
+    asyncio.run(run(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""Tokens by which programs run operations over HTTP."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+
+READ, WRITE = "api_tokens.read", "api_tokens.write"
+LONGEST_LABEL = 100
+
+
+@declares("api_token.add", right=WRITE)
+class AddApiTokenArgs(OperationArgs, frozen=True):
+    """Print a token by which a program may run operations over HTTP, with the rights SCOPES.
+
+    A scope is a right as `gatepost grant` has it, without `op:`: tasks.read. A part may be `*`: *.read, tasks.*, or *
+    for all. The token may never do more than the person it is for may at that moment.
+    """
+
+    scopes: Annotated[
+        list[str],
+        argument("What it may do.", examples=(["tasks.read", "ledger.read"],)),
+    ]
+    days: Annotated[int, option("For how many days it works (0: without end).", least=0, most=3650)] = 90
+    label: Annotated[str, option("What it is for, to tell it from others."), Meta(max_length=LONGEST_LABEL)] = ""
+    person: Annotated[
+        str, option("Whose rights bound it; for the operator alone (default: your own).", examples=("telegram:user/9",))
+    ] = ""
+
+
+@declares("api_token.list", right=READ)
+class ListApiTokensArgs(OperationArgs, frozen=True):
+    """API tokens, the newest first. The operator sees all, a person her own. Secrets are not kept, so none is shown."""
+
+
+@declares("api_token.rm", right=WRITE)
+class RevokeApiTokenArgs(OperationArgs, frozen=True):
+    """Revoke an API token. The next request with it is refused."""
+
+    id: Annotated[str, argument("Its id, as the list shows it.", "TOKEN")]
