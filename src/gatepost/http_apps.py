@@ -102,7 +102,6 @@ def make_web_site(gateway: Gateway, listen: ListenAddress, daemon: DaemonCommand
             store=gateway.store,
             clock=gateway.clock,
             bells=gateway.bells,
-            stop_session=gateway.sessions.stop,
             config=gateway.config,
             home=gateway.home,
             channel=gateway.get_local_channel("web"),

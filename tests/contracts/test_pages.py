@@ -18,7 +18,6 @@ from gatepost.serve.web.dashboard.contract import PAGES, Page, PageRequest
 from gatepost.serve.web.dashboard.renderer import render
 from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, TableBlock
 from gatepost.store import users
-from gatepost.store.migrate import migrate
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.store.users import UserRole
 

@@ -137,6 +137,14 @@ def sum_for_session(db: Db, session_id: str) -> int:
     return int(row[0]) if row else 0
 
 
+def sum_for_turns(db: Db, session_id: str, since: int) -> dict[str, int]:
+    """What each turn of a session cost, of what was spent since a moment."""
+    rows = db.rows(
+        "SELECT turn_id, SUM(micro) FROM costs WHERE session_id = ? AND at >= ? GROUP BY turn_id", (session_id, since)
+    )
+    return {str(turn_id): int(micro) for turn_id, micro in rows}
+
+
 def sum_since(db: Db, session_id: str, *moments: int) -> list[int]:
     """What was spent in a session since each of these moments. It reads what came after the first of all, no more."""
     sums = ", ".join("COALESCE(SUM(CASE WHEN at >= ? THEN micro ELSE 0 END), 0)" for _ in moments)

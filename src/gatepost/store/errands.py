@@ -357,6 +357,15 @@ def list_given_out(db: Db, caller_session: str) -> list[Errand]:
     return ERRANDS.list(db, "WHERE caller_session = ? AND ended_at IS NULL AND state = 'open'", caller_session)
 
 
+def list_lately_given_out(db: Db, caller_session: str, most: int) -> list[Errand]:
+    """Those of a session among the newest `most` of all, also those that have returned; the newest first."""
+    newest = f"SELECT {ERRANDS.columns} FROM errands ORDER BY id DESC LIMIT ?"
+    rows = db.rows(
+        f"SELECT {ERRANDS.columns} FROM ({newest}) AS newest WHERE caller_session = ?", (most, caller_session)
+    )
+    return [ERRANDS.parse(row) for row in rows]
+
+
 def list_children(db: Db, errand_id: str) -> list[Errand]:
     """The open ones that were given out for an errand."""
     return ERRANDS.list(db, "WHERE parent = ? AND ended_at IS NULL AND state = 'open'", errand_id)

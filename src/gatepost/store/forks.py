@@ -89,6 +89,11 @@ def get_usage(db: Db, folder: str, since: int) -> ForkUsage:
     return ForkUsage(int(row[0]), int(row[1]), int(lately[0]))
 
 
+def list_children(db: Db, parent_id: str, most: int) -> list[Fork]:
+    """What was forked from a session itself."""
+    return FORKS.list(db, "WHERE parent_id = ? ORDER BY created_at DESC LIMIT ?", parent_id, most)
+
+
 def list_descendants(db: Db, session_ids: Sequence[str]) -> list[str]:
     """Sessions that know what these know, because they were forked from them or from forks of them."""
     found: dict[str, None] = {}

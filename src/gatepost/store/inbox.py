@@ -324,6 +324,19 @@ def set_state(
             firings.record_end(db, message_id, state, reason, turn_id, now)
 
 
+def retry_failed(db: Db, entry_id: int, rights: str, now: int) -> bool:
+    """A message that failed waits for a turn again, under the rights that its sender has now. False: it did not fail,
+    or somebody else has done this already."""
+    rows = db.rows(
+        "UPDATE inbox SET state = 'queued', reason = '', turn_id = NULL, given = 0, tries = 0, rights = ?, next_at = ?,"
+        " updated_at = ? WHERE id = ? AND state = 'failed' RETURNING message_id",
+        (rights, now, now, entry_id),
+    )
+    for (message_id,) in rows:
+        message_steps.add(db, message_id, entry_id, now, InboxState.QUEUED, "given again")
+    return bool(rows)
+
+
 def cancel_waiting(
     db: Db,
     session_id: str,

@@ -1,5 +1,6 @@
 """The ledger's questions: is everything accounted for, what is there, and what was one message's life."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -93,19 +94,36 @@ class LedgerLine(Struct, frozen=True):
     turn: str | None
     tries: int
     platform_id: str | None
+    changed_at: int  # since when it is in its state
 
 
 _parse_line = make_row_parser(LedgerLine)
 
 
-def list_lines(db: Db, state: str | None, limit: int) -> list[LedgerLine]:
-    """The newest rows, oldest first; `state` may be one of either direction."""
-    wanted, params = ("WHERE x.state = ?", [state]) if state else ("", [])
+def list_lines(
+    db: Db, state: str | None, limit: int, before: int = 0, among: Sequence[int] | None = None
+) -> list[LedgerLine]:
+    """The newest rows, oldest first; `state` may be one of either direction. `before`: only of messages with a smaller
+    number. `among`: only of these messages, at most 500."""
+    conditions, params = list[str](), list[str | int]()
+    if state:
+        conditions.append("x.state = ?")
+        params.append(state)
+    if before:
+        conditions.append("m.id < ?")
+        params.append(before)
+    if among is not None:
+        conditions.append(f"m.id IN ({messages.marks(among)})")
+        params += among
+    wanted = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     rows = db.rows(
         "SELECT m.id, m.direction, m.accepted_at, m.instance, m.address, m.thread, m.sender, m.text, m.event, x.state,"
-        " x.reason, COALESCE(x.folder, m.folder), x.session_id, x.seq, x.turn_id, x.tries, m.platform_id FROM ("
-        " SELECT id AS row_id, message_id, state, reason, folder, session_id, seq, turn_id, tries FROM inbox"
-        " UNION ALL SELECT id, message_id, state, reason, NULL, session_id, seq, turn_id, tries FROM outbox) x"
+        " x.reason, COALESCE(x.folder, m.folder), x.session_id, x.seq, x.turn_id, x.tries, m.platform_id, x.updated_at"
+        " FROM ("
+        " SELECT id AS row_id, message_id, state, reason, folder, session_id, seq, turn_id, tries, updated_at"
+        " FROM inbox"
+        " UNION ALL SELECT id, message_id, state, reason, NULL, session_id, seq, turn_id, tries, updated_at"
+        " FROM outbox) x"
         f" JOIN messages m ON m.id = x.message_id {wanted} ORDER BY m.id DESC, x.row_id DESC LIMIT ?",
         (*params, limit),
     )

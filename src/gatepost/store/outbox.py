@@ -323,6 +323,19 @@ def record_outcome(
     message_steps.add(db, message_id, effect_id, now, state if state != EffectState.PENDING else "retry", reason)
 
 
+def retry_ended(db: Db, effect_id: int, now: int) -> bool:
+    """What was not sent, or perhaps not, goes out again as if it were new. False: it is in no such state, or somebody
+    else has done this already."""
+    rows = db.rows(
+        "UPDATE outbox SET state = 'pending', reason = '', tries = 0, next_at = ?, created_at = ?, updated_at = ?"
+        " WHERE id = ? AND state IN ('failed', 'uncertain') RETURNING message_id",
+        (now, now, now, effect_id),
+    )
+    for (message_id,) in rows:
+        message_steps.add(db, int(message_id), effect_id, now, EffectState.PENDING, "sent again")
+    return bool(rows)
+
+
 def set_send_time(db: Db, effect_ids: Sequence[int], at: int) -> None:
     """These may go out from that moment on, unless somebody sends them already."""
     for effect_id in effect_ids:

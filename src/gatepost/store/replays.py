@@ -83,6 +83,11 @@ def get(db: Db, session_id: str) -> Replay | None:
     return REPLAYS.get(db, "WHERE session_id = ?", session_id)
 
 
+def list_of_source(db: Db, source_id: str, most: int) -> list[Replay]:
+    """The newest first."""
+    return REPLAYS.list(db, "WHERE source_id = ? ORDER BY created_at DESC LIMIT ?", source_id, most)
+
+
 def count_open(db: Db, folder: str) -> int:
     row = db.row(
         "SELECT COUNT(*) FROM replays r JOIN sessions s ON s.id = r.session_id"

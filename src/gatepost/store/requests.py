@@ -462,6 +462,12 @@ def list_pending(db: Db, session_id: str | None = None) -> list[Request]:
     return REQUESTS.list(db, "WHERE state = 'pending' AND session_id = ? ORDER BY asked_at, id", session_id)
 
 
+def list_for_turns(db: Db, session_id: str, turn_ids: Sequence[str], most: int) -> list[Request]:
+    """What a session asked in these turns, whatever became of it. At most so many of each turn."""
+    one = "WHERE session_id = ? AND turn_id = ? ORDER BY name LIMIT ?"
+    return [each for turn_id in turn_ids for each in REQUESTS.list(db, one, session_id, turn_id, most)]
+
+
 def list_due(db: Db, now: int, most: int) -> list[Request]:
     """Those that wait and need a look: somebody else is to be asked, or they expire."""
     return REQUESTS.list(db, "WHERE state = 'pending' AND next_at <= ? ORDER BY next_at, id LIMIT ?", now, most)

@@ -48,3 +48,7 @@ def add(db: Db, new: Route) -> Route:
 
 def remove(db: Db, route_id: int) -> bool:
     return bool(db.run("DELETE FROM routes WHERE id = ?", (route_id,)))
+
+
+def set_seq(db: Db, route_id: int, seq: int) -> None:
+    db.run("UPDATE routes SET seq = ? WHERE id = ?", (seq, route_id))

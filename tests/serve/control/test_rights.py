@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.core.errors import Invalid, Refused
+from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
@@ -210,13 +210,20 @@ async def test_a_person_with_every_right_in_one_group_runs_nothing_outside_it(de
         if name in ANSWERS_ALL:
             continue
         named = {field.name: scope for field in list_fields(each.args) if field.spec.scope}
-        with pytest.raises(Refused) as refused:
+        wanted = NotFound if each.info.judges else Refused  # which does not tell what there is
+        with pytest.raises(wanted) as refused:
             await run(deps, name, **make_args(each.args) | named)
-        assert type(refused.value) is Refused, f"{name} was not refused for want of a right: {refused.value}"
+        assert type(refused.value) is wanted, f"{name} was not refused for want of a right: {refused.value}"
 
 
 def test_few_operations_answer_everybody_and_each_is_known() -> None:
     assert {name for name, each in OPERATIONS.items() if each.info.answers_all} == ANSWERS_ALL.keys()
+
+
+def test_few_operations_judge_their_callers_themselves_and_each_is_known() -> None:
+    """tests/serve/control/test_session_control.py has who may."""
+    known = {"session.show", "session.send", "session.stop", "session.reset"}
+    assert {name for name, each in OPERATIONS.items() if each.info.judges} == known
 
 
 async def test_a_right_for_a_group_gives_nothing_of_the_machine(deps: OperationDeps) -> None:

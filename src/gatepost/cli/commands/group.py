@@ -1,5 +1,6 @@
 """`gatepost group`: the agents and their folders."""
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.home import Home
 from gatepost.core.records import asdict
 from gatepost.core.terminal_text import one_line
+from gatepost.serve.control.arguments.group_files import ListGroupFilesArgs, ReadGroupFileArgs, WriteGroupFileArgs
 from gatepost.serve.control.arguments.group_links import LinkGroupArgs, UnlinkGroupArgs
 from gatepost.serve.control.arguments.groups import (
     AddGroupArgs,
@@ -225,3 +227,35 @@ def rm(run: CommandRun, gone: dict[str, Any], yes: bool) -> None:
     output.print_line(f"its own files stay in {gone['kept']}, its messages in the ledger")
     for each in gone["left"]:
         output.print_line(f"gatepost: {each} could not be removed; remove it by hand", error=True)
+
+
+@command.command()
+@from_operation(ListGroupFilesArgs)
+def files(run: CommandRun, found: list[dict[str, Any]]) -> None:
+    output.print_table(
+        ("path", "bytes", "changed"),
+        [(each["path"], each["size"], each["changed_at"]) for each in found],
+        empty="it has neither AGENTS.md nor skills",
+    )
+
+
+@command.command("read-file")
+@from_operation(ReadGroupFileArgs)
+def read_file(run: CommandRun, found: dict[str, Any]) -> None:
+    output.print_line(found["text"].rstrip("\n"))
+
+
+def _read_content(home: Home, args: dict[str, Any]) -> dict[str, Any]:
+    """The operation has the text where the command has a file."""
+    try:
+        return {**args, "content": Path(args["content"]).read_text(encoding="utf-8")}
+    except OSError as error:
+        raise Invalid("--content", f"{args['content']} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise Invalid("--content", f"{args['content']} is no text in UTF-8") from None
+
+
+@command.command("write-file")
+@from_operation(WriteGroupFileArgs, prepare=_read_content)
+def write_file(run: CommandRun, done: dict[str, Any]) -> None:
+    output.print_line(f"{done['path']} of {done['folder']} is version {done['version'][:12]}, {done['size']} bytes")

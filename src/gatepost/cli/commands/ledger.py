@@ -11,7 +11,7 @@ from gatepost.core import home_lock
 from gatepost.core.home import Home
 from gatepost.core.terminal_text import one_line
 from gatepost.messages.inbound import Direction
-from gatepost.serve.control.arguments.ledger import CheckLedgerArgs, ListLedgerArgs
+from gatepost.serve.control.arguments.ledger import CheckLedgerArgs, ListLedgerArgs, RetryMessageArgs
 
 LONGEST_TEXT = 200  # characters where whoever reads it is no terminal
 LONGEST_ROOM = 24  # where it is one
@@ -75,3 +75,13 @@ def _text(line: dict[str, Any]) -> str:
         if line["event"] == "system" and not line["text"]
         else line["text"]
     )
+
+
+@command.command()
+@from_operation(RetryMessageArgs)
+def retry(run: CommandRun, done: dict[str, Any]) -> None:
+    if done["sent"]:
+        doubt = "; it may arrive twice" if done["doubtful"] else ""
+        output.print_line(f"message {done['message']} goes to {done['address']} again{doubt}")
+    for session in done["given"]:
+        output.print_line(f"message {done['message']} waits for its agent again, in session {session}")

@@ -6,7 +6,13 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
-from gatepost.serve.control.arguments.routes import AddRouteArgs, ListRoutesArgs, RemoveRouteArgs, RouteTestArgs
+from gatepost.serve.control.arguments.routes import (
+    AddRouteArgs,
+    ListRoutesArgs,
+    MoveRouteArgs,
+    RemoveRouteArgs,
+    RouteTestArgs,
+)
 
 _DECIDED_BY = {
     "engagement": "engagement",
@@ -52,6 +58,13 @@ def list_routes(run: CommandRun, found: list[dict[str, Any]]) -> None:
 @from_operation(RemoveRouteArgs)
 def rm(run: CommandRun, gone: dict[str, Any]) -> None:
     output.print_line(f"route {gone['id']} ({_match(gone)} → {gone['target']}) is removed")
+
+
+@command.command()
+@from_operation(MoveRouteArgs)
+def move(run: CommandRun, found: list[dict[str, Any]]) -> None:
+    for each in found:
+        output.print_line(f"{each['seq']:>6}  route {each['id']}: {_match(each)} → {each['target']}")
 
 
 _GETS = ("wakes", "observes", "chosen", "answered")

@@ -7,8 +7,10 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
+from gatepost.cli.operation_runner import zone_of
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
+from gatepost.core.terminal_text import one_line
 from gatepost.serve.control.arguments.sessions import (
     CloseSessionArgs,
     CompareReplayArgs,
@@ -16,7 +18,9 @@ from gatepost.serve.control.arguments.sessions import (
     ForkSessionArgs,
     ListSessionsArgs,
     ReplaySessionArgs,
+    ResetSessionArgs,
     SetSessionArgs,
+    ShowSessionArgs,
 )
 
 _HOW = {
@@ -27,7 +31,7 @@ _HOW = {
 
 @click.group()
 def command() -> None:
-    """The conversations of agents: list, set, close, fork, copy, replay."""
+    """The conversations of agents: list, show, reset, set, close, fork, copy, replay."""
 
 
 @command.command("list")
@@ -41,6 +45,30 @@ def list_sessions(run: CommandRun, found: list[dict[str, Any]]) -> None:
         ],
         empty="there is no conversation; `gatepost chat -m hello` begins one",
     )
+
+
+@command.command()
+@from_operation(ShowSessionArgs)
+def show(run: CommandRun, found: dict[str, Any]) -> None:
+    from gatepost.access.budgets import render_usd
+
+    zone, _ = zone_of(run.home)
+    place = " ".join(each for each in (found["address"], found["thread"]) if each)
+    output.print_line(output.colored(f"{found['agent']} ({found['folder']}) in {place}: {found['state']}", "strong"))
+    output.print_line(f"{found['waiting']} waiting, {render_usd(found['cost'])} so far")
+    if found["older"]:
+        output.print_line(f"older ones: --before {found['older']}")
+    for each in found["events"]:
+        cost = render_usd(each["cost"]) if each["cost"] else ""
+        about = " ".join(part for part in (each["kind"], each["who"], each["state"], cost) if part)
+        text = f": {one_line(each['text'])}" if each["text"] else ""
+        output.print_line(f"{output.format_iso(each['at'], zone)}  {about}{text}")
+
+
+@command.command()
+@from_operation(ResetSessionArgs)
+def reset(run: CommandRun, done: dict[str, Any]) -> None:
+    output.print_line(f"session {done['id']} begins anew with the next message")
 
 
 @command.command("set")

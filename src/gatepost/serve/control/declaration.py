@@ -21,12 +21,14 @@ _SPEC = "gatepost:argument"
 class OperationInfo(Struct, frozen=True, kw_only=True):
     """`right`: what a caller other than the operator needs an ACL row for (`op:<right>`). `offline`: it runs without a
     gateway. `reads`: it only reads the store. `answers_all`: it refuses nobody and answers each with what their rights
-    let them see."""
+    let them see. `judges`: the operation itself decides whom it answers, since more people may than those with the
+    right."""
 
     name: str
     right: str
     offline: bool = True
     reads: bool = False
+    judges: bool = False
     answers_all: bool = False
 
 
@@ -50,12 +52,20 @@ A = TypeVar("A", bound=OperationArgs)
 
 
 def declares(
-    name: str, *, right: str, offline: bool = True, reads: bool = False, answers_all: bool = False
+    name: str,
+    *,
+    right: str,
+    offline: bool = True,
+    reads: bool = False,
+    answers_all: bool = False,
+    judges: bool = False,
 ) -> Callable[[type[A]], type[A]]:
     """Declare the struct below as the arguments of an operation."""
 
     def declare(args: type[A]) -> type[A]:
-        args.info = OperationInfo(name=name, right=right, offline=offline, reads=reads, answers_all=answers_all)
+        args.info = OperationInfo(
+            name=name, right=right, offline=offline, reads=reads, answers_all=answers_all, judges=judges
+        )
         return args
 
     return declare

@@ -40,7 +40,6 @@ from gatepost.serve.web.login import WebVisitor
 from gatepost.serve.web.machines import API_PREFIX, MachineDeps, Machines
 from gatepost.serve.web.message_form import UploadTooLarge
 from gatepost.serve.web.pairing import PairingLinks
-from gatepost.serve.web.remote_control import RemoteControl, StopSession, stop_nothing
 from gatepost.store import logins
 from gatepost.store.port import Store
 
@@ -59,7 +58,6 @@ class WebDeps(Struct, frozen=True, kw_only=True):
     channel: LocalChannel
     stopping: asyncio.Event
     bells: EventBus = field(default_factory=EventBus)
-    stop_session: StopSession = stop_nothing
     listens: str | None = "127.0.0.1"
     reach: ChannelInstances | None = None  # None: what happens here is said in no other channel
     channels: Mapping[str, Channel] = field(default_factory=dict)  # by instance, for what platforms send to us
@@ -70,7 +68,6 @@ class WebDeps(Struct, frozen=True, kw_only=True):
 def make_site(parts: WebDeps) -> Starlette:
     parts.channel.set_file_folder(parts.home.media / parts.channel.platform)
     chat = Chat(parts.store, parts.clock, parts.config, parts.home, parts.channel, parts.stopping)
-    remote = RemoteControl(parts.store, parts.clock, parts.bells, parts.stop_session)
     door, pace = LoginHandlers(parts, chat.streams), PeerRateLimiter()
     links = PairingLinks(parts.store, parts.clock, parts.bells, parts.reach)
     first_run = FirstRun(parts.store, parts.config)
@@ -93,7 +90,7 @@ def make_site(parts: WebDeps) -> Starlette:
             ),
             Mount(
                 "/api",
-                routes=[*chat.routes(), *links.routes(), *remote.routes(), *first_run.routes()],
+                routes=[*chat.routes(), *links.routes(), *first_run.routes()],
                 middleware=[Middleware(LoginRequiredMiddleware, door=door, pace=pace)],
             ),
         ],
@@ -154,7 +151,7 @@ class LoginHandlers:
         return FileResponse(STATIC / ("chat.html" if await self.find_visitor(request) else "login.html"))
 
     async def session_page(self, request: Request) -> Response:
-        """The page of one session, which its address names in the fragment."""
+        """Leads on to the page of the conversation that the fragment of the address names."""
         return FileResponse(STATIC / ("session.html" if await self.find_visitor(request) else "login.html"))
 
     async def health(self, request: Request) -> Response:

@@ -6,7 +6,8 @@ from gatepost.core.errors import Invalid
 from gatepost.core.registry import load_package
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.control.declaration import list_fields
-from gatepost.serve.web.dashboard.operation_form import InputKind, make_form, parse_form
+from gatepost.serve.web.dashboard.operation_form import make_form, parse_form
+from gatepost.serve.web.dashboard.view import InputKind
 
 load_package("gatepost.serve.control.operations")
 

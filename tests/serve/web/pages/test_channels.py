@@ -4,7 +4,8 @@ from typing import Any
 
 from gatepost.core.registry import load_package
 from gatepost.serve.control.contract import OPERATIONS
-from gatepost.serve.web.dashboard.operation_form import InputKind, parse_form
+from gatepost.serve.web.dashboard.operation_form import parse_form
+from gatepost.serve.web.dashboard.view import InputKind
 from gatepost.serve.web.pages.channels import make_form
 
 load_package("gatepost.serve.control.operations")

@@ -2,16 +2,15 @@
 
 from typing import Any
 
-from gatepost.serve.web.dashboard.operation_form import InputKind
-from gatepost.serve.web.dashboard.view import DiffBlock, FormBlock, Note
+from gatepost.serve.web.dashboard.view import DiffBlock, InputKind, Note, StepForm
 from gatepost.serve.web.pages.settings import is_shown, make_change, make_preview, render_value
 
 SETTING = {"name": "x", "value": "a", "origin": "file", "shape": "text", "choices": [], "variable": "GATEPOST_X"}
 
 
-def make_form(**changes: Any) -> FormBlock:
+def make_form(**changes: Any) -> StepForm:
     [form] = make_change({**SETTING, **changes}, None)
-    assert isinstance(form, FormBlock)
+    assert isinstance(form, StepForm)
     return form
 
 

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from gatepost.serve.web.dashboard.operation_form import InputKind
-from gatepost.serve.web.dashboard.view import FormBlock, Note
+from gatepost.serve.web.dashboard.view import InputKind, Note, StepForm
 from gatepost.serve.web.pages.welcome import (
     AGENT,
     CHANNEL,
@@ -27,7 +26,7 @@ def test_an_agent_with_a_key_is_offered_first_and_bare_models_last() -> None:
     found = order_agents([make_agent("b", model="m"), make_agent("c"), make_agent("a", model="m", key="K")])
     assert [each["agent"] for each in found] == ["a", "c", "b"]
     [form] = make_agent_form(found)
-    assert isinstance(form, FormBlock)
+    assert isinstance(form, StepForm)
     assert form.inputs[0].value == "a" and form.inputs[0].shown[0] == "A · a key is stored"
     assert form.inputs[1].kind is InputKind.SECRET and form.inputs[1].value == ""
     assert [each.operation for each in form.steps] == ["connect.check", "connect.try", "connect.keep"]

@@ -24,3 +24,10 @@ class ExplainCallArgs(OperationArgs, frozen=True):
             examples=({"chatJid": "telegram:group/1"},),
         ),
     ] = field(default_factory=dict)
+
+
+@declares("policy.tools", right=READ)
+class ListToolsArgs(OperationArgs, frozen=True):
+    """The tools that the agent of FOLDER sees: by its tier, as rules and rows change it."""
+
+    folder: Annotated[str, argument("The group.")]

@@ -60,6 +60,14 @@ class RemoveRouteArgs(OperationArgs, frozen=True):
     id: Annotated[int, argument("The route's id.", "route")]
 
 
+@declares("route.move", right=WRITE)
+class MoveRouteArgs(OperationArgs, frozen=True):
+    """Put a route before another one, or last. Their numbers in the order change as little as possible."""
+
+    id: Annotated[int, argument("The route's id.", "route")]
+    before: Annotated[int, option("The id of the route that comes after it (default: it is the last).", least=0)] = 0
+
+
 @declares("route.test", right=READ, reads=True)
 class RouteTestArgs(OperationArgs, frozen=True):
     """Explain what would become of a message in the room ADDRESS: who gets it and whether its sender may speak there.

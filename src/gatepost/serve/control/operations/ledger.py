@@ -5,14 +5,16 @@ from msgspec import Struct
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.serve.control.arguments.ledger import STATES, CheckLedgerArgs, ListLedgerArgs, TraceMessageArgs
 from gatepost.serve.control.contract import extend, read_operation
-from gatepost.store import ledger
+from gatepost.store import ledger, search
 from gatepost.store.costs import ModelCall
 from gatepost.store.inbox import InboxEntry
 from gatepost.store.ledger import LedgerLine, LedgerStatus, MessageTrace, TraceEvent
 from gatepost.store.messages import Message
 from gatepost.store.outbox import OutboxEffect
 from gatepost.store.port import Db
+from gatepost.store.search import SearchQuery, Subtree
 
+MOST_FOUND = 200  # messages that a search finds
 GAPS = (
     "; what comes in, what goes out and what the gateway itself writes share their numbers, so one that is missing is"
     " no message lost"
@@ -40,7 +42,12 @@ def check_ledger(db: Db, args: CheckLedgerArgs, now: int) -> LedgerStatus:
 def list_lines(db: Db, args: ListLedgerArgs, now: int) -> list[LedgerLine]:
     if args.state and args.state not in STATES:
         raise Invalid("state", f"{args.state!r} is none of {', '.join(STATES)}")
-    return ledger.list_lines(db, args.state, args.limit)
+    if not args.words.strip():
+        return ledger.list_lines(db, args.state, args.limit, args.before)
+    query = " ".join('"' + word.replace('"', '""') + '"*' for word in args.words.split())
+    wanted = SearchQuery(query=query, part=Subtree("", everything=True), limit=MOST_FOUND)
+    among = [each.id for each in search.find(db, wanted)]
+    return ledger.list_lines(db, args.state, args.limit, args.before, among) if among else []
 
 
 @read_operation

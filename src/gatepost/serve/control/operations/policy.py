@@ -13,8 +13,8 @@ from gatepost.gate import connectors
 from gatepost.gate.aliases import ALIASES
 from gatepost.gate.call_explanation import explain as explain_tool
 from gatepost.gate.connectors import CONNECTORS
-from gatepost.gate.policies import TOOL_GROUPS, load_policy_facts
-from gatepost.serve.control.arguments.policy import ExplainCallArgs
+from gatepost.gate.policies import TOOL_GROUPS, load_policy_facts, visible_tools
+from gatepost.serve.control.arguments.policy import ExplainCallArgs, ListToolsArgs
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store import groups
 from gatepost.store.port import Db
@@ -26,6 +26,30 @@ class CallExplanation(Struct, frozen=True):
     tool: str
     allowed: bool
     steps: list[PolicyStep]
+
+
+class VisibleTool(Struct, frozen=True):
+    """`held`: the rules by which a person is asked first."""
+
+    name: str
+    subject: str
+    summary: str
+    held: list[str]
+
+
+@operation
+async def list_tools(deps: OperationDeps, args: ListToolsArgs) -> list[VisibleTool]:
+    tools = deps.extra["tools"] if "tools" in deps.extra else load_tools(deps.home)
+    policy = await deps.store.read(load_group_policy, deps.config, args.folder)
+    return [
+        VisibleTool(
+            name=each.name,
+            subject=each.group,
+            summary=" ".join(each.description.strip().partition("\n\n")[0].split()),
+            held=list(policy.list_hold_rules(each.name)),
+        )
+        for each in visible_tools(tools, policy)
+    ]
 
 
 @operation

@@ -1,5 +1,6 @@
 """Routes: add, list, remove, and what would become of a message."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -18,7 +19,13 @@ from gatepost.messages import address as addresses
 from gatepost.messages.address import Address
 from gatepost.messages.inbound import Verb
 from gatepost.messages.untrusted import is_untrusted, make_untrusted
-from gatepost.serve.control.arguments.routes import AddRouteArgs, ListRoutesArgs, RemoveRouteArgs, RouteTestArgs
+from gatepost.serve.control.arguments.routes import (
+    AddRouteArgs,
+    ListRoutesArgs,
+    MoveRouteArgs,
+    RemoveRouteArgs,
+    RouteTestArgs,
+)
 from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
 from gatepost.store import channel_instances, groups, identities, rooms, routes, switches
 from gatepost.store.port import Db
@@ -135,6 +142,44 @@ async def add(deps: OperationDeps, args: AddRouteArgs) -> Route:
 @read_operation
 def list_routes(db: Db, args: ListRoutesArgs, now: int) -> list[RouteListItem]:
     return [extend(RouteListItem, route, fault=routing.why_unreadable(route)) for route in routes.list_all(db)]
+
+
+@operation
+async def move(deps: OperationDeps, args: MoveRouteArgs) -> list[RouteListItem]:
+    def change(db: Db) -> list[RouteListItem]:
+        ordered = routes.list_all(db)
+        for route_id in (args.id, *((args.before,) if args.before else ())):
+            if all(each.id != route_id for each in ordered):
+                raise NotFound("route", str(route_id), "`gatepost route list` shows them")
+        for route_id, seq in plan_move(ordered, args.id, args.before).items():
+            routes.set_seq(db, route_id, seq)
+        return list_routes(db, ListRoutesArgs(), 0)
+
+    return await deps.write(change)
+
+
+def plan_move(ordered: Sequence[Route], route_id: int, before: int) -> dict[int, int]:
+    """The new numbers, by route. A free number between the neighbours is taken; without one, those behind make room."""
+    if route_id == before:
+        return {}
+    moved = next(each for each in ordered if each.id == route_id)
+    others = [each for each in ordered if each.id != route_id]
+    place = next((at for at, each in enumerate(others) if each.id == before), len(others))
+    if place == ordered.index(moved):
+        return {}
+    ahead, behind = others[place - 1].seq if place else None, others[place].seq if place < len(others) else None
+    if ahead is None and behind is not None:
+        return {route_id: behind - 1}
+    low = ahead or 0
+    seq = (low + behind) // 2 if behind is not None and behind - low > 1 else low + 1
+    changed = {route_id: seq}
+    last = (seq, route_id)
+    for each in others[place:]:
+        if (each.seq, each.id) > last:
+            break
+        last = (last[0] + 1, each.id)
+        changed[each.id] = last[0]
+    return changed
 
 
 @operation

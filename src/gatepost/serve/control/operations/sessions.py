@@ -1,5 +1,4 @@
-"""Sessions: list the live ones, stop what one does, set its provider and model, close one, fork, copy or replay
-one."""
+"""Sessions: list the live ones, stop them all, set the provider and model of one, close, fork, copy or replay one."""
 
 import asyncio
 
@@ -17,10 +16,10 @@ from gatepost.serve.control.arguments.sessions import (
     ReplaySessionArgs,
     SetSessionArgs,
     StopAllSessionsArgs,
-    StopSessionArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.serve.control.operations.groups import check_provider, end_session
+from gatepost.serve.control.operations.session_control import StopResult
 from gatepost.store import groups, replays, sessions
 from gatepost.store.forks import ForkedSession
 from gatepost.store.port import Db
@@ -30,11 +29,6 @@ from gatepost.tools.call import ReplayWish, StartedReplay
 
 LONGEST_COMPARED = 20_000  # characters of each text
 DEFAULT = "default"  # what takes a session's own provider or model back
-
-
-class StopResult(Struct, frozen=True):
-    id: str
-    stopped: bool
 
 
 class ReplayComparison(Struct, frozen=True, kw_only=True):
@@ -65,14 +59,6 @@ def list_sessions(db: Db, args: ListSessionsArgs, now: int) -> list[Session]:
     if args.folder and groups.get(db, args.folder) is None:
         raise NotFound("group", args.folder[:200], "`gatepost group list` shows them")
     return sessions.list_open(db, args.folder or None)
-
-
-@operation
-async def stop(deps: OperationDeps, args: StopSessionArgs) -> StopResult:
-    session = await deps.store.read(_get_live_session, args.id)
-    stopped = deps.stop_session is not None and await deps.stop_session(session.id, deps.caller_name)
-    await deps.record_soon()
-    return StopResult(args.id, stopped)
 
 
 @operation

@@ -23,6 +23,7 @@ from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageReque
 from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.dashboard.operation_form import make_form, parse_form
 from gatepost.serve.web.dashboard.renderer import render
+from gatepost.serve.web.dashboard.result_links import find_result_link
 from gatepost.serve.web.dashboard.sidebar import Sidebar, read_sidebar
 from gatepost.serve.web.dashboard.view import (
     AgentCards,
@@ -176,7 +177,8 @@ class Dashboard:
         if _wants_json(request):
             return Response(json.dumps({"answer": answer}, default=str), media_type="application/json")
         text = "" if answer is None else json.dumps(answer, ensure_ascii=False, indent=2, default=str)
-        shown = render("result.html", operation=operation, answer=answer, text=text[:SHOWN_RESULT])
+        link = find_result_link(operation.info.name, answer)
+        shown = render("result.html", operation=operation, answer=answer, text=text[:SHOWN_RESULT], link=link)
         return HTMLResponse(shown, headers={"hx-trigger": "gatepost:changed"})
 
 
@@ -233,7 +235,10 @@ async def _read_form(request: Request) -> dict[str, str]:
         pairs = parse_qsl(raw.decode(), keep_blank_values=True, strict_parsing=bool(raw), max_num_fields=200)
     except (ValueError, UnicodeDecodeError):
         raise Invalid("form", "it cannot be read") from None
-    return dict(pairs)
+    sent: dict[str, str] = {}
+    for name, value in pairs:  # inputs of one name are the lines of one argument
+        sent[name] = f"{sent[name]}\n{value}" if name in sent else value
+    return sent
 
 
 def _get_status(error: GatepostError) -> int:

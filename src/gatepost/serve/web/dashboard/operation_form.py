@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
@@ -11,35 +10,12 @@ from msgspec import Struct
 from gatepost.core.errors import Invalid
 from gatepost.serve.control.contract import Operation
 from gatepost.serve.control.declaration import ArgumentField, get_help, list_fields
+from gatepost.serve.web.dashboard.view import FormInput, InputKind
 
-LONG = ("prompt", "text", "script", "agents_md", "message", "reason")  # arguments of many lines
+LONG = ("prompt", "text", "content", "script", "agents_md", "message", "reason")  # arguments of many lines
 
 
 _OPTION = re.compile(r"--([a-z][a-z-]*)")
-
-
-class InputKind(StrEnum):
-    TEXT = "text"
-    LONG_TEXT = "long_text"
-    NUMBER = "number"
-    CHOICE = "choice"
-    FLAG = "flag"
-    JSON = "json"  # what has a structure of its own
-    SECRET = "secret"
-
-
-class FormInput(Struct, frozen=True, kw_only=True):
-    name: str
-    label: str
-    kind: InputKind
-    value: str
-    required: bool
-    description: str = ""
-    choices: tuple[str, ...] = ()
-    shown: tuple[str, ...] = ()  # how the choices are named, if not by themselves
-    example: str = ""
-    least: int | None = None
-    most: int | None = None
 
 
 class OperationForm(Struct, frozen=True, kw_only=True):
@@ -96,6 +72,8 @@ def find_kind(argument: ArgumentField) -> InputKind:
         return InputKind.FLAG
     if kind in (int, float):
         return InputKind.NUMBER
+    if kind == list[str]:
+        return InputKind.LINES
     if kind is not str:
         return InputKind.JSON
     if argument.name in ("key", "value") and argument.spec.secret:
@@ -108,6 +86,8 @@ def _render_default(argument: ArgumentField) -> str:
         return ""
     if isinstance(argument.default, bool):
         return "on" if argument.default else ""
+    if find_kind(argument) is InputKind.LINES:
+        return "\n".join(argument.default)
     return argument.default if isinstance(argument.default, str) else json.dumps(argument.default)
 
 
@@ -152,6 +132,8 @@ def _parse_value(argument: ArgumentField, kind: InputKind, text: str) -> Any:
         except ValueError:
             wanted = "number" if argument.kind is float else "whole number"
             raise Invalid(argument.name, f"{text[:80]!r} is no {wanted}") from None
+    if kind is InputKind.LINES:
+        return [line for line in map(str.strip, text.splitlines()) if line]
     if kind is InputKind.JSON:
         try:
             return json.loads(text)

@@ -92,15 +92,22 @@ def make_table(
     empty: EmptyState,
     *,
     actions: Callable[[Answer], tuple[Action, ...]] = lambda row: (),
+    key: Callable[[Answer], str] = lambda row: "",
+    depth: Callable[[Answer], int] = lambda row: 0,
     title: str = "",
     more: str = "",
+    moves: str = "",
 ) -> TableBlock:
     return TableBlock(
         columns=tuple(Column(each.name, each.label, each.right) for each in fields),
-        rows=[Row(cells=tuple(each.show(row) for each in fields), actions=actions(row)) for row in found],
+        rows=[
+            Row(cells=tuple(each.show(row) for each in fields), actions=actions(row), key=key(row), depth=depth(row))
+            for row in found
+        ],
         empty=empty,
         title=title,
         more=more,
+        moves=moves,
     )
 
 

@@ -7,7 +7,6 @@ from typing import Any
 from msgspec import Struct, field
 
 from gatepost.access.budgets import render_usd
-from gatepost.serve.web.dashboard.operation_form import FormInput
 
 
 class Tone(StrEnum):
@@ -75,9 +74,13 @@ class Column(Struct, frozen=True):
 
 
 class Row(Struct, frozen=True, kw_only=True):
+    """`key`: by which an operation knows it. `depth`: how far below the top of a tree it is."""
+
     cells: tuple[Cell, ...]
     actions: tuple[Action, ...] = ()
     tone: Tone = Tone.PLAIN
+    key: str = ""
+    depth: int = 0
 
 
 class EmptyState(Struct, frozen=True, kw_only=True):
@@ -89,13 +92,15 @@ class EmptyState(Struct, frozen=True, kw_only=True):
 
 
 class TableBlock(Struct, frozen=True, kw_only=True, tag="table"):
-    """`more`: the address of the next page of rows."""
+    """`more`: the address of the next page of rows. `moves`: the operation that puts the row of the key `id` before
+    that of the key `before`; rows can then be dragged."""
 
     columns: tuple[Column, ...]
     rows: list[Row]
     empty: EmptyState
     title: str = ""
     more: str = ""
+    moves: str = ""
 
 
 class Fact(Struct, frozen=True):
@@ -131,12 +136,16 @@ class TimelineMoment(Struct, frozen=True, kw_only=True):
     who: str = ""
     text: str = ""
     tone: Tone = Tone.PLAIN
+    link: Link | None = None
 
 
 class TimelineBlock(Struct, frozen=True, kw_only=True, tag="timeline"):
+    """`more`: the address of what came before."""
+
     entries: list[TimelineMoment]
     empty: str
     title: str = ""
+    more: str = ""
 
 
 class Bar(Struct, frozen=True):
@@ -179,6 +188,32 @@ class AgentCards(Struct, frozen=True, kw_only=True, tag="cards"):
     more: str = ""
 
 
+class InputKind(StrEnum):
+    TEXT = "text"
+    LONG_TEXT = "long_text"
+    NUMBER = "number"
+    CHOICE = "choice"
+    FLAG = "flag"
+    LINES = "lines"  # a list of texts, one on each line
+    JSON = "json"  # what has a structure of its own
+    SECRET = "secret"
+
+
+class FormInput(Struct, frozen=True, kw_only=True):
+    name: str
+    label: str
+    kind: InputKind
+    value: str = ""
+    required: bool = False
+    description: str = ""
+    choices: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()  # how the choices are named, if not by themselves
+    example: str = ""
+    least: int | None = None
+    most: int | None = None
+    rows: int = 3  # of a long text
+
+
 class FormStep(Struct, frozen=True, kw_only=True):
     """One operation of a form that runs several. `ways_out`: what to do, by the `trouble` that it answers."""
 
@@ -187,7 +222,7 @@ class FormStep(Struct, frozen=True, kw_only=True):
     ways_out: Mapping[str, str] = field(default_factory=dict)
 
 
-class FormBlock(Struct, frozen=True, kw_only=True, tag="form"):
+class StepForm(Struct, frozen=True, kw_only=True, tag="steps"):
     """A form of the page's own for operations. An input named `settings.url` is the entry `url` of the argument
     `settings`. The steps run in their order, each with all inputs, until one fails; without steps the inputs become the
     page's address. `done`: where to go on. `further`: inputs that may be left alone."""
@@ -224,8 +259,74 @@ class DiffBlock(Struct, frozen=True, kw_only=True, tag="diff"):
     title: str = ""
 
 
+class FormBlock(Struct, frozen=True, kw_only=True, tag="form"):
+    """A form on the page itself, with the inputs of an operation. `operation`: what it runs with `args`; '': it is part
+    of the page's address. `clears`: it is empty again once that was done. `keeps`: what stands in it is not renewed
+    when the page is; a version in the answer becomes that of the form."""
+
+    label: str
+    inputs: list[FormInput]
+    operation: str = ""
+    args: Mapping[str, Any] = field(default_factory=dict)
+    title: str = ""
+    clears: bool = False
+    keeps: bool = False
+
+
+class Span(Struct, frozen=True, kw_only=True):
+    """Something that took its time. `start` and `end` are in milliseconds."""
+
+    label: str
+    start: float
+    end: float
+    shown: str
+    tone: Tone = Tone.PLAIN
+
+
+class SpanBlock(Struct, frozen=True, kw_only=True, tag="spans"):
+    """Bars on one axis of time, from 0 to `total` milliseconds."""
+
+    title: str
+    spans: list[Span]
+    total: float
+
+
+class TextPart(Struct, frozen=True):
+    text: str
+    changed: bool = False
+
+
+class ComparedText(Struct, frozen=True, kw_only=True):
+    """`about`: how it came to be."""
+
+    title: str
+    parts: list[TextPart]
+    about: str = ""
+    tone: Tone = Tone.PLAIN
+
+
+class CompareBlock(Struct, frozen=True, kw_only=True, tag="compare"):
+    """Two texts side by side; what differs is marked."""
+
+    title: str
+    left: ComparedText
+    right: ComparedText
+
+
 Block = (
-    TableBlock | Facts | Note | LongText | TimelineBlock | BarChart | AgentCards | FormBlock | ProgressBlock | DiffBlock
+    TableBlock
+    | Facts
+    | Note
+    | LongText
+    | TimelineBlock
+    | BarChart
+    | AgentCards
+    | FormBlock
+    | StepForm
+    | ProgressBlock
+    | DiffBlock
+    | CompareBlock
+    | SpanBlock
 )
 
 
@@ -283,7 +384,7 @@ def find_rows(table: TableBlock, words: str) -> TableBlock:
         return table
     kept = [row for row in table.rows if _has_words(row, wanted)]
     empty = EmptyState(text=f"Nothing here has “{words}”.")
-    return TableBlock(columns=table.columns, rows=kept, empty=empty, title=table.title)
+    return TableBlock(columns=table.columns, rows=kept, empty=empty, title=table.title, moves=table.moves)
 
 
 def _has_words(row: Row, wanted: list[str]) -> bool:

@@ -3,16 +3,17 @@
 from gatepost.core.errors import NotFound
 from gatepost.flow.channel_specs import SpecOrigin
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
-from gatepost.serve.web.dashboard.operation_form import FormInput, InputKind
 from gatepost.serve.web.dashboard.tables import Answer, badge, code, link, make_table, moment, number, text
 from gatepost.serve.web.dashboard.view import (
     Action,
     EmptyState,
-    FormBlock,
+    FormInput,
     FormStep,
+    InputKind,
     Link,
     Note,
     PageView,
+    StepForm,
     Tone,
 )
 
@@ -69,7 +70,7 @@ async def show_kind(request: PageRequest) -> PageView:
     return PageView(title=f"Add {kind['title']}", lead=LEAD, blocks=[*first, make_form(kind)])
 
 
-def make_form(kind: Answer) -> FormBlock:
+def make_form(kind: Answer) -> StepForm:
     """What the kind asks for, then what it may be told besides."""
     asked = {each["name"] for each in kind["asks"]}
     name = FormInput(
@@ -81,7 +82,7 @@ def make_form(kind: Answer) -> FormBlock:
         description=f"Of several channels of one kind. Empty: {kind['name']}.",
         example="work",
     )
-    return FormBlock(
+    return StepForm(
         steps=(FormStep(operation="channel.add", label="Ask the platform whether it accepts us"),),
         inputs=[make_input(each) for each in kind["asks"]],
         further=[name, *(make_input(each) for each in kind["settings"] if each["name"] not in asked)],

@@ -1,6 +1,9 @@
 """Groups: the tree of agents; each with its routes, conversations and settings."""
 
-from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
+from collections.abc import Sequence
+from urllib.parse import urlencode
+
+from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.tables import (
     Answer,
     badge,
@@ -12,9 +15,23 @@ from gatepost.serve.web.dashboard.tables import (
     make_table,
     moment,
     number,
+    shorten,
     text,
 )
-from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, Tone
+from gatepost.serve.web.dashboard.view import (
+    Action,
+    Block,
+    EmptyState,
+    FormBlock,
+    FormInput,
+    InputKind,
+    Link,
+    LongText,
+    Note,
+    PageView,
+    TableBlock,
+    Tone,
+)
 
 NEW = Action(label="New group", operation="group.add", asks=True, tone=Tone.GOOD)
 EMPTY = EmptyState(text="There is no group. A group is a folder with one agent.", action=NEW)
@@ -30,7 +47,11 @@ GROUP = (
 DETAILS = (
     *GROUP[1:],
     made("sandbox", "Sandbox", lambda group: group["sandbox"] or "default"),
-    made("limits", "Limits", lambda group: ", ".join(f"{name} {value}" for name, value in group["limits"].items())),
+    made(
+        "limits",
+        "Limits",
+        lambda group: ", ".join(f"{name} {value}" for name, value in group["limits"].items()) or "the gateway's",
+    ),
     made("mounts", "Mounts", lambda group: ", ".join(group["mounts"]) or None),
 )
 ROUTE = (number("seq", "Order"), code("match", "Messages that match"), text("mode", "Conversation"))
@@ -43,40 +64,119 @@ SESSION = (
 )
 
 
+TOOL = (
+    code("name", "Tool"),
+    text("subject", "Subject"),
+    text("summary", "What for"),
+    made("held", "Waits for a person", lambda tool: shorten(", ".join(tool["held"])) or None),
+)
+RULE = (code("text", "Rule"), text("added_by", "By"), moment("added_at", "Since"))
+PINNED = (text("text", "Rule"), made("room", "Room", lambda rule: rule["room"] or "every one"))
+EDITOR_ROWS = 28
+
+
 @page("/groups", "Groups", Section.AGENTS, "group.list", order=10)
 async def show_groups(request: PageRequest) -> PageView:
-    found = sorted(await request.ask("group.list"), key=lambda group: str(group["folder"]))
-    return PageView(blocks=[make_table(found, GROUP, EMPTY)], actions=(NEW,))
+    return make_tree_view(await request.ask("group.list"))
+
+
+def make_tree_view(found: Sequence[Answer]) -> PageView:
+    """A group stands below the one that it is in."""
+    ordered = sorted(found, key=lambda group: str(group["folder"]).split("/"))
+    table = make_table(ordered, GROUP, EMPTY, depth=lambda group: group["folder"].count("/"))
+    return PageView(blocks=[table], actions=(NEW,))
 
 
 @page("/groups/{folder}", "Group", Section.AGENTS, "group.show")
 async def show_group(request: PageRequest) -> PageView:
-    group = await request.ask("group.show", folder=request.params["folder"])
-    given = {"folder": group["folder"]}
-    no_route = EmptyState(
-        text="No route leads here.", action=Action(label="New route", operation="route.add", asks=True)
-    )
-    return PageView(
-        title=group["name"] or group["folder"],
-        blocks=[
-            make_facts(group, DETAILS),
-            make_table(group["sessions"], SESSION, EmptyState(text="Nobody talks with it."), title="Conversations"),
-            make_table(group["routes"], ROUTE, no_route, title="Routes"),
-            make_table(
-                group["destinations"],
-                DESTINATION,
-                EmptyState(text="It may write to nobody else."),
-                title="May write to",
-            ),
-        ],
-        actions=list_actions(given),
-    )
+    folder = request.params["folder"]
+    if path := request.query.get("file", ""):
+        writes = await request.may("group.write_file", scope=folder)
+        return make_editor_view(await request.ask("group.read_file", folder=folder, path=path), writes=writes)
+    group = await request.ask("group.show", folder=folder)
+    files = await request.ask("group.files", folder=folder)
+    blocks = [make_facts(group, DETAILS), make_files(folder, files), *list_conversations(group)]
+    if await request.may("rule.list", scope=folder):
+        blocks.append(make_pinned(folder, await request.ask("rule.list", folder=folder)))
+    if await request.may("grant.list", "policy.tools"):
+        grants = await request.ask("grant.list", folder=folder)
+        blocks += [make_rules(folder, grants["rules"]), make_tools(await request.ask("policy.tools", folder=folder))]
+    return PageView(title=group["name"] or folder, lead=folder, blocks=blocks, actions=list_actions(folder))
 
 
-def list_actions(given: Answer) -> tuple[Action, ...]:
+def list_conversations(group: Answer) -> list[Block]:
+    new = Action(label="New route", operation="route.add", args={"target": group["folder"]}, asks=True)
+    nobody, nowhere = EmptyState(text="Nobody talks with it."), EmptyState(text="It may write to nobody else.")
+    no_route = EmptyState(text="No route leads here.", action=new)
+    return [
+        make_table(group["sessions"], SESSION, nobody, title="Conversations"),
+        make_table(group["routes"], ROUTE, no_route, title="Routes"),
+        make_table(group["destinations"], DESTINATION, nowhere, title="May write to"),
+    ]
+
+
+def make_files(folder: str, found: Sequence[Answer]) -> TableBlock:
+    def show_link(file: Answer) -> Link:
+        query = urlencode({"file": file["path"]})
+        return Link(shorten(file["path"]), f"{render_path('/groups/{folder}', folder=folder)}?{query}")
+
+    fields = (made("path", "File", show_link), number("size", "Bytes"), moment("changed_at", "Changed"))
+    new = Action(label="New skill", operation="group.write_file", args={"folder": folder}, asks=True)
+    return make_table(found, fields, EmptyState(text="It has no AGENTS.md.", action=new), title="Files")
+
+
+def make_editor_view(file: Answer, *, writes: bool) -> PageView:
+    """The form has the version that it shows: what was changed meanwhile is not overwritten."""
+    group = Link(file["folder"], render_path("/groups/{folder}", folder=file["folder"]))
+    head = Note(text="Ctrl S saves. Agents that are awake take it up after their turn.", link=group)
+    if not writes:
+        return PageView(title=file["path"], blocks=[LongText(text=file["text"])])
+    content = FormInput(
+        name="content", label="Text", kind=InputKind.LONG_TEXT, value=file["text"], required=True, rows=EDITOR_ROWS
+    )
+    form = FormBlock(
+        label="Save",
+        operation="group.write_file",
+        args={"folder": file["folder"], "path": file["path"], "version": file["version"]},
+        inputs=[content],
+        keeps=True,
+    )
+    return PageView(title=file["path"], blocks=[head, form])
+
+
+def make_pinned(folder: str, found: Sequence[Answer]) -> TableBlock:
+    add = Action(label="Pin a rule", operation="rule.add", args={"folder": folder}, asks=True)
+
+    def list_row_actions(rule: Answer) -> tuple[Action, ...]:
+        given = {"folder": folder, "id": rule["id"]}
+        return (Action(label="Remove", operation="rule.rm", args=given, asks=True, tone=Tone.BAD),)
+
+    empty = EmptyState(text="No rule is pinned. The agent has a pinned rule in every conversation.", action=add)
+    return make_table(found, PINNED, empty, actions=list_row_actions, title="Pinned rules")
+
+
+def make_rules(folder: str, found: Sequence[Answer]) -> TableBlock:
+    def list_row_actions(rule: Answer) -> tuple[Action, ...]:
+        given = {"folder": folder, "rule": rule["text"]}
+        return (Action(label="Remove", operation="grant.rm", args=given, asks=True, tone=Tone.BAD),)
+
+    add = Action(label="Add a rule", operation="grant.add", args={"folder": folder}, asks=True)
+    empty = EmptyState(text="It has no rules of its own: its tier decides.", action=add)
+    return make_table(found, RULE, empty, actions=list_row_actions, title="Rules for its tools")
+
+
+def make_tools(found: Sequence[Answer]) -> TableBlock:
+    return make_table(found, TOOL, EmptyState(text="It may call no tool."), title="Tools that it may call")
+
+
+def list_actions(folder: str) -> tuple[Action, ...]:
+    given = {"folder": folder}
     return (
         Action(label="Change", operation="group.set", args=given, asks=True),
+        Action(label="New skill", operation="group.write_file", args=given, asks=True),
+        Action(label="Pin a rule", operation="rule.add", args=given, asks=True),
         Action(label="Add a rule", operation="grant.add", args=given, asks=True),
+        Action(label="Explain a call", operation="policy.explain", args=given, asks=True),
         Action(label="New task", operation="task.add", args=given, asks=True),
         Action(label="Remove", operation="group.rm", args=given, asks=True, tone=Tone.BAD),
     )

@@ -1,9 +1,13 @@
 """The ledger: every message, where it is, and what holds it up; and the whole life of one."""
 
+from urllib.parse import urlencode
+
+from gatepost.messages.inbound import Direction
 from gatepost.serve.control.arguments.ledger import STATES
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import badge, link, make_facts, make_table, moment, number, text
+from gatepost.serve.web.dashboard.tables import Answer, badge, link, make_facts, make_table, moment, number, text
 from gatepost.serve.web.dashboard.view import (
+    Action,
     EmptyState,
     Filter,
     LongText,
@@ -13,8 +17,13 @@ from gatepost.serve.web.dashboard.view import (
     TimelineMoment,
     Tone,
 )
+from gatepost.serve.web.message_spans import make_spans
+from gatepost.store.inbox import InboxState
+from gatepost.store.outbox import EffectState
 
 LIMIT = 200
+LONGEST_WORDS, LONGEST_NUMBER = 200, 19  # characters
+AGAIN = frozenset({InboxState.FAILED, EffectState.FAILED, EffectState.UNCERTAIN})
 LINE = (
     link("id", "Message", "/ledger/{id}"),
     moment("at", "When"),
@@ -41,21 +50,46 @@ MESSAGE = (
 
 @page("/ledger", "Ledger", Section.CONVERSATIONS, "ledger.list", order=40)
 async def show_ledger(request: PageRequest) -> PageView:
-    state = request.query.get("state", "")
-    found = await request.ask("ledger.list", limit=LIMIT, **({"state": state} if state else {}))
+    state, words, before = (request.query.get(name, "") for name in ("state", "q", "before"))
+    asked: dict[str, str | int] = {"state": state, "words": words[:LONGEST_WORDS]}
+    if before.isascii() and before.isdigit() and len(before) < LONGEST_NUMBER:
+        asked["before"] = int(before)
+    found = await request.ask("ledger.list", limit=LIMIT, **asked)
     check = await request.ask("ledger.check", running=True)
-    whole = not check["unaccounted"] and not check["overdue"]
-    note = Note(
-        text=f"{check['unaccounted']} unaccounted, {check['in_flight']} on their way, {check['overdue']} overdue.",
-        tone=Tone.GOOD if whole else Tone.BAD,
-    )
-    empty = EmptyState(text="No message is in this state." if state else "Nobody has said anything yet.")
+    kept = {name: value for name, value in (("state", state), ("q", words)) if value}
+    more = f"?{urlencode({**kept, 'before': found[0]['id']})}" if len(found) == LIMIT else ""
     choices = tuple((each, each or "All") for each in ("", *STATES))
     return PageView(
         lead="Every message that came or went, newest first. Nothing leaves this list without a reason.",
-        blocks=[note, make_table(found[::-1], LINE, empty)],
+        blocks=[
+            make_note(check),
+            make_table(found[::-1], LINE, get_empty(state, words), actions=list_actions, more=more),
+        ],
         filters=(Filter(name="state", label="State", choices=choices, chosen=state),),
+        searches=True,
     )
+
+
+def make_note(check: Answer) -> Note:
+    whole = not check["unaccounted"] and not check["overdue"]
+    return Note(
+        text=f"{check['unaccounted']} unaccounted, {check['in_flight']} on their way, {check['overdue']} overdue.",
+        tone=Tone.GOOD if whole else Tone.BAD,
+    )
+
+
+def get_empty(state: str, words: str) -> EmptyState:
+    if words:
+        return EmptyState(text=f"No message has “{words}”.")
+    return EmptyState(text="No message is in this state." if state else "Nobody has said anything yet.")
+
+
+def list_actions(line: Answer) -> tuple[Action, ...]:
+    if line["state"] not in AGAIN:
+        return ()
+    label = "Give again" if line["direction"] == Direction.IN else "Send again"
+    given = {"message": line["id"], "changed_at": line["changed_at"]}  # a second click means the same failure
+    return (Action(label=label, operation="ledger.retry", args=given, asks=True, tone=Tone.WARN),)
 
 
 @page("/ledger/{id}", "Message", Section.CONVERSATIONS, "ledger.trace")
@@ -80,11 +114,22 @@ async def show_message(request: PageRequest) -> PageView:
     )
     return PageView(
         title=f"Message {message['id']}",
+        actions=list_trace_actions(trace),
         blocks=[
             make_facts(message, MESSAGE),
             LongText(title="Text", text=message["text"]),
+            *([spans] if (spans := make_spans(trace)) is not None else []),
             TimelineBlock(title="Its life", entries=entries, empty="Nothing is known of it."),
             effects,
             calls,
         ],
     )
+
+
+def list_trace_actions(trace: Answer) -> tuple[Action, ...]:
+    message = trace["message"]
+    own = [each for each in trace["effects"] if each["message_id"] == message["id"]]
+    again = next((each for each in (*trace["entries"], *own) if each["state"] in AGAIN), None)
+    if again is None:
+        return ()
+    return list_actions({**message, "state": again["state"], "changed_at": again["updated_at"]})

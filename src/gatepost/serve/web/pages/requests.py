@@ -2,36 +2,190 @@
 
 import json
 
-from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import Answer, made, make_table, moment, shorten
-from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, Tone
-from gatepost.store.requests import RequestKind
+from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
+from gatepost.serve.web.dashboard.tables import (
+    Answer,
+    badge,
+    code,
+    link,
+    made,
+    make_facts,
+    make_table,
+    moment,
+    shorten,
+    text,
+)
+from gatepost.serve.web.dashboard.view import (
+    Action,
+    Block,
+    EmptyState,
+    Fact,
+    Facts,
+    FormBlock,
+    FormInput,
+    InputKind,
+    Link,
+    LongText,
+    Note,
+    PageView,
+    Tone,
+)
+from gatepost.store.requests import AnswerLasts, RequestKind, RequestState
 
+MOST_OPTIONS = 8  # of a question that are buttons
 EMPTY = EmptyState(text="Nobody waits for an answer. What an agent must ask for is here, and in its chat.")
 REQUEST = (
-    made("agent", "Agent", lambda each: each["agent"]["title"] or each["agent"]["folder"] or each["agent"]["agentId"]),
-    made("kind", "Asks for", lambda each: each["request"]["kind"]),
-    made("name", "What", lambda each: each["request"]["name"]),
-    made("input", "With", lambda each: shorten(json.dumps(each["request"]["input"], ensure_ascii=False))),
+    made("id", "Request", lambda each: Link(each["id"], render_path("/requests/{id}", id=each["id"]))),
+    made("agent", "Agent", lambda each: shorten(each["agent"]["title"] or each["agent"]["folder"], 60)),
+    text("kind", "Asks for"),
+    code("name", "What"),
+    made("input", "With", lambda each: shorten(json.dumps(each["input"], ensure_ascii=False))),
+    moment("askedAt", "Since"),
 )
-ASKED = (moment("asked_at", "Since"),)
+DETAILS = (
+    badge("state", "State"),
+    link("folder", "Group", "/groups/{folder}"),
+    link("session", "Conversation", "/sessions/{id}"),
+    text("kind", "Asks for"),
+    code("tool", "Tool"),
+    moment("asked_at", "Asked"),
+    moment("expires_at", "Waits until"),
+    made("quorum", "Who must agree", lambda asked: f"{len(asked['voters'])} of {asked['quorum']}"),
+    code("id", "Id"),
+    made("voters", "Agreed", lambda asked: ", ".join(asked["voters"]) or None),
+)
 
 
 @page("/requests", "Requests", Section.NOW, "permit.list", order=20)
 async def show_requests(request: PageRequest) -> PageView:
-    found = [{**each, "asked_at": each["request"]["askedAt"]} for each in await request.ask("permit.list")]
+    return make_requests_view(await request.ask("permit.list"))
+
+
+def make_requests_view(found: list[Answer]) -> PageView:
+    rows = [{**each["request"], "agent": each["agent"]} for each in found]
     return PageView(
         lead="An agent waits until one of these is answered. Cards in chats say the same.",
-        blocks=[make_table(found, (*REQUEST, *ASKED), EMPTY, actions=list_actions)],
+        blocks=[make_table(rows, REQUEST, EMPTY, actions=list_row_actions)],
     )
 
 
-def list_actions(asked: Answer) -> tuple[Action, ...]:
-    given = {"id": asked["request"]["id"]}
-    if asked["request"]["kind"] == RequestKind.QUESTION:
-        return (Action(label="Answer", operation="permit.answer", args=given, asks=True, tone=Tone.GOOD),)
+def list_row_actions(asked: Answer) -> tuple[Action, ...]:
+    """What can be said without knowing more than the line shows."""
+    if asked["kind"] in (RequestKind.QUESTION, RequestKind.ROOM) or asked["cut"]:
+        return ()
+    given = {"id": asked["id"]}
     return (
         Action(label="Allow", operation="permit.answer", args={**given, "allow": "on"}, tone=Tone.GOOD),
         Action(label="Deny", operation="permit.answer", args=given, tone=Tone.BAD),
-        Action(label="Edit", operation="permit.answer", args=given, asks=True),
+    )
+
+
+@page("/requests/{id}", "Request", Section.NOW, "permit.show")
+async def show_request(request: PageRequest) -> PageView:
+    return make_request_view(await request.ask("permit.show", id=request.params["id"]))
+
+
+def make_request_view(asked: Answer) -> PageView:
+    blocks: list[Block] = [Note(text=asked["decision"])] if asked["decision"] else []
+    if asked["why"]:
+        blocks.append(Note(text=asked["why"], tone=Tone.WARN))
+    blocks.append(make_facts(asked, DETAILS))
+    if asked["questions"]:
+        blocks += make_question_blocks(asked)
+    elif asked["editable"]:
+        blocks.append(make_edit_form(asked))
+    elif asked["input"]:
+        blocks.append(LongText(title="Arguments", text=_render_input(asked)))
+    if asked["cut"]:
+        blocks.append(
+            Note(text="Only an excerpt is shown. What is allowed is the whole, which the agent's provider holds.")
+        )
+    if asked["preview"]:
+        blocks.append(LongText(title="What it would change", text=asked["preview"]))
+    title = asked["title"].replace(f" ({asked['id']})", "")
+    return PageView(title=title, blocks=blocks, actions=list_actions(asked))
+
+
+def _render_input(asked: Answer) -> str:
+    return json.dumps(asked["input"], ensure_ascii=False, indent=2)
+
+
+def list_actions(asked: Answer) -> tuple[Action, ...]:
+    """As on the card: what is allowed for longer than this once asks first."""
+    if asked["state"] != RequestState.PENDING:
+        return ()
+    if asked["questions"]:
+        deny = Action(label="Do not answer", operation="permit.answer", args={"id": asked["id"]}, tone=Tone.BAD)
+        return (*list_option_actions(asked), deny)
+    return tuple(_make_action(asked["id"], each) for each in asked["choices"])
+
+
+def _make_action(request_id: str, choice: Answer) -> Action:
+    given = {"id": request_id, **({"allow": "on"} if choice["allow"] else {})}
+    if choice["lasts"] != AnswerLasts.ONCE:
+        given["lasts"] = choice["lasts"]
+    if choice["group"]:
+        given["answers"] = choice["group"]
+    once = choice["lasts"] == AnswerLasts.ONCE
+    tone = Tone.BAD if not choice["allow"] else Tone.GOOD if once or choice["group"] else Tone.PLAIN
+    return Action(label=choice["label"], operation="permit.answer", args=given, tone=tone)
+
+
+def list_option_actions(asked: Answer) -> tuple[Action, ...]:
+    """The options of one question, each a click. Several questions, or several options of one, are a form."""
+    [first, *others] = asked["questions"]
+    if others or first["many"] or len(first["options"]) > MOST_OPTIONS:
+        return ()
+    return tuple(
+        Action(
+            label=shorten(each, 60),
+            operation="permit.answer",
+            args={"id": asked["id"], "allow": "on", "answers": each},
+            tone=Tone.GOOD,
+        )
+        for each in first["options"]
+        if "\n" not in each
+    )
+
+
+def make_question_blocks(asked: Answer) -> list[Block]:
+    said = [Fact(shorten(each["text"], 400), shorten(each["answer"], 400) or None) for each in asked["questions"]]
+    blocks: list[Block] = [Facts(title="Questions", items=said)]
+    if asked["state"] == RequestState.PENDING:
+        inputs = [_make_question_input(each) for each in asked["questions"]]
+        blocks.append(
+            FormBlock(label="Answer", operation="permit.answer", args={"id": asked["id"], "allow": "on"}, inputs=inputs)
+        )
+    return blocks
+
+
+def _make_question_input(question: Answer) -> FormInput:
+    options = [shorten(each, 80) for each in question["options"]]
+    ways = f"{'Some' if question['many'] else 'One'} of: {', '.join(options)}." if options else ""
+    own = " Words of your own are an answer, too." if question["own_words"] and options else ""
+    return FormInput(
+        name="answers",
+        label=shorten(question["text"], 200),
+        kind=InputKind.TEXT,
+        value=question["answer"],
+        required=True,
+        description=f"{ways}{own}",
+    )
+
+
+def make_edit_form(asked: Answer) -> FormBlock:
+    arguments = FormInput(
+        name="input",
+        label="Arguments",
+        kind=InputKind.JSON,
+        value=_render_input(asked),
+        required=True,
+        description="Change them here, and it is allowed once with what stands here.",
+        rows=min(16, 3 + _render_input(asked).count("\n")),
+    )
+    return FormBlock(
+        label="Allow once with these arguments",
+        operation="permit.answer",
+        args={"id": asked["id"], "allow": "on"},
+        inputs=[arguments],
     )

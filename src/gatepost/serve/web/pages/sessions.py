@@ -1,8 +1,37 @@
-"""Conversations: which are open, what each does, and the buttons that stop, close, fork and replay one."""
+"""Conversations: which are open, what was said and done in one, and the buttons that stop, reset and copy it."""
 
-from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import Answer, badge, link, made, make_table, moment, shorten, text
-from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, Tone
+from gatepost.access.budgets import render_usd
+from gatepost.serve.control.session_timeline import SessionEventKind
+from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
+from gatepost.serve.web.dashboard.tables import (
+    Answer,
+    badge,
+    code,
+    link,
+    made,
+    make_facts,
+    make_table,
+    moment,
+    money,
+    number,
+    shorten,
+    text,
+)
+from gatepost.serve.web.dashboard.tones import get_tone
+from gatepost.serve.web.dashboard.view import (
+    Action,
+    Block,
+    EmptyState,
+    FormBlock,
+    FormInput,
+    InputKind,
+    Link,
+    Note,
+    PageView,
+    TimelineBlock,
+    TimelineMoment,
+    Tone,
+)
 from gatepost.store.sessions import SessionState
 
 EMPTY = EmptyState(text="Nobody talks with an agent yet. Say something in the chat.")
@@ -15,16 +44,35 @@ SESSION = (
     badge("state", "State"),
     moment("active_at", "Active"),
 )
-TURN = (
-    made("number", "Turn", lambda turn: turn["number"]),
-    text("input", "Asked"),
-    made("original", "Then", lambda turn: _show_outcome(turn["original"])),
-    made("replayed", "Now", lambda turn: _show_outcome(turn["replayed"])),
+DETAILS = (
+    badge("state", "State"),
+    link("folder", "Group", "/groups/{folder}"),
+    made("address", "Room", lambda session: shorten(f"{session['address']} {session['thread']}".strip(), 60)),
+    made("provider", "Provider", lambda session: session["provider"] or "the group's"),
+    made("model", "Model", lambda session: session["model"] or "the usual one"),
+    number("waiting", "Messages that wait"),
+    money("cost", "Cost so far"),
+    moment("created_at", "Since"),
+    moment("active_at", "Active"),
+    code("id", "Id"),
 )
-
-
-def _show_outcome(outcome: Answer | None) -> str | None:
-    return shorten(outcome["answer"] or outcome["error"] or outcome["state"], 2000) if outcome else None
+WAYS = {
+    SessionEventKind.MESSAGE: "/ledger/{id}",
+    SessionEventKind.ANSWER: "/ledger/{id}",
+    SessionEventKind.FORK: "/sessions/{id}",
+    SessionEventKind.REPLAY: "/replays/{id}",
+}
+TITLES = {
+    SessionEventKind.ANSWER: "Agent",
+    SessionEventKind.NOTE: "Gateway",
+    SessionEventKind.TURN: "Turn",
+    SessionEventKind.CALL: "Tool",
+    SessionEventKind.REQUEST: "Asked",
+    SessionEventKind.ERRAND: "Given to",
+    SessionEventKind.FORK: "Forked",
+    SessionEventKind.REPLAY: "Replayed",
+}
+QUIET = frozenset({SessionEventKind.MESSAGE, SessionEventKind.ANSWER, SessionEventKind.NOTE})
 
 
 @page("/sessions", "Conversations", Section.CONVERSATIONS, "session.list", order=10)
@@ -32,27 +80,95 @@ async def show_sessions(request: PageRequest) -> PageView:
     found = await request.ask("session.list", folder=request.query.get("folder", ""))
     newest_first = sorted(found, key=lambda session: str(session["active_at"]), reverse=True)
     end = Action(label="Stop all", operation="session.stop_all", asks=True, tone=Tone.BAD)
-    return PageView(blocks=[make_table(newest_first, SESSION, EMPTY, actions=list_actions)], actions=(end,))
+    return PageView(blocks=[make_table(newest_first, SESSION, EMPTY, actions=list_row_actions)], actions=(end,))
 
 
-def list_actions(session: Answer) -> tuple[Action, ...]:
+def list_row_actions(session: Answer) -> tuple[Action, ...]:
+    if session["state"] != SessionState.RUNNING:
+        return ()
+    return (Action(label="Stop", operation="session.stop", args={"id": session["id"]}, tone=Tone.BAD),)
+
+
+@page("/sessions/{id}", "Conversation", Section.CONVERSATIONS, "session.show")
+async def show_session(request: PageRequest) -> PageView:
+    before = request.query.get("before", "")
+    given = {"before": int(before)} if before.isascii() and before.isdigit() and len(before) < 19 else {}
+    session = await request.ask("session.show", id=request.params["id"], **given)
+    steers = await request.may("session.fork", "session.replay", "session.close", scope=session["folder"])
+    return make_session_view(session, steers=steers)
+
+
+def make_session_view(session: Answer, *, steers: bool) -> PageView:
+    """`steers`: whoever looks may also fork, replay and close it."""
+    closed: list[Block] = [Note(text="This conversation is closed.")] if session["closed_at"] else []
+    said: list[Block] = []
+    if session["speaks"] and not session["closed_at"]:
+        said.append(make_send_form(session["id"]))
+    more = f"?before={session['older']}" if session["older"] else ""
+    line = TimelineBlock(
+        title="What happened, newest first",
+        entries=[make_moment(each) for each in reversed(session["events"])],
+        empty="Nothing was said here yet.",
+        more=more,
+    )
+    return PageView(
+        title=session["title"] or f"{session['agent']}: {session['address']}",
+        blocks=[*closed, make_facts(session, DETAILS), *said, line],
+        actions=list_actions(session, steers=steers),
+    )
+
+
+def make_send_form(session_id: str) -> FormBlock:
+    words = FormInput(
+        name="text",
+        label="Message",
+        kind=InputKind.LONG_TEXT,
+        required=True,
+        description="The agent gets it under your name. Its answer goes to the room, your words do not.",
+        rows=2,
+    )
+    return FormBlock(label="Send", operation="session.send", args={"id": session_id}, inputs=[words], clears=True)
+
+
+def list_actions(session: Answer, *, steers: bool) -> tuple[Action, ...]:
     given = {"id": session["id"]}
+    busy = session["running"] or session["waiting"]
+    stop = Action(label="Stop", operation="session.stop", args=given, tone=Tone.BAD)
+    reset = Action(label="Reset", operation="session.reset", args=given, asks=True)
     further = (
         Action(label="Fork", operation="session.fork", args=given, asks=True),
         Action(label="Replay", operation="session.replay", args=given, asks=True),
         Action(label="Close", operation="session.close", args=given, asks=True, tone=Tone.BAD),
     )
-    if session["state"] == SessionState.RUNNING:
-        return (Action(label="Stop", operation="session.stop", args=given), *further)
-    return further
+    if session["closed_at"]:
+        return further[1:2] if steers else ()
+    return (*((stop,) if busy else ()), reset, *(further if steers else ()))
 
 
-@page("/replays/{id}", "Replay", Section.CONVERSATIONS, "session.compare")
-async def show_replay(request: PageRequest) -> PageView:
-    found = await request.ask("session.compare", id=request.params["id"])
-    changed = ", ".join(f"{name}: {shorten(str(value), 60)}" for name, value in found["changes"].items())
-    return PageView(
-        title=f"Replay of {found['source']}",
-        lead=f"Changed: {changed or 'nothing'}. {'It is over.' if found['finished'] else 'It still runs.'}",
-        blocks=[make_table(found["turns"], TURN, EmptyState(text="No turn was replayed yet."))],
+def make_moment(event: Answer) -> TimelineMoment:
+    kind = SessionEventKind(event["kind"])
+    spoken = kind in QUIET
+    what = event["who"] if kind is SessionEventKind.MESSAGE else TITLES[kind]
+    about = [event["state"], *(() if spoken or kind is SessionEventKind.REPLAY else (event["who"],))]
+    if event["cost"]:
+        about.append(render_usd(event["cost"]))
+    name = event["text"] if kind in (SessionEventKind.CALL, SessionEventKind.REQUEST) else ""
+    return TimelineMoment(
+        at=event["at"],
+        what=shorten(f"{what} {name}".strip(), 120),
+        who=" · ".join(str(each) for each in about if each),
+        text="" if name else event["text"],
+        tone=get_tone(event["state"])
+        if event["state"]
+        else Tone.GOOD
+        if kind is SessionEventKind.ANSWER
+        else Tone.PLAIN,
+        link=_make_link(kind, event["ref"]),
     )
+
+
+def _make_link(kind: SessionEventKind, ref: str) -> Link | None:
+    if kind is SessionEventKind.REQUEST:
+        return Link("Requests", render_path("/requests"))
+    path = WAYS.get(kind)
+    return Link(f"#{ref}" if kind in QUIET else ref, render_path(path, id=ref)) if path and ref else None

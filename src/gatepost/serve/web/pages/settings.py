@@ -4,7 +4,6 @@ written."""
 from gatepost.core.errors import Invalid, NotFound, SetupError
 from gatepost.serve.control.operations.settings import SettingOrigin, SettingShape
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.operation_form import FormInput, InputKind
 from gatepost.serve.web.dashboard.tables import Answer, link, made, make_facts, make_table, shorten
 from gatepost.serve.web.dashboard.view import (
     Action,
@@ -14,10 +13,12 @@ from gatepost.serve.web.dashboard.view import (
     DiffBlock,
     EmptyState,
     Filter,
-    FormBlock,
+    FormInput,
+    InputKind,
     Link,
     Note,
     PageView,
+    StepForm,
     Tone,
 )
 
@@ -122,7 +123,7 @@ def make_change(setting: Answer, wanted: str | None) -> list[Block]:
         description="Several are parted by commas." if setting["shape"] == SettingShape.LIST else "",
     )
     usual = Link("Back to the default", "?unset=1") if setting["origin"] == SettingOrigin.FILE else None
-    return [FormBlock(steps=(), inputs=[value], submit="Show the change", skip=usual)]
+    return [StepForm(steps=(), inputs=[value], submit="Show the change", skip=usual)]
 
 
 def make_preview(args: Answer, change: Answer) -> list[Block]:

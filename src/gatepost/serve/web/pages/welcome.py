@@ -3,17 +3,18 @@
 from gatepost.flow.channel_specs import SpecOrigin
 from gatepost.flow.groups import WORLD
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
-from gatepost.serve.web.dashboard.operation_form import FormInput, InputKind
 from gatepost.serve.web.dashboard.tables import Answer, code, link, make_table, text
 from gatepost.serve.web.dashboard.view import (
     EmptyState,
-    FormBlock,
+    FormInput,
     FormStep,
+    InputKind,
     Link,
     Note,
     PageView,
     ProgressBlock,
     ProgressStep,
+    StepForm,
     TableBlock,
     Tone,
 )
@@ -54,7 +55,7 @@ async def show_name(request: PageRequest) -> PageView:
     person = await request.ask("user.show", id=request.person)
     known = "" if person["name"].casefold() in UNNAMED else person["name"]
     given = FormInput(name="name", label="Your name", kind=InputKind.TEXT, value=known, required=True)
-    form = FormBlock(
+    form = StepForm(
         steps=(FormStep(operation="user.rename", label="Keep the name"),),
         inputs=[given],
         fixed={"id": request.person},
@@ -90,7 +91,7 @@ def make_connected(agents: list[Answer]) -> list[Note]:
     return [Note(text=f"The chat is answered by {name}.", tone=Tone.GOOD, link=Link("Chat", CHAT))] if name else []
 
 
-def make_agent_form(here: list[Answer]) -> list[FormBlock | Note]:
+def make_agent_form(here: list[Answer]) -> list[StepForm | Note]:
     if not here:
         return [Note(text="No agent is installed. `gatepost connect AGENT` installs one.", tone=Tone.WARN)]
     choices = FormInput(
@@ -104,7 +105,7 @@ def make_agent_form(here: list[Answer]) -> list[FormBlock | Note]:
     )
     key = FormInput(name="key", label="Key", kind=InputKind.SECRET, value="", required=False, description=KEY_HELP)
     return [
-        FormBlock(
+        StepForm(
             steps=STEPS,
             inputs=[choices, key],
             further=list(FURTHER),

@@ -110,7 +110,7 @@ let typedAt = 0;
 function askAgain() {
   clearTimeout(asking);
   asking = setTimeout(() => {
-    if (document.querySelector(".form-page, .page-form")) return;
+    if (document.querySelector(".form-page, .step-form")) return;
     if (isChoosing()) return askAgain();
     htmx.ajax("GET", location.pathname + location.search, { target: "#main", swap: "innerMorph" });
   }, isChoosing() ? TYPING_MS : ASK_AGAIN_MS);
@@ -199,6 +199,70 @@ follow();
 });
 document.addEventListener("gatepost:changed", askAgain);
 document.addEventListener("htmx:after:request", () => showLive(source?.readyState === EventSource.OPEN));
+
+// A form on a page -----------------------------------------------------------------------------------------------------
+
+document.addEventListener("htmx:after:request", (event) => {
+  const form = event.target.closest?.("form[data-clears]");
+  if (form && event.detail?.ctx?.response?.raw?.ok) form.reset();
+});
+
+// What was saved has a new version: the next save is of that one.
+document.addEventListener("htmx:after:swap", () => {
+  const saved = document.querySelector("#toast [data-version]");
+  const version = document.querySelector('form[data-keeps] input[name="version"]');
+  if (!saved || !version) return;
+  version.value = saved.dataset.version;
+  saved.removeAttribute("data-version");
+});
+
+// A line is sent by Enter, a text of many lines by Ctrl S or Ctrl Enter.
+document.addEventListener("keydown", (event) => {
+  const form = event.target.closest?.("form.page-form, form.operation");
+  if (!form) return;
+  const held = event.ctrlKey || event.metaKey;
+  const saves = held && (event.key === "Enter" || event.key.toLowerCase() === "s");
+  const sends = event.key === "Enter" && !event.shiftKey && !event.isComposing && form.matches("[data-clears]");
+  if (!saves && !sends) return;
+  event.preventDefault();
+  form.requestSubmit();
+});
+
+// Rows that are dragged to another place. Their buttons do the same by keyboard.
+
+let dragged = null;
+
+document.addEventListener("dragstart", (event) => {
+  dragged = event.target.closest?.("tbody[data-moves] tr[data-key]") ?? null;
+  if (dragged) event.dataTransfer.effectAllowed = "move";
+});
+
+document.addEventListener("dragover", (event) => {
+  const over = event.target.closest?.("tbody[data-moves] tr[data-key]");
+  if (!dragged || !over || over.parentElement !== dragged.parentElement) return;
+  event.preventDefault();
+  for (const row of over.parentElement.children) row.classList.toggle("drop-here", row === over && row !== dragged);
+});
+
+document.addEventListener("drop", (event) => {
+  const over = event.target.closest?.("tbody[data-moves] tr[data-key]");
+  if (!dragged || !over || over === dragged || over.parentElement !== dragged.parentElement) return;
+  event.preventDefault();
+  const rows = [...over.parentElement.children];
+  const later = rows.indexOf(over) > rows.indexOf(dragged);
+  const before = later ? rows[rows.indexOf(over) + 1]?.dataset.key ?? "0" : over.dataset.key;
+  htmx.ajax("POST", `/dashboard/do/${over.parentElement.dataset.moves}`, {
+    target: "#toast",
+    swap: "innerHTML",
+    values: { id: dragged.dataset.key, before },
+    headers: { "x-gatepost": "1" },
+  });
+});
+
+document.addEventListener("dragend", () => {
+  dragged = null;
+  for (const row of document.querySelectorAll(".drop-here")) row.classList.remove("drop-here");
+});
 
 // A search or a filter is part of the address, so that it can be sent to somebody.
 document.addEventListener("input", keepAddress);

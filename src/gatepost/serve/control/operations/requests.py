@@ -1,0 +1,107 @@
+"""One request of an agent or a person, with the answers that it takes: the same as its card in a chat."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from gatepost.core.errors import NotFound
+from gatepost.flow.requests.choices import list_choices, render_decision, render_title
+from gatepost.flow.requests.edited_input import is_editable
+from gatepost.flow.requests.questions import AgentQuestion, get_answers, parse_questions
+from gatepost.serve.control.arguments.agents import ShowRequestArgs
+from gatepost.serve.control.contract import read_operation
+from gatepost.store import groups, requests
+from gatepost.store.port import Db
+from gatepost.store.requests import AnswerLasts, Request, RequestKind, RequestState
+
+
+class PermitChoice(Struct, frozen=True, kw_only=True):
+    """An answer that is one click. `group`: of a room, who answers there."""
+
+    label: str
+    allow: bool
+    lasts: AnswerLasts
+    group: str
+
+
+class PermitQuestion(Struct, frozen=True, kw_only=True):
+    """`answer`: what somebody has said to it already."""
+
+    text: str
+    key: str
+    options: list[str]
+    many: bool
+    own_words: bool
+    answer: str
+
+
+class PermitDetails(Struct, frozen=True, kw_only=True):
+    """`cut`: `input` is an excerpt. `voters`: who agreed, where `quorum` people must. `decision`: what became of it."""
+
+    id: str
+    kind: RequestKind
+    title: str
+    folder: str
+    session: str | None
+    tool: str
+    why: str
+    preview: str
+    input: dict[str, Any]
+    cut: bool
+    editable: bool
+    state: RequestState
+    decision: str
+    quorum: int
+    voters: list[str]
+    choices: list[PermitChoice]
+    questions: list[PermitQuestion]
+    asked_at: int
+    expires_at: int | None
+
+
+@read_operation
+def show(db: Db, args: ShowRequestArgs, now: int) -> PermitDetails:
+    asked = requests.get(db, args.id)
+    if asked is None:
+        raise NotFound("request", args.id[:80], "`gatepost permit ls` shows those that wait")
+    group, waits = groups.get(db, asked.folder), asked.state is RequestState.PENDING
+    is_question = asked.kind is RequestKind.QUESTION
+    return PermitDetails(
+        id=asked.id,
+        kind=asked.kind,
+        title=render_title(asked, (group.name if group else "") or asked.folder),
+        folder=asked.folder,
+        session=asked.session_id,
+        tool=asked.tool,
+        why=asked.why,
+        preview=asked.preview,
+        input=asked.input,
+        cut=asked.cut,
+        editable=waits and is_editable(asked),
+        state=asked.state,
+        decision="" if waits else render_decision(asked, asked.answered_by),
+        quorum=asked.quorum,
+        voters=requests.list_voters(db, asked.id),
+        choices=[] if is_question or not waits else _list_choices(asked),
+        questions=[_make_question(asked, each) for each in parse_questions(asked.input)] if is_question else [],
+        asked_at=asked.asked_at,
+        expires_at=asked.expires_at,
+    )
+
+
+def _list_choices(asked: Request) -> list[PermitChoice]:
+    return [
+        PermitChoice(label=each.label, allow=each.state is RequestState.ALLOWED, lasts=each.lasts, group=each.group)
+        for each in list_choices(asked)
+    ]
+
+
+def _make_question(asked: Request, each: AgentQuestion) -> PermitQuestion:
+    return PermitQuestion(
+        text=each.text,
+        key=each.key,
+        options=list(each.options),
+        many=each.many,
+        own_words=each.own_words,
+        answer=get_answers(asked).get(each.key, ""),
+    )
