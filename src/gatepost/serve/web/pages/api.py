@@ -24,6 +24,7 @@ from gatepost.serve.web.dashboard.view import (
     PageView,
     Tone,
 )
+from gatepost.store.tokens import TokenState
 
 LONGEST_ANSWER = 20_000  # characters of a schema
 NEW = Action(label="New token", operation="api_token.add", asks=True, tone=Tone.GOOD)
@@ -80,7 +81,7 @@ def describe_operation(operation: Operation) -> dict[str, Any]:
 
 
 def list_actions(token: Answer) -> tuple[Action, ...]:
-    if token["state"] != "valid":
+    if token["state"] != TokenState.VALID:
         return ()
     given = {"id": token["id"]}
     return (Action(label="Revoke", operation="api_token.rm", args=given, asks=True, tone=Tone.BAD),)
