@@ -115,7 +115,7 @@ async def run(folder: Path) -> None:
     paths = sorted(path for path, _ in PAGES.items())
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as home:
-        with DaemonProcess(Path(home) / "home", sandbox_kind="process", sessions_provider="demo") as daemon:
+        with DaemonProcess(Path(home) / "home", sessions_provider="demo") as daemon:
             fill(daemon)
             async with async_playwright() as playwright:
                 browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
