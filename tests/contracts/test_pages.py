@@ -18,6 +18,7 @@ from gatepost.serve.web.dashboard.contract import PAGES, Page, PageRequest
 from gatepost.serve.web.dashboard.renderer import render
 from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, TableBlock
 from gatepost.store import users
+from gatepost.store.migrate import migrate
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.store.users import UserRole
 
@@ -35,9 +36,10 @@ async def _no_status() -> dict[str, Any]:
 async def office(store: SqliteStore, tmp_path: Path) -> OperationDeps:
     await store.write(users.add, OWNER, "owner", 1)
     await store.write(users.add_role, OWNER, UserRole.OWNER, "", "gatepost:system", 1)
-    return OperationDeps(
-        home=Home(tmp_path / "home"), store=store, clock=SystemClock(), config=Config(), bells=EventBus()
-    )
+    home = Home(tmp_path / "home")
+    home.prepare()
+    migrate(home.store, SystemClock())  # for what looks at the file itself
+    return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), bells=EventBus())
 
 
 def ask(office: OperationDeps, person: str, **query: str) -> PageRequest:
