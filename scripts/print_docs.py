@@ -225,9 +225,13 @@ OTHER_COMMANDS = {
     "agent.models": "gatepost agent models",
     "agent.providers": "gatepost agent models",
     "connect.cancel": "gatepost connect",
+    "connect.check": "gatepost connect",
+    "connect.list": "gatepost connect",
     "connect.keep": "gatepost connect",
     "connect.try": "gatepost connect",
+    "doctor.run": "gatepost doctor",
     "grant.rm": "gatepost grant rm",
+    "logs.tail": "gatepost logs",
     "models.check": "gatepost doctor",
     "panic.off": "gatepost panic",
     "role.rm": "gatepost grant member",
@@ -237,8 +241,16 @@ OTHER_COMMANDS = {
     "session.stop": "gatepost stop",
     "session.stop_all": "gatepost stop",
     "settings.in_use": "gatepost settings",
+    "settings.list": "gatepost settings",
 }
-WITHOUT_COMMAND = {"session.close": "the next message of a conversation is enough for the command line"}
+WITHOUT_COMMAND = {
+    "connector.check": "`gatepost doctor` tries every connector",
+    "connector.list": "the settings have them; `gatepost doctor` tells how they are",
+    "permit.show": "`gatepost permit ls --json` has all of each request",
+    "policy.tools": "`gatepost tools` lists what a group may call",
+    "session.close": "the next message of a conversation is enough for the command line",
+    "session.send": "`gatepost chat` speaks in the terminal's own room",
+}
 
 
 def find_commands() -> dict[str, list[str]]:

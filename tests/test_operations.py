@@ -19,6 +19,7 @@ from gatepost.core import settings
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.registry import Registry
 from gatepost.egress import price_list, rules, secret_bindings
+from gatepost.flow.group_files import check_path
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.engagement import parse_ttl
 from gatepost.flow.intake.glob import compile_glob
@@ -158,6 +159,10 @@ READERS: dict[str, Callable[[str], object]] = {
     "match": lambda text: routing.check_syntax(text, "acme", MODES[0]),
     "target": lambda text: routing.check_syntax("", text, MODES[0]),
     "window": parse_window,
+    "connector.check name": settings.check_name,
+    "settings.set name": settings.SETTINGS.__getitem__,
+    "value": str,
+    "path": check_path,
     "group.link name": check_link_name,
     "group.unlink name": check_link_name,
     "group": check_folder,

@@ -39,7 +39,7 @@ from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.waiting import PATIENCE_S
 
 HOLE = re.compile(r"\{(\w+)\}")
-OF_THE_CODE = {"operation": "task.add", "kind": "ntfy"}  # holes that only names of ours fill
+OF_THE_CODE = {"operation": "task.add"}  # holes that only names of ours fill
 
 
 class PageSite(Struct, frozen=True, kw_only=True):

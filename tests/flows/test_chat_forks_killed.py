@@ -58,7 +58,10 @@ def test_a_fork_is_made_and_answered_once_although_the_gateway_is_killed_at_each
             kill_at(daemon, fault)
         start_without_faults(daemon)
         assert platform.wait_for(lambda record: len(record) == 2), daemon.stderr()[-3000:]
-        assert platform.texts() == ["a plum", "Forked. What is said in the topic side goes on from here."]
+        assert platform.texts() == [
+            "a plum",
+            "Forked. What is said in the topic side goes on from here. Write #side … to speak there.",
+        ]
         (made,) = read_snapshot(daemon.home / "gatepost.db", list_forks)
         assert (daemon.home / "sessions" / made.child_id / "state").is_dir()
         assert unaccounted(daemon) == 0

@@ -104,10 +104,10 @@ async def test_an_old_link_leads_to_the_conversation_which_is_live_takes_words_a
     await page.get_by_label("Message").fill("half a thought")
     await expect(line.get_by_text(re.compile("begun"))).to_be_visible()
     await keep(page, "session")
-    await page.get_by_role("button", name="Stop").click()
+    await page.get_by_role("button", name="Stop", exact=True).click()
     await expect(line.get_by_text(re.compile("stopped by web:user/owner")).first).to_be_visible()
     await expect(page.get_by_label("Message")).to_have_value("half a thought")  # what is typed outlives a change
-    await expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+    await expect(page.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
     await page.get_by_role("button", name="Reset").click()
     await expect(page.get_by_role("dialog")).to_contain_text("forget its conversation")
     await page.get_by_role("button", name="Do it").click()

@@ -11,7 +11,8 @@ from gatepost.core import home_lock
 from gatepost.core.home import Home
 from gatepost.core.terminal_text import one_line
 from gatepost.messages.inbound import Direction
-from gatepost.serve.control.arguments.ledger import CheckLedgerArgs, ListLedgerArgs, RetryMessageArgs
+from gatepost.serve.control.arguments.ledger import CheckLedgerArgs, ListLedgerArgs
+from gatepost.serve.control.arguments.ledger_retry import RetryMessageArgs
 
 LONGEST_TEXT = 200  # characters where whoever reads it is no terminal
 LONGEST_ROOM = 24  # where it is one

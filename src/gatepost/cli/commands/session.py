@@ -11,6 +11,7 @@ from gatepost.cli.operation_runner import zone_of
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.terminal_text import one_line
+from gatepost.serve.control.arguments.session_control import ResetSessionArgs, ShowSessionArgs
 from gatepost.serve.control.arguments.sessions import (
     CloseSessionArgs,
     CompareReplayArgs,
@@ -18,9 +19,7 @@ from gatepost.serve.control.arguments.sessions import (
     ForkSessionArgs,
     ListSessionsArgs,
     ReplaySessionArgs,
-    ResetSessionArgs,
     SetSessionArgs,
-    ShowSessionArgs,
 )
 
 _HOW = {

@@ -9,7 +9,8 @@ from gatepost.cli.operation_command import call_operation
 from gatepost.cli.operation_runner import home_of
 from gatepost.core.errors import NotFound
 from gatepost.core.home import Home
-from gatepost.serve.control.arguments.sessions import ListSessionsArgs, StopAllSessionsArgs, StopSessionArgs
+from gatepost.serve.control.arguments.session_control import StopSessionArgs
+from gatepost.serve.control.arguments.sessions import ListSessionsArgs, StopAllSessionsArgs
 
 
 @click.command()

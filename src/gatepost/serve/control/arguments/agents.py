@@ -162,13 +162,6 @@ class ListRequestsArgs(OperationArgs, frozen=True):
     """List what waits for an answer, the oldest first."""
 
 
-@declares("permit.show", right=READ, reads=True)
-class ShowRequestArgs(OperationArgs, frozen=True):
-    """Show one request: what is asked with its arguments, the answers that it takes, who agreed, what it waits for."""
-
-    id: Annotated[str, argument("The request's id.", "request")]
-
-
 @declares("permit.answer", right="agents.permit", offline=False)
 class AnswerRequestArgs(OperationArgs, frozen=True):
     """Answer what an agent asks before it acts, or what is asked about a person, a room or a host. REQUEST is

@@ -12,7 +12,7 @@ from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow import sender_rights
 from gatepost.messages.inbound import MessageKind
-from gatepost.serve.control.arguments.ledger import RetryMessageArgs
+from gatepost.serve.control.arguments.ledger_retry import RetryMessageArgs
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store import inbox, messages, outbox, rooms, sessions
 from gatepost.store.inbox import InboxEntry, InboxMode, InboxState

@@ -41,7 +41,7 @@ from gatepost.serve.control.arguments.agents import AnswerRequestArgs, ShowAgent
 from gatepost.serve.control.arguments.connect import KeepConnectionArgs
 from gatepost.serve.control.arguments.ledger import TraceMessageArgs
 from gatepost.serve.control.arguments.overview import READ, OverviewPart, ShowOverviewArgs
-from gatepost.serve.control.arguments.sessions import StopSessionArgs
+from gatepost.serve.control.arguments.session_control import StopSessionArgs
 from gatepost.serve.control.arguments.spending import SetBudgetArgs
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation
 from gatepost.serve.control.declaration import OperationInfo

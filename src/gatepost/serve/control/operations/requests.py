@@ -8,7 +8,7 @@ from gatepost.core.errors import NotFound
 from gatepost.flow.requests.choices import list_choices, render_decision, render_title
 from gatepost.flow.requests.edited_input import is_editable
 from gatepost.flow.requests.questions import AgentQuestion, get_answers, parse_questions
-from gatepost.serve.control.arguments.agents import ShowRequestArgs
+from gatepost.serve.control.arguments.requests import ShowRequestArgs
 from gatepost.serve.control.contract import read_operation
 from gatepost.store import groups, requests
 from gatepost.store.port import Db

@@ -12,7 +12,7 @@ from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow.code_masking import mask_codes
 from gatepost.messages.inbound import Direction
 from gatepost.messages.text import clean
-from gatepost.serve.control.arguments.sessions import (
+from gatepost.serve.control.arguments.session_control import (
     ResetSessionArgs,
     SendToSessionArgs,
     ShowSessionArgs,
