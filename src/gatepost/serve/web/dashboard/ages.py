@@ -14,8 +14,11 @@ def render_span(since: str, now: int) -> str:
 
 
 def render_age(at: str, now: int) -> str:
-    """`at` is RFC 3339, `now` is in microseconds."""
-    seconds = round(now / SECOND - datetime.fromisoformat(at).timestamp())
+    """`at` is RFC 3339, `now` is in microseconds. What is no time is shown as it is."""
+    try:
+        seconds = round(now / SECOND - datetime.fromisoformat(at).timestamp())
+    except ValueError:
+        return at
     if abs(seconds) < _NOW_S:
         return "now"
     size, unit = next(each for each in _UNITS if abs(seconds) >= each[0])
