@@ -23,6 +23,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not instal
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     home: Path = tmp_path_factory.mktemp("chat") / "home"
     script = ScriptBuilder().turn("dig").status("digging").hang().turn("hello").say("hi there")
+    script = script.turn("wave").say("waved back")
     script = script.turn("bake").status("kneading").wait(0.5).status("baking").wait(0.5).status("cooling").say("bread")
     with DaemonProcess(home, sandbox_kind="process", sessions_provider="scripted") as running:
         script.write(Home(home).group("home")).chmod(0o644)
@@ -110,8 +111,8 @@ async def test_the_steps_of_an_agent_are_folded_into_one_line(page: Page) -> Non
 
 
 async def test_a_reaction_stands_below_what_it_is_about_also_after_a_reload(page: Page) -> None:
-    await write(page, "hello")
-    answer = page.locator(".message:not(.mine)", has_text="hi there").last
+    await write(page, "wave")  # no other test does: an older answer would be the last one until this comes
+    answer = page.locator(".message:not(.mine)", has_text="waved back").last
     await answer.hover()
     await answer.get_by_label("React", exact=True).click()
     await answer.get_by_role("button", name="React with 🎉").click()
