@@ -140,61 +140,7 @@ function showLive(on) {
 }
 
 document.addEventListener("visibilitychange", () => {
-  // Forms of a page: their operations run one after the other, and each says what came of it ----------------------------
-
-document.addEventListener("submit", (event) => {
-  const form = event.target.closest("form[data-runs]");
-  if (!form) return;
-  event.preventDefault();
-  runSteps(form);
-});
-
-async function runSteps(form) {
-  const list = form.querySelector(".form-steps");
-  const submit = form.querySelector('[type="submit"]');
-  const body = new URLSearchParams(new FormData(form));
-  list.hidden = false;
-  submit.disabled = true;
-  for (const item of list.children) showStep(item, "", "");
-  let passed = true;
-  for (const item of list.children) if (passed) passed = await runStep(form, item, body);
-  submit.disabled = false;
-  const next = form.querySelector("[data-done]");
-  if (next) next.hidden = !passed;
-  if (passed) submit.hidden = Boolean(next);
-  if (passed && next && "goesOn" in next.dataset) location.assign(next.href);
-  else if (passed) next?.focus();
-}
-
-async function runStep(form, item, body) {
-  showStep(item, "running", "…");
-  try {
-    const headers = { accept: "application/json", "x-gatepost": "1" };
-    const sent = await fetch(form.dataset.runs + item.dataset.operation, { method: "POST", headers, body });
-    const { answer, error } = await sent.json();
-    const trouble = answer?.trouble ?? "";
-    const wayOut = JSON.parse(item.dataset.waysOut)[trouble] ?? "";
-    if (!sent.ok || trouble) return showStep(item, "failed", [error ?? answer?.reason, wayOut].filter(Boolean).join(". "));
-    return showStep(item, "passed", describe(answer));
-  } catch {
-    return showStep(item, "failed", "The gateway does not answer.");
-  }
-}
-
-function showStep(item, state, text) {
-  item.className = state;
-  item.lastElementChild.textContent = text;
-  return state === "passed";
-}
-
-// What an operation has to say in its own words; other facts are for the pages that show them.
-function describe(answer) {
-  if (answer?.answer) return `“${answer.answer}” (${answer.seconds.toFixed(1)} s)`;
-  const said = [answer?.text, answer?.bot, ...(answer?.missing ?? []), ...(answer?.notes ?? []), answer?.after];
-  return said.filter(Boolean).join(" ");
-}
-
-follow();
+  follow();
   if (!document.hidden) askAgain();
 });
 document.addEventListener("gatepost:changed", askAgain);
