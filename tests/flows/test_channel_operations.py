@@ -182,7 +182,7 @@ def test_a_revoked_token_is_named_in_status_and_doctor_of_a_real_gateway(tmp_pat
         post("channel.add", kind="beacon", instance="north", secrets={"token": GOOD_TOKEN})
         block_until(lambda: health()["state"] == "up", "the channel is up")
         assert "channel    " not in daemon.gatepost("status").stdout
-        assert "north is up" in daemon.gatepost("doctor").stdout
+        block_until(lambda: "north is up" in daemon.gatepost("doctor").stdout, "the doctor says that it is up")
 
         (home.path / "tokens").write_text("")
         block_until(lambda: health()["state"] == "ended", "the end is in status")
