@@ -1,10 +1,11 @@
 """What somebody can do with messages on the chat page, in a real browser: copy, change, send again, find, keep."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, Page, Route, async_playwright, expect
 from tests.serve.web.page_desk import CHROMIUM, FLAGS, enter, reply, take_pictures, write
 
 from gatepost.testing.waiting import PATIENCE_S
@@ -265,3 +266,25 @@ async def test_the_page_can_be_installed_and_leads_to_the_overview(site: Any, co
     assert (manifest["start_url"], manifest["display"]) == ("/", "standalone")
     icon = await context.request.get(f"{site.base}{manifest['icons'][0]['src']}")
     assert icon.headers["content-type"].startswith("image/svg+xml")
+
+
+async def test_what_is_sent_before_the_page_knows_its_rooms_is_sent_once_it_does(
+    site: Any, context: BrowserContext
+) -> None:
+    page = await enter(context, site)
+    held: list[Route] = []
+    asked = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        held.append(route)
+        asked.set()
+
+    await page.route("**/api/start", hold)
+    await page.reload()
+    async with asyncio.timeout(PATIENCE_S):
+        await asked.wait()
+    await write(page, "early words")
+    await expect(page.get_by_label("Message", exact=True)).to_have_value("early words")
+    await held[0].continue_()
+    await expect(reply(page, "early words")).to_have_count(1)
+    await expect(page.get_by_label("Message", exact=True)).to_have_value("")

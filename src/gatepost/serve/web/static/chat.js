@@ -382,6 +382,7 @@ async function begin() {
   stream = new Stream(start.cursor, {
     message: hearMessage, typing: hearTyping, draft: hearDraft, halted: hearHalted, opened: forgetDrafts, state: hearState,
   });
+  composer.sendEarly();
 }
 
 begin();

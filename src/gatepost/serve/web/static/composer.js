@@ -11,14 +11,16 @@ const draftName = ({ room, thread }) => `draft ${room} ${thread}`;
 // Calls on.send({ text, files, replyTo, replaces }), on.recall() (the last message is wanted back) and on.refuse(why).
 export class Composer {
   constructor(on) {
-    Object.assign(this, { on, place: null, files: [], answered: null, edited: null, largest: 0, longest: Infinity });
+    Object.assign(this, { on, place: null, isEarly: false, files: [], answered: null, edited: null, largest: 0, longest: Infinity });
     this.listen();
   }
 
+  // What was typed before the first room was known stays in the box.
   open(place) {
+    const typed = this.place ? "" : $("text").value;
     this.place = place;
     this.answer(null, false);
-    $("text").value = getKept(draftName(place));
+    $("text").value = typed || getKept(draftName(place));
     this.fit();
     if (!coarse.matches) $("text").focus();
   }
@@ -59,6 +61,10 @@ export class Composer {
 
   submit(event) {
     event?.preventDefault();
+    if (!this.place) {
+      this.isEarly = true; // it is not known yet where to
+      return;
+    }
     const text = $("text").value.trim();
     if ((!text && !this.files.length) || !this.fits(text)) return;
     const given = { text, files: this.files, replyTo: this.answered?.key ?? "", replaces: this.edited };
@@ -68,6 +74,11 @@ export class Composer {
     this.drawFiles();
     this.keep();
     this.on.send(given);
+  }
+
+  sendEarly() {
+    if (this.isEarly) this.submit();
+    this.isEarly = false;
   }
 
   // `line`: the message that is answered; none: nothing is.
