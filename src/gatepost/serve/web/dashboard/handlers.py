@@ -22,7 +22,7 @@ from gatepost.serve.control.rights import may_run
 from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageRequest, Section
 from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.dashboard.operation_form import make_form, parse_form
-from gatepost.serve.web.dashboard.renderer import render
+from gatepost.serve.web.dashboard.renderer import render_apart
 from gatepost.serve.web.dashboard.result_links import find_result_link
 from gatepost.serve.web.dashboard.sidebar import Sidebar, read_sidebar
 from gatepost.serve.web.dashboard.view import (
@@ -98,7 +98,7 @@ class Dashboard:
     async def _render(self, request: Request, page: Page, view: PageView, status: int = 200) -> Response:
         if request.headers.get("hx-request"):
             context = {**self._context(request, page, view), "sidebar": await self._read_sidebar(request)}
-            return HTMLResponse(render("fragment.html", **context, is_fragment=True), status)
+            return HTMLResponse(await render_apart("fragment.html", **context, is_fragment=True), status)
         return await self._render_whole("page.html", request, page, view, status)
 
     async def _render_whole(
@@ -109,7 +109,7 @@ class Dashboard:
         sections = [(each, [at for at in shown if at.section is each]) for each in Section]
         sidebar = await self._read_sidebar(request)
         context = {**self._context(request, page, view), "sections": sections, "sidebar": sidebar, **more}
-        return HTMLResponse(render(template, **context, is_fragment=False), status)
+        return HTMLResponse(await render_apart(template, **context, is_fragment=False), status)
 
     async def _read_sidebar(self, request: Request) -> Sidebar:
         office = self._deps.office
@@ -150,7 +150,7 @@ class Dashboard:
         """Every page and operation that this person may open."""
         pages = await self._deps.office.store.read(self._list_shown, request.state.user)
         operations = await self._deps.office.store.read(self._list_operations, request.state.user)
-        return HTMLResponse(render("palette.html", pages=pages, operations=operations, prefix=PREFIX))
+        return HTMLResponse(await render_apart("palette.html", pages=pages, operations=operations, prefix=PREFIX))
 
     def _list_operations(self, db: Db, person: str) -> list[Operation]:
         rights = read_operation_rights(db, person)
@@ -160,7 +160,7 @@ class Dashboard:
         operation = self._deps.operations[request.path_params["operation"]]
         made = make_form(operation, dict(request.query_params))
         if request.headers.get("hx-request"):
-            return HTMLResponse(render("form.html", form=made, prefix=PREFIX))
+            return HTMLResponse(await render_apart("form.html", form=made, prefix=PREFIX))
         view = PageView(title=made.title, blocks=[])
         return await self._render_whole("form_page.html", request, None, view, form=made)
 
@@ -173,12 +173,11 @@ class Dashboard:
         except GatepostError as error:
             if _wants_json(request):
                 return JSONResponse({"error": str(error)}, _get_status(error))
-            return HTMLResponse(render("refusal.html", text=str(error)), _get_status(error))
+            return HTMLResponse(await render_apart("refusal.html", text=str(error)), _get_status(error))
         if _wants_json(request):
             return Response(json.dumps({"answer": answer}, default=str), media_type="application/json")
-        text = "" if answer is None else json.dumps(answer, ensure_ascii=False, indent=2, default=str)
-        link = find_result_link(operation.info.name, answer)
-        shown = render("result.html", operation=operation, answer=answer, text=text[:SHOWN_RESULT], link=link)
+        text, link = await asyncio.to_thread(_dump_answer, answer), find_result_link(operation.info.name, answer)
+        shown = await render_apart("result.html", operation=operation, answer=answer, text=text, link=link)
         return HTMLResponse(shown, headers={"hx-trigger": "gatepost:changed"})
 
 
@@ -190,6 +189,11 @@ def _wants_json(request: Request) -> bool:
 def _make_pattern(path: str) -> str:
     """What fills a hole at the end may have slashes: a group's folder, a person's address."""
     return f"{path[:-1]}:path}}" if path.endswith("}") else path
+
+
+def _dump_answer(answer: Any) -> str:
+    """As it is shown. The answer itself may be far longer."""
+    return "" if answer is None else json.dumps(answer, ensure_ascii=False, indent=2, default=str)[:SHOWN_RESULT]
 
 
 def _search(view: PageView, words: str) -> PageView:

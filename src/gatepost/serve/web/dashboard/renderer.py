@@ -1,5 +1,6 @@
 """Templates: data in, safe HTML out. Everything is escaped; a template has no way to the store."""
 
+import asyncio
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,11 @@ def get_environment() -> Environment:
 
 def render(template: str, **values: Any) -> str:
     return get_environment().get_template(template).render(**values)
+
+
+async def render_apart(template: str, **values: Any) -> str:
+    """Beside the event loop: a page may have hundreds of rows, and the first one compiles its templates."""
+    return await asyncio.to_thread(render, template, **values)
 
 
 def _get_tag(value: object) -> str:
