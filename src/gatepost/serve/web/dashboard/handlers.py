@@ -1,5 +1,6 @@
 """Serves the pages, their files and streams, and runs the operations behind their buttons."""
 
+import asyncio
 import csv
 import io
 import json
