@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from gatepost.core.clock import DAY, HOUR, SECOND, Clock
+from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
 from gatepost.serve.web.browser_security import port_of
@@ -36,11 +37,12 @@ class BrowserLoginDeps(Struct, frozen=True, kw_only=True):
     config: Config
     home: Home
     streams: BrowserStreams
+    bells: EventBus
 
 
 class BrowserLogins:
     def __init__(self, deps: BrowserLoginDeps) -> None:
-        self._store, self._clock, self._streams = deps.store, deps.clock, deps.streams
+        self._store, self._clock, self._streams, self._bells = deps.store, deps.clock, deps.streams, deps.bells
         self._days = deps.config[BROWSER_DAYS]
         self._home_id = hashlib.sha256(os.fsencode(deps.home.path)).hexdigest()[:8]
         self._seen_at: dict[str, int] = {}  # what was written of late, or is being written
@@ -95,7 +97,7 @@ class BrowserLogins:
         if made is None:
             return None
         if before:
-            self._streams.end(before)
+            self._end_streams(before)
         answer = answer or JSONResponse({"ok": True})
         self._set_cookie(request, answer, made[0], is_secure(request) if secure is None else secure)
         return answer
@@ -114,11 +116,15 @@ class BrowserLogins:
         token = self.get_token(request)
         if token:
             await self._store.write(logins.sign_out, token)
-            self._streams.end(token)
+            self._end_streams(token)
         answer = JSONResponse({"ok": True})
         for name in self._list_cookies(request):
             answer.delete_cookie(name, httponly=True, samesite="strict", secure=name.startswith("__Host-"))
         return answer
+
+    def _end_streams(self, token: str) -> None:
+        self._streams.end(token)
+        self._bells.logins()
 
     def get_token(self, request: Request) -> str:
         """The browser's own, '' if it has shown none."""
