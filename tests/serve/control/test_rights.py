@@ -202,6 +202,9 @@ ANSWERS_ALL = {
     "login.end": "tests/serve/control/test_logins.py",
     "login.end_all": "tests/serve/control/test_logins.py",
     "login.list": "tests/serve/control/test_logins.py",
+    "login.remove_password": "tests/serve/control/test_passwords.py",
+    "login.set_password": "tests/serve/control/test_passwords.py",
+    "login.show": "tests/serve/control/test_passwords.py",
     "overview.show": "tests/serve/control/test_overview.py",
 }
 ELSEWHERE = ("", "root", "other", "acme/../other", "acme/eng/../../other", "acme/..", "acme//eng", "acmes", " ", "*")

@@ -10,6 +10,7 @@ from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.core.home import find
 from gatepost.core.listen_address import find_control_path, render_open_help
 from gatepost.serve.control.arguments.logins import EndAllLoginsArgs, EndLoginArgs, ListLoginsArgs
+from gatepost.serve.control.arguments.passwords import RemovePasswordArgs
 from gatepost.serve.control.client import ControlClient
 
 
@@ -62,3 +63,9 @@ def end(run: CommandRun, ended: dict[str, Any]) -> None:
 @from_operation(EndAllLoginsArgs)
 def end_all(run: CommandRun, done: dict[str, Any]) -> None:
     output.print_line(f"{done['person']} is signed out everywhere: {done['ended']} browsers and addresses ended")
+
+
+@command.command("remove-password")
+@from_operation(RemovePasswordArgs)
+def remove_password(run: CommandRun, state: dict[str, Any]) -> None:
+    output.print_line(f"{state['name']} has no password any more, and is signed out; `gatepost login` lets her in")

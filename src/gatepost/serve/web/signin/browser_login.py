@@ -99,14 +99,18 @@ class BrowserLogins:
         if before:
             self._end_streams(before)
         answer = answer or JSONResponse({"ok": True})
-        self._set_cookie(request, answer, made[0], is_secure(request) if secure is None else secure)
+        self.set_cookie(request, answer, made[0], self._days * DAY, secure=secure)
         return answer
 
-    def _set_cookie(self, request: Request, answer: Response, token: str, secure: bool) -> None:
+    def set_cookie(
+        self, request: Request, answer: Response, token: str, age: int, suffix: str = "", secure: bool | None = None
+    ) -> None:
+        """`age` is in microseconds. `suffix`: of another cookie of ours than the one that signs in."""
+        secure = is_secure(request) if secure is None else secure
         answer.set_cookie(
-            self._list_cookies(request)[0 if secure else 1],
+            self._list_cookies(request, suffix)[0 if secure else 1],
             token,
-            max_age=self._days * DAY // SECOND,
+            max_age=age // SECOND,
             httponly=True,
             samesite="strict",
             secure=secure,
@@ -128,13 +132,19 @@ class BrowserLogins:
 
     def get_token(self, request: Request) -> str:
         """The browser's own, '' if it has shown none."""
-        return next((request.cookies[name] for name in self._list_cookies(request) if name in request.cookies), "")
+        return self.get_cookie(request)
 
-    def _list_cookies(self, request: Request) -> tuple[str, str]:
+    def get_cookie(self, request: Request, suffix: str = "") -> str:
+        names = self._list_cookies(request, suffix)
+        return next((request.cookies[name] for name in names if name in request.cookies), "")
+
+    def _list_cookies(self, request: Request, suffix: str = "") -> tuple[str, str]:
         """The names of our cookie, over https and over http. Browsers send cookies to every port of a host, so the
         name holds the port and the home: two gateways never take or overwrite each other's. Over https the prefix
         keeps other hosts of the domain from setting it."""
-        name = f"gatepost-{port_of(request.headers.get('host', '')) or 'web'}-{self._home_id}"
+        name = f"gatepost-{port_of(request.headers.get('host', '')) or 'web'}-{self._home_id}" + (
+            f"-{suffix}" if suffix else ""
+        )
         return f"__Host-{name}", name
 
 
