@@ -28,6 +28,7 @@ from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware
 from gatepost.serve.web import hooks
 from gatepost.serve.web.browser_security import BrowserSecurityMiddleware
 from gatepost.serve.web.chat import Chat
+from gatepost.serve.web.csrf import show_csrf_token
 from gatepost.serve.web.dashboard.contract import PREFIX
 from gatepost.serve.web.dashboard.handlers import Dashboard, DashboardDeps
 from gatepost.serve.web.dashboard.live import ChangeStreams
@@ -84,7 +85,12 @@ def make_site(parts: WebDeps) -> Starlette:
             ),
             Mount(
                 "/api",
-                routes=[*chat.routes(), *links.routes(), *first_run.routes()],
+                routes=[
+                    *chat.routes(),
+                    *links.routes(),
+                    *first_run.routes(),
+                    Route("/csrf", show_csrf_token, methods=["GET"]),
+                ],
                 middleware=[Middleware(LoginRequiredMiddleware, browsers=browsers, pace=pace)],
             ),
         ],
@@ -107,9 +113,15 @@ def make_site(parts: WebDeps) -> Starlette:
 
 
 def _make_browsers(parts: WebDeps, chat: Chat) -> BrowserLogins:
+    parts.bells.on_logins(parts.channel.ring_all)  # a stream then sees that its browser was signed out
     return BrowserLogins(
         BrowserLoginDeps(
-            store=parts.store, clock=parts.clock, config=parts.config, home=parts.home, streams=chat.streams
+            store=parts.store,
+            clock=parts.clock,
+            config=parts.config,
+            home=parts.home,
+            streams=chat.streams,
+            bells=parts.bells,
         )
     )
 
