@@ -36,6 +36,8 @@ from gatepost.serve.web.dashboard.handlers import Dashboard, DashboardDeps
 from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.first_run import FirstRun
 from gatepost.serve.web.json_body import read_text_field
+from gatepost.serve.web.links import hook
+from gatepost.serve.web.links.hook import HookDeps, HookLinks
 from gatepost.serve.web.login import WebVisitor
 from gatepost.serve.web.machines import API_PREFIX, MachineDeps, Machines
 from gatepost.serve.web.message_form import UploadTooLarge
@@ -46,6 +48,7 @@ from gatepost.store.port import Store
 HOSTS = setting("web.hosts", (), help="Further host names under which the web page may be asked for.")
 STATIC = Path(__file__).parent / "static"
 LARGEST_LOGIN = 4096  # bytes
+OPEN_TO_ALL = (f"{hooks.PREFIX}/", f"{hook.PREFIX}/")  # where programs post: by any name, from nowhere
 
 
 class WebDeps(Struct, frozen=True, kw_only=True):
@@ -81,6 +84,7 @@ def make_site(parts: WebDeps) -> Starlette:
             Route("/health", door.health, methods=["GET"]),
             Route("/pair/{token}", _show_pairing, methods=["GET"]),
             *_list_machine_routes(parts, door),
+            *_list_link_routes(parts, pace),
             Mount("/static", _Assets(directory=STATIC)),
             Mount(hooks.PREFIX, hooks.ChannelHooks(parts.channels, parts.config, pace)),
             Mount(
@@ -95,12 +99,12 @@ def make_site(parts: WebDeps) -> Starlette:
             ),
         ],
         middleware=[
-            Middleware(RateLimitMiddleware, pace=pace, judged=("/api/", f"{PREFIX}/", f"{hooks.PREFIX}/", API_PREFIX)),
+            Middleware(RateLimitMiddleware, pace=pace, judged=("/api/", f"{PREFIX}/", *OPEN_TO_ALL, API_PREFIX)),
             Middleware(
                 BrowserSecurityMiddleware,
                 listens=parts.listens,
                 further=parts.config[HOSTS],
-                open_to_all=f"{hooks.PREFIX}/",
+                open_to_all=OPEN_TO_ALL,
                 by_token=API_PREFIX,
             ),
         ],
@@ -128,6 +132,22 @@ def _list_machine_routes(parts: WebDeps, door: "LoginHandlers") -> list[Route]:
         metrics=parts.metrics,
     )
     return Machines(deps).routes()
+
+
+def _list_link_routes(parts: WebDeps, pace: PeerRateLimiter) -> list[Route]:
+    if parts.reach is None:
+        return []
+    deps = HookDeps(
+        store=parts.store,
+        clock=parts.clock,
+        config=parts.config,
+        home=parts.home,
+        bells=parts.bells,
+        stopping=parts.stopping,
+        reach=parts.reach,
+        pace=pace,
+    )
+    return HookLinks(deps).routes()
 
 
 async def _show_pairing(request: Request) -> Response:
