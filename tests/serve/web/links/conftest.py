@@ -19,6 +19,7 @@ from gatepost.core.settings import Config
 from gatepost.flow import link_tokens
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.link_tokens import IssuedLink, NewLink
+from gatepost.messages.inbound import Direction
 from gatepost.serve.http import HttpServer, bind, get_bound_address
 from gatepost.serve.web.site import WebDeps, make_site
 from gatepost.store import groups, inbox, messages
@@ -40,6 +41,7 @@ class HookDesk:
     bells: EventBus
     client: httpx2.AsyncClient
     stopping: asyncio.Event
+    reach: ChannelInstances
     woken: list[str] = field(default_factory=list)
 
     async def issue(self, **given: Any) -> IssuedLink:
@@ -52,7 +54,8 @@ class HookDesk:
         return await self.client.post(f"/hook/{token}", content=content, **given)
 
     async def list_posted(self, room: str = ROOM) -> list[Message]:
-        return await self.store.read(messages.list_in_room, "hook", room, 0, 1000)
+        found = await self.store.read(messages.list_in_room, "hook", room, 0, 1000)
+        return [each for each in found if each.direction is Direction.IN]
 
     async def get_entry(self, message: Message) -> InboxEntry:
         (entry,) = await self.store.read(inbox.list_for_message, message.id)
@@ -70,7 +73,7 @@ async def desk(store: SqliteStore, home: Home, web: Any) -> AsyncIterator[HookDe
     kind, config = CHANNELS["hook"], Config({"web.largest_hook_bytes": 100_000})
     channel: Channel = kind.make(ChannelDeps(instance="hook", config=config, clock=SystemClock()))
     listen, stopping, bells = parse("127.0.0.1:0"), asyncio.Event(), EventBus()
-    sock = bind(listen)
+    sock, reach = bind(listen), ChannelInstances({"hook": kind}, {"hook": channel}, 0)
     parts = WebDeps(
         store=store,
         clock=SystemClock(),
@@ -79,13 +82,13 @@ async def desk(store: SqliteStore, home: Home, web: Any) -> AsyncIterator[HookDe
         channel=web.hub,
         stopping=stopping,
         bells=bells,
-        reach=ChannelInstances({"hook": kind}, {"hook": channel}, 0),
+        reach=reach,
     )
     await store.write(_add_groups)
     server = HttpServer(make_site(parts), sock)
     running = asyncio.create_task(server.run())
     async with httpx2.AsyncClient(base_url=get_bound_address(listen, sock).url, timeout=PATIENCE_S) as client:
-        made = HookDesk(store, home, bells, client, stopping)
+        made = HookDesk(store, home, bells, client, stopping, reach)
         bells.on_session(made.woken.append)
         yield made
     stopping.set()
