@@ -38,6 +38,7 @@ from gatepost.serve.web.first_run import FirstRun
 from gatepost.serve.web.json_body import read_text_field
 from gatepost.serve.web.links import hook
 from gatepost.serve.web.links.hook import HookDeps, HookLinks
+from gatepost.serve.web.links.invite import InviteLinks
 from gatepost.serve.web.login import WebVisitor
 from gatepost.serve.web.machines import API_PREFIX, MachineDeps, Machines
 from gatepost.serve.web.message_form import UploadTooLarge
@@ -73,6 +74,7 @@ def make_site(parts: WebDeps) -> Starlette:
     chat = Chat(parts.store, parts.clock, parts.config, parts.home, parts.channel, parts.stopping)
     door, pace = LoginHandlers(parts, chat.streams), PeerRateLimiter()
     links = PairingLinks(parts.store, parts.clock, parts.bells, parts.reach)
+    invites = InviteLinks(parts.store, parts.clock, parts.bells, parts.channel)
     first_run = FirstRun(parts.store, parts.config)
     dashboard = Dashboard(parts.dashboard, ChangeStreams(parts.bells, parts.stopping)) if parts.dashboard else None
     return Starlette(
@@ -83,6 +85,7 @@ def make_site(parts: WebDeps) -> Starlette:
             Route("/logout", door.sign_out, methods=["POST"]),
             Route("/health", door.health, methods=["GET"]),
             Route("/pair/{token}", _show_pairing, methods=["GET"]),
+            Route("/invite/{token}", _show_invitation, methods=["GET"]),
             *_list_machine_routes(parts, door),
             *_list_link_routes(parts, pace),
             Mount("/static", _Assets(directory=STATIC)),
@@ -94,7 +97,7 @@ def make_site(parts: WebDeps) -> Starlette:
             ),
             Mount(
                 "/api",
-                routes=[*chat.routes(), *links.routes(), *first_run.routes()],
+                routes=[*chat.routes(), *links.routes(), *invites.routes(), *first_run.routes()],
                 middleware=[Middleware(LoginRequiredMiddleware, door=door, pace=pace)],
             ),
         ],
@@ -153,6 +156,11 @@ def _list_link_routes(parts: WebDeps, pace: PeerRateLimiter) -> list[Route]:
 async def _show_pairing(request: Request) -> Response:
     """The same page for every link, valid or not: what it says is asked for by a browser that is signed in."""
     return FileResponse(STATIC / "pair.html")
+
+
+async def _show_invitation(request: Request) -> Response:
+    """The same page for every code, valid or not. To open it uses nothing up."""
+    return FileResponse(STATIC / "invite.html")
 
 
 class LoginHandlers:
