@@ -11,7 +11,7 @@ import pytest
 from gatepost.core.clock import SystemClock
 from gatepost.flow import invitations
 from gatepost.flow.invitations import LIMITED, NOT_VALID, NewInvitation
-from gatepost.serve.web.login import make_login_url
+from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.store import acl, groups, logins, newcomers, pairing_codes, tokens, users
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.pairing_codes import MOST_GUESSES

@@ -1,8 +1,10 @@
 """Invitation links: the page says what an invitation gives, and the person who is signed in accepts it. To open a link
 changes nothing, and whoever is not signed in is told how to accept it in a chat."""
 
+from pathlib import Path
+
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from gatepost.channels.local_channel import LocalChannel
@@ -12,10 +14,11 @@ from gatepost.core.event_bus import EventBus
 from gatepost.flow import invitations
 from gatepost.flow.onboarding import Applicant, JoinResult
 from gatepost.serve.web.json_body import read_text_field
-from gatepost.serve.web.login import WebVisitor, find_visitor
+from gatepost.serve.web.signin.visitors import WebVisitor, find_visitor
 from gatepost.store.port import Db, Store
 
 LARGEST_BODY = 1024  # bytes
+PAGE = Path(__file__).parents[1] / "static" / "invite.html"
 
 
 class InviteLinks:
@@ -51,6 +54,11 @@ class InviteLinks:
         if done.joined:
             self._bells.newcomers()
         return JSONResponse({"ok": done.accepted, "text": done.said or invitations.LIMITED})
+
+
+async def show_invitation(request: Request) -> Response:
+    """The same page for every code, valid or not. To open it uses nothing up."""
+    return FileResponse(PAGE)
 
 
 async def _read_code(request: Request) -> str:
