@@ -125,6 +125,13 @@ def list_all(db: Db) -> list[Token]:
     return TOKENS.list(db, "WHERE folder IS NOT NULL ORDER BY id DESC")
 
 
+def list_page(db: Db, before: str, limit: int) -> list[Token]:
+    """The same, behind an id."""
+    older = "AND id < ? " if before else ""
+    given = (before, limit) if before else (limit,)
+    return TOKENS.list(db, f"WHERE folder IS NOT NULL {older}ORDER BY id DESC LIMIT ?", *given)
+
+
 def list_at(db: Db, address: str) -> list[Token]:
     """Those that lead to a room and are not revoked."""
     return TOKENS.list(db, "WHERE address = ? AND folder IS NOT NULL AND revoked_at IS NULL ORDER BY id", address)

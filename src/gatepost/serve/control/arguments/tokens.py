@@ -101,7 +101,10 @@ class SignTokenArgs(OperationArgs, frozen=True):
 
 @declares("token.list", right=READ, reads=True)
 class ListTokensArgs(OperationArgs, frozen=True):
-    """All invitations, chat links and webhooks, the newest first. Secrets are not kept, so none is shown."""
+    """Invitations, chat links and webhooks, the newest first. Secrets are not kept, so none is shown."""
+
+    limit: Annotated[int, option("At most so many.", least=1, most=1000)] = 1000
+    before: Annotated[str, option("Only those that are older than this one.", metavar="TOKEN")] = ""
 
 
 @declares("token.rm", right=WRITE)

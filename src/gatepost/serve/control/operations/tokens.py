@@ -125,7 +125,7 @@ def list_invitations(db: Db, args: ListInvitationsArgs, now: int) -> list[TokenV
 
 @read_operation
 def list_tokens(db: Db, args: ListTokensArgs, now: int) -> list[TokenView]:
-    return [_make_view(each, now) for each in tokens.list_all(db)]
+    return [_make_view(each, now) for each in tokens.list_page(db, args.before, args.limit)]
 
 
 @operation

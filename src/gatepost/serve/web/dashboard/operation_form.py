@@ -12,7 +12,16 @@ from gatepost.serve.control.contract import Operation
 from gatepost.serve.control.declaration import ArgumentField, get_help, list_fields
 from gatepost.serve.web.dashboard.view import FormInput, InputKind
 
-LONG = ("prompt", "text", "content", "script", "agents_md", "message", "reason")  # arguments of many lines
+LONG = (
+    "prompt",
+    "text",
+    "content",
+    "script",
+    "agents_md",
+    "message",
+    "reason",
+    "instructions",
+)  # arguments of many lines
 
 
 _OPTION = re.compile(r"--([a-z][a-z-]*)")
@@ -76,7 +85,7 @@ def find_kind(argument: ArgumentField) -> InputKind:
         return InputKind.LINES
     if kind is not str:
         return InputKind.JSON
-    if argument.name in ("key", "value") and argument.spec.secret:
+    if argument.name in ("key", "value", "signing_secret") and argument.spec.secret:
         return InputKind.SECRET
     return InputKind.LONG_TEXT if argument.name in LONG else InputKind.TEXT
 
