@@ -647,7 +647,7 @@ CREATE TABLE tokens (
             created_at INTEGER NOT NULL,
             revoked_at INTEGER,
             last_used_at INTEGER
-        ) STRICT;
+        , instructions TEXT NOT NULL DEFAULT '', signature TEXT NOT NULL DEFAULT 'none', signing_key TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE trusted_setups (
             project TEXT NOT NULL,
             digest TEXT NOT NULL,

@@ -437,6 +437,11 @@ def is_turn_waiting(db: Db, turn_id: str) -> bool:
     return db.row(waits, (turn_id,)) is not None
 
 
+def has_pending(db: Db, turn_id: str) -> bool:
+    """Whether a person has to decide about something that a turn asked for, whoever of it asked."""
+    return db.row("SELECT 1 FROM requests WHERE state = 'pending' AND turn_id = ? LIMIT 1", (turn_id,)) is not None
+
+
 def count_pending(db: Db) -> tuple[int, int]:
     """How many wait for whoever may decide about a group, and how many of those were shown to nobody. What is asked of
     whoever manages an agent is not among them: it has no card. A question is seen where it is asked."""

@@ -84,7 +84,7 @@ def read_allowed(headers: Headers) -> bool:
 
 
 class BrowserSecurityMiddleware:
-    """`listens` None: on a socket file, where whoever stands before us has checked the name. `open_to_all`: the start
+    """`listens` None: on a socket file, where whoever stands before us has checked the name. `open_to_all`: the starts
     of paths for which neither the name nor the origin is checked. `by_token`: of those where no cookie counts, and a
     write is judged by the token that it shows."""
 
@@ -93,7 +93,7 @@ class BrowserSecurityMiddleware:
         app: ASGIApp,
         listens: str | None,
         further: tuple[str, ...],
-        open_to_all: str = "",
+        open_to_all: str | tuple[str, ...] = (),
         by_token: str = "",
     ) -> None:
         self._app, self._listens, self._further, self._open = app, listens, further, open_to_all

@@ -34,6 +34,9 @@ from gatepost.serve.web.dashboard.handlers import Dashboard, DashboardDeps
 from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.error_response import error_response
 from gatepost.serve.web.first_run import FirstRun
+from gatepost.serve.web.links import hook
+from gatepost.serve.web.links.hook import HookDeps, HookLinks
+from gatepost.serve.web.links.invite import InviteLinks, show_invitation
 from gatepost.serve.web.machines import API_PREFIX, MachineDeps, Machines
 from gatepost.serve.web.message_form import UploadTooLarge
 from gatepost.serve.web.pairing import PairingLinks
@@ -45,6 +48,7 @@ from gatepost.store.port import Store
 
 HOSTS = setting("web.hosts", (), help="Further host names under which the web page may be asked for.")
 STATIC = Path(__file__).parent / "static"
+OPEN_TO_ALL = (f"{hooks.PREFIX}/", f"{hook.PREFIX}/")  # where programs post: by any name, and from no page
 
 
 class WebDeps(Struct, frozen=True, kw_only=True):
@@ -69,6 +73,7 @@ def make_site(parts: WebDeps) -> Starlette:
     chat = Chat(parts.store, parts.clock, parts.config, parts.home, parts.channel, parts.stopping)
     browsers, pace = _make_browsers(parts, chat), PeerRateLimiter()
     links = PairingLinks(parts.store, parts.clock, parts.bells, parts.reach)
+    invites = InviteLinks(parts.store, parts.clock, parts.bells, parts.channel)
     first_run = FirstRun(parts.store, parts.config)
     dashboard = Dashboard(parts.dashboard, ChangeStreams(parts.bells, parts.stopping)) if parts.dashboard else None
     return Starlette(
@@ -76,6 +81,7 @@ def make_site(parts: WebDeps) -> Starlette:
             *SitePages(browsers).routes(),
             *list_routes(_make_sign_in(parts, browsers)),
             *_list_machine_routes(parts, browsers),
+            *_list_hook_routes(parts, pace),
             Mount("/static", _Assets(directory=STATIC)),
             Mount(hooks.PREFIX, hooks.ChannelHooks(parts.channels, parts.config, pace)),
             Mount(
@@ -88,6 +94,7 @@ def make_site(parts: WebDeps) -> Starlette:
                 routes=[
                     *chat.routes(),
                     *links.routes(),
+                    *invites.routes(),
                     *first_run.routes(),
                     Route("/csrf", show_csrf_token, methods=["GET"]),
                 ],
@@ -95,12 +102,12 @@ def make_site(parts: WebDeps) -> Starlette:
             ),
         ],
         middleware=[
-            Middleware(RateLimitMiddleware, pace=pace, judged=("/api/", f"{PREFIX}/", f"{hooks.PREFIX}/", API_PREFIX)),
+            Middleware(RateLimitMiddleware, pace=pace, judged=("/api/", f"{PREFIX}/", *OPEN_TO_ALL, API_PREFIX)),
             Middleware(
                 BrowserSecurityMiddleware,
                 listens=parts.listens,
                 further=parts.config[HOSTS],
-                open_to_all=f"{hooks.PREFIX}/",
+                open_to_all=OPEN_TO_ALL,
                 by_token=API_PREFIX,
             ),
         ],
@@ -155,6 +162,22 @@ def _list_machine_routes(parts: WebDeps, browsers: BrowserLogins) -> list[Route]
     return Machines(deps).routes()
 
 
+def _list_hook_routes(parts: WebDeps, pace: PeerRateLimiter) -> list[Route]:
+    if parts.reach is None:
+        return []
+    deps = HookDeps(
+        store=parts.store,
+        clock=parts.clock,
+        config=parts.config,
+        home=parts.home,
+        bells=parts.bells,
+        stopping=parts.stopping,
+        reach=parts.reach,
+        pace=pace,
+    )
+    return HookLinks(deps).routes()
+
+
 class SitePages:
     """Pages that say by themselves who may see them."""
 
@@ -168,6 +191,7 @@ class SitePages:
             Route("/logout", self._browsers.sign_out, methods=["POST"]),
             Route("/health", _show_health, methods=["GET"]),
             Route("/pair/{token}", _show_pairing, methods=["GET"]),
+            Route("/invite/{token}", show_invitation, methods=["GET"]),
         ]
 
     async def show_chat(self, request: Request) -> Response:
