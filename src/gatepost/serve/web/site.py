@@ -22,8 +22,10 @@ from gatepost.core.clock import DAY, SECOND, Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.settings import Config, setting
+from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.web_paths import SiteKind
+from gatepost.flow.web_routes import HOSTS
 from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
 from gatepost.serve.metrics import MetricsPage
 from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware
@@ -40,10 +42,11 @@ from gatepost.serve.web.login import WebVisitor
 from gatepost.serve.web.machines import API_PREFIX, MachineDeps, Machines
 from gatepost.serve.web.message_form import UploadTooLarge
 from gatepost.serve.web.pairing import PairingLinks
+from gatepost.serve.web.sites import handlers as sites
+from gatepost.serve.web.sites.handlers import GroupSites, SiteDeps
 from gatepost.store import logins
 from gatepost.store.port import Store
 
-HOSTS = setting("web.hosts", (), help="Further host names under which the web page may be asked for.")
 STATIC = Path(__file__).parent / "static"
 LARGEST_LOGIN = 4096  # bytes
 
@@ -71,6 +74,7 @@ def make_site(parts: WebDeps) -> Starlette:
     door, pace = LoginHandlers(parts, chat.streams), PeerRateLimiter()
     links = PairingLinks(parts.store, parts.clock, parts.bells, parts.reach)
     first_run = FirstRun(parts.store, parts.config)
+    pages = _make_group_sites(parts, door)
     dashboard = Dashboard(parts.dashboard, ChangeStreams(parts.bells, parts.stopping)) if parts.dashboard else None
     return Starlette(
         routes=[
@@ -82,6 +86,7 @@ def make_site(parts: WebDeps) -> Starlette:
             Route("/pair/{token}", _show_pairing, methods=["GET"]),
             *_list_machine_routes(parts, door),
             Mount("/static", _Assets(directory=STATIC)),
+            *(Mount(f"/{kind}", pages) for kind in SiteKind),
             Mount(hooks.PREFIX, hooks.ChannelHooks(parts.channels, parts.config, pace)),
             Mount(
                 PREFIX,
@@ -102,6 +107,8 @@ def make_site(parts: WebDeps) -> Starlette:
                 further=parts.config[HOSTS],
                 open_to_all=f"{hooks.PREFIX}/",
                 by_token=API_PREFIX,
+                sites=sites.PREFIXES,
+                hosted=pages,
             ),
         ],
         exception_handlers={
@@ -110,6 +117,17 @@ def make_site(parts: WebDeps) -> Starlette:
             Exception: render_internal_error,
         },
     )
+
+
+def _make_group_sites(parts: WebDeps, door: "LoginHandlers") -> GroupSites:
+    deps = SiteDeps(
+        store=parts.store,
+        clock=parts.clock,
+        home=parts.home,
+        get_browser=door.token,
+        make_sign_in=lambda: FileResponse(STATIC / "login.html", 401),
+    )
+    return GroupSites(deps)
 
 
 def _list_machine_routes(parts: WebDeps, door: "LoginHandlers") -> list[Route]:
