@@ -14,9 +14,9 @@ from gatepost.access.tiers import ROOT_FOLDER, covers
 from gatepost.core import listen_address
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.settings import Config, setting
-from gatepost.flow.operation_rights import has_operation_right
+from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.flow.pairing import PAGE_URL
-from gatepost.flow.sender_rights import find_rights
+from gatepost.flow.sender_rights import read_standing
 from gatepost.flow.web_paths import SiteKind, SitePath, parse_hostname, parse_site_path, render_url
 from gatepost.store import groups, web_routes
 from gatepost.store.port import Db, quick
@@ -99,10 +99,18 @@ def outranks(owner: str, other: str) -> bool:
 
 def may_see(db: Db, person: str, folder: str) -> bool:
     """Whether a person may see what a group shows to its own people."""
-    rights = find_rights(db, person, folder)
-    if rights is None:
-        return False
-    return rights != "guest" or has_operation_right(db, person, SEES, folder, {})
+    return read_sight(db, person)(folder)
+
+
+def read_sight(db: Db, person: str) -> Callable[[str], bool]:
+    """The same for many groups: what it depends on is read once."""
+    standing, operations = read_standing(db, person), read_operation_rights(db, person)
+
+    def sees(folder: str) -> bool:
+        rights = standing.judge(folder)
+        return rights is not None and (rights != "guest" or operations.allows(SEES, folder))
+
+    return sees
 
 
 def set_route(db: Db, new: NewWebRoute, maker: RouteMaker) -> WebRoute:

@@ -109,7 +109,9 @@ async def test_a_folder_without_a_slash_leads_to_the_one_with_it_and_none_is_lis
 )
 async def test_no_path_leads_out_of_the_folder(pages: Any, path: str) -> None:
     status, headers, body = await ask(pages, path)
-    assert status in (400, 401, 404) and MARK.encode() not in body and b"root:" not in body and "location" not in headers
+    assert (
+        status in (400, 401, 404) and MARK.encode() not in body and b"root:" not in body and "location" not in headers
+    )
 
 
 async def test_no_link_no_second_name_no_pipe_and_no_hidden_file_is_opened(pages: Any, tmp_path: Path) -> None:

@@ -95,6 +95,8 @@ class GroupSites:
         await answer(scope, receive, send)
 
     async def _serve_path(self, request: Request) -> ASGIApp:
+        if _is_loaded_by_us(request.headers):
+            return PlainTextResponse("No page of the gateway loads this.\n", 403)
         path = parse_site_path(_get_raw_path(request))
         ticket = path.segments[0].removeprefix(MARK) if path.segments[0].startswith(MARK) else ""
         if ticket:
@@ -184,6 +186,12 @@ def _redirect(place: _Place, target: str) -> Response:
 
 def _make_redirect(where: str) -> Response:
     return Response(status_code=303, headers={"location": where, "cache-control": "no-store"})
+
+
+def _is_loaded_by_us(headers: Headers) -> bool:
+    """Pages of groups have no origin, so what they load is cross-site to a browser. If one of our own pages seems to
+    load an agent's file, somebody has planted that: our policy trusts scripts of our own address."""
+    return headers.get("sec-fetch-site") == "same-origin" and not _is_navigation(headers)
 
 
 def _is_navigation(headers: Headers) -> bool:
