@@ -284,3 +284,37 @@ async def test_names_that_nobody_has_and_our_own_names_lead_to_no_group(pages: A
         assert (await ask(pages, "/", host))[0] == 403, host
     for host in ("agents.example", "AGENTS.example:99", "localhost", "127.0.0.1"):
         assert b"acme public_html" not in (await ask(pages, "/", host))[2]
+
+
+async def test_a_request_of_what_has_no_origin_writes_and_reads_nothing_of_ours(pages: Any) -> None:
+    """As a browser would send it for a page of a group, if it sent the cookie."""
+    async with pages.signed_in() as browser:
+        asked = {"origin": "null", "sec-fetch-site": "cross-site", "sec-fetch-mode": "cors"}
+        for path in ("/dashboard/do/group.add", "/api/messages", "/logout", "/login"):
+            assert (await browser.post(path, data={"folder": "planted"}, headers=asked)).status_code == 403, path
+        for path in ("/", "/api/start", "/api/events", "/dashboard/live", "/dashboard/ledger?format=json"):
+            assert (await browser.get(path, headers=asked)).status_code == 403, path
+        assert (await browser.get("/api/start")).status_code == 200
+    assert await pages.store.read(groups.get, "planted") is None
+
+
+async def test_no_page_of_ours_loads_an_agents_file(pages: Any) -> None:
+    asked = {"sec_fetch_site": "same-origin", "sec_fetch_mode": "no-cors"}
+    for path in ("/pub/acme/a.txt", "/priv/acme/a.txt"):
+        assert (await ask(pages, path, **asked))[0] == 403
+    assert (await ask(pages, "/pub/acme/a.txt", sec_fetch_site="same-origin", sec_fetch_mode="navigate"))[0] == 200
+
+
+async def test_one_agents_files_are_not_shown_as_another_type_than_the_table_says(pages: Any) -> None:
+    place = pages.home.group("acme") / "public_html"
+    for name, kind in (
+        ("a.svg", "image/svg+xml"),
+        ("a.HTML", "text/html; charset=utf-8"),
+        ("a.html.unknown", "application/octet-stream"),
+        ("html", "text/html; charset=utf-8"),
+        ("a.pdf", "application/pdf"),
+    ):
+        (place / name).write_text("<script>alert(1)</script>")
+        _, headers, _ = await ask(pages, f"/pub/acme/{name}")
+        assert (headers["content-type"], headers["x-content-type-options"]) == (kind, "nosniff"), name
+        assert "default-src 'none'" in headers["content-security-policy"]
