@@ -12,7 +12,7 @@ import pytest
 
 from gatepost.core.clock import SystemClock
 from gatepost.flow.web_routes import NewWebRoute, RouteMaker, bind_host, set_route
-from gatepost.serve.web.login import make_login_url
+from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.store import groups, logins, users
 from gatepost.store.web_routes import WebAccess
 from gatepost.testing.waiting import PATIENCE_S

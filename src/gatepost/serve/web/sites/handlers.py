@@ -21,7 +21,7 @@ from gatepost.flow import web_routes
 from gatepost.flow.web_paths import SiteKind, SitePath, normalize_host, parse_segments, parse_site_path, render_url
 from gatepost.flow.web_routes import SitePage
 from gatepost.serve.web.browser_security import READS, read_allowed
-from gatepost.serve.web.login import WebVisitor, find_visitor
+from gatepost.serve.web.signin.visitors import WebVisitor, find_visitor
 from gatepost.serve.web.sites.site_files import FileAbsence, open_site_file
 from gatepost.serve.web.sites.site_headers import make_policy, make_site_headers
 from gatepost.serve.web.sites.site_response import SiteFileResponse
