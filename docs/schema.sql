@@ -711,6 +711,22 @@ CREATE TABLE watchers (
             PRIMARY KEY (source, observer),
             CHECK (observer <> source)
         ) STRICT;
+CREATE TABLE web_hosts (
+            hostname TEXT NOT NULL PRIMARY KEY,
+            folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
+            owner TEXT NOT NULL DEFAULT '',       -- the group whose agent bound it; '': a person
+            created_by TEXT NOT NULL,
+            created_at INTEGER NOT NULL
+        ) STRICT;
+CREATE TABLE web_routes (
+            path TEXT NOT NULL PRIMARY KEY,       -- /pub/FOLDER/… or /priv/FOLDER/…, without a slash at its end
+            folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,  -- in whose part the path lies
+            access TEXT NOT NULL,                 -- public, auth, deny, redirect
+            redirect_to TEXT NOT NULL DEFAULT '',
+            owner TEXT NOT NULL DEFAULT '',       -- the group whose agent made it; '': a person
+            created_by TEXT NOT NULL,
+            created_at INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE worktrees (
             project TEXT NOT NULL,
             slug TEXT NOT NULL,
@@ -811,6 +827,8 @@ CREATE INDEX tokens_folder ON tokens (folder);
 CREATE INDEX tokens_identity ON tokens (identity) WHERE identity <> '';
 CREATE UNIQUE INDEX turns_open ON turns (session_id) WHERE ended_at IS NULL;
 CREATE INDEX turns_session ON turns (session_id, started_at);
+CREATE INDEX web_hosts_by_folder ON web_hosts (folder);
+CREATE INDEX web_routes_by_folder ON web_routes (folder);
 CREATE TRIGGER search_added AFTER INSERT ON messages WHEN NEW.text <> '' BEGIN INSERT INTO unsearched VALUES (NEW.id); END;
 CREATE TRIGGER search_changed AFTER UPDATE OF text, instance, address, sender ON messages BEGIN DELETE FROM search WHERE rowid = OLD.id; INSERT OR IGNORE INTO unsearched VALUES (NEW.id); END;
 CREATE TRIGGER search_removed AFTER DELETE ON messages BEGIN DELETE FROM search WHERE rowid = OLD.id; DELETE FROM unsearched WHERE message_id = OLD.id; END;

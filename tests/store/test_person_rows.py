@@ -51,7 +51,8 @@ ERASED_WITH = {
 NOT_PERSONAL = {
     "audit_anchor", "channel_cursors", "channel_instances", "entrances", "egress_log",
     "egress_rules", "forks", "given_files", "grants", "groups", "routes", "rule_state",
-    "schema_version", "secret_bindings", "switches", "trusted_setups", "uids", "watchers", "worktrees",
+    "schema_version", "secret_bindings", "switches", "trusted_setups", "uids", "watchers", "web_hosts",
+    "web_routes", "worktrees",
 }  # fmt: skip
 
 

@@ -61,6 +61,8 @@ NAMED = (
     ("tokens", "created_by"),
     ("trusted_setups", "trusted_by"),
     ("user_roles", "granted_by"),
+    ("web_hosts", "created_by"),
+    ("web_routes", "created_by"),
     ("watchers", "added_by"),
 )
 _BY_NAME = ("budgets", "spending")  # their `name` is a person where `kind` is user

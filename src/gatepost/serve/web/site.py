@@ -20,8 +20,10 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.settings import Config, setting
+from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.web_paths import SiteKind
+from gatepost.flow.web_routes import HOSTS
 from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
 from gatepost.serve.metrics import MetricsPage
 from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware
@@ -44,9 +46,10 @@ from gatepost.serve.web.signin.browser_login import BrowserLoginDeps, BrowserLog
 from gatepost.serve.web.signin.contract import SignInDeps
 from gatepost.serve.web.signin.login_required import SIGN_IN_PAGE, LoginRequiredMiddleware
 from gatepost.serve.web.signin.ways import list_routes
+from gatepost.serve.web.sites import handlers as sites
+from gatepost.serve.web.sites.handlers import GroupSites, SiteDeps
 from gatepost.store.port import Store
 
-HOSTS = setting("web.hosts", (), help="Further host names under which the web page may be asked for.")
 STATIC = Path(__file__).parent / "static"
 OPEN_TO_ALL = (f"{hooks.PREFIX}/", f"{hook.PREFIX}/")  # where programs post: by any name, and from no page
 
@@ -75,6 +78,7 @@ def make_site(parts: WebDeps) -> Starlette:
     links = PairingLinks(parts.store, parts.clock, parts.bells, parts.reach)
     invites = InviteLinks(parts.store, parts.clock, parts.bells, parts.channel)
     first_run = FirstRun(parts.store, parts.config)
+    pages = _make_group_sites(parts, browsers)
     dashboard = Dashboard(parts.dashboard, ChangeStreams(parts.bells, parts.stopping)) if parts.dashboard else None
     return Starlette(
         routes=[
@@ -83,6 +87,7 @@ def make_site(parts: WebDeps) -> Starlette:
             *_list_machine_routes(parts, browsers),
             *_list_hook_routes(parts, pace),
             Mount("/static", _Assets(directory=STATIC)),
+            *(Mount(f"/{kind}", pages) for kind in SiteKind),
             Mount(hooks.PREFIX, hooks.ChannelHooks(parts.channels, parts.config, pace)),
             Mount(
                 PREFIX,
@@ -109,6 +114,8 @@ def make_site(parts: WebDeps) -> Starlette:
                 further=parts.config[HOSTS],
                 open_to_all=OPEN_TO_ALL,
                 by_token=API_PREFIX,
+                sites=sites.PREFIXES,
+                hosted=pages,
             ),
         ],
         exception_handlers={
@@ -117,6 +124,17 @@ def make_site(parts: WebDeps) -> Starlette:
             Exception: render_internal_error,
         },
     )
+
+
+def _make_group_sites(parts: WebDeps, browsers: BrowserLogins) -> GroupSites:
+    deps = SiteDeps(
+        store=parts.store,
+        clock=parts.clock,
+        home=parts.home,
+        get_browser=browsers.get_token,
+        make_sign_in=lambda: FileResponse(SIGN_IN_PAGE, 401),
+    )
+    return GroupSites(deps)
 
 
 def _make_browsers(parts: WebDeps, chat: Chat) -> BrowserLogins:
