@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import Op
-from gatepost.serve.telemetry.spans import OTHER, TraceSpanKind, TraceSpan, clean_name, make_trace
+from gatepost.serve.telemetry.spans import OTHER, TraceSpan, TraceSpanKind, clean_name, make_trace
 from gatepost.serve.telemetry.trace_ids import make_root_id, make_trace_id, make_turn_id
 from gatepost.store.inbox import InboxMode, InboxState
 from gatepost.store.outbox import EffectOrigin, EffectState

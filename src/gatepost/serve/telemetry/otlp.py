@@ -17,7 +17,7 @@ from msgspec import Struct
 from gatepost import __version__
 from gatepost.core.errors import SetupError
 from gatepost.core.settings import Config, setting
-from gatepost.serve.telemetry.spans import AttributeValue, TraceSpanKind, TraceSpan
+from gatepost.serve.telemetry.spans import AttributeValue, TraceSpan, TraceSpanKind
 
 if TYPE_CHECKING:
     import httpx2
