@@ -260,6 +260,15 @@ CREATE TABLE inbox (
         created_at INTEGER NOT NULL,
         updated_at INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE link_visitors (
+            id TEXT NOT NULL PRIMARY KEY,
+            hash TEXT NOT NULL UNIQUE,
+            token_id TEXT NOT NULL REFERENCES tokens (id) ON DELETE CASCADE,
+            identity TEXT NOT NULL,  -- as which she writes
+            address TEXT NOT NULL,  -- her own room, below the link's
+            created_at INTEGER NOT NULL,
+            seen_at INTEGER NOT NULL  -- when she wrote last
+        ) STRICT;
 CREATE TABLE logins (
         hash TEXT PRIMARY KEY,                  -- of a one-time token or of a browser's session
         kind TEXT NOT NULL,                     -- once | browser
@@ -637,7 +646,7 @@ CREATE TABLE tokens (
             created_at INTEGER NOT NULL,
             revoked_at INTEGER,
             last_used_at INTEGER
-        ) STRICT;
+        , origins TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE trusted_setups (
             project TEXT NOT NULL,
             digest TEXT NOT NULL,
@@ -753,6 +762,8 @@ CREATE INDEX inbox_open_tasks ON inbox (session_id, seq) WHERE mode = 'task' AND
 CREATE UNIQUE INDEX inbox_seq ON inbox (session_id, seq) WHERE session_id IS NOT NULL;
 CREATE UNIQUE INDEX inbox_target ON inbox (message_id, session_id);
 CREATE INDEX inbox_turn ON inbox (turn_id) WHERE turn_id IS NOT NULL;
+CREATE INDEX link_visitors_identity ON link_visitors (identity);
+CREATE INDEX link_visitors_seen ON link_visitors (token_id, seen_at);
 CREATE UNIQUE INDEX messages_identity ON messages (instance, address, direction, platform_id, event);
 CREATE INDEX messages_room ON messages (instance, address, id);
 CREATE INDEX messages_said ON messages (instance, address, at, id);

@@ -8,7 +8,11 @@ from msgspec import Struct
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core import ids
 from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.home import Home
+from gatepost.core.home_lock import read_holder
+from gatepost.core.settings import Config
 from gatepost.flow.invitations import too_many
+from gatepost.flow.pairing import get_page_url
 from gatepost.messages import address as addresses
 from gatepost.store import groups, tokens
 from gatepost.store.port import Db
@@ -18,7 +22,10 @@ PREFIXES = {  # no room of a person, or of the owner, begins like that
     TokenKind.CHAT_LINK: "web:link/",
     TokenKind.WEBHOOK: "hook:",
 }
+PATHS = {TokenKind.CHAT_LINK: "/chat/"}  # of the pages that answer tokens
+MOST_ORIGINS = 10
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+_ORIGIN = re.compile(r"https?://[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?(?::[0-9]{1,5})?\Z")
 
 
 class NewLink(Struct, frozen=True, kw_only=True):
@@ -28,6 +35,7 @@ class NewLink(Struct, frozen=True, kw_only=True):
     suffix: str
     created_by: str
     expires_at: int | None = None
+    origins: tuple[str, ...] = ()  # of a chat link: pages that may show it in a frame
 
 
 class IssuedLink(Struct, frozen=True):
@@ -35,6 +43,13 @@ class IssuedLink(Struct, frozen=True):
 
     token: Token
     secret: str
+
+
+def make_url(config: Config, home: Home, kind: TokenKind, secret: str) -> str:
+    """Where a token is answered; '' if no page does, or nobody knows where that is."""
+    holder = read_holder(home)
+    base = get_page_url(config, holder.listen if holder is not None else "")
+    return f"{base}{PATHS[kind]}{secret}" if base and kind in PATHS else ""
 
 
 def issue(db: Db, new: NewLink, now: int) -> IssuedLink:
@@ -52,6 +67,7 @@ def issue(db: Db, new: NewLink, now: int) -> IssuedLink:
         label=new.label,
         expires_at=new.expires_at,
         created_by=new.created_by,
+        origins=_render_origins(new),
     )
     made = tokens.add(db, row, secret, now)
     if made is None:
@@ -68,6 +84,18 @@ def make_address(new: NewLink) -> str:
     label = new.label if new.kind is TokenKind.WEBHOOK else ""
     parts = (new.folder, label, new.suffix)
     return str(addresses.parse(PREFIXES[new.kind] + "/".join(part for part in parts if part)))
+
+
+def _render_origins(new: NewLink) -> str:
+    """They stand in a header later: nothing but plain origins gets there."""
+    if new.origins and new.kind is not TokenKind.CHAT_LINK:
+        raise Invalid("origins", "only a chat link is shown in other pages")
+    if len(new.origins) > MOST_ORIGINS:
+        raise Invalid("origins", f"at most {MOST_ORIGINS} are possible; make a second link for the others")
+    for each in new.origins:
+        if not _ORIGIN.match(each):
+            raise Invalid("origins", f"{each[:80]!r} is not a page's origin; write it like https://shop.example")
+    return " ".join(dict.fromkeys(new.origins))
 
 
 def _check_name(field: str, text: str) -> None:

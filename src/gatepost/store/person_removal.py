@@ -25,6 +25,7 @@ _OWN = (
     ("pairing_codes", "pairing_guesses", "sender"),
     ("invitations", "newcomers", "sender"),
     ("pairing_codes", "tokens", "identity"),
+    ("logins", "link_visitors", "identity"),
     ("secrets", "secrets", "user_id"),
     ("votes", "request_votes", "person"),
     ("cards", "request_cards", "person"),
@@ -120,6 +121,7 @@ _EXPORTED = (
     ("tasks", "id, folder, instance, address, prompt, text, schedule, state, created_by, created_at", "created_by"),
     ("newcomers", "sender, name, instance, address, parent, state, folder, asked_at", "sender"),
     ("logins", "user_id, kind, created_at, expires_at", "user_id"),
+    ("link_visitors", "id, token_id, identity, address, created_at, seen_at", "identity"),
     ("request_votes", "request_id, person, voted_at", "person"),
 )
 

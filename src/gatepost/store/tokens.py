@@ -43,6 +43,7 @@ class NewToken(Struct, frozen=True, kw_only=True):
     label: str = ""
     uses_left: int | None = None
     expires_at: int | None = None
+    origins: str = ""  # of a chat link: pages that may show it in a frame, between blanks
 
 
 class Token(Struct, frozen=True):
@@ -60,6 +61,7 @@ class Token(Struct, frozen=True):
     created_at: int
     revoked_at: int | None
     last_used_at: int | None
+    origins: str
 
     def get_state(self, now: int) -> TokenState:
         if self.revoked_at is not None:

@@ -7,7 +7,10 @@ import click
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.serve.control.arguments.api_tokens import AddApiTokenArgs, ListApiTokensArgs, RevokeApiTokenArgs
-from gatepost.serve.control.arguments.tokens import AddTokenArgs, ListTokensArgs, RevokeTokenArgs
+from gatepost.serve.control.arguments.tokens import AddTokenArgs, LinkKind, ListTokensArgs, RevokeTokenArgs
+
+UNANSWERED = {LinkKind.WEBHOOK: "No page of this gateway answers webhooks yet."}
+NO_ADDRESS = "It is answered at /chat/ of the web page's address; set web.url to that address."
 
 
 @click.group()
@@ -22,10 +25,19 @@ def command() -> None:
 @from_operation(AddTokenArgs)
 def add(run: CommandRun, made: dict[str, Any]) -> None:
     token = made["token"]
-    output.print_line(made["secret"])
+    output.print_line(made["url"] or made["secret"])
     output.print_line(f"It leads to the room {token['address']} of {token['folder']}, and is shown only now.")
-    output.print_line("No page of this gateway answers such tokens yet.")
+    if not made["url"]:
+        output.print_line(UNANSWERED.get(token["kind"], NO_ADDRESS))
+    if token["origins"]:
+        output.print_line("On these sites a button opens it; put this line into their pages:")
+        output.print_line(_render_script(made["url"]))
     output.print_line(f"`gatepost token rm {token['id']}` takes it back.")
+
+
+def _render_script(url: str) -> str:
+    base = url.rpartition("/chat/")[0]
+    return f'<script src="{base}/static/widget.js" data-link="{url}"></script>'
 
 
 @command.command("list")

@@ -86,7 +86,7 @@ def read_allowed(headers: Headers) -> bool:
 class BrowserSecurityMiddleware:
     """`listens` None: on a socket file, where whoever stands before us has checked the name. `open_to_all`: the start
     of paths for which neither the name nor the origin is checked. `by_token`: of those where no cookie counts, and a
-    write is judged by the token that it shows."""
+    write is judged by the token that it shows. `embedded`: the one path that pages of others may load."""
 
     def __init__(
         self,
@@ -94,10 +94,11 @@ class BrowserSecurityMiddleware:
         listens: str | None,
         further: tuple[str, ...],
         open_to_all: str = "",
-        by_token: str = "",
+        by_token: str | tuple[str, ...] = "",
+        embedded: str = "",
     ) -> None:
         self._app, self._listens, self._further, self._open = app, listens, further, open_to_all
-        self._by_token = by_token
+        self._by_token, self._embedded = by_token, embedded
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -107,8 +108,10 @@ class BrowserSecurityMiddleware:
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 answer = MutableHeaders(scope=message)
+                framed = answer.get("content-security-policy", "")  # a page that says itself who may show it
                 for name, value in HEADERS.items():
-                    answer.setdefault(name, value)
+                    if name != "x-frame-options" or "frame-ancestors" not in framed:
+                        answer.setdefault(name, value)
             await send(message)
 
         host = headers.get("host", "")
@@ -126,5 +129,5 @@ class BrowserSecurityMiddleware:
 
     def _is_ours(self, scope: Scope, headers: Headers) -> bool:
         if scope["method"] in READS:
-            return read_allowed(headers)
+            return read_allowed(headers) or scope["path"] == self._embedded
         return bool(self._by_token and scope["path"].startswith(self._by_token)) or write_allowed(headers)

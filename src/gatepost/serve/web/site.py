@@ -25,6 +25,7 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
+from gatepost.serve.http import CONNECTIONS
 from gatepost.serve.metrics import MetricsPage
 from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware
 from gatepost.serve.web import hooks, login
@@ -40,12 +41,15 @@ from gatepost.serve.web.login import WebVisitor
 from gatepost.serve.web.machines import API_PREFIX, MachineDeps, Machines
 from gatepost.serve.web.message_form import UploadTooLarge
 from gatepost.serve.web.pairing import PairingLinks
+from gatepost.serve.web.widget import handlers as widget
+from gatepost.serve.web.widget.handlers import ChatWidget, WidgetDeps
 from gatepost.store import logins
 from gatepost.store.port import Store
 
 HOSTS = setting("web.hosts", (), help="Further host names under which the web page may be asked for.")
 STATIC = Path(__file__).parent / "static"
 LARGEST_LOGIN = 4096  # bytes
+EMBEDDED = "/static/widget.js"  # the one file that pages of others load
 
 
 class WebDeps(Struct, frozen=True, kw_only=True):
@@ -70,7 +74,7 @@ def make_site(parts: WebDeps) -> Starlette:
     chat = Chat(parts.store, parts.clock, parts.config, parts.home, parts.channel, parts.stopping)
     door, pace = LoginHandlers(parts, chat.streams), PeerRateLimiter()
     links = PairingLinks(parts.store, parts.clock, parts.bells, parts.reach)
-    first_run = FirstRun(parts.store, parts.config)
+    first_run, chat_widget = FirstRun(parts.store, parts.config), _make_widget(parts, chat)
     dashboard = Dashboard(parts.dashboard, ChangeStreams(parts.bells, parts.stopping)) if parts.dashboard else None
     return Starlette(
         routes=[
@@ -80,6 +84,7 @@ def make_site(parts: WebDeps) -> Starlette:
             Route("/logout", door.sign_out, methods=["POST"]),
             Route("/health", door.health, methods=["GET"]),
             Route("/pair/{token}", _show_pairing, methods=["GET"]),
+            *chat_widget.routes(),
             *_list_machine_routes(parts, door),
             Mount("/static", _Assets(directory=STATIC)),
             Mount(hooks.PREFIX, hooks.ChannelHooks(parts.channels, parts.config, pace)),
@@ -101,7 +106,8 @@ def make_site(parts: WebDeps) -> Starlette:
                 listens=parts.listens,
                 further=parts.config[HOSTS],
                 open_to_all=f"{hooks.PREFIX}/",
-                by_token=API_PREFIX,
+                by_token=(API_PREFIX, widget.API_PREFIX),
+                embedded=EMBEDDED,
             ),
         ],
         exception_handlers={
@@ -128,6 +134,20 @@ def _list_machine_routes(parts: WebDeps, door: "LoginHandlers") -> list[Route]:
         metrics=parts.metrics,
     )
     return Machines(deps).routes()
+
+
+def _make_widget(parts: WebDeps, chat: Chat) -> ChatWidget:
+    return ChatWidget(
+        WidgetDeps(
+            store=parts.store,
+            clock=parts.clock,
+            hub=parts.channel,
+            bells=parts.bells,
+            stopping=parts.stopping,
+            rendering=chat.rendering,
+            has_proxy=parts.config[CONNECTIONS] == 0,
+        )
+    )
 
 
 async def _show_pairing(request: Request) -> Response:
@@ -234,6 +254,8 @@ class _Assets(StaticFiles):
     async def get_response(self, path: str, scope: Scope) -> Response:
         answer = await super().get_response(path, scope)
         answer.headers["cache-control"] = "no-cache"
+        if scope["path"] == EMBEDDED:
+            answer.headers["cross-origin-resource-policy"] = "cross-origin"
         return answer
 
 

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 
@@ -44,7 +44,8 @@ class ListInvitationsArgs(OperationArgs, frozen=True):
 class AddTokenArgs(OperationArgs, frozen=True):
     """Print a token by which people (chat_link) or a program (webhook) may write to the group FOLDER.
 
-    No page of this gateway answers such tokens yet.
+    A chat link answers at /chat/TOKEN of the web page's address. Pages of --origins may show it in a frame. No page
+    answers webhooks yet.
     """
 
     kind: Annotated[LinkKind, argument("What it is.")]
@@ -52,6 +53,14 @@ class AddTokenArgs(OperationArgs, frozen=True):
     label: Annotated[str, option("Of a webhook: what reports there, like github."), Meta(max_length=64)] = ""
     suffix: Annotated[str, option("Tells several rooms of one group apart."), Meta(max_length=64)] = ""
     days: Days = 0
+    origins: Annotated[
+        list[str],
+        option(
+            "Of a chat link: a site that may show it in a frame, like https://shop.example; may be repeated.",
+            metavar="ORIGIN",
+        ),
+        Meta(max_length=10),
+    ] = field(default_factory=list)
 
 
 @declares("token.list", right=READ, reads=True)

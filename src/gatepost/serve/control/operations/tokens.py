@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from gatepost.core.clock import DAY
 from gatepost.core.errors import NotFound
+from gatepost.core.records import replace
 from gatepost.flow import invitations, link_tokens
 from gatepost.flow.invitations import NewInvitation
 from gatepost.flow.link_tokens import NewLink
@@ -26,10 +27,12 @@ class TokenView(Token, frozen=True, kw_only=True):
 
 
 class NewTokenView(Struct, frozen=True, kw_only=True):
-    """`secret`: it is shown once, because only its hash is kept."""
+    """`secret`: it is shown once, because only its hash is kept. So is `url`, which has it; '' if no page answers
+    it."""
 
     secret: str
     token: TokenView
+    url: str = ""
 
 
 def _make_view(token: Token, now: int) -> TokenView:
@@ -65,13 +68,18 @@ async def add_token(deps: OperationDeps, args: AddTokenArgs) -> NewTokenView:
         suffix=args.suffix,
         expires_at=_find_end(args.days, now),
         created_by=deps.caller,
+        origins=tuple(args.origins),
     )
 
     def issue(db: Db) -> NewTokenView:
         made = link_tokens.issue(db, new, now)
         return NewTokenView(secret=made.secret, token=_make_view(made.token, now))
 
-    return await deps.write(issue)
+    return _add_url(deps, await deps.write(issue))
+
+
+def _add_url(deps: OperationDeps, made: NewTokenView) -> NewTokenView:
+    return replace(made, url=link_tokens.make_url(deps.config, deps.home, made.token.kind, made.secret))
 
 
 def _find_end(days: int, now: int) -> int | None:
