@@ -19,7 +19,8 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
 expect.set_options(timeout=PATIENCE_S * 1000)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the page is not looked at")
 ASK = """async (paths) => {
-  const ask = (path) => fetch(path, { headers: { "x-gatepost": "1" } }).then((answer) => answer.status, () => "blocked");
+  const headers = { "x-gatepost": "1" };
+  const ask = (path) => fetch(path, { headers }).then((answer) => answer.status, () => "blocked");
   return await Promise.all(paths.map(ask));
 }"""
 FOLLOW = """() => new Promise((done) => {

@@ -69,6 +69,7 @@ class RoomEvent(Struct, frozen=True, kw_only=True):
     reaction: str = ""
     files: tuple[RoomEventFile, ...] = ()
     card: Card | None = None  # shown in place of the text, which says the same
+    turn: str = ""  # in which the agent said it
 
 
 class RoomEventPage(Struct, frozen=True):
@@ -161,7 +162,7 @@ def read_event(db: Db, message: Message) -> tuple[RoomEvent | None, bool]:
     state = "sent" if effect.state == EffectState.SENDING else effect.state  # for a hub there is nothing in between
     event = _make_event(db, message, state, effect.reason, effect.seq)
     verb = STATUS if effect.origin is EffectOrigin.STATUS and effect.op == Op.SEND else event.verb
-    return replace(event, platform_id=effect.key, verb=verb), settled
+    return replace(event, platform_id=effect.key, verb=verb, turn=effect.turn_id or ""), settled
 
 
 _BY_WEIGHT = tuple(

@@ -12,6 +12,7 @@ import { Recorder } from "/static/recorder.js";
 import { Search } from "/static/search.js";
 import { Talk, titleOf } from "/static/talk.js";
 import { drawRooms, List } from "/static/view.js";
+import { showWork, Work } from "/static/work.js";
 
 const $ = (id) => document.getElementById(id);
 const talk = new Talk();
@@ -26,6 +27,7 @@ const list = new List($("message-list"), {
 const composer = new Composer({ send, recall, refuse: (why) => say(why, "OK", () => say("")) });
 const outgoing = new Outgoing(talk, { changed: hearDelivery, lost: () => hearState("lost") });
 const notifications = new Notifications($("notify"), open);
+const work = new Work(() => draw());
 let current = null;
 let pinned = true; // the end is in view, and is to stay there
 let stream = null;
@@ -41,12 +43,15 @@ function draw() {
     if (line.replyTo) return current.byKey(line.replyTo);
     return line.target && !line.mine ? quotable(lines, line) : null;
   };
+  const doing = work.attach(lines);
   list.draw(lines, find, current.newFrom);
   $("empty").hidden = lines.length > 0 || !current.loaded;
   $("older").hidden = !current.more;
   const works = current.typing || lines.some((line) => (line.mine || line.incoming) && line.state === "working");
   $("typing").hidden = !works || current.drafts.size > 0 || performance.now() < quietUntil;
   $("typing-text").textContent = works ? "Working on it…" : "";
+  showWork($("doing"), work.open, works ? doing : []);
+  work.watch(current, works);
   drawStop(works || lines.some((line) => line.mine && ["queued", "retry"].includes(line.state)));
   if (pinned) toEnd();
 }
