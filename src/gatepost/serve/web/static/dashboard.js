@@ -278,3 +278,4 @@ function describe(answer) {
 }
 
 follow();
+document.querySelector('#sidebar [aria-current="page"]')?.scrollIntoView({ block: "nearest" });
