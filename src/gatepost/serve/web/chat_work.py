@@ -14,7 +14,7 @@ from gatepost.messages.address import LONGEST
 from gatepost.messages.text import clean
 from gatepost.serve.web.chat_agents import ChatAgents
 from gatepost.serve.web.chat_places import read_room
-from gatepost.serve.web.login import WebVisitor
+from gatepost.serve.web.signin.visitors import WebVisitor
 from gatepost.store import audit, turns
 from gatepost.store.port import Db, Store
 
