@@ -449,6 +449,13 @@ CREATE TABLE reservations (
         model TEXT NOT NULL,
         worst INTEGER NOT NULL CHECK (worst >= 0)   -- millionths of a USD
     ) STRICT;
+CREATE TABLE room_pins (
+            message_id INTEGER NOT NULL PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
+            instance TEXT NOT NULL,
+            address TEXT NOT NULL,
+            pinned_by TEXT NOT NULL,
+            pinned_at INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE rooms (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         instance TEXT NOT NULL,
@@ -796,6 +803,7 @@ CREATE INDEX requests_pending ON requests (asked_at) WHERE state = 'pending';
 CREATE INDEX requests_pending_folder ON requests (folder) WHERE state = 'pending';
 CREATE INDEX requests_pending_session ON requests (session_id) WHERE state = 'pending';
 CREATE INDEX requests_unnotified ON requests (answered_at) WHERE state <> 'pending' AND notified_at IS NULL;
+CREATE INDEX room_pins_room ON room_pins (instance, address, pinned_at);
 CREATE INDEX routes_order ON routes (seq, id);
 CREATE UNIQUE INDEX secret_bindings_once ON secret_bindings (COALESCE(folder, ''), scheme, host, port, header);
 CREATE INDEX sessions_address ON sessions (address);

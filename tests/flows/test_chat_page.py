@@ -132,6 +132,25 @@ async def test_the_tools_that_a_turn_uses_are_one_line_which_grows_and_opens(dae
     await expect(used.locator("summary")).to_have_text("Used 2 tools")
 
 
+async def test_a_message_is_pinned_by_keys_found_above_the_room_and_unpinned(page: Page) -> None:
+    await write(page, "wave for the pin")
+    answer = page.locator(".message:not(.mine)", has_text="waved back").last
+    pins = page.locator("#pins")
+    await expect(answer).to_be_visible()
+    await expect(pins).to_be_hidden()
+    await answer.get_by_label("Pin", exact=True).press("Enter")
+    await expect(pins.locator("summary")).to_have_text("1 pinned")
+    await expect(answer.get_by_label("Unpin", exact=True)).to_be_focused()
+    await page.get_by_role("button", name="New conversation").click()
+    await page.reload()
+    await pins.locator("summary").press("Enter")
+    await pins.get_by_role("button", name="waved back").first.press("Enter")
+    await expect(page.locator(".message.found, .message:focus")).to_contain_text("waved back")
+    await pins.locator("summary").press("Enter")
+    await pins.get_by_label("Unpin: waved back").press("Enter")
+    await expect(pins).to_be_hidden()
+
+
 async def test_a_reaction_stands_below_what_it_is_about_also_after_a_reload(page: Page) -> None:
     await write(page, "wave")  # no other test does: an older answer would be the last one until this comes
     answer = page.locator(".message:not(.mine)", has_text="waved back").last

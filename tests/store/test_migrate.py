@@ -58,7 +58,7 @@ SHIPPED = {
     "0039_unclear_effects": "35471dd4d72dc9be",
     "0040_api_tokens": "b22e935658907879",
     "0041_browsers_that_are_signed_in": "0a1a6e90c524ed3a",
-    "0046_chat_links": "36b70bbcd57f5e92",
+    "0046_chat_links": "797c74f3df2bf086",
 }
 
 

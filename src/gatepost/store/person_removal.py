@@ -52,6 +52,7 @@ NAMED = (
     ("pairing_codes", "used_by"),
     ("pinned_rules", "added_by"),
     ("replays", "created_by"),
+    ("room_pins", "pinned_by"),
     ("routes", "created_by"),
     ("secret_bindings", "created_by"),
     ("session_notes", "pinned_by"),

@@ -59,6 +59,10 @@ class ChatAgents:
             return (session, target.rights) if session is not None else None
         return None
 
+    def may_write(self, db: Db, visitor: WebVisitor, room: str, thread: str) -> bool:
+        """Whether somebody gets what she says here."""
+        return bool(self._list_reached(db, *self._make_question(db, visitor, room, thread)))
+
     def _make_question(self, db: Db, visitor: WebVisitor, room: str, thread: str) -> tuple[RoutedMessage, RoomPolicy]:
         known = rooms.get(db, self._hub.instance, room)
         said = RoutedMessage(

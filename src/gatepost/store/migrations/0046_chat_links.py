@@ -1,4 +1,4 @@
-"""Pages that may show a chat link in a frame, and the visitors who came by one."""
+"""Pages that may show a chat link in a frame, and the visitors who came by one. Messages that people pinned."""
 
 from gatepost.store.port import Db
 
@@ -18,3 +18,13 @@ def apply(db: Db) -> None:
     )
     db.define("CREATE INDEX link_visitors_seen ON link_visitors (token_id, seen_at)")
     db.define("CREATE INDEX link_visitors_identity ON link_visitors (identity)")
+    db.define(
+        """CREATE TABLE room_pins (
+            message_id {int} NOT NULL PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
+            instance {text} NOT NULL,
+            address {text} NOT NULL,
+            pinned_by {text} NOT NULL,
+            pinned_at {int} NOT NULL
+        ) {strict}"""
+    )
+    db.define("CREATE INDEX room_pins_room ON room_pins (instance, address, pinned_at)")

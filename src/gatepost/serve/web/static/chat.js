@@ -7,6 +7,7 @@ import { newId } from "/static/dom.js";
 import { forgetKept } from "/static/kept.js";
 import { Notifications } from "/static/notifications.js";
 import { Outgoing, readFile } from "/static/outgoing.js";
+import { Pins } from "/static/pins.js";
 import { readMark, setMark } from "/static/read_marks.js";
 import { Recorder } from "/static/recorder.js";
 import { Search } from "/static/search.js";
@@ -21,13 +22,14 @@ const list = new List($("message-list"), {
   retry: (line) => outgoing.deliver(line), discard, resend, show: jump, readArguments,
   press: (line, button, text) => press(talk.at(line.room, line.thread), line, button, text, redraw),
   react: (line, face) => react(line, face).catch((error) => say(error.message, "OK", () => say(""))),
-  answer: (line) => composer.answer(line),
+  answer: (line) => composer.answer(line), pin: (line) => pins.toggle(line),
   edit: (line) => composer.edit(line),
 });
 const composer = new Composer({ send, recall, refuse: (why) => say(why, "OK", () => say("")) });
 const outgoing = new Outgoing(talk, { changed: hearDelivery, lost: () => hearState("lost") });
 const notifications = new Notifications($("notify"), open);
 const work = new Work(() => draw());
+const pins = new Pins($("pins"), { jump, changed: () => draw(), refuse: (why) => say(why, "OK", () => say("")) });
 let current = null;
 let pinned = true; // the end is in view, and is to stay there
 let stream = null;
@@ -44,6 +46,7 @@ function draw() {
     return line.target && !line.mine ? quotable(lines, line) : null;
   };
   const doing = work.attach(lines);
+  pins.mark(lines);
   list.draw(lines, find, current.newFrom);
   $("empty").hidden = lines.length > 0 || !current.loaded;
   $("older").hidden = !current.more;
@@ -134,6 +137,7 @@ async function open(room, thread) {
   drawPlaces();
   draw();
   showAgents();
+  pins.open(room);
   if (!shown.loaded) await load(shown).catch((error) => say(error.message));
   if (shown === current) {
     draw();
