@@ -61,6 +61,7 @@ SHIPPED = {
     "0042_passwords": "70ec8fb945d80ec4",
     "0044_hook_links": "bacc4efd366f5bdb",
     "0045_web_routes": "48e5673cd0516df1",
+    "0046_chat_links": "797c74f3df2bf086",
 }
 
 

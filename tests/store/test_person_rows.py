@@ -44,7 +44,7 @@ ERASED_WITH = {
     "budgets", "spending", "reservations", "costs",
     "secrets", "secret_uses", "logins", "passwords", "known_browsers", "api_tokens", "pairing_codes", "pairing_guesses",
     "tokens", "newcomers", "session_notes", "tasks", "task_origins", "task_holds", "firings",
-    "errands", "pinned_rules", "replays", "replay_turns", "wanted_forks",
+    "link_visitors", "room_pins", "errands", "pinned_rules", "replays", "replay_turns", "wanted_forks",
     "messages", "audit",
 }  # fmt: skip
 # Tables that say nothing of a person: what operators and agents set up, numbers, hashes. A column `…_by` is replaced.

@@ -25,6 +25,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.web_paths import SiteKind
 from gatepost.flow.web_routes import HOSTS
 from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
+from gatepost.serve.http import CONNECTIONS
 from gatepost.serve.metrics import MetricsPage
 from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware
 from gatepost.serve.web import hooks
@@ -48,10 +49,13 @@ from gatepost.serve.web.signin.login_required import SIGN_IN_PAGE, LoginRequired
 from gatepost.serve.web.signin.ways import list_routes
 from gatepost.serve.web.sites import handlers as sites
 from gatepost.serve.web.sites.handlers import GroupSites, SiteDeps
+from gatepost.serve.web.widget import handlers as widget
+from gatepost.serve.web.widget.handlers import ChatWidget, WidgetDeps
 from gatepost.store.port import Store
 
 STATIC = Path(__file__).parent / "static"
 OPEN_TO_ALL = (f"{hooks.PREFIX}/", f"{hook.PREFIX}/")  # where programs post: by any name, and from no page
+EMBEDDED = "/static/widget.js"  # the one file that pages of others load
 
 
 class WebDeps(Struct, frozen=True, kw_only=True):
@@ -77,12 +81,13 @@ def make_site(parts: WebDeps) -> Starlette:
     browsers, pace = _make_browsers(parts, chat), PeerRateLimiter()
     links = PairingLinks(parts.store, parts.clock, parts.bells, parts.reach)
     invites = InviteLinks(parts.store, parts.clock, parts.bells, parts.channel)
-    first_run = FirstRun(parts.store, parts.config)
+    first_run, chat_widget = FirstRun(parts.store, parts.config), _make_widget(parts, chat)
     pages = _make_group_sites(parts, browsers)
     dashboard = Dashboard(parts.dashboard, ChangeStreams(parts.bells, parts.stopping)) if parts.dashboard else None
     return Starlette(
         routes=[
             *SitePages(browsers).routes(),
+            *chat_widget.routes(),
             *list_routes(_make_sign_in(parts, browsers)),
             *_list_machine_routes(parts, browsers),
             *_list_hook_routes(parts, pace),
@@ -113,9 +118,10 @@ def make_site(parts: WebDeps) -> Starlette:
                 listens=parts.listens,
                 further=parts.config[HOSTS],
                 open_to_all=OPEN_TO_ALL,
-                by_token=API_PREFIX,
+                by_token=(API_PREFIX, widget.API_PREFIX),
                 sites=sites.PREFIXES,
                 hosted=pages,
+                embedded=EMBEDDED,
             ),
         ],
         exception_handlers={
@@ -196,6 +202,20 @@ def _list_hook_routes(parts: WebDeps, pace: PeerRateLimiter) -> list[Route]:
     return HookLinks(deps).routes()
 
 
+def _make_widget(parts: WebDeps, chat: Chat) -> ChatWidget:
+    return ChatWidget(
+        WidgetDeps(
+            store=parts.store,
+            clock=parts.clock,
+            hub=parts.channel,
+            bells=parts.bells,
+            stopping=parts.stopping,
+            rendering=chat.rendering,
+            has_proxy=parts.config[CONNECTIONS] == 0,
+        )
+    )
+
+
 class SitePages:
     """Pages that say by themselves who may see them."""
 
@@ -238,6 +258,8 @@ class _Assets(StaticFiles):
     async def get_response(self, path: str, scope: Scope) -> Response:
         answer = await super().get_response(path, scope)
         answer.headers["cache-control"] = "no-cache"
+        if scope["path"] == EMBEDDED:
+            answer.headers["cross-origin-resource-policy"] = "cross-origin"
         return answer
 
 

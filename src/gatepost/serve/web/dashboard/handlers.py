@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from gatepost import __version__
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
+from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_package
 from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
