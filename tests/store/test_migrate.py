@@ -57,6 +57,7 @@ SHIPPED = {
     "0038_task_titles_and_holds": "7643f48177d7539b",
     "0039_unclear_effects": "35471dd4d72dc9be",
     "0040_api_tokens": "b22e935658907879",
+    "0043_passkeys": "ec2a279bd97bfd2a",
 }
 
 

@@ -8,6 +8,7 @@ from gatepost.store import users
 from gatepost.store.acl import ACL
 from gatepost.store.direct_rooms import DIRECT_ROOMS
 from gatepost.store.identities import IDENTITIES
+from gatepost.store.passkeys import PASSKEYS
 from gatepost.store.person_scope import FORGOTTEN, PersonScope, make_marks
 from gatepost.store.port import Db
 from gatepost.store.sticky_choices import STICKY_CHOICES
@@ -21,6 +22,7 @@ _OWN = (
     ("access_rows", "acl", "principal"),
     ("logins", "logins", "user_id"),
     ("logins", "api_tokens", "maker"),
+    ("logins", "passkeys", "user_id"),
     ("pairing_codes", "pairing_codes", "person"),
     ("pairing_codes", "pairing_guesses", "sender"),
     ("invitations", "newcomers", "sender"),
@@ -120,6 +122,7 @@ _EXPORTED = (
     ("tasks", "id, folder, instance, address, prompt, text, schedule, state, created_by, created_at", "created_by"),
     ("newcomers", "sender, name, instance, address, parent, state, folder, asked_at", "sender"),
     ("logins", "user_id, kind, created_at, expires_at", "user_id"),
+    ("passkeys", PASSKEYS.columns, "user_id"),
     ("request_votes", "request_id, person, voted_at", "person"),
 )
 
