@@ -266,7 +266,7 @@ CREATE TABLE logins (
         user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
         expires_at INTEGER NOT NULL,
         created_at INTEGER NOT NULL
-    ) STRICT;
+    , id TEXT, way TEXT NOT NULL DEFAULT 'one_time_link', device TEXT NOT NULL DEFAULT '', peer TEXT NOT NULL DEFAULT '', last_seen_at INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE TABLE memberships (
             child TEXT NOT NULL,
             parent TEXT NOT NULL,
@@ -753,6 +753,8 @@ CREATE INDEX inbox_open_tasks ON inbox (session_id, seq) WHERE mode = 'task' AND
 CREATE UNIQUE INDEX inbox_seq ON inbox (session_id, seq) WHERE session_id IS NOT NULL;
 CREATE UNIQUE INDEX inbox_target ON inbox (message_id, session_id);
 CREATE INDEX inbox_turn ON inbox (turn_id) WHERE turn_id IS NOT NULL;
+CREATE UNIQUE INDEX logins_id ON logins (id);
+CREATE INDEX logins_user ON logins (user_id, kind);
 CREATE UNIQUE INDEX messages_identity ON messages (instance, address, direction, platform_id, event);
 CREATE INDEX messages_room ON messages (instance, address, id);
 CREATE INDEX messages_said ON messages (instance, address, at, id);

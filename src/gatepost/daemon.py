@@ -30,7 +30,7 @@ from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
 from gatepost.serve.control import token_auth
 from gatepost.serve.control.contract import to_json
 from gatepost.serve.http import CONNECTIONS, HttpServer, get_bound_address, open_listener
-from gatepost.serve.web.login import make_login_url
+from gatepost.serve.web.signin.one_time_link import make_login_url
 
 WALLS_S = 5.0  # the ready banner waits for a trial start of the sandbox so long
 STUCK = 75  # EX_TEMPFAIL: it ended, and something in it would not

@@ -1,8 +1,8 @@
-"""Groups, rooms, routes, destinations and logins: what the database itself refuses."""
+"""Groups, rooms, routes and destinations: what the database itself refuses."""
 
 import pytest
 
-from gatepost.store import destinations, groups, logins, rooms, routes, users
+from gatepost.store import destinations, groups, rooms, routes
 from gatepost.store.port import Db
 
 
@@ -69,24 +69,3 @@ def test_a_destinations_name_leads_to_one_place(db: Db) -> None:
     destinations.add_group(db, "acme", "ops", "acme/eng", 2)
     (found,) = destinations.list_for_group(db, "acme")
     assert (found.kind, found.address, found.thread, found.target_folder) == ("group", "", "", "acme/eng")
-
-
-def test_a_one_time_address_works_once_and_not_for_long(db: Db) -> None:
-    users.add(db, "web:user/owner", "Owner", 1)
-    token = logins.issue(db, "once", "web:user/owner", 100, 1)
-    late = logins.issue(db, "once", "web:user/owner", 100, 1)
-    assert logins.redeem(db, token, 50) == "web:user/owner"
-    assert logins.redeem(db, token, 50) is None
-    assert logins.redeem(db, late, 100) is None
-    assert logins.redeem(db, "made up", 50) is None
-
-
-def test_a_browsers_token_is_no_one_time_address_and_is_kept_as_a_hash_alone(db: Db) -> None:
-    users.add(db, "web:user/owner", "Owner", 1)
-    token = logins.issue(db, "browser", "web:user/owner", 100, 1)
-    assert logins.redeem(db, token, 50) is None
-    assert logins.find_browser_user(db, token, 50) == "web:user/owner"
-    assert logins.find_browser_user(db, token, 100) is None
-    assert token not in str(db.rows("SELECT * FROM logins"))
-    logins.sign_out(db, token)
-    assert logins.find_browser_user(db, token, 50) is None

@@ -9,7 +9,7 @@ import pytest
 
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import SetupError
-from gatepost.store import identities, migrations, users
+from gatepost.store import identities, logins, migrations, users
 from gatepost.store import migrate as module
 from gatepost.store.migrate import Migration, list_migrations, migrate, render_schema
 from gatepost.store.port import Db
@@ -57,6 +57,7 @@ SHIPPED = {
     "0038_task_titles_and_holds": "7643f48177d7539b",
     "0039_unclear_effects": "35471dd4d72dc9be",
     "0040_api_tokens": "b22e935658907879",
+    "0041_browsers_that_are_signed_in": "0a1a6e90c524ed3a",
     "0043_passkeys": "ec2a279bd97bfd2a",
 }
 
@@ -192,6 +193,22 @@ def test_the_owner_of_an_old_store_becomes_one_person(tmp_path: Path) -> None:
     assert db.rows("SELECT user_id FROM user_roles") == [("terminal:owner",)]
     assert db.rows("SELECT name, micro FROM budgets") == [("terminal:owner", 5)]
     assert [each.id for each in users.list_all(db)] == ["terminal:owner"]
+    connection.close()
+
+
+def test_a_browser_of_an_old_store_stays_signed_in_and_can_be_named(tmp_path: Path) -> None:
+    connection = connect(tmp_path / "old.db")
+    db = SqliteDb(connection)
+    for each in list_migrations()[:40]:
+        each.apply(db)
+    users.add(db, "web:user/owner", "Owner", 7)
+    for kind, token in (("browser", "t-1"), ("browser", "t-2"), ("once", "t-3")):
+        hashed = hashlib.sha256(token.encode()).hexdigest()
+        db.run("INSERT INTO logins VALUES (?, ?, 'web:user/owner', 100, 7)", (hashed, kind))
+    list_migrations()[40].apply(db)
+    one, two = (logins.find_browser(db, token, 8) for token in ("t-1", "t-2"))
+    assert one and two and one.id != two.id and one.last_seen_at == 7 and one.way == "one_time_link"
+    assert logins.redeem(db, "t-3", 8) == "web:user/owner"
     connection.close()
 
 

@@ -20,7 +20,7 @@ def issue_for_person(db: Db, named: str, now: int) -> tuple[str, str]:
     names = identities.list_names(db, named)
     known = next((each for each in names if each.startswith(IDENTITY)), None)
     identity = known or _add_identity(db, names[0], now)
-    return identity, logins.issue(db, "once", identity, now + ONCE, now)
+    return identity, logins.issue_once(db, identity, now + ONCE, now)
 
 
 def _add_identity(db: Db, person: str, now: int) -> str:

@@ -121,7 +121,7 @@ _EXPORTED = (
     ("sticky_choices", STICKY_CHOICES.columns, "sender"),
     ("tasks", "id, folder, instance, address, prompt, text, schedule, state, created_by, created_at", "created_by"),
     ("newcomers", "sender, name, instance, address, parent, state, folder, asked_at", "sender"),
-    ("logins", "user_id, kind, created_at, expires_at", "user_id"),
+    ("logins", "user_id, kind, way, device, peer, created_at, last_seen_at, expires_at", "user_id"),
     ("passkeys", PASSKEYS.columns, "user_id"),
     ("request_votes", "request_id, person, voted_at", "person"),
 )

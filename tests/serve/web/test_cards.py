@@ -12,7 +12,7 @@ from gatepost.messages.card import Card, CardButton, CardField, render_text
 from gatepost.messages.inbound import CLICK
 from gatepost.messages.outbound import Op
 from gatepost.serve.room_events import LONGEST_VALUE, MOST_FIELDS, parse_card
-from gatepost.serve.web.login import make_login_url
+from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.store import messages as ledger
 from gatepost.store import outbox, request_cards, requests, users
 from gatepost.store.messages import Message

@@ -11,7 +11,7 @@ import pytest
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import NotFound
 from gatepost.flow import pairing
-from gatepost.serve.web.login import make_login_url
+from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.store import identities, messages, users
 from gatepost.store.port import Db
 from gatepost.store.users import UserRole

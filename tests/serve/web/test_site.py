@@ -9,8 +9,8 @@ import httpx2
 import pytest
 
 from gatepost.channels.web import WebChannel
-from gatepost.core.clock import DAY, MINUTE, SystemClock
-from gatepost.serve.web import login
+from gatepost.core.clock import MINUTE, SystemClock
+from gatepost.serve.web.signin.one_time_link import issue_for_owner
 from gatepost.store import audit, logins, users
 from gatepost.store.port import Db
 
@@ -60,21 +60,11 @@ async def test_of_many_who_redeem_at_once_one_gets_in(site: Any) -> None:
 
 def test_a_one_time_address_is_good_for_ten_minutes_and_its_opener_is_the_owner(db: Db) -> None:
     now = SystemClock().now()
-    early, late = (login._issue_for_owner(db, WebChannel.owner, now) for _ in range(2))
+    early, late = (issue_for_owner(db, WebChannel.owner, now) for _ in range(2))
 
-    assert login.redeem(db, early, now + 10 * MINUTE - 1, 30) is not None
-    assert login.redeem(db, late, now + 10 * MINUTE, 30) is None
+    assert logins.redeem(db, early, now + 10 * MINUTE - 1) == WebChannel.owner
+    assert logins.redeem(db, late, now + 10 * MINUTE) is None
     assert users.get_roles(db, WebChannel.owner).roles == (("owner", ""),)
-
-
-def test_a_browser_stays_signed_in_for_its_days_and_no_token_is_stored(db: Db) -> None:
-    now = SystemClock().now()
-    browser = login.redeem(db, login._issue_for_owner(db, WebChannel.owner, now), now, 30)
-
-    assert browser is not None
-    assert logins.find_browser_user(db, browser, now + 30 * DAY - 1) == WebChannel.owner
-    assert logins.find_browser_user(db, browser, now + 30 * DAY) is None
-    assert browser not in str(db.rows("SELECT * FROM logins"))
 
 
 async def test_a_browsers_token_is_no_one_time_token(site: Any) -> None:

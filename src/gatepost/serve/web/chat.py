@@ -35,9 +35,9 @@ from gatepost.serve.web.chat_search import ChatSearch
 from gatepost.serve.web.draft_renderer import DraftFeed, DraftRenderer
 from gatepost.serve.web.event_json import render_event
 from gatepost.serve.web.json_body import get_text, read_object
-from gatepost.serve.web.login import WebVisitor, find_visitor
 from gatepost.serve.web.markdown_renderer import MarkdownRenderer
 from gatepost.serve.web.message_form import LONGEST_TEXT, get_field, read_form, read_upload
+from gatepost.serve.web.signin.visitors import WebVisitor, find_visitor
 from gatepost.store import messages, switches
 from gatepost.store.port import Db, Store
 

@@ -24,7 +24,7 @@ from gatepost.messages.address import LONGEST, parse
 from gatepost.messages.inbound import Verb
 from gatepost.messages.text import clean
 from gatepost.serve.web.chat_places import read_room
-from gatepost.serve.web.login import WebVisitor
+from gatepost.serve.web.signin.visitors import WebVisitor
 from gatepost.store import costs, groups, rooms, sessions, turns
 from gatepost.store.port import Db, Store
 from gatepost.store.rooms import RoomPolicy

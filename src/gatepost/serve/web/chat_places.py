@@ -11,7 +11,7 @@ from gatepost.flow.intake.routing import MADE_BY
 from gatepost.messages.address import parse
 from gatepost.messages.inbound import Direction
 from gatepost.serve import room_events
-from gatepost.serve.web.login import WebVisitor
+from gatepost.serve.web.signin.visitors import WebVisitor
 from gatepost.store import messages, rooms, routes, sessions
 from gatepost.store.messages import Message
 from gatepost.store.port import Db

@@ -12,7 +12,7 @@ from gatepost.messages.inbound import Direction
 from gatepost.messages.text import clean
 from gatepost.serve.room_events import read_event
 from gatepost.serve.web.chat_places import list_places, read_room
-from gatepost.serve.web.login import WebVisitor
+from gatepost.serve.web.signin.visitors import WebVisitor
 from gatepost.store import groups, messages, search
 from gatepost.store.port import Db, Store
 from gatepost.store.search import Hit, SearchQuery, Subtree

@@ -12,7 +12,7 @@ from gatepost.flow import pairing
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.pairing import PairingResult
 from gatepost.serve.web.json_body import read_text_field
-from gatepost.serve.web.login import find_visitor
+from gatepost.serve.web.signin.visitors import find_visitor
 from gatepost.store.port import Db, Store
 from gatepost.store.tokens import Token
 

@@ -8,8 +8,8 @@ from gatepost.core.clock import MINUTE, SystemClock, iso
 from gatepost.core.registry import load_package
 from gatepost.serve.web.dashboard.renderer import render
 from gatepost.serve.web.dashboard.view import AgentCards, Badge, Fact, Link, Money, Share, Tone
-from gatepost.serve.web.login import make_login_url
 from gatepost.serve.web.pages.overview import list_notes, make_card, make_view, render_summary
+from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.store import acl, groups, switches, users
 from gatepost.store.acl import AclRow
 from gatepost.store.port import Db

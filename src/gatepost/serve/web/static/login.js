@@ -1,25 +1,44 @@
-// Redeems the one-time token of the address. The fragment leaves the address bar and the history before anything else.
+// The sign-in page: redeems the one-time token of the address, and shows the other ways that are on.
+// The fragment leaves the address bar and the history before anything else.
 const state = document.getElementById("state");
+const ways = document.getElementById("ways");
 
-async function signIn(token, next) {
-  state.textContent = "Signing in…";
+export function showState(text, bad = false) {
+  state.textContent = text.replaceAll("`", "");
+  state.classList.toggle("bad", bad);
+}
+
+// The page that was asked for: this page stands in its place, at its address.
+export function getNext() {
+  return location.pathname + location.search;
+}
+
+// Sends JSON, and returns the answer. Once it signs this browser in, `enter` shows the page that was asked for.
+export async function send(path, body) {
+  const answer = await fetch(path, {
+    method: "POST",
+    headers: { "content-type": "application/json", "x-gatepost": "1" },
+    body: JSON.stringify(body),
+  });
+  const said = await answer.json();
+  if (!answer.ok) throw new Refusal(said.error?.text ?? "That did not work.");
+  return said;
+}
+
+export class Refusal extends Error {}
+
+export async function signIn(path, body) {
+  showState("Signing in…");
   try {
-    const answer = await fetch("/login", {
-      method: "POST",
-      headers: { "content-type": "application/json", "x-gatepost": "1" },
-      body: JSON.stringify({ token }),
-    });
-    if (answer.ok) {
-      history.replaceState(null, "", next);
-      location.reload();
-      return;
-    }
-    const { error } = await answer.json();
-    state.textContent = error.text.replaceAll("`", "");
-  } catch {
-    state.textContent = "The gateway does not answer. Is it running?";
+    await send(path, body);
+    enter();
+  } catch (error) {
+    showState(error instanceof Refusal ? error.message : "The gateway does not answer. Is it running?", true);
   }
-  state.classList.add("bad");
+}
+
+export function enter() {
+  location.reload();
 }
 
 function redeem() {
@@ -27,10 +46,34 @@ function redeem() {
   const token = given.get("token");
   if (!token) return;
   const id = given.get("id");
-  const next = id ? `${location.pathname}#id=${encodeURIComponent(id)}` : location.pathname;
-  history.replaceState(null, "", next);
-  signIn(token, next);
+  history.replaceState(null, "", getNext() + (id ? `#id=${encodeURIComponent(id)}` : ""));
+  signIn("/login", { token });
+}
+
+// A way is a link, or a module of ours that shows what it needs.
+async function showWay(way) {
+  const place = document.createElement("div");
+  place.className = "way";
+  ways.append(place);
+  if (way.script) {
+    const { show } = await import(`/static/${way.script}`);
+    show(place, way);
+  } else {
+    const link = document.createElement("a");
+    link.className = "button";
+    link.textContent = way.label;
+    link.href = `${way.href}?next=${encodeURIComponent(getNext())}`;
+    place.append(link);
+  }
+  ways.hidden = false;
+}
+
+async function showWays() {
+  const answer = await fetch("/login/ways");
+  const shown = await Promise.allSettled((await answer.json()).ways.map(showWay));
+  for (const each of shown) if (each.reason) console.error(each.reason);
 }
 
 window.addEventListener("hashchange", redeem);
 redeem();
+showWays().catch(() => {}); // the one-time address works without them

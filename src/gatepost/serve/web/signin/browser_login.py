@@ -1,0 +1,147 @@
+"""Browsers that are signed in: by which cookie each is known, how every way of signing in ends, and who is here.
+
+A cookie holds a token of which only the hash is kept. Even on loopback nobody gets in without one.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from gatepost.core.clock import DAY, HOUR, SECOND, Clock
+from gatepost.core.home import Home
+from gatepost.core.settings import Config, setting
+from gatepost.serve.web.browser_security import port_of
+from gatepost.serve.web.browser_streams import BrowserStreams
+from gatepost.serve.web.signin.devices import parse_device
+from gatepost.serve.web.signin.visitors import WebVisitor, find_browser_visitor
+from gatepost.store import audit, logins
+from gatepost.store.logins import BrowserLogin, NewBrowser
+from gatepost.store.port import Db, Store
+
+BROWSER_DAYS = setting("web.login_days", 30, help="How long a browser stays signed in to the web page, in days.")
+SEEN_EVERY = HOUR  # that a browser was here is written down so often at most
+MOST_SEEN = 1000  # browsers of which we remember that
+LONGEST_PEER = 80  # characters
+
+FindUser = Callable[[Db, int], str | None]  # (store, now): who signs in; None: nobody
+
+
+class BrowserLoginDeps(Struct, frozen=True, kw_only=True):
+    store: Store
+    clock: Clock
+    config: Config
+    home: Home
+    streams: BrowserStreams
+
+
+class BrowserLogins:
+    def __init__(self, deps: BrowserLoginDeps) -> None:
+        self._store, self._clock, self._streams = deps.store, deps.clock, deps.streams
+        self._days = deps.config[BROWSER_DAYS]
+        self._home_id = hashlib.sha256(os.fsencode(deps.home.path)).hexdigest()[:8]
+        self._seen_at: dict[str, int] = {}  # what was written of late, or is being written
+
+    async def find_visitor(self, request: Request) -> WebVisitor | None:
+        """Who is signed in with the cookie of this request."""
+        token, now = self.get_token(request), self._clock.now()
+        found = await self._store.read(find_browser_visitor, token, now) if token else None
+        if found is None:
+            return None
+        visitor, browser = found
+        if now - browser.last_seen_at >= SEEN_EVERY:
+            self._record_seen(browser.id, now)
+        return visitor
+
+    def _record_seen(self, login: str, now: int) -> None:
+        """Nobody waits for it. A page asks for many things at once: one of them writes."""
+        if now - self._seen_at.get(login, 0) < SEEN_EVERY:
+            return
+        if len(self._seen_at) >= MOST_SEEN:
+            self._seen_at.clear()
+        self._seen_at[login] = now
+        self._store.post(logins.record_seen, login, now - SEEN_EVERY, now)
+
+    async def sign_in(
+        self,
+        request: Request,
+        way: str,
+        find_user: FindUser,
+        answer: Response | None = None,
+        secure: bool | None = None,
+    ) -> Response | None:
+        """How every way of signing in ends: the browser's row and the audit's in one transaction, and the cookie.
+        `find_user` runs in it: what it uses up is used up for this browser alone. None: it found nobody, and nothing
+        but its own writes has changed. `answer`: what is sent; the default is `{"ok": true}`. `secure`: whether the
+        browser came by https; None: as the Origin of the request has it."""
+        now, before = self._clock.now(), self.get_token(request)
+
+        def write(db: Db) -> tuple[str, BrowserLogin] | None:
+            user = find_user(db, now)
+            if user is None:
+                return None
+            new = NewBrowser(user_id=user, way=way, device=get_device(request), peer=get_peer(request)[:LONGEST_PEER])
+            if before:
+                logins.sign_out(db, before)  # its cookie is overwritten
+            token, row = logins.add_browser(db, new, now + self._days * DAY, now)
+            details = {"way": way, "login": row.id, "device": row.device, "peer": row.peer}
+            audit.append(db, audit.AuditRecord(now, user, "login.sign_in", "done", details))
+            return token, row
+
+        made = await self._store.write(write)
+        if made is None:
+            return None
+        if before:
+            self._streams.end(before)
+        answer = answer or JSONResponse({"ok": True})
+        self._set_cookie(request, answer, made[0], is_secure(request) if secure is None else secure)
+        return answer
+
+    def _set_cookie(self, request: Request, answer: Response, token: str, secure: bool) -> None:
+        answer.set_cookie(
+            self._list_cookies(request)[0 if secure else 1],
+            token,
+            max_age=self._days * DAY // SECOND,
+            httponly=True,
+            samesite="strict",
+            secure=secure,
+        )
+
+    async def sign_out(self, request: Request) -> Response:
+        token = self.get_token(request)
+        if token:
+            await self._store.write(logins.sign_out, token)
+            self._streams.end(token)
+        answer = JSONResponse({"ok": True})
+        for name in self._list_cookies(request):
+            answer.delete_cookie(name, httponly=True, samesite="strict", secure=name.startswith("__Host-"))
+        return answer
+
+    def get_token(self, request: Request) -> str:
+        """The browser's own, '' if it has shown none."""
+        return next((request.cookies[name] for name in self._list_cookies(request) if name in request.cookies), "")
+
+    def _list_cookies(self, request: Request) -> tuple[str, str]:
+        """The names of our cookie, over https and over http. Browsers send cookies to every port of a host, so the
+        name holds the port and the home: two gateways never take or overwrite each other's. Over https the prefix
+        keeps other hosts of the domain from setting it."""
+        name = f"gatepost-{port_of(request.headers.get('host', '')) or 'web'}-{self._home_id}"
+        return f"__Host-{name}", name
+
+
+def get_peer(request: Request) -> str:
+    """The address that a request comes from; '' for a socket file."""
+    return request.client.host if request.client is not None else ""
+
+
+def get_device(request: Request) -> str:
+    return parse_device(request.headers.get("user-agent", ""))
+
+
+def is_secure(request: Request) -> bool:
+    """Whether the browser came by https. Behind a proxy only the Origin of its write says so."""
+    origin = request.headers.get("origin", "")
+    return origin.startswith("https://") if origin else request.url.scheme == "https"

@@ -1,0 +1,83 @@
+"""A way of signing in: one file in this folder, with a class that is registered and has routes below `/login`.
+
+Whatever a way asks of a browser, it ends with `BrowserLogins.sign_in`. The sign-in page shows a button for each way
+that is on: a link to `href`, or what the module `script` of our static files puts there.
+"""
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct
+from starlette.routing import Route
+
+from gatepost.channels.local_channel import LocalChannel
+from gatepost.core.clock import Clock
+from gatepost.core.registry import Registry
+from gatepost.core.settings import Config
+from gatepost.serve.auth_throttle import AuthThrottle
+from gatepost.serve.web.signin.browser_login import BrowserLogins
+from gatepost.store.port import Store
+
+PREFIX = "/login"
+
+
+class SignInDeps(Struct, frozen=True, kw_only=True):
+    """`throttle`: wrong tries by address, of all ways together."""
+
+    store: Store
+    clock: Clock
+    config: Config
+    channel: LocalChannel
+    browsers: BrowserLogins
+    throttle: AuthThrottle
+
+
+class SignInHandlers(Protocol):
+    def routes(self) -> list[Route]:
+        """Their paths are whole ones: `/login/password`."""
+
+
+class SignInWay(Struct, frozen=True, kw_only=True):
+    """`label`: of its button; '': it has none. `wanted`: whether the settings ask for it. `module`: what must be
+    installed, which `extra` of the package brings."""
+
+    name: str
+    label: str
+    make: Callable[[SignInDeps], SignInHandlers]
+    wanted: Callable[[Config], bool]
+    module: str = ""
+    extra: str = ""
+    href: str = ""
+    script: str = ""
+    order: int = 100
+
+    @property
+    def is_installed(self) -> bool:
+        return not self.module or importlib.util.find_spec(self.module) is not None
+
+    def is_on(self, config: Config) -> bool:
+        return self.wanted(config) and self.is_installed
+
+
+SIGN_IN_WAYS: Registry[SignInWay] = Registry("way of signing in")
+
+W = TypeVar("W", bound=Callable[[SignInDeps], SignInHandlers])
+
+
+def sign_in_way(
+    name: str,
+    label: str,
+    *,
+    wanted: Callable[[Config], bool],
+    registry: Registry[SignInWay] = SIGN_IN_WAYS,
+    **more: Any,
+) -> Callable[[W], W]:
+    """Register the class below. `more`: see SignInWay."""
+
+    def register(make: W) -> W:
+        way = SignInWay(name=name, label=label, make=make, wanted=wanted, **more)
+        registry.add(name, way, origin=make.__module__)
+        return make
+
+    return register

@@ -1,0 +1,25 @@
+"""Where a browser goes once it is signed in: back to the page that was asked for, and never to another site."""
+
+import re
+from urllib.parse import unquote
+
+FIRST_PAGE = "/"
+LONGEST = 2000  # characters
+MOST_DECODED = 3  # times that something may be encoded
+_PATH = re.compile(r"/[!#-\[\]^_a-z|~]*\Z")  # printable ASCII without quotes, backslashes and braces
+_LEADS_AWAY = re.compile(r"[/\\]{2}|/[\s\x00-\x1f]")  # a host, to a browser that reads `\` as `/` or skips white space
+_NO_PAGE = ("/login", "/logout", "/api/", "/static/")
+
+
+def parse_next(given: str) -> str:
+    """A path of ours as it was given, or the first page. What only looks like one of ours is none."""
+    if len(given) > LONGEST or not _PATH.match(given) or given.startswith(_NO_PAGE):
+        return FIRST_PAGE
+    decoded = given
+    for _ in range(MOST_DECODED + 1):
+        if _LEADS_AWAY.match(decoded):
+            return FIRST_PAGE
+        if (further := unquote(decoded)) == decoded:
+            return given
+        decoded = further
+    return FIRST_PAGE

@@ -1,0 +1,47 @@
+"""Who uses a browser that is signed in. An owner sees every room of the page; everybody else sees one of her own."""
+
+from msgspec import Struct
+
+from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
+from gatepost.store import identities, logins, users
+from gatepost.store.logins import BrowserLogin
+from gatepost.store.port import Db, quick
+from gatepost.store.users import UserRole
+
+OWN_ROOM = WEB_ROOM
+
+
+class WebVisitor(Struct, frozen=True):
+    """`room`: the only one that she sees; '' for an owner. `login`: the id of her browser."""
+
+    user: str
+    room: str
+    names: tuple[str, ...] = ()  # all of her identities
+    called: str = ""  # how people call her
+    login: str = ""
+
+    def is_direct(self, room: str, main_room: str) -> bool:
+        """Whether a room of the page is hers alone. An owner writes in other people's rooms, too: what is meant for her
+        eyes must not be shown there."""
+        return room == (self.room or main_room) or room == OWN_ROOM + self.user.removeprefix(WEB_PERSON)
+
+
+@quick
+def find_visitor(db: Db, token: str, now: int) -> WebVisitor | None:
+    """By the cookie of a browser. Judged anew with each request, by the rights of now."""
+    found = find_browser_visitor(db, token, now)
+    return found[0] if found else None
+
+
+@quick
+def find_browser_visitor(db: Db, token: str, now: int) -> tuple[WebVisitor, BrowserLogin] | None:
+    browser = logins.find_browser(db, token, now)
+    if browser is None:
+        return None
+    user = browser.user_id
+    owner = (UserRole.OWNER, "") in users.get_roles(db, user).roles
+    room = "" if owner else OWN_ROOM + user.removeprefix(WEB_PERSON)
+    names = identities.list_names(db, user)
+    known = users.get(db, names[0])
+    called = (known.name if known else "") or user.rpartition("/")[2]
+    return WebVisitor(user, room, names, called, browser.id), browser

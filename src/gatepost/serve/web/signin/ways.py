@@ -1,0 +1,31 @@
+"""The ways of signing in that are on: their routes, and what the sign-in page is told of them."""
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from gatepost.core.registry import Registry, load_package
+from gatepost.core.settings import Config
+from gatepost.serve.web.signin.contract import PREFIX, SIGN_IN_WAYS, SignInDeps, SignInWay
+
+
+def list_ways(config: Config, registry: Registry[SignInWay] = SIGN_IN_WAYS) -> list[SignInWay]:
+    """Those that are on, in the order of their buttons."""
+    load_package("gatepost.serve.web.signin")
+    found = [each for _, each in registry.items() if each.is_on(config)]
+    return sorted(found, key=lambda each: (each.order, each.name))
+
+
+def list_routes(deps: SignInDeps, registry: Registry[SignInWay] = SIGN_IN_WAYS) -> list[Route]:
+    ways = list_ways(deps.config, registry)
+    shown = [
+        {"name": each.name, "label": each.label, "href": each.href, "script": each.script}
+        for each in ways
+        if each.label
+    ]
+
+    async def show(request: Request) -> Response:
+        return JSONResponse({"ways": shown})
+
+    routes = [Route(f"{PREFIX}/ways", show, methods=["GET"])]
+    return [*routes, *(route for each in ways for route in each.make(deps).routes())]

@@ -1,0 +1,68 @@
+"""How every way of signing in ends, and who is here."""
+
+from typing import Any
+
+import httpx2
+import pytest
+
+from gatepost.core.clock import HOUR, SystemClock
+from gatepost.store import audit, logins
+from gatepost.store.port import Db
+
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+
+
+def list_browsers(db: Db) -> list[logins.BrowserLogin]:
+    return logins.list_all(db, SystemClock().now())
+
+
+def _age(db: Db, by: int) -> None:
+    db.run("UPDATE logins SET last_seen_at = last_seen_at - ?", (by,))
+
+
+async def sign_in(site: Any, browser: httpx2.AsyncClient) -> httpx2.Response:
+    return await browser.post("/login", json={"token": await site.new_token()}, headers={"user-agent": FIREFOX})
+
+
+async def test_a_browser_is_known_by_its_way_device_and_address_and_the_audit_has_it(site: Any) -> None:
+    async with site.browser() as browser:
+        assert (await sign_in(site, browser)).status_code == 200
+    (row,) = await site.store.read(list_browsers)
+    assert (row.user_id, row.way, row.device, row.peer) == (
+        "web:user/owner",
+        "one_time_link",
+        "Firefox on Linux",
+        "127.0.0.1",
+    )
+    (record,) = await site.store.read(audit.list_latest, 1)
+    assert record[2:5] == ("web:user/owner", "login.sign_in", "done") and row.id in str(record)
+
+
+async def test_that_a_browser_was_here_is_written_once_an_hour_and_not_with_each_request(site: Any) -> None:
+    async with site.signed_in() as browser:
+        (row,) = await site.store.read(list_browsers)
+        await browser.get("/api/start")
+        assert await site.store.read(list_browsers) == [row]
+        await site.store.write(_age, HOUR)
+        await browser.get("/api/start")
+        await site.store.write(lambda db: None)  # what was posted is written before this
+        (seen,) = await site.store.read(list_browsers)
+        assert seen.last_seen_at >= row.last_seen_at
+        await site.store.write(_age, HOUR)
+        await browser.get("/api/start")
+        await site.store.write(lambda db: None)
+        (again,) = await site.store.read(list_browsers)
+        assert again.last_seen_at == seen.last_seen_at - HOUR, "one process writes it once an hour, whatever it reads"
+
+
+async def test_who_is_not_signed_in_is_told_which_ways_are_on_and_no_more(site: Any) -> None:
+    async with site.browser() as browser:
+        assert (await browser.get("/login/ways")).json() == {"ways": []}
+
+
+@pytest.mark.parametrize("cookie", ["", "made-up", "%00", "x" * 4000])
+async def test_a_cookie_that_is_none_of_ours_is_nobodys(site: Any, cookie: str) -> None:
+    async with site.signed_in() as known, site.browser() as browser:
+        name = next(iter(known.cookies))
+        answer = await browser.get("/api/start", headers={"cookie": f"{name}={cookie}"})
+    assert answer.status_code == 401
