@@ -68,14 +68,22 @@ async def get_status() -> Mapping[str, Any]:
 
 
 @pytest.fixture
-async def site(store: SqliteStore, home: Home, web: Any, office: OperationDeps) -> AsyncIterator[Site]:
+def site_settings() -> dict[str, Any]:
+    """A test's module may have others."""
+    return {"web.max_upload_mb": 1, "web.hosts": ("agents.example",)}
+
+
+@pytest.fixture
+async def site(
+    store: SqliteStore, home: Home, web: Any, office: OperationDeps, site_settings: dict[str, Any]
+) -> AsyncIterator[Site]:
     listen = parse("127.0.0.1:0")
     sock = bind(listen)
     stopping = asyncio.Event()
     parts = WebDeps(
         store=store,
         clock=SystemClock(),
-        config=Config({"web.max_upload_mb": 1, "web.hosts": ("agents.example",)}),
+        config=Config(site_settings),
         home=home,
         channel=web.hub,
         stopping=stopping,

@@ -20,6 +20,7 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.keyring import Keyring
 from gatepost.core.settings import Config, setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
@@ -41,6 +42,7 @@ from gatepost.serve.web.signin.contract import SignInDeps
 from gatepost.serve.web.signin.login_required import SIGN_IN_PAGE, LoginRequiredMiddleware
 from gatepost.serve.web.signin.ways import list_routes
 from gatepost.store.port import Store
+from gatepost.store.secrets import SecretReader
 
 HOSTS = setting("web.hosts", (), help="Further host names under which the web page may be asked for.")
 STATIC = Path(__file__).parent / "static"
@@ -122,6 +124,7 @@ def _make_sign_in(parts: WebDeps, browsers: BrowserLogins) -> SignInDeps:
         channel=parts.channel,
         browsers=browsers,
         throttle=AuthThrottle(make_audit_recorder(parts.store, parts.clock, "the web page")),
+        secrets=SecretReader(parts.store, Keyring(parts.home), parts.clock),
     )
 
 

@@ -124,6 +124,11 @@ class BrowserLogins:
         """The browser's own, '' if it has shown none."""
         return next((request.cookies[name] for name in self._list_cookies(request) if name in request.cookies), "")
 
+    def list_ticket_cookies(self, request: Request, purpose: str) -> tuple[str, str]:
+        """The same names for a cookie that a browser holds between two steps of a sign-in."""
+        secure, plain = self._list_cookies(request)
+        return f"{secure}-{purpose}", f"{plain}-{purpose}"
+
     def _list_cookies(self, request: Request) -> tuple[str, str]:
         """The names of our cookie, over https and over http. Browsers send cookies to every port of a host, so the
         name holds the port and the home: two gateways never take or overwrite each other's. Over https the prefix

@@ -14,8 +14,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gatepost.core.errors import Invalid, Unavailable
-from gatepost.core.settings import setting
 from gatepost.messages.text import clean
+from gatepost.serve.control.passkey_setting import EXTRA, LIBRARY, PASSKEY_LOGIN
 from gatepost.serve.web.error_response import error_response
 from gatepost.serve.web.json_body import get_text, read_object
 from gatepost.serve.web.signin import webauthn
@@ -25,13 +25,10 @@ from gatepost.serve.web.signin.ticket_cookies import TicketCookies
 from gatepost.serve.web.signin.tickets import SignInTicket, TicketPurpose
 from gatepost.serve.web.signin.visitors import WebVisitor
 from gatepost.serve.web.signin.webauthn import PasskeyOwner, PasskeyRefusal, RelyingParty
-from gatepost.store import audit, passkeys
+from gatepost.store import audit, logins, passkeys
 from gatepost.store.passkeys import MOST, NewPasskey, PasskeyCredential
 from gatepost.store.port import Db
 
-PASSKEY_LOGIN = setting(
-    "web.passkey_login", False, help="Whether people may add passkeys and sign in to the web page with them."
-)
 NAME = "passkey"
 LARGEST_BODY = 32 * 1024  # bytes
 LONGEST_LABEL = 60
@@ -44,8 +41,8 @@ NOT_ADDED = "The passkey was not added: {}."
     NAME,
     "Sign in with a passkey",
     wanted=lambda config: config[PASSKEY_LOGIN],
-    module="fido2",
-    extra="passkeys",
+    module=LIBRARY,
+    extra=EXTRA,
     script="passkeys.js",
     order=10,
 )
@@ -179,7 +176,8 @@ def record_sign_in(db: Db, known: PasskeyCredential, count: int, now: int) -> st
 
 def add_passkey(db: Db, new: NewPasskey, browser: str, now: int) -> None:
     """By whoever is signed in at this moment."""
-    if logins.find_browser_user(db, browser, now) != new.user_id:
+    found = logins.find_browser(db, browser, now)
+    if found is None or found.user_id != new.user_id:
         raise Invalid("", NOT_ADDED.format("this browser is not signed in any more"))
     made = passkeys.add(db, new, now)
     if made is None:
