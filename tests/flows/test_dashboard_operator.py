@@ -81,5 +81,5 @@ async def test_a_channel_is_added_by_its_form_which_says_what_is_wrong(page: Pag
 
 
 async def test_the_doctor_says_what_was_looked_at(page: Page) -> None:
-    await open_page(page, "/doctor?which=all")
+    await open_page(page, "/doctor")
     await expect(page.get_by_role("cell", name="python", exact=True)).to_be_visible()

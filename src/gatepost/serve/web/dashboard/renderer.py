@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from gatepost.access.budgets import render_usd
 from gatepost.serve.web.dashboard.ages import render_age
+from gatepost.serve.web.dashboard.view import has_content, list_shown
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -26,6 +27,8 @@ def get_environment() -> Environment:
     made.filters["usd"] = render_usd
     made.filters["age"] = render_age
     made.globals["tag_of"] = _get_tag
+    made.globals["list_shown"] = list_shown
+    made.tests["content"] = has_content
     return made
 
 

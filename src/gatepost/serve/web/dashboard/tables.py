@@ -34,6 +34,7 @@ class TableField(Struct, frozen=True):
     label: str
     show: Callable[[Answer], Cell]
     right: bool = False
+    in_files: bool = False
 
 
 def shorten(text: str, longest: int = LONGEST) -> str:
@@ -70,16 +71,21 @@ def flag(name: str, label: str, shown: str) -> TableField:
     return TableField(name, label, lambda row: Badge(shown) if row[name] else None)
 
 
-def link(name: str, label: str, path: str, *, shown: Callable[[Answer], str] | None = None) -> TableField:
-    """To the page at `path`, whose one hole is filled with the value."""
-    hole = path.partition("{")[2].partition("}")[0]
+def link(name: str, label: str, path: str, *, by: str = "", shown: Callable[[Answer], str] | None = None) -> TableField:
+    """To the page at `path`, whose one hole is filled with the value, or with that of the field `by`."""
+    hole, key = path.partition("{")[2].partition("}")[0], by or name
 
     def show(row: Answer) -> Cell:
-        if not row[name]:
+        if not row[key]:
             return None
-        return Link(shorten(shown(row) if shown else str(row[name])), render_path(path, **{hole: str(row[name])}))
+        return Link(shorten(shown(row) if shown else str(row[name])), render_path(path, **{hole: str(row[key])}))
 
     return TableField(name, label, show)
+
+
+def in_files(name: str) -> TableField:
+    """A value that a file has and a page has not: an id behind a link."""
+    return TableField(name, name, lambda row: row[name], in_files=True)
 
 
 def made(name: str, label: str, show: Callable[[Answer], Cell]) -> TableField:
@@ -99,7 +105,7 @@ def make_table(
     moves: str = "",
 ) -> TableBlock:
     return TableBlock(
-        columns=tuple(Column(each.name, each.label, each.right) for each in fields),
+        columns=tuple(Column(each.name, each.label, each.right, each.in_files) for each in fields),
         rows=[
             Row(cells=tuple(each.show(row) for each in fields), actions=actions(row), key=key(row), depth=depth(row))
             for row in found

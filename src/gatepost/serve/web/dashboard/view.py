@@ -66,11 +66,12 @@ class Action(Struct, frozen=True, kw_only=True):
 
 
 class Column(Struct, frozen=True):
-    """`name` is that of the exported files."""
+    """`name` is that of the exported files. `in_files`: it stands there alone."""
 
     name: str
     label: str
     right: bool = False
+    in_files: bool = False
 
 
 class Row(Struct, frozen=True, kw_only=True):
@@ -387,6 +388,19 @@ def get_plain(cell: Cell) -> str | int | None:
             return text
         case _:
             return cell
+
+
+def list_shown(table: TableBlock) -> list[int]:
+    """The columns that a page has room for, by their places: those with something in them. A file has all."""
+    return [
+        at
+        for at, column in enumerate(table.columns)
+        if not column.in_files and (at == 0 or any(has_content(row.cells[at]) for row in table.rows))
+    ]
+
+
+def has_content(cell: Cell) -> bool:
+    return get_plain(cell) not in (None, "")
 
 
 def find_rows(table: TableBlock, words: str) -> TableBlock:

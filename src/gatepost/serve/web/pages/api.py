@@ -76,7 +76,7 @@ def describe_operation(operation: Operation) -> dict[str, Any]:
         "name": operation.info.name,
         "summary": operation.summary,
         "right": operation.info.right,
-        "kind": "reads" if operation.info.reads else "acts",
+        "kind": "reads" if operation.info.right.endswith(".read") else "acts",
     }
 
 

@@ -1,12 +1,14 @@
 """The doctor: what is well, what is not, and the way out."""
 
+from collections.abc import Sequence
+
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import Answer, badge, code, made, make_table
-from gatepost.serve.web.dashboard.view import Action, EmptyState, Filter, Moment, Note, PageView, Tone
+from gatepost.serve.web.dashboard.view import Action, EmptyState, Moment, Note, PageView, Tone
 
 AGAIN = Action(label="Look again", operation="doctor.run", args={"fresh": True})
-WHICH = (("", "What is not well"), ("all", "Everything that was looked at"))
-WELL = EmptyState(text="Everything that was looked at is well.")
+NOTHING = EmptyState(text="Nothing was looked at yet.", action=AGAIN)
+ORDER = ("fail", "warn")  # what is not well comes first
 FINDING = (
     badge("level", "How"),
     code("subject", "What"),
@@ -18,19 +20,15 @@ FINDING = (
 
 @page("/doctor", "Doctor", Section.GATEWAY, "doctor.run", order=70)
 async def show_doctor(request: PageRequest) -> PageView:
-    which = request.query.get("which", "")
     report = await request.ask("doctor.run")
     rows = [{**each, "checked_at": report["checked_at"]} for each in report["findings"]]
-    shown = [each for each in rows if which == "all" or is_trouble(each)]
     return PageView(
-        blocks=[make_summary(report["findings"]), make_table(shown, FINDING, WELL)],
-        actions=(AGAIN,),
-        filters=(Filter(name="which", label="Show", choices=WHICH, chosen=which),),
+        blocks=[make_summary(report["findings"]), make_table(sort_findings(rows), FINDING, NOTHING)], actions=(AGAIN,)
     )
 
 
-def is_trouble(finding: Answer) -> bool:
-    return finding["level"] in ("fail", "warn")
+def sort_findings(findings: Sequence[Answer]) -> list[Answer]:
+    return sorted(findings, key=lambda each: ORDER.index(each["level"]) if each["level"] in ORDER else len(ORDER))
 
 
 def make_summary(findings: list[Answer]) -> Note:

@@ -7,6 +7,7 @@ from gatepost.serve.web.dashboard.tables import (
     Answer,
     badge,
     code,
+    in_files,
     link,
     made,
     make_facts,
@@ -35,10 +36,23 @@ from gatepost.serve.web.dashboard.view import (
 from gatepost.store.sessions import SessionState
 
 EMPTY = EmptyState(text="Nobody talks with an agent yet. Say something in the chat.")
+
+
+def _name_room(session: Answer) -> str:
+    return shorten(f"{session['address']} {session['thread']}".strip(), 60)
+
+
 SESSION = (
-    link("id", "Conversation", "/sessions/{id}", shown=lambda session: session["title"] or session["id"]),
+    link(
+        "title",
+        "Conversation",
+        "/sessions/{id}",
+        by="id",
+        shown=lambda session: session["title"] or _name_room(session),
+    ),
+    in_files("id"),
     link("folder", "Group", "/groups/{folder}"),
-    made("address", "Room", lambda session: shorten(f"{session['address']} {session['thread']}".strip(), 60)),
+    made("address", "Room", _name_room),
     text("provider", "Provider"),
     text("model", "Model"),
     badge("state", "State"),
@@ -47,7 +61,7 @@ SESSION = (
 DETAILS = (
     badge("state", "State"),
     link("folder", "Group", "/groups/{folder}"),
-    made("address", "Room", lambda session: shorten(f"{session['address']} {session['thread']}".strip(), 60)),
+    made("address", "Room", _name_room),
     made("provider", "Provider", lambda session: session["provider"] or "the group's"),
     made("model", "Model", lambda session: session["model"] or "the usual one"),
     number("waiting", "Messages that wait"),

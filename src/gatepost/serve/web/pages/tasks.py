@@ -5,6 +5,7 @@ from gatepost.serve.web.dashboard.tables import (
     Answer,
     badge,
     code,
+    in_files,
     link,
     made,
     make_facts,
@@ -21,10 +22,15 @@ PAGE, NEXT, RUNS = 200, 12, 100
 NEW = Action(label="New task", operation="task.add", asks=True, tone=Tone.GOOD)
 STATES = (("", "Active and paused"), ("all", "All, also those that are over"))
 EMPTY = EmptyState(text="No agent has a task yet. A task is a prompt or a text at a time.", action=NEW)
-WHAT = made("what", "What", lambda task: shorten(task["prompt"] or task["text"]))
+
+
+def _name_task(task: Answer) -> str:
+    return shorten(str(task["prompt"] or task["text"]))
+
+
 TASK = (
-    link("id", "Task", "/tasks/{id}"),
-    WHAT,
+    link("what", "Task", "/tasks/{id}", by="id", shown=_name_task),
+    in_files("id"),
     link("folder", "Group", "/groups/{folder}"),
     code("schedule", "When"),
     moment("next_at", "Next"),
@@ -39,12 +45,13 @@ DETAILS = (
     moment("next_at", "Next"),
     text("missed", "Missed times"),
     text("created_by", "Made by"),
+    code("id", "Id"),
 )
 COMING = (
     moment("due_at", "In"),
     made("local", "Local time", lambda row: f"{row['local'][:16].replace('T', ' ')} {row['zone']}"),
-    link("id", "Task", "/tasks/{id}"),
-    text("what", "What"),
+    link("what", "Task", "/tasks/{id}", by="id"),
+    in_files("id"),
 )
 RUN = (
     moment("due_at", "Due"),
@@ -87,7 +94,7 @@ def list_actions(task: Answer) -> tuple[Action, ...]:
 async def show_task(request: PageRequest) -> PageView:
     task = await request.ask("task.show", id=request.params["id"], runs=RUNS)
     return PageView(
-        title=f"Task {task['id']}",
+        title=shorten(task["prompt"] or task["text"], 60),
         actions=list_actions(task),
         blocks=[
             make_facts(task, DETAILS),

@@ -299,3 +299,4 @@ function describe(answer) {
 }
 
 follow();
+document.querySelector('#sidebar [aria-current="page"]')?.scrollIntoView({ block: "nearest" });
