@@ -61,7 +61,7 @@ async def people(site: Any) -> None:
 
 
 class OidcBrowser:
-    """Leads itself to the provider and back, as a browser does: redirects of the gateway's own host are not followed."""
+    """Leads itself to the provider and back, as a browser does."""
 
     def __init__(self, site: Any, scheme: str = "http", host: str = "") -> None:
         self.base, self.origin = site.base, f"{scheme}://{host or site.base.partition('//')[2]}"

@@ -29,10 +29,10 @@ _WRONG = (  # what the library raises for answers that no authenticator gave
 
 
 class RelyingParty(Struct, frozen=True):
-    """Where passkeys are for. `host`: without a port; `origin`: as browsers say it."""
+    """Where passkeys are for. `host`: without a port; `page_url`: its origin, as browsers say it."""
 
     host: str
-    origin: str
+    page_url: str
 
 
 class PasskeyOwner(Struct, frozen=True):
@@ -155,7 +155,7 @@ def _make_server(party: RelyingParty) -> Any:
     from fido2.webauthn import PublicKeyCredentialRpEntity
 
     entity = PublicKeyCredentialRpEntity(id=party.host, name=NAME)
-    made = Fido2Server(entity, verify_origin=lambda origin: origin == party.origin)
+    made = Fido2Server(entity, verify_origin=lambda origin: origin == party.page_url)
     made.allowed_algorithms = [each for each in made.allowed_algorithms if each.alg in ALGORITHMS]
     return made
 
