@@ -260,6 +260,11 @@ CREATE TABLE inbox (
         created_at INTEGER NOT NULL,
         updated_at INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE known_browsers (
+            hash TEXT NOT NULL PRIMARY KEY,       -- of a cookie that signs nobody in
+            user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+            created_at INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE logins (
         hash TEXT PRIMARY KEY,                  -- of a one-time token or of a browser's session
         kind TEXT NOT NULL,                     -- once | browser
@@ -370,6 +375,11 @@ CREATE TABLE passkeys (
             label TEXT NOT NULL,
             created_at INTEGER NOT NULL,
             last_used_at INTEGER
+        ) STRICT;
+CREATE TABLE passwords (
+            user_id TEXT NOT NULL PRIMARY KEY REFERENCES users (id) ON DELETE CASCADE,  -- an identity of the page
+            hash TEXT NOT NULL,                   -- argon2id, with its salt and its cost
+            changed_at INTEGER NOT NULL
         ) STRICT;
 CREATE TABLE pinned_rules (
             id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -765,6 +775,7 @@ CREATE INDEX inbox_open_tasks ON inbox (session_id, seq) WHERE mode = 'task' AND
 CREATE UNIQUE INDEX inbox_seq ON inbox (session_id, seq) WHERE session_id IS NOT NULL;
 CREATE UNIQUE INDEX inbox_target ON inbox (message_id, session_id);
 CREATE INDEX inbox_turn ON inbox (turn_id) WHERE turn_id IS NOT NULL;
+CREATE INDEX known_browsers_user ON known_browsers (user_id, created_at);
 CREATE UNIQUE INDEX logins_id ON logins (id);
 CREATE INDEX logins_user ON logins (user_id, kind);
 CREATE UNIQUE INDEX messages_identity ON messages (instance, address, direction, platform_id, event);

@@ -70,7 +70,7 @@ async def test_a_passkey_is_added_and_signs_in_and_its_copy_does_not(browser: Br
     await authenticator.send("WebAuthn.addVirtualAuthenticator", {"options": AUTHENTICATOR})
     await page.goto(address)
     await page.wait_for_selector("#text")
-    await page.goto(f"{base}/dashboard/passkeys")
+    await page.goto(f"{base}/dashboard/logins")
     await page.get_by_label("What you call it").fill("Test phone")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("cell", name="Test phone")).to_be_visible()
@@ -80,7 +80,7 @@ async def test_a_passkey_is_added_and_signs_in_and_its_copy_does_not(browser: Br
     await context.clear_cookies()
     sent: list[str] = []
     page.on("request", lambda each: sent.append(each.post_data or "") if each.url.endswith("/passkey/finish") else None)
-    await page.goto(f"{base}/dashboard/passkeys")
+    await page.goto(f"{base}/dashboard/logins")
     await page.get_by_role("button", name="Sign in with a passkey").click()
     await expect(page.get_by_role("cell", name="Test phone")).to_be_visible()
     assert len(sent) == 1

@@ -27,6 +27,7 @@ from gatepost.store import (
     logins,
     pairing_codes,
     passkeys,
+    passwords,
     request_cards,
     requests,
     tokens,
@@ -313,6 +314,7 @@ def unpair(db: Db, identity: str) -> PairedIdentity:
     direct_rooms.remove(db, identity)
     logins.remove_user(db, identity)
     passkeys.remove_user(db, identity)
+    passwords.remove(db, identity)
     return removed
 
 

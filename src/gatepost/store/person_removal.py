@@ -21,6 +21,8 @@ _OWN = (
     ("memberships", "memberships", "child"),
     ("access_rows", "acl", "principal"),
     ("logins", "logins", "user_id"),
+    ("logins", "passwords", "user_id"),
+    ("logins", "known_browsers", "user_id"),
     ("logins", "api_tokens", "maker"),
     ("logins", "passkeys", "user_id"),
     ("pairing_codes", "pairing_codes", "person"),
@@ -122,6 +124,7 @@ _EXPORTED = (
     ("tasks", "id, folder, instance, address, prompt, text, schedule, state, created_by, created_at", "created_by"),
     ("newcomers", "sender, name, instance, address, parent, state, folder, asked_at", "sender"),
     ("logins", "user_id, kind, way, device, peer, created_at, last_seen_at, expires_at", "user_id"),
+    ("passwords", "user_id, changed_at", "user_id"),
     ("passkeys", PASSKEYS.columns, "user_id"),
     ("request_votes", "request_id, person, voted_at", "person"),
 )

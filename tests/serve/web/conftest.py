@@ -58,9 +58,15 @@ class Site:
 
 
 @pytest.fixture
-def office(store: SqliteStore, home: Home) -> OperationDeps:
+def given() -> dict[str, Any]:
+    """Settings that a module of tests changes."""
+    return {}
+
+
+@pytest.fixture
+def office(store: SqliteStore, home: Home, given: dict[str, Any]) -> OperationDeps:
     load_package("gatepost.serve.control.operations")
-    return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), bells=EventBus())
+    return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(given), bells=EventBus())
 
 
 async def get_status() -> Mapping[str, Any]:
@@ -68,14 +74,8 @@ async def get_status() -> Mapping[str, Any]:
 
 
 @pytest.fixture
-def site_settings() -> dict[str, Any]:
-    """A test's module may have others."""
-    return {"web.max_upload_mb": 1, "web.hosts": ("agents.example",)}
-
-
-@pytest.fixture
 async def site(
-    store: SqliteStore, home: Home, web: Any, office: OperationDeps, site_settings: dict[str, Any]
+    store: SqliteStore, home: Home, web: Any, office: OperationDeps, given: dict[str, Any]
 ) -> AsyncIterator[Site]:
     listen = parse("127.0.0.1:0")
     sock = bind(listen)
@@ -83,7 +83,7 @@ async def site(
     parts = WebDeps(
         store=store,
         clock=SystemClock(),
-        config=Config(site_settings),
+        config=Config({"web.max_upload_mb": 1, "web.hosts": ("agents.example",), **given}),
         home=home,
         channel=web.hub,
         stopping=stopping,

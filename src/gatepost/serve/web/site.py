@@ -109,9 +109,15 @@ def make_site(parts: WebDeps) -> Starlette:
 
 
 def _make_browsers(parts: WebDeps, chat: Chat) -> BrowserLogins:
+    parts.bells.on_logins(parts.channel.ring_all)  # a stream then sees that its browser was signed out
     return BrowserLogins(
         BrowserLoginDeps(
-            store=parts.store, clock=parts.clock, config=parts.config, home=parts.home, streams=chat.streams
+            store=parts.store,
+            clock=parts.clock,
+            config=parts.config,
+            home=parts.home,
+            streams=chat.streams,
+            bells=parts.bells,
         )
     )
 

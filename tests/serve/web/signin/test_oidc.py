@@ -38,7 +38,7 @@ def claim() -> str:
 
 
 @pytest.fixture
-def site_settings(provider: OidcProvider, claim: str) -> dict[str, Any]:
+def given(provider: OidcProvider, claim: str) -> dict[str, Any]:
     return {
         "web.oidc_issuer": provider.issuer,
         "web.oidc_client_id": CLIENT_ID,
@@ -98,7 +98,7 @@ class OidcBrowser:
 
     async def get_user(self) -> str:
         """'': nobody is signed in."""
-        answer = await self.http.get("/dashboard/passkeys", headers={"sec-fetch-site": "same-origin"})
+        answer = await self.http.get("/dashboard/logins", headers={"sec-fetch-site": "same-origin"})
         found = re.search(r'who-is-here" title="([^"]*)"', answer.text)
         return unescape(found[1]) if found is not None and answer.status_code == 200 else ""
 

@@ -17,7 +17,7 @@ pytest.importorskip("fido2")
 
 
 @pytest.fixture
-def site_settings() -> dict[str, Any]:
+def given() -> dict[str, Any]:
     return {"web.passkey_login": True, "web.hosts": ("agents.example",)}
 
 
@@ -45,7 +45,7 @@ class PasskeyBrowser:
         assert not await self.is_signed_in()
 
     async def is_signed_in(self) -> bool:
-        return (await self.http.get("/dashboard/passkeys")).status_code == 200
+        return (await self.http.get("/dashboard/logins")).status_code == 200
 
     async def begin(self, path: str = "/login/passkey/begin") -> dict[str, Any]:
         answer = await self.http.post(path, json={})
@@ -238,7 +238,7 @@ async def test_only_who_is_signed_in_adds_a_passkey_and_as_herself_alone(site: A
 
 
 @pytest.mark.parametrize(
-    "given",
+    "said",
     [
         {},
         {"rawId": 5},
@@ -247,13 +247,13 @@ async def test_only_who_is_signed_in_adds_a_passkey_and_as_herself_alone(site: A
         {"id": "YQ", "rawId": "YQ", "type": "public-key", "response": {"clientDataJSON": "e30"}},
     ],
 )
-async def test_what_no_authenticator_says_is_refused(site: Any, given: dict[str, Any]) -> None:
+async def test_what_no_authenticator_says_is_refused(site: Any, said: dict[str, Any]) -> None:
     async with PasskeyBrowser(site) as browser:
         await browser.begin()
-        assert (await browser.finish(given)).status_code == 403
+        assert (await browser.finish(said)).status_code == 403
         await browser.enter()
         await browser.begin("/login/passkey/add/begin")
-        answer = await browser.http.post("/login/passkey/add/finish", json={"credential": given, "label": "x"})
+        answer = await browser.http.post("/login/passkey/add/finish", json={"credential": said, "label": "x"})
         assert answer.status_code == 400
 
 

@@ -5,6 +5,7 @@ import csv
 import io
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -36,6 +37,7 @@ from gatepost.serve.web.dashboard.view import (
     get_plain,
     make_card_table,
 )
+from gatepost.serve.web.signin.visitors import find_visitor
 from gatepost.store.port import Db
 
 LARGEST_FORM = 256 * 1024  # bytes
@@ -88,7 +90,7 @@ class Dashboard:
 
     def _make_request(self, request: Request) -> PageRequest:
         return PageRequest(
-            office=self._deps.office,
+            office=replace(self._deps.office, login=request.state.visitor.login),
             person=request.state.user,
             params=request.path_params,
             query=request.query_params,
@@ -144,8 +146,14 @@ class Dashboard:
         if self._streams.is_full:
             return PlainTextResponse("Too many pages are open.\n", 503, headers={"retry-after": "60"})
         return StreamingResponse(
-            self._streams.follow(), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
+            self._streams.follow(partial(self._may_see, request.state.browser)),
+            media_type="text/event-stream",
+            headers={"x-accel-buffering": "no"},
         )
+
+    async def _may_see(self, browser: str) -> bool:
+        office = self._deps.office
+        return await office.store.read(find_visitor, browser, office.clock.now()) is not None
 
     async def palette(self, request: Request) -> Response:
         """Every page and operation that this person may open."""

@@ -13,8 +13,7 @@ from gatepost.serve.control.declaration import ArgumentField, get_help, list_fie
 from gatepost.serve.web.dashboard.view import FormInput, InputKind
 
 LONG = ("prompt", "text", "content", "script", "agents_md", "message", "reason")  # arguments of many lines
-
-
+SECRETS = ("key", "value", "new_password", "old_password")  # of one line, hidden while they are typed
 _OPTION = re.compile(r"--([a-z][a-z-]*)")
 
 
@@ -76,7 +75,7 @@ def find_kind(argument: ArgumentField) -> InputKind:
         return InputKind.LINES
     if kind is not str:
         return InputKind.JSON
-    if argument.name in ("key", "value") and argument.spec.secret:
+    if argument.name in SECRETS and argument.spec.secret:
         return InputKind.SECRET
     return InputKind.LONG_TEXT if argument.name in LONG else InputKind.TEXT
 

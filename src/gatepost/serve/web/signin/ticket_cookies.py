@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gatepost.core.clock import SECOND, Clock
-from gatepost.serve.web.signin.browser_login import BrowserLogins, is_secure
+from gatepost.core.clock import Clock
+from gatepost.serve.web.signin.browser_login import BrowserLogins
 from gatepost.serve.web.signin.tickets import LASTS, SignInTicket, TicketOffice, TicketPurpose
 
 
@@ -18,26 +18,16 @@ class TicketCookies:
         self._comes_back = comes_back
 
     def set(self, request: Request, answer: Response, purpose: TicketPurpose, values: Mapping[str, str]) -> None:
-        secure = is_secure(request)
-        answer.set_cookie(
-            self._browsers.list_ticket_cookies(request, purpose)[0 if secure else 1],
-            self._office.issue(purpose, values, self._clock.now()),
-            max_age=LASTS // SECOND,
-            httponly=True,
-            samesite="lax" if self._comes_back else "strict",
-            secure=secure,
-        )
+        ticket = self._office.issue(purpose, values, self._clock.now())
+        same_site = "lax" if self._comes_back else "strict"
+        self._browsers.set_cookie(request, answer, ticket, LASTS, suffix=purpose, same_site=same_site)
 
     def find(self, request: Request, purpose: TicketPurpose) -> SignInTicket | None:
-        names = self._browsers.list_ticket_cookies(request, purpose)
-        given = next((request.cookies[name] for name in names if name in request.cookies), "")
-        return self._office.read(purpose, given, self._clock.now())
+        return self._office.read(purpose, self._browsers.get_cookie(request, purpose), self._clock.now())
 
     def spend(self, ticket: SignInTicket) -> bool:
         """False: it was spent before."""
         return self._office.spend(ticket, self._clock.now())
 
     def clear(self, request: Request, answer: Response, purpose: TicketPurpose) -> None:
-        for name in self._browsers.list_ticket_cookies(request, purpose):
-            if name in request.cookies:
-                answer.delete_cookie(name, httponly=True, samesite="lax", secure=name.startswith("__Host-"))
+        self._browsers.clear_cookie(request, answer, purpose)

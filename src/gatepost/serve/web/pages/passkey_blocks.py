@@ -1,9 +1,8 @@
-"""Passkeys: those that a person has, and how she adds one."""
+"""Passkeys on the page of sign-ins: those that a person has, and how she adds one."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import Answer, code, make_table, moment, text
 from gatepost.serve.web.dashboard.view import (
     Action,
@@ -12,7 +11,6 @@ from gatepost.serve.web.dashboard.view import (
     FormInput,
     InputKind,
     Note,
-    PageView,
     ScriptForm,
     Tone,
 )
@@ -25,7 +23,7 @@ FIELDS = (
 )
 PERSON = text("person", "Person")
 EMPTY = EmptyState(text="You have no passkey. Add one below: then you sign in with your device alone.")
-OFF = "Passkeys are off. Switch them on with the setting web.passkey_login, and start the gateway anew."
+OFF = "Passkeys are off, so these sign nobody in. The setting web.passkey_login switches them on."
 HELP = (
     "Your phone, computer or security key keeps it. It works for the address by which you open this page now, which"
     " must begin with https:// or be http://localhost."
@@ -39,13 +37,8 @@ FORM = ScriptForm(
 )
 
 
-@page("/passkeys", "Passkeys", Section.ACCESS, "passkey.list", order=41)
-async def show_passkeys(request: PageRequest) -> PageView:
-    return PageView(blocks=make_passkey_blocks(await request.ask("passkey.list"), everybody=False))
-
-
 def make_passkey_blocks(answer: Mapping[str, Any], everybody: bool) -> list[Block]:
-    """`everybody`: those of other people are among them."""
+    """None if they are off and there are none. `everybody`: those of other people are among them."""
     fields = (PERSON, *FIELDS) if everybody else FIELDS
     found: list[Answer] = answer["passkeys"]
     table = make_table(found, fields, EMPTY, title="Passkeys", actions=list_actions)
@@ -53,7 +46,7 @@ def make_passkey_blocks(answer: Mapping[str, Any], everybody: bool) -> list[Bloc
         return [table, Note(text="The library for passkeys is not installed.", hint=answer["missing"], tone=Tone.WARN)]
     if answer["is_on"]:
         return [table, FORM]
-    return [table, Note(text=OFF, tone=Tone.QUIET)] if found else [Note(text=OFF, tone=Tone.QUIET)]
+    return [table, Note(text=OFF, tone=Tone.QUIET)] if found else []
 
 
 def list_actions(passkey: Answer) -> tuple[Action, ...]:
