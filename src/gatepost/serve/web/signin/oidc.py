@@ -116,7 +116,7 @@ def check_settings(config: Config) -> None:
     module="jwt",
     extra="oidc",
     script="oidc.js",
-    order=20,
+    order=11,
 )
 class OidcSignIn:
     def __init__(self, deps: SignInDeps) -> None:

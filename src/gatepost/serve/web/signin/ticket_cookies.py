@@ -1,6 +1,7 @@
 """Tickets as browsers hold them: a cookie for each purpose, for as long as the ticket lasts."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,7 +20,7 @@ class TicketCookies:
 
     def set(self, request: Request, answer: Response, purpose: TicketPurpose, values: Mapping[str, str]) -> None:
         ticket = self._office.issue(purpose, values, self._clock.now())
-        same_site = "lax" if self._comes_back else "strict"
+        same_site: Literal["lax", "strict"] = "lax" if self._comes_back else "strict"
         self._browsers.set_cookie(request, answer, ticket, LASTS, suffix=purpose, same_site=same_site)
 
     def find(self, request: Request, purpose: TicketPurpose) -> SignInTicket | None:
