@@ -22,6 +22,7 @@ from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.serve.web.site import WebDeps, make_site
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.waiting import PATIENCE_S
+from gatepost.testing.web_manners import make_async_manners
 
 
 @dataclass
@@ -45,9 +46,7 @@ class Site:
 
     def browser(self) -> httpx2.AsyncClient:
         """Sends what our page sends."""
-        return httpx2.AsyncClient(
-            base_url=self.base, headers={"origin": self.base, "x-gatepost": "1"}, timeout=PATIENCE_S
-        )
+        return httpx2.AsyncClient(base_url=self.base, timeout=PATIENCE_S, **make_async_manners(self.base))
 
     @asynccontextmanager
     async def signed_in(self) -> AsyncIterator[httpx2.AsyncClient]:

@@ -29,6 +29,7 @@ from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware
 from gatepost.serve.web import hooks
 from gatepost.serve.web.browser_security import BrowserSecurityMiddleware
 from gatepost.serve.web.chat import Chat
+from gatepost.serve.web.csrf import show_csrf_token
 from gatepost.serve.web.dashboard.contract import PREFIX
 from gatepost.serve.web.dashboard.handlers import Dashboard, DashboardDeps
 from gatepost.serve.web.dashboard.live import ChangeStreams
@@ -86,7 +87,12 @@ def make_site(parts: WebDeps) -> Starlette:
             ),
             Mount(
                 "/api",
-                routes=[*chat.routes(), *links.routes(), *first_run.routes()],
+                routes=[
+                    *chat.routes(),
+                    *links.routes(),
+                    *first_run.routes(),
+                    Route("/csrf", show_csrf_token, methods=["GET"]),
+                ],
                 middleware=[Middleware(LoginRequiredMiddleware, browsers=browsers, pace=pace)],
             ),
         ],

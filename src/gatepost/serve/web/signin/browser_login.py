@@ -18,6 +18,7 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
 from gatepost.serve.web.browser_security import port_of
 from gatepost.serve.web.browser_streams import BrowserStreams
+from gatepost.serve.web.csrf import is_write_proven, render_refusal
 from gatepost.serve.web.signin.devices import parse_device
 from gatepost.serve.web.signin.visitors import WebVisitor, find_browser_visitor
 from gatepost.store import audit, logins
@@ -127,6 +128,8 @@ class BrowserLogins:
 
     async def sign_out(self, request: Request) -> Response:
         token = self.get_token(request)
+        if token and not is_write_proven(request, token):
+            return render_refusal()
         if token:
             await self._store.write(logins.sign_out, token)
             self._end_streams(token)
