@@ -10,6 +10,7 @@ from gatepost.core.clock import SystemClock
 from gatepost.flow import pairing
 from gatepost.store import audit, identities, passkeys, users
 from gatepost.testing.waiting import PATIENCE_S
+from gatepost.testing.web_manners import make_async_manners
 
 from .authenticator import PRESENT, SoftAuthenticator
 
@@ -27,8 +28,9 @@ class PasskeyBrowser:
     def __init__(self, site: Any, host: str = "localhost", scheme: str = "http") -> None:
         self.site, port = site, site.base.rpartition(":")[2]
         self.origin = f"{scheme}://{host}:{port}"
-        headers = {"host": f"{host}:{port}", "origin": self.origin, "x-gatepost": "1"}
-        self.http = httpx2.AsyncClient(base_url=site.base, headers=headers, timeout=PATIENCE_S, verify=False)
+        manners = make_async_manners(self.origin)
+        manners["headers"]["host"] = f"{host}:{port}"
+        self.http = httpx2.AsyncClient(base_url=site.base, timeout=PATIENCE_S, verify=False, **manners)
 
     async def __aenter__(self) -> "PasskeyBrowser":
         return self
@@ -222,6 +224,8 @@ async def test_only_who_is_signed_in_adds_a_passkey_and_as_herself_alone(site: A
     async with PasskeyBrowser(site) as browser, PasskeyBrowser(site) as stranger:
         assert (await stranger.http.post("/login/passkey/add/begin", json={})).status_code == 401
         await browser.enter()
+        unproven = await browser.http.post("/login/passkey/add/begin", json={}, headers={"x-csrf-token": "x"})
+        assert unproven.status_code == 403
         options = await browser.begin("/login/passkey/add/begin")
         body = {"credential": device.create(options, browser.origin), "label": "Phone"}
         stranger.http.cookies.update(

@@ -16,6 +16,7 @@ from starlette.routing import Route
 from gatepost.core.errors import Invalid, Unavailable
 from gatepost.messages.text import clean
 from gatepost.serve.control.passkey_setting import EXTRA, LIBRARY, PASSKEY_LOGIN
+from gatepost.serve.web.csrf import is_write_proven, render_refusal
 from gatepost.serve.web.error_response import error_response
 from gatepost.serve.web.json_body import get_text, read_object
 from gatepost.serve.web.signin import webauthn
@@ -101,8 +102,8 @@ class PasskeySignIn:
 
     async def begin_adding(self, request: Request) -> Response:
         visitor, party = await self._find_visitor(request), find_party(request)
-        if visitor is None:
-            return _render_signed_out()
+        if isinstance(visitor, Response):
+            return visitor
         handle = await self._deps.store.read(passkeys.get_handle, visitor.user) or os.urandom(HANDLE_BYTES)
         known = await self._deps.store.read(passkeys.list_credential_ids, visitor.user, party.host)
         owner, challenge = PasskeyOwner(handle, visitor.user, visitor.called), os.urandom(CHALLENGE_BYTES)
@@ -114,8 +115,8 @@ class PasskeySignIn:
 
     async def finish_adding(self, request: Request) -> Response:
         visitor, party = await self._find_visitor(request), find_party(request)
-        if visitor is None:
-            return _render_signed_out()
+        if isinstance(visitor, Response):
+            return visitor
         given, label = await read_label(request)
         ticket = self._tickets.find(request, TicketPurpose.ADD_PASSKEY)
         if ticket is None or ticket.values["user"] != visitor.user:
@@ -141,8 +142,13 @@ class PasskeySignIn:
         self._tickets.clear(request, answer, TicketPurpose.ADD_PASSKEY)
         return answer
 
-    async def _find_visitor(self, request: Request) -> WebVisitor | None:
-        return await self._deps.browsers.find_visitor(request)
+    async def _find_visitor(self, request: Request) -> WebVisitor | Response:
+        """Who adds a passkey, or why nobody does."""
+        visitor = await self._deps.browsers.find_visitor(request)
+        if visitor is None:
+            return error_response("signed_out", "You are not signed in.", 401)
+        proven = is_write_proven(request, self._deps.browsers.get_token(request))
+        return visitor if proven else render_refusal()
 
 
 def find_party(request: Request) -> RelyingParty:
@@ -184,7 +190,3 @@ def add_passkey(db: Db, new: NewPasskey, browser: str, now: int) -> None:
         raise Unavailable("adding", f"you have {MOST} passkeys, or this one is known already")
     details = {"passkey": made.id, "label": made.label, "host": made.host}
     audit.append(db, audit.AuditRecord(now, new.user_id, "passkey.add", "done", details))
-
-
-def _render_signed_out() -> Response:
-    return error_response("signed_out", "You are not signed in.", 401)
