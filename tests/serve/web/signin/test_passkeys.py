@@ -8,6 +8,7 @@ import pytest
 
 from gatepost.core.clock import SystemClock
 from gatepost.flow import pairing
+from gatepost.serve.control.operations.passwords import FRESH
 from gatepost.store import audit, identities, passkeys, users
 from gatepost.testing.waiting import PATIENCE_S
 from gatepost.testing.web_manners import make_async_manners
@@ -275,3 +276,16 @@ async def test_an_authenticator_with_nested_nonsense_costs_nothing(site: Any) ->
         assert (await browser.http.post("/login/passkey/add/finish", json=body)).status_code == 400
         large = await browser.http.post("/login/passkey/add/finish", json={"label": "x" * 40_000})
         assert large.status_code == 400
+
+
+async def test_a_browser_that_was_left_open_gets_no_passkey(site: Any, device: SoftAuthenticator) -> None:
+    async with PasskeyBrowser(site) as browser:
+        await browser.enter()
+        options = await browser.begin("/login/passkey/add/begin")
+        await site.store.write(lambda db: db.run("UPDATE logins SET created_at = created_at - ?", (FRESH,)))
+        body = {"credential": device.create(options, browser.origin), "label": "Phone"}
+        late = await browser.http.post("/login/passkey/add/finish", json=body)
+        assert late.status_code == 400 and "ten minutes" in late.text
+        begun = await browser.http.post("/login/passkey/add/begin", json={})
+        assert begun.status_code == 400 and "ten minutes" in begun.text
+    assert await site.store.read(passkeys.list_all, 10) == []

@@ -26,7 +26,7 @@ EMPTY = EmptyState(text="You have no passkey. Add one below: then you sign in wi
 OFF = "Passkeys are off, so these sign nobody in. The setting web.passkey_login switches them on."
 HELP = (
     "Your phone, computer or security key keeps it. It works for the address by which you open this page now, which"
-    " must begin with https:// or be http://localhost."
+    " must begin with https:// or be http://localhost. Add it within ten minutes of signing in."
 )
 FORM = ScriptForm(
     script="passkey_form.js",

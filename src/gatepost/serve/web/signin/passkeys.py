@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from gatepost.core.errors import Invalid, Unavailable
 from gatepost.messages.text import clean
+from gatepost.serve.control.operations.passwords import FRESH
 from gatepost.serve.control.passkey_setting import EXTRA, LIBRARY, PASSKEY_LOGIN
 from gatepost.serve.web.csrf import is_write_proven, render_refusal
 from gatepost.serve.web.error_response import error_response
@@ -28,7 +29,7 @@ from gatepost.serve.web.signin.visitors import WebVisitor
 from gatepost.serve.web.signin.webauthn import PasskeyOwner, PasskeyRefusal, RelyingParty
 from gatepost.store import audit, logins, passkeys
 from gatepost.store.passkeys import MOST, NewPasskey, PasskeyCredential
-from gatepost.store.port import Db
+from gatepost.store.port import Db, quick
 
 NAME = "passkey"
 LARGEST_BODY = 32 * 1024  # bytes
@@ -36,6 +37,7 @@ LONGEST_LABEL = 60
 HANDLE_BYTES = CHALLENGE_BYTES = 32
 UNKNOWN = "This passkey is not known here, or it took longer than five minutes. Try again, or sign in another way."
 NOT_ADDED = "The passkey was not added: {}."
+STALE = "You signed in more than ten minutes ago. Sign out and in again, then add the passkey."
 
 
 @sign_in_way(
@@ -104,6 +106,9 @@ class PasskeySignIn:
         visitor, party = await self._find_visitor(request), find_party(request)
         if isinstance(visitor, Response):
             return visitor
+        await self._deps.store.read(
+            check_fresh, self._deps.browsers.get_token(request), visitor.user, self._deps.clock.now()
+        )
         handle = await self._deps.store.read(passkeys.get_handle, visitor.user) or os.urandom(HANDLE_BYTES)
         known = await self._deps.store.read(passkeys.list_credential_ids, visitor.user, party.host)
         owner, challenge = PasskeyOwner(handle, visitor.user, visitor.called), os.urandom(CHALLENGE_BYTES)
@@ -180,11 +185,19 @@ def record_sign_in(db: Db, known: PasskeyCredential, count: int, now: int) -> st
     return None
 
 
+@quick
+def check_fresh(db: Db, browser: str, user: str, now: int) -> None:
+    """A passkey lasts longer than a sign-in: whoever finds a browser that was left open must not get one."""
+    found = logins.find_browser(db, browser, now)
+    if found is None or found.user_id != user:
+        raise Invalid("", NOT_ADDED.format("this browser is not signed in any more"))
+    if now - found.created_at > FRESH:
+        raise Invalid("", STALE)
+
+
 def add_passkey(db: Db, new: NewPasskey, browser: str, now: int) -> None:
     """By whoever is signed in at this moment."""
-    found = logins.find_browser(db, browser, now)
-    if found is None or found.user_id != new.user_id:
-        raise Invalid("", NOT_ADDED.format("this browser is not signed in any more"))
+    check_fresh(db, browser, new.user_id, now)
     made = passkeys.add(db, new, now)
     if made is None:
         raise Unavailable("adding", f"you have {MOST} passkeys, or this one is known already")
