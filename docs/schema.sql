@@ -379,6 +379,18 @@ CREATE TABLE pairing_guesses (
             guesses INTEGER NOT NULL,
             first_at INTEGER NOT NULL
         ) STRICT;
+CREATE TABLE passkeys (
+            id TEXT NOT NULL PRIMARY KEY,
+            credential_id BLOB NOT NULL UNIQUE,   -- the authenticator's own name for it
+            credential BLOB NOT NULL,             -- attested credential data: with the public key
+            user_id TEXT NOT NULL,                -- the identity that it signs in
+            user_handle BLOB NOT NULL,            -- what the authenticator knows her by: random
+            host TEXT NOT NULL,                   -- where it works
+            sign_count INTEGER NOT NULL,              -- how often it has signed; 0: it does not count
+            label TEXT NOT NULL,
+            created_at INTEGER NOT NULL,
+            last_used_at INTEGER
+        ) STRICT;
 CREATE TABLE passwords (
             user_id TEXT NOT NULL PRIMARY KEY REFERENCES users (id) ON DELETE CASCADE,  -- an identity of the page
             hash TEXT NOT NULL,                   -- argon2id, with its salt and its cost
@@ -819,6 +831,7 @@ CREATE INDEX outbox_session ON outbox (session_id, seq) WHERE session_id IS NOT 
 CREATE INDEX outbox_target ON outbox (target_id) WHERE target_id IS NOT NULL;
 CREATE INDEX outbox_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL;
 CREATE INDEX outbox_unclear ON outbox (updated_at) WHERE state IN ('uncertain', 'failed');
+CREATE INDEX passkeys_by_user ON passkeys (user_id, id);
 CREATE INDEX pinned_rules_folder ON pinned_rules (folder, id);
 CREATE INDEX replays_folder ON replays (folder, created_at);
 CREATE INDEX replays_source ON replays (source_id);

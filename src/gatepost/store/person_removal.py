@@ -8,6 +8,7 @@ from gatepost.store import users
 from gatepost.store.acl import ACL
 from gatepost.store.direct_rooms import DIRECT_ROOMS
 from gatepost.store.identities import IDENTITIES
+from gatepost.store.passkeys import PASSKEYS
 from gatepost.store.person_scope import FORGOTTEN, PersonScope, make_marks
 from gatepost.store.port import Db
 from gatepost.store.sticky_choices import STICKY_CHOICES
@@ -23,6 +24,7 @@ _OWN = (
     ("logins", "passwords", "user_id"),
     ("logins", "known_browsers", "user_id"),
     ("logins", "api_tokens", "maker"),
+    ("logins", "passkeys", "user_id"),
     ("pairing_codes", "pairing_codes", "person"),
     ("pairing_codes", "pairing_guesses", "sender"),
     ("invitations", "newcomers", "sender"),
@@ -128,6 +130,7 @@ _EXPORTED = (
     ("logins", "user_id, kind, way, device, peer, created_at, last_seen_at, expires_at", "user_id"),
     ("passwords", "user_id, changed_at", "user_id"),
     ("link_visitors", "id, token_id, identity, address, created_at, seen_at", "identity"),
+    ("passkeys", PASSKEYS.columns, "user_id"),
     ("request_votes", "request_id, person, voted_at", "person"),
 )
 

@@ -20,6 +20,7 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.keyring import Keyring
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.web_paths import SiteKind
@@ -52,6 +53,7 @@ from gatepost.serve.web.sites.handlers import GroupSites, SiteDeps
 from gatepost.serve.web.widget import handlers as widget
 from gatepost.serve.web.widget.handlers import ChatWidget, WidgetDeps
 from gatepost.store.port import Store
+from gatepost.store.secrets import SecretReader
 
 STATIC = Path(__file__).parent / "static"
 OPEN_TO_ALL = (f"{hooks.PREFIX}/", f"{hook.PREFIX}/")  # where programs post: by any name, and from no page
@@ -165,6 +167,7 @@ def _make_sign_in(parts: WebDeps, browsers: BrowserLogins) -> SignInDeps:
         channel=parts.channel,
         browsers=browsers,
         throttle=AuthThrottle(make_audit_recorder(parts.store, parts.clock, "the web page")),
+        secrets=SecretReader(parts.store, Keyring(parts.home), parts.clock),
     )
 
 
