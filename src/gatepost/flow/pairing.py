@@ -26,6 +26,7 @@ from gatepost.store import (
     identities,
     logins,
     pairing_codes,
+    passkeys,
     passwords,
     request_cards,
     requests,
@@ -312,6 +313,7 @@ def unpair(db: Db, identity: str) -> PairedIdentity:
     _withdraw_cards(db, identity, removed.person)
     direct_rooms.remove(db, identity)
     logins.remove_user(db, identity)
+    passkeys.remove_user(db, identity)
     passwords.remove(db, identity)
     return removed
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from gatepost.core.records import replace
 from gatepost.serve.control.arguments.logins import READ
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import Answer, code, made, make_table, moment, text
@@ -19,8 +20,15 @@ from gatepost.serve.web.dashboard.view import (
     PageView,
     Tone,
 )
+from gatepost.serve.web.pages.passkey_blocks import make_passkey_blocks
 
-WAYS = {"one_time_link": "One-time link", "password": "Password", "passkey": "Passkey", "proxy_header": "Proxy"}
+WAYS = {
+    "one_time_link": "One-time link",
+    "password": "Password",
+    "passkey": "Passkey",
+    "oidc": "Single sign-on",
+    "proxy_header": "Proxy",
+}
 WHOSE = (("", "Mine"), ("all", "Everybody's"))
 EMPTY = EmptyState(
     text="No browser is signed in as you. This prints an address that does it:", command="gatepost login"
@@ -49,7 +57,9 @@ async def show_logins(request: PageRequest) -> PageView:
     sees_all = await request.has_right(READ)
     everybody = sees_all and request.query.get("whose") == "all"
     found, state = await request.ask("login.list", everybody=everybody), await request.ask("login.show")
-    return make_logins_view(found, state, sees_all, everybody)
+    view = make_logins_view(found, state, sees_all, everybody)
+    passkeys = await request.ask("passkey.list", everybody=everybody)
+    return replace(view, blocks=[*view.blocks, *make_passkey_blocks(passkeys, everybody)])
 
 
 def make_logins_view(found: Sequence[Answer], state: Answer, sees_all: bool, everybody: bool) -> PageView:

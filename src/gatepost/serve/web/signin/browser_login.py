@@ -6,6 +6,7 @@ A cookie holds a token of which only the hash is kept. Even on loopback nobody g
 import hashlib
 import os
 from collections.abc import Callable
+from typing import Literal
 
 from msgspec import Struct
 from starlette.requests import Request
@@ -113,16 +114,24 @@ class BrowserLogins:
         return answer
 
     def set_cookie(
-        self, request: Request, answer: Response, token: str, age: int, suffix: str = "", secure: bool | None = None
+        self,
+        request: Request,
+        answer: Response,
+        token: str,
+        age: int,
+        suffix: str = "",
+        secure: bool | None = None,
+        same_site: Literal["lax", "strict"] = "strict",
     ) -> None:
-        """`age` is in microseconds. `suffix`: of another cookie of ours than the one that signs in."""
+        """`age` is in microseconds. `suffix`: of another cookie of ours than the one that signs in. `same_site` lax: it
+        is sent along where another site leads here."""
         secure = is_secure(request) if secure is None else secure
         answer.set_cookie(
             self._list_cookies(request, suffix)[0 if secure else 1],
             token,
             max_age=age // SECOND,
             httponly=True,
-            samesite="strict",
+            samesite=same_site,
             secure=secure,
         )
 
@@ -134,9 +143,12 @@ class BrowserLogins:
             await self._store.write(logins.sign_out, token)
             self._end_streams(token)
         answer = JSONResponse({"ok": True})
-        for name in self._list_cookies(request):
-            answer.delete_cookie(name, httponly=True, samesite="strict", secure=name.startswith("__Host-"))
+        self.clear_cookie(request, answer)
         return answer
+
+    def clear_cookie(self, request: Request, answer: Response, suffix: str = "") -> None:
+        for name in self._list_cookies(request, suffix):
+            answer.delete_cookie(name, httponly=True, samesite="strict", secure=name.startswith("__Host-"))
 
     def _end_streams(self, token: str) -> None:
         self._streams.end(token)

@@ -237,6 +237,27 @@ document.addEventListener("submit", (event) => {
   runSteps(form);
 });
 
+// What only a browser can do has a module of its own, which is loaded when it is wanted.
+document.addEventListener("submit", async (event) => {
+  const form = event.target.closest("form[data-script]");
+  if (!form) return;
+  event.preventDefault();
+  const said = form.querySelector(".form-said");
+  const submit = form.querySelector('[type="submit"]');
+  said.textContent = "";
+  submit.disabled = true;
+  try {
+    const script = await import(`/static/${form.dataset.script}`);
+    await script.submit(new FormData(form));
+    form.reset();
+    askAgain();
+  } catch (error) {
+    said.textContent = error.message;
+  } finally {
+    submit.disabled = false;
+  }
+});
+
 async function runSteps(form) {
   const list = form.querySelector(".form-steps");
   const submit = form.querySelector('[type="submit"]');
