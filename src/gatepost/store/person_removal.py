@@ -29,6 +29,7 @@ _OWN = (
     ("pairing_codes", "pairing_guesses", "sender"),
     ("invitations", "newcomers", "sender"),
     ("pairing_codes", "tokens", "identity"),
+    ("logins", "link_visitors", "identity"),
     ("secrets", "secrets", "user_id"),
     ("votes", "request_votes", "person"),
     ("cards", "request_cards", "person"),
@@ -55,6 +56,7 @@ NAMED = (
     ("pairing_codes", "used_by"),
     ("pinned_rules", "added_by"),
     ("replays", "created_by"),
+    ("room_pins", "pinned_by"),
     ("routes", "created_by"),
     ("secret_bindings", "created_by"),
     ("session_notes", "pinned_by"),
@@ -63,6 +65,8 @@ NAMED = (
     ("tokens", "created_by"),
     ("trusted_setups", "trusted_by"),
     ("user_roles", "granted_by"),
+    ("web_hosts", "created_by"),
+    ("web_routes", "created_by"),
     ("watchers", "added_by"),
 )
 _BY_NAME = ("budgets", "spending")  # their `name` is a person where `kind` is user
@@ -125,6 +129,7 @@ _EXPORTED = (
     ("newcomers", "sender, name, instance, address, parent, state, folder, asked_at", "sender"),
     ("logins", "user_id, kind, way, device, peer, created_at, last_seen_at, expires_at", "user_id"),
     ("passwords", "user_id, changed_at", "user_id"),
+    ("link_visitors", "id, token_id, identity, address, created_at, seen_at", "identity"),
     ("passkeys", PASSKEYS.columns, "user_id"),
     ("request_votes", "request_id, person, voted_at", "person"),
 )

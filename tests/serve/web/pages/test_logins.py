@@ -22,7 +22,7 @@ def test_each_browser_can_be_signed_out_and_this_one_is_marked() -> None:
     assert isinstance(table, TableBlock) and "person" not in [each.name for each in table.columns]
     first, second = table.rows
     assert first.cells[:3] == ("Firefox on Linux", Badge("this browser", "good"), "One-time link")  # type: ignore[arg-type]
-    assert second.cells[:3] == ("Unknown device", None, "made_up")
+    assert second.cells[:3] == ("Unknown device", "", "made_up")
     assert [each.args for row in table.rows for each in row.actions] == [{"id": "lg-1"}, {"id": "lg-2"}]
     assert all(each.asks for row in table.rows for each in row.actions) and all(each.asks for each in view.actions)
 

@@ -9,6 +9,7 @@ APART_S = 1.0  # two rings of one page
 QUIET_S = 15.0  # a line at least so often: whoever is gone is noticed, and lost rings are made up for
 STALE_QUIETS = 4  # after so many of these a page asks again all the same: ages grow, and disks fill
 MOST_STREAMS = 500
+CHANGED = b"event: changed\ndata: \n\n"
 
 
 class ChangeStreams:
@@ -52,10 +53,11 @@ class ChangeStreams:
                 if self._stopping.is_set():
                     return
                 if (quiets or checked != self._sign_outs) and not await may_see():
+                    yield CHANGED  # the page asks again, and is told that it is signed out
                     return
                 quiets, checked = 0, self._sign_outs
                 rung.clear()
-                yield b"event: changed\ndata: \n\n"
+                yield CHANGED
                 await asyncio.sleep(APART_S)
         finally:
             self._waiting.discard(rung)

@@ -12,8 +12,9 @@ from gatepost.serve.control.contract import Operation
 from gatepost.serve.control.declaration import ArgumentField, get_help, list_fields
 from gatepost.serve.web.dashboard.view import FormInput, InputKind
 
-LONG = ("prompt", "text", "content", "script", "agents_md", "message", "reason")  # arguments of many lines
-SECRETS = ("key", "value", "new_password", "old_password")  # of one line, hidden while they are typed
+# Arguments of many lines, and those of one line that are hidden while they are typed.
+LONG = ("prompt", "text", "content", "script", "agents_md", "message", "reason", "instructions")
+SECRETS = ("key", "value", "new_password", "old_password", "signing_secret")
 _OPTION = re.compile(r"--([a-z][a-z-]*)")
 
 

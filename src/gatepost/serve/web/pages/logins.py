@@ -37,12 +37,12 @@ LEAD = "Each browser stays signed in for some weeks. Sign out what you do not kn
 
 
 def _show_this(login: Answer) -> Cell:
-    return Badge("this browser", Tone.GOOD) if login["is_this"] else None
+    return Badge("this browser", Tone.GOOD) if login["is_this"] else ""
 
 
 BROWSER = (
     made("device", "Device", lambda login: login["device"] or "Unknown device"),
-    made("is_this", "", _show_this),
+    made("is_this", "Where", _show_this),
     made("way", "By", lambda login: WAYS.get(login["way"], login["way"])),
     code("peer", "Address"),
     moment("last_seen_at", "Last seen"),
