@@ -6,6 +6,7 @@ from gatepost.core.errors import SetupError
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.health.findings import Finding
+from gatepost.serve.web.signin import oidc
 from gatepost.serve.web.signin.contract import SIGN_IN_WAYS
 from gatepost.serve.web.signin.proxy_users import PROXY_USER_HEADER, TRUSTED_PROXIES, check_settings
 
@@ -18,10 +19,11 @@ def check_sign_in(config: Config) -> Iterator[Finding]:
         if way.wanted(config) and not way.is_installed:
             text = f"{name} is set and needs what is not installed"
             yield Finding("warn", SUBJECT, text, f"pip install 'gatepost[{way.extra}]'")
-    try:
-        check_settings(config)
-    except SetupError as error:
-        yield Finding("fail", SUBJECT, str(error), "mend it in gatepost.toml")
+    for check in (check_settings, oidc.check_settings):
+        try:
+            check(config)
+        except SetupError as error:
+            yield Finding("fail", SUBJECT, str(error), "mend it in gatepost.toml")
     if config[PROXY_USER_HEADER] and not config[TRUSTED_PROXIES]:
         text = f"web.proxy_user_header is {config[PROXY_USER_HEADER]}, and no proxy is trusted: the header is ignored"
         yield Finding("warn", SUBJECT, text, "set web.trusted_proxies to the address of the proxy, or unset the header")
