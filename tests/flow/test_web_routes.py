@@ -175,6 +175,13 @@ def test_names_of_this_gateway_come_from_its_settings(name: str) -> None:
     assert read_hostname("docs.example.com", config) == "docs.example.com"
 
 
+def test_behind_a_socket_file_the_gateways_own_name_must_be_known_first() -> None:
+    with pytest.raises(Invalid, match=r"web\.hosts or web\.url"):
+        read_hostname("docs.example.com", Config({"listen": "unix:/run/gatepost.sock"}))
+    named = Config({"listen": "unix:/run/gatepost.sock", "web.url": "https://gate.example"})
+    assert read_hostname("docs.example.com", named) == "docs.example.com"
+
+
 def test_a_person_sees_the_pages_of_the_groups_that_she_is_in(db: Db) -> None:
     for name in ("web:user/owner", "web:user/admin", "web:user/member", "web:user/guest"):
         users.add(db, name, name, 1)
