@@ -260,6 +260,26 @@ CREATE TABLE inbox (
         created_at INTEGER NOT NULL,
         updated_at INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE known_browsers (
+            hash TEXT NOT NULL PRIMARY KEY,       -- of a cookie that signs nobody in
+            user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+            created_at INTEGER NOT NULL
+        ) STRICT;
+CREATE TABLE link_signatures (
+            token_id TEXT NOT NULL REFERENCES tokens (id) ON DELETE CASCADE,
+            hash TEXT NOT NULL,                   -- of a signature that was accepted: it counts once
+            seen_at INTEGER NOT NULL,
+            PRIMARY KEY (token_id, hash)
+        ) STRICT;
+CREATE TABLE link_visitors (
+            id TEXT NOT NULL PRIMARY KEY,
+            hash TEXT NOT NULL UNIQUE,
+            token_id TEXT NOT NULL REFERENCES tokens (id) ON DELETE CASCADE,
+            identity TEXT NOT NULL,  -- as which she writes
+            address TEXT NOT NULL,  -- her own room, below the link's
+            created_at INTEGER NOT NULL,
+            seen_at INTEGER NOT NULL  -- when she wrote last
+        ) STRICT;
 CREATE TABLE logins (
         hash TEXT PRIMARY KEY,                  -- of a one-time token or of a browser's session
         kind TEXT NOT NULL,                     -- once | browser
@@ -359,6 +379,23 @@ CREATE TABLE pairing_guesses (
             guesses INTEGER NOT NULL,
             first_at INTEGER NOT NULL
         ) STRICT;
+CREATE TABLE passkeys (
+            id TEXT NOT NULL PRIMARY KEY,
+            credential_id BLOB NOT NULL UNIQUE,   -- the authenticator's own name for it
+            credential BLOB NOT NULL,             -- attested credential data: with the public key
+            user_id TEXT NOT NULL,                -- the identity that it signs in
+            user_handle BLOB NOT NULL,            -- what the authenticator knows her by: random
+            host TEXT NOT NULL,                   -- where it works
+            sign_count INTEGER NOT NULL,              -- how often it has signed; 0: it does not count
+            label TEXT NOT NULL,
+            created_at INTEGER NOT NULL,
+            last_used_at INTEGER
+        ) STRICT;
+CREATE TABLE passwords (
+            user_id TEXT NOT NULL PRIMARY KEY REFERENCES users (id) ON DELETE CASCADE,  -- an identity of the page
+            hash TEXT NOT NULL,                   -- argon2id, with its salt and its cost
+            changed_at INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE pinned_rules (
             id INTEGER PRIMARY KEY AUTOINCREMENT,
             folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
@@ -440,6 +477,13 @@ CREATE TABLE reservations (
         model TEXT NOT NULL,
         worst INTEGER NOT NULL CHECK (worst >= 0)   -- millionths of a USD
     ) STRICT;
+CREATE TABLE room_pins (
+            message_id INTEGER NOT NULL PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
+            instance TEXT NOT NULL,
+            address TEXT NOT NULL,
+            pinned_by TEXT NOT NULL,
+            pinned_at INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE rooms (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         instance TEXT NOT NULL,
@@ -637,7 +681,7 @@ CREATE TABLE tokens (
             created_at INTEGER NOT NULL,
             revoked_at INTEGER,
             last_used_at INTEGER
-        ) STRICT;
+        , instructions TEXT NOT NULL DEFAULT '', signature TEXT NOT NULL DEFAULT 'none', signing_key TEXT NOT NULL DEFAULT '', origins TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE trusted_setups (
             project TEXT NOT NULL,
             digest TEXT NOT NULL,
@@ -769,6 +813,10 @@ CREATE INDEX inbox_open_tasks ON inbox (session_id, seq) WHERE mode = 'task' AND
 CREATE UNIQUE INDEX inbox_seq ON inbox (session_id, seq) WHERE session_id IS NOT NULL;
 CREATE UNIQUE INDEX inbox_target ON inbox (message_id, session_id);
 CREATE INDEX inbox_turn ON inbox (turn_id) WHERE turn_id IS NOT NULL;
+CREATE INDEX known_browsers_user ON known_browsers (user_id, created_at);
+CREATE INDEX link_signatures_age ON link_signatures (token_id, seen_at);
+CREATE INDEX link_visitors_identity ON link_visitors (identity);
+CREATE INDEX link_visitors_seen ON link_visitors (token_id, seen_at);
 CREATE UNIQUE INDEX logins_id ON logins (id);
 CREATE INDEX logins_user ON logins (user_id, kind);
 CREATE UNIQUE INDEX messages_identity ON messages (instance, address, direction, platform_id, event);
@@ -783,6 +831,7 @@ CREATE INDEX outbox_session ON outbox (session_id, seq) WHERE session_id IS NOT 
 CREATE INDEX outbox_target ON outbox (target_id) WHERE target_id IS NOT NULL;
 CREATE INDEX outbox_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL;
 CREATE INDEX outbox_unclear ON outbox (updated_at) WHERE state IN ('uncertain', 'failed');
+CREATE INDEX passkeys_by_user ON passkeys (user_id, id);
 CREATE INDEX pinned_rules_folder ON pinned_rules (folder, id);
 CREATE INDEX replays_folder ON replays (folder, created_at);
 CREATE INDEX replays_source ON replays (source_id);
@@ -801,6 +850,7 @@ CREATE INDEX requests_pending ON requests (asked_at) WHERE state = 'pending';
 CREATE INDEX requests_pending_folder ON requests (folder) WHERE state = 'pending';
 CREATE INDEX requests_pending_session ON requests (session_id) WHERE state = 'pending';
 CREATE INDEX requests_unnotified ON requests (answered_at) WHERE state <> 'pending' AND notified_at IS NULL;
+CREATE INDEX room_pins_room ON room_pins (instance, address, pinned_at);
 CREATE INDEX routes_order ON routes (seq, id);
 CREATE UNIQUE INDEX secret_bindings_once ON secret_bindings (COALESCE(folder, ''), scheme, host, port, header);
 CREATE INDEX sessions_address ON sessions (address);

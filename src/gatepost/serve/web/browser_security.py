@@ -96,22 +96,24 @@ class HostedSites(Protocol):
 
 
 class BrowserSecurityMiddleware:
-    """`listens` None: on a socket file, where whoever stands before us has checked the name. `open_to_all`: the start
+    """`listens` None: on a socket file, where whoever stands before us has checked the name. `open_to_all`: the starts
     of paths for which neither the name nor the origin is checked. `by_token`: of those where no cookie counts, and a
-    write is judged by the token that it shows. `sites`: of pages of groups, which judge their reads themselves."""
+    write is judged by the token that it shows. `sites`: of pages of groups, which judge their reads themselves.
+    `embedded`: the one path that pages of others may load."""
 
     def __init__(
         self,
         app: ASGIApp,
         listens: str | None,
         further: tuple[str, ...],
-        open_to_all: str = "",
-        by_token: str = "",
+        open_to_all: str | tuple[str, ...] = (),
+        by_token: str | tuple[str, ...] = (),
         sites: tuple[str, ...] = (),
         hosted: HostedSites | None = None,
+        embedded: str = "",
     ) -> None:
         self._app, self._listens, self._further, self._open = app, listens, further, open_to_all
-        self._by_token, self._sites, self._hosted = by_token, sites, hosted
+        self._by_token, self._sites, self._hosted, self._embedded = by_token, sites, hosted, embedded
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -121,8 +123,10 @@ class BrowserSecurityMiddleware:
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 answer = MutableHeaders(scope=message)
+                framed = answer.get("content-security-policy", "")  # a page that says itself who may show it
                 for name, value in HEADERS.items():
-                    answer.setdefault(name, value)
+                    if name != "x-frame-options" or "frame-ancestors" not in framed:
+                        answer.setdefault(name, value)
             await send(message)
 
         host = headers.get("host", "")
@@ -146,5 +150,6 @@ class BrowserSecurityMiddleware:
 
     def _is_ours(self, scope: Scope, headers: Headers) -> bool:
         if scope["method"] in READS:
-            return scope["path"].startswith(self._sites) or read_allowed(headers)
+            path = scope["path"]
+            return read_allowed(headers) or path == self._embedded or path.startswith(self._sites)
         return bool(self._by_token and scope["path"].startswith(self._by_token)) or write_allowed(headers)
