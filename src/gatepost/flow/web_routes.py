@@ -115,8 +115,8 @@ def read_sight(db: Db, person: str) -> Callable[[str], bool]:
 
 def set_route(db: Db, new: NewWebRoute, maker: RouteMaker) -> WebRoute:
     path = parse_site_path(new.path)
-    if len(path.text) > LONGEST_KEPT:
-        raise Invalid("path", f"is longer than {LONGEST_KEPT} characters")
+    if len(path.text) > LONGEST_KEPT or any(sign in path.text for sign in "%?#"):  # a list shows it decoded
+        raise Invalid("path", f"is longer than {LONGEST_KEPT} characters, or has a sign that no route may have")
     folder = get_slot(db, path, maker)
     if path.kind is SiteKind.PRIVATE and new.access is WebAccess.PUBLIC:
         raise Invalid("access", "private pages are never public; put the files into public_html")
