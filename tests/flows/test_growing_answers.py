@@ -1,9 +1,7 @@
 """Answers that grow on a platform: one message, edited while its text is written, which becomes the answer."""
 
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -15,7 +13,9 @@ from gatepost.testing import faults
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.faults import FaultPoint
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.platforms.base import ShownMessage
+from gatepost.testing.platforms.base import EmulatedPlatform, PlatformFault
+from gatepost.testing.platforms.discord import DiscordPlatform
+from gatepost.testing.platforms.mattermost import MattermostPlatform
 from gatepost.testing.platforms.slack import SlackPlatform
 from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.waiting import until
@@ -102,65 +102,115 @@ async def test_the_draft_of_a_turn_that_says_nothing_is_deleted(tmp_path: Path, 
         assert (channel.sent[1].message.op, channel.sent[1].message.target) == (Op.DELETE, channel.sent[0].platform_id)
 
 
-# Kills, judged by what people on the platform ever saw.
+# Kills and faults, judged by what people on the platform ever saw.
 
 
-class GrowingSlack(SlackPlatform):
-    def get_settings(self) -> dict[str, Any]:
-        return {**super().get_settings(), "drafts": True}
+def load_platform(kind: str) -> EmulatedPlatform:
+    """With the option on."""
+    made: EmulatedPlatform = EMULATORS[kind]()
+    given = made.get_settings
+    made.get_settings = lambda: {**given(), "drafts": True}  # type: ignore[method-assign]
+    return made
 
 
-@pytest.fixture
-def platform() -> Iterator[SlackPlatform]:
-    with GrowingSlack() as made:
-        yield made
-
-
-STORE, SEND = "gatepost.store.growing_drafts", "gatepost.channels.slack.sending:SlackSender.send"
-OUTCOME = "gatepost.flow.delivery.outbox_claims:settle_effect"
-DRAFTS = [
-    FaultPoint(f"{STORE}:record", "after"),
-    FaultPoint(SEND, "before", match="/draft/"),
-    FaultPoint(SEND, "after", match="/draft/"),
-    FaultPoint(OUTCOME, "after", match="/draft/"),
+EMULATORS: dict[str, Callable[[], EmulatedPlatform]] = {
+    "slack": SlackPlatform,
+    "discord": DiscordPlatform,
+    "mattermost": MattermostPlatform,
+}
+SENDERS = {
+    "slack": "gatepost.channels.slack.sending:SlackSender.send",
+    "discord": "gatepost.channels.discord.adapter:DiscordChannel.send",
+    "mattermost": "gatepost.channels.mattermost.adapter:MattermostChannel.send",
+}
+STORE, OUTCOME = "gatepost.store.growing_drafts", "gatepost.flow.delivery.outbox_claims:settle_effect"
+SLOW = pytest.mark.slow
+KILLS = [
+    pytest.param("slack", FaultPoint(f"{STORE}:record", "after"), marks=SLOW),
+    pytest.param("slack", FaultPoint(SENDERS["slack"], "before", match="/draft/"), marks=SLOW),
+    ("slack", FaultPoint(SENDERS["slack"], "after", match="/draft/")),
+    pytest.param("slack", FaultPoint(OUTCOME, "after", match="/draft/"), marks=SLOW),
+    pytest.param("slack", FaultPoint(SENDERS["slack"], "after", match="/draft/1/1"), marks=SLOW),
+    pytest.param("slack", FaultPoint(f"{STORE}:claim", "before"), marks=SLOW),
+    pytest.param("slack", FaultPoint(f"{STORE}:claim", "after"), marks=SLOW),
+    pytest.param("slack", FaultPoint(SENDERS["slack"], "before", match=SAID), marks=SLOW),
+    ("slack", FaultPoint(SENDERS["slack"], "after", match=SAID)),
+    ("slack", FaultPoint(f"{STORE}:take_place", "before")),
+    pytest.param("slack", FaultPoint(f"{STORE}:take_place", "after"), marks=SLOW),
+    pytest.param("slack", FaultPoint(OUTCOME, "after", match=SAID), marks=SLOW),
+    pytest.param("discord", FaultPoint(SENDERS["discord"], "after", match="/draft/"), marks=SLOW),
+    pytest.param("discord", FaultPoint(SENDERS["discord"], "after", match=SAID), marks=SLOW),
+    pytest.param("mattermost", FaultPoint(SENDERS["mattermost"], "after", match="/draft/"), marks=SLOW),
+    pytest.param("mattermost", FaultPoint(SENDERS["mattermost"], "after", match=SAID), marks=SLOW),
 ]
-ANSWERS = [
-    FaultPoint(f"{STORE}:claim", "before"),
-    FaultPoint(f"{STORE}:claim", "after"),
-    FaultPoint(SEND, "before", match=SAID),
-    FaultPoint(SEND, "after", match=SAID),
-    FaultPoint(f"{STORE}:take_place", "before"),
-    FaultPoint(f"{STORE}:take_place", "after"),
-    FaultPoint(OUTCOME, "after", match=SAID),
-]
 
 
-def list_said(platform: SlackPlatform) -> list[ShownMessage]:
-    """Whatever people ever saw of the bot."""
+def list_said(platform: EmulatedPlatform) -> list[tuple[str, bool]]:
+    """Whatever people ever saw of the bot, and whether it is gone."""
     with platform.changed:
-        return [each for each in platform.record if each.sender == "bot"]
+        return [(each.text, each.deleted) for each in platform.record if each.sender == "bot"]
 
 
-@pytest.mark.parametrize("fault", [*DRAFTS, *ANSWERS], ids=str)
+def touch(desk: ChannelDesk, name: str) -> None:
+    (desk.daemon.home / "groups" / "home" / name).touch()
+
+
+@pytest.mark.parametrize(("kind", "fault"), KILLS, ids=str)
 def test_a_kill_at_any_step_leaves_one_message_with_the_final_text(
-    tmp_path: Path, platform: SlackPlatform, fault: FaultPoint
+    tmp_path: Path, kind: str, fault: FaultPoint
 ) -> None:
-    script = ScriptBuilder().turn("play").draft(FIRST).wait_for("go").say(SAID)
-    desk = ChannelDesk(tmp_path, platform, script)
-    happened = faults.into_daemon(desk.daemon.home, fault)
-    folder = desk.daemon.home / "groups" / "home"
-    with desk:
-        platform.send("play", room="direct:ann")
-        if fault in ANSWERS:
-            desk.wait_for_text(FIRST)
-            (folder / "go").touch()
-        assert faults.wait_for_fault(happened), f"it never came to this: {fault}\n{desk.daemon.stderr()[-3000:]}"
-        desk.daemon.kill()
-        (desk.daemon.home / "plugins" / "tools" / "fault.py").unlink()
-        (folder / "go").touch()
-        with suppress(AssertionError):
+    with load_platform(kind) as platform:
+        desk = ChannelDesk(tmp_path, platform, SCRIPT)
+        happened = faults.into_daemon(desk.daemon.home, fault)
+        with desk:
+            platform.send("play", room="direct:ann")
+            if "/draft/" not in fault.match and not fault.target.endswith(":record"):
+                desk.wait_for_text(FIRST)
+                touch(desk, "go")
+            touch(desk, "more")
+            assert faults.wait_for_fault(happened), f"it never came to this: {fault}\n{desk.daemon.stderr()[-3000:]}"
+            desk.daemon.kill()
+            (desk.daemon.home / "plugins" / "tools" / "fault.py").unlink()
+            touch(desk, "go")
             desk.daemon.start()
-        desk.wait_for_text(SAID)
+            desk.wait_for_text(SAID)
+            desk.wait_until_settled()
+            assert list_said(platform) == [(SAID, False)]
+            assert desk.daemon.json("ledger", "check")["unaccounted"] == 0
+
+
+ONCE = (PlatformFault.NO_ANSWER, PlatformFault.BUSY, PlatformFault.RATE_LIMIT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", EMULATORS)
+def test_a_platform_in_trouble_shows_each_answer_once(tmp_path: Path, kind: str) -> None:
+    """Each fault meets a draft, and then an answer; at last somebody deletes a draft."""
+    script = ScriptBuilder()
+    for number in range(2 * len(ONCE) + 1):
+        script.turn(f"play {number}").draft(f"{number} begins").wait_for(f"go-{number}").say(
+            f"{number} begins and ends"
+        )
+    with load_platform(kind) as platform, ChannelDesk(tmp_path, platform, script) as desk:
+        for number, fault in enumerate(ONCE * 2):
+            early = number < len(ONCE)
+            if early:
+                platform.fault(fault)
+            platform.send(f"play {number}", room="direct:ann")
+            if early:
+                platform.wait_for(lambda: not platform.list_unused())
+            else:
+                desk.wait_for_text(f"{number} begins")
+                platform.fault(fault)
+            touch(desk, f"go-{number}")
+            desk.wait_for_text(f"{number} begins and ends")
+            desk.wait_until_settled()
+        last = 2 * len(ONCE)
+        platform.send(f"play {last}", room="direct:ann")
+        draft = desk.wait_for_text(f"{last} begins")
+        platform.delete("direct:ann", draft.id)
+        touch(desk, f"go-{last}")
+        desk.wait_for_text(f"{last} begins and ends")
         desk.wait_until_settled()
-        assert [(each.text, each.deleted) for each in list_said(platform)] == [(SAID, False)]
-        assert desk.daemon.json("ledger", "check")["unaccounted"] == 0
+        shown = [text for text, deleted in list_said(platform) if not deleted]
+        assert shown == [f"{number} begins and ends" for number in range(last + 1)]

@@ -410,7 +410,7 @@ def _import_class(name: str, module: str, cls: str, extra: str) -> Callable[[Cha
 
 
 def make_draft_setting(kind: str) -> Setting[bool]:
-    """The option of a channel that can edit, and can tell after a crash whether a message was sent."""
+    """The option of a channel that can edit, and can be asked after a crash whether a message was sent."""
     return setting(f"channels.{kind}.{DRAFTS}", False, help="Whether an answer is shown while it is written, by edits.")
 
 

@@ -94,14 +94,12 @@ def _add(db: Db, turn: Turn, key: str, text: str, target: int | None, now: int) 
 
 
 def claim(db: Db, turn_id: str, now: int) -> int | None:
-    """The message whose place an answer takes: once. None: there is none, or it was not sent yet and never is."""
+    """The message whose place an answer takes: once. None: there is none. One that waits to be sent is sent first, and
+    not withdrawn: a power cut may have forgotten that it was."""
     draft = find_open(db, turn_id)
     if draft is None:
         return None
     outbox.supersede_edits(db, turn_id, EffectOrigin.STATUS, now)
-    if draft.state == EffectState.PENDING:
-        outbox.record_outcome(db, draft.id, EffectState.SUPERSEDED, "the answer came first", now)
-        return None
     _set_payload(db, draft, {**draft.payload, USED: True})
     return draft.message_id
 
@@ -110,13 +108,11 @@ def withdraw(db: Db, turn: Turn, *, deletes: bool, now: int) -> bool:
     """A turn that ended without an answer leaves no draft behind, where messages can be deleted. Whether there is
     something to send."""
     draft = find_open(db, turn.id)
-    message_id = claim(db, turn.id, now) if draft is not None else None
-    if draft is None or message_id is None or not deletes:
+    if draft is None or not deletes:
         return False
-    key, op = f"{draft.key}/withdrawn", Op.DELETE
     new = NewEffect(
-        key=key,
-        op=op,
+        key=f"{draft.key}/withdrawn",
+        op=Op.DELETE,
         origin=EffectOrigin.STATUS,
         instance=turn.instance,
         address=turn.address,
@@ -126,7 +122,7 @@ def withdraw(db: Db, turn: Turn, *, deletes: bool, now: int) -> bool:
         session_id=turn.session_id,
         turn_id=turn.id,
         attempt=turn.attempt,
-        target_id=message_id,
+        target_id=claim(db, turn.id, now),
     )
     outbox.add(db, new, now)
     return True
