@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -24,6 +24,8 @@ LONG = (
 )  # arguments of many lines
 
 
+# By operation: arguments that most people give, though the operation works without them.
+FRONT = {"token.add": ("label", "instructions", "signature")}
 _OPTION = re.compile(r"--([a-z][a-z-]*)")
 
 
@@ -39,7 +41,8 @@ class OperationForm(Struct, frozen=True, kw_only=True):
 
 
 def make_form(operation: Operation, given: Mapping[str, str]) -> OperationForm:
-    inputs = [_make_input(each, given.get(each.name)) for each in list_fields(operation.args)]
+    front = FRONT.get(operation.info.name, ())
+    inputs = [_make_input(each, given.get(each.name), front) for each in list_fields(operation.args)]
     subject, _, verb = operation.info.name.partition(".")
     return OperationForm(
         operation=operation.info.name,
@@ -58,7 +61,7 @@ def render_help(operation: Operation) -> str:
     return re.sub(rf"\b({'|'.join(names)})\b", lambda found: found[0].lower(), text) if names else text
 
 
-def _make_input(argument: ArgumentField, given: str | None) -> FormInput:
+def _make_input(argument: ArgumentField, given: str | None, front: Sequence[str] = ()) -> FormInput:
     return FormInput(
         name=argument.name,
         label=argument.name.replace("_", " "),
@@ -70,6 +73,7 @@ def _make_input(argument: ArgumentField, given: str | None) -> FormInput:
         example=argument.examples[0] if argument.examples else "",
         least=argument.spec.least,
         most=argument.spec.most,
+        front=argument.name in front,
     )
 
 
