@@ -38,7 +38,7 @@ async def show_links(request: PageRequest) -> PageView:
 
 
 def is_signed(token: Answer) -> bool:
-    return token["signature"] != SignatureScheme.NONE
+    return bool(token["signature"] != SignatureScheme.NONE)
 
 
 def list_actions(token: Answer) -> tuple[Action, ...]:
