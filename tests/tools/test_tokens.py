@@ -80,7 +80,8 @@ async def test_arizuko_37_a_chat_links_token_is_told_once_kept_as_a_hash_and_rev
 ) -> None:
     agent = await acme(tmp_path, store)
     made = told(await agent.call("issue_chat_link", jid_suffix="support"))
-    assert (made["jid"], made["url"]) == ("web:link/acme/support", "")
+    assert made["jid"] == "web:link/acme/support"
+    assert made["url"] == f"http://127.0.0.1:8420/chat/{made['token']}"
     assert len(made["token"]) >= 43  # 256 bits
     assert made["token"] not in str(await store.read(lambda db: db.rows("SELECT * FROM tokens")))
     assert made["token"] not in (await agent.call("list_tokens")).text

@@ -26,11 +26,17 @@ PREFIXES = {  # no room of a person, or of the owner, begins like that
     TokenKind.CHAT_LINK: "web:link/",
     TokenKind.WEBHOOK: "hook:",
 }
-PATHS = {TokenKind.WEBHOOK: "/hook/", TokenKind.INVITE: "/invite/"}  # of the pages that answer tokens
+PATHS = {  # of the pages that answer tokens
+    TokenKind.CHAT_LINK: "/chat/",
+    TokenKind.WEBHOOK: "/hook/",
+    TokenKind.INVITE: "/invite/",
+}
+MOST_ORIGINS = 10
 LONGEST_INSTRUCTIONS = 4000  # characters
 SHORTEST_SECRET, LONGEST_SECRET = 16, 200
 _SECRET = re.compile(r"[\x21-\x7e]+\Z")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+_ORIGIN = re.compile(r"https?://[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?(?::[0-9]{1,5})?\Z")
 
 
 class NewLink(Struct, frozen=True, kw_only=True):
@@ -43,6 +49,7 @@ class NewLink(Struct, frozen=True, kw_only=True):
     instructions: str = ""
     signature: SignatureScheme = SignatureScheme.NONE
     signing_secret: str = ""  # '': one is made
+    origins: tuple[str, ...] = ()  # of a chat link: pages that may show it in a frame
 
 
 class IssuedLink(Struct, frozen=True):
@@ -81,6 +88,7 @@ def issue(db: Db, new: NewLink, now: int, keyring: Keyring | None = None) -> Iss
         instructions=clean(new.instructions).strip(),
         signature=new.signature,
         signing_key=key,
+        origins=_render_origins(new),
     )
     made = tokens.add(db, row, secret, now)
     if made is None:
@@ -138,6 +146,18 @@ def make_address(new: NewLink) -> str:
     label = new.label if new.kind is TokenKind.WEBHOOK else ""
     parts = (new.folder, label, new.suffix)
     return str(addresses.parse(PREFIXES[new.kind] + "/".join(part for part in parts if part)))
+
+
+def _render_origins(new: NewLink) -> str:
+    """They stand in a header later: nothing but plain origins gets there."""
+    if new.origins and new.kind is not TokenKind.CHAT_LINK:
+        raise Invalid("origins", "only a chat link is shown in other pages")
+    if len(new.origins) > MOST_ORIGINS:
+        raise Invalid("origins", f"at most {MOST_ORIGINS} are possible; make a second link for the others")
+    for each in new.origins:
+        if not _ORIGIN.match(each):
+            raise Invalid("origins", f"{each[:80]!r} is not a page's origin; write it like https://shop.example")
+    return " ".join(dict.fromkeys(new.origins))
 
 
 def _check_name(field: str, text: str) -> None:

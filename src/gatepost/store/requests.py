@@ -467,6 +467,13 @@ def list_pending(db: Db, session_id: str | None = None) -> list[Request]:
     return REQUESTS.list(db, "WHERE state = 'pending' AND session_id = ? ORDER BY asked_at, id", session_id)
 
 
+def list_waiting(db: Db, after: Request | None, most: int) -> list[Request]:
+    """Those that wait, the oldest first, behind one of them."""
+    at, last = (after.asked_at, after.id) if after is not None else (0, "")
+    rest = "WHERE state = 'pending' AND (asked_at, id) > (?, ?) ORDER BY asked_at, id LIMIT ?"
+    return REQUESTS.list(db, rest, at, last, most)
+
+
 def list_for_turns(db: Db, session_id: str, turn_ids: Sequence[str], most: int) -> list[Request]:
     """What a session asked in these turns, whatever became of it. At most so many of each turn."""
     one = "WHERE session_id = ? AND turn_id = ? ORDER BY name LIMIT ?"

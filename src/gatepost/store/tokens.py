@@ -56,6 +56,7 @@ class NewToken(Struct, frozen=True, kw_only=True):
     instructions: str = ""
     signature: SignatureScheme = SignatureScheme.NONE
     signing_key: str = ""
+    origins: str = ""  # of a chat link: pages that may show it in a frame, between blanks
 
 
 class Token(Struct, frozen=True):
@@ -76,6 +77,7 @@ class Token(Struct, frozen=True):
     instructions: str = ""  # of a webhook: what the agent is told with what comes by it
     signature: SignatureScheme = SignatureScheme.NONE
     signing_key: str = ""  # the name of the secret that proves it
+    origins: str = ""
 
     def get_state(self, now: int) -> TokenState:
         if self.revoked_at is not None:

@@ -1,5 +1,5 @@
 """Tokens for the caller's part of the tree: chat links and webhooks are made here, and every kind is listed and
-revoked. What answers webhooks is in `serve/web/links`."""
+revoked. What answers chat links is in `serve/web/widget`, what answers webhooks in `serve/web/links`."""
 
 from typing import Annotated
 
@@ -23,6 +23,12 @@ from gatepost.tools.contract import tool
 
 Group = Annotated[str | None, Meta(description="The group that gets what is written there. Default: your own.")]
 Suffix = Annotated[str, Meta(description="Tells several rooms of one group apart: letters, digits, `_`, `-`.")]
+Origins = Annotated[
+    tuple[str, ...],
+    Meta(
+        max_length=10, description="Sites that may show the chat in a frame, like https://shop.example. Default: none."
+    ),
+]
 
 
 class CreatedLink(Struct, frozen=True, kw_only=True):
@@ -67,12 +73,15 @@ class RevokedTokens(Struct, frozen=True):
 
 
 @tool(tier=Tier.WORLD, scoped_by="target_folder", group="access")
-async def issue_chat_link(call: ToolCall, target_folder: Group = None, jid_suffix: Suffix = "") -> CreatedLink:
-    """Make a token for a web chat with a group that needs no account. Whoever has it may write there.
+async def issue_chat_link(
+    call: ToolCall, target_folder: Group = None, jid_suffix: Suffix = "", origins: Origins = ()
+) -> CreatedLink:
+    """Make a link to a web chat with a group that needs no account. Whoever has it may write there.
 
-    The token is shown once. To take it back use revoke_token. For programs that report something use issue_webhook.
+    The link is shown once. To take it back use revoke_token. For programs that report something use issue_webhook.
     """
-    return await _issue(call, _make_link(call, TokenKind.CHAT_LINK, target_folder, "", jid_suffix))
+    new = _make_link(call, TokenKind.CHAT_LINK, target_folder, "", jid_suffix)
+    return await _issue(call, replace(new, origins=origins))
 
 
 @tool(tier=Tier.WORLD, scoped_by="target_folder", group="access")
@@ -160,7 +169,9 @@ async def revoke_token(
             raise NotFound("token", (jid or id)[:80], "use list_tokens to see them")
         return sum(tokens.revoke(db, each.id, call.now) for each in own)
 
-    return RevokedTokens(await call.write(revoke))
+    revoked = await call.write(revoke)
+    call.around.bells.operation()  # a visitor's stream ends at once
+    return RevokedTokens(revoked)
 
 
 def _is_own(call: ToolCall, token: Token) -> bool:

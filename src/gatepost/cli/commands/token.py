@@ -11,16 +11,9 @@ from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.serve.control.arguments.api_tokens import AddApiTokenArgs, ListApiTokensArgs, RevokeApiTokenArgs
-from gatepost.serve.control.arguments.tokens import (
-    AddTokenArgs,
-    LinkKind,
-    ListTokensArgs,
-    RevokeTokenArgs,
-    SignTokenArgs,
-)
+from gatepost.serve.control.arguments.tokens import AddTokenArgs, ListTokensArgs, RevokeTokenArgs, SignTokenArgs
 
-UNANSWERED = {LinkKind.CHAT_LINK: "No page of this gateway answers chat links yet."}
-NO_ADDRESS = "It is answered at /hook/ of the web page's address; set web.url to that address."
+NO_ADDRESS = "It is answered at the web page's address; set web.url to that address."
 
 
 @click.group()
@@ -49,9 +42,17 @@ def add(run: CommandRun, made: dict[str, Any]) -> None:
     output.print_line(made["url"] or made["secret"])
     output.print_line(f"It leads to the room {token['address']} of {token['folder']}, and is shown only now.")
     if not made["url"]:
-        output.print_line(UNANSWERED.get(token["kind"], NO_ADDRESS))
+        output.print_line(NO_ADDRESS)
+    if token["origins"]:
+        output.print_line("On these sites a button opens it; put this line into their pages:")
+        output.print_line(_render_script(made["url"]))
     _print_signing_secret(made)
     output.print_line(f"`gatepost token rm {token['id']}` takes it back.")
+
+
+def _render_script(url: str) -> str:
+    base = url.rpartition("/chat/")[0]
+    return f'<script src="{base}/static/widget.js" data-link="{url}"></script>'
 
 
 def _print_signing_secret(made: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 
@@ -66,8 +66,9 @@ class ListInvitationsArgs(OperationArgs, frozen=True):
 class AddTokenArgs(OperationArgs, frozen=True):
     """Print a link by which people (chat_link) or a program (webhook) may write to the group FOLDER.
 
-    A webhook answers at /hook/TOKEN of the web page's address. No page answers chat links yet. With --signature what
-    comes is believed only if the service signed it. The secret is made and printed, unless --signing-secret gives one.
+    A chat link answers at /chat/TOKEN of the web page's address, a webhook at /hook/TOKEN. Pages of --origins may show
+    the chat in a frame. With --signature what comes is believed only if the service signed it. The secret is made and
+    printed, unless --signing-secret gives one.
     """
 
     kind: Annotated[LinkKind, argument("What it is.")]
@@ -75,6 +76,14 @@ class AddTokenArgs(OperationArgs, frozen=True):
     label: Annotated[str, option("Of a webhook: what reports there, like github."), Meta(max_length=64)] = ""
     suffix: Annotated[str, option("Tells several rooms of one group apart."), Meta(max_length=64)] = ""
     days: Days = 0
+    origins: Annotated[
+        list[str],
+        option(
+            "Of a chat link: a site that may show it in a frame, like https://shop.example; may be repeated.",
+            metavar="ORIGIN",
+        ),
+        Meta(max_length=10),
+    ] = field(default_factory=list)
     instructions: Annotated[
         str,
         option("Of a webhook: what the agent is told to do with what comes by it."),

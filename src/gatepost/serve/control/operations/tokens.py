@@ -81,6 +81,7 @@ async def add_token(deps: OperationDeps, args: AddTokenArgs) -> NewTokenView:
         instructions=args.instructions,
         signature=SignatureScheme(args.signature.value),
         signing_secret=args.signing_secret,
+        origins=tuple(args.origins),
     )
     keyring = Keyring(deps.home)
 
