@@ -58,6 +58,8 @@ def test_what_most_people_say_of_a_webhook_stands_in_front_in_its_form() -> None
     form = make_form(OPERATIONS["token.add"], {"kind": "webhook"})
     shown = [each.name for each in form.inputs if each.required or each.front]
     assert shown == ["folder", "label", "instructions", "signature"]
+    plain = make_form(OPERATIONS["token.add"], {"kind": "chat_link"})
+    assert [each.name for each in plain.inputs if each.front] == []
     kinds = {each.name: each.kind for each in form.inputs}
     assert (kinds["signing_secret"], kinds["instructions"]) == (InputKind.SECRET, InputKind.LONG_TEXT)
 

@@ -10,6 +10,7 @@ SHOWN = 60  # characters of instructions
 NEW_WEBHOOK = Action(
     label="New webhook", operation="token.add", args={"kind": TokenKind.WEBHOOK.value}, asks=True, tone=Tone.GOOD
 )
+NEW_CHAT = Action(label="New chat link", operation="token.add", args={"kind": TokenKind.CHAT_LINK.value}, asks=True)
 NEW_INVITATION = Action(label="Invite", operation="invite.create", asks=True)
 EMPTY = EmptyState(text="There are no links. By a webhook a program hands messages to an agent.", action=NEW_WEBHOOK)
 LINK = (
@@ -33,7 +34,7 @@ async def show_links(request: PageRequest) -> PageView:
     return PageView(
         lead="Whoever has one of these may use it. A link is shown when it is made, and never again.",
         blocks=[make_table(found, LINK, EMPTY, actions=list_actions, more=more)],
-        actions=(NEW_WEBHOOK, NEW_INVITATION),
+        actions=(NEW_WEBHOOK, NEW_CHAT, NEW_INVITATION),
     )
 
 
