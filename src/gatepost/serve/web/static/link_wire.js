@@ -5,6 +5,7 @@ const SILENCE_MS = 45_000; // the gateway speaks at least every 15 s
 const SLOWEST_MS = 15_000;
 
 export class Closed extends Error {}
+class Replaced extends Error {}
 
 function takeToken() {
   const inPath = /^\/chat\/([\w-]+)$/.exec(location.pathname)?.[1];
@@ -134,6 +135,10 @@ export class LinkWire {
         return;
       }
       this.hear.state(false);
+      if (error instanceof Replaced) {
+        window.addEventListener("focus", () => this.follow(), { once: true }); // another tab has it: two would take turns
+        return;
+      }
       setTimeout(() => this.follow(), this.wait);
       this.wait = Math.min(this.wait * 2, SLOWEST_MS);
     }
@@ -142,6 +147,7 @@ export class LinkWire {
   take(part) {
     const fields = Object.fromEntries(part.split("\n").map((line) => line.split(/: (.*)/s).slice(0, 2)));
     if (fields.event === "closed") throw new Closed("closed");
+    if (fields.event === "replaced") throw new Replaced("replaced");
     const data = JSON.parse(fields.data ?? "{}");
     if (fields.event === "message") this.hear.message(data);
     if (fields.event === "typing") this.hear.typing(data.on);

@@ -167,6 +167,7 @@ class ChatWidget:
         with self._streams.open(visitor) as mine:
             async for news in room_events.follow_room(deps.store, deps.hub, visitor.address, after, deps.stopping):
                 if not self._streams.is_current(visitor, mine):
+                    yield render_sse("replaced", {})
                     return
                 if await deps.store.read(link_visitors.find_valid, secret, deps.clock.now()) is None:
                     yield render_sse("closed", {})
