@@ -23,6 +23,7 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--renderer-process-limit=1",
 ]
 WIDTH, HEIGHT = 1180, 760
 # Counts in `window.troubles` what goes wrong in a page.
@@ -30,6 +31,7 @@ COUNT_TROUBLES = """
 for (const kind of ["error", "securitypolicyviolation", "unhandledrejection"])
   addEventListener(kind, () => { window.troubles = (window.troubles ?? 0) + 1; });
 """
+NOWHERE = "http://127.0.0.1:9/"
 FORGET = "() => { localStorage.clear(); sessionStorage.clear(); }"
 
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: no page is looked at")
@@ -90,5 +92,12 @@ async def _clear(window: BrowserContext) -> None:
         await tab.emulate_media(color_scheme="null", reduced_motion="null")
         if tab.url.startswith("http"):
             await tab.evaluate(FORGET)
-        await tab.goto("about:blank")  # else it goes on asking a gateway that the test has stopped
+        await _leave(tab)
     await window.clear_cookies()
+
+
+async def _leave(tab: Page) -> None:
+    """A page that goes on asks a gateway that may be gone. An empty one of the same site needs no new process."""
+    await tab.route(NOWHERE, lambda route: route.fulfill(body="", content_type="text/html"))
+    await tab.goto(NOWHERE)
+    await tab.unroute(NOWHERE)

@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import Any
 
 from playwright.async_api import BrowserContext, Locator, Page, expect
+from tests.browsers import NOWHERE
 
 ARTIFACTS = Path(__file__).parents[2] / "artifacts"
 
 
 async def enter(context: BrowserContext, site: Any) -> Page:
     """In a tab that shows nothing yet, if there is one."""
-    unused = [each for each in context.pages if each.url == "about:blank"]
+    unused = [each for each in context.pages if each.url in ("about:blank", NOWHERE)]
     page = unused[0] if unused else await context.new_page()
     await page.goto(f"{site.base}/#token={await site.new_token()}")
     await expect(page.locator(".live.on")).to_be_visible()
