@@ -124,6 +124,7 @@ OPEN_FIELDS = {
     "serve/control/arguments/ledger.py ListLedgerArgs.state": "of either table",
     "serve/control/session_timeline.py SessionEvent.state": "of turns, calls, requests, errands and forks",
     "serve/control/operations/audit.py AuditEntry.verdict": "the audit log's own words",
+    "store/trace_facts.py TracedToolCall.verdict": "the audit log's own words",
     "serve/control/arguments/agents.py FollowAgentArgs.status": "what a client knows: '' at first, and only compared",
     "serve/control/operations/grants.py RoleMember.role": "whoever grants names roles",
     "serve/control/terminal_chat.py ChatOutcome.state": "an inbox row's, or `accepted` before there is one",

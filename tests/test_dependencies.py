@@ -53,7 +53,10 @@ def _normalize(name: str) -> str:
 def check(trees: Iterable[ast.Module], project: Path) -> dict[str, set[str]]:
     core, extras, tests = read_declared(project)
     known = packages_distributions()
-    used = {_normalize(each) for name in find_imports(trees) for each in known.get(name, [name])}
+    used: set[str] = set()
+    for name in find_imports(trees):
+        sources = {_normalize(each) for each in known.get(name, [name])}
+        used |= sources & (core | extras | tests) or sources  # several distributions may share a name: one is meant
     return {
         "imported and not declared": used - core - extras - tests,
         "declared and not imported": (core | extras) - used - NOT_IMPORTED.keys() - BY_NAME,

@@ -39,6 +39,7 @@ from gatepost.serve.agents.management_endpoint import make_management_dispatch
 from gatepost.serve.agents.self_id import make_self_dispatch
 from gatepost.serve.agents.service import AgentService
 from gatepost.serve.health.health_check import HealthCheck, HealthDeps
+from gatepost.serve.telemetry.trace_export import TraceExporter
 from gatepost.store import errands, reservations, secrets, turns
 from gatepost.store.deadline import NEVER, UNIT_S
 from gatepost.store.migrate import migrate
@@ -58,7 +59,8 @@ def load_plugins(home: Home) -> None:
     for kind in ("tools", "sandboxes"):
         registry.load_package(f"gatepost.{kind}")
         registry.load_folder(home.plugins / kind, kind)
-    registry.load_package("gatepost.serve.control.operations")
+    for package in ("gatepost.serve.control.operations", "gatepost.serve.web.signin"):
+        registry.load_package(package)
     for module in SERVED:
         importlib.import_module(module)
     load_set_kinds(home)  # last: by now all else is declared
@@ -103,6 +105,7 @@ class Gateway:
         self.get_local_channel(errands.INSTANCE).set_file_folder(home.media / errands.PLATFORM)
         self.bells.on_change(self._changed)
         self.sessions.on_end_all(self.worktrees.jobs.end_all)
+        self.traces = TraceExporter(home, self.store, config)
         self.health = self._make_health()
 
     def _open_store(self) -> SqliteStore:
@@ -132,6 +135,7 @@ class Gateway:
                 config=self.config,
                 list_reports=self.supervisor.list_reports,
                 held_back=lambda: self.sessions.held_back,
+                trace_trouble=lambda: self.traces.trouble,
                 on_news=self.bells.operation,
             )
         )
@@ -221,6 +225,8 @@ class Gateway:
             tasks.create_task(self.connectors.run())
             tasks.create_task(self.retention.run())
             tasks.create_task(self.supervisor.run(self.intake.receive))
+            if self.traces.is_on:
+                tasks.create_task(self.traces.run())
 
     async def _prepare(self) -> None:
         """What need not hold up the start: a sandbox is tried out before it is needed, and leftovers are swept."""

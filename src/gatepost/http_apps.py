@@ -93,6 +93,7 @@ def measure_gateway(gateway: Gateway) -> GatewayMeasurements:
         sessions_waiting=gateway.sessions.waiting,
         slow_steps=gateway.watchdog.count,
         channels=tuple(gateway.supervisor.list_reports()),
+        traces=gateway.traces.get_counts(),
     )
 
 

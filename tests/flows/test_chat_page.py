@@ -1,6 +1,7 @@
 """The chat page before a real daemon: the stop button ends a busy agent, and the head says who answers and what it
 cost."""
 
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     home: Path = tmp_path_factory.mktemp("chat") / "home"
     script = ScriptBuilder().turn("dig").status("digging").hang().turn("hello").say("hi there")
     script = script.turn("wave").say("waved back")
+    script = script.turn("look around").call("refresh_groups").wait_for("go").call("refresh_groups").say("seen all")
     script = script.turn("bake").status("kneading").wait(0.5).status("baking").wait(0.5).status("cooling").say("bread")
     with DaemonProcess(home, sandbox_kind="process", sessions_provider="scripted") as running:
         script.write(Home(home).group("home")).chmod(0o644)
@@ -46,9 +48,11 @@ async def test_the_stop_button_ends_a_busy_agent_and_what_follows_is_answered(
     await write(page, "dig")
     await expect(page.locator("#typing")).to_contain_text("Working on it")
 
+    pressed = time.monotonic()
     await page.get_by_role("button", name="Stop the agent").click()
 
     await expect(page.locator(".message.notice .body", has_text="Stopped")).to_be_visible()
+    print(f"the agent was stopped {(time.monotonic() - pressed) * 1000:.0f} ms after the button was pressed")  # noqa: T201
     await expect(page.get_by_role("button", name="Stop the agent")).to_be_hidden()
     rows = {row["text"]: row for row in daemon.json("ledger", "list") if row["direction"] == "in"}
     assert rows["dig"]["state"] == "cancelled"
@@ -95,6 +99,43 @@ async def test_the_steps_of_an_agent_are_folded_into_one_line(page: Page) -> Non
     await expect(steps.get_by_role("listitem").first).to_be_hidden()
     await steps.locator("summary").press("Enter")
     await expect(steps.get_by_role("listitem")).to_have_text(["kneading", "baking", "cooling"])
+
+
+async def test_the_tools_that_a_turn_uses_are_one_line_which_grows_and_opens(daemon: DaemonProcess, page: Page) -> None:
+    await page.get_by_role("button", name="New conversation").click()
+    await write(page, "look around")
+    await expect(page.locator("#doing summary")).to_have_text("Used 1 tool")
+    (Home(daemon.home).group("home") / "go").touch()
+
+    await expect(page.locator(".message:not(.mine) .body", has_text="seen all")).to_be_visible()
+    used = page.locator(".message .work")
+    await expect(used.locator("summary")).to_have_text("Used 2 tools")
+    await expect(page.locator("#doing summary")).to_have_count(0)
+    await expect(used.get_by_role("listitem").first).to_be_hidden()
+    await used.locator("summary").press("Enter")
+    await expect(used.locator("li b")).to_have_text(["refresh_groups", "refresh_groups"])
+    await page.reload()
+    await page.get_by_role("button", name="look around").click()
+    await expect(used.locator("summary")).to_have_text("Used 2 tools")
+
+
+async def test_a_message_is_pinned_by_keys_found_above_the_room_and_unpinned(page: Page) -> None:
+    await write(page, "wave for the pin")
+    answer = page.locator(".message:not(.mine)", has_text="waved back").last
+    pins = page.locator("#pins")
+    await expect(answer).to_be_visible()
+    await expect(pins).to_be_hidden()
+    await answer.get_by_label("Pin", exact=True).press("Enter")
+    await expect(pins.locator("summary")).to_have_text("1 pinned")
+    await expect(answer.get_by_label("Unpin", exact=True)).to_be_focused()
+    await page.get_by_role("button", name="New conversation").click()
+    await page.reload()
+    await pins.locator("summary").press("Enter")
+    await pins.get_by_role("button", name="waved back").first.press("Enter")
+    await expect(page.locator(".message.found, .message:focus")).to_contain_text("waved back")
+    await pins.locator("summary").press("Enter")
+    await pins.get_by_label("Unpin: waved back").press("Enter")
+    await expect(pins).to_be_hidden()
 
 
 async def test_a_reaction_stands_below_what_it_is_about_also_after_a_reload(page: Page) -> None:

@@ -31,6 +31,7 @@ from gatepost.serve.health.agent_checks import check_agents
 from gatepost.serve.health.findings import Finding, FindingLevel
 from gatepost.serve.health.machine_checks import check_folder, check_space, check_walls
 from gatepost.serve.health.store_checks import check_panic, check_rows
+from gatepost.serve.health.telemetry_checks import check_telemetry
 from gatepost.store import groups, ledger
 from gatepost.store.port import Db
 from gatepost.store.readonly import (
@@ -66,7 +67,8 @@ def run_checks(home: Home) -> list[Finding]:
         findings.append(Finding("ok", "settings", f"{len(SETTINGS)} settings, every plug-in loads"))
     findings += [*_providers(home), *_control(home), *_sandboxes(home, config), *_limits(home, config)]
     findings += [*_connectors(home, config), *check_channels(home, config)]
-    return [*findings, *check_agents(home, config), *check_models(home, config), *_store(home, config)]
+    findings += [*check_agents(home, config), *check_models(home, config), *check_telemetry(config)]
+    return [*findings, *_store(home, config)]
 
 
 def _check_start(home: Home, config: Config) -> None:

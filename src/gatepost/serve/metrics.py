@@ -11,6 +11,7 @@ from gatepost import __version__
 from gatepost.access.budgets import MICRO
 from gatepost.core.clock import SECOND, Clock
 from gatepost.flow.channel_health import ChannelReport
+from gatepost.serve.telemetry.trace_export import ExportCounts
 from gatepost.store.measurements import StoreMeasurements, measure
 from gatepost.store.port import Store
 
@@ -30,6 +31,7 @@ class GatewayMeasurements(Struct, frozen=True, kw_only=True):
     sessions_waiting: int
     slow_steps: int
     channels: tuple[ChannelReport, ...]
+    traces: ExportCounts | None = None  # None: they are off
 
 
 class MetricsPage:
@@ -94,4 +96,19 @@ def list_metrics(store: StoreMeasurements, gateway: GatewayMeasurements) -> list
         CounterMetricFamily("gatepost_slow_steps", "Steps over 50 ms that held up all.", value=gateway.slow_steps),
         up,
         restarts,
+        *_list_trace_metrics(gateway.traces),
+    ]
+
+
+def _list_trace_metrics(counts: ExportCounts | None) -> list["Metric"]:
+    from prometheus_client.core import CounterMetricFamily
+
+    if counts is None:
+        return []
+    return [
+        CounterMetricFamily("gatepost_trace_spans_sent", "Spans that were sent.", value=counts.sent),
+        CounterMetricFamily("gatepost_trace_spans_dropped", "Spans that were not taken.", value=counts.dropped),
+        CounterMetricFamily(
+            "gatepost_trace_steps_skipped", "Steps of messages that no span was made of.", value=counts.skipped
+        ),
     ]

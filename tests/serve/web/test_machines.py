@@ -10,6 +10,7 @@ from gatepost.core.records import replace
 from gatepost.flow.channel_health import ChannelReport, ChannelState
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.serve.metrics import GatewayMeasurements, render_metrics
+from gatepost.serve.telemetry.trace_export import ExportCounts
 from gatepost.store import api_tokens, audit, groups, users
 from gatepost.store.measurements import measure
 from gatepost.store.port import Db, quick
@@ -162,6 +163,14 @@ def test_the_numbers_are_those_of_the_store_and_of_the_process(db: Db) -> None:
     ):
         assert line in lines
     assert any(line.startswith("process_resident_memory_bytes") for line in lines)
+    assert not any("trace" in line for line in lines)
+
+
+def test_traces_are_counted_if_they_are_on(db: Db) -> None:
+    numbers = replace(NUMBERS, traces=ExportCounts(sent=9, dropped=2, skipped=1))
+    lines = render_metrics(measure(db, SystemClock().now()), numbers).decode().splitlines()
+    assert "gatepost_trace_spans_sent_total 9.0" in lines and "gatepost_trace_spans_dropped_total 2.0" in lines
+    assert "gatepost_trace_steps_skipped_total 1.0" in lines
 
 
 @pytest.mark.parametrize(

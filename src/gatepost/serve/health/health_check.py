@@ -34,8 +34,8 @@ _log = log.get("health")
 
 
 class HealthDeps(Struct, frozen=True, kw_only=True):
-    """`held_back`: why no further sandbox is woken, '' if one may be. `on_news`: the checks found something else than
-    before."""
+    """`held_back`: why no further sandbox is woken, '' if one may be. `trace_trouble`: why traces cannot be sent, '' if
+    they are, or are off. `on_news`: the checks found something else than before."""
 
     home: Home
     store: Store
@@ -44,6 +44,7 @@ class HealthDeps(Struct, frozen=True, kw_only=True):
     list_reports: Callable[[], list[ChannelReport]]
     held_back: Callable[[], str]
     on_news: Callable[[], None]
+    trace_trouble: Callable[[], str] = str
 
 
 class HealthCheck:
@@ -82,6 +83,8 @@ class HealthCheck:
         yield from check_reports(self._deps.list_reports())
         if why := self._deps.held_back():
             yield Finding("warn", "sandbox", f"{why}: no further sandbox is woken")
+        if why := self._deps.trace_trouble():
+            yield Finding("warn", "telemetry", f"traces cannot be sent: {why}", "`gatepost doctor` asks the receiver")
 
 
 def sort_findings(found: list[Finding]) -> list[Finding]:

@@ -5,6 +5,7 @@ from msgspec import Struct
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.serve.control.arguments.ledger import STATES, CheckLedgerArgs, ListLedgerArgs, TraceMessageArgs
 from gatepost.serve.control.contract import extend, read_operation
+from gatepost.serve.telemetry.trace_ids import make_trace_id
 from gatepost.store import ledger, search
 from gatepost.store.costs import ModelCall
 from gatepost.store.inbox import InboxEntry
@@ -31,11 +32,12 @@ class MessageTraceView(Struct, frozen=True):
     moments: list[TraceMoment]
     model_calls: list[ModelCall]
     effects: list[OutboxEffect]
+    trace_id: str  # by which a receiver of OpenTelemetry knows it
 
 
 @read_operation
 def check_ledger(db: Db, args: CheckLedgerArgs, now: int) -> LedgerStatus:
-    return ledger.check(db, now, running=args.running)
+    return ledger.check(db, now, running=args.running, newest=args.newest)
 
 
 @read_operation
@@ -75,4 +77,5 @@ def _hint(db: Db, wanted: str) -> str:
 def make_trace_view(life: MessageTrace) -> MessageTraceView:
     begin = life.message.accepted_at
     moments = [extend(TraceMoment, each, offset_ms=(each.at - begin) / 1000) for each in life.moments]
-    return MessageTraceView(life.message, life.entries, moments, life.calls, life.effects)
+    trace_id = make_trace_id(life.message.id, begin).hex()
+    return MessageTraceView(life.message, life.entries, moments, life.calls, life.effects, trace_id)

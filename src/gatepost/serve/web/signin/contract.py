@@ -18,6 +18,7 @@ from gatepost.core.settings import Config
 from gatepost.serve.auth_throttle import AuthThrottle
 from gatepost.serve.web.signin.browser_login import BrowserLogins
 from gatepost.store.port import Store
+from gatepost.store.secrets import SecretReader
 
 PREFIX = "/login"
 
@@ -31,6 +32,7 @@ class SignInDeps(Struct, frozen=True, kw_only=True):
     channel: LocalChannel
     browsers: BrowserLogins
     throttle: AuthThrottle
+    secrets: SecretReader
 
 
 class SignInHandlers(Protocol):

@@ -4,6 +4,7 @@ import { make } from "/static/dom.js";
 import { drawActions, frameCode } from "/static/message_actions.js";
 import { size } from "/static/sizes.js";
 import { briefly, isCommand } from "/static/talk.js";
+import { drawWork } from "/static/work.js";
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "numeric", minute: "2-digit" });
 const day = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
@@ -142,6 +143,7 @@ export function drawMessage(line, answered, act) {
     item.append(who);
   }
   if (answered) item.append(drawQuote(answered, act));
+  if (line.work?.length) item.append(drawWork(line.turn, line.work));
   if (line.deleted) {
     item.append(make("div", "body gone", "This message was deleted."));
   } else {
