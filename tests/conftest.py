@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext
 
 # How long an example takes to draw or to run says nothing: the machine may be busy.
-# The same examples in every run: a change is refused for what it does. `make test-all` draws new ones.
+# The same few examples in every run: a change is refused for what it does. `make test-all` draws new ones, and more.
+NEW_EXAMPLES = "NEW_EXAMPLES" in os.environ
 hypothesis.settings.register_profile(
     "patient",
     deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
-    derandomize="NEW_EXAMPLES" not in os.environ,
+    derandomize=not NEW_EXAMPLES,
+    max_examples=100 if NEW_EXAMPLES else 40,
 )
 hypothesis.settings.load_profile("patient")
 
