@@ -14,7 +14,7 @@ from gatepost.flow import link_tokens
 from gatepost.flow.link_tokens import IssuedLink, NewLink
 from gatepost.serve.web.widget import rates
 from gatepost.serve.web.widget.page_policy import render_headers
-from gatepost.store import groups, link_visitors, tokens
+from gatepost.store import groups, link_visitors, routes, tokens
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.store.tokens import TokenKind
@@ -101,6 +101,19 @@ async def test_a_visitor_writes_and_is_answered_in_a_room_below_the_links(site: 
     (given,) = {(each.address, each.sender) for each in site.answerer.received}
     assert given[0].startswith(f"web:link/acme/{link.token.id}/v-")
     assert given[1].startswith("web:visitor/v-")
+
+
+async def test_a_room_whose_route_somebody_removed_gets_it_back_before_anything_is_said(site: Any) -> None:
+    link = await issue(site.store)
+    async with site.browser() as browser:
+        page = VisitorPage(browser, link.secret)
+        await page.visit()
+        before = [each.match for each in await site.store.read(routes.list_all)]
+        for each in await site.store.read(routes.list_all):
+            await site.store.write(routes.remove, each.id)
+        await page.say("hello")
+    assert [each.match for each in await site.store.read(routes.list_all)] == before
+    assert len(before) == 2
 
 
 async def test_who_holds_the_same_link_does_not_read_what_another_says(site: Any) -> None:

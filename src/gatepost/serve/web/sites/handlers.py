@@ -36,13 +36,15 @@ NOTHING = "There is nothing here.\n"
 
 
 class SiteDeps(Struct, frozen=True, kw_only=True):
-    """`get_browser`: the token of a browser's cookie, '' without one. `make_sign_in`: the page for who is not."""
+    """`get_browser`: the token of a browser's cookie, '' without one. `make_sign_in`: the page for who is not signed
+    in. `own_names`: of the gateway, which lead to no group, whatever was bound before they were ours."""
 
     store: Store
     clock: Clock
     home: Home
     get_browser: Callable[[Request], str]
     make_sign_in: Callable[[], Response]
+    own_names: frozenset[str] = frozenset()
 
 
 class _Place(Struct, frozen=True, kw_only=True):
@@ -66,7 +68,10 @@ class GroupSites:
 
     async def find_host(self, header: str) -> str | None:
         """The group that a Host header leads to."""
-        found = await self._deps.store.read(rows.get_host, normalize_host(header))
+        name = normalize_host(header)
+        if name in self._deps.own_names:
+            return None
+        found = await self._deps.store.read(rows.get_host, name)
         return found.folder if found is not None else None
 
     async def serve_host(self, folder: str, scope: Scope, receive: Receive, send: Send) -> None:

@@ -134,6 +134,9 @@ class ChatWidget:
             raise Invalid("text", f"1 to {LONGEST_TEXT} characters are expected")
         if not _KEY.match(key):
             raise Invalid("id", "8 to 64 letters, digits, - or _ are expected")
+        if not await self._deps.store.read(link_visits.is_led, visitor, lane=visitor.token_id):
+            now = self._deps.clock.now()
+            await self._deps.store.write(link_visits.restore_routes, visitor, now, lane=visitor.token_id)
         receipt = await self._deps.hub.submit(
             Inbound(
                 address=visitor.address,
