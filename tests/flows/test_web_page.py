@@ -24,6 +24,7 @@ async def page(window: BrowserContext) -> AsyncIterator[Page]:
         yield page
 
 
+@pytest.mark.slow  # test_page.py shows it on the page, test_chat_page.py and test_card_page.py before a real daemon
 async def test_a_message_is_sent_and_the_agents_reply_appears_without_a_reload(
     daemon: DaemonProcess, page: Page
 ) -> None:
