@@ -2,22 +2,18 @@
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from shutil import which
 
 import pytest
-from playwright.async_api import BrowserContext, Frame, Page, Route, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, Frame, Page, Route, expect
+from tests.browsers import add_context, needs_chromium
 
 from gatepost.core.home import Home
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import PATIENCE_S
 
 from .foreign_page import ForeignServer, serve_foreign_page
 
-CHROMIUM = which("chromium") or which("chromium-browser") or which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-expect.set_options(timeout=PATIENCE_S * 1000)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the page is not looked at")
+pytestmark = needs_chromium
 ASK = """async (paths) => {
   const headers = { "x-gatepost": "1" };
   const ask = (path) => fetch(path, { headers }).then((answer) => answer.status, () => "blocked");
@@ -49,13 +45,10 @@ def foreign() -> Iterator[ForeignServer]:
 
 
 @pytest.fixture
-async def context() -> AsyncIterator[BrowserContext]:
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        made = await browser.new_context(viewport={"width": 1180, "height": 760}, locale="en-GB")
-        made.set_default_timeout(PATIENCE_S * 1000)
-        yield made
-        await browser.close()
+async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
+    made = await add_context(browser)
+    yield made
+    await made.close()
 
 
 def issue(daemon: DaemonProcess, *origins: str) -> tuple[str, str]:

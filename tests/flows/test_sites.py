@@ -2,12 +2,12 @@
 picture, nor under a host name of their own."""
 
 import json
-import shutil
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, Page, expect
+from tests.browsers import needs_chromium, start_browser
 
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.provider import ScriptBuilder
@@ -15,14 +15,8 @@ from gatepost.testing.waiting import PATIENCE_S
 
 from .foreign_page import FOLLOW, PRESS, READ, ForeignServer, serve_foreign_page
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 HOST = "docs.example.net"
-FLAGS = [
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    f"--host-resolver-rules=MAP {HOST} 127.0.0.1",
-]
-expect.set_options(timeout=PATIENCE_S * 1000)  # else 5 s, whatever the context has
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: no page is attacked")
+pytestmark = needs_chromium
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c63f8cfc0f01f00050001ff"
@@ -70,16 +64,9 @@ LOAD = """async (address) => await new Promise((done) => {
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[Browser]:
-    async with async_playwright() as playwright:
-        opened = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield opened
-        await opened.close()
+    async with start_browser(f"--host-resolver-rules=MAP {HOST} 127.0.0.1") as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
