@@ -13,6 +13,7 @@ import httpx2
 from gatepost.core.home import Home
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.provider import ScriptBuilder
+from gatepost.testing.web_manners import make_manners
 from measure import Figure, at_most
 
 ROOM = "web:home"
@@ -32,8 +33,7 @@ def measure_first_drafts(times: int) -> float:
         settings = {"sandbox_kind": "process", "sandbox_least_free_mb": "0", "sessions_provider": "scripted"}
         with DaemonProcess(home, **settings) as daemon:
             base, _, token = daemon.address.partition("/#token=")
-            headers = {"origin": base, "x-gatepost": "1"}
-            with httpx2.Client(base_url=base, headers=headers, timeout=30) as browser:
+            with httpx2.Client(base_url=base, timeout=30, **make_manners(base)) as browser:
                 browser.post("/login", json={"token": token}).raise_for_status()
                 with browser.stream("GET", "/api/events") as answer:
                     events = _read_events(answer)

@@ -30,6 +30,7 @@ from attacker import ATTACKS
 from gatepost.core.errors import GatepostError
 from gatepost.serve.control.client import ControlClient
 from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.web_manners import make_manners
 from measure import HERE, Figure, at_most, within
 
 TIMES, PANIC_S = 3.0, 1.0
@@ -71,7 +72,7 @@ class House:
     def _sign_in(self) -> None:
         """A page that shows every room, also that of the attacker."""
         base = f"http://{self.listens[0]}:{self.listens[1]}"
-        self._browser = httpx2.Client(base_url=base, headers={"origin": base, "x-gatepost": "1"}, timeout=None)
+        self._browser = httpx2.Client(base_url=base, timeout=None, **make_manners(base))
         token = self.control.post("/v1/login")["result"]["url"].partition("#token=")[2]
         self._browser.post("/login", json={"token": token}).raise_for_status()
         threading.Thread(target=self._watch, daemon=True).start()

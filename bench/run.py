@@ -16,6 +16,7 @@ from typing import Any
 import uvloop
 
 import adapters
+import browser
 import dashboard
 import drafts
 import embed
@@ -329,6 +330,7 @@ async def figures() -> list[Figure]:
         *await growth.figures(bwrap or 0, loaded, sandbox),
         *schedule_tick.figures(),
         *await dashboard.figures(),
+        *await browser.figures(),
         *drafts.figures(echo),
     ]
 

@@ -260,6 +260,26 @@ CREATE TABLE inbox (
         created_at INTEGER NOT NULL,
         updated_at INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE known_browsers (
+            hash TEXT NOT NULL PRIMARY KEY,       -- of a cookie that signs nobody in
+            user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+            created_at INTEGER NOT NULL
+        ) STRICT;
+CREATE TABLE link_signatures (
+            token_id TEXT NOT NULL REFERENCES tokens (id) ON DELETE CASCADE,
+            hash TEXT NOT NULL,                   -- of a signature that was accepted: it counts once
+            seen_at INTEGER NOT NULL,
+            PRIMARY KEY (token_id, hash)
+        ) STRICT;
+CREATE TABLE link_visitors (
+            id TEXT NOT NULL PRIMARY KEY,
+            hash TEXT NOT NULL UNIQUE,
+            token_id TEXT NOT NULL REFERENCES tokens (id) ON DELETE CASCADE,
+            identity TEXT NOT NULL,  -- as which she writes
+            address TEXT NOT NULL,  -- her own room, below the link's
+            created_at INTEGER NOT NULL,
+            seen_at INTEGER NOT NULL  -- when she wrote last
+        ) STRICT;
 CREATE TABLE logins (
         hash TEXT PRIMARY KEY,                  -- of a one-time token or of a browser's session
         kind TEXT NOT NULL,                     -- once | browser
@@ -359,6 +379,23 @@ CREATE TABLE pairing_guesses (
             guesses INTEGER NOT NULL,
             first_at INTEGER NOT NULL
         ) STRICT;
+CREATE TABLE passkeys (
+            id TEXT NOT NULL PRIMARY KEY,
+            credential_id BLOB NOT NULL UNIQUE,   -- the authenticator's own name for it
+            credential BLOB NOT NULL,             -- attested credential data: with the public key
+            user_id TEXT NOT NULL,                -- the identity that it signs in
+            user_handle BLOB NOT NULL,            -- what the authenticator knows her by: random
+            host TEXT NOT NULL,                   -- where it works
+            sign_count INTEGER NOT NULL,              -- how often it has signed; 0: it does not count
+            label TEXT NOT NULL,
+            created_at INTEGER NOT NULL,
+            last_used_at INTEGER
+        ) STRICT;
+CREATE TABLE passwords (
+            user_id TEXT NOT NULL PRIMARY KEY REFERENCES users (id) ON DELETE CASCADE,  -- an identity of the page
+            hash TEXT NOT NULL,                   -- argon2id, with its salt and its cost
+            changed_at INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE pinned_rules (
             id INTEGER PRIMARY KEY AUTOINCREMENT,
             folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
@@ -440,6 +477,13 @@ CREATE TABLE reservations (
         model TEXT NOT NULL,
         worst INTEGER NOT NULL CHECK (worst >= 0)   -- millionths of a USD
     ) STRICT;
+CREATE TABLE room_pins (
+            message_id INTEGER NOT NULL PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
+            instance TEXT NOT NULL,
+            address TEXT NOT NULL,
+            pinned_by TEXT NOT NULL,
+            pinned_at INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE rooms (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         instance TEXT NOT NULL,
@@ -637,7 +681,7 @@ CREATE TABLE tokens (
             created_at INTEGER NOT NULL,
             revoked_at INTEGER,
             last_used_at INTEGER
-        ) STRICT;
+        , instructions TEXT NOT NULL DEFAULT '', signature TEXT NOT NULL DEFAULT 'none', signing_key TEXT NOT NULL DEFAULT '', origins TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE trusted_setups (
             project TEXT NOT NULL,
             digest TEXT NOT NULL,
@@ -701,6 +745,22 @@ CREATE TABLE watchers (
             PRIMARY KEY (source, observer),
             CHECK (observer <> source)
         ) STRICT;
+CREATE TABLE web_hosts (
+            hostname TEXT NOT NULL PRIMARY KEY,
+            folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
+            owner TEXT NOT NULL DEFAULT '',       -- the group whose agent bound it; '': a person
+            created_by TEXT NOT NULL,
+            created_at INTEGER NOT NULL
+        ) STRICT;
+CREATE TABLE web_routes (
+            path TEXT NOT NULL PRIMARY KEY,       -- /pub/FOLDER/… or /priv/FOLDER/…, without a slash at its end
+            folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,  -- in whose part the path lies
+            access TEXT NOT NULL,                 -- public, auth, deny, redirect
+            redirect_to TEXT NOT NULL DEFAULT '',
+            owner TEXT NOT NULL DEFAULT '',       -- the group whose agent made it; '': a person
+            created_by TEXT NOT NULL,
+            created_at INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE worktrees (
             project TEXT NOT NULL,
             slug TEXT NOT NULL,
@@ -753,6 +813,10 @@ CREATE INDEX inbox_open_tasks ON inbox (session_id, seq) WHERE mode = 'task' AND
 CREATE UNIQUE INDEX inbox_seq ON inbox (session_id, seq) WHERE session_id IS NOT NULL;
 CREATE UNIQUE INDEX inbox_target ON inbox (message_id, session_id);
 CREATE INDEX inbox_turn ON inbox (turn_id) WHERE turn_id IS NOT NULL;
+CREATE INDEX known_browsers_user ON known_browsers (user_id, created_at);
+CREATE INDEX link_signatures_age ON link_signatures (token_id, seen_at);
+CREATE INDEX link_visitors_identity ON link_visitors (identity);
+CREATE INDEX link_visitors_seen ON link_visitors (token_id, seen_at);
 CREATE UNIQUE INDEX logins_id ON logins (id);
 CREATE INDEX logins_user ON logins (user_id, kind);
 CREATE UNIQUE INDEX messages_identity ON messages (instance, address, direction, platform_id, event);
@@ -767,6 +831,7 @@ CREATE INDEX outbox_session ON outbox (session_id, seq) WHERE session_id IS NOT 
 CREATE INDEX outbox_target ON outbox (target_id) WHERE target_id IS NOT NULL;
 CREATE INDEX outbox_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL;
 CREATE INDEX outbox_unclear ON outbox (updated_at) WHERE state IN ('uncertain', 'failed');
+CREATE INDEX passkeys_by_user ON passkeys (user_id, id);
 CREATE INDEX pinned_rules_folder ON pinned_rules (folder, id);
 CREATE INDEX replays_folder ON replays (folder, created_at);
 CREATE INDEX replays_source ON replays (source_id);
@@ -785,6 +850,7 @@ CREATE INDEX requests_pending ON requests (asked_at) WHERE state = 'pending';
 CREATE INDEX requests_pending_folder ON requests (folder) WHERE state = 'pending';
 CREATE INDEX requests_pending_session ON requests (session_id) WHERE state = 'pending';
 CREATE INDEX requests_unnotified ON requests (answered_at) WHERE state <> 'pending' AND notified_at IS NULL;
+CREATE INDEX room_pins_room ON room_pins (instance, address, pinned_at);
 CREATE INDEX routes_order ON routes (seq, id);
 CREATE UNIQUE INDEX secret_bindings_once ON secret_bindings (COALESCE(folder, ''), scheme, host, port, header);
 CREATE INDEX sessions_address ON sessions (address);
@@ -800,6 +866,8 @@ CREATE INDEX tokens_folder ON tokens (folder);
 CREATE INDEX tokens_identity ON tokens (identity) WHERE identity <> '';
 CREATE UNIQUE INDEX turns_open ON turns (session_id) WHERE ended_at IS NULL;
 CREATE INDEX turns_session ON turns (session_id, started_at);
+CREATE INDEX web_hosts_by_folder ON web_hosts (folder);
+CREATE INDEX web_routes_by_folder ON web_routes (folder);
 CREATE TRIGGER search_added AFTER INSERT ON messages WHEN NEW.text <> '' BEGIN INSERT INTO unsearched VALUES (NEW.id); END;
 CREATE TRIGGER search_changed AFTER UPDATE OF text, instance, address, sender ON messages BEGIN DELETE FROM search WHERE rowid = OLD.id; INSERT OR IGNORE INTO unsearched VALUES (NEW.id); END;
 CREATE TRIGGER search_removed AFTER DELETE ON messages BEGIN DELETE FROM search WHERE rowid = OLD.id; DELETE FROM unsearched WHERE message_id = OLD.id; END;

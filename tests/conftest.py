@@ -7,6 +7,7 @@ import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import apsw
 import hypothesis
@@ -16,6 +17,9 @@ from gatepost.core.clock import SystemClock
 from gatepost.store.migrate import migrate
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteDb, SqliteStore, connect
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, BrowserContext
 
 # How long an example takes to draw or to run says nothing: the machine may be busy.
 # The same examples in every run: a change is refused for what it does. `make test-all` draws new ones.
@@ -44,9 +48,27 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def anyio_backend() -> str:
+    """A test has an event loop of its own; those that share an asynchronous fixture of their module share its loop."""
     return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator["Browser"]:
+    from .browsers import start_browser
+
+    async with start_browser() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+async def window(browser: "Browser") -> AsyncIterator["BrowserContext"]:
+    from .browsers import add_context
+
+    context = await add_context(browser)
+    yield context
+    await context.close()
 
 
 @pytest.fixture(scope="session")

@@ -25,6 +25,7 @@ from gatepost.flow.intake.engagement import parse_ttl
 from gatepost.flow.intake.glob import compile_glob
 from gatepost.flow.schedule.spoken_times import parse_spoken_time
 from gatepost.flow.schedule.times import parse_cron, parse_interval, parse_zone
+from gatepost.flow.web_paths import parse_hostname, parse_site_path
 from gatepost.messages import address as addresses
 from gatepost.serve.control import contract
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
@@ -163,6 +164,10 @@ READERS: dict[str, Callable[[str], object]] = {
     "settings.set name": settings.SETTINGS.__getitem__,
     "value": str,
     "path": check_path,
+    "site.set path": parse_site_path,
+    "site.rm path": parse_site_path,
+    "redirect_to": parse_site_path,
+    "hostname": lambda text: parse_hostname(text, ()),
     "group.link name": check_link_name,
     "group.unlink name": check_link_name,
     "group": check_folder,

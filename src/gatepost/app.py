@@ -59,7 +59,8 @@ def load_plugins(home: Home) -> None:
     for kind in ("tools", "sandboxes"):
         registry.load_package(f"gatepost.{kind}")
         registry.load_folder(home.plugins / kind, kind)
-    registry.load_package("gatepost.serve.control.operations")
+    for package in ("gatepost.serve.control.operations", "gatepost.serve.web.signin"):
+        registry.load_package(package)
     for module in SERVED:
         importlib.import_module(module)
     load_set_kinds(home)  # last: by now all else is declared

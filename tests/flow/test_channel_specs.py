@@ -229,9 +229,9 @@ def test_a_start_imports_the_kinds_that_somebody_uses_and_all_where_a_setting_ma
     kinds, at_start, listed, specs, error = unused
     assert {"telegram", "whatsapp_linked", "ntfy", "web"} <= set(kinds) and len(kinds) > 20 and "kit" not in kinds
     assert (at_start, listed, error) == ([], ["ntfy"], "")
-    assert specs == ["agents", "bot", "errands", "terminal", "web"]
+    assert specs == ["agents", "bot", "errands", "hook", "terminal", "web"]
     for (*_, expected), (_, at_start, *_, error) in zip(SET_SOMEWHERE, used, strict=True):
-        assert set(kinds) - set(at_start) == {"agents", "errands", "terminal", "web"}
+        assert set(kinds) - set(at_start) == {"agents", "errands", "hook", "terminal", "web"}
         assert expected in error if expected else error == ""
 
 

@@ -37,6 +37,7 @@ from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.serve.web.site import WebDeps, make_site
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.waiting import PATIENCE_S
+from gatepost.testing.web_manners import make_async_manners
 
 HOLE = re.compile(r"\{(\w+)\}")
 OF_THE_CODE = {"operation": "task.add"}  # holes that only names of ours fill
@@ -55,8 +56,8 @@ class PageSite(Struct, frozen=True, kw_only=True):
     @asynccontextmanager
     async def client(self) -> AsyncIterator[httpx2.AsyncClient]:
         """Signed in, with what our pages send."""
-        headers = {"origin": self.base, "x-gatepost": "1"}
-        async with httpx2.AsyncClient(base_url=self.base, headers=headers, timeout=PATIENCE_S) as client:
+        manners = make_async_manners(self.base)
+        async with httpx2.AsyncClient(base_url=self.base, timeout=PATIENCE_S, **manners) as client:
             assert (await client.post("/login", json={"token": await self.new_token()})).status_code == 200
             yield client
 

@@ -1,22 +1,18 @@
 """A card on the chat page in a real browser: an agent's call is held, the owner is asked there and decides there."""
 
 import re
-import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Locator, Page, Route, async_playwright, expect
+from playwright.async_api import BrowserContext, Locator, Page, Route, expect
+from tests.browsers import needs_chromium, visit
 
 from gatepost.core.home import Home
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import PATIENCE_S
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARTIFACTS = Path(__file__).parents[1] / "artifacts"
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-expect.set_options(timeout=PATIENCE_S * 1000)  # else 5 s, whatever the context has
 PLAN = "The release goes out on Friday at noon. Please check the notes before then."
 CHANGED_PLAN = "The release goes out on **Saturday** at noon.\nThe notes are checked."
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -37,7 +33,7 @@ QUESTIONS = [
     {"question": "Where?", "options": [{"label": "Here"}, {"label": "There"}], "freeText": True},
 ]
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the page is not looked at")
+pytestmark = needs_chromium
 
 
 @pytest.fixture
@@ -54,18 +50,9 @@ def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
 
 
 @pytest.fixture
-async def page() -> AsyncIterator[Page]:
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        context = await browser.new_context(viewport={"width": 1180, "height": 760}, locale="en-GB")
-        context.set_default_timeout(PATIENCE_S * 1000)
-        page = await context.new_page()
-        await page.add_init_script(
-            "for (const kind of ['error', 'securitypolicyviolation', 'unhandledrejection'])"
-            " addEventListener(kind, () => { window.troubles = (window.troubles ?? 0) + 1; });"
-        )
+async def page(window: BrowserContext) -> AsyncIterator[Page]:
+    async with visit(window) as page:
         yield page
-        await browser.close()
 
 
 async def write(page: Page, text: str) -> None:

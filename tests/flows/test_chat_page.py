@@ -1,22 +1,20 @@
 """The chat page before a real daemon: the stop button ends a busy agent, and the head says who answers and what it
 cost."""
 
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from shutil import which
 
 import pytest
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import BrowserContext, Page, expect
+from tests.browsers import needs_chromium, visit
 
 from gatepost.core.home import Home
+from gatepost.serve.web.site import STATIC
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import PATIENCE_S
 
-CHROMIUM = which("chromium") or which("chromium-browser") or which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-expect.set_options(timeout=PATIENCE_S * 1000)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the page is not looked at")
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +22,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     home: Path = tmp_path_factory.mktemp("chat") / "home"
     script = ScriptBuilder().turn("dig").status("digging").hang().turn("hello").say("hi there")
     script = script.turn("wave").say("waved back")
+    script = script.turn("look around").call("refresh_groups").wait_for("go").call("refresh_groups").say("seen all")
     script = script.turn("bake").status("kneading").wait(0.5).status("baking").wait(0.5).status("cooling").say("bread")
     with DaemonProcess(home, sandbox_kind="process", sessions_provider="scripted") as running:
         script.write(Home(home).group("home")).chmod(0o644)
@@ -31,21 +30,12 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
 
 
 @pytest.fixture
-async def page(daemon: DaemonProcess) -> AsyncIterator[Page]:
-    """Signed in as the owner. Whatever the browser complains of fails the test."""
-    complaints: list[str] = []
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        context = await browser.new_context(viewport={"width": 1180, "height": 760}, locale="en-GB")
-        context.set_default_timeout(PATIENCE_S * 1000)
-        page = await context.new_page()
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda said: complaints.append(said.text) if "Content Security" in said.text else None)
+async def page(daemon: DaemonProcess, window: BrowserContext) -> AsyncIterator[Page]:
+    """Signed in as the owner."""
+    async with visit(window) as page:
         await page.goto(daemon.address)
         await expect(page.locator(".live.on")).to_be_visible()
         yield page
-        await browser.close()
-    assert complaints == []
 
 
 async def write(page: Page, text: str) -> None:
@@ -59,9 +49,11 @@ async def test_the_stop_button_ends_a_busy_agent_and_what_follows_is_answered(
     await write(page, "dig")
     await expect(page.locator("#typing")).to_contain_text("Working on it")
 
+    pressed = time.monotonic()
     await page.get_by_role("button", name="Stop the agent").click()
 
     await expect(page.locator(".message.notice .body", has_text="Stopped")).to_be_visible()
+    print(f"the agent was stopped {(time.monotonic() - pressed) * 1000:.0f} ms after the button was pressed")  # noqa: T201
     await expect(page.get_by_role("button", name="Stop the agent")).to_be_hidden()
     rows = {row["text"]: row for row in daemon.json("ledger", "list") if row["direction"] == "in"}
     assert rows["dig"]["state"] == "cancelled"
@@ -108,6 +100,63 @@ async def test_the_steps_of_an_agent_are_folded_into_one_line(page: Page) -> Non
     await expect(steps.get_by_role("listitem").first).to_be_hidden()
     await steps.locator("summary").press("Enter")
     await expect(steps.get_by_role("listitem")).to_have_text(["kneading", "baking", "cooling"])
+
+
+async def test_the_tools_that_a_turn_uses_are_one_line_which_grows_and_opens(daemon: DaemonProcess, page: Page) -> None:
+    await page.get_by_role("button", name="New conversation").click()
+    await write(page, "look around")
+    await expect(page.locator("#doing summary")).to_have_text("Used 1 tool")
+    (Home(daemon.home).group("home") / "go").touch()
+
+    await expect(page.locator(".message:not(.mine) .body", has_text="seen all")).to_be_visible()
+    used = page.locator(".message .work")
+    await expect(used.locator("summary")).to_have_text("Used 2 tools")
+    await expect(page.locator("#doing summary")).to_have_count(0)
+    await expect(used.get_by_role("listitem").first).to_be_hidden()
+    await used.locator("summary").press("Enter")
+    await expect(used.locator("li b")).to_have_text(["refresh_groups", "refresh_groups"])
+    await page.reload()
+    await page.get_by_role("button", name="look around").click()
+    await expect(used.locator("summary")).to_have_text("Used 2 tools")
+
+
+async def test_a_message_is_pinned_by_keys_found_above_the_room_and_unpinned(page: Page) -> None:
+    await write(page, "wave for the pin")
+    answer = page.locator(".message:not(.mine)", has_text="waved back").last
+    pins = page.locator("#pins")
+    await expect(answer).to_be_visible()
+    await expect(pins).to_be_hidden()
+    await answer.get_by_label("Pin", exact=True).press("Enter")
+    await expect(pins.locator("summary")).to_have_text("1 pinned")
+    await expect(answer.get_by_label("Unpin", exact=True)).to_be_focused()
+    await page.get_by_role("button", name="New conversation").click()
+    await page.reload()
+    await pins.locator("summary").press("Enter")
+    await pins.get_by_role("button", name="waved back").first.press("Enter")
+    await expect(page.locator(".message.found, .message:focus")).to_contain_text("waved back")
+    await pins.locator("summary").press("Enter")
+    await pins.get_by_label("Unpin: waved back").press("Enter")
+    await expect(pins).to_be_hidden()
+
+
+async def test_pictures_are_seen_large_one_after_another_by_keys(page: Page) -> None:
+    await page.get_by_role("button", name="New conversation").click()
+    await page.locator("#picker").set_input_files([STATIC / "icon-192.png", STATIC / "icon-512.png"])
+    await write(page, "two pictures")
+    pictures = page.locator("#message-list a.picture")
+    await expect(pictures).to_have_count(2)
+
+    await pictures.first.press("Enter")
+
+    large = page.get_by_role("dialog", name="Picture")
+    await expect(large).to_contain_text("icon-192.png (1 of 2)")
+    await page.keyboard.press("ArrowRight")
+    await page.keyboard.press("ArrowRight")
+    await expect(large).to_contain_text("icon-512.png (2 of 2)")
+    await expect(large.get_by_role("img")).to_have_js_property("naturalWidth", 512)
+    await page.keyboard.press("Escape")
+    await expect(large).to_be_hidden()
+    await expect(pictures.last).to_be_focused()
 
 
 async def test_a_reaction_stands_below_what_it_is_about_also_after_a_reload(page: Page) -> None:

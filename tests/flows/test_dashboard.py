@@ -1,19 +1,15 @@
 """The dashboard in a real browser before a real daemon: pages, dialogs, palette, keys, and what changes by itself."""
 
-import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import BrowserContext, Page, expect
+from tests.browsers import needs_chromium, visit
 
 from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.waiting import PATIENCE_S
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-expect.set_options(timeout=PATIENCE_S * 1000)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the pages are not looked at")
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
@@ -24,21 +20,12 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
 
 
 @pytest.fixture
-async def page(daemon: DaemonProcess) -> AsyncIterator[Page]:
-    """Signed in as the owner. Whatever the browser complains of fails the test."""
-    complaints: list[str] = []
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        context = await browser.new_context(viewport={"width": 1180, "height": 760}, locale="en-GB")
-        context.set_default_timeout(PATIENCE_S * 1000)
-        page = await context.new_page()
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda said: complaints.append(said.text) if "Content Security" in said.text else None)
-        await page.goto(daemon.gatepost("login").stdout.split()[0])
+async def page(daemon: DaemonProcess, window: BrowserContext) -> AsyncIterator[Page]:
+    """Signed in as the owner."""
+    async with visit(window) as page:
+        await page.goto(daemon.address)
         await expect(page.get_by_label("Message", exact=True)).to_be_visible()
         yield page
-        await browser.close()
-    assert complaints == []
 
 
 def address(daemon: DaemonProcess, path: str) -> str:

@@ -1,26 +1,23 @@
 """From the demo to the first answer of a real agent, through the browser alone."""
 
 import importlib.util
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import BrowserContext, Page, expect
+from tests.browsers import needs_chromium, visit
 
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.models import ModelEndpoint
-from gatepost.testing.waiting import PATIENCE_S
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 KEY = "sk-very-secret-000"
 SCRIPT = {"turns": [{"when": "one word: ready", "do": [{"say": "ready"}]}]}
 NO_KEYS = {"ANTHROPIC_API_KEY": "", "ANTHROPIC_AUTH_TOKEN": "", "OPENAI_API_KEY": ""}
 
 pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the page is not looked at"),
+    needs_chromium,
     pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed"),
 ]
 
@@ -35,17 +32,12 @@ class ClickCounter:
 
 
 @pytest.fixture
-async def page() -> AsyncIterator[Page]:
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        context = await browser.new_context(viewport={"width": 1180, "height": 760}, locale="en-GB")
-        context.set_default_timeout(PATIENCE_S * 1000)
-        yield await context.new_page()
-        await browser.close()
+async def page(window: BrowserContext) -> AsyncIterator[Page]:
+    async with visit(window) as page:
+        yield page
 
 
 async def test_a_real_agent_answers_after_at_most_six_clicks_and_one_paste(page: Page, tmp_path: Path) -> None:
-    expect.set_options(timeout=PATIENCE_S * 1000)
     tmp_path.chmod(0o711)
     async with ModelEndpoint(SCRIPT, key=KEY) as endpoint:
         daemon = DaemonProcess(tmp_path / "home", anthropic_base_url=endpoint.anthropic)

@@ -2,26 +2,23 @@
 
 import os
 import re
-import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import BrowserContext, Page, expect
+from tests.browsers import needs_chromium, visit
 
 from gatepost.core.home import Home
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost.testing.waiting import block_until
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 PICTURES = os.environ.get("GATEPOST_TEST_PICTURES", "")  # a folder: each page is kept there as it looks
-expect.set_options(timeout=PATIENCE_S * 1000)
 HOSTILE = "<img src=x onerror=alert(1)>"
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the pages are not looked at")
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
@@ -61,20 +58,11 @@ def get_texts(daemon: DaemonProcess, direction: str) -> list[str]:
 
 
 @pytest.fixture
-async def page(daemon: DaemonProcess) -> AsyncIterator[Page]:
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        context = await browser.new_context(viewport={"width": 1180, "height": 800}, locale="en-GB")
-        context.set_default_timeout(PATIENCE_S * 1000)
-        page = await context.new_page()
-        troubles: list[str] = []
-        page.on("pageerror", lambda error: troubles.append(str(error)))
-        page.on("console", lambda line: troubles.append(line.text) if "Content Security" in line.text else None)
+async def page(daemon: DaemonProcess, window: BrowserContext) -> AsyncIterator[Page]:
+    async with visit(window, height=800) as page:
         await page.goto(daemon.address)
         await expect(page.locator(".live.on")).to_be_visible()
         yield page
-        assert troubles == []
-        await browser.close()
 
 
 async def keep(page: Page, name: str) -> None:

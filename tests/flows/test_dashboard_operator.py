@@ -1,19 +1,15 @@
 """The operator's pages in a real browser before a real daemon: a setting, the panic switch, a channel, the doctor."""
 
-import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import BrowserContext, Page, expect
+from tests.browsers import needs_chromium, visit
 
 from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.waiting import PATIENCE_S
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the page is not looked at")
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
@@ -23,17 +19,11 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
 
 
 @pytest.fixture
-async def page(daemon: DaemonProcess) -> AsyncIterator[Page]:
-    expect.set_options(timeout=PATIENCE_S * 1000)
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        context = await browser.new_context(viewport={"width": 1180, "height": 760}, locale="en-GB")
-        context.set_default_timeout(PATIENCE_S * 1000)
-        made = await context.new_page()
-        await made.goto(daemon.address)
-        await made.wait_for_selector("#text")
-        yield made
-        await browser.close()
+async def page(daemon: DaemonProcess, window: BrowserContext) -> AsyncIterator[Page]:
+    async with visit(window) as page:
+        await page.goto(daemon.address)
+        await page.wait_for_selector("#text")
+        yield page
 
 
 async def open_page(page: Page, path: str) -> None:

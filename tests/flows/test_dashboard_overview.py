@@ -1,17 +1,14 @@
 """The first screen in a real browser: it follows what happens without a flicker, and its one button works by keyboard.
 One daemon for all: a start is dear."""
 
-import shutil
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import BrowserContext, Page, expect
+from tests.browsers import needs_chromium, visit
 
 from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.waiting import PATIENCE_S
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 CARD = "#card-home"
 # Counts what is taken out of the page: what is only changed in place stays.
 WATCH = """() => {
@@ -21,7 +18,7 @@ WATCH = """() => {
   }))).observe(document.getElementById("main"), { childList: true, subtree: true });
 }"""
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the page is not looked at")
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
@@ -32,20 +29,14 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
 
 
 @pytest.fixture
-async def page(daemon: DaemonProcess) -> AsyncIterator[Page]:
+async def page(daemon: DaemonProcess, window: BrowserContext) -> AsyncIterator[Page]:
     """Signed in, on the first screen, which follows what happens."""
-    expect.set_options(timeout=PATIENCE_S * 1000)
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        context = await browser.new_context(viewport={"width": 1180, "height": 760}, locale="en-GB")
-        context.set_default_timeout(PATIENCE_S * 1000)
-        made = await context.new_page()
-        await made.goto(daemon.address)
-        await expect(made.locator(".live.on")).to_be_visible()
-        await made.goto(made.url.partition("#")[0] + "dashboard/")
-        await expect(made.locator("#live.on")).to_be_visible()
-        yield made
-        await browser.close()
+    async with visit(window) as page:
+        await page.goto(daemon.address)
+        await expect(page.locator(".live.on")).to_be_visible()
+        await page.goto(page.url.partition("#")[0] + "dashboard/")
+        await expect(page.locator("#live.on")).to_be_visible()
+        yield page
 
 
 async def test_a_message_appears_on_its_card_in_place_and_focus_stays(daemon: DaemonProcess, page: Page) -> None:

@@ -1,24 +1,19 @@
 """An answer grows where people look: on the page in a real browser, and in a terminal. Then the gateway is killed."""
 
 import re
-import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import BrowserContext, Page, expect
+from tests.browsers import needs_chromium, visit
 
 from gatepost.core.home import Home
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.terminal import CTRL_D, PtyTerminal
-from gatepost.testing.waiting import PATIENCE_S, block_until
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the page is not looked at")
-expect.set_options(timeout=PATIENCE_S * 1000)
+from gatepost.testing.waiting import block_until
 
 WRITTEN = "Unfinished **symp"
 SAID = "Finished **symphony**, in *four* parts."
@@ -50,16 +45,11 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
 
 
 @pytest.fixture
-async def page(daemon: DaemonProcess) -> AsyncIterator[Page]:
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        context = await browser.new_context(viewport={"width": 1180, "height": 760}, locale="en-GB")
-        context.set_default_timeout(PATIENCE_S * 1000)
-        page = await context.new_page()
+async def page(daemon: DaemonProcess, window: BrowserContext) -> AsyncIterator[Page]:
+    async with visit(window) as page:
         await page.goto(daemon.address)
         await expect(page.locator(".live.on")).to_be_visible()
         yield page
-        await browser.close()
 
 
 def let_go(daemon: DaemonProcess, word: str) -> None:
@@ -71,7 +61,7 @@ async def write(page: Page, text: str) -> None:
     await page.keyboard.press("Enter")
 
 
-@needs_browser
+@needs_chromium
 async def test_the_answer_grows_in_place_of_the_typing_sign_and_stays_where_it_grew(
     daemon: DaemonProcess, page: Page
 ) -> None:
@@ -93,7 +83,7 @@ async def test_the_answer_grows_in_place_of_the_typing_sign_and_stays_where_it_g
     assert not any(grows and typing for _, grows, _, typing in frames)
 
 
-@needs_browser
+@needs_chromium
 async def test_who_loads_the_page_in_the_middle_sees_it_and_a_stop_takes_it_away(
     daemon: DaemonProcess, page: Page
 ) -> None:
@@ -162,7 +152,7 @@ def find_in_files(home: Path, text: str) -> list[str]:
     return [str(path.relative_to(home)) for path in files if text.encode() in path.read_bytes()]
 
 
-@needs_browser
+@needs_chromium
 async def test_a_gateway_that_is_killed_leaves_no_trace_of_a_draft_and_one_answer(
     daemon: DaemonProcess, page: Page
 ) -> None:

@@ -2,22 +2,18 @@
 
 import json
 import re
-import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import BrowserContext, Page, expect
+from tests.browsers import needs_chromium, visit
 
 from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.waiting import PATIENCE_S
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 PHONE = "telegram:user/9"
-expect.set_options(timeout=PATIENCE_S * 1000)
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the page is not looked at")
+pytestmark = needs_chromium
 
 
 @pytest.fixture
@@ -27,18 +23,9 @@ def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
 
 
 @pytest.fixture
-async def page() -> AsyncIterator[Page]:
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        context = await browser.new_context(viewport={"width": 420, "height": 760}, locale="en-GB")
-        context.set_default_timeout(PATIENCE_S * 1000)
-        page = await context.new_page()
-        await page.add_init_script(
-            "for (const kind of ['error', 'securitypolicyviolation', 'unhandledrejection'])"
-            " addEventListener(kind, () => { window.troubles = (window.troubles ?? 0) + 1; });"
-        )
+async def page(window: BrowserContext) -> AsyncIterator[Page]:
+    async with visit(window, width=420) as page:
         yield page
-        await browser.close()
 
 
 def gatepost(daemon: DaemonProcess, *args: str) -> str:

@@ -16,6 +16,7 @@ from gatepost.serve.web.dashboard.contract import PAGES
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.waiting import PATIENCE_S
+from gatepost.testing.web_manners import make_manners
 
 from .foreign_page import FOLLOW, PRESS, READ, ForeignServer, serve_foreign_page
 from .page_desk import HOLE, get_address, serve_pages
@@ -92,7 +93,7 @@ def get_base(daemon: DaemonProcess) -> str:
 def client(daemon: DaemonProcess) -> Iterator[httpx2.Client]:
     """Signed in, with what our page sends."""
     base, _, token = daemon.address.partition("/#token=")
-    with httpx2.Client(base_url=base, headers={"origin": base, "x-gatepost": "1"}, timeout=PATIENCE_S) as made:
+    with httpx2.Client(base_url=base, timeout=PATIENCE_S, **make_manners(base)) as made:
         assert made.post("/login", json={"token": token}).status_code == 200
         yield made
 

@@ -125,6 +125,24 @@ def test_lines_show_both_directions_oldest_first(desk: Desk) -> None:
     assert [line.text for line in ledger.list_lines(desk.db, None, 1)] == ["answer"]
 
 
+def test_lines_of_both_directions_are_paged_by_the_number_of_their_message(desk: Desk) -> None:
+    for number in range(6):
+        desk.hear(f"in {number}")
+        desk.say(f"k{number}", f"out {number}")
+    seen, before = list[str](), 0
+    while found := ledger.list_lines(desk.db, None, 5, before):
+        seen = [line.text for line in found] + seen
+        before = found[0].id
+    assert seen == [f"{way} {number}" for number in range(6) for way in ("in", "out")]
+
+
+def test_a_check_of_the_newest_messages_looks_for_lost_ones_among_those_alone(desk: Desk) -> None:
+    desk.accept("lost on the way")
+    inbox.set_state(desk.db, desk.hear("answered"), "answered", "", None, desk.now)
+
+    assert [ledger.check(desk.db, desk.now, newest=newest).unaccounted for newest in (0, 1, 2)] == [1, 0, 1]
+
+
 def test_a_life_tells_every_step_in_order(desk: Desk) -> None:
     turn = desk.begun("question")
     desk.now += SECOND

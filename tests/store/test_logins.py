@@ -43,7 +43,6 @@ def test_a_one_time_address_is_no_browser(db: Db) -> None:
     token = logins.issue_once(db, OWNER, 100, 1)
     assert logins.find_browser(db, token, 50) is None
     assert logins.list_all(db, 50) == [] == logins.list_of(db, (OWNER,), 50)
-    assert logins.remove_browsers(db, (OWNER,)) == 0
     assert logins.redeem(db, token, 50) == OWNER
 
 
@@ -60,9 +59,11 @@ def test_a_visit_is_written_down_once_however_many_say_it(db: Db) -> None:
     assert [logins.record_seen(db, browser.id, HOUR, 2 * HOUR) for _ in range(3)] == [True, False, False]
 
 
-def test_all_browsers_of_a_person_are_signed_out_but_the_one_that_asks(db: Db) -> None:
+def test_all_browsers_and_addresses_of_a_person_are_void_but_the_one_that_asks(db: Db) -> None:
     (_, kept), _, (_, hers) = add(db), add(db), add(db, ANN)
-    assert logins.remove_browsers(db, (OWNER,), kept.id) == 1
+    token = logins.issue_once(db, OWNER, 100, 1)
+    assert logins.remove_all(db, (OWNER, "telegram:user/1"), kept.id) == 2
+    assert logins.redeem(db, token, 50) is None
     assert {each.id for each in logins.list_all(db, 50)} == {kept.id, hers.id}
 
 

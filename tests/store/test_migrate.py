@@ -58,6 +58,11 @@ SHIPPED = {
     "0039_unclear_effects": "35471dd4d72dc9be",
     "0040_api_tokens": "b22e935658907879",
     "0041_browsers_that_are_signed_in": "0a1a6e90c524ed3a",
+    "0042_passwords": "70ec8fb945d80ec4",
+    "0043_passkeys": "ec2a279bd97bfd2a",
+    "0044_hook_links": "bacc4efd366f5bdb",
+    "0045_web_routes": "48e5673cd0516df1",
+    "0046_chat_links": "797c74f3df2bf086",
 }
 
 

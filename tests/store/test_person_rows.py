@@ -42,16 +42,18 @@ ERASED_WITH = {
     "rooms", "destinations", "direct_rooms", "engagements", "sticky_choices",
     "users", "identities", "user_roles", "group_members", "memberships", "acl",
     "budgets", "spending", "reservations", "costs",
-    "secrets", "secret_uses", "logins", "api_tokens", "pairing_codes", "pairing_guesses",
+    "secrets", "secret_uses", "logins", "passwords", "known_browsers", "api_tokens",
+    "passkeys", "pairing_codes", "pairing_guesses",
     "tokens", "newcomers", "session_notes", "tasks", "task_origins", "task_holds", "firings",
-    "errands", "pinned_rules", "replays", "replay_turns", "wanted_forks",
+    "link_visitors", "room_pins", "errands", "pinned_rules", "replays", "replay_turns", "wanted_forks",
     "messages", "audit",
 }  # fmt: skip
 # Tables that say nothing of a person: what operators and agents set up, numbers, hashes. A column `…_by` is replaced.
 NOT_PERSONAL = {
     "audit_anchor", "channel_cursors", "channel_instances", "entrances", "egress_log",
     "egress_rules", "forks", "given_files", "grants", "groups", "routes", "rule_state",
-    "schema_version", "secret_bindings", "switches", "trusted_setups", "uids", "watchers", "worktrees",
+    "schema_version", "secret_bindings", "switches", "trusted_setups", "uids", "watchers", "web_hosts",
+    "web_routes", "worktrees",
 }  # fmt: skip
 
 

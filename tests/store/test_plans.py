@@ -98,6 +98,7 @@ ASKED: dict[str, Ask] = {
     "audit_append": lambda db: audit.append(db, audit.AuditRecord(1, "a", "b", "c", {})),
     "timeline_last": lambda db: timeline.list_last(db, "s", 10),
     "permissions_of_session": lambda db: requests.list_pending(db, "s"),
+    "all_requests_waiting": lambda db: requests.list_waiting(db, None, 10),
     "permissions_waiting": lambda db: requests.count_waiting(db, "s"),
     "requests_in_group": lambda db: requests.count_waiting_in_group(db, "g"),
     "requests_undelivered": lambda db: provider_answers.list_undelivered(db, "s"),

@@ -2,14 +2,14 @@
 interface for every platform."""
 
 import asyncio
-import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx2
 import pytest
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import BrowserContext, Page, expect
+from tests.browsers import visit
 
 from gatepost.core import registry
 from gatepost.core.errors import NotFound
@@ -19,11 +19,8 @@ from gatepost.testing.platforms.base import EmulatedPlatform, PlatformFault
 from gatepost.testing.platforms.toy import TOKEN, ToyPlatform
 from gatepost.testing.waiting import PATIENCE_S
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARTIFACTS = Path(__file__).parents[1] / "artifacts"
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 OURS = {"x-gatepost": "1"}
-expect.set_options(timeout=PATIENCE_S * 1000)
 
 
 @asynccontextmanager
@@ -52,17 +49,10 @@ async def address(platform: ToyPlatform) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def page(address: str) -> AsyncIterator[Page]:
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed: the page is not looked at")
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        context = await browser.new_context(viewport={"width": 1280, "height": 800}, locale="en-GB")
-        context.set_default_timeout(PATIENCE_S * 1000)
-        made = await context.new_page()
-        await made.goto(address)
-        yield made
-        await browser.close()
+async def page(window: BrowserContext, address: str) -> AsyncIterator[Page]:
+    async with visit(window, width=1280, height=800) as page:
+        await page.goto(address)
+        yield page
 
 
 async def send_as_bot(platform: ToyPlatform, **message: object) -> str:

@@ -25,8 +25,9 @@ TABLE = {  # the deepest tier that has a tool
     " inject_message reset_session replay_session compare_replay read_session"
     " list_routes add_route set_routes delete_route list_acl"
     " invite_create issue_chat_link issue_webhook list_tokens revoke_token schedule_task update_task pause_task"
-    " resume_task cancel_task list_tasks inspect_tasks",
-    Tier.ROOT: "network_allow network_deny",
+    " resume_task cancel_task list_tasks inspect_tasks"
+    " set_web_route del_web_route list_web_routes get_web_host",
+    Tier.ROOT: "network_allow network_deny set_web_host",
 }
 FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
 

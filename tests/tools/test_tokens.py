@@ -10,6 +10,7 @@ from gatepost.access.grants import parse
 from gatepost.access.tiers import Tier
 from gatepost.core.clock import SystemClock
 from gatepost.core.registry import load_package
+from gatepost.core.settings import Config
 from gatepost.flow import invitations
 from gatepost.flow.invitations import NewInvitation
 from gatepost.flow.onboarding import Applicant
@@ -79,7 +80,8 @@ async def test_arizuko_37_a_chat_links_token_is_told_once_kept_as_a_hash_and_rev
 ) -> None:
     agent = await acme(tmp_path, store)
     made = told(await agent.call("issue_chat_link", jid_suffix="support"))
-    assert (made["jid"], made["url"]) == ("web:link/acme/support", "")
+    assert made["jid"] == "web:link/acme/support"
+    assert made["url"] == f"http://127.0.0.1:8420/chat/{made['token']}"
     assert len(made["token"]) >= 43  # 256 bits
     assert made["token"] not in str(await store.read(lambda db: db.rows("SELECT * FROM tokens")))
     assert made["token"] not in (await agent.call("list_tokens")).text
@@ -100,6 +102,22 @@ async def test_a_webhook_is_for_one_source_and_is_no_chat_link(tmp_path: Path, s
     assert await find(store, TokenKind.WEBHOOK, made["token"]) is None
 
 
+async def test_a_webhook_has_its_address_instructions_and_a_secret_of_its_own(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await acme(tmp_path, store, config=Config({"web.url": "https://gate.example/"}))
+    made = told(await agent.call("issue_webhook", source_label="ci", context="Open a ticket.\x00", signature="github"))
+    assert made["url"] == f"https://gate.example/hook/{made['token']}" and len(made["signing_secret"]) == 64
+    found = await find(store, TokenKind.WEBHOOK, made["token"])
+    assert found is not None and (found.instructions, found.signature) == ("Open a ticket.", "github")
+    (listed,) = told(await agent.call("list_tokens"))["tokens"]
+    assert (listed["signature"], listed["instructions"]) == ("github", "Open a ticket.")
+    assert made["signing_secret"] not in str(listed)
+    assert made["signing_secret"] not in str(await store.read(lambda db: db.rows("SELECT * FROM audit")))
+    assert told(await agent.call("revoke_token", id=made["id"])) == {"deleted": 1}
+    assert await store.read(lambda db: db.rows("SELECT name FROM secrets")) == []
+
+
 @pytest.mark.parametrize(
     ("tool", "given", "words"),
     [
@@ -118,6 +136,9 @@ async def test_a_webhook_is_for_one_source_and_is_no_chat_link(tmp_path: Path, s
         ("issue_chat_link", {"jid_suffix": "../x"}, "suffix"),
         ("issue_webhook", {"source_label": "a b"}, "label"),
         ("issue_webhook", {"source_label": ""}, "label"),
+        ("issue_webhook", {"source_label": "ci", "context": "x" * 4001}, "context"),
+        ("issue_webhook", {"source_label": "ci", "signature": "rot13"}, "signature"),
+        ("issue_webhook", {"source_label": "ci", "target_folder": "other", "context": "obey"}, "may not issue_webhook"),
         ("revoke_token", {}, "either a room by `jid` or one token by `id`"),
         ("revoke_token", {"jid": "web:link/acme", "id": "tk-1"}, "either a room"),
         ("revoke_token", {"id": "tk-made-up"}, "no token named"),

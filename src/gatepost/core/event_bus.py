@@ -19,6 +19,7 @@ class EventBus:
         self._tasks: list[Callable[[], None]] = []
         self._errands: list[Callable[[], None]] = []
         self._operations: list[Callable[[], None]] = []
+        self._logins: list[Callable[[], None]] = []
 
     def on_session(self, hear: Callable[[str], None]) -> None:
         self._sessions.append(hear)
@@ -52,6 +53,9 @@ class EventBus:
 
     def on_operation(self, hear: Callable[[], None]) -> None:
         self._operations.append(hear)
+
+    def on_logins(self, hear: Callable[[], None]) -> None:
+        self._logins.append(hear)
 
     def session(self, session_id: str) -> None:
         """A session has something queued."""
@@ -106,4 +110,9 @@ class EventBus:
     def operation(self) -> None:
         """Somebody who may has changed something: whoever shows it may look again."""
         for hear in self._operations:
+            hear()
+
+    def logins(self) -> None:
+        """A browser was signed out: what it has open must end."""
+        for hear in self._logins:
             hear()

@@ -60,6 +60,14 @@ class IssuedInvitation(Struct, frozen=True):
     code: str
 
 
+class InvitationOffer(Struct, frozen=True):
+    """What an invitation would give somebody. `obstacle`: why it gives her nothing, '' if it does."""
+
+    group: str = ""
+    own_group: bool = False
+    obstacle: str = ""
+
+
 def find_code(text: str) -> str | None:
     """The code that a message is, None if it is none."""
     return parse_code(text) if _CODE.fullmatch(text) else None
@@ -103,6 +111,19 @@ def issue(db: Db, new: NewInvitation, now: int) -> IssuedInvitation:
 def too_many(by: str, folder: str) -> Refused:
     why = f"its world has {tokens.MOST_IN_WORLD} tokens that are valid; revoke some first"
     return Refused(by, "add a token", folder, why)
+
+
+def read_offer(db: Db, code: str, sender: str, now: int) -> InvitationOffer:
+    """Without using it, and without counting a wrong one: nobody finds one of 80 bits by trying."""
+    if pairing_codes.count_guesses(db, sender, now) >= MOST_GUESSES:
+        return InvitationOffer(obstacle=LIMITED)
+    token = tokens.find_valid(db, TokenKind.INVITE, code, now)
+    rights = sender_rights.find_rights(db, sender, token.folder) if token and token.folder else None
+    if token is None or token.folder is None or rights is None:
+        return InvitationOffer(obstacle=NOT_VALID)
+    name = _get_name(db, token.folder)
+    before = BEFORE.format(name) if rights != "guest" and not token.own_group else ""
+    return InvitationOffer(name, token.own_group, before)
 
 
 def accept(db: Db, code: str, who: Applicant, now: int) -> JoinResult:

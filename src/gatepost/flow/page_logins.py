@@ -17,10 +17,15 @@ _NO_NAME = re.compile(r"[^a-z0-9]+")
 
 def issue_for_person(db: Db, named: str, now: int) -> tuple[str, str]:
     """Her identity on the page, and a token that signs one browser in as it. `named`: any identity of hers."""
+    identity = get_page_identity(db, named, now)
+    return identity, logins.issue_once(db, identity, now + ONCE, now)
+
+
+def get_page_identity(db: Db, named: str, now: int) -> str:
+    """Of a person who is known. It is made if she has none."""
     names = identities.list_names(db, named)
     known = next((each for each in names if each.startswith(IDENTITY)), None)
-    identity = known or _add_identity(db, names[0], now)
-    return identity, logins.issue_once(db, identity, now + ONCE, now)
+    return known or _add_identity(db, names[0], now)
 
 
 def _add_identity(db: Db, person: str, now: int) -> str:

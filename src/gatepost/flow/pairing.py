@@ -26,6 +26,8 @@ from gatepost.store import (
     identities,
     logins,
     pairing_codes,
+    passkeys,
+    passwords,
     request_cards,
     requests,
     tokens,
@@ -311,6 +313,8 @@ def unpair(db: Db, identity: str) -> PairedIdentity:
     _withdraw_cards(db, identity, removed.person)
     direct_rooms.remove(db, identity)
     logins.remove_user(db, identity)
+    passkeys.remove_user(db, identity)
+    passwords.remove(db, identity)
     return removed
 
 

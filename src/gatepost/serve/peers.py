@@ -2,6 +2,8 @@
 
 import ipaddress
 
+from starlette.types import Scope
+
 
 def peer_of(address: str) -> str:
     try:
@@ -11,3 +13,15 @@ def peer_of(address: str) -> str:
     if found.version == 6 and not found.is_loopback:
         return str(ipaddress.ip_network((found, 64), strict=False))
     return str(found)
+
+
+def find_public_peer(scope: Scope, *, has_proxy: bool) -> str:
+    """'' for what may be a proxy of everybody. `has_proxy`: the operator says that all peers are one."""
+    client = scope.get("client")
+    if client is None or has_proxy:
+        return ""
+    try:
+        is_public = ipaddress.ip_address(str(client[0]).partition("%")[0]).is_global
+    except ValueError:
+        is_public = False
+    return peer_of(str(client[0])) if is_public else ""

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.records import replace
+from gatepost.flow.link_visits import is_link_room
 from gatepost.messages.card import MOST_BUTTONS, Card, CardField
 from gatepost.messages.draft import Draft
 from gatepost.messages.inbound import CLICK, Direction, MessageKind
@@ -68,6 +69,7 @@ class RoomEvent(Struct, frozen=True, kw_only=True):
     reaction: str = ""
     files: tuple[RoomEventFile, ...] = ()
     card: Card | None = None  # shown in place of the text, which says the same
+    turn: str = ""  # in which the agent said it
 
 
 class RoomEventPage(Struct, frozen=True):
@@ -160,7 +162,7 @@ def read_event(db: Db, message: Message) -> tuple[RoomEvent | None, bool]:
     state = "sent" if effect.state == EffectState.SENDING else effect.state  # for a hub there is nothing in between
     event = _make_event(db, message, state, effect.reason, effect.seq)
     verb = STATUS if effect.origin is EffectOrigin.STATUS and effect.op == Op.SEND else event.verb
-    return replace(event, platform_id=effect.key, verb=verb), settled
+    return replace(event, platform_id=effect.key, verb=verb, turn=effect.turn_id or ""), settled
 
 
 _BY_WEIGHT = tuple(
@@ -349,6 +351,7 @@ def get_start_cursor(db: Db, hub: LocalChannel, address: str | None) -> int:
 
 
 def list_rooms(db: Db, instance: str, main_room: str) -> tuple[str, ...]:
-    """Every room of a channel that anybody has been in, the main one first."""
+    """Every room of a channel that anybody has been in, the main one first. Rooms of visitors who came by a link are
+    left out: strangers must not make more of them than somebody's page can follow."""
     known = [room.address for room in rooms.list_all(db) if room.instance == instance and room.address != main_room]
-    return (main_room, *known)
+    return (main_room, *(each for each in known if not is_link_room(each)))

@@ -1,6 +1,7 @@
 """Groups: one agent each, named by its folder in the tree."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -44,6 +45,14 @@ def get(db: Db, folder: str) -> Group | None:
 
 def list_all(db: Db) -> list[Group]:
     return GROUPS.list(db, "ORDER BY folder")
+
+
+@quick
+def find_deepest(db: Db, folders: Sequence[str]) -> str | None:
+    """The longest of these names that a group has."""
+    marks = ", ".join("?" * len(folders))
+    found = [str(row[0]) for row in db.rows(f"SELECT folder FROM groups WHERE folder IN ({marks})", tuple(folders))]
+    return max(found, key=len, default=None)
 
 
 def list_ancestors(db: Db, folder: str) -> list[Group]:

@@ -26,9 +26,9 @@ class LedgerStatus(Struct, frozen=True):
     oldest_s: float
 
 
-def check(db: Db, now: int, *, running: bool = True) -> LedgerStatus:
+def check(db: Db, now: int, *, running: bool = True, newest: int = 0) -> LedgerStatus:
     """One snapshot. While no daemon is `running` nobody can be late: what waits was due when the last one was heard of,
-    or is not late at all."""
+    or is not late at all. `newest`: messages without a row are looked for among so many; 0: among all."""
     unaccounted = in_flight = overdue = 0
     oldest, due = now, now if running else min(now, _get_last_activity(db))
     for table, condition in (("inbox", _OPEN_IN), ("outbox", _OPEN_OUT)):
@@ -43,13 +43,17 @@ def check(db: Db, now: int, *, running: bool = True) -> LedgerStatus:
         unaccounted += row[1]
         overdue += row[2]
         oldest = min(oldest, row[3] if row[3] is not None else now)
+    behind = db.row("SELECT COALESCE(MAX(id), 0) - ? FROM messages", (newest,)) if newest else (0,)
+    assert behind is not None
     orphans = db.row(
-        "SELECT COUNT(*) FROM messages m WHERE m.direction = 'in'"
-        " AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.message_id = m.id)"
+        "SELECT COUNT(*) FROM messages m WHERE m.id > ? AND m.direction = 'in'"
+        " AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.message_id = m.id)",
+        (behind[0],),
     )
     speechless = db.row(
-        "SELECT COUNT(*) FROM messages m WHERE m.direction = 'out'"
-        " AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.message_id = m.id)"
+        "SELECT COUNT(*) FROM messages m WHERE m.id > ? AND m.direction = 'out'"
+        " AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.message_id = m.id)",
+        (behind[0],),
     )
     assert orphans is not None and speechless is not None
     in_flight += errands.count_all_open(db) + forks.count_wanted(db)
@@ -105,27 +109,28 @@ def list_lines(
 ) -> list[LedgerLine]:
     """The newest rows, oldest first; `state` may be one of either direction. `before`: only of messages with a smaller
     number. `among`: only of these messages, at most 500."""
-    conditions, params = list[str](), list[str | int]()
+    conditions, params = ["message_id IS NOT NULL"], list[str | int]()
     if state:
-        conditions.append("x.state = ?")
+        conditions.append("state = ?")
         params.append(state)
     if before:
-        conditions.append("m.id < ?")
+        conditions.append("message_id < ?")
         params.append(before)
     if among is not None:
-        conditions.append(f"m.id IN ({messages.marks(among)})")
+        conditions.append(f"message_id IN ({messages.marks(among)})")
         params += among
-    wanted = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-    rows = db.rows(
+    newest = f"WHERE {' AND '.join(conditions)} ORDER BY message_id DESC, id DESC LIMIT ?"
+    rows = db.rows(  # the newest of each direction, so that the others are not looked at
         "SELECT m.id, m.direction, m.accepted_at, m.instance, m.address, m.thread, m.sender, m.text, m.event, x.state,"
         " x.reason, COALESCE(x.folder, m.folder), x.session_id, x.seq, x.turn_id, x.tries, m.platform_id, x.updated_at"
         " FROM ("
-        " SELECT id AS row_id, message_id, state, reason, folder, session_id, seq, turn_id, tries, updated_at"
-        " FROM inbox"
-        " UNION ALL SELECT id, message_id, state, reason, NULL, session_id, seq, turn_id, tries, updated_at"
-        " FROM outbox) x"
-        f" JOIN messages m ON m.id = x.message_id {wanted} ORDER BY m.id DESC, x.row_id DESC LIMIT ?",
-        (*params, limit),
+        " SELECT * FROM (SELECT id AS row_id, message_id, state, reason, folder, session_id, seq, turn_id, tries,"
+        f" updated_at FROM inbox {newest}) a"
+        " UNION ALL"
+        " SELECT * FROM (SELECT id, message_id, state, reason, NULL, session_id, seq, turn_id, tries,"
+        f" updated_at FROM outbox {newest}) b"
+        ") x JOIN messages m ON m.id = x.message_id ORDER BY m.id DESC, x.row_id DESC LIMIT ?",
+        (*params, limit, *params, limit, limit),
     )
     return [_parse_line(row) for row in reversed(rows)]
 

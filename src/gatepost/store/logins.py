@@ -124,11 +124,10 @@ def remove_browser(db: Db, login_id: str) -> bool:
     return bool(db.run("DELETE FROM logins WHERE id = ? AND kind = 'browser'", (login_id,)))
 
 
-def remove_browsers(db: Db, names: tuple[str, ...], except_id: str = "") -> int:
-    """Sign the browsers of these identities out, but one."""
+def remove_all(db: Db, names: tuple[str, ...], kept: str = "") -> int:
+    """Sign every browser of these identities out, but the one of the id `kept`, and void their one-time addresses."""
     marks = ", ".join("?" * len(names))
-    sql = f"DELETE FROM logins WHERE user_id IN ({marks}) AND kind = 'browser' AND id <> ?"
-    return db.run(sql, (*names, except_id))
+    return db.run(f"DELETE FROM logins WHERE user_id IN ({marks}) AND (id IS NULL OR id <> ?)", (*names, kept))
 
 
 def remove_user(db: Db, user_id: str) -> int:

@@ -8,6 +8,7 @@ from gatepost.store import users
 from gatepost.store.acl import ACL
 from gatepost.store.direct_rooms import DIRECT_ROOMS
 from gatepost.store.identities import IDENTITIES
+from gatepost.store.passkeys import PASSKEYS
 from gatepost.store.person_scope import FORGOTTEN, PersonScope, make_marks
 from gatepost.store.port import Db
 from gatepost.store.sticky_choices import STICKY_CHOICES
@@ -20,11 +21,15 @@ _OWN = (
     ("memberships", "memberships", "child"),
     ("access_rows", "acl", "principal"),
     ("logins", "logins", "user_id"),
+    ("logins", "passwords", "user_id"),
+    ("logins", "known_browsers", "user_id"),
     ("logins", "api_tokens", "maker"),
+    ("logins", "passkeys", "user_id"),
     ("pairing_codes", "pairing_codes", "person"),
     ("pairing_codes", "pairing_guesses", "sender"),
     ("invitations", "newcomers", "sender"),
     ("pairing_codes", "tokens", "identity"),
+    ("logins", "link_visitors", "identity"),
     ("secrets", "secrets", "user_id"),
     ("votes", "request_votes", "person"),
     ("cards", "request_cards", "person"),
@@ -51,6 +56,7 @@ NAMED = (
     ("pairing_codes", "used_by"),
     ("pinned_rules", "added_by"),
     ("replays", "created_by"),
+    ("room_pins", "pinned_by"),
     ("routes", "created_by"),
     ("secret_bindings", "created_by"),
     ("session_notes", "pinned_by"),
@@ -59,6 +65,8 @@ NAMED = (
     ("tokens", "created_by"),
     ("trusted_setups", "trusted_by"),
     ("user_roles", "granted_by"),
+    ("web_hosts", "created_by"),
+    ("web_routes", "created_by"),
     ("watchers", "added_by"),
 )
 _BY_NAME = ("budgets", "spending")  # their `name` is a person where `kind` is user
@@ -120,6 +128,9 @@ _EXPORTED = (
     ("tasks", "id, folder, instance, address, prompt, text, schedule, state, created_by, created_at", "created_by"),
     ("newcomers", "sender, name, instance, address, parent, state, folder, asked_at", "sender"),
     ("logins", "user_id, kind, way, device, peer, created_at, last_seen_at, expires_at", "user_id"),
+    ("passwords", "user_id, changed_at", "user_id"),
+    ("link_visitors", "id, token_id, identity, address, created_at, seen_at", "identity"),
+    ("passkeys", PASSKEYS.columns, "user_id"),
     ("request_votes", "request_id, person, voted_at", "person"),
 )
 

@@ -437,6 +437,11 @@ def is_turn_waiting(db: Db, turn_id: str) -> bool:
     return db.row(waits, (turn_id,)) is not None
 
 
+def has_pending(db: Db, turn_id: str) -> bool:
+    """Whether a person has to decide about something that a turn asked for, whoever of it asked."""
+    return db.row("SELECT 1 FROM requests WHERE state = 'pending' AND turn_id = ? LIMIT 1", (turn_id,)) is not None
+
+
 def count_pending(db: Db) -> tuple[int, int]:
     """How many wait for whoever may decide about a group, and how many of those were shown to nobody. What is asked of
     whoever manages an agent is not among them: it has no card. A question is seen where it is asked."""
@@ -460,6 +465,13 @@ def list_pending(db: Db, session_id: str | None = None) -> list[Request]:
     if session_id is None:
         return REQUESTS.list(db, "WHERE state = 'pending' ORDER BY asked_at, id")
     return REQUESTS.list(db, "WHERE state = 'pending' AND session_id = ? ORDER BY asked_at, id", session_id)
+
+
+def list_waiting(db: Db, after: Request | None, most: int) -> list[Request]:
+    """Those that wait, the oldest first, behind one of them."""
+    at, last = (after.asked_at, after.id) if after is not None else (0, "")
+    rest = "WHERE state = 'pending' AND (asked_at, id) > (?, ?) ORDER BY asked_at, id LIMIT ?"
+    return REQUESTS.list(db, rest, at, last, most)
 
 
 def list_for_turns(db: Db, session_id: str, turn_ids: Sequence[str], most: int) -> list[Request]:

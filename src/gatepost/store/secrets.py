@@ -145,6 +145,11 @@ def remove(db: Db, place: SecretOwner, name: str, origin: str | None = None) -> 
     return bool(db.run("DELETE FROM secrets WHERE scope = ? AND name = ? AND origin = ?", (place.scope, name, origin)))
 
 
+def remove_named(db: Db, name: str) -> None:
+    """Of every owner: for a name that was made for one thing."""
+    db.run("DELETE FROM secrets WHERE name = ?", (name,))
+
+
 def list_uses(db: Db, limit: int) -> list[SecretUse]:
     """The latest first."""
     return USES.list(db, "ORDER BY id DESC LIMIT ?", limit)

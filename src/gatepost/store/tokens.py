@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.core.clock import DAY
-from gatepost.store.port import Db, quick
+from gatepost.store import secrets
+from gatepost.store.port import Db, Row, quick
 from gatepost.store.table import Table
 
 PREFIX = "tk"  # how ids begin
@@ -32,6 +33,15 @@ class TokenState(StrEnum):
     REVOKED = "revoked"
 
 
+class SignatureScheme(StrEnum):
+    """How a webhook's sender proves what it posts, in the way of the service that made it known."""
+
+    NONE = "none"
+    GITHUB = "github"
+    SLACK = "slack"
+    STRIPE = "stripe"
+
+
 class NewToken(Struct, frozen=True, kw_only=True):
     kind: TokenKind
     created_by: str
@@ -43,6 +53,10 @@ class NewToken(Struct, frozen=True, kw_only=True):
     label: str = ""
     uses_left: int | None = None
     expires_at: int | None = None
+    instructions: str = ""
+    signature: SignatureScheme = SignatureScheme.NONE
+    signing_key: str = ""
+    origins: str = ""  # of a chat link: pages that may show it in a frame, between blanks
 
 
 class Token(Struct, frozen=True):
@@ -60,6 +74,10 @@ class Token(Struct, frozen=True):
     created_at: int
     revoked_at: int | None
     last_used_at: int | None
+    instructions: str = ""  # of a webhook: what the agent is told with what comes by it
+    signature: SignatureScheme = SignatureScheme.NONE
+    signing_key: str = ""  # the name of the secret that proves it
+    origins: str = ""
 
     def get_state(self, now: int) -> TokenState:
         if self.revoked_at is not None:
@@ -109,6 +127,13 @@ def list_all(db: Db) -> list[Token]:
     return TOKENS.list(db, "WHERE folder IS NOT NULL ORDER BY id DESC")
 
 
+def list_page(db: Db, before: str, limit: int) -> list[Token]:
+    """The same, behind an id."""
+    older = "AND id < ? " if before else ""
+    given = (before, limit) if before else (limit,)
+    return TOKENS.list(db, f"WHERE folder IS NOT NULL {older}ORDER BY id DESC LIMIT ?", *given)
+
+
 def list_at(db: Db, address: str) -> list[Token]:
     """Those that lead to a room and are not revoked."""
     return TOKENS.list(db, "WHERE address = ? AND folder IS NOT NULL AND revoked_at IS NULL ORDER BY id", address)
@@ -124,7 +149,18 @@ def count_group_uses(db: Db, folder: str, now: int) -> int:
 
 def revoke(db: Db, token_id: str, now: int) -> bool:
     """False if it was so before, or there is none."""
-    return bool(db.run("UPDATE tokens SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL", (now, token_id)))
+    rows = db.rows(
+        "UPDATE tokens SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL RETURNING signing_key", (now, token_id)
+    )
+    _remove_secrets(db, rows)
+    return bool(rows)
+
+
+def set_signature(db: Db, token_id: str, scheme: SignatureScheme, key: str) -> None:
+    """From now on a webhook's posts are proved by that secret, and by no other."""
+    old = db.rows("SELECT signing_key FROM tokens WHERE id = ?", (token_id,))
+    db.run("UPDATE tokens SET signature = ?, signing_key = ? WHERE id = ?", (scheme, key, token_id))
+    _remove_secrets(db, old)
 
 
 def revoke_adapters(db: Db, instance: str, now: int) -> int:
@@ -141,9 +177,17 @@ def hash_token(token: str) -> str:
 
 def _remove_old(db: Db, now: int) -> None:
     before = now - KEPT
-    db.run("DELETE FROM tokens WHERE expires_at <= ? OR revoked_at <= ?", (before, before))
+    ended = "DELETE FROM tokens WHERE expires_at <= ? OR revoked_at <= ? RETURNING signing_key"
+    _remove_secrets(db, db.rows(ended, (before, before)))
     db.run("DELETE FROM tokens WHERE uses_left <= 0 AND last_used_at <= ?", (before,))
     db.run("DELETE FROM tokens WHERE kind = 'pairing_link' AND expires_at <= ?", (now,))
+
+
+def _remove_secrets(db: Db, rows: list[Row]) -> None:
+    """Of links that are no more. Their names are ours, and no two links share one."""
+    for (name,) in rows:
+        if name:
+            secrets.remove_named(db, name)
 
 
 def _has_room(db: Db, folder: str, now: int) -> bool:
@@ -151,7 +195,8 @@ def _has_room(db: Db, folder: str, now: int) -> bool:
     if _count_in_world(db, folder) < MOST_IN_WORLD:
         return True
     world = _get_world_range(folder)
-    db.run(f"DELETE FROM tokens WHERE (folder = ? OR (folder > ? AND folder < ?)) AND NOT ({_VALID})", (*world, now))
+    where = f"(folder = ? OR (folder > ? AND folder < ?)) AND NOT ({_VALID})"
+    _remove_secrets(db, db.rows(f"DELETE FROM tokens WHERE {where} RETURNING signing_key", (*world, now)))
     return _count_in_world(db, folder) < MOST_IN_WORLD
 
 

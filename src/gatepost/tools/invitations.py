@@ -8,10 +8,11 @@ from msgspec import Meta, Struct
 from gatepost.access.tiers import Tier
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid
-from gatepost.flow import invitations
+from gatepost.flow import invitations, link_tokens
 from gatepost.flow.intake.routing import MADE_BY
 from gatepost.flow.invitations import MOST_USES, IssuedInvitation, NewInvitation
 from gatepost.store.port import Db
+from gatepost.store.tokens import TokenKind
 from gatepost.tools.call import ToolCall
 from gatepost.tools.child_quota import check_quota
 from gatepost.tools.contract import tool
@@ -28,13 +29,15 @@ Target = Annotated[
 
 
 class CreatedInvitation(Struct, frozen=True, kw_only=True):
-    """`token`: the code, which nobody can read here again. `id`: by which list_tokens and revoke_token know it."""
+    """`token`: the code, which nobody can read here again. `id`: by which list_tokens and revoke_token know it.
+    `accept_url`: a page that says what it gives, and how to accept it; '' if there is none."""
 
     token: str
     id: str
     target_glob: str
     max_uses: int
     expires_at: str | None
+    accept_url: str = ""
 
 
 def _about(arguments: Mapping[str, Any]) -> Iterable[str]:
@@ -84,4 +87,5 @@ async def invite_create(
         target_glob=target_glob,
         max_uses=max_uses,
         expires_at=iso(ends) if ends else None,
+        accept_url=link_tokens.make_url(call.around.config, call.around.home, TokenKind.INVITE, made.code),
     )

@@ -1,5 +1,5 @@
 """Tokens for the caller's part of the tree: chat links and webhooks are made here, and every kind is listed and
-revoked. What answers chat links and webhooks is not here."""
+revoked. What answers chat links is in `serve/web/widget`, what answers webhooks in `serve/web/links`."""
 
 from typing import Annotated
 
@@ -10,30 +10,41 @@ from gatepost.access.tree_scope import TreeScope, may_act_on
 from gatepost.core.bounds import fitting
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.keyring import Keyring
+from gatepost.core.records import replace
 from gatepost.flow import link_tokens
 from gatepost.flow.intake.routing import MADE_BY
-from gatepost.flow.link_tokens import IssuedLink, NewLink
+from gatepost.flow.link_tokens import LONGEST_INSTRUCTIONS, IssuedLink, NewLink
 from gatepost.store import tokens
 from gatepost.store.port import Db
-from gatepost.store.tokens import Token, TokenKind, TokenState
+from gatepost.store.tokens import SignatureScheme, Token, TokenKind, TokenState
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import tool
 
 Group = Annotated[str | None, Meta(description="The group that gets what is written there. Default: your own.")]
 Suffix = Annotated[str, Meta(description="Tells several rooms of one group apart: letters, digits, `_`, `-`.")]
+Origins = Annotated[
+    tuple[str, ...],
+    Meta(
+        max_length=10, description="Sites that may show the chat in a frame, like https://shop.example. Default: none."
+    ),
+]
 
 
 class CreatedLink(Struct, frozen=True, kw_only=True):
-    """`token`: nobody can read it here again. `url`: empty while no page of this gateway answers such tokens."""
+    """`token`, `url`, `signing_secret`: nobody can read them here again. `url`: where to post or write; empty while no
+    page of this gateway answers such tokens. `signing_secret`: what the sender signs with, if a signature was asked."""
 
     token: str
     id: str
     jid: str
     url: str = ""
+    signing_secret: str = ""
 
 
 class TokenInfo(Struct, frozen=True, kw_only=True):
-    """`uses_left`: null for any number. `jid`: the room that it leads to, '' for an invitation."""
+    """`uses_left`: null for any number. `jid`: the room that it leads to, '' for an invitation. `signature`: how a
+    webhook's sender proves what it posts."""
 
     id: str
     kind: TokenKind
@@ -46,6 +57,8 @@ class TokenInfo(Struct, frozen=True, kw_only=True):
     created_by: str
     created_at: str | None
     last_used_at: str | None
+    signature: SignatureScheme
+    instructions: str
 
 
 class TokenList(Struct, frozen=True):
@@ -60,12 +73,15 @@ class RevokedTokens(Struct, frozen=True):
 
 
 @tool(tier=Tier.WORLD, scoped_by="target_folder", group="access")
-async def issue_chat_link(call: ToolCall, target_folder: Group = None, jid_suffix: Suffix = "") -> CreatedLink:
-    """Make a token for a web chat with a group that needs no account. Whoever has it may write there.
+async def issue_chat_link(
+    call: ToolCall, target_folder: Group = None, jid_suffix: Suffix = "", origins: Origins = ()
+) -> CreatedLink:
+    """Make a link to a web chat with a group that needs no account. Whoever has it may write there.
 
-    The token is shown once. To take it back use revoke_token. For programs that report something use issue_webhook.
+    The link is shown once. To take it back use revoke_token. For programs that report something use issue_webhook.
     """
-    return await _issue(call, TokenKind.CHAT_LINK, target_folder, "", jid_suffix)
+    new = _make_link(call, TokenKind.CHAT_LINK, target_folder, "", jid_suffix)
+    return await _issue(call, replace(new, origins=origins))
 
 
 @tool(tier=Tier.WORLD, scoped_by="target_folder", group="access")
@@ -74,23 +90,46 @@ async def issue_webhook(
     source_label: Annotated[str, Meta(description="What reports there, like github: letters, digits, `_`, `-`.")],
     target_folder: Group = None,
     jid_suffix: Suffix = "",
+    context: Annotated[
+        str,
+        Meta(
+            max_length=LONGEST_INSTRUCTIONS,
+            description="What the agent is to do with what comes by it. It is told so with each message.",
+        ),
+    ] = "",
+    signature: Annotated[
+        SignatureScheme,
+        Meta(description="Whose way of signing proves what comes. A secret is made; the operator can set another."),
+    ] = SignatureScheme.NONE,
 ) -> CreatedLink:
-    """Make a token by which a program outside may hand messages to a group.
+    """Make a link by which a program outside may hand messages to a group: it posts to `url`.
 
-    The token is shown once. To take it back use revoke_token. For people use issue_chat_link.
+    The link is shown once. To take it back use revoke_token. For people use issue_chat_link.
     """
-    return await _issue(call, TokenKind.WEBHOOK, target_folder, source_label, jid_suffix)
+    new = _make_link(call, TokenKind.WEBHOOK, target_folder, source_label, jid_suffix)
+    return await _issue(call, replace(new, instructions=context, signature=signature))
 
 
-async def _issue(call: ToolCall, kind: TokenKind, folder: str | None, label: str, suffix: str) -> CreatedLink:
+def _make_link(call: ToolCall, kind: TokenKind, folder: str | None, label: str, suffix: str) -> NewLink:
     own = call.caller.folder
-    new = NewLink(kind=kind, folder=folder or own, label=label, suffix=suffix, created_by=f"{MADE_BY}{own}")
+    return NewLink(kind=kind, folder=folder or own, label=label, suffix=suffix, created_by=f"{MADE_BY}{own}")
+
+
+async def _issue(call: ToolCall, new: NewLink) -> CreatedLink:
+    around = call.around
+    keyring = Keyring(around.home)
 
     def issue(db: Db) -> IssuedLink:
-        return link_tokens.issue(db, new, call.now)
+        return link_tokens.issue(db, new, call.now, keyring)
 
     made = await call.write(issue)
-    return CreatedLink(token=made.secret, id=made.token.id, jid=made.token.address)
+    return CreatedLink(
+        token=made.secret,
+        id=made.token.id,
+        jid=made.token.address,
+        url=link_tokens.make_url(around.config, around.home, new.kind, made.secret),
+        signing_secret=made.signing_secret,
+    )
 
 
 @tool(tier=Tier.WORLD, group="access", read_only=True, idempotent=True)
@@ -130,7 +169,9 @@ async def revoke_token(
             raise NotFound("token", (jid or id)[:80], "use list_tokens to see them")
         return sum(tokens.revoke(db, each.id, call.now) for each in own)
 
-    return RevokedTokens(await call.write(revoke))
+    revoked = await call.write(revoke)
+    call.around.bells.operation()  # a visitor's stream ends at once
+    return RevokedTokens(revoked)
 
 
 def _is_own(call: ToolCall, token: Token) -> bool:
@@ -152,4 +193,6 @@ def _render(token: Token, now: int) -> TokenInfo:
         created_by=token.created_by,
         created_at=iso(token.created_at),
         last_used_at=iso(token.last_used_at) if token.last_used_at else None,
+        signature=token.signature,
+        instructions=token.instructions,
     )

@@ -1,5 +1,6 @@
 """`gatepost invite`, `token` and `onboarding` on a home whose gateway is down."""
 
+import io
 from collections.abc import Callable
 from typing import Any
 
@@ -64,6 +65,24 @@ def test_chat_links_and_webhooks_are_made_and_listed_without_their_secret(run: R
     assert run("invite", "list", "--json").json == []
 
 
+def test_a_webhook_is_printed_with_its_address_and_signed_anew(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATEPOST_WEB_URL", "https://gate.example")
+    made = run("token", "add", "webhook", "home", "--label", "ci", "--signature", "github", "--instructions", "Hush.")
+    first, *more = made.out.splitlines()
+    assert first.startswith("https://gate.example/hook/") and "signed with this secret" in made.out
+    row = run("token", "list", "--json").json[0]
+    assert (row["instructions"], row["signature"]) == ("Hush.", "github")
+    monkeypatch.setattr("sys.stdin", io.StringIO("whsec_0123456789abcdef\n"))
+    signed = run("token", "sign", row["id"], "stripe", "--signing-secret", "-")
+    assert signed.code == 0 and "stripe" in signed.out and "whsec" not in signed.out
+    kept = [each["name"] for each in run("secret", "list", "--json").json]
+    assert len(kept) == 1 and kept[0].startswith("CHANNEL_HOOK_")
+    assert "whsec" not in run("audit", "list", "--json").out
+    assert run("token", "sign", row["id"], "none").code == 0
+    assert run("secret", "list", "--json").json == []
+    assert more and run("token", "list", "--json").json[0]["signature"] == "none"
+
+
 @pytest.mark.parametrize(
     ("command", "words"),
     [
@@ -73,6 +92,10 @@ def test_chat_links_and_webhooks_are_made_and_listed_without_their_secret(run: R
         (("invite", "rm", "tk-1"), "gatepost token list"),
         (("token", "add", "webhook", "home"), "label"),
         (("token", "add", "pairing_link", "home"), "pairing_link"),
+        (("token", "add", "chat_link", "home", "--signature", "github"), "for webhooks"),
+        (("token", "add", "webhook", "home", "--label", "x", "--signing-secret", "sesame-0123456789"), "on stdin"),
+        (("token", "add", "webhook", "home", "--label", "x", "--instructions", "x" * 4001), "instructions"),
+        (("token", "sign", "tk-1", "github"), "gatepost token list"),
         (("onboarding", "open", "fake", "nowhere"), "no group named 'nowhere'"),
         (("onboarding", "open", "fake", "root"), "root has no groups below it"),
         (("onboarding", "open", "fake", "home", "--senders", "[x"), "senders"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.core.errors import Invalid
+from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow.sessions.permissions import MOST_WAITING
 from gatepost.flow.sessions.timeline_events import MOST_BYTES
 from gatepost.flow.sessions.turn_timeline import UNTOLD
@@ -136,6 +136,18 @@ async def test_a_list_of_requests_tells_each_once(desk: ManagementClient) -> Non
     assert request.input == {"command": "ls"}
     assert set(asker.__struct_fields__) == {"agent_id", "title", "type", "folder", "status"}
     assert asker.status == "running"
+
+
+async def test_requests_are_listed_in_parts_that_together_are_all_of_them(desk: ManagementClient) -> None:
+    for _ in range(5):
+        await desk("create_agent", initialPrompt="ask")
+    seen, after = list[str](), ""
+    while found := await desk.gateway.agents.pending(after, 2):
+        seen += [request.id for _, request in found]
+        after = seen[-1]
+    assert len(set(seen)) == len(seen) == 5
+    with pytest.raises(NotFound, match="the last one of a list"):
+        await desk.gateway.agents.pending("p-none", 2)
 
 
 async def test_a_title_that_several_bear_means_none_of_them(desk: ManagementClient) -> None:

@@ -198,7 +198,17 @@ def make_args(each: type[OperationArgs]) -> dict[str, Any]:
 
 
 # They refuse nobody. Each needs tests of its own that nobody gets what is another group's.
-ANSWERS_ALL = {"overview.show": "tests/serve/control/test_overview.py"}
+ANSWERS_ALL = {
+    "login.end": "tests/serve/control/test_logins.py",
+    "login.end_all": "tests/serve/control/test_logins.py",
+    "login.list": "tests/serve/control/test_logins.py",
+    "login.remove_password": "tests/serve/control/test_passwords.py",
+    "login.set_password": "tests/serve/control/test_passwords.py",
+    "login.show": "tests/serve/control/test_passwords.py",
+    "overview.show": "tests/serve/control/test_overview.py",
+    "passkey.list": "tests/serve/control/test_passkeys.py",
+    "passkey.rm": "tests/serve/control/test_passkeys.py",
+}
 ELSEWHERE = ("", "root", "other", "acme/../other", "acme/eng/../../other", "acme/..", "acme//eng", "acmes", " ", "*")
 
 

@@ -22,6 +22,7 @@ from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.serve.web.site import WebDeps, make_site
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.waiting import PATIENCE_S
+from gatepost.testing.web_manners import make_async_manners
 
 
 @dataclass
@@ -45,9 +46,7 @@ class Site:
 
     def browser(self) -> httpx2.AsyncClient:
         """Sends what our page sends."""
-        return httpx2.AsyncClient(
-            base_url=self.base, headers={"origin": self.base, "x-gatepost": "1"}, timeout=PATIENCE_S
-        )
+        return httpx2.AsyncClient(base_url=self.base, timeout=PATIENCE_S, **make_async_manners(self.base))
 
     @asynccontextmanager
     async def signed_in(self) -> AsyncIterator[httpx2.AsyncClient]:
@@ -58,9 +57,15 @@ class Site:
 
 
 @pytest.fixture
-def office(store: SqliteStore, home: Home) -> OperationDeps:
+def given() -> dict[str, Any]:
+    """Settings that a module of tests changes."""
+    return {}
+
+
+@pytest.fixture
+def office(store: SqliteStore, home: Home, given: dict[str, Any]) -> OperationDeps:
     load_package("gatepost.serve.control.operations")
-    return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), bells=EventBus())
+    return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(given), bells=EventBus())
 
 
 async def get_status() -> Mapping[str, Any]:
@@ -68,14 +73,16 @@ async def get_status() -> Mapping[str, Any]:
 
 
 @pytest.fixture
-async def site(store: SqliteStore, home: Home, web: Any, office: OperationDeps) -> AsyncIterator[Site]:
+async def site(
+    store: SqliteStore, home: Home, web: Any, office: OperationDeps, given: dict[str, Any]
+) -> AsyncIterator[Site]:
     listen = parse("127.0.0.1:0")
     sock = bind(listen)
     stopping = asyncio.Event()
     parts = WebDeps(
         store=store,
         clock=SystemClock(),
-        config=Config({"web.max_upload_mb": 1, "web.hosts": ("agents.example",)}),
+        config=Config({"web.max_upload_mb": 1, "web.hosts": ("agents.example",), **given}),
         home=home,
         channel=web.hub,
         stopping=stopping,

@@ -1,33 +1,17 @@
 """The chat page in a browser, for tests of it: how to enter, what to type, where to look."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 from playwright.async_api import BrowserContext, Locator, Page, expect
 
-from gatepost.testing.waiting import PATIENCE_S
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARTIFACTS = Path(__file__).parents[2] / "artifacts"
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-expect.set_options(timeout=PATIENCE_S * 1000)  # else 5 s, whatever the context has
 
 
 async def enter(context: BrowserContext, site: Any) -> Page:
-    page = await context.new_page()
-    await page.add_init_script(
-        "for (const kind of ['error', 'securitypolicyviolation', 'unhandledrejection'])"
-        " addEventListener(kind, () => { window.troubles = (window.troubles ?? 0) + 1; });"
-    )
+    """In a tab that shows nothing yet, if there is one."""
+    unused = [each for each in context.pages if each.url == "about:blank"]
+    page = unused[0] if unused else await context.new_page()
     await page.goto(f"{site.base}/#token={await site.new_token()}")
     await expect(page.locator(".live.on")).to_be_visible()
     return page

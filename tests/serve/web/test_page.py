@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, async_playwright, expect
-from tests.serve.web.page_desk import ARTIFACTS, CHROMIUM, FLAGS, enter, reply, write
+from playwright.async_api import Browser, BrowserContext, expect
+from tests.browsers import needs_chromium, visit
+from tests.serve.web.page_desk import ARTIFACTS, enter, reply, write
 
 from gatepost.messages.outbound import Op
 from gatepost.store import inbox, switches
@@ -29,29 +30,14 @@ CONTRAST = """(cell) => {
   return (Math.max(ground, border) + 0.05) / (Math.min(ground, border) + 0.05);
 }"""
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the page is not looked at")
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    """One for all; a test has a context of its own, which is a browser to the site."""
-    async with async_playwright() as playwright:
-        opened = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield opened
-        await opened.close()
+pytestmark = needs_chromium
 
 
 @pytest.fixture
-async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
-    made = await browser.new_context(viewport={"width": 1180, "height": 760}, locale="en-GB")
-    made.set_default_timeout(PATIENCE_S * 1000)
-    yield made
-    await made.close()
+async def context(window: BrowserContext) -> AsyncIterator[BrowserContext]:
+    """`enter` takes its one tab."""
+    async with visit(window) as page:
+        yield page.context
 
 
 async def test_a_message_is_sent_and_its_reply_appears_without_a_reload(site: Any, context: BrowserContext) -> None:

@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page, Route, async_playwright, expect
-from tests.serve.web.page_desk import CHROMIUM, FLAGS, enter, reply, take_pictures, write
+from playwright.async_api import Browser, BrowserContext, Page, Route, expect
+from tests.browsers import needs_chromium, start_browser, visit
+from tests.serve.web.page_desk import enter, reply, take_pictures, write
 
 from gatepost.testing.waiting import PATIENCE_S
 
@@ -14,29 +15,21 @@ HOME = "web:home"
 SOUND = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
 CODE = "Try this:\n\n```python\ndef add(a, b):\n    return a + b\n```\n\n- [x] written\n- [ ] tested\n"
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the page is not looked at")
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[Browser]:
-    async with async_playwright() as playwright:
-        opened = await playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, *SOUND])
-        yield opened
-        await opened.close()
+    async with start_browser(*SOUND) as started:
+        yield started
 
 
 @pytest.fixture
-async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
-    made = await browser.new_context(viewport={"width": 1180, "height": 760}, locale="en-GB")
-    made.set_default_timeout(PATIENCE_S * 1000)
-    await made.grant_permissions(["clipboard-read", "clipboard-write", "microphone", "notifications"])
-    yield made
-    await made.close()
+async def context(window: BrowserContext) -> AsyncIterator[BrowserContext]:
+    """`enter` takes its one tab."""
+    async with visit(window) as page:
+        await page.context.grant_permissions(["clipboard-read", "clipboard-write", "microphone", "notifications"])
+        yield page.context
 
 
 async def read_clipboard(page: Page) -> str:

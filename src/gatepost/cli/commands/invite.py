@@ -22,6 +22,8 @@ def add(run: CommandRun, made: dict[str, Any]) -> None:
     output.print_line(code)
     gets = "gets a group of her own below" if token["own_group"] else "becomes a member of"
     output.print_line(f"Whoever sends it in a chat, alone or as `/join {code}`, {gets} {token['folder']}.")
+    if made["url"]:
+        output.print_line(f"This page says so, too, and whoever is signed in accepts it there: {made['url']}")
     ends = f", until {output.format_iso(token['expires_at'])}" if token["expires_at"] else ""
     uses = "once" if token["uses_left"] == 1 else f"{token['uses_left']} times"
     output.print_line(f"It works {uses}{ends}. `gatepost invite rm {token['id']}` takes it back.")

@@ -1,31 +1,71 @@
 """`gatepost token`: invitations, chat links and webhooks; and tokens by which programs run operations."""
 
+import getpass
+import sys
 from typing import Any
 
 import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
+from gatepost.core.errors import Invalid
+from gatepost.core.home import Home
 from gatepost.serve.control.arguments.api_tokens import AddApiTokenArgs, ListApiTokensArgs, RevokeApiTokenArgs
-from gatepost.serve.control.arguments.tokens import AddTokenArgs, ListTokensArgs, RevokeTokenArgs
+from gatepost.serve.control.arguments.tokens import AddTokenArgs, ListTokensArgs, RevokeTokenArgs, SignTokenArgs
+
+NO_ADDRESS = "It is answered at the web page's address; set web.url to that address."
 
 
 @click.group()
 def command() -> None:
-    """Invitations, chat links and webhooks: add, list, rm. Works with the gateway up or down.
+    """Invitations, chat links and webhooks: add, list, sign, rm. Works with the gateway up or down.
 
     `gatepost invite` makes invitations. `gatepost token api` makes tokens by which programs run operations over HTTP.
     """
 
 
+def _read_signing_secret(home: Home, args: dict[str, Any]) -> dict[str, Any]:
+    given = args["signing_secret"]
+    if not given:
+        return args
+    if given != "-":
+        why = "others can see a value on the command line; write --signing-secret - and give it on stdin"
+        raise Invalid("--signing-secret", why)
+    read = getpass.getpass("Signing secret (not shown): ") if sys.stdin.isatty() else sys.stdin.readline()
+    return {**args, "signing_secret": read.strip()}
+
+
 @command.command()
-@from_operation(AddTokenArgs)
+@from_operation(AddTokenArgs, prepare=_read_signing_secret)
 def add(run: CommandRun, made: dict[str, Any]) -> None:
     token = made["token"]
-    output.print_line(made["secret"])
+    output.print_line(made["url"] or made["secret"])
     output.print_line(f"It leads to the room {token['address']} of {token['folder']}, and is shown only now.")
-    output.print_line("No page of this gateway answers such tokens yet.")
+    if not made["url"]:
+        output.print_line(NO_ADDRESS)
+    if token["origins"] and made["url"]:
+        output.print_line("On these sites a button opens it; put this line into their pages:")
+        output.print_line(_render_script(made["url"]))
+    _print_signing_secret(made)
     output.print_line(f"`gatepost token rm {token['id']}` takes it back.")
+
+
+def _render_script(url: str) -> str:
+    base = url.rpartition("/chat/")[0]
+    return f'<script src="{base}/static/widget.js" data-link="{url}"></script>'
+
+
+def _print_signing_secret(made: dict[str, Any]) -> None:
+    if made["signing_secret"]:
+        output.print_line(f"What comes by it is signed with this secret, shown only now: {made['signing_secret']}")
+
+
+@command.command()
+@from_operation(SignTokenArgs, prepare=_read_signing_secret)
+def sign(run: CommandRun, signed: dict[str, Any]) -> None:
+    token = signed["token"]
+    output.print_line(f"{token['id']} ({token['address']}): the signature is now that of {token['signature']}")
+    _print_signing_secret(signed)
 
 
 @command.command("list")

@@ -91,7 +91,7 @@ def _accept(
     parent = find_parent_of(db, arrival.instance, inbound)
     thread = verbs.thread_of(inbound, parent)
     verb = read_verb(db, arrival.instance, inbound, parent)
-    new = _make_message(arrival, thread, verb)
+    new = make_message(arrival, thread, verb)
     message_id = messages.accept(db, new, now) or room_history.replace_fetched(db, new)
     if message_id is None:
         return _find_duplicate(db, arrival)
@@ -265,7 +265,7 @@ def _check_budget(case: MessageContext, target: TargetAccess) -> bool:
     return False
 
 
-def _make_message(arrival: Arrival, thread: str, verb: Verb) -> NewMessage:
+def make_message(arrival: Arrival, thread: str, verb: Verb) -> NewMessage:
     inbound = arrival.inbound
     return NewMessage(
         instance=arrival.instance,

@@ -332,7 +332,7 @@ def _add_prompt_tools(service: AgentService, made: Registry[Tool]) -> None:
 def _add_permission_tools(service: AgentService, made: Registry[Tool]) -> None:
     @_declare(made, read_only=True, idempotent=True)
     async def list_pending_permissions(call: ToolCall) -> PendingRequestsResult:
-        """See what agents ask (to use a tool, to have a plan approved, a question) and wait for.
+        """See what agents ask (to use a tool, to have a plan approved, a question) and wait for: the oldest 200.
 
         Answer with respond_to_permission.
         """

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from gatepost.core.errors import Invalid
+from gatepost.core.errors import Invalid, NotFound
 from gatepost.serve.agents.views import PendingRequest, ViewContext, make_pending_request, read_state
 from gatepost.store import requests, sessions
 from gatepost.store.port import Db
@@ -10,6 +10,7 @@ from gatepost.store.requests import Request
 from gatepost.store.sessions import SessionState
 
 SHORTEST = 4  # beginning of an id
+MOST_LISTED = 200
 
 
 class RequestingAgent(Struct, frozen=True, rename="camel", kw_only=True):
@@ -22,11 +23,16 @@ class RequestingAgent(Struct, frozen=True, rename="camel", kw_only=True):
     status: SessionState | None  # None: it is a person who asks
 
 
-def list_pending(db: Db, eyes: ViewContext) -> list[tuple[RequestingAgent, PendingRequest]]:
-    """Everything that waits for an answer, the oldest first."""
+def list_pending(
+    db: Db, eyes: ViewContext, after: str = "", most: int = MOST_LISTED
+) -> list[tuple[RequestingAgent, PendingRequest]]:
+    """What waits for an answer, the oldest first; behind the request `after`, which need not wait any more."""
+    last = requests.get(db, after) if after else None
+    if after and last is None:
+        raise NotFound("request", after, "give the id of the last one of a list")
     known: dict[str, RequestingAgent] = {}
     found = []
-    for each in requests.list_pending(db):
+    for each in requests.list_waiting(db, last, most):
         who = each.session_id or each.folder
         if who not in known:
             known[who] = _make_agent(db, each, eyes)

@@ -364,8 +364,10 @@ class AgentService:
                 # An entry is written behind its bell: who was rung for nothing looks again soon.
                 rung = await watch.wait(min(left, SOON_S if rung else LOOK_S), self._stopping)
 
-    async def pending(self) -> list[tuple[RequestingAgent, PendingRequest]]:
-        return await self._see(pending_requests.list_pending, self._eyes)
+    async def pending(
+        self, after: str = "", most: int = pending_requests.MOST_LISTED
+    ) -> list[tuple[RequestingAgent, PendingRequest]]:
+        return await self._see(pending_requests.list_pending, self._eyes, after, most)
 
     async def request(self, named: str) -> PendingRequest | None:
         """By its id, the beginning of it, or the agent that asks it and nothing else. The agent is looked for among all

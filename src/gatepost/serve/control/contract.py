@@ -54,6 +54,7 @@ class OperationDeps(Struct, frozen=True, kw_only=True):
     bells: EventBus
     caller: str = OPERATOR  # or a person, like telegram:user/9
     via: str = ""  # the API token by which a program came
+    login: str = ""  # the browser in which the caller is signed in
     args: OperationArgs | None = None  # of the operation that runs
     stop_session: Callable[[str, str], Awaitable[bool]] | None = None  # (session, by whom); None: nothing is awake
     renew_session: Callable[[str], None] | None = None  # it was changed: it starts anew, after its turn

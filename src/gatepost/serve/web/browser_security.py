@@ -6,10 +6,14 @@ point here is refused), nor our Origin, nor add our header to a write, nor hide 
 
 Hooks of channels are open to strangers by design: they come by the public name, which may be another than the page's,
 and from servers, which have no Origin. They get no cookie, so a browser that is made to send there gains nothing.
+
+Pages of groups are open to reads of other pages, too: they have no origin, so to a browser all that they load is asked
+for by somebody else. A host name of a group leads to its pages, never to ours.
 """
 
 import ipaddress
 from collections.abc import Iterable
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -83,21 +87,33 @@ def read_allowed(headers: Headers) -> bool:
     return not foreign or headers.get("sec-fetch-mode") == "navigate"
 
 
+class HostedSites(Protocol):
+    """Pages of groups under host names of their own."""
+
+    async def find_host(self, header: str) -> str | None: ...
+
+    async def serve_host(self, folder: str, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+
 class BrowserSecurityMiddleware:
-    """`listens` None: on a socket file, where whoever stands before us has checked the name. `open_to_all`: the start
+    """`listens` None: on a socket file, where whoever stands before us has checked the name. `open_to_all`: the starts
     of paths for which neither the name nor the origin is checked. `by_token`: of those where no cookie counts, and a
-    write is judged by the token that it shows."""
+    write is judged by the token that it shows. `sites`: of pages of groups, which judge their reads themselves.
+    `embedded`: the one path that pages of others may load."""
 
     def __init__(
         self,
         app: ASGIApp,
         listens: str | None,
         further: tuple[str, ...],
-        open_to_all: str = "",
-        by_token: str = "",
+        open_to_all: str | tuple[str, ...] = (),
+        by_token: str | tuple[str, ...] = (),
+        sites: tuple[str, ...] = (),
+        hosted: HostedSites | None = None,
+        embedded: str = "",
     ) -> None:
         self._app, self._listens, self._further, self._open = app, listens, further, open_to_all
-        self._by_token = by_token
+        self._by_token, self._sites, self._hosted, self._embedded = by_token, sites, hosted, embedded
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -107,8 +123,10 @@ class BrowserSecurityMiddleware:
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 answer = MutableHeaders(scope=message)
+                framed = answer.get("content-security-policy", "")  # a page that says itself who may show it
                 for name, value in HEADERS.items():
-                    answer.setdefault(name, value)
+                    if name != "x-frame-options" or "frame-ancestors" not in framed:
+                        answer.setdefault(name, value)
             await send(message)
 
         host = headers.get("host", "")
@@ -116,6 +134,8 @@ class BrowserSecurityMiddleware:
             await PlainTextResponse("There is more than one Host header.\n", 400)(scope, receive, send_guarded)
         elif self._open and scope["path"].startswith(self._open):
             await self._app(scope, receive, send_guarded)
+        elif self._hosted is not None and (folder := await self._find_host(self._hosted, host)) is not None:
+            await self._hosted.serve_host(folder, scope, receive, send_guarded)
         elif self._listens is not None and not host_allowed(host, self._listens, self._further):
             text = "This name is not known here. Add it to the setting web.hosts if it is yours.\n"
             await PlainTextResponse(text, 403)(scope, receive, send_guarded)
@@ -124,7 +144,12 @@ class BrowserSecurityMiddleware:
         else:
             await self._app(scope, receive, send_guarded)
 
+    async def _find_host(self, hosted: HostedSites, host: str) -> str | None:
+        """The group that a name belongs to. Ours are never a group's, whatever was bound before they were ours."""
+        return None if host_allowed(host, self._listens or "", self._further) else await hosted.find_host(host)
+
     def _is_ours(self, scope: Scope, headers: Headers) -> bool:
         if scope["method"] in READS:
-            return read_allowed(headers)
+            path = scope["path"]
+            return read_allowed(headers) or path == self._embedded or path.startswith(self._sites)
         return bool(self._by_token and scope["path"].startswith(self._by_token)) or write_allowed(headers)

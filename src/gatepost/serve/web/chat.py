@@ -29,9 +29,11 @@ from gatepost.serve.web.browser_streams import BrowserStreams, render_sse
 from gatepost.serve.web.cards import CardClicks, render_card
 from gatepost.serve.web.chat_agents import ChatAgents
 from gatepost.serve.web.chat_files import ChatFiles
+from gatepost.serve.web.chat_pins import ChatPins
 from gatepost.serve.web.chat_places import read_room, read_start
 from gatepost.serve.web.chat_reactions import ChatReactions
 from gatepost.serve.web.chat_search import ChatSearch
+from gatepost.serve.web.chat_work import ChatWork
 from gatepost.serve.web.draft_renderer import DraftFeed, DraftRenderer
 from gatepost.serve.web.event_json import render_event
 from gatepost.serve.web.json_body import get_text, read_object
@@ -66,6 +68,8 @@ class Chat:
         self._clicks = CardClicks(store, hub)
         self._files = ChatFiles(store, home, hub)
         self._agents = ChatAgents(store, clock, config, hub)
+        self._work = ChatWork(store, hub, self._agents)
+        self._pins = ChatPins(store, clock, hub, self._agents)
         self._search = ChatSearch(store, hub)
         self._reactions = ChatReactions(store, hub)
 
@@ -77,6 +81,9 @@ class Chat:
             Route("/stop", self.stop, methods=["POST"]),
             Route("/reactions", self._reactions.add, methods=["POST"]),
             Route("/agents", self._agents.list_agents, methods=["GET"]),
+            Route("/pins", self._pins.list_pins, methods=["GET"]),
+            Route("/pins", self._pins.set_pin, methods=["POST"]),
+            Route("/work", self._work.list_calls, methods=["GET"]),
             Route("/search", self._search.find, methods=["GET"]),
             Route("/clicks", self._clicks.click, methods=["POST"]),
             Route("/clicks/arguments", self._clicks.list_arguments, methods=["POST"]),

@@ -47,6 +47,23 @@ class ChatAgents:
 
     def _read(self, db: Db, visitor: WebVisitor, room: str, thread: str) -> dict[str, Any]:
         """Those who would get words of this visitor here, and those whom she may choose in their place."""
+        said, policy = self._make_question(db, visitor, room, thread)
+        reached = self._list_reached(db, said, policy)
+        agents = [self._describe(db, each, room, thread) for each in reached[:MOST]]
+        return {"agents": agents, "choices": _list_choices(db, said, policy)}
+
+    def find_session(self, db: Db, visitor: WebVisitor, room: str, thread: str) -> tuple[Session, Rights] | None:
+        """The conversation of the agent that gets her words here first, and what she is to that agent."""
+        for target in self._list_reached(db, *self._make_question(db, visitor, room, thread))[:1]:
+            session = self._find_session(db, target, room, thread)
+            return (session, target.rights) if session is not None else None
+        return None
+
+    def may_write(self, db: Db, visitor: WebVisitor, room: str, thread: str) -> bool:
+        """Whether somebody gets what she says here."""
+        return bool(self._list_reached(db, *self._make_question(db, visitor, room, thread)))
+
+    def _make_question(self, db: Db, visitor: WebVisitor, room: str, thread: str) -> tuple[RoutedMessage, RoomPolicy]:
         known = rooms.get(db, self._hub.instance, room)
         said = RoutedMessage(
             instance=self._hub.instance,
@@ -57,17 +74,20 @@ class ChatAgents:
             thread=thread,
             direct=visitor.is_direct(room, self._hub.main_room),
         )
-        policy = known.policy if known is not None else RoomPolicy.STRICT
-        targets = explain_decision(db, said, policy, None, self._clock.now()).targets
-        reached = [each for each in targets if each.outcome in REACHED and not each.chosen.observe]
-        agents = [self._describe(db, each, room, thread) for each in reached[:MOST]]
-        return {"agents": agents, "choices": _list_choices(db, said, policy)}
+        return said, known.policy if known is not None else RoomPolicy.STRICT
 
-    def _describe(self, db: Db, target: ExplainedTarget, room: str, thread: str) -> dict[str, Any]:
+    def _list_reached(self, db: Db, said: RoutedMessage, policy: RoomPolicy) -> list[ExplainedTarget]:
+        targets = explain_decision(db, said, policy, None, self._clock.now()).targets
+        return [each for each in targets if each.outcome in REACHED and not each.chosen.observe]
+
+    def _find_session(self, db: Db, target: ExplainedTarget, room: str, thread: str) -> Session | None:
         chosen = target.chosen
         topic = thread if chosen.topic is None else chosen.topic
         key = sessions.key_of(chosen.mode, chosen.folder, self._hub.instance, room, topic)
-        session = sessions.find_by_key(db, key)
+        return sessions.find_by_key(db, key)
+
+    def _describe(self, db: Db, target: ExplainedTarget, room: str, thread: str) -> dict[str, Any]:
+        chosen, session = target.chosen, self._find_session(db, target, room, thread)
         group = load_effective_group(db, self._config, chosen.folder, session.provider if session else "")
         name = (group.name if group else "") or chosen.folder
         if group is None or not may_see_costs(target.rights):

@@ -8,6 +8,7 @@ from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.errors import Invalid
 from gatepost.flow.intake import slash_commands
 from gatepost.flow.intake.routing import MADE_BY
+from gatepost.flow.link_visits import is_link_room
 from gatepost.messages.address import parse
 from gatepost.messages.inbound import Direction
 from gatepost.serve import room_events
@@ -47,7 +48,7 @@ def read_room(hub: LocalChannel, text: str, visitor: WebVisitor) -> str:
 def list_places(db: Db, hub: LocalChannel, only: str) -> dict[str, str]:
     """The name of each room, by its address. `only`: of this room; '': of all."""
     named = {room.address: room.name for room in rooms.list_all(db) if room.instance == hub.instance}
-    every = (hub.main_room, *named, *_list_routed_rooms(db, hub.platform))
+    every = (hub.main_room, *(each for each in named if not is_link_room(each)), *_list_routed_rooms(db, hub.platform))
     known = (only,) if only else every
     return {room: named.get(room) or room.partition(":")[2] for room in known}
 

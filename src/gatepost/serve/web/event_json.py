@@ -35,6 +35,7 @@ def render_event(seen: RoomEvent, html: str, names: Collection[str]) -> dict[str
         "target": seen.target_id,
         "replyTo": seen.reply_to,
         "reaction": seen.reaction,
+        "turn": seen.turn,
         "files": [_render_file(seen.id, number, file) for number, file in enumerate(seen.files)],
     }
 

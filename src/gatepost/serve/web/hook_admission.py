@@ -7,7 +7,6 @@ strangers; there nobody has a budget, and the proof alone decides.
 """
 
 import asyncio
-import ipaddress
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,7 +15,7 @@ from starlette.types import Scope
 
 from gatepost.core.errors import Unavailable
 from gatepost.core.token_bucket import Rate, TokenBucket
-from gatepost.serve.peers import peer_of
+from gatepost.serve.peers import find_public_peer
 
 FULL_S = 1.0  # until a place may be free
 MOST_PEERS = 1000  # whose budgets are remembered, the latest
@@ -127,7 +126,7 @@ class UnprovedVisits:
         self, scope: Scope, load: HookLoad, proof_s: float, answer_s: float | None
     ) -> AsyncIterator[HookVisit]:
         """Raises TimeoutError if it takes too long, HookBusy if it cannot be taken now."""
-        peer = self._find_peer(scope)
+        peer = find_public_peer(scope, has_proxy=self._has_proxy)
         self._budgets.check(peer, _now())
         load.check(_now())
         try:
@@ -149,17 +148,6 @@ class UnprovedVisits:
         """It proved nothing."""
         if visit.peer:
             self._budgets.charge(visit.peer, _now())
-
-    def _find_peer(self, scope: Scope) -> str:
-        """'' for what may be a proxy of everybody."""
-        client = scope.get("client")
-        if client is None or self._has_proxy:
-            return ""
-        try:
-            is_public = ipaddress.ip_address(str(client[0]).partition("%")[0]).is_global
-        except ValueError:
-            is_public = False
-        return peer_of(str(client[0])) if is_public else ""
 
     def _add(self, visit: HookVisit) -> None:
         self._visits = [each for each in self._visits if not each.is_proved]

@@ -136,12 +136,12 @@ class ChannelHooks:
             if body is None:
                 return Response(status_code=408)
             _log.warning("a hook was not answered in time", channel=instance, seconds=self._answer_s)
-            return _render_wait(503, RETRY_AFTER_S)
+            return render_wait(503, RETRY_AFTER_S)
 
     async def _read(self, instance: str, request: Request) -> bytes | Response:
         """The body, or what is answered in its place."""
         try:
-            body = await _read_body(request, self._largest)
+            body = await read_body(request, self._largest)
         except ClientDisconnect:
             return Response(status_code=400)
         if body is None:
@@ -156,7 +156,7 @@ class ChannelHooks:
             method=request.method,
             path=path,
             query=dict(QueryParams(request.scope["query_string"])),
-            headers=_list_headers(request.headers),
+            headers=list_headers(request.headers),
             body=body,
             admit=visit.admit,
         )
@@ -166,14 +166,14 @@ class ChannelHooks:
             raise
         except Unavailable as error:
             _log.warning("a hook has to come again", channel=instance, error=str(error))
-            return _render_wait(503, RETRY_AFTER_S if error.retry_after is None else error.retry_after)
+            return render_wait(503, RETRY_AFTER_S if error.retry_after is None else error.retry_after)
         except Exception as error:  # noqa: BLE001  an adapter's mistake is not for a stranger to read
             _log.error("a channel broke while it answered a hook", channel=instance, error=repr(error))
             return Response(status_code=500)
         return Response(answer.body, answer.status, media_type=answer.content_type)
 
 
-async def _read_body(request: Request, largest: int) -> bytes | None:
+async def read_body(request: Request, largest: int) -> bytes | None:
     """None if it is too large. The announced length is not believed: what comes is counted."""
     parts = bytearray()
     async for chunk in request.stream():
@@ -183,15 +183,15 @@ async def _read_body(request: Request, largest: int) -> bytes | None:
     return bytes(parts)
 
 
-def _list_headers(headers: Headers) -> dict[str, str]:
+def list_headers(headers: Headers) -> dict[str, str]:
     """Of a name that comes twice, nothing: a signature must not depend on which one is read."""
     names = headers.keys()
     return {name: headers[name] for name in set(names) - HIDDEN if len(headers.getlist(name)) == 1}
 
 
-def _render_wait(status: int, seconds: float) -> Response:
+def render_wait(status: int, seconds: float) -> Response:
     return Response(status_code=status, headers={"retry-after": str(max(1, math.ceil(seconds)))})
 
 
 def _render_busy(error: HookBusy) -> Response:
-    return _render_wait(429, error.retry_after or 0.0)
+    return render_wait(429, error.retry_after or 0.0)

@@ -20,19 +20,27 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.settings import Config, setting
+from gatepost.core.keyring import Keyring
+from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.web_paths import SiteKind
+from gatepost.flow.web_routes import HOSTS, list_own_names
 from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
+from gatepost.serve.http import CONNECTIONS
 from gatepost.serve.metrics import MetricsPage
 from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware
 from gatepost.serve.web import hooks
 from gatepost.serve.web.browser_security import BrowserSecurityMiddleware
 from gatepost.serve.web.chat import Chat
+from gatepost.serve.web.csrf import show_csrf_token
 from gatepost.serve.web.dashboard.contract import PREFIX
 from gatepost.serve.web.dashboard.handlers import Dashboard, DashboardDeps
 from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.error_response import error_response
 from gatepost.serve.web.first_run import FirstRun
+from gatepost.serve.web.links import hook
+from gatepost.serve.web.links.hook import HookDeps, HookLinks
+from gatepost.serve.web.links.invite import InviteLinks, show_invitation
 from gatepost.serve.web.machines import API_PREFIX, MachineDeps, Machines
 from gatepost.serve.web.message_form import UploadTooLarge
 from gatepost.serve.web.pairing import PairingLinks
@@ -40,10 +48,16 @@ from gatepost.serve.web.signin.browser_login import BrowserLoginDeps, BrowserLog
 from gatepost.serve.web.signin.contract import SignInDeps
 from gatepost.serve.web.signin.login_required import SIGN_IN_PAGE, LoginRequiredMiddleware
 from gatepost.serve.web.signin.ways import list_routes
+from gatepost.serve.web.sites import handlers as sites
+from gatepost.serve.web.sites.handlers import GroupSites, SiteDeps
+from gatepost.serve.web.widget import handlers as widget
+from gatepost.serve.web.widget.handlers import ChatWidget, WidgetDeps
 from gatepost.store.port import Store
+from gatepost.store.secrets import SecretReader
 
-HOSTS = setting("web.hosts", (), help="Further host names under which the web page may be asked for.")
 STATIC = Path(__file__).parent / "static"
+OPEN_TO_ALL = (f"{hooks.PREFIX}/", f"{hook.PREFIX}/")  # where programs post: by any name, and from no page
+EMBEDDED = "/static/widget.js"  # the one file that pages of others load
 
 
 class WebDeps(Struct, frozen=True, kw_only=True):
@@ -68,14 +82,19 @@ def make_site(parts: WebDeps) -> Starlette:
     chat = Chat(parts.store, parts.clock, parts.config, parts.home, parts.channel, parts.stopping)
     browsers, pace = _make_browsers(parts, chat), PeerRateLimiter()
     links = PairingLinks(parts.store, parts.clock, parts.bells, parts.reach)
-    first_run = FirstRun(parts.store, parts.config)
+    invites = InviteLinks(parts.store, parts.clock, parts.bells, parts.channel)
+    first_run, chat_widget = FirstRun(parts.store, parts.config), _make_widget(parts, chat)
+    pages = _make_group_sites(parts, browsers)
     dashboard = Dashboard(parts.dashboard, ChangeStreams(parts.bells, parts.stopping)) if parts.dashboard else None
     return Starlette(
         routes=[
             *SitePages(browsers).routes(),
+            *chat_widget.routes(),
             *list_routes(_make_sign_in(parts, browsers)),
             *_list_machine_routes(parts, browsers),
+            *_list_hook_routes(parts, pace),
             Mount("/static", _Assets(directory=STATIC)),
+            *(Mount(f"/{kind}", pages) for kind in SiteKind),
             Mount(hooks.PREFIX, hooks.ChannelHooks(parts.channels, parts.config, pace)),
             Mount(
                 PREFIX,
@@ -84,18 +103,27 @@ def make_site(parts: WebDeps) -> Starlette:
             ),
             Mount(
                 "/api",
-                routes=[*chat.routes(), *links.routes(), *first_run.routes()],
+                routes=[
+                    *chat.routes(),
+                    *links.routes(),
+                    *invites.routes(),
+                    *first_run.routes(),
+                    Route("/csrf", show_csrf_token, methods=["GET"]),
+                ],
                 middleware=[Middleware(LoginRequiredMiddleware, browsers=browsers, pace=pace)],
             ),
         ],
         middleware=[
-            Middleware(RateLimitMiddleware, pace=pace, judged=("/api/", f"{PREFIX}/", f"{hooks.PREFIX}/", API_PREFIX)),
+            Middleware(RateLimitMiddleware, pace=pace, judged=("/api/", f"{PREFIX}/", *OPEN_TO_ALL, API_PREFIX)),
             Middleware(
                 BrowserSecurityMiddleware,
                 listens=parts.listens,
                 further=parts.config[HOSTS],
-                open_to_all=f"{hooks.PREFIX}/",
-                by_token=API_PREFIX,
+                open_to_all=OPEN_TO_ALL,
+                by_token=(API_PREFIX, widget.API_PREFIX),
+                sites=sites.PREFIXES,
+                hosted=pages,
+                embedded=EMBEDDED,
             ),
         ],
         exception_handlers={
@@ -106,10 +134,28 @@ def make_site(parts: WebDeps) -> Starlette:
     )
 
 
+def _make_group_sites(parts: WebDeps, browsers: BrowserLogins) -> GroupSites:
+    deps = SiteDeps(
+        store=parts.store,
+        clock=parts.clock,
+        home=parts.home,
+        get_browser=browsers.get_token,
+        make_sign_in=lambda: FileResponse(SIGN_IN_PAGE, 401),
+        own_names=frozenset(list_own_names(parts.config)),
+    )
+    return GroupSites(deps)
+
+
 def _make_browsers(parts: WebDeps, chat: Chat) -> BrowserLogins:
+    parts.bells.on_logins(parts.channel.ring_all)  # a stream then sees that its browser was signed out
     return BrowserLogins(
         BrowserLoginDeps(
-            store=parts.store, clock=parts.clock, config=parts.config, home=parts.home, streams=chat.streams
+            store=parts.store,
+            clock=parts.clock,
+            config=parts.config,
+            home=parts.home,
+            streams=chat.streams,
+            bells=parts.bells,
         )
     )
 
@@ -122,6 +168,7 @@ def _make_sign_in(parts: WebDeps, browsers: BrowserLogins) -> SignInDeps:
         channel=parts.channel,
         browsers=browsers,
         throttle=AuthThrottle(make_audit_recorder(parts.store, parts.clock, "the web page")),
+        secrets=SecretReader(parts.store, Keyring(parts.home), parts.clock),
     )
 
 
@@ -143,6 +190,36 @@ def _list_machine_routes(parts: WebDeps, browsers: BrowserLogins) -> list[Route]
     return Machines(deps).routes()
 
 
+def _list_hook_routes(parts: WebDeps, pace: PeerRateLimiter) -> list[Route]:
+    if parts.reach is None:
+        return []
+    deps = HookDeps(
+        store=parts.store,
+        clock=parts.clock,
+        config=parts.config,
+        home=parts.home,
+        bells=parts.bells,
+        stopping=parts.stopping,
+        reach=parts.reach,
+        pace=pace,
+    )
+    return HookLinks(deps).routes()
+
+
+def _make_widget(parts: WebDeps, chat: Chat) -> ChatWidget:
+    return ChatWidget(
+        WidgetDeps(
+            store=parts.store,
+            clock=parts.clock,
+            hub=parts.channel,
+            bells=parts.bells,
+            stopping=parts.stopping,
+            rendering=chat.rendering,
+            has_proxy=parts.config[CONNECTIONS] == 0,
+        )
+    )
+
+
 class SitePages:
     """Pages that say by themselves who may see them."""
 
@@ -156,6 +233,7 @@ class SitePages:
             Route("/logout", self._browsers.sign_out, methods=["POST"]),
             Route("/health", _show_health, methods=["GET"]),
             Route("/pair/{token}", _show_pairing, methods=["GET"]),
+            Route("/invite/{token}", show_invitation, methods=["GET"]),
         ]
 
     async def show_chat(self, request: Request) -> Response:
@@ -184,6 +262,8 @@ class _Assets(StaticFiles):
     async def get_response(self, path: str, scope: Scope) -> Response:
         answer = await super().get_response(path, scope)
         answer.headers["cache-control"] = "no-cache"
+        if scope["path"] == EMBEDDED:
+            answer.headers["cross-origin-resource-policy"] = "cross-origin"
         return answer
 
 

@@ -87,10 +87,14 @@ async def test_what_somebody_else_does_is_told_to_open_pages(site: Any, office: 
                     pass
 
 
+async def is_signed_in() -> bool:
+    return True
+
+
 async def test_a_page_that_is_quiet_for_long_asks_again_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "QUIET_S", 0.001)
     stopping = asyncio.Event()
-    lines = live.ChangeStreams(EventBus(), stopping).follow()
+    lines = live.ChangeStreams(EventBus(), stopping).follow(is_signed_in)
     async with asyncio.timeout(PATIENCE_S):
         said = [await anext(lines) for _ in range(1 + live.STALE_QUIETS)]
     assert said[1:-1] == [b": still here\n\n"] * (live.STALE_QUIETS - 1)

@@ -1,5 +1,6 @@
 """How every way of signing in ends, and who is here."""
 
+import asyncio
 from typing import Any
 
 import httpx2
@@ -8,6 +9,7 @@ import pytest
 from gatepost.core.clock import HOUR, SystemClock
 from gatepost.store import audit, logins
 from gatepost.store.port import Db
+from gatepost.testing.waiting import PATIENCE_S
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 
@@ -66,3 +68,32 @@ async def test_a_cookie_that_is_none_of_ours_is_nobodys(site: Any, cookie: str) 
         name = next(iter(known.cookies))
         answer = await browser.get("/api/start", headers={"cookie": f"{name}={cookie}"})
     assert answer.status_code == 401
+
+
+async def read_to_end(stream: httpx2.Response) -> str:
+    async with asyncio.timeout(PATIENCE_S):
+        return "".join([line async for line in stream.aiter_lines()])
+
+
+@pytest.mark.parametrize("path", ["/api/events", "/dashboard/live"])
+async def test_a_browser_that_is_signed_out_from_elsewhere_loses_what_it_has_open(site: Any, path: str) -> None:
+    async with site.signed_in() as lost, site.signed_in() as other:
+        (id_of_other, id_of_lost) = [each.id for each in await site.store.read(list_browsers)]
+        async with lost.stream("GET", path) as stream, other.stream("GET", path) as kept:
+            lines = kept.aiter_lines()
+            assert (await anext(lines)).startswith("retry")
+            ended = await other.post("/dashboard/do/login.end", data={"id": id_of_lost})
+            assert ended.status_code == 200, ended.text
+            assert "message" not in await read_to_end(stream)
+            await site.store.read(list_browsers)
+            assert not kept.is_closed
+        assert (await lost.get("/api/start")).status_code == 401
+        page = await other.get("/dashboard/logins")
+        assert page.status_code == 200 and id_of_other in page.text and "this browser" in page.text
+
+
+async def test_signing_out_ends_the_streams_of_this_browser_alone(site: Any) -> None:
+    async with site.signed_in() as browser:
+        async with browser.stream("GET", "/dashboard/live") as stream:
+            assert (await browser.post("/logout")).status_code == 200
+            await read_to_end(stream)

@@ -161,6 +161,9 @@ class ListModelsArgs(OperationArgs, frozen=True):
 class ListRequestsArgs(OperationArgs, frozen=True):
     """List what waits for an answer, the oldest first."""
 
+    after: Annotated[str, option("Only those behind this request, the last one of a list before.", metavar="ID")] = ""
+    limit: Annotated[int, option("At most so many.", least=1, most=1000)] = 200
+
 
 @declares("permit.answer", right="agents.permit", offline=False)
 class AnswerRequestArgs(OperationArgs, frozen=True):

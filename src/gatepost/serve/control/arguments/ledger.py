@@ -16,6 +16,9 @@ class CheckLedgerArgs(OperationArgs, frozen=True):
     """Count what is not accounted for. Exit 1 unless that is 0."""
 
     running: Annotated[bool, option("Whether a gateway runs; without one nothing is late.", hidden=True)] = True
+    newest: Annotated[
+        int, option("Look for messages without a row among the newest N; 0: among all.", metavar="N", least=0)
+    ] = 0
 
 
 @declares("ledger.list", right=READ, reads=True)

@@ -3,12 +3,13 @@
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 
 READ, WRITE = "tokens.read", "tokens.write"
 LONGEST_LABEL = 100
+LONGEST_INSTRUCTIONS = 4000
 Folder = Annotated[str, argument("The group that it is for.", scope=True, examples=("acme/eng",))]
 Days = Annotated[int, option("For how many days it works (0: without end).", least=0, most=3650)]
 
@@ -18,6 +19,27 @@ class LinkKind(StrEnum):
 
     CHAT_LINK = "chat_link"
     WEBHOOK = "webhook"
+
+
+class Signature(StrEnum):
+    """How a webhook's sender proves what it posts."""
+
+    NONE = "none"
+    GITHUB = "github"
+    SLACK = "slack"
+    STRIPE = "stripe"
+
+
+SigningSecret = Annotated[
+    str,
+    option(
+        "The secret that the service shows (empty: one is made).",
+        secret=True,
+        metavar="-",
+        cli="Read the secret that the service shows from standard input (without it one is made).",
+    ),
+    Meta(max_length=200),
+]
 
 
 @declares("invite.create", right=WRITE)
@@ -42,9 +64,11 @@ class ListInvitationsArgs(OperationArgs, frozen=True):
 
 @declares("token.add", right=WRITE)
 class AddTokenArgs(OperationArgs, frozen=True):
-    """Print a token by which people (chat_link) or a program (webhook) may write to the group FOLDER.
+    """Print a link by which people (chat_link) or a program (webhook) may write to the group FOLDER.
 
-    No page of this gateway answers such tokens yet.
+    A chat link answers at /chat/TOKEN of the web page's address, a webhook at /hook/TOKEN. Pages of --origins may show
+    the chat in a frame. With --signature what comes is believed only if the service signed it. The secret is made and
+    printed, unless --signing-secret gives one.
     """
 
     kind: Annotated[LinkKind, argument("What it is.")]
@@ -52,11 +76,44 @@ class AddTokenArgs(OperationArgs, frozen=True):
     label: Annotated[str, option("Of a webhook: what reports there, like github."), Meta(max_length=64)] = ""
     suffix: Annotated[str, option("Tells several rooms of one group apart."), Meta(max_length=64)] = ""
     days: Days = 0
+    origins: Annotated[
+        list[str],
+        option(
+            "Of a chat link: a site that may show it in a frame, like https://shop.example; may be repeated.",
+            metavar="ORIGIN",
+        ),
+        Meta(max_length=10),
+    ] = field(default_factory=list)
+    instructions: Annotated[
+        str,
+        option("Of a webhook: what the agent is told to do with what comes by it."),
+        Meta(max_length=LONGEST_INSTRUCTIONS),
+    ] = ""
+    signature: Annotated[Signature, option("Of a webhook: whose way of signing proves what comes by it.")] = (
+        Signature.NONE
+    )
+    signing_secret: SigningSecret = ""
+
+
+@declares("token.sign", right=WRITE)
+class SignTokenArgs(OperationArgs, frozen=True):
+    """Say how a webhook's posts are proved from now on. What was signed with an older secret is refused.
+
+    Services such as Stripe show their secret only once they know the link's address.
+    """
+
+    id: Annotated[str, argument("The webhook's id, as the list shows it.", "TOKEN")]
+    signature: Annotated[Signature, argument("Whose way of signing (none: nothing is proved).")]
+    signing_secret: SigningSecret = ""
+    folder: Annotated[str, option("The group that it is for, for callers with rights there alone.", scope=True)] = ""
 
 
 @declares("token.list", right=READ, reads=True)
 class ListTokensArgs(OperationArgs, frozen=True):
-    """All invitations, chat links and webhooks, the newest first. Secrets are not kept, so none is shown."""
+    """Invitations, chat links and webhooks, the newest first. Secrets are not kept, so none is shown."""
+
+    limit: Annotated[int, option("At most so many.", least=1, most=1000)] = 1000
+    before: Annotated[str, option("Only those that are older than this one.", metavar="TOKEN")] = ""
 
 
 @declares("token.rm", right=WRITE)

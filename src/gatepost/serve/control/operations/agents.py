@@ -210,7 +210,8 @@ async def models(deps: OperationDeps, args: ListModelsArgs) -> list[ModelInfo]:
 
 @operation
 async def list_pending(deps: OperationDeps, args: ListRequestsArgs) -> list[AgentRequest]:
-    return [AgentRequest(each, request) for each, request in await get_agent_service(deps).pending()]
+    found = await get_agent_service(deps).pending(args.after, args.limit)
+    return [AgentRequest(each, request) for each, request in found]
 
 
 @operation

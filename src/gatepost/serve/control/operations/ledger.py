@@ -37,7 +37,7 @@ class MessageTraceView(Struct, frozen=True):
 
 @read_operation
 def check_ledger(db: Db, args: CheckLedgerArgs, now: int) -> LedgerStatus:
-    return ledger.check(db, now, running=args.running)
+    return ledger.check(db, now, running=args.running, newest=args.newest)
 
 
 @read_operation

@@ -4,6 +4,8 @@ from msgspec import Struct
 
 from gatepost.core.clock import DAY
 from gatepost.core.errors import NotFound
+from gatepost.core.keyring import Keyring
+from gatepost.core.records import replace
 from gatepost.flow import invitations, link_tokens
 from gatepost.flow.invitations import NewInvitation
 from gatepost.flow.link_tokens import NewLink
@@ -14,11 +16,12 @@ from gatepost.serve.control.arguments.tokens import (
     ListInvitationsArgs,
     ListTokensArgs,
     RevokeTokenArgs,
+    SignTokenArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
 from gatepost.store import tokens
 from gatepost.store.port import Db
-from gatepost.store.tokens import Token, TokenKind, TokenState
+from gatepost.store.tokens import SignatureScheme, Token, TokenKind, TokenState
 
 
 class TokenView(Token, frozen=True, kw_only=True):
@@ -26,10 +29,20 @@ class TokenView(Token, frozen=True, kw_only=True):
 
 
 class NewTokenView(Struct, frozen=True, kw_only=True):
-    """`secret`: it is shown once, because only its hash is kept."""
+    """`secret`: it is shown once, because only its hash is kept. So is `url`, which has it; '' if no page answers it.
+    `signing_secret`: what the service signs with, if it was made here."""
 
     secret: str
     token: TokenView
+    url: str = ""
+    signing_secret: str = ""
+
+
+class SignedTokenView(Struct, frozen=True, kw_only=True):
+    """`signing_secret`: it is shown once; '' if it was given, or nothing is signed."""
+
+    token: TokenView
+    signing_secret: str
 
 
 def _make_view(token: Token, now: int) -> TokenView:
@@ -52,7 +65,7 @@ async def create_invitation(deps: OperationDeps, args: AddInvitationArgs) -> New
         made = invitations.issue(db, new, now)
         return NewTokenView(secret=made.code, token=_make_view(made.token, now))
 
-    return await deps.write(issue)
+    return _add_url(deps, await deps.write(issue))
 
 
 @operation
@@ -65,13 +78,41 @@ async def add_token(deps: OperationDeps, args: AddTokenArgs) -> NewTokenView:
         suffix=args.suffix,
         expires_at=_find_end(args.days, now),
         created_by=deps.caller,
+        instructions=args.instructions,
+        signature=SignatureScheme(args.signature.value),
+        signing_secret=args.signing_secret,
+        origins=tuple(args.origins),
     )
+    keyring = Keyring(deps.home)
 
     def issue(db: Db) -> NewTokenView:
-        made = link_tokens.issue(db, new, now)
-        return NewTokenView(secret=made.secret, token=_make_view(made.token, now))
+        made = link_tokens.issue(db, new, now, keyring)
+        return NewTokenView(secret=made.secret, token=_make_view(made.token, now), signing_secret=made.signing_secret)
 
-    return await deps.write(issue)
+    return _add_url(deps, await deps.write(issue))
+
+
+def _add_url(deps: OperationDeps, made: NewTokenView) -> NewTokenView:
+    return replace(made, url=link_tokens.make_url(deps.config, deps.home, made.token.kind, made.secret))
+
+
+@operation
+async def sign_token(deps: OperationDeps, args: SignTokenArgs) -> SignedTokenView:
+    now, keyring, scheme = deps.clock.now(), Keyring(deps.home), SignatureScheme(args.signature.value)
+
+    def sign(db: Db) -> SignedTokenView:
+        link = _find_token(db, args.id, args.folder)
+        made = link_tokens.set_signature(db, link, scheme, args.signing_secret, now, keyring)
+        return SignedTokenView(token=_make_view(_find_token(db, link.id, ""), now), signing_secret=made)
+
+    return await deps.write(sign)
+
+
+def _find_token(db: Db, token_id: str, folder: str) -> Token:
+    token = tokens.get(db, token_id)
+    if token is None or token.folder is None or (folder and token.folder != folder):
+        raise NotFound("token", token_id[:80], "`gatepost token list` shows them")
+    return token
 
 
 def _find_end(days: int, now: int) -> int | None:
@@ -85,7 +126,7 @@ def list_invitations(db: Db, args: ListInvitationsArgs, now: int) -> list[TokenV
 
 @read_operation
 def list_tokens(db: Db, args: ListTokensArgs, now: int) -> list[TokenView]:
-    return [_make_view(each, now) for each in tokens.list_all(db)]
+    return [_make_view(each, now) for each in tokens.list_page(db, args.before, args.limit)]
 
 
 @operation
@@ -93,13 +134,8 @@ async def revoke(deps: OperationDeps, args: RevokeTokenArgs) -> TokenView:
     now = deps.clock.now()
 
     def end(db: Db) -> TokenView:
-        token = tokens.get(db, args.id)
-        elsewhere = token is not None and args.folder and token.folder != args.folder
-        if token is None or token.folder is None or elsewhere:
-            raise NotFound("token", args.id[:80], "`gatepost token list` shows them")
+        token = _find_token(db, args.id, args.folder)
         tokens.revoke(db, token.id, now)
-        ended = tokens.get(db, token.id)
-        assert ended is not None
-        return _make_view(ended, now)
+        return _make_view(_find_token(db, token.id, ""), now)
 
     return await deps.write(end)

@@ -51,6 +51,11 @@ class PageRequest(Struct, frozen=True, kw_only=True):
         rights = await self.office.store.read(read_operation_rights, self.person)
         return all(may_run(rights, self.operations[name].info, scope) for name in operations)
 
+    async def has_right(self, right: str) -> bool:
+        """Of the whole gateway. For operations that answer everybody, and some with more."""
+        rights = await self.office.store.read(read_operation_rights, self.person)
+        return rights.allows(f"op:{right}", ROOT_FOLDER)
+
     @property
     def now(self) -> int:
         return self.office.clock.now()

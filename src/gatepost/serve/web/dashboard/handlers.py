@@ -1,10 +1,9 @@
 """Serves the pages, their files and streams, and runs the operations behind their buttons."""
 
 import asyncio
-import csv
-import io
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -21,25 +20,22 @@ from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
 from gatepost.serve.control.rights import may_run
 from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageRequest, Section
+from gatepost.serve.web.dashboard.files import FILE_KINDS, render_file
 from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.dashboard.operation_form import make_form, parse_form
 from gatepost.serve.web.dashboard.renderer import render_apart
-from gatepost.serve.web.dashboard.result_links import find_result_link
+from gatepost.serve.web.dashboard.result_links import find_result_link, list_shown_once
+from gatepost.serve.web.dashboard.selection import cut_tables, find_words
 from gatepost.serve.web.dashboard.sidebar import Sidebar, read_sidebar
 from gatepost.serve.web.dashboard.view import (
-    AgentCards,
     Note,
     PageView,
-    TableBlock,
     Tone,
-    find_rows,
-    get_plain,
-    make_card_table,
 )
+from gatepost.serve.web.signin.visitors import find_visitor
 from gatepost.store.port import Db
 
 LARGEST_FORM = 256 * 1024  # bytes
-LONGEST_QUERY = 200  # characters of a search
 STATUS = {Invalid: 400, Refused: 403, NotFound: 404, Unavailable: 503}
 SHOWN_RESULT = 40_000  # characters of an operation's answer
 
@@ -78,17 +74,17 @@ class Dashboard:
             except GatepostError as error:
                 view = PageView(blocks=[Note(text=str(error), tone=Tone.BAD)])
                 return await self._render(request, page, view, _get_status(error))
-            view = _search(view, request.query_params.get("q", "")[:LONGEST_QUERY])
+            found = await asyncio.to_thread(find_words, view, request.query_params.get("q", ""))
             wanted = request.query_params.get("format", "")
-            if wanted in ("csv", "json"):
-                return _export(page, view, wanted)
-            return await self._render(request, page, view)
+            if wanted in FILE_KINDS:
+                return await asyncio.to_thread(render_file, page, found, wanted)
+            return await self._render(request, page, cut_tables(found, request.query_params))
 
         return serve
 
     def _make_request(self, request: Request) -> PageRequest:
         return PageRequest(
-            office=self._deps.office,
+            office=replace(self._deps.office, login=request.state.visitor.login),
             person=request.state.user,
             params=request.path_params,
             query=request.query_params,
@@ -144,8 +140,14 @@ class Dashboard:
         if self._streams.is_full:
             return PlainTextResponse("Too many pages are open.\n", 503, headers={"retry-after": "60"})
         return StreamingResponse(
-            self._streams.follow(), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
+            self._streams.follow(partial(self._may_see, request.state.browser)),
+            media_type="text/event-stream",
+            headers={"x-accel-buffering": "no"},
         )
+
+    async def _may_see(self, browser: str) -> bool:
+        office = self._deps.office
+        return await office.store.read(find_visitor, browser, office.clock.now()) is not None
 
     async def palette(self, request: Request) -> Response:
         """Every page and operation that this person may open."""
@@ -178,7 +180,8 @@ class Dashboard:
         if _wants_json(request):
             return Response(json.dumps({"answer": answer}, default=str), media_type="application/json")
         text, link = await asyncio.to_thread(_dump_answer, answer), find_result_link(operation.info.name, answer)
-        shown = await render_apart("result.html", operation=operation, answer=answer, text=text, link=link)
+        once = list_shown_once(operation.info.name, answer)
+        shown = await render_apart("result.html", operation=operation, answer=answer, text=text, link=link, once=once)
         return HTMLResponse(shown, headers={"hx-trigger": "gatepost:changed"})
 
 
@@ -195,39 +198,6 @@ def _make_pattern(path: str) -> str:
 def _dump_answer(answer: Any) -> str:
     """As it is shown. The answer itself may be far longer."""
     return "" if answer is None else json.dumps(answer, ensure_ascii=False, indent=2, default=str)[:SHOWN_RESULT]
-
-
-def _search(view: PageView, words: str) -> PageView:
-    if not words.strip() or view.searches:
-        return view
-    blocks = [find_rows(each, words) if isinstance(each, TableBlock) else each for each in view.blocks]
-    return replace(view, blocks=blocks)
-
-
-def _export(page: Page, view: PageView, wanted: str) -> Response:
-    """The page's first table as a file."""
-    table = next((each for each in view.blocks if isinstance(each, TableBlock | AgentCards)), None)
-    if isinstance(table, AgentCards):
-        table = make_card_table(table)
-    if table is None:
-        raise Invalid("format", "this page has no table")
-    names = [column.name for column in table.columns]
-    rows = [[get_plain(cell) for cell in row.cells] for row in table.rows]
-    name = page.path.strip("/").replace("/", "-") or "overview"
-    headers = {"content-disposition": f'attachment; filename="{name}.{wanted}"'}
-    if wanted == "json":
-        body = json.dumps([dict(zip(names, row, strict=True)) for row in rows], ensure_ascii=False, indent=1)
-        return Response(body, media_type="application/json", headers=headers)
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(names)
-    writer.writerows([[_defuse(cell) for cell in row] for row in rows])
-    return Response(out.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
-
-
-def _defuse(cell: str | int | None) -> str | int | None:
-    """A spreadsheet runs what begins like a formula."""
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
 
 
 async def _read_form(request: Request) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Tells open pages that something changed. A ring carries no content: the page asks again for what it shows."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from gatepost.core.event_bus import EventBus
 
@@ -9,6 +9,7 @@ APART_S = 1.0  # two rings of one page
 QUIET_S = 15.0  # a line at least so often: whoever is gone is noticed, and lost rings are made up for
 STALE_QUIETS = 4  # after so many of these a page asks again all the same: ages grow, and disks fill
 MOST_STREAMS = 500
+CHANGED = b"event: changed\ndata: \n\n"
 
 
 class ChangeStreams:
@@ -18,6 +19,7 @@ class ChangeStreams:
         self._stopping = stopping
         self._waiting: set[asyncio.Event] = set()
         self._ending: asyncio.Task[None] | None = None
+        self._sign_outs = 0
         bells.on_change(lambda instance, address: self._ring())
         bells.on_channel(lambda instance: self._ring())
         bells.on_session(lambda session: self._ring())
@@ -27,13 +29,15 @@ class ChangeStreams:
         bells.on_errands(self._ring)
         bells.on_operation(self._ring)
         bells.on_group(lambda folder: self._ring())
+        bells.on_logins(self._check_all)
 
     @property
     def is_full(self) -> bool:
         return len(self._waiting) >= MOST_STREAMS
 
-    async def follow(self) -> AsyncIterator[bytes]:
-        rung, quiets = asyncio.Event(), 0
+    async def follow(self, may_see: Callable[[], Awaitable[bool]]) -> AsyncIterator[bytes]:
+        """`may_see`: whether the browser is still signed in. It is asked when one was signed out, and now and then."""
+        rung, quiets, checked = asyncio.Event(), 0, self._sign_outs
         self._waiting.add(rung)
         self._ending = self._ending or asyncio.create_task(self._ring_at_stop())
         try:
@@ -48,9 +52,12 @@ class ChangeStreams:
                         continue
                 if self._stopping.is_set():
                     return
-                quiets = 0
+                if (quiets or checked != self._sign_outs) and not await may_see():
+                    yield CHANGED  # the page asks again, and is told that it is signed out
+                    return
+                quiets, checked = 0, self._sign_outs
                 rung.clear()
-                yield b"event: changed\ndata: \n\n"
+                yield CHANGED
                 await asyncio.sleep(APART_S)
         finally:
             self._waiting.discard(rung)
@@ -58,6 +65,10 @@ class ChangeStreams:
     async def _ring_at_stop(self) -> None:
         """A gateway that stops waits for no page."""
         await self._stopping.wait()
+        self._ring()
+
+    def _check_all(self) -> None:
+        self._sign_outs += 1
         self._ring()
 
     def _ring(self) -> None:

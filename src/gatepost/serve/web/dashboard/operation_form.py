@@ -12,9 +12,9 @@ from gatepost.serve.control.contract import Operation
 from gatepost.serve.control.declaration import ArgumentField, get_help, list_fields
 from gatepost.serve.web.dashboard.view import FormInput, InputKind
 
-LONG = ("prompt", "text", "content", "script", "agents_md", "message", "reason")  # arguments of many lines
-
-
+# Arguments of many lines, and those of one line that are hidden while they are typed.
+LONG = ("prompt", "text", "content", "script", "agents_md", "message", "reason", "instructions")
+SECRETS = ("key", "value", "new_password", "old_password", "signing_secret")
 _OPTION = re.compile(r"--([a-z][a-z-]*)")
 
 
@@ -76,7 +76,7 @@ def find_kind(argument: ArgumentField) -> InputKind:
         return InputKind.LINES
     if kind is not str:
         return InputKind.JSON
-    if argument.name in ("key", "value") and argument.spec.secret:
+    if argument.name in SECRETS and argument.spec.secret:
         return InputKind.SECRET
     return InputKind.LONG_TEXT if argument.name in LONG else InputKind.TEXT
 

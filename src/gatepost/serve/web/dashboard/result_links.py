@@ -1,4 +1,4 @@
-"""Where an operation's answer is to be seen: the page of what it has made."""
+"""Where an operation's answer is to be seen: the page of what it has made, or, of what nobody can read again, here."""
 
 from typing import Any
 
@@ -14,6 +14,24 @@ MADE = {
     "agent.create": ("/agents/{id}", "agentId", "Open the agent"),
     "group.add": ("/groups/{id}", "folder", "Open the group"),
 }
+
+# By operation: the fields of its answer that are shown once, and how they are called.
+ONCE = {
+    "token.add": {"url": "The link", "secret": "The token", "signing_secret": "The secret that the service signs with"},
+    "token.sign": {"signing_secret": "The secret that the service signs with"},
+    "invite.create": {"secret": "The code", "url": "The link"},
+    "api_token.add": {"secret": "The token"},
+}
+
+
+def list_shown_once(operation: str, answer: Any) -> list[tuple[str, str]]:
+    """(how it is called, the value). What the one before it ends with is not shown again."""
+    given, shown = answer if isinstance(answer, dict) else {}, list[tuple[str, str]]()
+    for name, called in ONCE.get(operation, {}).items():
+        value = str(given.get(name) or "")
+        if value and not (shown and shown[-1][1].endswith(value)):
+            shown.append((called, value))
+    return shown
 
 
 def find_result_link(operation: str, answer: Any) -> Link | None:

@@ -314,6 +314,17 @@ class CompareBlock(Struct, frozen=True, kw_only=True, tag="compare"):
     right: ComparedText
 
 
+class ScriptForm(Struct, frozen=True, kw_only=True, tag="script_form"):
+    """A form that a module of ours sends, because only a browser can do what it asks for. `script`: the module, one of
+    our static files; it has a function `submit`."""
+
+    script: str
+    inputs: list[FormInput]
+    submit: str
+    title: str = ""
+    help: str = ""
+
+
 Block = (
     TableBlock
     | Facts
@@ -328,6 +339,7 @@ Block = (
     | DiffBlock
     | CompareBlock
     | SpanBlock
+    | ScriptForm
 )
 
 

@@ -21,7 +21,9 @@ from gatepost.serve.web.message_spans import make_spans
 from gatepost.store.inbox import InboxState
 from gatepost.store.outbox import EffectState
 
-LIMIT = 200
+LIMIT = 100
+CHECKED = 10_000  # messages: each view of the page costs the same, however many there are
+CHECK = Action(label="Check everything", operation="ledger.check", asks=True)
 LONGEST_WORDS, LONGEST_NUMBER = 200, 19  # characters
 AGAIN = frozenset({InboxState.FAILED, EffectState.FAILED, EffectState.UNCERTAIN})
 LINE = (
@@ -55,7 +57,7 @@ async def show_ledger(request: PageRequest) -> PageView:
     if before.isascii() and before.isdigit() and len(before) < LONGEST_NUMBER:
         asked["before"] = int(before)
     found = await request.ask("ledger.list", limit=LIMIT, **asked)
-    check = await request.ask("ledger.check", running=True)
+    check = await request.ask("ledger.check", running=True, newest=CHECKED)
     kept = {name: value for name, value in (("state", state), ("q", words)) if value}
     more = f"?{urlencode({**kept, 'before': found[0]['id']})}" if len(found) == LIMIT else ""
     choices = tuple((each, each or "All") for each in ("", *STATES))
@@ -65,6 +67,7 @@ async def show_ledger(request: PageRequest) -> PageView:
             make_note(check),
             make_table(found[::-1], LINE, get_empty(state, words), actions=list_actions, more=more),
         ],
+        actions=(CHECK,),
         filters=(Filter(name="state", label="State", choices=choices, chosen=state),),
         searches=True,
     )
@@ -73,7 +76,8 @@ async def show_ledger(request: PageRequest) -> PageView:
 def make_note(check: Answer) -> Note:
     whole = not check["unaccounted"] and not check["overdue"]
     return Note(
-        text=f"{check['unaccounted']} unaccounted, {check['in_flight']} on their way, {check['overdue']} overdue.",
+        text=f"Among the newest {CHECKED:,} messages: {check['unaccounted']} unaccounted, {check['in_flight']} on their"
+        f" way, {check['overdue']} overdue.",
         tone=Tone.GOOD if whole else Tone.BAD,
     )
 

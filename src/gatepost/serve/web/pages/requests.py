@@ -32,6 +32,7 @@ from gatepost.serve.web.dashboard.view import (
 )
 from gatepost.store.requests import AnswerLasts, RequestKind, RequestState
 
+LIMIT, LONGEST_ID = 100, 80
 MOST_OPTIONS = 8  # of a question that are buttons
 EMPTY = EmptyState(text="Nobody waits for an answer. What an agent must ask for is here, and in its chat.")
 REQUEST = (
@@ -58,14 +59,16 @@ DETAILS = (
 
 @page("/requests", "Requests", Section.NOW, "permit.list", order=20)
 async def show_requests(request: PageRequest) -> PageView:
-    return make_requests_view(await request.ask("permit.list"))
+    found = await request.ask("permit.list", limit=LIMIT, after=request.query.get("after", "")[:LONGEST_ID])
+    return make_requests_view(found)
 
 
 def make_requests_view(found: list[Answer]) -> PageView:
+    more = f"?after={found[-1]['request']['id']}" if len(found) == LIMIT else ""
     rows = [{**each["request"], "agent": each["agent"]} for each in found]
     return PageView(
         lead="An agent waits until one of these is answered. Cards in chats say the same.",
-        blocks=[make_table(rows, REQUEST, EMPTY, actions=list_row_actions)],
+        blocks=[make_table(rows, REQUEST, EMPTY, actions=list_row_actions, more=more)],
     )
 
 

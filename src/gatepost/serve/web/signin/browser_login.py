@@ -6,23 +6,28 @@ A cookie holds a token of which only the hash is kept. Even on loopback nobody g
 import hashlib
 import os
 from collections.abc import Callable
+from typing import Literal
 
 from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from gatepost.core.clock import DAY, HOUR, SECOND, Clock
+from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
 from gatepost.serve.web.browser_security import port_of
 from gatepost.serve.web.browser_streams import BrowserStreams
+from gatepost.serve.web.csrf import is_write_proven, render_refusal
 from gatepost.serve.web.signin.devices import parse_device
+from gatepost.serve.web.signin.proxy_users import find_name, get_identity
 from gatepost.serve.web.signin.visitors import WebVisitor, find_browser_visitor
 from gatepost.store import audit, logins
 from gatepost.store.logins import BrowserLogin, NewBrowser
 from gatepost.store.port import Db, Store
 
 BROWSER_DAYS = setting("web.login_days", 30, help="How long a browser stays signed in to the web page, in days.")
+PROXY_WAY = "proxy_header"  # the way whose logins hold only while it says the same
 SEEN_EVERY = HOUR  # that a browser was here is written down so often at most
 MOST_SEEN = 1000  # browsers of which we remember that
 LONGEST_PEER = 80  # characters
@@ -36,12 +41,13 @@ class BrowserLoginDeps(Struct, frozen=True, kw_only=True):
     config: Config
     home: Home
     streams: BrowserStreams
+    bells: EventBus
 
 
 class BrowserLogins:
     def __init__(self, deps: BrowserLoginDeps) -> None:
-        self._store, self._clock, self._streams = deps.store, deps.clock, deps.streams
-        self._days = deps.config[BROWSER_DAYS]
+        self._store, self._clock, self._streams, self._bells = deps.store, deps.clock, deps.streams, deps.bells
+        self._config, self._days = deps.config, deps.config[BROWSER_DAYS]
         self._home_id = hashlib.sha256(os.fsencode(deps.home.path)).hexdigest()[:8]
         self._seen_at: dict[str, int] = {}  # what was written of late, or is being written
 
@@ -52,9 +58,16 @@ class BrowserLogins:
         if found is None:
             return None
         visitor, browser = found
+        if browser.way == PROXY_WAY and not self._is_named(request, visitor):
+            return None
         if now - browser.last_seen_at >= SEEN_EVERY:
             self._record_seen(browser.id, now)
         return visitor
+
+    def _is_named(self, request: Request, visitor: WebVisitor) -> bool:
+        """Whether the proxy by which she came in still says that it is her."""
+        name = find_name(request, self._config)
+        return bool(name) and get_identity(name) in visitor.names
 
     def _record_seen(self, login: str, now: int) -> None:
         """Nobody waits for it. A page asks for many things at once: one of them writes."""
@@ -95,40 +108,67 @@ class BrowserLogins:
         if made is None:
             return None
         if before:
-            self._streams.end(before)
+            self._end_streams(before)
         answer = answer or JSONResponse({"ok": True})
-        self._set_cookie(request, answer, made[0], is_secure(request) if secure is None else secure)
+        self.set_cookie(request, answer, made[0], self._days * DAY, secure=secure)
         return answer
 
-    def _set_cookie(self, request: Request, answer: Response, token: str, secure: bool) -> None:
+    def set_cookie(
+        self,
+        request: Request,
+        answer: Response,
+        token: str,
+        age: int,
+        suffix: str = "",
+        secure: bool | None = None,
+        same_site: Literal["lax", "strict"] = "strict",
+    ) -> None:
+        """`age` is in microseconds. `suffix`: of another cookie of ours than the one that signs in. `same_site` lax: it
+        is sent along where another site leads here."""
+        secure = is_secure(request) if secure is None else secure
         answer.set_cookie(
-            self._list_cookies(request)[0 if secure else 1],
+            self._list_cookies(request, suffix)[0 if secure else 1],
             token,
-            max_age=self._days * DAY // SECOND,
+            max_age=age // SECOND,
             httponly=True,
-            samesite="strict",
+            samesite=same_site,
             secure=secure,
         )
 
     async def sign_out(self, request: Request) -> Response:
         token = self.get_token(request)
+        if token and not is_write_proven(request, token):
+            return render_refusal()
         if token:
             await self._store.write(logins.sign_out, token)
-            self._streams.end(token)
+            self._end_streams(token)
         answer = JSONResponse({"ok": True})
-        for name in self._list_cookies(request):
-            answer.delete_cookie(name, httponly=True, samesite="strict", secure=name.startswith("__Host-"))
+        self.clear_cookie(request, answer)
         return answer
+
+    def clear_cookie(self, request: Request, answer: Response, suffix: str = "") -> None:
+        for name in self._list_cookies(request, suffix):
+            answer.delete_cookie(name, httponly=True, samesite="strict", secure=name.startswith("__Host-"))
+
+    def _end_streams(self, token: str) -> None:
+        self._streams.end(token)
+        self._bells.logins()
 
     def get_token(self, request: Request) -> str:
         """The browser's own, '' if it has shown none."""
-        return next((request.cookies[name] for name in self._list_cookies(request) if name in request.cookies), "")
+        return self.get_cookie(request)
 
-    def _list_cookies(self, request: Request) -> tuple[str, str]:
+    def get_cookie(self, request: Request, suffix: str = "") -> str:
+        names = self._list_cookies(request, suffix)
+        return next((request.cookies[name] for name in names if name in request.cookies), "")
+
+    def _list_cookies(self, request: Request, suffix: str = "") -> tuple[str, str]:
         """The names of our cookie, over https and over http. Browsers send cookies to every port of a host, so the
         name holds the port and the home: two gateways never take or overwrite each other's. Over https the prefix
         keeps other hosts of the domain from setting it."""
-        name = f"gatepost-{port_of(request.headers.get('host', '')) or 'web'}-{self._home_id}"
+        name = f"gatepost-{port_of(request.headers.get('host', '')) or 'web'}-{self._home_id}" + (
+            f"-{suffix}" if suffix else ""
+        )
         return f"__Host-{name}", name
 
 

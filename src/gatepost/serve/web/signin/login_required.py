@@ -7,6 +7,7 @@ from starlette.responses import FileResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gatepost.serve.rate_limit import PeerRateLimiter
+from gatepost.serve.web.csrf import is_write_proven, render_refusal
 from gatepost.serve.web.error_response import error_response
 from gatepost.serve.web.signin.browser_login import BrowserLogins
 
@@ -29,8 +30,13 @@ class LoginRequiredMiddleware:
                 await FileResponse(SIGN_IN_PAGE, 401)(scope, receive, send)
                 return
             text = "You are not signed in. `gatepost login` prints an address that does it."
-            await error_response("signed_out", text, 401)(scope, receive, send)
+            answer = error_response("signed_out", text, 401)
+            answer.headers["hx-refresh"] = "true"  # the page's own address then shows the sign-in page
+            await answer(scope, receive, send)
             return
         request.state.visitor, request.state.user = visitor, visitor.user
         request.state.browser = self._browsers.get_token(request)
+        if not is_write_proven(request, request.state.browser):
+            await render_refusal()(scope, receive, send)
+            return
         await self._app(scope, receive, send)

@@ -7,11 +7,14 @@ import { newId } from "/static/dom.js";
 import { forgetKept } from "/static/kept.js";
 import { Notifications } from "/static/notifications.js";
 import { Outgoing, readFile } from "/static/outgoing.js";
+import { Pins } from "/static/pins.js";
 import { readMark, setMark } from "/static/read_marks.js";
+import { Pictures } from "/static/pictures.js";
 import { Recorder } from "/static/recorder.js";
 import { Search } from "/static/search.js";
 import { Talk, titleOf } from "/static/talk.js";
 import { drawRooms, List } from "/static/view.js";
+import { showWork, Work } from "/static/work.js";
 
 const $ = (id) => document.getElementById(id);
 const talk = new Talk();
@@ -20,12 +23,14 @@ const list = new List($("message-list"), {
   retry: (line) => outgoing.deliver(line), discard, resend, show: jump, readArguments,
   press: (line, button, text) => press(talk.at(line.room, line.thread), line, button, text, redraw),
   react: (line, face) => react(line, face).catch((error) => say(error.message, "OK", () => say(""))),
-  answer: (line) => composer.answer(line),
+  answer: (line) => composer.answer(line), pin: (line) => pins.toggle(line),
   edit: (line) => composer.edit(line),
 });
 const composer = new Composer({ send, recall, refuse: (why) => say(why, "OK", () => say("")) });
 const outgoing = new Outgoing(talk, { changed: hearDelivery, lost: () => hearState("lost") });
 const notifications = new Notifications($("notify"), open);
+const work = new Work(() => draw());
+const pins = new Pins($("pins"), { jump, changed: () => draw(), refuse: (why) => say(why, "OK", () => say("")) });
 let current = null;
 let pinned = true; // the end is in view, and is to stay there
 let stream = null;
@@ -41,12 +46,16 @@ function draw() {
     if (line.replyTo) return current.byKey(line.replyTo);
     return line.target && !line.mine ? quotable(lines, line) : null;
   };
+  const doing = work.attach(lines);
+  pins.mark(lines);
   list.draw(lines, find, current.newFrom);
   $("empty").hidden = lines.length > 0 || !current.loaded;
   $("older").hidden = !current.more;
   const works = current.typing || lines.some((line) => (line.mine || line.incoming) && line.state === "working");
   $("typing").hidden = !works || current.drafts.size > 0 || performance.now() < quietUntil;
   $("typing-text").textContent = works ? "Working on it…" : "";
+  showWork($("doing"), work.open, works ? doing : []);
+  work.watch(current, works);
   drawStop(works || lines.some((line) => line.mine && ["queued", "retry"].includes(line.state)));
   if (pinned) toEnd();
 }
@@ -129,6 +138,7 @@ async function open(room, thread) {
   drawPlaces();
   draw();
   showAgents();
+  pins.open(room);
   if (!shown.loaded) await load(shown).catch((error) => say(error.message));
   if (shown === current) {
     draw();
@@ -377,6 +387,7 @@ async function begin() {
   }
   wire();
   new Search(() => current.room, jump);
+  new Pictures($("pictures"), $("message-list"));
   new Recorder($("record"), (file) => composer.addFiles([file]), (why) => say(why, "OK", () => say("")));
   await open(start.room, "");
   stream = new Stream(start.cursor, {

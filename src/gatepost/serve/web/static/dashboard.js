@@ -1,7 +1,13 @@
 // The dashboard's few behaviours: dialogs, the palette, the menu, and asking again when something has changed.
+import { send } from "/static/csrf.js";
+
 const at = (id) => document.getElementById(id);
 const ASK_AGAIN_MS = 250; // changes that come together are asked for once
 const TYPING_MS = 1500; // whoever types or chooses is not interrupted
+
+document.addEventListener("htmx:config:request", (event) => {
+  event.detail.ctx.fetch = send;
+});
 
 // Dialogs -----------------------------------------------------------------------------------------------------------
 
@@ -201,7 +207,6 @@ document.addEventListener("drop", (event) => {
     target: "#toast",
     swap: "innerHTML",
     values: { id: dragged.dataset.key, before },
-    headers: { "x-gatepost": "1" },
   });
 });
 
@@ -232,6 +237,27 @@ document.addEventListener("submit", (event) => {
   runSteps(form);
 });
 
+// What only a browser can do has a module of its own, which is loaded when it is wanted.
+document.addEventListener("submit", async (event) => {
+  const form = event.target.closest("form[data-script]");
+  if (!form) return;
+  event.preventDefault();
+  const said = form.querySelector(".form-said");
+  const submit = form.querySelector('[type="submit"]');
+  said.textContent = "";
+  submit.disabled = true;
+  try {
+    const script = await import(`/static/${form.dataset.script}`);
+    await script.submit(new FormData(form));
+    form.reset();
+    askAgain();
+  } catch (error) {
+    said.textContent = error.message;
+  } finally {
+    submit.disabled = false;
+  }
+});
+
 async function runSteps(form) {
   const list = form.querySelector(".form-steps");
   const submit = form.querySelector('[type="submit"]');
@@ -252,8 +278,8 @@ async function runSteps(form) {
 async function runStep(form, item, body) {
   showStep(item, "running", "…");
   try {
-    const headers = { accept: "application/json", "x-gatepost": "1" };
-    const sent = await fetch(form.dataset.runs + item.dataset.operation, { method: "POST", headers, body });
+    const headers = { accept: "application/json" };
+    const sent = await send(form.dataset.runs + item.dataset.operation, { method: "POST", headers, body });
     const { answer, error } = await sent.json();
     const trouble = answer?.trouble ?? "";
     const wayOut = JSON.parse(item.dataset.waysOut)[trouble] ?? "";

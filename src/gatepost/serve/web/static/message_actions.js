@@ -5,6 +5,7 @@ const PICTURES = {
   copy: "M7 7V4.5A1.5 1.5 0 0 1 8.5 3h7A1.5 1.5 0 0 1 17 4.5v7a1.5 1.5 0 0 1-1.5 1.5H13M4.5 7h7A1.5 1.5 0 0 1 13 8.5v7a1.5 1.5 0 0 1-1.5 1.5h-7A1.5 1.5 0 0 1 3 15.5v-7A1.5 1.5 0 0 1 4.5 7z",
   reply: "M8 5L3.5 9.5 8 14M4 9.5h7.5a5 5 0 0 1 5 5V16",
   edit: "M4 16l.8-3.4 8.7-8.7a1.7 1.7 0 0 1 2.4 0l.2.2a1.7 1.7 0 0 1 0 2.4l-8.7 8.7L4 16z",
+  pin: "M7 3.5h6M8 3.5v5L5.5 12h9L12 8.5v-5M10 12v4.5",
   again: "M15.5 8A6 6 0 1 0 16 11.5M16 4v4h-4",
 };
 const REACTIONS = ["👍", "👎", "❤️", "🎉", "👀"];
@@ -81,6 +82,7 @@ export function drawActions(line, act) {
   if (line.text && !line.card) bar.append(makeCopyButton("action", "Copy message", () => line.text));
   if (!line.mine && line.key) add("Reply", "reply", act.answer);
   if (!line.mine && !line.incoming && !line.notice && line.key) bar.append(drawReact(line, act));
+  if (line.id && act.pin && line.verb !== "status") add(line.pinned ? "Unpin" : "Pin", "pin", act.pin);
   if (line.last && !FIXED.has(line.state)) {
     if (line.text) add("Edit and send again", "edit", act.edit);
     add("Send again", "again", act.resend);

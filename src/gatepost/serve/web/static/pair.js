@@ -1,4 +1,6 @@
 // Shows what a pairing link would do. Nothing changes until the button is pressed.
+import { send } from "/static/csrf.js";
+
 const state = document.getElementById("state");
 const offer = document.getElementById("offer");
 const button = document.getElementById("confirm");
@@ -10,9 +12,9 @@ function show(text, bad = false) {
 }
 
 async function post(path) {
-  const answer = await fetch(path, {
+  const answer = await send(path, {
     method: "POST",
-    headers: { "content-type": "application/json", "x-gatepost": "1" },
+    headers: { "content-type": "application/json" },
     body: JSON.stringify({ token }),
   });
   const body = await answer.json();

@@ -4,6 +4,7 @@ import { make } from "/static/dom.js";
 import { drawActions, frameCode } from "/static/message_actions.js";
 import { size } from "/static/sizes.js";
 import { briefly, isCommand } from "/static/talk.js";
+import { drawWork } from "/static/work.js";
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "numeric", minute: "2-digit" });
 const day = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
@@ -44,6 +45,7 @@ function drawFile(file) {
   if (file.url) link.href = file.url;
   if (file.url && (file.picture || file.document)) Object.assign(link, { target: "_blank", rel: "noopener" });
   if (file.picture && file.url) {
+    link.className = "picture";
     const picture = make("img");
     picture.src = file.url;
     picture.alt = file.name;
@@ -87,6 +89,7 @@ function drawUnder(line, act) {
     }
   }
   if (line.edited) under.append(make("span", "", "edited"));
+  if (line.pinned) under.append(make("span", "", "pinned"));
   if (line.reactions?.length) {
     const reactions = make("div", "reactions");
     for (const reaction of line.reactions) reactions.append(make("span", "", reaction));
@@ -142,6 +145,7 @@ export function drawMessage(line, answered, act) {
     item.append(who);
   }
   if (answered) item.append(drawQuote(answered, act));
+  if (line.work?.length) item.append(drawWork(line.turn, line.work));
   if (line.deleted) {
     item.append(make("div", "body gone", "This message was deleted."));
   } else {

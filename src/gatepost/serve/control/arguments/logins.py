@@ -1,0 +1,33 @@
+"""Browsers that are signed in to the web page."""
+
+from typing import Annotated
+
+from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+
+READ, WRITE = "logins.read", "logins.write"
+
+
+@declares("login.list", right=READ, answers_all=True)
+class ListLoginsArgs(OperationArgs, frozen=True):
+    """Browsers that are signed in, those that were here last first. A person sees her own; the operator sees all."""
+
+    everybody: Annotated[
+        bool, option("Those of everybody, with the right for it; the operator sees them anyway.", name="all")
+    ] = False
+
+
+@declares("login.end", right=WRITE, answers_all=True)
+class EndLoginArgs(OperationArgs, frozen=True):
+    """Sign one browser out. What it has open ends at once."""
+
+    id: Annotated[str, argument("Its id, as the list shows it.", "LOGIN")]
+
+
+@declares("login.end_all", right=WRITE, answers_all=True)
+class EndAllLoginsArgs(OperationArgs, frozen=True):
+    """Sign all browsers of a person out, and void her one-time addresses. What they have open ends at once."""
+
+    person: Annotated[
+        str, option("Whose, by one of her identities (default: your own).", examples=("web:user/ann",))
+    ] = ""
+    keep_this: Annotated[bool, option("Leave the browser that asks signed in.", hidden=True)] = False

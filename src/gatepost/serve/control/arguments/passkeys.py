@@ -1,0 +1,23 @@
+"""Passkeys by which people sign in to the web page. They are added there, by a browser."""
+
+from typing import Annotated
+
+from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+
+READ, WRITE = "logins.read", "logins.write"
+
+
+@declares("passkey.list", right=READ, answers_all=True)
+class ListPasskeysArgs(OperationArgs, frozen=True):
+    """Passkeys, the oldest first. A person sees her own; the operator sees all. They are added on the web page."""
+
+    everybody: Annotated[
+        bool, option("Those of everybody, with the right for it; the operator sees them anyway.", name="all")
+    ] = False
+
+
+@declares("passkey.rm", right=WRITE, answers_all=True)
+class RemovePasskeyArgs(OperationArgs, frozen=True):
+    """Remove a passkey. It signs nobody in from then on; browsers that it has signed in stay so."""
+
+    id: Annotated[str, argument("Its id, as the list shows it.", "PASSKEY")]

@@ -1,0 +1,40 @@
+"""How a person signs in to the web page: her name there, and her password."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from gatepost.serve.control.arguments.logins import WRITE
+from gatepost.serve.control.declaration import OperationArgs, declares, option
+
+OWN = "logins.own"
+MOST = 4096  # characters of what may be sent
+
+
+@declares("login.show", right=OWN, answers_all=True)
+class ShowSignInArgs(OperationArgs, frozen=True):
+    """The name by which you sign in to the web page, and whether you have set a password."""
+
+
+@declares("login.set_password", right=OWN, offline=False, answers_all=True)
+class SetPasswordArgs(OperationArgs, frozen=True):
+    """Set your password for the web page. Your other browsers are signed out.
+
+    It needs the old password, or a browser that was signed in within the last ten minutes.
+    """
+
+    new_password: Annotated[str, option("At least 12 characters.", secret=True), Meta(max_length=MOST)]
+    old_password: Annotated[
+        str,
+        option("The password until now, if you have signed in more than ten minutes ago.", secret=True),
+        Meta(max_length=MOST),
+    ] = ""
+
+
+@declares("login.remove_password", right=WRITE, answers_all=True)
+class RemovePasswordArgs(OperationArgs, frozen=True):
+    """Remove a password of the web page. All browsers of that person but this one are signed out."""
+
+    person: Annotated[
+        str, option("Whose, by one of her identities (default: your own).", examples=("web:user/ann",))
+    ] = ""

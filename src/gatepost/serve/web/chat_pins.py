@@ -1,0 +1,71 @@
+"""Pins: messages of a room of the page that people want to find again. Who may write in a room may pin there."""
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from gatepost.channels.local_channel import LocalChannel
+from gatepost.core.clock import Clock
+from gatepost.core.errors import Invalid, NotFound, Refused
+from gatepost.serve.room_events import read_event
+from gatepost.serve.web.chat_agents import ChatAgents
+from gatepost.serve.web.chat_places import read_room
+from gatepost.serve.web.event_json import render_event
+from gatepost.serve.web.json_body import get_text, read_object
+from gatepost.serve.web.signin.visitors import WebVisitor
+from gatepost.store import messages, room_pins
+from gatepost.store.port import Db, Store
+from gatepost.store.room_pins import MOST_IN_ROOM, RoomPin
+
+LARGEST_BODY = 4096  # bytes
+LONGEST_TEXT = 200  # characters of a message in the list
+LARGEST_ID = 2**53
+
+
+class ChatPins:
+    def __init__(self, store: Store, clock: Clock, hub: LocalChannel, agents: ChatAgents) -> None:
+        self._store, self._clock, self._hub, self._agents = store, clock, hub, agents
+
+    async def list_pins(self, request: Request) -> Response:
+        room = read_room(self._hub, request.query_params.get("room", ""), request.state.visitor)
+        return JSONResponse({"pins": await self._store.read(self._list, request.state.visitor, room)})
+
+    async def set_pin(self, request: Request) -> Response:
+        """Pin a message, or take its pin off."""
+        given, visitor = await read_object(request, LARGEST_BODY), request.state.visitor
+        room, message, on = (
+            read_room(self._hub, get_text(given, "room"), visitor),
+            given.get("message"),
+            given.get("on"),
+        )
+        if not isinstance(message, int) or not 0 < message < LARGEST_ID:
+            raise Invalid("message", "the id of a message is expected")
+        if not isinstance(on, bool):
+            raise Invalid("on", "true or false is expected")
+        await self._store.write(self._set, visitor, room, message, on, self._clock.now(), lane=room)
+        return JSONResponse({"ok": True, "pins": await self._store.read(self._list, visitor, room)})
+
+    def _set(self, db: Db, visitor: WebVisitor, room: str, message_id: int, on: bool, now: int) -> None:
+        message = messages.get(db, message_id)
+        here = message is not None and (message.instance, message.address) == (self._hub.instance, room)
+        if message is None or not here or read_event(db, message)[0] is None:
+            raise NotFound("message", str(message_id), "it was not said in this room")
+        if not self._agents.may_write(db, visitor, room, message.thread):
+            raise Refused(visitor.user, "pin", room, "who may not write in a room pins nothing there")
+        if not on:
+            room_pins.remove(db, message_id)
+        elif not room_pins.add(db, RoomPin(message_id, self._hub.instance, room, visitor.user, now)):
+            raise Invalid("message", f"{MOST_IN_ROOM} messages are pinned in this room; unpin one first")
+
+    def _list(self, db: Db, visitor: WebVisitor, room: str) -> list[dict[str, Any]]:
+        found = []
+        for pin in room_pins.list_in_room(db, self._hub.instance, room):
+            message = messages.get(db, pin.message_id)
+            seen = read_event(db, message)[0] if message is not None else None
+            if seen is not None:
+                shown = render_event(seen, "", visitor.names)
+                text = " ".join(seen.text.split())[:LONGEST_TEXT] or ", ".join(each.name for each in seen.files)
+                about = {name: shown[name] for name in ("id", "room", "thread", "name", "mine", "at")}
+                found.append({**about, "text": text[:LONGEST_TEXT]})
+        return found

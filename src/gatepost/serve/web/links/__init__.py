@@ -1,0 +1,1 @@
+"""Pages for tokens that whoever holds them may use: webhooks of programs, and invitations."""

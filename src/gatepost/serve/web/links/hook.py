@@ -1,0 +1,239 @@
+"""`POST /hook/<token>`: what a program posts becomes a message in the link's room. It is durable before the answer.
+
+Whoever can reach the server can send here. Unknown, revoked and expired tokens look alike, and are looked for before
+anything else is read. Until a post is proved (by the token, and by its signature where the link asks for one) it is in
+the pool of strangers of `hook_admission`, and counts against nobody's link. A token stands in the path alone: no log,
+no record and no answer has it.
+"""
+
+import asyncio
+from collections import OrderedDict
+from contextlib import ExitStack
+
+from msgspec import Struct
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from gatepost.core import ids, log
+from gatepost.core.clock import Clock
+from gatepost.core.errors import Invalid, SetupError, Unavailable
+from gatepost.core.event_bus import EventBus
+from gatepost.core.home import Home
+from gatepost.core.keyring import Keyring
+from gatepost.core.settings import Config
+from gatepost.core.token_bucket import Rate
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.link_messages import LinkEnded, LinkInbox, LinkPost, RepeatedSignature
+from gatepost.serve.http import CONNECTIONS
+from gatepost.serve.rate_limit import PeerRateLimiter
+from gatepost.serve.web.hook_admission import HookBusy, HookLoad, HookRate, HookVisit, UnprovedVisits
+from gatepost.serve.web.hooks import LARGEST, NOTHING, list_headers, read_body, render_wait
+from gatepost.serve.web.links.posts import UnknownContent, read_post
+from gatepost.serve.web.links.signatures import find_proof
+from gatepost.serve.web.links.wait import LONGEST_S, LinkWaits, render_outcome
+from gatepost.store import tokens
+from gatepost.store.port import Store
+from gatepost.store.secrets import SecretReader
+from gatepost.store.tokens import SignatureScheme, Token, TokenKind
+
+PREFIX = "/hook"
+LONGEST_TOKEN = 200  # characters
+OF_LINK = Rate(per_second=1, burst=60, patience_s=float("inf"))  # posts of one link
+OF_ALL = Rate(per_second=100, burst=200, patience_s=float("inf"))  # posts of all links, and …
+AT_ONCE = 32  # … how many are taken in at once
+UNPROVED_AT_ONCE, UNPROVED_OF_PEER = 64, 8
+FAILURES = Rate(per_second=1, burst=30, patience_s=float("inf"))  # proofs of one address that fail
+BODY_S, ANSWER_S = 10.0, 20.0
+MOST_LINKS = 2000  # whose rates are remembered, the latest
+MOST_SECRETS = 500  # that are kept open
+RETRY_AFTER_S = 5.0
+
+_log = log.get("links")
+
+
+class HookDeps(Struct, frozen=True, kw_only=True):
+    store: Store
+    clock: Clock
+    config: Config
+    home: Home
+    bells: EventBus
+    stopping: asyncio.Event
+    reach: ChannelInstances
+    pace: PeerRateLimiter | None = None  # holds whoever asks for links that are not there
+
+
+class HookLinks:
+    def __init__(self, deps: HookDeps, *, of_link: Rate = OF_LINK, waits: LinkWaits | None = None) -> None:
+        self._deps, self._rates = deps, LinkRates(of_link)
+        self._inbox = LinkInbox(deps.store, deps.clock, deps.config, deps.bells, deps.reach)
+        self._waits = waits or LinkWaits(deps.store, deps.bells, deps.stopping)
+        self._secrets = SigningSecrets(SecretReader(deps.store, Keyring(deps.home), deps.clock))
+        self._load: HookLoad | None = None
+        has_proxy = deps.config[CONNECTIONS] == 0
+        self._unproved = UnprovedVisits(UNPROVED_AT_ONCE, UNPROVED_OF_PEER, FAILURES, has_proxy=has_proxy)
+
+    def routes(self) -> list[Route]:
+        return [Route(f"{PREFIX}/{{token}}", self.answer, methods=["POST"])]
+
+    async def answer(self, request: Request) -> Response:
+        with ExitStack() as place:
+            try:
+                taken = await self._take_in(request, place)
+            except HookBusy as error:
+                return render_wait(429, error.retry_after or 0.0)
+            except Unavailable as error:
+                return render_wait(503, RETRY_AFTER_S if error.retry_after is None else error.retry_after)
+            except TimeoutError:
+                return render_wait(503, RETRY_AFTER_S)
+            if isinstance(taken, Response):
+                return taken
+            if not taken.wait_s:
+                return Response(status_code=204)
+            outcome = await self._waits.wait(
+                taken.address, taken.message_id, taken.wait_s, lambda: _find_disconnect(request)
+            )
+            return JSONResponse(render_outcome(outcome))
+
+    async def _take_in(self, request: Request, place: ExitStack) -> "Response | TakenPost":
+        """Everything up to the commit. `place`: gets the place of a program that waits."""
+        if self._load is None:
+            self._load = HookLoad(OF_ALL, AT_ONCE, _now())
+        async with self._unproved.enter(request.scope, self._load, BODY_S, ANSWER_S) as visit:
+            link = await self._find_link(request.path_params["token"])
+            if link is None:
+                self._unproved.charge(visit)
+                if self._deps.pace is not None:
+                    await self._deps.pace.hold(request.scope)
+                return PlainTextResponse(NOTHING, 404)
+            self._rates.check(link.id)
+            posted = await self._read(request, link, visit)
+            if isinstance(posted, Response):
+                return posted
+            wait_s = _read_wait(request)
+            if isinstance(wait_s, Response):
+                return wait_s
+            if wait_s:
+                place.enter_context(self._waits.claim(link.id))
+            return await self._accept(link, posted, wait_s)
+
+    async def _find_link(self, secret: str) -> Token | None:
+        if len(secret) > LONGEST_TOKEN:
+            return None
+        return await self._deps.store.read(tokens.find_valid, TokenKind.WEBHOOK, secret, self._deps.clock.now())
+
+    async def _read(self, request: Request, link: Token, visit: HookVisit) -> Response | LinkPost:
+        """What was posted, once it is proved; or what is answered in its place."""
+        try:
+            body = await read_body(request, self._deps.config[LARGEST])
+        except ClientDisconnect:
+            return Response(status_code=400)
+        if body is None:
+            return _explain(413, f"the body has more than {self._deps.config[LARGEST]} bytes")
+        headers, proof = list_headers(request.headers), ""
+        if link.signature is not SignatureScheme.NONE:
+            secret = await self._secrets.get(link)
+            proof = find_proof(link.signature, secret, headers, body, self._deps.clock.now())
+            if not proof:
+                self._unproved.charge(visit)
+                return _explain(401, f"it has no valid signature of {link.signature}, or is too old")
+        visit.admit()
+        self._rates.charge(link.id)
+        try:
+            found = read_post(link.signature, headers, body)
+        except UnknownContent as error:
+            return _explain(415, str(error))
+        except Invalid as error:
+            return _explain(400, str(error))
+        if found.challenge:
+            return PlainTextResponse(found.challenge)
+        own = found.delivery or (f"signature:{proof}" if proof else ids.new("post"))
+        return LinkPost(
+            secret=request.path_params["token"], delivery=own, text=found.text, event=found.event, signature=proof
+        )
+
+    async def _accept(self, link: Token, post: LinkPost, wait_s: int) -> "Response | TakenPost":
+        try:
+            receipt = await self._inbox.receive(link, post)
+        except LinkEnded:
+            return PlainTextResponse(NOTHING, 404)
+        except RepeatedSignature:
+            return _explain(409, "this was signed once and sent before, under another id")
+        except Invalid as error:
+            return _explain(413, str(error))
+        # Whoever copies a signed post learns nothing of what its answer was.
+        is_copy = not receipt.new and link.signature is not SignatureScheme.NONE
+        return TakenPost(link.address, receipt.message_id, 0 if is_copy else wait_s)
+
+
+class TakenPost(Struct, frozen=True):
+    """A post that is committed."""
+
+    address: str
+    message_id: int
+    wait_s: int
+
+
+class LinkRates:
+    """How often each link is used, the latest of them."""
+
+    def __init__(self, rate: Rate) -> None:
+        self._rate = rate
+        self._links: OrderedDict[str, HookRate] = OrderedDict()
+
+    def check(self, link_id: str) -> None:
+        """Raises HookBusy."""
+        if (known := self._links.get(link_id)) is not None:
+            known.check(_now())
+
+    def charge(self, link_id: str) -> None:
+        """It may have been used up while the body came."""
+        self.check(link_id)
+        known = self._links.pop(link_id, None) or HookRate(self._rate, _now())
+        self._links[link_id] = known
+        known.charge(_now())
+        while len(self._links) > MOST_LINKS:
+            self._links.popitem(last=False)
+
+
+class SigningSecrets:
+    """Opened once, and then kept: a stranger who knows a link must not fill the record of uses. A secret that is
+    changed has another name."""
+
+    def __init__(self, reader: SecretReader) -> None:
+        self._reader = reader
+        self._open: OrderedDict[str, str] = OrderedDict()
+
+    async def get(self, link: Token) -> str:
+        known = self._open.get(link.signing_key)
+        if known is None:
+            try:
+                known = await self._reader.get(link.signing_key, link.folder or "", purpose="webhook") or ""
+            except SetupError as error:
+                _log.error("what signs a webhook cannot be read", link=link.id, error=str(error))
+                raise Unavailable("the webhook", "its secret cannot be read") from None
+            self._open[link.signing_key] = known
+            while len(self._open) > MOST_SECRETS:
+                self._open.popitem(last=False)
+        return known
+
+
+def _read_wait(request: Request) -> int | Response:
+    given = request.query_params.get("wait", "0")
+    if not (given.isascii() and given.isdigit() and len(given) < 4 and int(given) <= LONGEST_S):
+        return _explain(400, f"wait is not a number of seconds up to {LONGEST_S}")
+    return int(given)
+
+
+async def _find_disconnect(request: Request) -> None:
+    """Returns when the client is gone. Its body was read before."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _explain(status: int, why: str) -> Response:
+    return JSONResponse({"error": why}, status)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,80 @@
+"""Invitation links: the page says what an invitation gives, and the person who is signed in accepts it. To open a link
+changes nothing, and whoever is not signed in is told how to accept it in a chat."""
+
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from gatepost.channels.local_channel import LocalChannel
+from gatepost.core.clock import Clock
+from gatepost.core.errors import Refused
+from gatepost.core.event_bus import EventBus
+from gatepost.flow import invitations
+from gatepost.flow.onboarding import Applicant, JoinResult
+from gatepost.serve.web.json_body import read_text_field
+from gatepost.serve.web.signin.visitors import WebVisitor, find_visitor
+from gatepost.store.port import Db, Store
+
+LARGEST_BODY = 1024  # bytes
+PAGE = Path(__file__).parents[1] / "static" / "invite.html"
+
+
+class InviteLinks:
+    """For browsers that are signed in. A code is in no address of a request but the page's own."""
+
+    def __init__(self, store: Store, clock: Clock, bells: EventBus, channel: LocalChannel) -> None:
+        self._store, self._clock, self._bells, self._channel = store, clock, bells, channel
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/invitation/read", self.read, methods=["POST"]),
+            Route("/invitation/accept", self.accept, methods=["POST"]),
+        ]
+
+    async def read(self, request: Request) -> Response:
+        code = await _read_code(request)
+        visitor: WebVisitor = request.state.visitor
+        offer = await self._store.read(invitations.read_offer, code, visitor.user, self._clock.now())
+        return JSONResponse(
+            {
+                "group": offer.group,
+                "ownGroup": offer.own_group,
+                "obstacle": offer.obstacle,
+                "person": visitor.called,
+            }
+        )
+
+    async def accept(self, request: Request) -> Response:
+        code, browser = await _read_code(request), request.state.browser
+        done = await self._store.write(_accept, code, browser, self._clock.now(), self._channel.instance)
+        if done.accepted:
+            self._bells.tools()
+        if done.joined:
+            self._bells.newcomers()
+        return JSONResponse({"ok": done.accepted, "text": done.said or invitations.LIMITED})
+
+
+async def show_invitation(request: Request) -> Response:
+    """The same page for every code, valid or not. To open it uses nothing up."""
+    return FileResponse(PAGE)
+
+
+async def _read_code(request: Request) -> str:
+    return invitations.parse_code(await read_text_field(request, "token", LARGEST_BODY))
+
+
+def _accept(db: Db, code: str, browser: str, now: int, instance: str) -> JoinResult:
+    """By whoever is signed in at this moment. An owner's rooms are not hers alone."""
+    visitor = find_visitor(db, browser, now)
+    if visitor is None:
+        raise Refused("nobody", "accept an invitation", why="this browser is not signed in any more")
+    who = Applicant(
+        sender=visitor.user,
+        name=visitor.called,
+        instance=instance,
+        address=visitor.room,
+        direct=bool(visitor.room),
+    )
+    return invitations.accept(db, code, who, now)

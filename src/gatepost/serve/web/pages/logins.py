@@ -1,0 +1,104 @@
+"""Sign-ins: the browsers in which a person is signed in, and how to end one or all."""
+
+from collections.abc import Sequence
+
+from gatepost.core.records import replace
+from gatepost.serve.control.arguments.logins import READ
+from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
+from gatepost.serve.web.dashboard.tables import Answer, code, made, make_table, moment, text
+from gatepost.serve.web.dashboard.view import (
+    Action,
+    Badge,
+    Block,
+    Cell,
+    Code,
+    EmptyState,
+    Fact,
+    Facts,
+    Filter,
+    Moment,
+    PageView,
+    Tone,
+)
+from gatepost.serve.web.pages.passkey_blocks import make_passkey_blocks
+
+WAYS = {
+    "one_time_link": "One-time link",
+    "password": "Password",
+    "passkey": "Passkey",
+    "oidc": "Single sign-on",
+    "proxy_header": "Proxy",
+}
+WHOSE = (("", "Mine"), ("all", "Everybody's"))
+EMPTY = EmptyState(
+    text="No browser is signed in as you. This prints an address that does it:", command="gatepost login"
+)
+LEAD = "Each browser stays signed in for some weeks. Sign out what you do not know or use no more."
+
+
+def _show_this(login: Answer) -> Cell:
+    return Badge("this browser", Tone.GOOD) if login["is_this"] else ""
+
+
+BROWSER = (
+    made("device", "Device", lambda login: login["device"] or "Unknown device"),
+    made("is_this", "Where", _show_this),
+    made("way", "By", lambda login: WAYS.get(login["way"], login["way"])),
+    code("peer", "Address"),
+    moment("last_seen_at", "Last seen"),
+    moment("created_at", "Since"),
+    moment("expires_at", "Until"),
+)
+PERSON = text("person", "Person")
+
+
+@page("/logins", "Sign-ins", Section.ACCESS, "login.list", order=40)
+async def show_logins(request: PageRequest) -> PageView:
+    sees_all = await request.has_right(READ)
+    everybody = sees_all and request.query.get("whose") == "all"
+    found, state = await request.ask("login.list", everybody=everybody), await request.ask("login.show")
+    view = make_logins_view(found, state, sees_all, everybody)
+    passkeys = await request.ask("passkey.list", everybody=everybody)
+    return replace(view, blocks=[*view.blocks, *make_passkey_blocks(passkeys, everybody)])
+
+
+def make_logins_view(found: Sequence[Answer], state: Answer, sees_all: bool, everybody: bool) -> PageView:
+    """`state`: how she signs in. `sees_all`: she may see those of other people; `everybody`: she does."""
+    fields = (PERSON, *BROWSER) if everybody else BROWSER
+    whose = Filter(name="whose", label="Whose", choices=WHOSE, chosen="all" if everybody else "")
+    return PageView(
+        blocks=[*_list_facts(state), make_table(found, fields, EMPTY, actions=list_actions)],
+        lead=LEAD,
+        filters=(whose,) if sees_all else (),
+        actions=(
+            *_list_password_actions(state),
+            Action(label="Sign out elsewhere", operation="login.end_all", args={"keep_this": True}, asks=True),
+            Action(label="Sign out everywhere", operation="login.end_all", asks=True, tone=Tone.BAD),
+        ),
+    )
+
+
+def list_actions(login: Answer) -> tuple[Action, ...]:
+    return (Action(label="Sign out", operation="login.end", args={"id": login["id"]}, asks=True, tone=Tone.BAD),)
+
+
+def _list_facts(state: Answer) -> list[Block]:
+    if not state["password_login"]:
+        return []
+    return [
+        Facts(
+            items=[
+                Fact("Name to sign in with", Code(state["name"])),
+                Fact("Password", Moment(state["changed_at"]) if state["changed_at"] else "None is set"),
+            ]
+        )
+    ]
+
+
+def _list_password_actions(state: Answer) -> tuple[Action, ...]:
+    if not state["password_login"]:
+        return ()
+    label = "Change password" if state["changed_at"] else "Set a password"
+    change = Action(label=label, operation="login.set_password", asks=True)
+    remove = Action(label="Remove password", operation="login.remove_password", asks=True, tone=Tone.BAD)
+    return (change, remove) if state["changed_at"] else (change,)

@@ -1,0 +1,203 @@
+"""OpenID Connect: a provider that people have an account with says who somebody is (authorization code, PKCE).
+
+The provider proves a value, and no more. Whom that lets in is what an owner has linked: the identity `oidc:VALUE` of a
+person who is known here. Nobody gets an account, a role or a right by what a provider says.
+"""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import shlex
+from urllib.parse import urlencode, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from gatepost.core import ids, log
+from gatepost.core.clock import SECOND
+from gatepost.core.errors import GatepostError, Invalid, SetupError
+from gatepost.core.settings import Config, setting
+from gatepost.flow.page_logins import get_page_identity
+from gatepost.serve.web.dashboard.renderer import render_apart
+from gatepost.serve.web.json_body import get_text, read_object
+from gatepost.serve.web.signin.browser_login import get_peer
+from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_way
+from gatepost.serve.web.signin.id_tokens import NotProven, OidcClaim, TokenExpectation, check_token, read_header
+from gatepost.serve.web.signin.next_page import parse_next
+from gatepost.serve.web.signin.provider_client import ClientIdentity, CodeExchange, ProviderClient, check_issuer
+from gatepost.serve.web.signin.ticket_cookies import TicketCookies
+from gatepost.serve.web.signin.tickets import SignInTicket, TicketPurpose
+from gatepost.store import identities, users
+from gatepost.store.port import Db
+from gatepost.store.secrets import get_channel_secret_name
+
+ISSUER = setting(
+    "web.oidc_issuer",
+    "",
+    help="The OpenID provider by which people sign in to the web page: its issuer, exactly as its discovery document"
+    " has it (empty: none).",
+)
+SECRET = get_channel_secret_name("web", "oidc_secret")
+CLIENT_ID = setting(
+    "web.oidc_client_id",
+    "",
+    help=f"What the OpenID provider knows this gateway by. `gatepost secret set {SECRET}` sets the secret for it.",
+)
+CLAIM = setting(
+    "web.oidc_claim",
+    OidcClaim.SUB.value,
+    choices=tuple(OidcClaim),
+    help="What says who somebody is at the OpenID provider: sub, or email if the provider has verified it.",
+)
+NAME = "oidc"
+BACK = f"{PREFIX}/oidc/back"
+PURPOSE = TicketPurpose.OIDC_SIGN_IN
+LARGEST_BODY = 8192  # bytes
+LONGEST_NEXT = 1000  # characters: a cookie holds it, with the rest of the ticket
+LONGEST_CODE = 4096
+TOO_LATE = "This sign-in did not begin in this browser, was finished before, or took longer than five minutes."
+_log = log.get("oidc")
+
+
+def get_identity(value: str) -> str:
+    return f"{NAME}:{value}"
+
+
+def find_linked_user(db: Db, identity: str, now: int) -> str | None:
+    """The identity on the page of whoever an owner linked this one to. None: nobody has linked it."""
+    person = identities.get_person(db, identity)
+    return get_page_identity(db, person, now) if users.get(db, person) is not None else None
+
+
+def render_address(place: str, client_id: str, redirect_uri: str, ticket: dict[str, str], claim: OidcClaim) -> str:
+    """Where the browser is led to."""
+    proof = hashlib.sha256(ticket["verifier"].encode()).digest()
+    asked = {
+        "response_type": "code",
+        "client_id": client_id,
+        "redirect_uri": redirect_uri,
+        "scope": "openid email" if claim is OidcClaim.EMAIL else "openid",
+        "state": ticket["state"],
+        "nonce": ticket["nonce"],
+        "code_challenge": base64.urlsafe_b64encode(proof).rstrip(b"=").decode(),
+        "code_challenge_method": "S256",
+    }
+    return f"{place}{'&' if urlsplit(place).query else '?'}{urlencode(asked)}"
+
+
+def read_code(request: Request, ticket: SignInTicket, issuer: str) -> str:
+    """What the provider gave the browser for us. Raises NotProven."""
+    given = request.query_params
+    if not hmac.compare_digest(given.get("state", "").encode(), ticket.values["state"].encode()):
+        raise NotProven("it is the answer to another sign-in")
+    if given.get("iss", issuer) != issuer:
+        raise NotProven("another provider answered")
+    if "error" in given:
+        raise NotProven(f"the provider says no ({given['error'][:100]!r})")
+    code = given.get("code", "")
+    if not 0 < len(code) <= LONGEST_CODE:
+        raise NotProven("the provider gave no code")
+    return code
+
+
+def check_settings(config: Config) -> None:
+    """Raises SetupError if there is a provider that cannot be asked."""
+    if not config[ISSUER]:
+        return
+    check_issuer(config[ISSUER])
+    if not config[CLIENT_ID]:
+        raise SetupError(
+            "web.oidc_issuer is set, and web.oidc_client_id is not: the provider gives one to each program"
+        )
+
+
+@sign_in_way(
+    NAME,
+    "Single sign-on",
+    wanted=lambda config: bool(config[ISSUER]),
+    module="jwt",
+    extra="oidc",
+    script="oidc.js",
+    order=11,
+)
+class OidcSignIn:
+    def __init__(self, deps: SignInDeps) -> None:
+        check_settings(deps.config)
+        self._deps, self._client_id = deps, deps.config[CLIENT_ID]
+        self._claim = OidcClaim(deps.config[CLAIM])
+        self._provider = ProviderClient(deps.config[ISSUER])
+        self._tickets = TicketCookies(deps.browsers, deps.clock, comes_back=True)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(f"{PREFIX}/oidc", self.begin, methods=["POST"]),
+            Route(BACK, self.finish, methods=["GET"]),
+        ]
+
+    async def begin(self, request: Request) -> Response:
+        """Where the page leads the browser to. A write, so that no other site can begin it, and with the Origin that
+        the browser comes back to."""
+        following = parse_next(get_text(await read_object(request, LARGEST_BODY), "next"))
+        values = {
+            "state": ids.token(),
+            "nonce": ids.token(),
+            "verifier": ids.token(48),
+            "origin": request.headers["origin"],
+            "next": following if len(following) <= LONGEST_NEXT else parse_next(""),
+        }
+        try:
+            places = await self._provider.get_places()
+        except SetupError as error:  # of the provider: the visitor is told that much, the log the rest
+            _log.warning("the provider cannot be used", error=str(error))
+            raise Invalid("", "The provider cannot be used now; `gatepost logs` says why.") from None
+        back = values["origin"] + BACK
+        answer = JSONResponse(
+            {"location": render_address(places.authorization, self._client_id, back, values, self._claim)}
+        )
+        self._tickets.set(request, answer, PURPOSE, values)
+        return answer
+
+    async def finish(self, request: Request) -> Response:
+        """The provider leads back. Whatever comes of it, the ticket is gone."""
+        ticket = self._tickets.find(request, PURPOSE)
+        if ticket is None:
+            answer = await _render_page("begin_again", 403, text=TOO_LATE)
+        else:
+            try:
+                answer = await self._sign_in(request, ticket)
+                self._deps.throttle.reset(get_peer(request))
+            except (NotProven, GatepostError) as error:
+                _log.warning("a sign-in by OpenID failed", error=str(error))
+                await self._deps.throttle.strike(get_peer(request))
+                answer = await _render_page("failed", 403, text=str(error))
+        self._tickets.clear(request, answer, PURPOSE)
+        return answer
+
+    async def _sign_in(self, request: Request, ticket: SignInTicket) -> Response:
+        value = await self._find_value(read_code(request, ticket, self._provider.issuer), ticket)
+        identity, secure = get_identity(value), ticket.values["origin"].startswith("https://")
+        if not self._tickets.spend(ticket):
+            return await _render_page("begin_again", 403, text=TOO_LATE)
+        # The browser's cookie is not sent along while another site leads it: our own page leads on.
+        done = await _render_page("done", 200, next=ticket.values["next"])
+        answer = await self._deps.browsers.sign_in(
+            request, NAME, lambda db, now: find_linked_user(db, identity, now), done, secure
+        )
+        return answer or await _render_page("unknown", 403, identity=identity, typed=shlex.quote(identity))
+
+    async def _find_value(self, code: str, ticket: SignInTicket) -> str:
+        """Who it is at the provider. Raises NotProven."""
+        values, issuer = ticket.values, self._provider.issuer
+        secret = await self._deps.secrets.get(SECRET, "", purpose=f"sign-in at {issuer}") or ""
+        client = ClientIdentity(issuer=issuer, client_id=self._client_id, secret=secret)
+        exchange = CodeExchange(code=code, verifier=values["verifier"], redirect_uri=values["origin"] + BACK)
+        token = await self._provider.fetch_id_token(exchange, client)
+        key = await self._provider.find_key(await asyncio.to_thread(read_header, token))
+        expected = TokenExpectation(issuer=issuer, client_id=self._client_id, nonce=values["nonce"], claim=self._claim)
+        return await asyncio.to_thread(check_token, token, key, expected, self._deps.clock.now() // SECOND)
+
+
+async def _render_page(outcome: str, status: int, **values: str) -> Response:
+    return HTMLResponse(await render_apart("sign_in_result.html", outcome=outcome, **values), status)

@@ -1,0 +1,205 @@
+"""Passkeys: an authenticator signs a browser in as the person who added it. No name is asked for, nothing is typed.
+
+Each ceremony has two steps. The first gives the browser a challenge and a ticket in a cookie; the second brings what
+the authenticator signed. A ticket is good for one sign-in, so a copied answer is worth nothing.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from gatepost.core.errors import Invalid, Unavailable
+from gatepost.messages.text import clean
+from gatepost.serve.control.operations.passwords import FRESH
+from gatepost.serve.control.passkey_setting import EXTRA, LIBRARY, PASSKEY_LOGIN
+from gatepost.serve.web.csrf import is_write_proven, render_refusal
+from gatepost.serve.web.error_response import error_response
+from gatepost.serve.web.json_body import get_text, read_object
+from gatepost.serve.web.signin import webauthn
+from gatepost.serve.web.signin.browser_login import get_peer
+from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_way
+from gatepost.serve.web.signin.ticket_cookies import TicketCookies
+from gatepost.serve.web.signin.tickets import SignInTicket, TicketPurpose
+from gatepost.serve.web.signin.visitors import WebVisitor
+from gatepost.serve.web.signin.webauthn import PasskeyOwner, PasskeyRefusal, RelyingParty
+from gatepost.store import audit, logins, passkeys
+from gatepost.store.passkeys import MOST, NewPasskey, PasskeyCredential
+from gatepost.store.port import Db, quick
+
+NAME = "passkey"
+LARGEST_BODY = 32 * 1024  # bytes
+LONGEST_LABEL = 60
+HANDLE_BYTES = CHALLENGE_BYTES = 32
+UNKNOWN = "This passkey is not known here, or it took longer than five minutes. Try again, or sign in another way."
+NOT_ADDED = "The passkey was not added: {}."
+STALE = "You signed in more than ten minutes ago. Sign out and in again, then add the passkey."
+
+
+@sign_in_way(
+    NAME,
+    "Sign in with a passkey",
+    wanted=lambda config: config[PASSKEY_LOGIN],
+    module=LIBRARY,
+    extra=EXTRA,
+    script="passkeys.js",
+    order=10,
+)
+class PasskeySignIn:
+    def __init__(self, deps: SignInDeps) -> None:
+        self._deps, self._tickets = deps, TicketCookies(deps.browsers, deps.clock)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(f"{PREFIX}/passkey/begin", self.begin, methods=["POST"]),
+            Route(f"{PREFIX}/passkey/finish", self.finish, methods=["POST"]),
+            Route(f"{PREFIX}/passkey/add/begin", self.begin_adding, methods=["POST"]),
+            Route(f"{PREFIX}/passkey/add/finish", self.finish_adding, methods=["POST"]),
+        ]
+
+    async def begin(self, request: Request) -> Response:
+        """What the browser asks the authenticator for."""
+        party, challenge = find_party(request), os.urandom(CHALLENGE_BYTES)
+        options = await asyncio.to_thread(webauthn.render_request, party, challenge)
+        answer = JSONResponse({"options": options})
+        self._tickets.set(request, answer, TicketPurpose.PASSKEY_SIGN_IN, {"challenge": challenge.hex()})
+        return answer
+
+    async def finish(self, request: Request) -> Response:
+        """Whoever the passkey belongs to is signed in. Unknown, copied and too late look alike."""
+        party, given = find_party(request), await read_object(request, LARGEST_BODY)
+        ticket = self._tickets.find(request, TicketPurpose.PASSKEY_SIGN_IN)
+        check = await self._check(party, ticket, given) if ticket is not None else None
+        answer = None
+        if ticket is not None and check is not None and self._tickets.spend(ticket):
+            answer = await self._deps.browsers.sign_in(request, NAME, check)
+        if answer is None:
+            if not await self._deps.throttle.strike(get_peer(request)):
+                return error_response("refused", "Too many wrong passkeys were tried from here; wait a while.", 429)
+            answer = error_response("refused", UNKNOWN, 403)
+        else:
+            self._deps.throttle.reset(get_peer(request))
+        self._tickets.clear(request, answer, TicketPurpose.PASSKEY_SIGN_IN)
+        return answer
+
+    async def _check(
+        self, party: RelyingParty, ticket: SignInTicket, given: dict[str, Any]
+    ) -> Callable[[Db, int], str | None] | None:
+        """What decides in the transaction of the sign-in; None: the signature proves nothing."""
+        try:
+            credential_id = await asyncio.to_thread(webauthn.read_credential_id, given)
+            known = await self._deps.store.read(passkeys.find_credential, credential_id)
+            if known is None or known.host != party.host:
+                return None
+            challenge = bytes.fromhex(ticket.values["challenge"])
+            check = webauthn.check_assertion
+            count = await asyncio.to_thread(check, party, challenge, known.credential, known.user_handle, given)
+        except PasskeyRefusal:
+            return None
+        return lambda db, now: record_sign_in(db, known, count, now)
+
+    async def begin_adding(self, request: Request) -> Response:
+        visitor, party = await self._find_visitor(request), find_party(request)
+        if isinstance(visitor, Response):
+            return visitor
+        await self._deps.store.read(
+            check_fresh, self._deps.browsers.get_token(request), visitor.user, self._deps.clock.now()
+        )
+        handle = await self._deps.store.read(passkeys.get_handle, visitor.user) or os.urandom(HANDLE_BYTES)
+        known = await self._deps.store.read(passkeys.list_credential_ids, visitor.user, party.host)
+        owner, challenge = PasskeyOwner(handle, visitor.user, visitor.called), os.urandom(CHALLENGE_BYTES)
+        options = await asyncio.to_thread(webauthn.render_creation, party, owner, challenge, known)
+        answer = JSONResponse({"options": options})
+        values = {"challenge": challenge.hex(), "handle": handle.hex(), "user": visitor.user}
+        self._tickets.set(request, answer, TicketPurpose.ADD_PASSKEY, values)
+        return answer
+
+    async def finish_adding(self, request: Request) -> Response:
+        visitor, party = await self._find_visitor(request), find_party(request)
+        if isinstance(visitor, Response):
+            return visitor
+        given, label = await read_label(request)
+        ticket = self._tickets.find(request, TicketPurpose.ADD_PASSKEY)
+        if ticket is None or ticket.values["user"] != visitor.user:
+            raise Invalid("", NOT_ADDED.format("it took longer than five minutes; try again"))
+        challenge, handle = bytes.fromhex(ticket.values["challenge"]), bytes.fromhex(ticket.values["handle"])
+        try:
+            made = await asyncio.to_thread(webauthn.check_creation, party, challenge, given)
+        except PasskeyRefusal as error:
+            raise Invalid("", NOT_ADDED.format(error)) from None
+        if not self._tickets.spend(ticket):
+            raise Invalid("", NOT_ADDED.format("it was added before"))
+        new = NewPasskey(
+            credential_id=made.id,
+            credential=made.data,
+            user_id=visitor.user,
+            user_handle=handle,
+            host=party.host,
+            sign_count=made.sign_count,
+            label=label,
+        )
+        await self._deps.store.write(add_passkey, new, self._deps.browsers.get_token(request), self._deps.clock.now())
+        answer = JSONResponse({"ok": True})
+        self._tickets.clear(request, answer, TicketPurpose.ADD_PASSKEY)
+        return answer
+
+    async def _find_visitor(self, request: Request) -> WebVisitor | Response:
+        """Who adds a passkey, or why nobody does."""
+        visitor = await self._deps.browsers.find_visitor(request)
+        if visitor is None:
+            return error_response("signed_out", "You are not signed in.", 401)
+        proven = is_write_proven(request, self._deps.browsers.get_token(request))
+        return visitor if proven else render_refusal()
+
+
+def find_party(request: Request) -> RelyingParty:
+    """By the Origin, which is that of the Host: what stands before every write has compared them."""
+    party = webauthn.find_relying_party(request.headers.get("origin", ""))
+    if party is None:
+        raise Invalid("", webauthn.ONLY_THERE)
+    return party
+
+
+async def read_label(request: Request) -> tuple[dict[str, Any], str]:
+    """What the authenticator said, and how the person calls it."""
+    body = await read_object(request, LARGEST_BODY)
+    given, label = body.get("credential"), " ".join(clean(get_text(body, "label")).split())
+    if not isinstance(given, dict):
+        raise Invalid("credential", "it is missing")
+    if not 0 < len(label) <= LONGEST_LABEL:
+        raise Invalid("label", f"name the passkey, in at most {LONGEST_LABEL} characters")
+    return given, label
+
+
+def record_sign_in(db: Db, known: PasskeyCredential, count: int, now: int) -> str | None:
+    """Whom it signs in. None if it was removed, or if there are two of it: then the audit says so."""
+    if passkeys.record_use(db, known.id, count, now):
+        return known.user_id
+    if passkeys.get(db, known.id) is not None:
+        details = {"passkey": known.id, "why": "its counter did not rise, so there may be a copy of it"}
+        audit.append(db, audit.AuditRecord(now, known.user_id, "passkey.use", "refused", details))
+    return None
+
+
+@quick
+def check_fresh(db: Db, browser: str, user: str, now: int) -> None:
+    """A passkey lasts longer than a sign-in: whoever finds a browser that was left open must not get one."""
+    found = logins.find_browser(db, browser, now)
+    if found is None or found.user_id != user:
+        raise Invalid("", NOT_ADDED.format("this browser is not signed in any more"))
+    if now - found.created_at > FRESH:
+        raise Invalid("", STALE)
+
+
+def add_passkey(db: Db, new: NewPasskey, browser: str, now: int) -> None:
+    """By whoever is signed in at this moment."""
+    check_fresh(db, browser, new.user_id, now)
+    made = passkeys.add(db, new, now)
+    if made is None:
+        raise Unavailable("adding", f"you have {MOST} passkeys, or this one is known already")
+    details = {"passkey": made.id, "label": made.label, "host": made.host}
+    audit.append(db, audit.AuditRecord(now, new.user_id, "passkey.add", "done", details))

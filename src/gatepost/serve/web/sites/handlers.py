@@ -1,0 +1,209 @@
+"""Serves the pages of groups: at `/pub/` and `/priv/` of our own address, and under host names that groups have.
+
+Nothing here has the power of a cookie: a page is shown in a sandbox, and by a ticket where it is not public. Under a
+group's own name there is no sign-in, so public pages are all that is there.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gatepost.core.clock import Clock
+from gatepost.core.errors import GatepostError, Invalid, Unavailable
+from gatepost.core.home import Home
+from gatepost.core.records import replace
+from gatepost.core.thread_pools import BoundedThreadPool
+from gatepost.flow import web_routes
+from gatepost.flow.web_paths import SiteKind, SitePath, normalize_host, parse_segments, parse_site_path, render_url
+from gatepost.flow.web_routes import SitePage
+from gatepost.serve.web.browser_security import READS, read_allowed
+from gatepost.serve.web.signin.visitors import WebVisitor, find_visitor
+from gatepost.serve.web.sites.site_files import FileAbsence, open_site_file
+from gatepost.serve.web.sites.site_headers import make_policy, make_site_headers
+from gatepost.serve.web.sites.site_response import SiteFileResponse
+from gatepost.serve.web.sites.tickets import MARK, SiteTickets
+from gatepost.store import web_routes as rows
+from gatepost.store.port import Store
+from gatepost.store.web_routes import WebAccess
+
+PREFIXES = tuple(f"/{kind}/" for kind in SiteKind)
+THREADS = 4  # for all visitors together
+NOTHING = "There is nothing here.\n"
+
+
+class SiteDeps(Struct, frozen=True, kw_only=True):
+    """`get_browser`: the token of a browser's cookie, '' without one. `make_sign_in`: the page for who is not signed
+    in. `own_names`: of the gateway, which lead to no group, whatever was bound before they were ours."""
+
+    store: Store
+    clock: Clock
+    home: Home
+    get_browser: Callable[[Request], str]
+    make_sign_in: Callable[[], Response]
+    own_names: frozenset[str] = frozenset()
+
+
+class _Place(Struct, frozen=True, kw_only=True):
+    """Where a page is asked for. `base`: what stands before the path within the group, without a slash at its end."""
+
+    path: SitePath
+    page: SitePage
+    base: str
+    ticket: str = ""
+    hosted: bool = False
+
+
+class GroupSites:
+    def __init__(self, deps: SiteDeps) -> None:
+        self._deps = deps
+        self._tickets, self._threads = SiteTickets(), BoundedThreadPool(THREADS)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Below `/pub/` and `/priv/`."""
+        await self._answer(scope, receive, send, self._serve_path)
+
+    async def find_host(self, header: str) -> str | None:
+        """The group that a Host header leads to."""
+        name = normalize_host(header)
+        if name in self._deps.own_names:
+            return None
+        found = await self._deps.store.read(rows.get_host, name)
+        return found.folder if found is not None else None
+
+    async def serve_host(self, folder: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Under a group's own name."""
+
+        async def serve(request: Request) -> ASGIApp:
+            return await self._serve_hosted(request, folder)
+
+        await self._answer(scope, receive, send, serve)
+
+    async def _answer(
+        self, scope: Scope, receive: Receive, send: Send, serve: Callable[[Request], Awaitable[ASGIApp]]
+    ) -> None:
+        answer: ASGIApp
+        if scope["method"] not in READS:
+            answer = PlainTextResponse("Pages are read here, nothing else.\n", 405, headers={"allow": "GET, HEAD"})
+        else:
+            try:
+                answer = await serve(Request(scope))
+            except Invalid:
+                answer = PlainTextResponse("This is no address of a page.\n", 400)
+            except Unavailable:
+                answer = PlainTextResponse("Not now; try again.\n", 503, headers={"retry-after": "5"})
+            except GatepostError:
+                answer = PlainTextResponse(NOTHING, 404)
+        await answer(scope, receive, send)
+
+    async def _serve_path(self, request: Request) -> ASGIApp:
+        if _is_loaded_by_us(request.headers):
+            return PlainTextResponse("No page of the gateway loads this.\n", 403)
+        path = parse_site_path(_get_raw_path(request))
+        ticket = path.segments[0].removeprefix(MARK) if path.segments[0].startswith(MARK) else ""
+        if ticket:
+            path = replace(path, segments=path.segments[1:])
+        page = await self._deps.store.read(web_routes.find_page, path) if path.segments else None
+        if page is None:  # a stranger learns nothing of which groups there are
+            known = await self._find_visitor(self._deps.get_browser(request))
+            return PlainTextResponse(NOTHING, 404) if known is not None else self._deps.make_sign_in()
+        base = render_url(page.kind, *((f"{MARK}{ticket}",) if ticket else ()), *page.folder.split("/"))
+        return await self._serve_page(request, _Place(path=path, page=page, base=base, ticket=ticket))
+
+    async def _serve_hosted(self, request: Request, folder: str) -> ASGIApp:
+        raw = _get_raw_path(request)
+        segments = (*folder.split("/"), *parse_segments(raw))
+        path = SitePath(SiteKind.PUBLIC, segments, raw.endswith("/"))
+        page = await self._deps.store.read(web_routes.find_hosted_page, path, folder)
+        if page is None or page.access is WebAccess.AUTH:  # nobody can sign in there
+            return PlainTextResponse(NOTHING, 404)
+        return await self._serve_page(request, _Place(path=path, page=page, base="", hosted=True))
+
+    async def _serve_page(self, request: Request, place: _Place) -> ASGIApp:
+        match place.page.access:
+            case WebAccess.DENY:
+                return PlainTextResponse("This page is closed.\n", 403)
+            case WebAccess.REDIRECT:
+                return _redirect(place, place.page.redirect_to)
+            case WebAccess.AUTH:
+                refusal = await self._check_visitor(request, place)
+                if refusal is not None:
+                    return refusal
+            case WebAccess.PUBLIC:
+                pass
+        return await self._send_file(request, place)
+
+    async def _check_visitor(self, request: Request, place: _Place) -> Response | None:
+        """None: the ticket in the address is that of somebody who may see it. A cookie gives one, if it is the person
+        herself who comes: no page of somebody else may load this with her rights."""
+        folder, now = place.page.folder, self._deps.clock.now()
+        if place.ticket:
+            ticket = self._tickets.find(place.ticket, folder, now)
+            if ticket is not None and await self._may_see(ticket.browser, folder):
+                return None
+            plain = render_url(place.page.kind, *place.path.segments, slash=place.path.slash)
+            return _make_redirect(plain) if _is_navigation(request.headers) else PlainTextResponse(NOTHING, 404)
+        browser = self._deps.get_browser(request) if read_allowed(request.headers) else ""
+        if await self._find_visitor(browser) is None:
+            return self._deps.make_sign_in()
+        if not await self._may_see(browser, folder):
+            return PlainTextResponse(NOTHING, 404)
+        ticket = self._tickets.issue(browser, folder, now)
+        kind, slash = place.page.kind, place.path.slash
+        return _make_redirect(render_url(kind, f"{MARK}{ticket.text}", *place.path.segments, slash=slash))
+
+    async def _find_visitor(self, browser: str) -> WebVisitor | None:
+        return await self._deps.store.read(find_visitor, browser, self._deps.clock.now()) if browser else None
+
+    async def _may_see(self, browser: str, folder: str) -> bool:
+        """By the rights of now."""
+        visitor = await self._find_visitor(browser)
+        return visitor is not None and await self._deps.store.read(web_routes.may_see, visitor.user, folder)
+
+    async def _send_file(self, request: Request, place: _Place) -> ASGIApp:
+        page = place.page
+        found = await self._threads.run(lambda: open_site_file(self._deps.home, page, place.path.slash))
+        if found is FileAbsence.NEEDS_SLASH:
+            return _make_redirect(
+                f"{place.base}{render_url(*page.parts, slash=True)}" if page.parts else f"{place.base}/"
+            )
+        if isinstance(found, FileAbsence):
+            return PlainTextResponse(NOTHING, 404)
+        policy = make_policy(request.headers.get("host", ""), f"{place.base}/")
+        headers = make_site_headers(found.media_type, policy, public=page.access is WebAccess.PUBLIC)
+        return SiteFileResponse(found, headers, self._threads)
+
+
+def _redirect(place: _Place, target: str) -> Response:
+    """Within the group's pages, by the name and with the ticket that it was asked for."""
+    path, page = parse_site_path(target), place.page
+    if place.hosted and path.kind is SiteKind.PRIVATE:
+        return PlainTextResponse(NOTHING, 404)
+    rest = path.segments[page.folder.count("/") + 1 :]
+    if place.hosted:
+        return _make_redirect(render_url(*rest, slash=path.slash))
+    before = (f"{MARK}{place.ticket}",) if place.ticket else ()
+    return _make_redirect(render_url(path.kind, *before, *path.segments, slash=path.slash))
+
+
+def _make_redirect(where: str) -> Response:
+    return Response(status_code=303, headers={"location": where, "cache-control": "no-store"})
+
+
+def _is_loaded_by_us(headers: Headers) -> bool:
+    """Pages of groups have no origin, so what they load is cross-site to a browser. If one of our own pages seems to
+    load an agent's file, somebody has planted that: our policy trusts scripts of our own address."""
+    return headers.get("sec-fetch-site") == "same-origin" and not _is_navigation(headers)
+
+
+def _is_navigation(headers: Headers) -> bool:
+    return headers.get("sec-fetch-mode", "navigate") == "navigate"
+
+
+def _get_raw_path(request: Request) -> str:
+    """As it was sent: what it decodes to is decided in one place."""
+    raw = request.scope.get("raw_path") or request.scope["path"].encode()
+    return bytes(raw).decode("utf-8", "replace")

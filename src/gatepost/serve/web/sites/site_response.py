@@ -1,0 +1,86 @@
+"""A file as an answer: piece by piece, a range of it, or nothing if the browser has it already."""
+
+import os
+import re
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
+
+from msgspec import Struct
+from starlette.datastructures import Headers
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from gatepost.core.thread_pools import BoundedThreadPool
+from gatepost.serve.web.sites.site_files import SiteFile
+
+CHUNK = 256 * 1024
+_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})\Z")
+
+
+class ByteRange(Struct, frozen=True):
+    """`end` is the first byte that is not sent."""
+
+    start: int
+    end: int
+
+
+def parse_range(header: str, size: int) -> ByteRange | None:
+    """One range; several at once are answered by the whole file. Raises ValueError if the file has no such bytes."""
+    found = _RANGE.match(header.strip())
+    if found is None or not any(found.groups()):
+        return None
+    first, last = found.groups()
+    start = int(first) if first else max(size - int(last), 0)
+    end = min(int(last) + 1, size) if first and last else size
+    if first and last and int(last) < int(first):
+        return None
+    if start >= end:
+        raise ValueError("there is nothing")
+    return ByteRange(start, end)
+
+
+class SiteFileResponse:
+    """Closes the file, whatever happens."""
+
+    def __init__(self, file: SiteFile, headers: Mapping[str, str], threads: BoundedThreadPool) -> None:
+        self._file, self._headers, self._threads = (
+            file,
+            {**headers, "etag": file.tag, "accept-ranges": "bytes"},
+            threads,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            answer = self._make(Headers(scope=scope), has_body=scope["method"] != "HEAD")
+            await answer(scope, receive, send)
+        finally:
+            os.close(self._file.fd)
+
+    def _make(self, asked: Headers, *, has_body: bool) -> Response:
+        if self._file.tag in asked.get("if-none-match", ""):
+            return Response(status_code=304, headers=self._headers)
+        size, status, headers = self._file.size, 200, dict(self._headers)
+        try:
+            wanted = parse_range(asked.get("range", ""), size) if self._is_current(asked) else None
+        except ValueError:
+            return Response(status_code=416, headers={**headers, "content-range": f"bytes */{size}"})
+        if wanted is not None:
+            status, headers["content-range"] = 206, f"bytes {wanted.start}-{wanted.end - 1}/{size}"
+        part = wanted or ByteRange(0, size)
+        headers["content-length"] = str(part.end - part.start)
+        if not has_body:
+            return Response(status_code=status, headers=headers)
+        return StreamingResponse(self._read(part), status, headers)
+
+    def _is_current(self, asked: Headers) -> bool:
+        return asked.get("if-range", self._file.tag) == self._file.tag
+
+    async def _read(self, part: ByteRange) -> AsyncIterator[bytes]:
+        """As many bytes as were promised. A file that became shorter meanwhile ends the connection."""
+        at = part.start
+        while at < part.end:
+            chunk = await self._threads.run(partial(os.pread, self._file.fd, min(CHUNK, part.end - at), at))
+            if not chunk:
+                return
+            at += len(chunk)
+            yield chunk

@@ -1,0 +1,220 @@
+"""The chat of a link: `/chat/<token>`, a page of its own for whoever holds the token, also in a frame of another site.
+
+No cookie counts here. The token stands in the path of the first request alone: the page moves it into the fragment,
+which no server and no referrer sees, and redeems it for a visitor's own secret. That secret, in a header, is all that
+the rest asks for. A visitor sees her own room: who holds the same link does not read what she says.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from gatepost.channels.local_channel import LocalChannel
+from gatepost.core.clock import Clock
+from gatepost.core.errors import GatepostError, Invalid
+from gatepost.core.event_bus import EventBus
+from gatepost.flow import link_visits
+from gatepost.flow.link_visits import LinkFacts, TooManyVisitors
+from gatepost.messages.inbound import Inbound
+from gatepost.messages.text import clean
+from gatepost.serve import room_events
+from gatepost.serve.peers import find_public_peer
+from gatepost.serve.room_events import RoomEvent
+from gatepost.serve.web.browser_streams import render_sse
+from gatepost.serve.web.json_body import get_text, read_object
+from gatepost.serve.web.markdown_renderer import MarkdownRenderer
+from gatepost.serve.web.widget.page_policy import render_headers
+from gatepost.serve.web.widget.rates import TooFast, WidgetRates
+from gatepost.serve.web.widget.visitor_events import render_visitor_event
+from gatepost.serve.web.widget.visitor_streams import VisitorStreams
+from gatepost.store import link_visitors
+from gatepost.store.link_visitors import LinkVisitor
+from gatepost.store.port import Store
+
+PREFIX = "/chat"
+API_PREFIX = f"{PREFIX}/api/"
+PAGE = Path(__file__).parent.parent / "static" / "link_chat.html"
+LARGEST_BODY = 64 * 1024  # bytes
+LONGEST_TEXT = 4000  # characters
+LONGEST_SECRET = 100
+MOST_SHOWN = 60  # messages
+CLOSED = "This chat is closed, or its address is wrong."
+FULL_S = 30.0
+VISITOR_NAME = "Visitor"
+_KEY = re.compile(r"[A-Za-z0-9_-]{8,64}\Z")
+
+
+class WidgetDeps(Struct, frozen=True, kw_only=True):
+    store: Store
+    clock: Clock
+    hub: LocalChannel
+    bells: EventBus
+    stopping: asyncio.Event
+    rendering: MarkdownRenderer
+    has_proxy: bool = False
+
+
+class LinkClosed(GatepostError):
+    """The link or the visitor is unknown, revoked or too old: all look alike."""
+
+
+class ChatWidget:
+    def __init__(self, deps: WidgetDeps) -> None:
+        self._deps = deps
+        self._rates = WidgetRates(lambda: asyncio.get_running_loop().time())
+        self._streams = VisitorStreams(deps.hub, deps.bells)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(f"{PREFIX}/", self.show_unframed, methods=["GET"]),
+            Route(f"{PREFIX}/{{token}}", self.show, methods=["GET"]),
+            Route(f"{API_PREFIX}link", _answer_errors(self.describe_link), methods=["POST"]),
+            Route(f"{API_PREFIX}visits", _answer_errors(self.start_visit), methods=["POST"]),
+            Route(f"{API_PREFIX}messages", _answer_errors(self.list_messages), methods=["GET"]),
+            Route(f"{API_PREFIX}messages", _answer_errors(self.add_message), methods=["POST"]),
+            Route(f"{API_PREFIX}events", _answer_errors(self.follow), methods=["GET"]),
+        ]
+
+    async def show(self, request: Request) -> Response:
+        """The same page for every valid link. Nothing is redeemed by looking at it."""
+        facts = await self._find_link(request.path_params["token"])
+        if facts is None:
+            return PlainTextResponse(f"{CLOSED}\n", 404)
+        return FileResponse(PAGE, headers=render_headers(request.headers.get("host", ""), facts.token.origins))
+
+    async def show_unframed(self, request: Request) -> Response:
+        """For who reloads the page, whose token stands in the fragment by then. Which link it is, we do not see."""
+        return FileResponse(PAGE, headers=render_headers(request.headers.get("host", ""), ""))
+
+    async def describe_link(self, request: Request) -> Response:
+        facts = await self._find_link(get_text(await read_object(request, LARGEST_BODY), "link"))
+        if facts is None:
+            raise LinkClosed(CLOSED)
+        return JSONResponse({"ok": True, "name": facts.name, "maxText": LONGEST_TEXT})
+
+    async def start_visit(self, request: Request) -> Response:
+        """Make a visitor of whoever holds the link. It is asked for with her first words, so looking costs nothing."""
+        secret = get_text(await read_object(request, LARGEST_BODY), "link")
+        facts = await self._find_link(secret)
+        if facts is None:
+            raise LinkClosed(CLOSED)
+        self._rates.charge_visit(facts.token.id, find_public_peer(request.scope, has_proxy=self._deps.has_proxy))
+        instance, now = self._deps.hub.instance, self._deps.clock.now()
+        made = await self._deps.store.write(link_visits.start_visit, instance, secret, now, lane=facts.token.id)
+        if made is None:
+            raise LinkClosed(CLOSED)
+        return JSONResponse({"ok": True, "visitor": made.secret})
+
+    async def list_messages(self, request: Request) -> Response:
+        """The latest of her conversation, and the cursor from which a stream goes on."""
+        visitor = await self._get_visitor(request)
+        self._rates.charge_read(visitor.id)
+        hub = self._deps.hub
+        cursor = await self._deps.store.read(room_events.get_start_cursor, hub, visitor.address)
+        page = await self._deps.store.read(
+            room_events.read_history, hub.instance, visitor.address, "", None, MOST_SHOWN, lane=visitor.token_id
+        )
+        shown = [await self._render(each, visitor) for each in page.seen]
+        return JSONResponse({"ok": True, "messages": shown, "cursor": cursor})
+
+    async def add_message(self, request: Request) -> Response:
+        """Accept a text. Sent twice under one id, it is accepted once."""
+        visitor = await self._get_visitor(request)
+        self._rates.charge_message(visitor.token_id, visitor.id)
+        given = await read_object(request, LARGEST_BODY)
+        text, key = clean(get_text(given, "text")), get_text(given, "id")
+        if not text.strip() or len(text) > LONGEST_TEXT:
+            raise Invalid("text", f"1 to {LONGEST_TEXT} characters are expected")
+        if not _KEY.match(key):
+            raise Invalid("id", "8 to 64 letters, digits, - or _ are expected")
+        if not await self._deps.store.read(link_visits.is_led, visitor, lane=visitor.token_id):
+            now = self._deps.clock.now()
+            await self._deps.store.write(link_visits.restore_routes, visitor, now, lane=visitor.token_id)
+        receipt = await self._deps.hub.submit(
+            Inbound(
+                address=visitor.address,
+                platform_id=key,
+                sender=visitor.identity,
+                sender_name=f"{VISITOR_NAME} {visitor.id[-4:]}",
+                text=text,
+                direct=True,
+            )
+        )
+        now = self._deps.clock.now()
+        await self._deps.store.write(link_visitors.set_seen, visitor.id, now, durable=False, lane=visitor.token_id)
+        return JSONResponse({"ok": True, "id": receipt.message_id, "new": receipt.new})
+
+    async def follow(self, request: Request) -> Response:
+        visitor = await self._get_visitor(request)
+        self._rates.charge_read(visitor.id)
+        if not self._streams.has_room(visitor):
+            raise TooFast(FULL_S)
+        given = request.query_params.get("after", "")
+        if not (given.isascii() and given.isdecimal() and len(given) < 16):
+            raise Invalid("after", "the cursor of /chat/api/messages is expected")
+        stream = self._stream(visitor, _get_secret(request), int(given))
+        return StreamingResponse(stream, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+
+    async def _stream(self, visitor: LinkVisitor, secret: str, after: int) -> AsyncIterator[bytes]:
+        deps = self._deps
+        with self._streams.open(visitor) as mine:
+            async for news in room_events.follow_room(deps.store, deps.hub, visitor.address, after, deps.stopping):
+                if not self._streams.is_current(visitor, mine):
+                    return
+                if await deps.store.read(link_visitors.find_valid, secret, deps.clock.now()) is None:
+                    yield render_sse("closed", {})
+                    return
+                for seen in news.seen:
+                    yield render_sse("message", await self._render(seen, visitor))
+                for typing in news.typing:
+                    yield render_sse("typing", {"on": typing.on})
+                yield render_sse("cursor", {"cursor": news.cursor})
+
+    async def _render(self, seen: RoomEvent, visitor: LinkVisitor) -> dict[str, Any]:
+        return render_visitor_event(seen, await self._deps.rendering.html(seen.text), visitor)
+
+    async def _find_link(self, secret: str) -> LinkFacts | None:
+        if not secret or len(secret) > LONGEST_SECRET:
+            return None
+        return await self._deps.store.read(link_visits.find_link, secret, self._deps.clock.now())
+
+    async def _get_visitor(self, request: Request) -> LinkVisitor:
+        secret = _get_secret(request)
+        visitor = await self._deps.store.read(link_visitors.find_valid, secret, self._deps.clock.now())
+        if visitor is None:
+            raise LinkClosed(CLOSED)
+        return visitor
+
+
+def _get_secret(request: Request) -> str:
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    return secret if scheme.lower() == "bearer" and len(secret) <= LONGEST_SECRET else ""
+
+
+def _answer_errors(handler: Any) -> Any:
+    """What only this page answers so: closed, and too fast. The rest is answered as everywhere."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            response: Response = await handler(request)
+        except LinkClosed as error:
+            return _render_error("closed", str(error), 401)
+        except TooManyVisitors as error:
+            return _render_error("busy", str(error), 429)
+        except TooFast as error:
+            response = _render_error("busy", str(error), 429)
+            response.headers["retry-after"] = str(max(1, round(error.retry_after or 1)))
+        return response
+
+    return answer
+
+
+def _render_error(kind: str, text: str, status: int) -> Response:
+    return JSONResponse({"ok": False, "error": {"kind": kind, "text": text}}, status)

@@ -1,0 +1,94 @@
+"""Chromium for tests of pages.
+
+To start one costs three seconds of a processor, another tab more than one, another page in the same tab a third of one.
+So the tests of a module share a browser (`browser`), and those that look through one tab share it, too: each
+`visit` to their window (`window`) begins without cookies, storage or routes, as in a new one.
+"""
+
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Error, Page, async_playwright, expect
+
+from gatepost.testing.waiting import PATIENCE_S
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+WIDTH, HEIGHT = 1180, 760
+# Counts in `window.troubles` what goes wrong in a page.
+COUNT_TROUBLES = """
+for (const kind of ["error", "securitypolicyviolation", "unhandledrejection"])
+  addEventListener(kind, () => { window.troubles = (window.troubles ?? 0) + 1; });
+"""
+FORGET = "() => { localStorage.clear(); sessionStorage.clear(); }"
+
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: no page is looked at")
+expect.set_options(timeout=PATIENCE_S * 1000)  # else 5 s, whatever the context has
+
+
+@asynccontextmanager
+async def start_browser(*flags: str) -> AsyncIterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed: no page is looked at")
+    async with async_playwright() as playwright:
+        started = await playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, *flags])
+        yield started
+        await started.close()
+
+
+async def add_context(browser: Browser) -> BrowserContext:
+    """A browser of its own to the site: nothing of another's cookies and storage."""
+    made = await browser.new_context(viewport={"width": WIDTH, "height": HEIGHT}, locale="en-GB")
+    made.set_default_timeout(PATIENCE_S * 1000)
+    await made.add_init_script(COUNT_TROUBLES)
+    return made
+
+
+@asynccontextmanager
+async def visit(window: BrowserContext, *, width: int = WIDTH, height: int = HEIGHT) -> AsyncIterator[Page]:
+    """A test's turn at a window: its one tab. Whatever the page complains of meanwhile fails the test."""
+    complaints: list[str] = []
+
+    def record_error(error: Error) -> None:
+        complaints.append(str(error))
+
+    def record_line(line: ConsoleMessage) -> None:
+        if "Content Security" in line.text:
+            complaints.append(line.text)
+
+    tab = window.pages[0] if window.pages else await window.new_page()
+    await tab.set_viewport_size({"width": width, "height": height})
+    tab.on("pageerror", record_error)
+    tab.on("console", record_line)
+    try:
+        yield tab
+    finally:
+        tab.remove_listener("pageerror", record_error)
+        tab.remove_listener("console", record_line)
+        await _clear(window)
+    assert complaints == []
+
+
+async def _clear(window: BrowserContext) -> None:
+    """What a test left of cookies, storage, routes and tabs is gone, and one tab shows nothing."""
+    await window.unroute_all(behavior="ignoreErrors")
+    await window.set_offline(False)
+    for tab in window.pages[1:]:
+        await tab.close()
+    for tab in window.pages:
+        await tab.unroute_all(behavior="ignoreErrors")
+        await tab.emulate_media(color_scheme="null", reduced_motion="null")
+        if tab.url.startswith("http"):
+            await tab.evaluate(FORGET)
+        await tab.goto("about:blank")  # else it goes on asking a gateway that the test has stopped
+    await window.clear_cookies()

@@ -1,0 +1,135 @@
+"""Signing in and out in a real browser: by address, by password, from elsewhere, and back to the page that was asked
+for."""
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Page, async_playwright, expect
+
+from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.waiting import PATIENCE_S
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+PICTURES = os.environ.get("GATEPOST_TEST_PICTURES", "")  # a folder: each page is kept there as it looks
+SECRET = "four words of mine"
+expect.set_options(timeout=PATIENCE_S * 1000)
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the pages are not looked at")
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
+    home = tmp_path_factory.mktemp("logins") / "home"
+    with DaemonProcess(home, sandbox_kind="process", web_password_login="true") as running:
+        yield running
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        await browser.close()
+
+
+def get_base(daemon: DaemonProcess) -> str:
+    return daemon.banner[0].split()[-1].rstrip("/")
+
+
+async def open_page(browser: Browser) -> Page:
+    """In a browser of its own: its cookies are nobody else's."""
+    context = await browser.new_context(viewport={"width": 1180, "height": 800}, locale="en-GB")
+    context.set_default_timeout(PATIENCE_S * 1000)
+    return await context.new_page()
+
+
+async def enter(page: Page, daemon: DaemonProcess) -> None:
+    await page.goto(daemon.address)
+    await expect(page.locator("#text")).to_be_visible()
+
+
+async def keep_picture(page: Page, name: str) -> None:
+    if not PICTURES:
+        return
+    Path(PICTURES).mkdir(exist_ok=True)
+    for scheme, width in (("light", 1180), ("dark", 1180), ("light", 390)):
+        await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+        await page.set_viewport_size({"width": width, "height": 844 if width < 500 else 800})
+        await page.screenshot(path=f"{PICTURES}/{name}-{scheme}-{width}.png")
+    await page.set_viewport_size({"width": 1180, "height": 800})
+
+
+async def test_a_browser_is_signed_out_from_another_one_and_sees_at_once_how_to_get_in(
+    daemon: DaemonProcess, browser: Browser
+) -> None:
+    lost, other = await open_page(browser), await open_page(browser)
+    await enter(lost, daemon)
+    await lost.goto(f"{get_base(daemon)}/dashboard/tasks")
+    await expect(lost.locator("#live.on")).to_be_attached()
+    await enter(other, daemon)
+    await other.goto(f"{get_base(daemon)}/dashboard/logins")
+    await expect(other.get_by_text("this browser")).to_have_count(1)
+    await keep_picture(other, "logins")
+    row = other.locator("tbody tr").filter(has_not=other.get_by_text("this browser"))
+    await row.get_by_role("button", name="Sign out").click()
+    await keep_picture(other, "logins-dialog")
+    await other.get_by_role("button", name="Do it").click()
+    await expect(other.locator("[data-done='login.end']")).to_be_visible()
+    await expect(lost.get_by_text("You are not signed in on this browser.")).to_be_visible()
+    assert lost.url.endswith("/dashboard/tasks")
+    await expect(other.locator("tbody tr")).to_have_count(1)
+
+
+async def test_a_password_is_set_on_the_page_and_leads_back_to_what_was_asked_for(
+    daemon: DaemonProcess, browser: Browser
+) -> None:
+    first, second = await open_page(browser), await open_page(browser)
+    await enter(first, daemon)
+    await first.goto(f"{get_base(daemon)}/dashboard/logins")
+    await first.get_by_role("button", name="Set a password").click()
+    await first.get_by_label("new password").fill(SECRET)
+    await first.get_by_role("button", name="Do it").click()
+    await expect(first.locator("[data-done='login.set_password']")).to_be_visible()
+
+    await second.goto(f"{get_base(daemon)}/dashboard/tasks?state=all")
+    await second.get_by_label("Name").fill("owner")
+    await second.get_by_label("Password").fill("not the right words")
+    await keep_picture(second, "sign-in")
+    await second.keyboard.press("Enter")
+    await expect(second.get_by_text("The name or the password is wrong.")).to_be_visible()
+    await second.get_by_label("Password").fill(SECRET)
+    await second.keyboard.press("Enter")
+    await expect(second.get_by_role("heading", name="Tasks")).to_be_visible()
+    assert second.url.endswith("/dashboard/tasks?state=all")
+    assert await second.evaluate("document.cookie") == ""  # no script sees what signs in
+
+
+async def test_a_page_that_is_open_since_an_earlier_sign_in_still_works(
+    daemon: DaemonProcess, browser: Browser
+) -> None:
+    """Its token is that of another cookie: it asks for the new one by itself."""
+    page = await open_page(browser)
+    await enter(page, daemon)
+    await page.goto(f"{get_base(daemon)}/dashboard/groups")
+    assert await add_group(page, "before") == 200
+    tab = await page.context.new_page()
+    await tab.goto(f"{get_base(daemon)}/")
+    await tab.evaluate("import('/static/csrf.js').then(({ send }) => send('/logout', { method: 'POST' }))")
+    await enter(tab, daemon)
+    assert await add_group(page, "after") == 200
+    assert {"before", "after"} <= {each["folder"] for each in daemon.json("group", "list")}
+
+
+async def add_group(page: Page, folder: str) -> int:
+    """As the page sends it."""
+    return int(
+        await page.evaluate(
+            "async (folder) => (await (await import('/static/csrf.js')).send('/dashboard/do/group.add',"
+            " { method: 'POST', body: new URLSearchParams({ folder }) })).status",
+            folder,
+        )
+    )

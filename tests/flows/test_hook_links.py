@@ -1,0 +1,113 @@
+"""Webhook links of a real gateway: from the command that makes one to the agent's answer, and what is left behind."""
+
+import asyncio
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.waiting import PATIENCE_S, block_until
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "links.md"
+SCRIPT: dict[str, Any] = {
+    "turns": [
+        {"when": "nothing", "do": []},
+        {"when": "break", "do": [{"error": {"message": "broken", "kind": "fatal"}}]},
+        {"when": "gate", "do": [{"wait_for": "open"}, {"say": "the gate is open"}]},
+        {"when": "wait for two", "do": [{"wait_for_message": True}, {"say": "both"}]},
+        {"when": "second", "do": []},
+        {"when": "ask", "do": [{"ask": {"question": "Shall I?", "options": ["yes"]}}, {"say": "{answer}"}]},
+    ],
+    "default": [{"say": "echo: {text}"}],
+}
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
+    home = tmp_path_factory.mktemp("hooks") / "home"
+    with DaemonProcess(home, sandbox_kind="process", sessions_provider="scripted") as running:
+        (home / "groups" / "home" / "script.json").write_text(json.dumps(SCRIPT))
+        yield running
+
+
+def issue(daemon: DaemonProcess, label: str, *options: str) -> dict[str, Any]:
+    made: dict[str, Any] = daemon.json("token", "add", "webhook", "home", "--label", label, *options)
+    return made
+
+
+def find_session(daemon: DaemonProcess, label: str) -> dict[str, Any]:
+    found = [each for each in daemon.json("session", "list") if each["address"] == f"hook:home/{label}"]
+    return found[0] if found else {}
+
+
+async def post(url: str, text: str) -> Any:
+    async with httpx2.AsyncClient(timeout=PATIENCE_S) as client:
+        answer = await client.post(url, content=text, headers={"content-type": "text/plain"})
+        assert answer.status_code == 200, (answer.status_code, answer.text)
+        return answer.json()["response"]
+
+
+def test_the_lines_for_curl_in_the_docs_work(daemon: DaemonProcess) -> None:
+    """Exactly what the page shows runs in a shell."""
+    link = issue(daemon, "ci")["url"]
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/hook/[\w-]{43}", link)
+    blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 2
+    answers = []
+    for block in blocks:
+        done = subprocess.run(
+            ["sh", "-euc", block],
+            env={"LINK": link, "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
+        assert done.returncode == 0, done.stderr
+        answers.append(done.stdout)
+    assert answers[0] == ""
+    response = json.loads(answers[1])["response"]
+    assert response["status"] == "done" and response["body"].endswith("echo: Is the build green?")
+
+
+async def test_a_program_that_waits_is_told_how_the_turn_of_its_message_ended(daemon: DaemonProcess) -> None:
+    link = issue(daemon, "ends")["url"]
+    assert await post(f"{link}?wait=60", "hello") == {"status": "done", "body": "echo: hello"}
+    assert await post(f"{link}?wait=60", "nothing") == {"status": "silent", "body": ""}
+    assert (await post(f"{link}?wait=60", "break"))["status"] == "failed"
+    gate = daemon.home / "groups" / "home" / "open"
+    assert await post(f"{link}?wait=1", "gate") == {"status": "timeout", "body": ""}
+    gate.touch()
+    assert await post(f"{link}?wait=60", "after it") == {"status": "done", "body": "echo: after it"}
+
+
+async def test_messages_of_one_turn_get_the_same_answer_each(daemon: DaemonProcess) -> None:
+    link = issue(daemon, "pair")["url"]
+    first = asyncio.create_task(post(f"{link}?wait=60", "wait for two"))
+    await asyncio.to_thread(block_until, lambda: find_session(daemon, "pair").get("state") == "running", "a turn")
+    second = await post(f"{link}?wait=60", "second")
+    assert second == await first == {"status": "done", "body": "both"}
+
+
+async def test_what_waits_for_a_person_is_held(daemon: DaemonProcess) -> None:
+    link = issue(daemon, "asks")["url"]
+    assert await post(f"{link}?wait=3", "ask") == {"status": "held", "body": ""}
+
+
+def test_a_token_is_in_no_file_of_the_gateway(daemon: DaemonProcess) -> None:
+    made = issue(daemon, "quiet", "--signature", "github")
+    url, token = made["url"], made["secret"]
+    for path in (url, url + "?wait=1", url + "/", f"{url}x"):
+        httpx2.post(path, content="hello", timeout=PATIENCE_S)
+    found = daemon.read_audit("token.add")
+    assert found and token not in str(found) and made["signing_secret"] not in str(found)
+    files = [each for each in daemon.home.rglob("*") if each.is_file() and not each.is_symlink()]
+    assert any(each.name.startswith("gatepost.db") for each in files)
+    for secret in (token, made["signing_secret"]):
+        assert [each for each in files if secret.encode() in each.read_bytes()] == []
+        assert secret not in daemon.stderr()

@@ -1,0 +1,284 @@
+"""Pages of a group in a browser that is signed in. They work, and have nobody's rights: neither in a page, nor in a
+picture, nor under a host name of their own."""
+
+import json
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+
+from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.waiting import PATIENCE_S
+
+from .foreign_page import FOLLOW, PRESS, READ, ForeignServer, serve_foreign_page
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+HOST = "docs.example.net"
+FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    f"--host-resolver-rules=MAP {HOST} 127.0.0.1",
+]
+expect.set_options(timeout=PATIENCE_S * 1000)  # else 5 s, whatever the context has
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: no page is attacked")
+
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c63f8cfc0f01f00050001ff"
+    "89993d1d0000000049454e44ae426082"
+)
+SVG = """<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><script>
+document.documentElement.setAttribute("data-ran", String(origin));
+</script></svg>"""
+INDEX = """<!doctype html><title>Page</title><link rel="stylesheet" href="style.css"><img id="pixel" src="pixel.png">
+<a id="next" href="docs/">next</a><iframe name="hidden"></iframe><p id="said"></p>
+<script type="module" src="app.js"></script>"""
+APP = """import { said } from "./said.js";
+document.getElementById("said").textContent = said + (await (await fetch("data.json")).json()).text;"""
+STYLE = "p { color: rgb(1, 2, 3) }"
+WRITES = ("/dashboard/do/group.add", "/v1/ops/group.add", "/api/messages", "/logout", "/login", "/api/clicks")
+READS = ("/", "/api/start", "/dashboard/ledger?format=json", "/metrics", "/openapi.json", "/static/chat.js")
+# What has no origin has none of these.
+CHECK_POWERLESS = """async () => {
+  const tried = {};
+  const attempt = async (name, work) => {
+    try { tried[name] = String(await work()); } catch { tried[name] = "refused"; }
+  };
+  await attempt("cookie", () => document.cookie);
+  await attempt("set", () => { document.cookie = "gatepost=stolen; path=/"; return "done"; });
+  await attempt("storage", () => localStorage.length);
+  await attempt("database", () => indexedDB.open("x").onerror);
+  await attempt("worker", () => navigator.serviceWorker.register("sw.js"));
+  await attempt("cookies", () => cookieStore.getAll());
+  return { origin, tried };
+}"""
+FRAME = """async (paths) => {
+  for (const path of paths) {
+    const frame = Object.assign(document.createElement("iframe"), { src: path });
+    const loaded = new Promise((done) => { frame.onload = frame.onerror = done; });
+    document.body.append(frame);
+    await loaded;
+  }
+}"""
+LOAD = """async (address) => await new Promise((done) => {
+  const image = new Image();
+  image.onload = () => done("shown");
+  image.onerror = () => done("refused");
+  image.src = address;
+})"""
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        opened = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield opened
+        await opened.close()
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
+    home = tmp_path_factory.mktemp("sites") / "home"
+    with DaemonProcess(home, sandbox_kind="process", sessions_provider="demo") as running:
+        for kind in ("public_html", "private_html"):
+            place = home / "groups" / "home" / kind
+            (place / "docs").mkdir(parents=True)
+            files = {"index.html": INDEX, "app.js": APP, "said.js": 'export const said = "it ";', "style.css": STYLE}
+            files |= {"docs/index.html": "<title>Docs</title>", "evil.svg": SVG, "sw.js": "0"}
+            files |= {"data.json": json.dumps({"text": "works"}), "planted.js": "window.planted = true"}
+            for name, text in files.items():
+                (place / name).write_text(text)
+            (place / "pixel.png").write_bytes(PIXEL)
+        running.json("site", "set", "home", "/pub/home", "public")
+        running.json("site", "bind", HOST, "home")
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def signed_in(browser: Browser, daemon: DaemonProcess) -> Any:
+    """The cookies of a browser that was let in."""
+    async with await browser.new_context() as made:
+        page = await made.new_page()
+        await page.goto(daemon.address)
+        await expect(page.locator("#text")).to_be_visible()
+        return await made.storage_state()
+
+
+@pytest.fixture
+async def context(browser: Browser, signed_in: Any) -> AsyncIterator[BrowserContext]:
+    made = await browser.new_context(storage_state=signed_in, locale="en-GB")
+    made.set_default_timeout(PATIENCE_S * 1000)
+    yield made
+    await made.close()
+
+
+@pytest.fixture(scope="module")
+def foreign() -> Iterator[ForeignServer]:
+    with serve_foreign_page() as server:
+        yield server
+
+
+def get_base(daemon: DaemonProcess) -> str:
+    return daemon.banner[0].split()[-1].rstrip("/")
+
+
+async def enter(context: BrowserContext, daemon: DaemonProcess) -> Page:
+    page = await context.new_page()
+    await page.goto(get_base(daemon))
+    await expect(page.locator("#text")).to_be_visible()
+    return page
+
+
+async def check_it_works(page: Page) -> None:
+    """Styles, pictures, modules and data beside a page are loaded by relative addresses."""
+    await expect(page.locator("#said")).to_have_text("it works")
+    await expect(page.locator("#said")).to_have_css("color", "rgb(1, 2, 3)")
+    assert await page.evaluate("document.getElementById('pixel').naturalWidth") == 1
+
+
+async def test_public_and_private_pages_work_in_a_browser(daemon: DaemonProcess, context: BrowserContext) -> None:
+    page = await enter(context, daemon)
+    await page.goto(f"{get_base(daemon)}/dashboard/sites")
+    await page.get_by_role("link", name="/priv/home/", exact=True).click()
+    await check_it_works(page)
+    assert "/priv/~" in page.url
+    await page.locator("#next").click()
+    await expect(page).to_have_title("Docs")
+    await page.goto(f"{get_base(daemon)}/dashboard/sites")
+    await page.get_by_role("link", name="/pub/home/", exact=True).click()
+    await check_it_works(page)
+    await context.clear_cookies()
+    await page.goto(f"{get_base(daemon)}/pub/home/")
+    await check_it_works(page)
+    answer = await page.goto(f"{get_base(daemon)}/priv/home/")
+    assert answer is not None and answer.status == 401
+
+
+async def open_site(context: BrowserContext, daemon: DaemonProcess, where: str) -> Page:
+    page = await context.new_page()
+    if where == "host":
+        await page.goto(f"http://{HOST}:{get_base(daemon).rpartition(':')[2]}/")
+    elif where == "private":
+        await page.goto(f"{get_base(daemon)}/dashboard/sites")
+        await page.get_by_role("link", name="/priv/home/", exact=True).click()
+    else:
+        await page.goto(f"{get_base(daemon)}/pub/home/")
+    await expect(page.locator("#said")).to_have_text("it works")
+    return page
+
+
+@pytest.mark.parametrize("where", ["public", "private", "host"])
+async def test_a_script_of_a_group_has_no_rights_of_the_visitor(
+    daemon: DaemonProcess, context: BrowserContext, where: str
+) -> None:
+    chat = await enter(context, daemon)
+    cookies, before = await context.cookies(), len(daemon.json("ledger", "list"))
+    page = await open_site(context, daemon, where)
+    base = get_base(daemon)
+    found = await page.evaluate(CHECK_POWERLESS)
+    assert found["origin"] == "null" and set(found["tried"].values()) == {"refused"}, found
+    for path in READS:
+        assert await page.evaluate(READ, [base, path]) == "refused", path
+    for path in ("/api/events", "/dashboard/live"):
+        assert await page.evaluate(FOLLOW, [base, path]) == "refused"
+    await page.evaluate(PRESS, [base, list(WRITES)])
+    await page.evaluate(FRAME, [f"{base}/", f"{base}/dashboard/ledger", f"{base}/pub/home/docs/"])
+    for frame in page.frames[1:]:
+        assert await frame.locator("#text, main").count() == 0 and not frame.url.startswith(base)
+    assert "planted" not in {group["folder"] for group in daemon.json("group", "list")}
+    assert len(daemon.json("ledger", "list")) == before and await context.cookies() == cookies
+    await chat.reload()
+    await expect(chat.locator("#text")).to_be_visible()  # nobody was signed out
+
+
+async def test_a_window_that_such_a_page_opens_or_becomes_shows_nothing_of_ours(
+    daemon: DaemonProcess, context: BrowserContext
+) -> None:
+    await enter(context, daemon)
+    page = await open_site(context, daemon, "public")
+    async with context.expect_page() as opening:
+        await page.evaluate("(address) => { window.opened = open(address); }", f"{get_base(daemon)}/dashboard/ledger")
+    popup = await opening.value
+    await popup.wait_for_load_state()
+    assert await popup.locator("main, #text").count() == 0
+    assert await page.evaluate("(() => { try { return opened.document.title } catch { return 'refused' } })()") in (
+        "refused",
+        None,
+    )
+    await page.evaluate("(address) => { location = address; }", f"{get_base(daemon)}/dashboard/ledger")
+    await expect(page.locator("#state")).to_be_attached()  # the sign-in page: it comes without the cookie
+    await page.goto(f"{get_base(daemon)}/dashboard/ledger")
+    await expect(page.locator("main")).to_be_visible()
+
+
+async def test_a_picture_with_a_script_is_as_powerless(daemon: DaemonProcess, context: BrowserContext) -> None:
+    await enter(context, daemon)
+    page = await context.new_page()
+    await page.goto(f"{get_base(daemon)}/pub/home/evil.svg")
+    assert await page.evaluate("document.documentElement.getAttribute('data-ran')") == "null"
+    assert await page.evaluate(READ, [get_base(daemon), "/api/start"]) == "refused"
+
+
+async def test_none_of_our_own_pages_loads_a_script_of_a_group(daemon: DaemonProcess, context: BrowserContext) -> None:
+    """Our policy trusts our own address. If markup got into a page of ours, an agent's file would be there for it."""
+    page = await enter(context, daemon)
+    ran: Any = await page.evaluate(
+        """async (address) => await new Promise((done) => {
+          const script = Object.assign(document.createElement("script"), { src: address });
+          script.onload = () => done("ran");
+          script.onerror = () => done("refused");
+          document.head.append(script);
+        })""",
+        f"{get_base(daemon)}/pub/home/planted.js",
+    )
+    assert ran == "refused" and await page.evaluate("window.planted") is None
+    worker = "() => navigator.serviceWorker.register('/pub/home/sw.js').then(() => 'ran', () => 'refused')"
+    assert await page.evaluate(worker) == "refused"
+
+
+@pytest.mark.parametrize("place", ["origin", "near_origin"])
+async def test_a_page_of_somebody_else_sees_no_private_page(
+    daemon: DaemonProcess, context: BrowserContext, foreign: ForeignServer, place: str
+) -> None:
+    await enter(context, daemon)
+    foreign.html = "<!doctype html><title>Free</title>"
+    other = await context.new_page()
+    await other.goto(getattr(foreign, place))
+    base = get_base(daemon)
+    assert await other.evaluate(LOAD, f"{base}/pub/home/pixel.png") == "shown"  # it is for everybody
+    assert await other.evaluate(LOAD, f"{base}/priv/home/pixel.png") == "refused"
+    assert await other.evaluate(READ, [base, "/priv/home/data.json"]) == "refused"
+    await other.evaluate(FRAME, [f"{base}/priv/home/", f"{base}/pub/home/"])
+    for frame in other.frames[1:]:
+        assert await frame.locator("#said").count() == 0 and not frame.url.startswith(base)
+
+
+async def test_a_page_is_opened_to_everybody_and_closed_again_on_the_dashboard(
+    daemon: DaemonProcess, context: BrowserContext
+) -> None:
+    page = await context.new_page()
+    await page.goto(f"{get_base(daemon)}/dashboard/sites")
+    await page.get_by_role("button", name="Say who sees a page").click()
+    form = page.get_by_role("dialog")
+    await expect(form.get_by_label("access")).to_have_value("auth")  # nothing becomes public by a hasty click
+    await form.get_by_label("folder").fill("home")
+    await form.get_by_label("path").fill("https://evil.example/")
+    await form.get_by_label("access").select_option("deny")
+    await form.get_by_role("button", name="Do it").click()
+    await expect(form.get_by_text("does not begin with a slash")).to_be_visible()
+    await form.get_by_label("path").fill("/pub/home/docs")
+    await form.get_by_role("button", name="Do it").click()
+    await expect(page.get_by_role("link", name="/pub/home/docs", exact=True)).to_be_visible()
+    answer = await context.request.get(f"{get_base(daemon)}/pub/home/docs/")
+    assert answer.status == 403
+    await page.goto(f"{get_base(daemon)}/dashboard/sites")
+    row = page.get_by_role("row").filter(has_text="/pub/home/docs")
+    await row.get_by_role("button", name="Remove").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Do it").click()
+    await expect(page.get_by_role("link", name="/pub/home/docs", exact=True)).to_have_count(0)
+    assert (await context.request.get(f"{get_base(daemon)}/pub/home/docs/")).status == 200

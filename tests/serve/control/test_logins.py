@@ -1,0 +1,123 @@
+"""Browsers that are signed in: whose are listed to whom, and who may end which."""
+
+from typing import Any
+
+import pytest
+
+from gatepost.core.clock import HOUR, SystemClock
+from gatepost.core.errors import Invalid, NotFound, Refused
+from gatepost.core.event_bus import EventBus
+from gatepost.core.home import Home
+from gatepost.core.records import replace
+from gatepost.core.registry import load_package
+from gatepost.core.settings import Config
+from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
+from gatepost.store import acl, audit, identities, logins, users
+from gatepost.store.acl import AclRow
+from gatepost.store.logins import NewBrowser
+from gatepost.store.port import Db
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.users import UserRole
+
+OWNER, ANN, BEN, CLERK = "web:user/owner", "telegram:user/ann", "web:user/ben", "web:user/clerk"
+ANN_WEB = "web:user/ann"
+
+
+def fill(db: Db) -> dict[str, str]:
+    """By person, the id of her browser."""
+    now = SystemClock().now()
+    for person in (OWNER, ANN, ANN_WEB, BEN, CLERK):
+        users.add(db, person, person.rpartition("/")[2].title(), now)
+    identities.add(db, ANN_WEB, ANN, "test", now)
+    users.add_role(db, OWNER, UserRole.OWNER, "", "test", now)
+    acl.put(db, AclRow(id=0, principal=CLERK, action="op:*", scope="acme/**"), now)
+    found = {}
+    for person in (OWNER, ANN_WEB, BEN):
+        new = NewBrowser(user_id=person, way="one_time_link", device="Firefox on Linux", peer="::1")
+        found[person] = logins.add_browser(db, new, now + HOUR, now)[1].id
+    return found
+
+
+@pytest.fixture
+async def browsers(store: SqliteStore) -> dict[str, str]:
+    return await store.write(fill)
+
+
+@pytest.fixture
+def office(store: SqliteStore, home: Home, browsers: dict[str, str]) -> OperationDeps:
+    load_package("gatepost.serve.control.operations")
+    return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), bells=EventBus())
+
+
+async def run(office: OperationDeps, name: str, caller: str, login: str = "", **args: Any) -> Any:
+    return await OPERATIONS[name](replace(office, caller=caller, login=login), args)
+
+
+async def list_ids(office: OperationDeps, caller: str = OPERATOR, **args: Any) -> set[str]:
+    return {each["id"] for each in await run(office, "login.list", caller, **args)}
+
+
+@pytest.mark.parametrize("caller", [ANN, ANN_WEB])
+async def test_a_person_sees_her_own_browsers_whatever_she_is_called_by(
+    office: OperationDeps, browsers: dict[str, str], caller: str
+) -> None:
+    (found,) = await run(office, "login.list", caller, login=browsers[ANN_WEB])
+    assert (found["id"], found["person"], found["is_this"]) == (browsers[ANN_WEB], "Ann", True)
+    assert "hash" not in found
+
+
+@pytest.mark.parametrize("caller", [ANN, BEN, CLERK])
+async def test_those_of_everybody_are_for_who_has_the_right(office: OperationDeps, caller: str) -> None:
+    with pytest.raises(Refused, match="op:logins"):
+        await run(office, "login.list", caller, everybody=True)
+
+
+async def test_an_owner_sees_her_own_and_on_request_all(office: OperationDeps, browsers: dict[str, str]) -> None:
+    assert await list_ids(office, OWNER) == {browsers[OWNER]}
+    assert await list_ids(office, OWNER, everybody=True) == set(browsers.values()) == await list_ids(office)
+
+
+@pytest.mark.parametrize("caller", [BEN, CLERK])
+async def test_nobody_ends_or_learns_of_a_browser_of_somebody_else(
+    office: OperationDeps, browsers: dict[str, str], caller: str
+) -> None:
+    for wanted in (browsers[OWNER], browsers[ANN_WEB], "lg-made-up", "", "x" * 10_000):
+        with pytest.raises(NotFound) as refused:
+            await run(office, "login.end", caller, id=wanted)
+        assert len(str(refused.value)) < 300
+    for person in (OWNER, ANN, ANN_WEB, "web:user/nobody"):
+        with pytest.raises(NotFound):
+            await run(office, "login.end_all", caller, person=person)
+    assert await list_ids(office) == set(browsers.values())
+
+
+async def test_a_browser_is_ended_by_its_person_or_by_an_owner_and_the_audit_has_it(
+    office: OperationDeps, browsers: dict[str, str]
+) -> None:
+    rung: list[int] = []
+    office.bells.on_logins(lambda: rung.append(1))
+    assert (await run(office, "login.end", ANN, id=browsers[ANN_WEB]))["user_id"] == ANN_WEB
+    assert (await run(office, "login.end", OWNER, id=browsers[BEN]))["user_id"] == BEN
+    assert await list_ids(office) == {browsers[OWNER]} and len(rung) == 2
+    (record,) = await office.store.read(audit.list_latest, 1)
+    assert record[2:5] == (OWNER, "login.end", "done")
+
+
+async def test_a_person_signs_out_everywhere_or_everywhere_else(
+    office: OperationDeps, browsers: dict[str, str]
+) -> None:
+    kept = await run(office, "login.end_all", ANN, login=browsers[ANN_WEB], keep_this=True)
+    assert (kept["person"], kept["ended"]) == (ANN, 0) and browsers[ANN_WEB] in await list_ids(office)
+    assert (await run(office, "login.end_all", ANN, login=browsers[ANN_WEB]))["ended"] == 1
+    assert await list_ids(office) == {browsers[OWNER], browsers[BEN]}
+
+
+async def test_an_owner_and_the_operator_sign_somebody_out_by_any_of_her_names(
+    office: OperationDeps, browsers: dict[str, str]
+) -> None:
+    assert (await run(office, "login.end_all", OWNER, person=ANN))["ended"] == 1
+    assert (await run(office, "login.end_all", OPERATOR, person=BEN))["ended"] == 1
+    with pytest.raises(Invalid, match="whose"):
+        await run(office, "login.end_all", OPERATOR)
+    with pytest.raises(NotFound):
+        await run(office, "login.end_all", OPERATOR, person="web:user/nobody")

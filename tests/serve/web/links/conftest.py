@@ -1,0 +1,96 @@
+"""The site with the page of webhook links on a real port, one group, and programs that post there."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+import pytest
+
+from gatepost.channels.contract import CHANNELS, Channel, ChannelDeps
+from gatepost.core.clock import SystemClock
+from gatepost.core.event_bus import EventBus
+from gatepost.core.home import Home
+from gatepost.core.keyring import Keyring
+from gatepost.core.listen_address import parse
+from gatepost.core.registry import load_package
+from gatepost.core.settings import Config
+from gatepost.flow import link_tokens
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.link_tokens import IssuedLink, NewLink
+from gatepost.messages.inbound import Direction
+from gatepost.serve.http import HttpServer, bind, get_bound_address
+from gatepost.serve.web.site import WebDeps, make_site
+from gatepost.store import groups, inbox, messages
+from gatepost.store.inbox import InboxEntry
+from gatepost.store.messages import Message
+from gatepost.store.port import Db
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.tokens import TokenKind
+from gatepost.testing.waiting import PATIENCE_S
+
+FOLDER, ROOM = "acme/eng", "hook:acme/eng/github"
+JSON = {"content-type": "application/json"}
+
+
+@dataclass
+class HookDesk:
+    store: SqliteStore
+    home: Home
+    bells: EventBus
+    client: httpx2.AsyncClient
+    stopping: asyncio.Event
+    reach: ChannelInstances
+    woken: list[str] = field(default_factory=list)
+
+    async def issue(self, **given: Any) -> IssuedLink:
+        wanted: dict[str, Any] = {"folder": FOLDER, "label": "github", "suffix": "", "created_by": "operator"}
+        new = NewLink(kind=TokenKind.WEBHOOK, **{**wanted, **given})
+        keyring, now = Keyring(self.home), SystemClock().now()
+        return await self.store.write(link_tokens.issue, new, now, keyring)
+
+    async def post(self, token: str, content: str | bytes = "hello", **given: Any) -> httpx2.Response:
+        return await self.client.post(f"/hook/{token}", content=content, **given)
+
+    async def list_posted(self, room: str = ROOM) -> list[Message]:
+        found = await self.store.read(messages.list_in_room, "hook", room, 0, 1000)
+        return [each for each in found if each.direction is Direction.IN]
+
+    async def get_entry(self, message: Message) -> InboxEntry:
+        (entry,) = await self.store.read(inbox.list_for_message, message.id)
+        return entry
+
+
+def _add_groups(db: Db) -> None:
+    for folder in ("acme", FOLDER, "other"):
+        groups.add(db, folder, folder, "demo", SystemClock().now())
+
+
+@pytest.fixture
+async def desk(store: SqliteStore, home: Home, web: Any) -> AsyncIterator[HookDesk]:
+    load_package("gatepost.channels")
+    kind, config = CHANNELS["hook"], Config({"web.largest_hook_bytes": 100_000})
+    channel: Channel = kind.make(ChannelDeps(instance="hook", config=config, clock=SystemClock()))
+    listen, stopping, bells = parse("127.0.0.1:0"), asyncio.Event(), EventBus()
+    sock, reach = bind(listen), ChannelInstances({"hook": kind}, {"hook": channel}, 0)
+    parts = WebDeps(
+        store=store,
+        clock=SystemClock(),
+        config=config,
+        home=home,
+        channel=web.hub,
+        stopping=stopping,
+        bells=bells,
+        reach=reach,
+    )
+    await store.write(_add_groups)
+    server = HttpServer(make_site(parts), sock)
+    running = asyncio.create_task(server.run())
+    async with httpx2.AsyncClient(base_url=get_bound_address(listen, sock).url, timeout=PATIENCE_S) as client:
+        made = HookDesk(store, home, bells, client, stopping, reach)
+        bells.on_session(made.woken.append)
+        yield made
+    stopping.set()
+    server.stop()
+    await asyncio.wait_for(running, PATIENCE_S)

@@ -1,0 +1,94 @@
+"""The page of links."""
+
+from typing import Any
+
+import pytest
+
+from gatepost.core.clock import SystemClock
+from gatepost.serve.web.dashboard.result_links import list_shown_once
+from gatepost.serve.web.pages.links import LINK, PAGE, list_actions
+from gatepost.store import groups, tokens
+from gatepost.store.tokens import NewToken, TokenKind
+
+
+def make_answer(**given: Any) -> dict[str, Any]:
+    return {
+        "id": "tk-1",
+        "kind": "webhook",
+        "folder": "home",
+        "label": "ci",
+        "signature": "none",
+        "instructions": "",
+        "state": "valid",
+        "expires_at": None,
+        "last_used_at": None,
+        "created_by": "operator",
+        **given,
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "labels"),
+    [
+        ({}, ["Sign", "Revoke"]),
+        ({"kind": "invite"}, ["Revoke"]),
+        ({"kind": "chat_link"}, ["Revoke"]),
+        ({"state": "revoked"}, []),
+        ({"state": "expired"}, []),
+    ],
+)
+def test_what_can_be_done_to_a_link_depends_on_its_kind_and_state(given: dict[str, Any], labels: list[str]) -> None:
+    found = list_actions(make_answer(**given))
+    assert [each.label for each in found] == labels
+    assert all(each.asks for each in found)
+
+
+def test_how_a_link_is_signed_is_shown_if_it_is() -> None:
+    (signed,) = [each for each in LINK if each.name == "signature"]
+    assert signed.show(make_answer()) is None
+    assert str(getattr(signed.show(make_answer(signature="stripe")), "text", "")) == "stripe"
+
+
+def test_what_is_shown_once_is_shown_without_its_parts() -> None:
+    made = {"url": "https://x/hook/abc", "secret": "abc", "signing_secret": "sesame", "token": {"id": "tk-1"}}
+    assert [value for _, value in list_shown_once("token.add", made)] == ["https://x/hook/abc", "sesame"]
+    assert [value for _, value in list_shown_once("token.add", {"url": "", "secret": "abc"})] == ["abc"]
+    code = {"url": "https://x/invite/GI-1", "secret": "GI-1"}
+    assert [value for _, value in list_shown_once("invite.create", code)] == ["GI-1", "https://x/invite/GI-1"]
+    assert list_shown_once("task.add", made) == [] and list_shown_once("token.add", None) == []
+
+
+async def test_a_webhook_is_made_on_the_page_shown_once_and_revoked(site: Any) -> None:
+    await site.store.write(groups.add, "home", "Home", "", 1)
+    async with site.signed_in() as browser:
+        assert "There are no links" in (await browser.get("/dashboard/links")).text
+        form = {
+            "kind": "webhook",
+            "folder": "home",
+            "label": "ci",
+            "instructions": "<b>Hush</b>",
+            "signature": "github",
+        }
+        done = await browser.post("/dashboard/do/token.add", data=form)
+        assert done.status_code == 200 and "/hook/" in done.text and "signs with, shown only now" in done.text
+        (token,) = await site.store.read(tokens.list_all)
+        page = (await browser.get("/dashboard/links")).text
+        assert token.id in page and "&lt;b&gt;Hush" in page and "/hook/" not in page
+        assert (await browser.post("/dashboard/do/token.rm", data={"id": token.id})).status_code == 200
+        assert "revoked" in (await browser.get("/dashboard/links")).text
+
+
+async def test_many_links_are_shown_page_by_page(site: Any) -> None:
+    def add(db: Any) -> None:
+        groups.add(db, "home", "Home", "", 1)
+        for number in range(PAGE + 5):
+            new = NewToken(kind=TokenKind.WEBHOOK, folder="home", label=f"n{number:03}", created_by="operator")
+            tokens.add(db, new, f"secret-{number}", SystemClock().now())
+
+    await site.store.write(add)
+    async with site.signed_in() as browser:
+        page = (await browser.get("/dashboard/links")).text
+        ids = [each.id for each in await site.store.read(tokens.list_all)]
+        assert f"?before={ids[PAGE - 1]}" in page and ids[0] in page and ids[PAGE] not in page
+        rest = (await browser.get(f"/dashboard/links?before={ids[PAGE - 1]}")).text
+        assert ids[PAGE] in rest and ids[-1] in rest and ids[0] not in rest

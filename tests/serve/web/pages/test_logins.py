@@ -1,0 +1,45 @@
+"""The page of sign-ins, as data."""
+
+from typing import Any
+
+from gatepost.serve.web.dashboard.view import Badge, Facts, TableBlock
+from gatepost.serve.web.pages.logins import make_logins_view
+
+NO_PASSWORD = {"name": "ann", "password_login": False, "changed_at": None}
+
+
+def login(login_id: str, **more: Any) -> dict[str, Any]:
+    times = dict.fromkeys(("created_at", "last_seen_at", "expires_at"), "2026-01-01T00:00:00Z")
+    known = {"way": "one_time_link", "device": "Firefox on Linux", "peer": "::1", "person": "Ann", "is_this": False}
+    return {"id": login_id, "user_id": "web:user/ann", **known, **times, **more}
+
+
+def test_each_browser_can_be_signed_out_and_this_one_is_marked() -> None:
+    view = make_logins_view(
+        [login("lg-1", is_this=True), login("lg-2", device="", way="made_up")], NO_PASSWORD, False, False
+    )
+    (table,) = view.blocks
+    assert isinstance(table, TableBlock) and "person" not in [each.name for each in table.columns]
+    first, second = table.rows
+    assert first.cells[:3] == ("Firefox on Linux", Badge("this browser", "good"), "One-time link")  # type: ignore[arg-type]
+    assert second.cells[:3] == ("Unknown device", "", "made_up")
+    assert [each.args for row in table.rows for each in row.actions] == [{"id": "lg-1"}, {"id": "lg-2"}]
+    assert all(each.asks for row in table.rows for each in row.actions) and all(each.asks for each in view.actions)
+
+
+def test_those_of_everybody_are_offered_to_who_may_see_them_with_their_names() -> None:
+    assert make_logins_view([], NO_PASSWORD, False, False).filters == ()
+    view = make_logins_view([login("lg-1")], NO_PASSWORD, True, True)
+    (table,) = view.blocks
+    assert view.filters[0].chosen == "all" and isinstance(table, TableBlock)
+    assert table.rows[0].cells[0] == "Ann"
+
+
+def test_a_password_is_offered_where_it_is_on_and_removed_where_it_is_set() -> None:
+    def list_labels(changed_at: str | None) -> list[str]:
+        view = make_logins_view([], {"name": "ann", "password_login": True, "changed_at": changed_at}, False, False)
+        assert isinstance(view.blocks[0], Facts)
+        return [each.label for each in view.actions][:-2]
+
+    assert list_labels(None) == ["Set a password"]
+    assert list_labels("2026-01-01T00:00:00Z") == ["Change password", "Remove password"]
