@@ -131,6 +131,7 @@ async def test_a_message_is_pinned_by_keys_found_above_the_room_and_unpinned(pag
     await expect(answer.get_by_label("Unpin", exact=True)).to_be_focused()
     await page.get_by_role("button", name="New conversation").click()
     await page.reload()
+    await expect(pins).to_be_visible()
     await pins.locator("summary").press("Enter")
     await pins.get_by_role("button", name="waved back").first.press("Enter")
     await expect(page.locator(".message.found, .message:focus")).to_contain_text("waved back")

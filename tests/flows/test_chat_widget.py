@@ -5,7 +5,7 @@ from pathlib import Path
 from shutil import which
 
 import pytest
-from playwright.async_api import BrowserContext, Frame, Page, async_playwright, expect
+from playwright.async_api import BrowserContext, Frame, Page, Route, async_playwright, expect
 
 from gatepost.core.home import Home
 from gatepost.testing.daemon import DaemonProcess
@@ -126,6 +126,34 @@ async def test_a_site_that_the_link_does_not_name_cannot_show_it(
         await expect(frame.get_by_label("Message", exact=True)).to_have_count(0)
         assert "/chat/" not in frame.url
         await page.close()
+
+
+async def test_what_was_lost_on_its_way_back_is_sent_again_and_said_once(
+    daemon: DaemonProcess, context: BrowserContext
+) -> None:
+    _, url = issue(daemon)
+    page = await context.new_page()
+    await page.goto(url)
+    lost = 0
+
+    async def lose(route: Route) -> None:
+        nonlocal lost
+        if route.request.method == "POST" and not lost:
+            lost += 1
+            await route.fetch()  # it arrives, and nobody hears of it
+            await route.abort()
+        else:
+            await route.continue_()
+
+    await page.route("**/chat/api/messages", lose)
+    await write(page, "open on mondays?")
+    await expect(page.get_by_role("alert")).to_contain_text("does not answer")
+    await expect(page.get_by_label("Message", exact=True)).to_have_value("open on mondays?")
+    await page.get_by_label("Message", exact=True).press("Enter")
+    await expect(page.get_by_role("alert")).to_be_hidden()
+    await expect(page.locator(".message:not(.mine) .body strong")).to_have_text("nine")
+    await expect(page.locator(".message.mine")).to_have_count(1)
+    assert len([row for row in daemon.json("ledger", "list") if row["text"] == "open on mondays?"]) == 1
 
 
 async def test_the_address_alone_is_a_page_that_keeps_its_conversation_over_a_reload(

@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.daemon import READY, DaemonProcess
 from gatepost.testing.waiting import PATIENCE_S, block_until
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "links.md"
@@ -111,3 +111,23 @@ def test_a_token_is_in_no_file_of_the_gateway(daemon: DaemonProcess) -> None:
     for secret in (token, made["signing_secret"]):
         assert [each for each in files if secret.encode() in each.read_bytes()] == []
         assert secret not in daemon.stderr()
+
+
+def test_what_was_answered_survives_a_kill_and_is_said_once(daemon: DaemonProcess) -> None:
+    """The last one here: its gateway is another afterwards."""
+    link = issue(daemon, "kill")["url"]
+    keys = [f"delivery-{number}" for number in range(5)]
+    for key in keys:
+        answer = httpx2.post(link, content=key, headers={"idempotency-key": key}, timeout=PATIENCE_S)
+        assert answer.status_code == 204
+    daemon.kill()
+    daemon.start()
+    base = daemon.banner[0].removeprefix(READY).rstrip("/")
+    again = f"{base}/hook/{link.rpartition('/')[2]}"
+    for key in keys:
+        answer = httpx2.post(f"{again}?wait=60", content=key, headers={"idempotency-key": key}, timeout=PATIENCE_S)
+        assert answer.json()["response"]["status"] == "done"
+    lines = [each for each in daemon.json("ledger", "list") if each["address"] == "hook:home/kill"]
+    said = [each["text"] for each in lines if each["direction"] == "in" and each["text"].startswith("delivery-")]
+    told = [each["text"] for each in lines if each["direction"] == "out"]
+    assert sorted(said) == keys and sorted(told) == [f"echo: {key}" for key in keys]

@@ -10,6 +10,7 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.waiting import PATIENCE_S
 
 from .foreign_page import FOLLOW, PRESS, READ, ForeignServer, serve_foreign_page
@@ -84,7 +85,7 @@ async def browser() -> AsyncIterator[Browser]:
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     home = tmp_path_factory.mktemp("sites") / "home"
-    with DaemonProcess(home, sandbox_kind="process", sessions_provider="demo") as running:
+    with DaemonProcess(home, sandbox_kind="process", sessions_provider="scripted") as running:
         for kind in ("public_html", "private_html"):
             place = home / "groups" / "home" / kind
             (place / "docs").mkdir(parents=True)
@@ -94,6 +95,9 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
             for name, text in files.items():
                 (place / name).write_text(text)
             (place / "pixel.png").write_bytes(PIXEL)
+        script = ScriptBuilder().turn("make").write_file("public_html/made.txt", "by an agent").say("made")
+        script.turn("close").call("set_web_route", path="/pub/home/made.txt", access="deny").say("{result}")
+        script.write(home / "groups" / "home").chmod(0o644)
         running.json("site", "set", "home", "/pub/home", "public")
         running.json("site", "bind", HOST, "home")
         yield running
@@ -282,3 +286,16 @@ async def test_a_page_is_opened_to_everybody_and_closed_again_on_the_dashboard(
     await page.get_by_role("dialog").get_by_role("button", name="Do it").click()
     await expect(page.get_by_role("link", name="/pub/home/docs", exact=True)).to_have_count(0)
     assert (await context.request.get(f"{get_base(daemon)}/pub/home/docs/")).status == 200
+
+
+async def test_what_an_agent_writes_and_says_of_its_pages_holds_at_once(
+    daemon: DaemonProcess, context: BrowserContext
+) -> None:
+    address = f"{get_base(daemon)}/pub/home/made.txt"
+    assert (await context.request.get(address)).status == 404
+    assert "made" in daemon.gatepost("chat", "-m", "make", "--wait").stdout
+    assert await (await context.request.get(address)).text() == "by an agent"
+    assert "ok" in daemon.gatepost("chat", "-m", "close", "--wait").stdout
+    assert (await context.request.get(address)).status == 403
+    rows = {each["path"]: each["created_by"] for each in daemon.json("site", "routes")}
+    assert rows == {"/pub/home": "operator", "/pub/home/made.txt": "agent:home"}

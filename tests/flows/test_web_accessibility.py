@@ -55,7 +55,8 @@ async def test_no_page_has_a_serious_finding(
         await page.goto(site.base)  # not signed in
         found["signed out"] = await find_serious(page)
         await site.enter(page)
-        further = ["/", "/chat/", "/session", "/pair/x", "/dashboard/do/task.add", "/dashboard/do/group.rm?folder=x"]
+        forms = ["/dashboard/do/task.add", "/dashboard/do/group.rm?folder=x"]
+        further = ["/", "/chat/", "/session", "/pair/x", "/invite/x", *forms]
         for address in (*site.list_addresses(), *(f"{site.base}{path}" for path in further)):
             answer = await page.goto(address)
             assert answer is not None and answer.status == 200, address

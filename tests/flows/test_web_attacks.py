@@ -168,7 +168,13 @@ async def test_no_text_of_an_address_becomes_markup(
         for each in (page for _, page in PAGES.items() if not HOLE.search(page.path)):
             await page.goto(f"{site.base}{get_address(each, '')}?{query}")
             assert await page.evaluate(FIND_PLANTED) == [], each.path
-        for address in (f"/dashboard/{given}", f"/pair/{given}", f"/session?x={given}#id={given}", f"/{given}"):
+        for address in (
+            f"/dashboard/{given}",
+            f"/pair/{given}",
+            f"/invite/{given}",
+            f"/session?x={given}#id={given}",
+            f"/{given}",
+        ):
             await page.goto(f"{site.base}{address}")
             assert await page.evaluate(FIND_PLANTED) == [], address
 
@@ -197,6 +203,7 @@ WRITES = (
     "/login",
     "/api/clicks",
     "/api/pairing/confirm",
+    "/api/invitation/accept",
 )
 
 
@@ -251,7 +258,7 @@ async def test_no_page_is_shown_in_a_frame_of_somebody_else(
 ) -> None:
     await enter(context, daemon)
     base = get_base(daemon)
-    paths = ["/", "/session", "/pair/x", *(get_address(each, "x") for _, each in PAGES.items())]
+    paths = ["/", "/session", "/pair/x", "/invite/x", *(get_address(each, "x") for _, each in PAGES.items())]
     for path in paths:
         headers = client.get(path).headers
         assert "frame-ancestors 'none'" in headers["content-security-policy"], path

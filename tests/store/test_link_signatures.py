@@ -4,7 +4,7 @@ import pytest
 
 from gatepost.core.clock import MINUTE
 from gatepost.store import groups, link_signatures, tokens
-from gatepost.store.link_signatures import KEPT, MOST
+from gatepost.store.link_signatures import FRESH, KEPT, MOST
 from gatepost.store.port import Db
 from gatepost.store.tokens import NewToken, TokenKind
 
@@ -34,9 +34,12 @@ def test_a_signature_counts_once_for_its_link(db: Db, links: tuple[str, str]) ->
 def test_the_newest_are_kept_and_the_old_forgotten(db: Db, links: tuple[str, str]) -> None:
     for number in range(MOST + 50):
         assert link_signatures.add(db, links[0], f"h{number}", NOON + number)
+    assert count(db) == MOST + 50  # what may still be valid is never forgotten
+    later = NOON + FRESH + MOST + 50
+    assert link_signatures.add(db, links[0], "later", later)
     assert count(db) == MOST
-    assert not link_signatures.add(db, links[0], f"h{MOST + 49}", NOON + MOST + 50)
-    assert link_signatures.add(db, links[0], "later", NOON + KEPT + MOST + 50)
+    assert not link_signatures.add(db, links[0], f"h{MOST + 49}", later)
+    assert link_signatures.add(db, links[0], "last", later + KEPT)
     assert count(db) == 1
 
 

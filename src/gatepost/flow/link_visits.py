@@ -71,7 +71,7 @@ def start_visit(db: Db, instance: str, secret: str, now: int) -> StartedVisit | 
     return StartedVisit(made, visitor_secret)
 
 
-def is_led(db: Db, visitor: LinkVisitor) -> bool:
+def has_routes(db: Db, visitor: LinkVisitor) -> bool:
     """Whether her room still leads to the link's group. Somebody may have set other routes in the place of all."""
     matches = {each.match for each in routes.list_all(db)}
     token = tokens.get(db, visitor.token_id)

@@ -12,7 +12,7 @@ LONGEST_BODY = 100_000  # characters of what is said in answer
 MOST_SAID = 100  # messages of one turn that are joined
 
 
-class LinkStatus(StrEnum):
+class LinkAnswerStatus(StrEnum):
     """`done`: it was worked on to the end. `silent`: the same, and nothing was said. `failed`: it was not. `held`: a
     person has to decide first, or everything is halted. `timeout`: it is still worked on, or waits for its turn."""
 
@@ -26,28 +26,28 @@ class LinkStatus(StrEnum):
 class LinkOutcome(Struct, frozen=True):
     """`body`: what was said in the link's room."""
 
-    status: LinkStatus
+    status: LinkAnswerStatus
     body: str = ""
 
     @property
     def is_over(self) -> bool:
-        return self.status not in (LinkStatus.TIMEOUT, LinkStatus.HELD)
+        return self.status not in (LinkAnswerStatus.TIMEOUT, LinkAnswerStatus.HELD)
 
 
-_ENDS = {InboxState.ANSWERED: LinkStatus.DONE, InboxState.SILENT: LinkStatus.SILENT}
+_ENDS = {InboxState.ANSWERED: LinkAnswerStatus.DONE, InboxState.SILENT: LinkAnswerStatus.SILENT}
 
 
 def get_outcome(db: Db, message_id: int) -> LinkOutcome:
     """As it stands now. Messages that one turn took have the same."""
     entry = next((each for each in inbox.list_for_message(db, message_id) if each.mode is InboxMode.TRIGGER), None)
     if entry is None:
-        return LinkOutcome(LinkStatus.FAILED)
-    body = _join_said(db, entry) if entry.state in inbox.END else ""
+        return LinkOutcome(LinkAnswerStatus.FAILED)
+    body = _join_texts(db, entry) if entry.state in inbox.END else ""
     if _is_held(db, entry):
-        return LinkOutcome(LinkStatus.HELD, body)
+        return LinkOutcome(LinkAnswerStatus.HELD, body)
     if entry.state not in inbox.END:
-        return LinkOutcome(LinkStatus.TIMEOUT)
-    return LinkOutcome(_ENDS.get(entry.state, LinkStatus.FAILED), body)
+        return LinkOutcome(LinkAnswerStatus.TIMEOUT)
+    return LinkOutcome(_ENDS.get(entry.state, LinkAnswerStatus.FAILED), body)
 
 
 def _is_held(db: Db, entry: InboxEntry) -> bool:
@@ -57,7 +57,7 @@ def _is_held(db: Db, entry: InboxEntry) -> bool:
     return entry.state is InboxState.HELD or (waits and switches.get(db, switches.PANIC) is not None)
 
 
-def _join_said(db: Db, entry: InboxEntry) -> str:
+def _join_texts(db: Db, entry: InboxEntry) -> str:
     """What its turn said in the room of the message, oldest first."""
     rows = db.rows(
         "SELECT SUBSTR(said.text, 1, ?) FROM messages asked JOIN outbox o ON o.instance = asked.instance"

@@ -1,14 +1,15 @@
 """Signatures by which webhooks' senders proved a post: each counts once, so that nobody sends a copy under another id.
 
-Kept by their hashes, the newest of each link. Those that name a moment are refused by it before they are forgotten: a
-link takes fewer posts in that time than are kept.
+Kept by their hashes, the newest of each link, and all of the last minutes: what names a moment is refused by that
+before it is forgotten. The rate of a link bounds how many these are.
 """
 
-from gatepost.core.clock import DAY
+from gatepost.core.clock import DAY, MINUTE
 from gatepost.store.port import Db
 
 KEPT = 7 * DAY
-MOST = 1000  # of one link
+MOST = 1000  # of one link, besides …
+FRESH = 15 * MINUTE  # … those that came since
 
 
 def add(db: Db, token_id: str, digest: str, now: int) -> bool:
@@ -22,8 +23,8 @@ def add(db: Db, token_id: str, digest: str, now: int) -> bool:
         return False
     db.run("DELETE FROM link_signatures WHERE token_id = ? AND seen_at <= ?", (token_id, now - KEPT))
     db.run(
-        "DELETE FROM link_signatures WHERE token_id = ? AND seen_at <= (SELECT seen_at FROM link_signatures"
-        " WHERE token_id = ? ORDER BY seen_at DESC LIMIT 1 OFFSET ?)",
-        (token_id, token_id, MOST),
+        "DELETE FROM link_signatures WHERE token_id = ? AND seen_at <= ? AND seen_at <= (SELECT seen_at"
+        " FROM link_signatures WHERE token_id = ? ORDER BY seen_at DESC LIMIT 1 OFFSET ?)",
+        (token_id, now - FRESH, token_id, MOST),
     )
     return True

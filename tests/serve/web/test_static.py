@@ -30,3 +30,12 @@ def test_the_icons_of_the_installed_chat_have_the_sizes_that_the_manifest_says_a
         width, height = struct.unpack(">II", data[16:24])
         assert data.startswith(b"\x89PNG") and each["sizes"] == f"{width}x{height}"
         assert len(data) <= 10_000
+
+
+WRITES_ITSELF = {"csrf.js", "login.js", "link_wire.js"}  # signs in first, or shows a token of its own and no cookie
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_a_script_writes_by_the_one_function_that_adds_the_browsers_token(script: Path) -> None:
+    found = re.search(r"\bfetch\([^;]*\bmethod:", script.read_text(encoding="utf-8"))
+    assert found is None or script.name in WRITES_ITSELF, "use `send` of csrf.js: without the token it is refused"

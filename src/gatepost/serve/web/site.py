@@ -140,6 +140,7 @@ def _make_group_sites(parts: WebDeps, browsers: BrowserLogins) -> GroupSites:
         clock=parts.clock,
         home=parts.home,
         get_browser=browsers.get_token,
+        find_visitor=browsers.find_by_token,
         make_sign_in=lambda: FileResponse(SIGN_IN_PAGE, 401),
         own_names=frozenset(list_own_names(parts.config)),
     )

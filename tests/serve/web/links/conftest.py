@@ -21,6 +21,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.link_tokens import IssuedLink, NewLink
 from gatepost.messages.inbound import Direction
 from gatepost.serve.http import HttpServer, bind, get_bound_address
+from gatepost.serve.web.links.hook import HookDeps
 from gatepost.serve.web.site import WebDeps, make_site
 from gatepost.store import groups, inbox, messages
 from gatepost.store.inbox import InboxEntry
@@ -49,6 +50,17 @@ class HookDesk:
         new = NewLink(kind=TokenKind.WEBHOOK, **{**wanted, **given})
         keyring, now = Keyring(self.home), SystemClock().now()
         return await self.store.write(link_tokens.issue, new, now, keyring)
+
+    def make_deps(self) -> HookDeps:
+        return HookDeps(
+            store=self.store,
+            clock=SystemClock(),
+            config=Config(),
+            home=self.home,
+            bells=self.bells,
+            stopping=self.stopping,
+            reach=self.reach,
+        )
 
     async def post(self, token: str, content: str | bytes = "hello", **given: Any) -> httpx2.Response:
         return await self.client.post(f"/hook/{token}", content=content, **given)

@@ -6,16 +6,17 @@ import hmac
 import json
 from typing import Any
 
+import httpx2
 import pytest
+from starlette.applications import Starlette
 
 from gatepost.core.clock import DAY, SystemClock
 from gatepost.core.periods import Period
-from gatepost.core.token_bucket import Rate
 from gatepost.flow import link_tokens
 from gatepost.flow.link_tokens import NewLink
 from gatepost.serve.web.hook_admission import HookBusy
 from gatepost.serve.web.links import hook
-from gatepost.serve.web.links.hook import LinkRates
+from gatepost.serve.web.links.hook import HookLinks, LinkRates
 from gatepost.store import acl, budgets, sessions, tokens
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
@@ -218,15 +219,31 @@ async def test_a_source_that_the_access_list_shuts_out_reaches_nobody(desk: Hook
 async def test_a_link_has_its_rate_and_says_when_to_come_again(desk: HookDesk) -> None:
     link, other = await desk.issue(), await desk.issue(label="ci")
     tried = 0
-    while (answer := await desk.post(link.secret, "x")).status_code == 204 and tried < 10 * hook.OF_LINK.burst:
+    while (answer := await desk.post(link.secret, "x")).status_code == 204 and tried < 10 * hook.PER_MINUTE.default:
         tried += 1
-    assert tried >= hook.OF_LINK.burst
+    assert tried >= hook.PER_MINUTE.default
     assert answer.status_code == 429 and int(answer.headers["retry-after"]) >= 1
     assert (await desk.post(other.secret, "x")).status_code == 204  # and nobody else waits for it
 
 
+async def test_an_address_that_tries_tokens_is_held_and_no_other_is(desk: HookDesk) -> None:
+    link, app = await desk.issue(), Starlette(routes=HookLinks(desk.make_deps()).routes())
+
+    def client(address: str) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app, client=(address, 1)), base_url="http://x")
+
+    async with client("8.8.8.8") as guesser, client("9.9.9.9") as other:
+        for number in range(hook.FAILURES.burst + 10):
+            answer = await guesser.post(f"/hook/guess-{number}", content="x")
+            if answer.status_code == 429:
+                break
+        assert answer.status_code == 429 and int(answer.headers["retry-after"]) >= 1 and number >= hook.FAILURES.burst
+        assert (await other.post("/hook/guess", content="x")).status_code == 404
+        assert (await other.post(f"/hook/{link.secret}", content="x")).status_code == 204
+
+
 async def test_rates_of_links_are_remembered_for_a_bounded_number(desk: HookDesk) -> None:
-    rates = LinkRates(Rate(per_second=0.001, burst=1, patience_s=float("inf")))
+    rates = LinkRates(1)
     rates.charge("tk-0")
     rates.charge("tk-0")
     with pytest.raises(HookBusy):
@@ -338,7 +355,7 @@ async def test_a_secret_that_is_made_works_and_is_sealed(desk: HookDesk) -> None
 async def test_wrong_signatures_use_up_nothing_of_the_link(desk: HookDesk) -> None:
     link = await desk.issue(signature=SignatureScheme.GITHUB, signing_secret=SECRET)
     wrong = {**JSON, "x-hub-signature-256": "sha256=" + "0" * 64}
-    answers = [await desk.post(link.secret, b"{}", headers=wrong) for _ in range(hook.OF_LINK.burst + 10)]
+    answers = [await desk.post(link.secret, b"{}", headers=wrong) for _ in range(hook.PER_MINUTE.default + 10)]
     assert {each.status_code for each in answers} == {401}
     assert (await desk.post(link.secret, b"{}", headers=sign_github(b"{}"))).status_code == 204
     uses = await desk.store.read(lambda db: db.rows("SELECT COUNT(*) FROM secret_uses"))

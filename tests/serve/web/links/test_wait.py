@@ -12,11 +12,10 @@ from starlette.applications import Starlette
 from gatepost.core.clock import SystemClock
 from gatepost.core.event_bus import EventBus
 from gatepost.core.listen_address import parse
-from gatepost.core.settings import Config
 from gatepost.messages.outbound import Op
 from gatepost.serve.http import HttpServer, bind, get_bound_address
 from gatepost.serve.web.hook_admission import HookBusy
-from gatepost.serve.web.links.hook import HookDeps, HookLinks
+from gatepost.serve.web.links.hook import HookLinks
 from gatepost.serve.web.links.wait import LinkWaits
 from gatepost.store import outbox, switches, turn_failures, turns
 from gatepost.store.outbox import EffectOrigin, NewEffect
@@ -30,18 +29,9 @@ from .conftest import FOLDER, ROOM, HookDesk
 
 @asynccontextmanager
 async def serving(desk: HookDesk, waits: LinkWaits) -> AsyncIterator[httpx2.AsyncClient]:
-    deps = HookDeps(
-        store=desk.store,
-        clock=SystemClock(),
-        config=Config(),
-        home=desk.home,
-        bells=desk.bells,
-        stopping=desk.stopping,
-        reach=desk.reach,
-    )
     listen = parse("127.0.0.1:0")
     sock = bind(listen)
-    server = HttpServer(Starlette(routes=HookLinks(deps, waits=waits).routes()), sock)
+    server = HttpServer(Starlette(routes=HookLinks(desk.make_deps(), waits=waits).routes()), sock)
     running = asyncio.create_task(server.run())
     async with httpx2.AsyncClient(base_url=get_bound_address(listen, sock).url, timeout=PATIENCE_S) as client:
         yield client
@@ -153,7 +143,7 @@ async def test_so_many_wait_at_a_link_and_at_all_and_the_next_posts_nothing(desk
     link, other, third = await desk.issue(), await desk.issue(label="ci"), await desk.issue(label="cd")
     async with serving(desk, waits) as client:
         held = [asyncio.create_task(wait_at(client, link.secret)) for _ in range(2)]
-        await until(lambda: waits.count == 2)
+        await until(lambda: waits.count == 2 and len(desk.woken) == 2)
         answer = await client.post(f"/hook/{link.secret}?wait=1", content="x")
         assert answer.status_code == 429 and int(answer.headers["retry-after"]) >= 1
         assert len(await desk.list_posted()) == 2  # it may simply be posted again

@@ -12,7 +12,7 @@ import pytest
 from gatepost.core.clock import SystemClock
 from gatepost.flow import link_tokens
 from gatepost.flow.link_tokens import IssuedLink, NewLink
-from gatepost.serve.web.widget import rates
+from gatepost.serve.web.widget import rates, visitor_streams
 from gatepost.serve.web.widget.page_policy import render_headers
 from gatepost.store import groups, link_visitors, routes, tokens
 from gatepost.store.port import Db
@@ -224,6 +224,32 @@ async def test_a_revoked_link_ends_its_streams_at_once_and_lets_nobody_write(sit
         assert (await page.say("hello")).status_code == 401
         assert (await page.visit()).status_code == 401
         assert (await browser.get(f"/chat/{link.secret}")).status_code == 404
+
+
+async def test_a_visitor_has_one_stream_and_the_one_before_is_told_so(site: Any) -> None:
+    link = await issue(site.store)
+    async with site.browser() as browser:
+        page = VisitorPage(browser, link.secret)
+        await page.visit()
+        async with page.follow() as first:
+            await find(first, lambda kind, data: kind == "cursor")
+            async with page.follow() as second:
+                await find(first, lambda kind, data: kind == "replaced")
+                await page.say("hello")
+                await find(second, lambda kind, data: kind == "message" and not data["mine"])
+
+
+async def test_a_link_has_so_many_streams(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visitor_streams, "MOST_OF_LINK", 1)
+    link = await issue(site.store)
+    async with site.browser() as browser:
+        ann, ben = VisitorPage(browser, link.secret), VisitorPage(browser, link.secret)
+        await ann.visit()
+        await ben.visit()
+        async with ann.follow() as events:
+            await find(events, lambda kind, data: kind == "cursor")
+            full = await browser.get("/chat/api/events", params={"after": "0"}, headers=ben.headers)
+    assert full.status_code == 429 and int(full.headers["retry-after"]) > 1
 
 
 async def test_a_visitor_who_writes_too_fast_is_told_when_to_go_on(site: Any) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -15,6 +15,8 @@ from gatepost.serve.web.dashboard.view import FormInput, InputKind
 # Arguments of many lines, and those of one line that are hidden while they are typed.
 LONG = ("prompt", "text", "content", "script", "agents_md", "message", "reason", "instructions")
 SECRETS = ("key", "value", "new_password", "old_password", "signing_secret")
+# By operation and a value that is known already: arguments that most people give, though it works without them.
+FRONT = {("token.add", "webhook"): ("label", "instructions", "signature")}
 _OPTION = re.compile(r"--([a-z][a-z-]*)")
 
 
@@ -30,7 +32,8 @@ class OperationForm(Struct, frozen=True, kw_only=True):
 
 
 def make_form(operation: Operation, given: Mapping[str, str]) -> OperationForm:
-    inputs = [_make_input(each, given.get(each.name)) for each in list_fields(operation.args)]
+    front = [name for value in given.values() for name in FRONT.get((operation.info.name, value), ())]
+    inputs = [_make_input(each, given.get(each.name), front) for each in list_fields(operation.args)]
     subject, _, verb = operation.info.name.partition(".")
     return OperationForm(
         operation=operation.info.name,
@@ -49,7 +52,7 @@ def render_help(operation: Operation) -> str:
     return re.sub(rf"\b({'|'.join(names)})\b", lambda found: found[0].lower(), text) if names else text
 
 
-def _make_input(argument: ArgumentField, given: str | None) -> FormInput:
+def _make_input(argument: ArgumentField, given: str | None, front: Sequence[str] = ()) -> FormInput:
     return FormInput(
         name=argument.name,
         label=argument.name.replace("_", " "),
@@ -61,6 +64,7 @@ def _make_input(argument: ArgumentField, given: str | None) -> FormInput:
         example=argument.examples[0] if argument.examples else "",
         least=argument.spec.least,
         most=argument.spec.most,
+        front=argument.name in front,
     )
 
 

@@ -213,6 +213,7 @@ class FormInput(Struct, frozen=True, kw_only=True):
     least: int | None = None
     most: int | None = None
     rows: int = 3  # of a long text
+    front: bool = False  # among those that are needed, though it is not
 
 
 class FormStep(Struct, frozen=True, kw_only=True):

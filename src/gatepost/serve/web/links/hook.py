@@ -9,6 +9,7 @@ no record and no answer has it.
 import asyncio
 from collections import OrderedDict
 from contextlib import ExitStack
+from http import HTTPStatus
 
 from msgspec import Struct
 from starlette.requests import ClientDisconnect, Request
@@ -21,7 +22,7 @@ from gatepost.core.errors import Invalid, SetupError, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
-from gatepost.core.settings import Config
+from gatepost.core.settings import Config, setting
 from gatepost.core.token_bucket import Rate
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.link_messages import LinkEnded, LinkInbox, LinkPost, RepeatedSignature
@@ -37,12 +38,16 @@ from gatepost.store.port import Store
 from gatepost.store.secrets import SecretReader
 from gatepost.store.tokens import SignatureScheme, Token, TokenKind
 
+PER_MINUTE = setting(
+    "web.hook_posts_per_minute",
+    60,
+    help="How many posts a webhook link takes in a minute; as many may come at once.",
+)
 PREFIX = "/hook"
 LONGEST_TOKEN = 200  # characters
-OF_LINK = Rate(per_second=1, burst=60, patience_s=float("inf"))  # posts of one link
 OF_ALL = Rate(per_second=100, burst=200, patience_s=float("inf"))  # posts of all links, and …
 AT_ONCE = 32  # … how many are taken in at once
-UNPROVED_AT_ONCE, UNPROVED_OF_PEER = 64, 8
+UNPROVED_AT_ONCE, UNPROVED_OF_PEER = 128, 16
 FAILURES = Rate(per_second=1, burst=30, patience_s=float("inf"))  # proofs of one address that fail
 BODY_S, ANSWER_S = 10.0, 20.0
 MOST_LINKS = 2000  # whose rates are remembered, the latest
@@ -64,8 +69,8 @@ class HookDeps(Struct, frozen=True, kw_only=True):
 
 
 class HookLinks:
-    def __init__(self, deps: HookDeps, *, of_link: Rate = OF_LINK, waits: LinkWaits | None = None) -> None:
-        self._deps, self._rates = deps, LinkRates(of_link)
+    def __init__(self, deps: HookDeps, *, waits: LinkWaits | None = None) -> None:
+        self._deps, self._rates = deps, LinkRates(deps.config[PER_MINUTE])
         self._inbox = LinkInbox(deps.store, deps.clock, deps.config, deps.bells, deps.reach)
         self._waits = waits or LinkWaits(deps.store, deps.bells, deps.stopping)
         self._secrets = SigningSecrets(SecretReader(deps.store, Keyring(deps.home), deps.clock))
@@ -79,7 +84,7 @@ class HookLinks:
     async def answer(self, request: Request) -> Response:
         with ExitStack() as place:
             try:
-                taken = await self._take_in(request, place)
+                taken = await self._receive(request, place)
             except HookBusy as error:
                 return render_wait(429, error.retry_after or 0.0)
             except Unavailable as error:
@@ -87,6 +92,8 @@ class HookLinks:
             except TimeoutError:
                 return render_wait(503, RETRY_AFTER_S)
             if isinstance(taken, Response):
+                if taken.status_code == HTTPStatus.NOT_FOUND and self._deps.pace is not None:
+                    await self._deps.pace.hold(request.scope)
                 return taken
             if not taken.wait_s:
                 return Response(status_code=204)
@@ -95,7 +102,7 @@ class HookLinks:
             )
             return JSONResponse(render_outcome(outcome))
 
-    async def _take_in(self, request: Request, place: ExitStack) -> "Response | TakenPost":
+    async def _receive(self, request: Request, place: ExitStack) -> "Response | TakenPost":
         """Everything up to the commit. `place`: gets the place of a program that waits."""
         if self._load is None:
             self._load = HookLoad(OF_ALL, AT_ONCE, _now())
@@ -103,8 +110,6 @@ class HookLinks:
             link = await self._find_link(request.path_params["token"])
             if link is None:
                 self._unproved.charge(visit)
-                if self._deps.pace is not None:
-                    await self._deps.pace.hold(request.scope)
                 return PlainTextResponse(NOTHING, 404)
             self._rates.check(link.id)
             posted = await self._read(request, link, visit)
@@ -177,8 +182,9 @@ class TakenPost(Struct, frozen=True):
 class LinkRates:
     """How often each link is used, the latest of them."""
 
-    def __init__(self, rate: Rate) -> None:
-        self._rate = rate
+    def __init__(self, per_minute: int) -> None:
+        most = max(1, per_minute)
+        self._rate = Rate(per_second=most / 60, burst=most, patience_s=float("inf"))
         self._links: OrderedDict[str, HookRate] = OrderedDict()
 
     def check(self, link_id: str) -> None:

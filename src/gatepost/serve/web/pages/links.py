@@ -1,27 +1,29 @@
 """Links: webhooks, chat links and invitations. Each is shown when it is made, and never again."""
 
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import Answer, badge, code, link, made, make_table, moment, text
-from gatepost.serve.web.dashboard.view import Action, Badge, EmptyState, PageView, Tone
+from gatepost.serve.web.dashboard.tables import Answer, badge, in_files, link, made, make_table, moment, shorten
+from gatepost.serve.web.dashboard.view import Action, Badge, Code, EmptyState, PageView, Tone
 from gatepost.store.tokens import SignatureScheme, TokenKind, TokenState
 
 PAGE = 100
+SHOWN = 60  # characters of instructions
 NEW_WEBHOOK = Action(
     label="New webhook", operation="token.add", args={"kind": TokenKind.WEBHOOK.value}, asks=True, tone=Tone.GOOD
 )
+NEW_CHAT = Action(label="New chat link", operation="token.add", args={"kind": TokenKind.CHAT_LINK.value}, asks=True)
 NEW_INVITATION = Action(label="Invite", operation="invite.create", asks=True)
 EMPTY = EmptyState(text="There are no links. By a webhook a program hands messages to an agent.", action=NEW_WEBHOOK)
 LINK = (
-    code("id", "Link"),
+    in_files("id"),
+    made("label", "Label", lambda row: row["label"] or Code(row["id"])),
     badge("kind", "Kind"),
     link("folder", "Group", "/groups/{folder}"),
-    text("label", "Label"),
     made("signature", "Signed", lambda row: Badge(row["signature"]) if is_signed(row) else None),
-    text("instructions", "Instructions"),
+    made("instructions", "Instructions", lambda row: shorten(row["instructions"], SHOWN) or None),
     badge("state", "State"),
     moment("expires_at", "Ends"),
     moment("last_used_at", "Last used"),
-    text("created_by", "Made by"),
+    in_files("created_by"),
 )
 
 
@@ -32,7 +34,7 @@ async def show_links(request: PageRequest) -> PageView:
     return PageView(
         lead="Whoever has one of these may use it. A link is shown when it is made, and never again.",
         blocks=[make_table(found, LINK, EMPTY, actions=list_actions, more=more)],
-        actions=(NEW_WEBHOOK, NEW_INVITATION),
+        actions=(NEW_WEBHOOK, NEW_CHAT, NEW_INVITATION),
     )
 
 

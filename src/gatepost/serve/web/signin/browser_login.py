@@ -53,7 +53,11 @@ class BrowserLogins:
 
     async def find_visitor(self, request: Request) -> WebVisitor | None:
         """Who is signed in with the cookie of this request."""
-        token, now = self.get_token(request), self._clock.now()
+        return await self.find_by_token(request, self.get_token(request))
+
+    async def find_by_token(self, request: Request, token: str) -> WebVisitor | None:
+        """The same for a request that shows the token of a browser in another way than by its cookie."""
+        now = self._clock.now()
         found = await self._store.read(find_browser_visitor, token, now) if token else None
         if found is None:
             return None
