@@ -51,7 +51,7 @@ def test_a_draft_that_waits_to_be_sent_is_sent_before_its_answer(desk: Desk) -> 
     assert list_open(desk) == [("send", "The")] and desk.effect(draft.key).payload[USED] is True
 
 
-def test_what_was_said_meanwhile_is_no_draft_any_more(desk: Desk) -> None:
+def test_what_is_message_already_meanwhile_is_no_draft_any_more(desk: Desk) -> None:
     turn = desk.begun()
     desk.say("k", "The unfinished symphony", turn=turn)
     assert not growing_drafts.record(desk.db, turn, "The unfinished ", desk.now)
@@ -97,7 +97,7 @@ def test_the_platforms_id_is_the_answers_once_it_has_taken_the_place(desk: Desk)
     draft = desk.effect(f"{turn.id}/draft/1")
     send(desk, draft, "x1")
     answer = desk.say("k", "The whole", turn=turn)
-    growing_drafts.take_place(desk.db, draft.message_id)
+    growing_drafts.release_platform_id(desk.db, draft.message_id)
     send(desk, answer, "x1")
     found = messages.find(desk.db, *ROOM, "out", "x1")
     assert found is not None and found.text == "The whole"

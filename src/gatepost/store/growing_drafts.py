@@ -45,7 +45,7 @@ def record(db: Db, turn: Turn, text: str, now: int) -> bool:
     sends = [each for each in rows if each.op == Op.SEND]
     if any(each.state in (EffectState.FAILED, EffectState.UNCERTAIN) for each in rows):
         return False
-    if _was_said(db, turn, text):
+    if _is_message_already(db, turn, text):
         return False
     last = sends[-1] if sends else None
     if last is None or last.payload.get(USED) or last.state not in _OPEN:
@@ -60,7 +60,7 @@ def record(db: Db, turn: Turn, text: str, now: int) -> bool:
     return True
 
 
-def _was_said(db: Db, turn: Turn, text: str) -> bool:
+def _is_message_already(db: Db, turn: Turn, text: str) -> bool:
     """Whether this became a message meanwhile: a draft of it would say it twice."""
     row = db.row(
         "SELECT m.text FROM outbox o JOIN messages m ON m.id = o.message_id WHERE o.turn_id = ?"
@@ -133,7 +133,7 @@ def give_up_place(db: Db, effect: OutboxEffect) -> None:
     _set_payload(db, effect, {name: value for name, value in effect.payload.items() if name != DRAFT})
 
 
-def take_place(db: Db, message_id: int) -> None:
+def release_platform_id(db: Db, message_id: int) -> None:
     """The answer stands where the draft stood, and the platform's id of that message is the answer's from now on."""
     db.run("UPDATE messages SET platform_id = NULL WHERE id = ? AND direction = ?", (message_id, Direction.OUT))
 

@@ -75,15 +75,16 @@ class GrowingMessages:
         self._plan(known, EVERY_S)
         if known.draft.text != known.shown:
             known.shown = known.draft.text
-            self._start(self._show(known.draft))
+            self._start(self._show(known))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _show(self, draft: Draft) -> None:
-        if draft.session not in self._texts:  # it was stopped before this task began
+    async def _show(self, known: _GrowingText) -> None:
+        draft = known.draft
+        if self._texts.get(draft.session) is not known:  # it was stopped before this task began
             return
         await self._write(draft.session, lambda db: record_draft(db, self._reach, draft, self._clock.now()))
 

@@ -81,7 +81,7 @@ def _next(db: Db, effect: OutboxEffect | None, look_up_at: Mapping[int, int], no
 def settle_effect(db: Db, reach: ChannelInstances, outcome: SendOutcome, now: int) -> None:
     effect = outcome.effect
     if outcome.place is not None and outcome.state == EffectState.SENT:
-        growing_drafts.take_place(db, outcome.place)
+        growing_drafts.release_platform_id(db, outcome.place)
     elif outcome.place is not None:
         growing_drafts.give_up_place(db, effect)
     outbox.record_outcome(db, effect.id, outcome.state, outcome.reason, now, outcome.platform_id, outcome.next_at)
