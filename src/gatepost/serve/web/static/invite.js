@@ -1,4 +1,6 @@
 // Shows what an invitation gives. Nothing changes until the button is pressed.
+import { send } from "/static/csrf.js";
+
 const state = document.getElementById("state");
 const offer = document.getElementById("offer");
 const chat = document.getElementById("chat");
@@ -12,9 +14,9 @@ function show(text, bad = false) {
 }
 
 async function post(path) {
-  const answer = await fetch(path, {
+  const answer = await send(path, {
     method: "POST",
-    headers: { "content-type": "application/json", "x-gatepost": "1" },
+    headers: { "content-type": "application/json" },
     body: JSON.stringify({ token }),
   });
   const body = await answer.json();
