@@ -40,7 +40,7 @@ test: setup-test  ## run the tests (TESTS=tests/store, ARGS="-k ledger"; NO_SYST
 test-all: setup-test  ## and those that take long
 	@$(PYTHON) scripts/bootstrap.py all
 	@NO_SYSTEM=$(NO_SYSTEM) $(BIN)/python scripts/system_packages.py --all
-	@NEW_EXAMPLES=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS) $(ARGS)
+	@NEW_EXAMPLES=1 GATEPOST_TEST_PICTURES=tests/artifacts $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS) $(ARGS)
 
 bare: python  ## the whole way on a bare Debian, as root and as a user (root only; ARGS=user, NO_TESTS=1)
 	@scripts/bare_debian.sh $(ARGS)

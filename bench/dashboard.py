@@ -23,6 +23,7 @@ from gatepost.serve.control.contract import OperationDeps
 from gatepost.serve.control.operations.overview import get_defaults, read_overview
 from gatepost.serve.web.dashboard.handlers import Dashboard, DashboardDeps
 from gatepost.serve.web.dashboard.live import ChangeStreams
+from gatepost.serve.web.signin.visitors import WebVisitor
 from gatepost.store import budgets, groups, requests, sessions, users
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.migrate import migrate
@@ -103,7 +104,7 @@ class _SignedIn:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["state"] = {"user": OWNER}
+        scope["state"] = {"user": OWNER, "visitor": WebVisitor(OWNER, "")}
         await self._app(scope, receive, send)
 
 

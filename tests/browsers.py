@@ -3,11 +3,15 @@
 To start one costs three seconds of a processor, another tab more than one, another page in the same tab a third of one.
 So the tests of a module share a browser (`browser`), and those that look through one tab share it, too: each
 `visit` to their window (`window`) begins without cookies, storage or routes, as in a new one.
+
+Pictures of pages are for people. They are taken where GATEPOST_TEST_PICTURES names a folder, as in `make test-all`.
 """
 
+import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Error, Page, async_playwright, expect
@@ -23,13 +27,17 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--renderer-process-limit=1",
 ]
 WIDTH, HEIGHT = 1180, 760
+PHONE_WIDTH, PHONE_HEIGHT = 390, 844
+PICTURES = os.environ.get("GATEPOST_TEST_PICTURES", "")
 # Counts in `window.troubles` what goes wrong in a page.
 COUNT_TROUBLES = """
 for (const kind of ["error", "securitypolicyviolation", "unhandledrejection"])
   addEventListener(kind, () => { window.troubles = (window.troubles ?? 0) + 1; });
 """
+NOWHERE = "http://127.0.0.1:9/"
 FORGET = "() => { localStorage.clear(); sessionStorage.clear(); }"
 
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: no page is looked at")
@@ -90,5 +98,30 @@ async def _clear(window: BrowserContext) -> None:
         await tab.emulate_media(color_scheme="null", reduced_motion="null")
         if tab.url.startswith("http"):
             await tab.evaluate(FORGET)
-        await tab.goto("about:blank")  # else it goes on asking a gateway that the test has stopped
+        await _leave(tab)
     await window.clear_cookies()
+
+
+async def _leave(tab: Page) -> None:
+    """A page that goes on asks a gateway that may be gone. An empty one of the same site needs no new process."""
+    await tab.route(NOWHERE, lambda route: route.fulfill(body="", content_type="text/html"))
+    await tab.goto(NOWHERE)
+    await tab.unroute(NOWHERE)
+
+
+async def take_picture(page: Page, name: str) -> None:
+    if PICTURES:
+        await page.screenshot(path=Path(PICTURES) / f"{name}.png")
+
+
+async def take_pictures(page: Page, name: str) -> None:
+    """Light, dark, and as a phone shows it, which nothing is too wide for."""
+    await page.emulate_media(reduced_motion="reduce")
+    await take_picture(page, f"{name}-light")
+    await page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    await take_picture(page, f"{name}-dark")
+    await page.set_viewport_size({"width": PHONE_WIDTH, "height": PHONE_HEIGHT})
+    await take_picture(page, f"{name}-phone")
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    await page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+    await page.emulate_media(color_scheme="light")

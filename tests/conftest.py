@@ -18,16 +18,20 @@ from gatepost.store.migrate import migrate
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteDb, SqliteStore, connect
 
+from .bytecode import compile_share
+
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext
 
 # How long an example takes to draw or to run says nothing: the machine may be busy.
-# The same examples in every run: a change is refused for what it does. `make test-all` draws new ones.
+# The same few examples in every run: a change is refused for what it does. `make test-all` draws new ones, and more.
+NEW_EXAMPLES = "NEW_EXAMPLES" in os.environ
 hypothesis.settings.register_profile(
     "patient",
     deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
-    derandomize="NEW_EXAMPLES" not in os.environ,
+    derandomize=not NEW_EXAMPLES,
+    max_examples=100 if NEW_EXAMPLES else 40,
 )
 hypothesis.settings.load_profile("patient")
 
@@ -41,6 +45,13 @@ def pytest_configure() -> None:
     gc.disable()  # while tests are collected, which each worker does: an eighth of that was the search for garbage
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    worker = getattr(session.config, "workerinput", None)  # what xdist has told this process, if it is one of several
+    if worker is not None:
+        compile_share(session.config, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
 
 
 def pytest_collection_finish() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import httpx2
 import pytest
 
 from gatepost.cli.commands.chat import render, render_failure, send_message
@@ -20,6 +21,8 @@ from gatepost.store.costs import NewCost
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing import fork_server
 from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.waiting import PATIENCE_S
+from gatepost.testing.web_manners import make_manners
 
 
 @pytest.fixture(scope="module")
@@ -210,6 +213,18 @@ def test_login_prints_a_new_address_each_time(daemon: DaemonProcess) -> None:
     assert first.returncode == 0
     assert first.stdout.startswith("http://127.0.0.1:") and "/#token=" in first.stdout
     assert first.stdout != second.stdout
+
+
+def test_a_browser_is_listed_and_signed_out_from_the_command_line(daemon: DaemonProcess) -> None:
+    base, _, token = daemon.address.partition("/#token=")
+    with httpx2.Client(base_url=base, timeout=PATIENCE_S, **make_manners(base)) as browser:
+        assert browser.post("/login", json={"token": token}).status_code == 200
+        (found,) = daemon.json("login", "list")
+        assert found["user_id"] == "web:user/owner" and found["id"] in daemon.gatepost("login", "list").stdout
+        assert daemon.gatepost("login", "end", found["id"]).returncode == 0
+        assert browser.get("/api/start").status_code == 401
+    assert daemon.gatepost("login", "end", found["id"]).returncode == 1
+    assert "is signed out everywhere" in daemon.gatepost("login", "end-all", "--person", "web:user/owner").stdout
 
 
 @pytest.mark.parametrize("args", [("chat", "-m", "hello"), ("chat",), ("login",)])

@@ -9,11 +9,19 @@ from typing import Any
 
 import pytest
 
-from gatepost.channels.contract import CHANNELS
+from gatepost.channels.contract import CHANNELS, DRAFTS
 from gatepost.core import registry, settings
 from gatepost.core.errors import SetupError
 from gatepost.core.settings import SETTINGS, Config
-from gatepost.flow.channel_specs import SpecOrigin, list_file_specs, list_specs, parse_stored, render_values
+from gatepost.flow.channel_specs import (
+    SpecOrigin,
+    get_last_name,
+    list_file_specs,
+    list_specs,
+    parse_stored,
+    render_values,
+)
+from gatepost.messages.outbound import Feature
 from gatepost.store.channel_instances import StoredChannel
 from gatepost.testing.beacon import BeaconPlatform, registered_beacon
 from gatepost.testing.waiting import PATIENCE_S
@@ -163,7 +171,7 @@ STARTS = """
 import json, os, sys
 from pathlib import Path
 from gatepost import app
-from gatepost.channels.contract import CHANNELS
+from gatepost.channels.contract import CHANNELS, DRAFTS
 from gatepost.core import settings
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
@@ -231,3 +239,13 @@ def test_the_folder_of_each_kind_is_named_like_it() -> None:
     """By which it is found before anything of it is imported."""
     folders = {name: CHANNELS.origin(name).split(".")[2] for name in CHANNELS if name != "beacon"}
     assert all(name == folder for name, folder in folders.items()), folders
+
+
+def test_the_option_for_answers_that_grow_is_of_an_instance_and_of_channels_that_can_be_asked() -> None:
+    known = {name for name, kind in CHANNELS.items() if any(get_last_name(each) == DRAFTS for each in kind.settings)}
+    assert known == {"slack", "discord", "mattermost"}
+    for name in known:
+        assert {Feature.EDIT, Feature.LOOKUP} <= CHANNELS[name].features
+    rows = [StoredChannel(each, "slack", {DRAFTS: each == "new"}, True, 1, "test") for each in ("new", "old")]
+    grows = {row.instance: parse_stored(row).make_kind(Config()).drafts for row in rows}
+    assert grows == {"new": True, "old": False} and not CHANNELS["slack"].drafts

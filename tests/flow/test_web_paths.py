@@ -106,5 +106,5 @@ def test_names_of_the_gateway_numbers_and_odd_names_are_refused(text: str) -> No
 def test_a_host_header_is_compared_in_that_form() -> None:
     assert normalize_host("DOCS.example.com.:8420") == "docs.example.com"
     assert normalize_host("münchen.example") == "xn--mnchen-3ya.example"
-    for odd in ("", "[::1", "a..b" * 100, "\udc80.example", "." * 300):
-        assert normalize_host(odd) in ("", "a..b" * 100, "." * 299)
+    for odd in ("", "[::1", "\udc80.example", "ü" * 2000, f"{'ü' * 100}.example"):
+        assert normalize_host(odd) == ""

@@ -136,8 +136,9 @@ def test_a_world_has_a_bounded_number_of_rows_and_long_paths_have_none(db: Db) -
         put(db, agent("acme"), "/pub/acme/more", WebAccess.DENY)
     put(db, agent("acme"), "/pub/acme/7", WebAccess.PUBLIC)
     put(db, agent("other"), "/pub/other", WebAccess.PUBLIC)
-    with pytest.raises(Invalid, match="longer"):
-        put(db, agent("other"), f"/pub/other/{'a' * 400}", WebAccess.PUBLIC)
+    for odd in ("a" * 400, "100%25", "a%3Fb", "a%23b"):  # what a list shows must be what removes it
+        with pytest.raises(Invalid, match="longer"):
+            put(db, agent("other"), f"/pub/other/{odd}", WebAccess.PUBLIC)
 
 
 def test_a_removed_group_leaves_no_row_and_no_host(db: Db) -> None:
@@ -173,6 +174,13 @@ def test_names_of_this_gateway_come_from_its_settings(name: str) -> None:
     with pytest.raises(Invalid, match="hostname"):
         read_hostname(name, config)
     assert read_hostname("docs.example.com", config) == "docs.example.com"
+
+
+def test_behind_a_socket_file_the_gateways_own_name_must_be_known_first() -> None:
+    with pytest.raises(Invalid, match=r"web\.hosts or web\.url"):
+        read_hostname("docs.example.com", Config({"listen": "unix:/run/gatepost.sock"}))
+    named = Config({"listen": "unix:/run/gatepost.sock", "web.url": "https://gate.example"})
+    assert read_hostname("docs.example.com", named) == "docs.example.com"
 
 
 def test_a_person_sees_the_pages_of_the_groups_that_she_is_in(db: Db) -> None:

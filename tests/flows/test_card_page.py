@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 from playwright.async_api import BrowserContext, Locator, Page, Route, expect
-from tests.browsers import needs_chromium, visit
+from tests.browsers import needs_chromium, take_picture, take_pictures, visit
 
 from gatepost.core.home import Home
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.provider import ScriptBuilder
 
-ARTIFACTS = Path(__file__).parents[1] / "artifacts"
 PLAN = "The release goes out on Friday at noon. Please check the notes before then."
 CHANGED_PLAN = "The release goes out on **Saturday** at noon.\nThe notes are checked."
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -75,20 +74,6 @@ async def ask(daemon: DaemonProcess, page: Page) -> Locator:
     await expect(card).to_be_visible()
     await expect(said(page, "asked")).to_be_visible()
     return card
-
-
-async def take_pictures(page: Page, name: str) -> None:
-    """Light, dark, and as a phone shows it."""
-    ARTIFACTS.mkdir(exist_ok=True)
-    await page.emulate_media(reduced_motion="reduce")
-    await page.screenshot(path=ARTIFACTS / f"{name}-light.png")
-    await page.emulate_media(color_scheme="dark", reduced_motion="reduce")
-    await page.screenshot(path=ARTIFACTS / f"{name}-dark.png")
-    await page.set_viewport_size({"width": 390, "height": 800})
-    await page.screenshot(path=ARTIFACTS / f"{name}-phone.png")
-    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    await page.set_viewport_size({"width": 1180, "height": 760})
-    await page.emulate_media(color_scheme="light")
 
 
 async def test_the_owner_allows_a_held_call_by_its_button_and_the_card_says_who_decided(
@@ -247,8 +232,7 @@ async def test_an_agents_card_is_for_reading_and_its_words_are_text(daemon: Daem
     await expect(page.locator(".message", has=card).locator(".who b")).to_have_text("Home")
     assert await card.locator("img").count() == 0
     assert not await page.evaluate("window.troubles")
-    ARTIFACTS.mkdir(exist_ok=True)
-    await page.screenshot(path=ARTIFACTS / "web-card-agent.png")
+    await take_picture(page, "web-card-agent")
 
 
 @pytest.mark.slow

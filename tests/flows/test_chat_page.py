@@ -10,6 +10,7 @@ from playwright.async_api import BrowserContext, Page, expect
 from tests.browsers import needs_chromium, visit
 
 from gatepost.core.home import Home
+from gatepost.serve.web.site import STATIC
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.provider import ScriptBuilder
 
@@ -130,12 +131,33 @@ async def test_a_message_is_pinned_by_keys_found_above_the_room_and_unpinned(pag
     await expect(answer.get_by_label("Unpin", exact=True)).to_be_focused()
     await page.get_by_role("button", name="New conversation").click()
     await page.reload()
+    await expect(pins).to_be_visible()
     await pins.locator("summary").press("Enter")
     await pins.get_by_role("button", name="waved back").first.press("Enter")
     await expect(page.locator(".message.found, .message:focus")).to_contain_text("waved back")
     await pins.locator("summary").press("Enter")
     await pins.get_by_label("Unpin: waved back").press("Enter")
     await expect(pins).to_be_hidden()
+
+
+async def test_pictures_are_seen_large_one_after_another_by_keys(page: Page) -> None:
+    await page.get_by_role("button", name="New conversation").click()
+    await page.locator("#picker").set_input_files([STATIC / "icon-192.png", STATIC / "icon-512.png"])
+    await write(page, "two pictures")
+    pictures = page.locator("#message-list a.picture")
+    await expect(pictures).to_have_count(2)
+
+    await pictures.first.press("Enter")
+
+    large = page.get_by_role("dialog", name="Picture")
+    await expect(large).to_contain_text("icon-192.png (1 of 2)")
+    await page.keyboard.press("ArrowRight")
+    await page.keyboard.press("ArrowRight")
+    await expect(large).to_contain_text("icon-512.png (2 of 2)")
+    await expect(large.get_by_role("img")).to_have_js_property("naturalWidth", 512)
+    await page.keyboard.press("Escape")
+    await expect(large).to_be_hidden()
+    await expect(pictures.last).to_be_focused()
 
 
 async def test_a_reaction_stands_below_what_it_is_about_also_after_a_reload(page: Page) -> None:

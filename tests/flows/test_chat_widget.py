@@ -2,22 +2,18 @@
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from shutil import which
 
 import pytest
-from playwright.async_api import BrowserContext, Frame, Page, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, Frame, Page, Route, expect
+from tests.browsers import add_context, needs_chromium
 
 from gatepost.core.home import Home
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import PATIENCE_S
 
 from .foreign_page import ForeignServer, serve_foreign_page
 
-CHROMIUM = which("chromium") or which("chromium-browser") or which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-expect.set_options(timeout=PATIENCE_S * 1000)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the page is not looked at")
+pytestmark = needs_chromium
 ASK = """async (paths) => {
   const headers = { "x-gatepost": "1" };
   const ask = (path) => fetch(path, { headers }).then((answer) => answer.status, () => "blocked");
@@ -49,13 +45,10 @@ def foreign() -> Iterator[ForeignServer]:
 
 
 @pytest.fixture
-async def context() -> AsyncIterator[BrowserContext]:
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        made = await browser.new_context(viewport={"width": 1180, "height": 760}, locale="en-GB")
-        made.set_default_timeout(PATIENCE_S * 1000)
-        yield made
-        await browser.close()
+async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
+    made = await add_context(browser)
+    yield made
+    await made.close()
 
 
 def issue(daemon: DaemonProcess, *origins: str) -> tuple[str, str]:
@@ -126,6 +119,34 @@ async def test_a_site_that_the_link_does_not_name_cannot_show_it(
         await expect(frame.get_by_label("Message", exact=True)).to_have_count(0)
         assert "/chat/" not in frame.url
         await page.close()
+
+
+async def test_what_was_lost_on_its_way_back_is_sent_again_and_said_once(
+    daemon: DaemonProcess, context: BrowserContext
+) -> None:
+    _, url = issue(daemon)
+    page = await context.new_page()
+    await page.goto(url)
+    lost = 0
+
+    async def lose(route: Route) -> None:
+        nonlocal lost
+        if route.request.method == "POST" and not lost:
+            lost += 1
+            await route.fetch()  # it arrives, and nobody hears of it
+            await route.abort()
+        else:
+            await route.continue_()
+
+    await page.route("**/chat/api/messages", lose)
+    await write(page, "open on mondays?")
+    await expect(page.get_by_role("alert")).to_contain_text("does not answer")
+    await expect(page.get_by_label("Message", exact=True)).to_have_value("open on mondays?")
+    await page.get_by_label("Message", exact=True).press("Enter")
+    await expect(page.get_by_role("alert")).to_be_hidden()
+    await expect(page.locator(".message:not(.mine) .body strong")).to_have_text("nine")
+    await expect(page.locator(".message.mine")).to_have_count(1)
+    assert len([row for row in daemon.json("ledger", "list") if row["text"] == "open on mondays?"]) == 1
 
 
 async def test_the_address_alone_is_a_page_that_keeps_its_conversation_over_a_reload(

@@ -2,23 +2,20 @@
 for."""
 
 import os
-import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, Page, expect
+from tests.browsers import needs_chromium
 
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.waiting import PATIENCE_S
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 PICTURES = os.environ.get("GATEPOST_TEST_PICTURES", "")  # a folder: each page is kept there as it looks
 SECRET = "four words of mine"
-expect.set_options(timeout=PATIENCE_S * 1000)
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the pages are not looked at")
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +26,11 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
 
 
 @pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        await browser.close()
+async def browser(browser: Browser) -> AsyncIterator[Browser]:
+    """What a test opened is closed after it."""
+    yield browser
+    for context in browser.contexts:
+        await context.close()
 
 
 def get_base(daemon: DaemonProcess) -> str:

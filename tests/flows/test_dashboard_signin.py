@@ -1,19 +1,17 @@
 """Passkeys and an OpenID provider in a real browser before a real daemon. The authenticator is Chromium's own."""
 
-import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import httpx2
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, Page, expect
+from tests.browsers import needs_chromium
 
 from gatepost.serve.web.signin.oidc import SECRET
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.oidc_provider import CLIENT_ID, CLIENT_SECRET, OidcAccount, OidcProvider
 from gatepost.testing.waiting import PATIENCE_S
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 AUTHENTICATOR = {
     "protocol": "ctap2",
     "transport": "internal",
@@ -23,7 +21,7 @@ AUTHENTICATOR = {
     "automaticPresenceSimulation": True,
 }
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: the page is not looked at")
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
@@ -40,15 +38,6 @@ def daemon(tmp_path_factory: pytest.TempPathFactory, provider: OidcProvider) -> 
         running.gatepost("secret", "set", SECRET, CLIENT_SECRET)
         running.gatepost("user", "add", "oidc:ann-1", "--name", "Ann")
         yield running
-
-
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    expect.set_options(timeout=PATIENCE_S * 1000)
-    async with async_playwright() as playwright:
-        made = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield made
-        await made.close()
 
 
 async def open_context(browser: Browser) -> BrowserContext:

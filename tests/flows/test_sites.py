@@ -2,26 +2,21 @@
 picture, nor under a host name of their own."""
 
 import json
-import shutil
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, Page, expect
+from tests.browsers import needs_chromium, start_browser
 
 from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.waiting import PATIENCE_S
 
 from .foreign_page import FOLLOW, PRESS, READ, ForeignServer, serve_foreign_page
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 HOST = "docs.example.net"
-FLAGS = [
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    f"--host-resolver-rules=MAP {HOST} 127.0.0.1",
-]
-expect.set_options(timeout=PATIENCE_S * 1000)  # else 5 s, whatever the context has
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: no page is attacked")
+pytestmark = needs_chromium
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c63f8cfc0f01f00050001ff"
@@ -69,22 +64,15 @@ LOAD = """async (address) => await new Promise((done) => {
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[Browser]:
-    async with async_playwright() as playwright:
-        opened = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield opened
-        await opened.close()
+    async with start_browser(f"--host-resolver-rules=MAP {HOST} 127.0.0.1") as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     home = tmp_path_factory.mktemp("sites") / "home"
-    with DaemonProcess(home, sandbox_kind="process", sessions_provider="demo") as running:
+    with DaemonProcess(home, sandbox_kind="process", sessions_provider="scripted") as running:
         for kind in ("public_html", "private_html"):
             place = home / "groups" / "home" / kind
             (place / "docs").mkdir(parents=True)
@@ -94,6 +82,9 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
             for name, text in files.items():
                 (place / name).write_text(text)
             (place / "pixel.png").write_bytes(PIXEL)
+        script = ScriptBuilder().turn("make").write_file("public_html/made.txt", "by an agent").say("made")
+        script.turn("close").call("set_web_route", path="/pub/home/made.txt", access="deny").say("{result}")
+        script.write(home / "groups" / "home").chmod(0o644)
         running.json("site", "set", "home", "/pub/home", "public")
         running.json("site", "bind", HOST, "home")
         yield running
@@ -256,3 +247,42 @@ async def test_a_page_of_somebody_else_sees_no_private_page(
     await other.evaluate(FRAME, [f"{base}/priv/home/", f"{base}/pub/home/"])
     for frame in other.frames[1:]:
         assert await frame.locator("#said").count() == 0 and not frame.url.startswith(base)
+
+
+async def test_a_page_is_opened_to_everybody_and_closed_again_on_the_dashboard(
+    daemon: DaemonProcess, context: BrowserContext
+) -> None:
+    page = await context.new_page()
+    await page.goto(f"{get_base(daemon)}/dashboard/sites")
+    await page.get_by_role("button", name="Say who sees a page").click()
+    form = page.get_by_role("dialog")
+    await expect(form.get_by_label("access")).to_have_value("auth")  # nothing becomes public by a hasty click
+    await form.get_by_label("folder").fill("home")
+    await form.get_by_label("path").fill("https://evil.example/")
+    await form.get_by_label("access").select_option("deny")
+    await form.get_by_role("button", name="Do it").click()
+    await expect(form.get_by_text("does not begin with a slash")).to_be_visible()
+    await form.get_by_label("path").fill("/pub/home/docs")
+    await form.get_by_role("button", name="Do it").click()
+    await expect(page.get_by_role("link", name="/pub/home/docs", exact=True)).to_be_visible()
+    answer = await context.request.get(f"{get_base(daemon)}/pub/home/docs/")
+    assert answer.status == 403
+    await page.goto(f"{get_base(daemon)}/dashboard/sites")
+    row = page.get_by_role("row").filter(has_text="/pub/home/docs")
+    await row.get_by_role("button", name="Remove").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Do it").click()
+    await expect(page.get_by_role("link", name="/pub/home/docs", exact=True)).to_have_count(0)
+    assert (await context.request.get(f"{get_base(daemon)}/pub/home/docs/")).status == 200
+
+
+async def test_what_an_agent_writes_and_says_of_its_pages_holds_at_once(
+    daemon: DaemonProcess, context: BrowserContext
+) -> None:
+    address = f"{get_base(daemon)}/pub/home/made.txt"
+    assert (await context.request.get(address)).status == 404
+    assert "made" in daemon.gatepost("chat", "-m", "make", "--wait").stdout
+    assert await (await context.request.get(address)).text() == "by an agent"
+    assert "ok" in daemon.gatepost("chat", "-m", "close", "--wait").stdout
+    assert (await context.request.get(address)).status == 403
+    rows = {each["path"]: each["created_by"] for each in daemon.json("site", "routes")}
+    assert rows == {"/pub/home": "operator", "/pub/home/made.txt": "agent:home"}

@@ -1,22 +1,19 @@
 """Every page judged by axe-core, in light and dark, wide and on a phone: nothing serious is found."""
 
 import json
-import shutil
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page
+from tests.browsers import needs_chromium
 
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.waiting import PATIENCE_S
 
 from .page_desk import serve_pages
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 AXE = Path(sys.prefix, "programs", "axe", "node_modules", "axe-core", "axe.min.js")  # `make test-all` puts it there
 SERIOUS = ("serious", "critical")
 LOOKS = [("light", 1180), ("dark", 1180), ("light", 390)]
@@ -25,17 +22,9 @@ RUN = """() => axe.run(document, { resultTypes: ["violations"] }).then((found) =
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: no page is judged"),
+    needs_chromium,
     pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed (`make test-all` does it)"),
 ]
-
-
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    async with async_playwright() as playwright:
-        opened = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield opened
-        await opened.close()
 
 
 async def find_serious(page: Page) -> list[Any]:
@@ -55,7 +44,8 @@ async def test_no_page_has_a_serious_finding(
         await page.goto(site.base)  # not signed in
         found["signed out"] = await find_serious(page)
         await site.enter(page)
-        further = ["/", "/session", "/pair/x", "/invite/x", "/dashboard/do/task.add", "/dashboard/do/group.rm?folder=x"]
+        forms = ["/dashboard/do/task.add", "/dashboard/do/group.rm?folder=x"]
+        further = ["/", "/chat/", "/session", "/pair/x", "/invite/x", *forms]
         for address in (*site.list_addresses(), *(f"{site.base}{path}" for path in further)):
             answer = await page.goto(address)
             assert answer is not None and answer.status == 200, address

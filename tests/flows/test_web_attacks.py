@@ -3,14 +3,14 @@
 import asyncio
 import html.parser
 import http.client
-import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 import httpx2
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, Page, expect
+from tests.browsers import needs_chromium
 
 from gatepost.serve.web.dashboard.contract import PAGES
 from gatepost.store.sqlite_store import SqliteStore
@@ -21,10 +21,7 @@ from gatepost.testing.web_manners import make_manners
 from .foreign_page import FOLLOW, PRESS, READ, ForeignServer, serve_foreign_page
 from .page_desk import HOLE, get_address, serve_pages
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-expect.set_options(timeout=PATIENCE_S * 1000)  # else 5 s, whatever the context has
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: no page is attacked")
+pytestmark = needs_chromium
 
 # Leaves a text, an attribute of either quote, a script, a comment, a title, a text box; and is an address that runs.
 HOSTILE = (
@@ -47,19 +44,6 @@ FIND_PLANTED = """() => {
   return [...window.troubles, ...addresses, ...planted];
 }"""
 MARK = "No text of the gateway's files may come out."
-
-
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    async with async_playwright() as playwright:
-        opened = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield opened
-        await opened.close()
 
 
 @pytest.fixture

@@ -5,11 +5,9 @@ from pathlib import Path
 
 import pytest
 from playwright.async_api import BrowserContext, Page, expect
-from tests.browsers import needs_chromium, visit
+from tests.browsers import needs_chromium, take_picture, visit
 
 from gatepost.testing.daemon import DaemonProcess
-
-ARTIFACTS = Path(__file__).parents[1] / "artifacts"
 
 pytestmark = needs_chromium
 
@@ -26,6 +24,7 @@ async def page(window: BrowserContext) -> AsyncIterator[Page]:
         yield page
 
 
+@pytest.mark.slow  # test_page.py shows it on the page, test_chat_page.py and test_card_page.py before a real daemon
 async def test_a_message_is_sent_and_the_agents_reply_appears_without_a_reload(
     daemon: DaemonProcess, page: Page
 ) -> None:
@@ -43,5 +42,4 @@ async def test_a_message_is_sent_and_the_agents_reply_appears_without_a_reload(
     assert await page.evaluate("window.neverReloaded")
     assert "token" not in page.url
     assert daemon.json("ledger", "check")["unaccounted"] == 0
-    ARTIFACTS.mkdir(exist_ok=True)
-    await page.screenshot(path=ARTIFACTS / "web-page.png")
+    await take_picture(page, "web-page")

@@ -4,12 +4,11 @@ interface for every platform."""
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import httpx2
 import pytest
 from playwright.async_api import BrowserContext, Page, expect
-from tests.browsers import visit
+from tests.browsers import take_picture, visit
 
 from gatepost.core import registry
 from gatepost.core.errors import NotFound
@@ -19,7 +18,6 @@ from gatepost.testing.platforms.base import EmulatedPlatform, PlatformFault
 from gatepost.testing.platforms.toy import TOKEN, ToyPlatform
 from gatepost.testing.waiting import PATIENCE_S
 
-ARTIFACTS = Path(__file__).parents[1] / "artifacts"
 OURS = {"x-gatepost": "1"}
 
 
@@ -79,8 +77,7 @@ async def test_somebody_writes_edits_reacts_and_clicks_on_the_page(page: Page, p
     assert platform.find(written.id).edits == 1
     assert platform.find(card).reactions == [("👍", "ann")]
     assert [each["button"] for each in platform._events if each["type"] == "click"] == ["1"]
-    ARTIFACTS.mkdir(exist_ok=True)
-    await page.screenshot(path=ARTIFACTS / "emulation-page.png")
+    await take_picture(page, "emulation-page")
 
 
 async def test_another_person_in_a_private_room_sends_a_file_and_sees_why_something_fails(

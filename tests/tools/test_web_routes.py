@@ -7,15 +7,18 @@ from typing import Any
 import pytest
 
 from gatepost.access.grants import parse
+from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
-from gatepost.flow import web_routes
+from gatepost.flow import grant_changes, web_routes
+from gatepost.flow.requests.held_calls import HeldCalls
 from gatepost.flow.web_routes import RouteMaker
-from gatepost.gate.dispatch import ToolAnswer
+from gatepost.gate.dispatch import Dispatch, ToolAnswer
 from gatepost.store import groups
 from gatepost.store import web_routes as rows
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
+from gatepost.tools.contract import TOOLS
 
 load_package("gatepost.tools")
 PERSON = RouteMaker(folder="", name="operator", now=1, reaches=lambda folder: True)
@@ -98,6 +101,18 @@ async def test_a_group_with_a_grant_changes_its_own_part_and_no_more(tmp_path: P
     gone = await agent.call("del_web_route", path="/pub/acme/eng/a")
     assert gone.failed and "not there, or not this group's" in gone.text
     assert len(await store.read(rows.list_routes, "", 10)) == 2
+
+
+async def test_what_becomes_public_waits_for_a_person_where_a_rule_holds_it(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await start(tmp_path, store)
+    await store.write(grant_changes.add_rule, "acme", "hold set_web_route(access=public)", "test", 1)
+    around = agent.around
+    holder = HeldCalls(store, around.clock, around.config, around.bells, around.reach)  # type: ignore[arg-type]
+    agent.dispatch = Dispatch(TOOLS, replace(around, holder=holder))
+    answer = await agent.call("set_web_route", path="/pub/acme", access="public")
+    assert "waits for a person's decision" in answer.text
+    check_ok(await agent.call("set_web_route", path="/pub/acme/x", access="deny"))
+    assert [each.path for each in await store.read(rows.list_routes, "", 10)] == ["/pub/acme/x"]
 
 
 async def test_a_route_that_is_not_there_is_named(tmp_path: Path, store: SqliteStore) -> None:

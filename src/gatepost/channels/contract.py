@@ -20,7 +20,7 @@ from msgspec import Struct, field
 from gatepost.core.clock import Clock
 from gatepost.core.errors import SetupError
 from gatepost.core.registry import Registry
-from gatepost.core.settings import Config, Setting
+from gatepost.core.settings import Config, Setting, setting
 from gatepost.inside.sandbox_needs import DeclaredNeeds, Need, declare
 from gatepost.messages.inbound import Inbound, Receipt, Verb
 from gatepost.messages.outbound import Feature, Outbound
@@ -319,6 +319,7 @@ class ChannelKind(Struct, frozen=True, kw_only=True):
     extra: str = ""  # of this package, that brings its library
     per_server: bool = False  # a person's id is unique on one server only: each instance has people of its own
     load: Callable[[], object] | None = None  # imports what `make` needs; takes long, so it is called in a thread
+    drafts: bool = False  # an answer grows while it is written: its instance's option says so
     unchecked: Mapping[AddCheck, str] = {}  # what `channel add` cannot find out, and why
     # What an instance can do, where its settings say so: from its name and its settings. None: the same for all.
     tailor: "Callable[[ChannelKind, str, Config], ChannelKind] | None" = None
@@ -345,6 +346,7 @@ class ChannelTraits(TypedDict, total=False):
 
 
 CHANNELS: Registry[ChannelKind] = Registry("channel")
+DRAFTS = "drafts"  # the last name of the option by which answers grow
 
 
 def channel(
@@ -405,6 +407,11 @@ def _import_class(name: str, module: str, cls: str, extra: str) -> Callable[[Cha
             f"the channel {name} needs {error.name}, which is not installed: pip install 'gatepost[{extra}]'"
         ) from None
     return found
+
+
+def make_draft_setting(kind: str) -> Setting[bool]:
+    """The option of a channel that can edit, and can be asked after a crash whether a message was sent."""
+    return setting(f"channels.{kind}.{DRAFTS}", False, help="Whether an answer is shown while it is written, by edits.")
 
 
 def get_file_folder_name(key: str) -> str:

@@ -30,6 +30,7 @@ from gatepost.serve.control.client import ControlClient
 from gatepost.serve.health.agent_checks import check_agents
 from gatepost.serve.health.findings import Finding, FindingLevel
 from gatepost.serve.health.machine_checks import check_folder, check_space, check_walls
+from gatepost.serve.health.sign_in_checks import check_sign_in
 from gatepost.serve.health.store_checks import check_panic, check_rows
 from gatepost.serve.health.telemetry_checks import check_telemetry
 from gatepost.store import groups, ledger
@@ -66,7 +67,7 @@ def run_checks(home: Home) -> list[Finding]:
     else:
         findings.append(Finding("ok", "settings", f"{len(SETTINGS)} settings, every plug-in loads"))
     findings += [*_providers(home), *_control(home), *_sandboxes(home, config), *_limits(home, config)]
-    findings += [*_connectors(home, config), *check_channels(home, config)]
+    findings += [*_connectors(home, config), *check_channels(home, config), *check_sign_in(config)]
     findings += [*check_agents(home, config), *check_models(home, config), *check_telemetry(config)]
     return [*findings, *_store(home, config)]
 

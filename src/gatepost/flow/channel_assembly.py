@@ -8,6 +8,7 @@ from gatepost.channels.contract import CHANNELS, Channel, ChannelDeps, ChannelKi
 from gatepost.flow.channel_specs import SpecOrigin
 from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundings
 from gatepost.flow.delivery.delivery_loop import DeliveryLoop
+from gatepost.flow.delivery.growing_messages import GrowingMessages
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.delivery.typing_indicator import TypingIndicator
 from gatepost.flow.flow_deps import FlowDeps
@@ -31,7 +32,8 @@ def make_channels(deps: FlowDeps, extra: Mapping[str, tuple[ChannelKind, Channel
     channels: dict[str, Channel] = {}
     supervisor = _make_supervisor(deps, kinds, channels, extra)
     reach = ChannelInstances(kinds, channels, deps.config[TTL_S])
-    typing, drafts = TypingIndicator(channels, reach), DraftRelay(channels)
+    typing = TypingIndicator(channels, reach)
+    drafts = DraftRelay(channels, GrowingMessages(deps.store, deps.clock, reach, deps.bells), reach.shows_drafts)
     pump = DeliveryLoop(deps.store, deps.clock, deps.config, channels, reach, deps.bells, deps.owner)
     supervisor.is_sending = pump.is_sending
     supervisor.on_state = deps.bells.channel

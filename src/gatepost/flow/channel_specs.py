@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from gatepost.channels.contract import CHANNELS, ChannelKind
+from gatepost.channels.contract import CHANNELS, DRAFTS, ChannelKind
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
@@ -69,8 +70,10 @@ class ChannelSpec(Struct, frozen=True, kw_only=True):
 
     def make_kind(self, config: Config) -> ChannelKind:
         """What this instance can do."""
-        tailor = self.kind.tailor
-        return self.kind if tailor is None else tailor(self.kind, self.instance, self.make_config(config))
+        own, tailor = self.make_config(config), self.kind.tailor
+        kind = self.kind if tailor is None else tailor(self.kind, self.instance, own)
+        grows = any(get_last_name(each) == DRAFTS and own[each] is True for each in kind.settings)
+        return replace(kind, drafts=True) if grows else kind
 
     def list_secrets(self) -> dict[str, str]:
         """The name in the store of each secret, by the setting's last name."""

@@ -71,6 +71,20 @@ def start_visit(db: Db, instance: str, secret: str, now: int) -> StartedVisit | 
     return StartedVisit(made, visitor_secret)
 
 
+def has_routes(db: Db, visitor: LinkVisitor) -> bool:
+    """Whether her room still leads to the link's group. Somebody may have set other routes in the place of all."""
+    matches = {each.match for each in routes.list_all(db)}
+    token = tokens.get(db, visitor.token_id)
+    return token is not None and {render_match(token), DROP_MATCH} <= matches
+
+
+def restore_routes(db: Db, visitor: LinkVisitor, now: int) -> None:
+    """As it was when she came: what she says must fall to nobody else."""
+    token = tokens.get(db, visitor.token_id)
+    if token is not None and token.folder is not None:
+        _ensure_routes(db, token, now)
+
+
 def make_base(token: Token) -> str:
     """The link's rooms are below it. The token's id tells two links apart whose addresses are written alike."""
     return f"{token.address}/{token.id}"

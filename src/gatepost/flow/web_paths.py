@@ -121,6 +121,8 @@ def parse_hostname(text: str, own: Iterable[str]) -> str:
 
 def normalize_host(text: str) -> str:
     """The host of an address or a Host header in the one form that is compared; '' if it is none."""
+    if len(text) > LONGEST_PATH:
+        return ""
     try:
         host = urlsplit(text if "://" in text else f"//{text}").hostname or ""
         return host.removesuffix(".") if host.isascii() else host.encode("idna").decode().lower().removesuffix(".")

@@ -17,7 +17,7 @@ from gatepost.core.settings import Config, setting
 from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.flow.pairing import PAGE_URL
 from gatepost.flow.sender_rights import read_standing
-from gatepost.flow.web_paths import SiteKind, SitePath, parse_hostname, parse_site_path, render_url
+from gatepost.flow.web_paths import SiteKind, SitePath, normalize_host, parse_hostname, parse_site_path, render_url
 from gatepost.store import groups, web_routes
 from gatepost.store.port import Db, quick
 from gatepost.store.web_routes import WebAccess, WebHost, WebRoute
@@ -115,8 +115,8 @@ def read_sight(db: Db, person: str) -> Callable[[str], bool]:
 
 def set_route(db: Db, new: NewWebRoute, maker: RouteMaker) -> WebRoute:
     path = parse_site_path(new.path)
-    if len(path.text) > LONGEST_KEPT:
-        raise Invalid("path", f"is longer than {LONGEST_KEPT} characters")
+    if len(path.text) > LONGEST_KEPT or any(sign in path.text for sign in "%?#"):  # a list shows it decoded
+        raise Invalid("path", f"is longer than {LONGEST_KEPT} characters, or has a sign that no route may have")
     folder = get_slot(db, path, maker)
     if path.kind is SiteKind.PRIVATE and new.access is WebAccess.PUBLIC:
         raise Invalid("access", "private pages are never public; put the files into public_html")
@@ -186,8 +186,14 @@ def bind_host(db: Db, hostname: str, folder: str, maker: RouteMaker) -> WebHost:
 def read_hostname(text: str, config: Config) -> str:
     """A name that a group's pages may have on this gateway."""
     listen = listen_address.parse(config[listen_address.LISTEN])
-    own = (*config[HOSTS], config[PAGE_URL], listen.host, socket.gethostname())
-    return parse_hostname(text, own)
+    if not listen.host and not list_own_names(config):  # a socket file: whoever stands before it knows our name
+        raise Invalid("hostname", "the gateway's own name is not known; name it in web.hosts or web.url first")
+    return parse_hostname(text, (*list_own_names(config), listen.host, socket.gethostname()))
+
+
+def list_own_names(config: Config) -> list[str]:
+    """By which the gateway's own page is asked for."""
+    return [name for name in map(normalize_host, (*config[HOSTS], config[PAGE_URL])) if name]
 
 
 def _check_owner(maker: RouteMaker, owner: str, what: str) -> None:

@@ -14,8 +14,8 @@ MOST_HOSTS_IN_WORLD = 20
 
 
 class WebAccess(StrEnum):
+    AUTH = "auth"  # people who are signed in and may see the group; first, because forms offer the first
     PUBLIC = "public"
-    AUTH = "auth"  # people who are signed in and may see the group
     DENY = "deny"
     REDIRECT = "redirect"
 

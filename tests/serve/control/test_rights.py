@@ -206,6 +206,8 @@ ANSWERS_ALL = {
     "login.set_password": "tests/serve/control/test_passwords.py",
     "login.show": "tests/serve/control/test_passwords.py",
     "overview.show": "tests/serve/control/test_overview.py",
+    "passkey.list": "tests/serve/control/test_passkeys.py",
+    "passkey.rm": "tests/serve/control/test_passkeys.py",
 }
 ELSEWHERE = ("", "root", "other", "acme/../other", "acme/eng/../../other", "acme/..", "acme//eng", "acmes", " ", "*")
 

@@ -1,4 +1,4 @@
-"""The chat page in a real browser. Pictures of it are kept in tests/artifacts/."""
+"""The chat page in a real browser."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from playwright.async_api import Browser, BrowserContext, expect
-from tests.browsers import needs_chromium, visit
-from tests.serve.web.page_desk import ARTIFACTS, enter, reply, write
+from tests.browsers import needs_chromium, take_picture, visit
+from tests.serve.web.page_desk import enter, reply, write
 
 from gatepost.messages.outbound import Op
 from gatepost.store import inbox, switches
@@ -51,8 +51,7 @@ async def test_a_message_is_sent_and_its_reply_appears_without_a_reload(site: An
     assert await page.evaluate("window.neverReloaded")
     assert page.url == f"{site.base}/"  # the token is gone
     assert not await page.evaluate("window.troubles")
-    ARTIFACTS.mkdir(exist_ok=True)
-    await page.screenshot(path=ARTIFACTS / "web-reply.png")
+    await take_picture(page, "web-reply")
 
 
 async def test_the_one_time_address_signs_in_once(site: Any, browser: Browser) -> None:
@@ -67,8 +66,7 @@ async def test_the_one_time_address_signs_in_once(site: Any, browser: Browser) -
     await expect(other.locator("#state.bad")).to_contain_text("used before")
     await expect(other.get_by_text("gatepost login")).to_have_count(2)  # once, and where make puts it
     assert "token" not in other.url
-    ARTIFACTS.mkdir(exist_ok=True)
-    await other.screenshot(path=ARTIFACTS / "web-used-address.png")
+    await take_picture(other, "web-used-address")
     await page.reload()
     await expect(page.locator("#composer")).to_be_visible()
     await first.close()
@@ -142,8 +140,7 @@ async def test_stranger_e_code_is_not_striped_and_tables_have_borders(site: Any,
     side = "(element) => getComputedStyle(element).textAlign"
     assert await page.locator(".mine .body td").first.evaluate(side) == "left"
     assert await page.locator(".message:not(.mine) td").last.evaluate(side) == "right"
-    ARTIFACTS.mkdir(exist_ok=True)
-    await page.screenshot(path=ARTIFACTS / f"web-code-and-tables-{scheme}.png")
+    await take_picture(page, f"web-code-and-tables-{scheme}")
     await context.close()
 
 
@@ -163,8 +160,7 @@ async def test_what_could_not_be_sent_is_seen_whole_also_below_a_banner(site: An
     under = await page.locator(".message.broken .under").evaluate(bottom)
     top = await page.locator("#composer").evaluate("(element) => element.getBoundingClientRect().top")
     assert under <= top
-    ARTIFACTS.mkdir(exist_ok=True)
-    await page.screenshot(path=ARTIFACTS / "web-not-sent.png")
+    await take_picture(page, "web-not-sent")
 
 
 @pytest.mark.slow
@@ -175,8 +171,7 @@ async def test_a_text_that_is_too_long_stays_in_the_box_with_a_hint(site: Any, c
     await expect(page.locator("#hint")).to_contain_text("Too long by 14 KB")
     await expect(page.get_by_role("button", name="Send")).to_be_disabled()
     await expect(page.get_by_label("Message", exact=True)).to_have_value("ä" * 40_000)
-    ARTIFACTS.mkdir(exist_ok=True)
-    await page.screenshot(path=ARTIFACTS / "web-too-long.png")
+    await take_picture(page, "web-too-long")
     await write(page, "short")
 
     await expect(reply(page, "You said: short")).to_be_visible()
@@ -191,9 +186,8 @@ async def test_a_very_long_message_is_folded_until_somebody_wants_all_of_it(site
     await expect(reply(page, "line 99")).to_be_visible()
     folded = page.locator(".message.mine .body.folded")
     assert (await folded.bounding_box() or {})["height"] < 320
-    ARTIFACTS.mkdir(exist_ok=True)
     await folded.scroll_into_view_if_needed()
-    await page.screenshot(path=ARTIFACTS / "web-folded.png")
+    await take_picture(page, "web-folded")
 
     await page.get_by_role("button", name="Show all").click()
     await site.answerer.say(HOME, "", "", key="like", op=Op.REACT, target_id=site.answerer.accepted[0], reaction="👍")
@@ -214,8 +208,7 @@ async def test_a_file_without_a_text_reads_well(site: Any, context: BrowserConte
     await expect(page.locator(".message.mine .attached .file")).to_contain_text("plan.pdf")
     await expect(page.locator(".message.mine .body")).to_have_count(0)
     await expect(page.locator("#rooms [aria-current=true]")).to_have_text("plan.pdf")
-    ARTIFACTS.mkdir(exist_ok=True)
-    await page.screenshot(path=ARTIFACTS / "web-file.png")
+    await take_picture(page, "web-file")
 
 
 async def test_an_answer_that_got_lost_leaves_one_message(site: Any, context: BrowserContext) -> None:
@@ -318,11 +311,10 @@ async def test_it_works_on_a_phone(site: Any, browser: Browser) -> None:
     await expect(page.locator("#sidebar")).to_be_hidden()
 
     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    ARTIFACTS.mkdir(exist_ok=True)
-    await page.screenshot(path=ARTIFACTS / "web-phone.png")
+    await take_picture(page, "web-phone")
     await page.get_by_role("button", name="Rooms and conversations").click()
     await expect(page.locator("#sidebar")).to_be_visible()
-    await page.screenshot(path=ARTIFACTS / "web-phone-rooms.png")
+    await take_picture(page, "web-phone-rooms")
     await phone.close()
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from playwright.async_api import Browser, BrowserContext, Page, Route, expect
-from tests.browsers import needs_chromium, start_browser, visit
-from tests.serve.web.page_desk import enter, reply, take_pictures, write
+from tests.browsers import needs_chromium, start_browser, take_pictures, visit
+from tests.serve.web.page_desk import enter, reply, write
 
 from gatepost.testing.waiting import PATIENCE_S
 

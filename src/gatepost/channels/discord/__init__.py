@@ -1,6 +1,6 @@
 """Discord: a bot in servers and direct messages, by the gateway and the REST API, version 10."""
 
-from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel, make_draft_setting
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -12,11 +12,13 @@ API_URL = setting(
 )
 LARGEST_FILE = 10 * 1024 * 1024
 
+DRAFTS = make_draft_setting("discord")
+
 declare_channel(
     "discord",
     "gatepost.channels.discord.adapter:DiscordChannel",
     title="Discord",
-    settings=(TOKEN, API_URL),
+    settings=(TOKEN, API_URL, DRAFTS),
     features=frozenset(
         {
             Feature.EDIT,

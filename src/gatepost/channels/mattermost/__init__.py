@@ -3,7 +3,7 @@
 Rooms are `mattermost:channel/<id>` and `mattermost:direct/<id>`, people `mattermost:user/<id>`.
 """
 
-from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel, make_draft_setting
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -29,11 +29,13 @@ FEATURES = frozenset(
     }
 )
 
+DRAFTS = make_draft_setting("mattermost")
+
 declare_channel(
     "mattermost",
     "gatepost.channels.mattermost.adapter:MattermostChannel",
     features=FEATURES,
-    settings=(API_URL, TOKEN),
+    settings=(API_URL, TOKEN, DRAFTS),
     title="Mattermost",
     per_server=True,
     extra="mattermost",

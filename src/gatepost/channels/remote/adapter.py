@@ -22,7 +22,7 @@ from gatepost.messages.outbound import MESSAGES, Outbound
 GONE_S = 60.0  # without a call for so long there is no program
 KIND = "remote"
 RESERVED = frozenset(  # what stands before the colon of other names: senders, groups, rights
-    {"agent", "all", "folder", "gatepost", "group", "hook", "mcp", "oidc", "op", "role", "user"}
+    {"agent", "all", "folder", "gatepost", "group", "hook", "mcp", "oidc", "op", "proxy", "role", "user"}
 )
 
 

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel, make_draft_setting
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -33,11 +33,13 @@ MODE = setting(
 API_URL = setting("channels.slack.api_url", "https://slack.com/api/", help="Where Slack's API is. For an emulator.")
 PING_S = setting("channels.slack.ping_s", 15.0, help="How often to ask whether the socket is alive, in seconds.")
 
+DRAFTS = make_draft_setting("slack")
+
 declare_channel(
     "slack",
     "gatepost.channels.slack.adapter:SlackChannel",
     title="Slack",
-    settings=(TOKEN, APP_TOKEN, SIGNING_SECRET, MODE, API_URL, PING_S),
+    settings=(TOKEN, APP_TOKEN, SIGNING_SECRET, MODE, API_URL, PING_S, DRAFTS),
     features=frozenset(
         {
             Feature.EDIT,

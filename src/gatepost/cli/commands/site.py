@@ -30,8 +30,11 @@ def command() -> None:
 @from_operation(ListSitesArgs)
 def list_sites(run: CommandRun, found: dict[str, Any]) -> None:
     output.print_table(
-        ("group", "public_html", "private_html"),
-        [(each["folder"], each["public"], each["private"]) for each in found["sites"]],
+        ("group", "public_html", "who sees it", "private_html"),
+        [
+            (each["folder"], each["public"], each["access"] if each["public"] else "", each["private"])
+            for each in found["sites"]
+        ],
         empty="no group has pages yet: its agent puts files into public_html/ or private_html/",
     )
     if found["next"]:

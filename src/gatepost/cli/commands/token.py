@@ -43,7 +43,7 @@ def add(run: CommandRun, made: dict[str, Any]) -> None:
     output.print_line(f"It leads to the room {token['address']} of {token['folder']}, and is shown only now.")
     if not made["url"]:
         output.print_line(NO_ADDRESS)
-    if token["origins"]:
+    if token["origins"] and made["url"]:
         output.print_line("On these sites a button opens it; put this line into their pages:")
         output.print_line(_render_script(made["url"]))
     _print_signing_secret(made)

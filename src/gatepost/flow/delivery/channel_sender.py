@@ -19,6 +19,7 @@ from gatepost.flow.delivery.pace import DeliveryPace
 from gatepost.flow.delivery.retry import DeliveryRetryPolicy, GiveUp, next_try
 from gatepost.messages.card import Card
 from gatepost.messages.outbound import REPEATABLE, TARGETED, Feature, Op, Outbound, OutboundFile, PromptButton
+from gatepost.store import growing_drafts
 from gatepost.store.messages import Message
 from gatepost.store.outbox import END, EffectOrigin, EffectState, OutboxEffect
 
@@ -28,21 +29,34 @@ SOURCED = frozenset({Op.FORWARD, Op.QUOTE, Op.REPOST})  # their target may lie i
 
 
 class SendJob(Struct, frozen=True):
-    """A row that is ours to send. `found`: it was already being sent when we came, so it may have happened."""
+    """A row that is ours to send. `found`: it was already being sent when we came, so it may have happened. `draft`:
+    the message whose place it takes, by an edit."""
 
     effect: OutboxEffect
     target: Message | None = None
     found: bool = False
+    draft: Message | None = None
+
+    @property
+    def edited_id(self) -> str:
+        """The platform's id of that message; '' if it was never sent, and this is a message of its own."""
+        return (self.draft.platform_id or "") if self.draft is not None else ""
+
+    @property
+    def is_repeatable(self) -> bool:
+        return self.effect.op in REPEATABLE or bool(self.edited_id)
 
 
 class SendOutcome(Struct, frozen=True):
-    """What became of a try. `sending` with `next_at`: it may have happened, look it up then."""
+    """What became of a try. `sending` with `next_at`: it may have happened, look it up then. `place`: the message whose
+    place it has taken, or, if it was not sent, cannot take."""
 
     effect: OutboxEffect
     state: EffectState
     reason: str = ""
     platform_id: str = ""
     next_at: int | None = None
+    place: int | None = None
 
     @property
     def ended(self) -> bool:
@@ -72,7 +86,7 @@ class ChannelSender:
             why = Unavailable(f"the channel {effect.instance!r}", reason)
             return self._retry_lookup(effect, why) if job.found else self._again(effect, why, EffectState.FAILED)
         if job.found:
-            return await self._look_up_effect(channel, effect)
+            return await self._look_up_effect(channel, job)
         try:
             message = self._render(job)
         except GatepostError as error:
@@ -81,33 +95,44 @@ class ChannelSender:
             return SendOutcome(effect, EffectState.CANCELLED, "the channel cannot show it")
         if effect.op in TARGETED and (job.target is None or not job.target.platform_id):
             return SendOutcome(effect, EffectState.FAILED, f"the message to {effect.op} is not known to the platform")
-        return await self._send(channel, effect, message)
+        return await self._send(channel, job, message)
 
-    async def _send(self, channel: Channel, effect: OutboxEffect, message: Outbound) -> SendOutcome:
+    async def _send(self, channel: Channel, job: SendJob, message: Outbound) -> SendOutcome:
+        effect = job.effect
         try:
             async with asyncio.timeout(self._timeout):
-                return SendOutcome(effect, EffectState.SENT, platform_id=await channel.send(effect.address, message))
+                platform_id = await channel.send(effect.address, message)
+            if job.edited_id and job.draft is not None:
+                return SendOutcome(effect, EffectState.SENT, platform_id=job.edited_id, place=job.draft.id)
+            return SendOutcome(effect, EffectState.SENT, platform_id=platform_id)
         except TimeoutError:
-            return self._uncertain(effect, self._late())
+            return self._uncertain(job, self._late())
         except Unavailable as error:
             self._pause(effect, error)
-            if effect.origin == EffectOrigin.STATUS:  # worth nothing later, and nothing should wait for it
+            if effect.origin == EffectOrigin.STATUS and not (error.uncertain and _is_draft(effect)):
+                # Worth nothing later, and nothing should wait for it: but an answer waits to know where its draft is.
                 return SendOutcome(effect, EffectState.FAILED, str(error))
-            return self._uncertain(effect, error) if error.uncertain else self._again(effect, error, EffectState.FAILED)
+            return self._uncertain(job, error) if error.uncertain else self._again(effect, error, EffectState.FAILED)
         except ChannelEnded as error:  # it did not happen, and waits until somebody has mended the channel
             self.on_ended(effect.instance, error)
             return self._again(effect, Unavailable(f"the channel {effect.instance!r}", str(error)), EffectState.FAILED)
         except GatepostError as error:
+            if job.edited_id and job.draft is not None:  # somebody has deleted the draft: nothing of it is left to edit
+                return SendOutcome(
+                    effect, EffectState.PENDING, str(error), next_at=self._clock.now(), place=job.draft.id
+                )
             return SendOutcome(effect, EffectState.FAILED, str(error))
         except Exception as error:  # noqa: BLE001  an adapter's mistake must not stop the room; it may have sent
             LOG.error("a channel broke while sending", instance=effect.instance, key=effect.key, error=repr(error))
-            return self._uncertain(effect, self._broke(error))
+            return self._uncertain(job, self._broke(error))
 
     def _render(self, job: SendJob) -> Outbound | None:
         effect, payload, target = job.effect, job.effect.payload, job.target
-        op = Op.STATUS if effect.origin == EffectOrigin.STATUS else Op(effect.op)
+        op = Op.STATUS if effect.origin == EffectOrigin.STATUS and effect.op is not Op.DELETE else Op(effect.op)
         platform_id = (target.platform_id or "") if target else ""
         answers = effect.op in REPLIES
+        if job.edited_id:
+            op, platform_id, answers = Op.EDIT, job.edited_id, False
         message = Outbound(
             key=effect.key,
             op=op,
@@ -134,10 +159,11 @@ class ChannelSender:
             largest_file=reach.largest_file(instance),
         )
 
-    async def _look_up_effect(self, channel: Channel, effect: OutboxEffect) -> SendOutcome:
+    async def _look_up_effect(self, channel: Channel, job: SendJob) -> SendOutcome:
         """It was being sent when somebody stopped, or the platform never answered: is it there?"""
+        effect = job.effect
         features = self._reach.features(effect.instance)
-        if effect.op in REPEATABLE or (Feature.LOOKUP not in features and Feature.KEYED in features):
+        if job.is_repeatable or (Feature.LOOKUP not in features and Feature.KEYED in features):
             return self._now(effect, "it may not have arrived, and arrives once")
         if Feature.LOOKUP not in features or not isinstance(channel, SupportsLookup):
             return SendOutcome(
@@ -170,9 +196,10 @@ class ChannelSender:
             self._pace.pause(effect.instance, seconds)
             LOG.warning("a channel pauses", instance=effect.instance, seconds=seconds, reason=str(error))
 
-    def _uncertain(self, effect: OutboxEffect, error: Unavailable) -> SendOutcome:
+    def _uncertain(self, job: SendJob, error: Unavailable) -> SendOutcome:
+        effect = job.effect
         features = self._reach.features(effect.instance)
-        if effect.op in REPEATABLE:
+        if job.is_repeatable:
             return self._again(effect, error, EffectState.FAILED)
         if Feature.LOOKUP in features:
             return self._retry_lookup(effect, error)
@@ -208,3 +235,7 @@ class ChannelSender:
 
     def _broke(self, error: Exception) -> Unavailable:
         return Unavailable("the channel", f"it broke with {type(error).__name__}", uncertain=True)
+
+
+def _is_draft(effect: OutboxEffect) -> bool:
+    return effect.op is Op.SEND and bool(effect.payload.get(growing_drafts.GROWS))

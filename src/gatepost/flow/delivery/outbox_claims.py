@@ -13,7 +13,7 @@ from gatepost.flow.delivery.channel_sender import SendJob, SendOutcome
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.delivery.retry import DeliveryRetryPolicy
 from gatepost.flow.schedule.text_outcomes import record_text_outcome
-from gatepost.store import inbox, messages, outbox, sessions
+from gatepost.store import growing_drafts, inbox, messages, outbox, sessions
 from gatepost.store.outbox import STALE, EffectOrigin, EffectState, OutboxEffect
 from gatepost.store.port import Db
 
@@ -74,11 +74,16 @@ def _next(db: Db, effect: OutboxEffect | None, look_up_at: Mapping[int, int], no
     if due > now:
         return WaitUntil(due)
     target = messages.get(db, effect.target_id) if effect.target_id is not None else None
-    return SendJob(effect, target, found)
+    place = effect.payload.get(growing_drafts.DRAFT)
+    return SendJob(effect, target, found, messages.get(db, place) if place is not None else None)
 
 
 def settle_effect(db: Db, reach: ChannelInstances, outcome: SendOutcome, now: int) -> None:
     effect = outcome.effect
+    if outcome.place is not None and outcome.state == EffectState.SENT:
+        growing_drafts.take_place(db, outcome.place)
+    elif outcome.place is not None:
+        growing_drafts.give_up_place(db, effect)
     outbox.record_outcome(db, effect.id, outcome.state, outcome.reason, now, outcome.platform_id, outcome.next_at)
     if outcome.state in (EffectState.FAILED, EffectState.UNCERTAIN) and effect.origin in AGENTS_OWN:
         _add_context_row(db, effect, f"delivery_{outcome.state}", outcome.reason, now)

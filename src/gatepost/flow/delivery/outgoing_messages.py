@@ -17,7 +17,7 @@ from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Feature, Op, OutboundFile
 from gatepost.messages.text import clean
 from gatepost.messages.text_size import TextUnit, measure
-from gatepost.store import outbox
+from gatepost.store import growing_drafts, outbox
 from gatepost.store.outbox import EffectOrigin, NewEffect, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.rooms import RoomPolicy
@@ -67,6 +67,11 @@ class ChannelInstances:
     def pace(self, instance: str) -> ChannelPace:
         kind = self._kinds.get(instance)
         return kind.pace if kind else UNPACED
+
+    def shows_drafts(self, instance: str) -> bool:
+        """Whether an answer grows there while it is written."""
+        kind = self._kinds.get(instance)
+        return kind is not None and kind.drafts
 
     def policy(self, instance: str) -> RoomPolicy:
         """Who may speak in a room of this instance that nobody has said anything about."""
@@ -123,6 +128,7 @@ class OutgoingMessage(Struct, frozen=True, kw_only=True):
     reply_to_id: int | None = None  # the message answered, by its id in the ledger
     in_reply_to: int | None = None  # the same by its seq in the session
     files: tuple[OutboundFile, ...] = ()
+    grows: bool = False  # takes the place of its turn's draft, if there is one
     secret: str = ""  # is sent in the place of the text, whole; the ledger, which agents read, has the text
 
 
@@ -145,7 +151,14 @@ def find_or_add(db: Db, reach: ChannelInstances, new: OutgoingMessage, now: int)
         found = []
     if found:
         return found, False
-    added = [_add(db, new, number, part, now) for number, part in enumerate(parts, start=1)]
+    draft = growing_drafts.claim(db, new.turn_id, now) if parts and new.grows and new.turn_id is not None else None
+    if draft is not None and new.files and parts != [""]:
+        parts.append("")  # an edit brings no files: they follow the text
+    carrier = len(parts) if draft is not None else 1
+    added = [
+        _add(db, new, number, part, now, draft if number == 1 else None, new.files if number == carrier else ())
+        for number, part in enumerate(parts, start=1)
+    ]
     return added, bool(added)
 
 
@@ -192,8 +205,18 @@ def _find_already_sent(db: Db, new: OutgoingMessage, turn_id: str, parts: list[s
     return found
 
 
-def _add(db: Db, new: OutgoingMessage, number: int, part: str, now: int) -> OutboxEffect:
-    files = new.files if number == 1 else ()
+def _add(
+    db: Db,
+    new: OutgoingMessage,
+    number: int,
+    part: str,
+    now: int,
+    draft: int | None,
+    files: tuple[OutboundFile, ...],
+) -> OutboxEffect:
+    hidden: dict[str, str | int] = {"text": new.secret} if new.secret else {}
+    if draft is not None:
+        hidden[growing_drafts.DRAFT] = draft
     payload = {
         "text": part,
         "in_reply_to": new.in_reply_to,
@@ -210,7 +233,7 @@ def _add(db: Db, new: OutgoingMessage, number: int, part: str, now: int) -> Outb
             thread=new.thread,
             text=part,
             payload=payload,
-            hidden={"text": new.secret} if new.secret else {},
+            hidden=hidden,
             folder=new.folder,
             session_id=new.session_id,
             turn_id=new.turn_id,

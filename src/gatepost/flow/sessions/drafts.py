@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, runtime_checkable
 
 from gatepost.core.token_bucket import Rate, TokenBucket
+from gatepost.flow.delivery.growing_messages import GrowingMessages
 from gatepost.mailbox import runner_frames
 from gatepost.messages.draft import Draft
 from gatepost.messages.text import clean
@@ -33,12 +34,21 @@ class ShowsDrafts(Protocol):
 class DraftRelay:
     """One for the gateway: which sessions have a turn that somebody may watch."""
 
-    def __init__(self, channels: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        channels: Mapping[str, object] | None = None,
+        growing: GrowingMessages | None = None,
+        grows: Callable[[str], bool] = lambda instance: False,
+    ) -> None:
+        """`growing`: shows drafts in the rooms of instances that do not show them themselves, where `grows`."""
         self._channels = channels if channels is not None else {}
+        self._growing, self._grows = growing, grows
         self._known: dict[str, tuple[object, ShowsDrafts | None]] = {}  # by instance: asked once of each channel
         self._open: set[SessionDraft] = set()
 
     def find_channel(self, instance: str) -> ShowsDrafts | None:
+        if self._growing is not None and self._grows(instance):
+            return self._growing
         channel = self._channels.get(instance)
         known = self._known.get(instance)
         if known is None or known[0] is not channel:
@@ -116,6 +126,8 @@ class SessionDraft:
     def expect_delivery(self) -> None:
         """What was written is handed over as a message, which takes its place when it is delivered."""
         self._is_sent = bool(self._text)
+        if isinstance(self._channel, GrowingMessages):
+            self._channel.stop(self._session)
 
     def delivered(self, instance: str, address: str, thread: str) -> None:
         turn = self._turn
@@ -146,6 +158,8 @@ class SessionDraft:
             self._lingering.cancel()
             self._lingering = None
         self._show("")
+        if isinstance(self._channel, GrowingMessages) and self._turn is not None:
+            self._channel.end(self._session, self._turn.id)
         self._relay.discard(self)
         self._turn = self._channel = None
 

@@ -164,6 +164,7 @@ def _record_result(
         reply_to_id=None,
         in_reply_to=frame.in_reply_to,
         files=files,
+        grows=not frame.to and reach.shows_drafts(turn.instance),
     )
     effects, added = find_or_add(db, reach, new, now)
     if not added:  # handed over before, or said by this turn already

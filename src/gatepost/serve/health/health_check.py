@@ -21,6 +21,7 @@ from gatepost.serve.health.agent_checks import check_agents
 from gatepost.serve.health.channel_checks import check_channel_rows, check_reports
 from gatepost.serve.health.findings import Finding
 from gatepost.serve.health.machine_checks import check_folder, check_space, check_walls
+from gatepost.serve.health.sign_in_checks import check_sign_in
 from gatepost.serve.health.store_checks import check_late, check_rows
 from gatepost.store.port import Db, Store
 
@@ -101,6 +102,7 @@ def _check_machine(home: Home, config: Config) -> list[Finding]:
         "settings": lambda: _check_settings(home),
         "sandbox": lambda: check_walls(find_isolation(config)),
         "agents": lambda: check_agents(home, config),
+        "sign-in": lambda: check_sign_in(config),
     }
     found: list[Finding] = []
     for subject, check in checks.items():

@@ -163,7 +163,7 @@ class OtlpClient:
 
         try:
             if self._client is None:
-                self._client = httpx2.Client(timeout=self._timeout_s, follow_redirects=False)
+                self._client = httpx2.Client(timeout=self._timeout_s, follow_redirects=False, trust_env=False)
             with self._client.stream("POST", self._url, content=encode(spans), headers=self._headers) as response:
                 return self._read_answer(response)
         except httpx2.TimeoutException:

@@ -24,7 +24,7 @@ from gatepost.core.keyring import Keyring
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.web_paths import SiteKind
-from gatepost.flow.web_routes import HOSTS
+from gatepost.flow.web_routes import HOSTS, list_own_names
 from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
 from gatepost.serve.http import CONNECTIONS
 from gatepost.serve.metrics import MetricsPage
@@ -140,7 +140,9 @@ def _make_group_sites(parts: WebDeps, browsers: BrowserLogins) -> GroupSites:
         clock=parts.clock,
         home=parts.home,
         get_browser=browsers.get_token,
+        find_visitor=browsers.find_by_token,
         make_sign_in=lambda: FileResponse(SIGN_IN_PAGE, 401),
+        own_names=frozenset(list_own_names(parts.config)),
     )
     return GroupSites(deps)
 

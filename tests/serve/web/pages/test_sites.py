@@ -79,12 +79,13 @@ async def test_everybody_is_answered_with_the_groups_that_they_may_see(acme: Any
     for folder, kind in (("acme", "public_html"), ("acme/eng", "private_html"), ("other", "public_html")):
         (acme.home.group(folder) / kind).mkdir(parents=True)
     (acme.home.group("acme") / "private_html").symlink_to("public_html")
+    await run(acme, "site.set", folder="acme", path="/pub/acme", access="public")
     everything = await run(acme, "site.list")
     assert everything == {
         "sites": [
-            {"folder": "acme", "public": "/pub/acme/", "private": ""},
-            {"folder": "acme/eng", "public": "", "private": "/priv/acme/eng/"},
-            {"folder": "other", "public": "/pub/other/", "private": ""},
+            {"folder": "acme", "public": "/pub/acme/", "private": "", "access": "public"},
+            {"folder": "acme/eng", "public": "", "private": "/priv/acme/eng/", "access": "auth"},
+            {"folder": "other", "public": "/pub/other/", "private": "", "access": "auth"},
         ],
         "next": "",
     }
@@ -110,11 +111,11 @@ def test_links_lead_to_pages_of_groups_alone() -> None:
     assert isinstance(table, TableBlock)
     cells = [row.cells[0] for row in table.rows]
     assert cells == [Link("/pub/acme/a b", "/pub/acme/a%20b"), "javascript:hurt()", "//evil.example", "/dashboard"]
-    sites = make_site_table(
-        {"sites": [{"folder": "javascript:x", "public": "javascript:x", "private": ""}], "next": ""}
-    )
+    site = {"folder": "javascript:x", "public": "javascript:x", "private": "", "access": "public"}
+    sites = make_site_table({"sites": [site], "next": ""})
     assert isinstance(sites, TableBlock)
-    assert sites.rows[0].cells[1:] == (Link("/pub/javascript%3Ax/", "/pub/javascript%3Ax/"), None)
+    address = Link("/pub/javascript%3Ax/", "/pub/javascript%3Ax/")
+    assert sites.rows[0].cells[1:] == (address, Badge("everybody", Tone.WARN), None)
 
 
 def test_what_everybody_sees_stands_out_and_only_who_may_changes_it() -> None:

@@ -282,4 +282,7 @@ class TestEmail:
 def test_an_issuer_needs_a_client_id_and_its_secret_goes_to_no_agent(home: Home) -> None:
     with pytest.raises(SetupError, match=r"web\.oidc_client_id"):
         check_settings(Config({"web.oidc_issuer": "https://id.example"}))
+    with pytest.raises(SetupError, match=r"web\.oidc_issuer"):
+        check_settings(Config({"web.oidc_issuer": "http://id.example", "web.oidc_client_id": "us"}))
+    check_settings(Config())
     assert is_channel_secret(SECRET)

@@ -318,3 +318,30 @@ async def test_one_agents_files_are_not_shown_as_another_type_than_the_table_say
         _, headers, _ = await ask(pages, f"/pub/acme/{name}")
         assert (headers["content-type"], headers["x-content-type-options"]) == (kind, "nosniff"), name
         assert "default-src 'none'" in headers["content-security-policy"]
+
+
+async def test_a_file_that_shrinks_while_it_is_sent_ends_its_own_connection_alone(pages: Any) -> None:
+    place = pages.home.group("acme") / "public_html" / "shrinks.bin"
+    with place.open("wb") as file:
+        file.truncate(60 * 1024 * 1024)
+    where = urlsplit(pages.base)
+    reader, writer = await asyncio.open_connection(where.hostname, where.port, limit=1024)
+    writer.write(f"GET /pub/acme/shrinks.bin HTTP/1.1\r\nHost: {where.netloc}\r\n\r\n".encode())
+    await writer.drain()
+    assert b"200 OK" in await reader.readline()
+    os.truncate(place, 10)
+    rest = await asyncio.wait_for(reader.read(-1), PATIENCE_S)
+    assert len(rest) < 60 * 1024 * 1024
+    writer.close()
+    assert (await ask(pages, "/pub/acme/a.txt"))[0] == 200
+
+
+async def test_the_descriptors_of_files_are_closed(pages: Any) -> None:
+    await ask(pages, "/pub/acme/a.txt")
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        await ask(pages, "/pub/acme/a.txt")
+        await ask(pages, "/pub/acme/a.txt", method="HEAD")
+        await ask(pages, "/pub/acme/a.txt", range="bytes=999-")
+        await ask(pages, "/pub/acme/docs")
+    assert len(os.listdir("/proc/self/fd")) <= before + 3

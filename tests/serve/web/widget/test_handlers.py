@@ -12,9 +12,9 @@ import pytest
 from gatepost.core.clock import SystemClock
 from gatepost.flow import link_tokens
 from gatepost.flow.link_tokens import IssuedLink, NewLink
-from gatepost.serve.web.widget import rates
+from gatepost.serve.web.widget import rates, visitor_streams
 from gatepost.serve.web.widget.page_policy import render_headers
-from gatepost.store import groups, link_visitors, tokens
+from gatepost.store import groups, link_visitors, routes, tokens
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.store.tokens import TokenKind
@@ -101,6 +101,19 @@ async def test_a_visitor_writes_and_is_answered_in_a_room_below_the_links(site: 
     (given,) = {(each.address, each.sender) for each in site.answerer.received}
     assert given[0].startswith(f"web:link/acme/{link.token.id}/v-")
     assert given[1].startswith("web:visitor/v-")
+
+
+async def test_a_room_whose_route_somebody_removed_gets_it_back_before_anything_is_said(site: Any) -> None:
+    link = await issue(site.store)
+    async with site.browser() as browser:
+        page = VisitorPage(browser, link.secret)
+        await page.visit()
+        before = [each.match for each in await site.store.read(routes.list_all)]
+        for each in await site.store.read(routes.list_all):
+            await site.store.write(routes.remove, each.id)
+        await page.say("hello")
+    assert [each.match for each in await site.store.read(routes.list_all)] == before
+    assert len(before) == 2
 
 
 async def test_who_holds_the_same_link_does_not_read_what_another_says(site: Any) -> None:
@@ -211,6 +224,32 @@ async def test_a_revoked_link_ends_its_streams_at_once_and_lets_nobody_write(sit
         assert (await page.say("hello")).status_code == 401
         assert (await page.visit()).status_code == 401
         assert (await browser.get(f"/chat/{link.secret}")).status_code == 404
+
+
+async def test_a_visitor_has_one_stream_and_the_one_before_is_told_so(site: Any) -> None:
+    link = await issue(site.store)
+    async with site.browser() as browser:
+        page = VisitorPage(browser, link.secret)
+        await page.visit()
+        async with page.follow() as first:
+            await find(first, lambda kind, data: kind == "cursor")
+            async with page.follow() as second:
+                await find(first, lambda kind, data: kind == "replaced")
+                await page.say("hello")
+                await find(second, lambda kind, data: kind == "message" and not data["mine"])
+
+
+async def test_a_link_has_so_many_streams(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visitor_streams, "MOST_OF_LINK", 1)
+    link = await issue(site.store)
+    async with site.browser() as browser:
+        ann, ben = VisitorPage(browser, link.secret), VisitorPage(browser, link.secret)
+        await ann.visit()
+        await ben.visit()
+        async with ann.follow() as events:
+            await find(events, lambda kind, data: kind == "cursor")
+            full = await browser.get("/chat/api/events", params={"after": "0"}, headers=ben.headers)
+    assert full.status_code == 429 and int(full.headers["retry-after"]) > 1
 
 
 async def test_a_visitor_who_writes_too_fast_is_told_when_to_go_on(site: Any) -> None:

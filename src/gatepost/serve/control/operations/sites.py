@@ -9,9 +9,10 @@ from msgspec import Struct
 
 from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.core.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.flow import web_routes
-from gatepost.flow.web_paths import SiteKind, normalize_host, parse_site_path, render_url
+from gatepost.flow.web_paths import SiteKind, SitePath, normalize_host, parse_site_path, render_url
 from gatepost.flow.web_routes import NewWebRoute, RouteMaker, read_hostname
 from gatepost.serve.control.arguments.sites import (
     BindWebHostArgs,
@@ -26,17 +27,19 @@ from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, 
 from gatepost.store import groups
 from gatepost.store import web_routes as rows
 from gatepost.store.port import Db
-from gatepost.store.web_routes import WebHost, WebRoute
+from gatepost.store.web_routes import WebAccess, WebHost, WebRoute
 
 MOST_SEEN = 2000  # folders that one call opens
 
 
 class GroupSite(Struct, frozen=True):
-    """`public`, `private`: their addresses below ours, '' if the group has no such pages."""
+    """`public`, `private`: their addresses below ours, '' if the group has no such pages. `access`: who sees the first
+    page of public_html/ there."""
 
     folder: str
     public: str
     private: str
+    access: WebAccess = WebAccess.AUTH
 
 
 class SiteList(Struct, frozen=True):
@@ -49,7 +52,13 @@ class SiteList(Struct, frozen=True):
 @operation
 async def list_sites(deps: OperationDeps, args: ListSitesArgs) -> SiteList:
     folders = await deps.store.read(_list_visible, deps.caller, args.after)
-    return await asyncio.to_thread(_find_sites, deps.home, folders, args.limit)
+    found = await asyncio.to_thread(_find_sites, deps.home, folders, args.limit)
+    return SiteList(await deps.store.read(_add_access, found.sites), found.next)
+
+
+def _add_access(db: Db, found: Sequence[GroupSite]) -> list[GroupSite]:
+    pages = [web_routes.find_page(db, SitePath(SiteKind.PUBLIC, tuple(each.folder.split("/")))) for each in found]
+    return [replace(each, access=page.access) if page else each for each, page in zip(found, pages, strict=True)]
 
 
 def _list_visible(db: Db, caller: str, after: str) -> list[str]:

@@ -13,6 +13,12 @@ PAGE = 100
 NEW_ROUTE = Action(label="Say who sees a page", operation="site.set", asks=True, tone=Tone.GOOD)
 NEW_HOST = Action(label="Add a host name", operation="site.bind", asks=True)
 TONES = {WebAccess.PUBLIC: Tone.WARN, WebAccess.AUTH: Tone.GOOD, WebAccess.DENY: Tone.BAD}
+AUDIENCES = {
+    WebAccess.PUBLIC: "everybody",
+    WebAccess.AUTH: "people of the group",
+    WebAccess.DENY: "nobody",
+    WebAccess.REDIRECT: "leads elsewhere",
+}
 NO_PAGES = EmptyState(
     text="No agent has made pages yet. Ask one to put files into public_html or private_html of its folder."
 )
@@ -23,6 +29,11 @@ NO_HOSTS = EmptyState(text="No host name leads to a group's pages. Add one whose
 def _show_address(site: Answer, kind: SiteKind, has_pages: bool) -> Cell:
     address = render_url(kind, *str(site["folder"]).split("/"), slash=True)
     return Link(address, address) if has_pages else None
+
+
+def _show_audience(site: Answer) -> Cell:
+    access = WebAccess(site["access"])
+    return Badge(AUDIENCES[access], TONES.get(access, Tone.PLAIN)) if site["public"] else None
 
 
 def _show_access(route: Answer) -> Cell:
@@ -39,8 +50,9 @@ def _show_path(route: Answer) -> Cell:
 
 SITE = (
     link("folder", "Group", "/groups/{folder}"),
-    made("public", "Public pages", lambda row: _show_address(row, SiteKind.PUBLIC, bool(row["public"]))),
-    made("private", "Private pages", lambda row: _show_address(row, SiteKind.PRIVATE, bool(row["private"]))),
+    made("public", "public_html", lambda row: _show_address(row, SiteKind.PUBLIC, bool(row["public"]))),
+    made("access", "Who sees it", _show_audience),
+    made("private", "private_html", lambda row: _show_address(row, SiteKind.PRIVATE, bool(row["private"]))),
 )
 ROUTE = (
     made("path", "Path", _show_path),
@@ -75,7 +87,7 @@ async def show_sites(request: PageRequest) -> PageView:
     )
 
 
-LEAD = "What agents put into public_html and private_html of their folders. Their scripts run without anybody's rights."
+LEAD = "Web pages that agents put into their folders. Scripts in them have nobody's rights."
 
 
 def make_site_table(found: Answer) -> Block:

@@ -20,12 +20,14 @@ from gatepost.serve.web.browser_security import port_of
 from gatepost.serve.web.browser_streams import BrowserStreams
 from gatepost.serve.web.csrf import is_write_proven, render_refusal
 from gatepost.serve.web.signin.devices import parse_device
+from gatepost.serve.web.signin.proxy_users import find_name, get_identity
 from gatepost.serve.web.signin.visitors import WebVisitor, find_browser_visitor
 from gatepost.store import audit, logins
 from gatepost.store.logins import BrowserLogin, NewBrowser
 from gatepost.store.port import Db, Store
 
 BROWSER_DAYS = setting("web.login_days", 30, help="How long a browser stays signed in to the web page, in days.")
+PROXY_WAY = "proxy_header"  # the way whose logins hold only while it says the same
 SEEN_EVERY = HOUR  # that a browser was here is written down so often at most
 MOST_SEEN = 1000  # browsers of which we remember that
 LONGEST_PEER = 80  # characters
@@ -45,20 +47,31 @@ class BrowserLoginDeps(Struct, frozen=True, kw_only=True):
 class BrowserLogins:
     def __init__(self, deps: BrowserLoginDeps) -> None:
         self._store, self._clock, self._streams, self._bells = deps.store, deps.clock, deps.streams, deps.bells
-        self._days = deps.config[BROWSER_DAYS]
+        self._config, self._days = deps.config, deps.config[BROWSER_DAYS]
         self._home_id = hashlib.sha256(os.fsencode(deps.home.path)).hexdigest()[:8]
         self._seen_at: dict[str, int] = {}  # what was written of late, or is being written
 
     async def find_visitor(self, request: Request) -> WebVisitor | None:
         """Who is signed in with the cookie of this request."""
-        token, now = self.get_token(request), self._clock.now()
+        return await self.find_by_token(request, self.get_token(request))
+
+    async def find_by_token(self, request: Request, token: str) -> WebVisitor | None:
+        """The same for a request that shows the token of a browser in another way than by its cookie."""
+        now = self._clock.now()
         found = await self._store.read(find_browser_visitor, token, now) if token else None
         if found is None:
             return None
         visitor, browser = found
+        if browser.way == PROXY_WAY and not self._is_named(request, visitor):
+            return None
         if now - browser.last_seen_at >= SEEN_EVERY:
             self._record_seen(browser.id, now)
         return visitor
+
+    def _is_named(self, request: Request, visitor: WebVisitor) -> bool:
+        """Whether the proxy by which she came in still says that it is her."""
+        name = find_name(request, self._config)
+        return bool(name) and get_identity(name) in visitor.names
 
     def _record_seen(self, login: str, now: int) -> None:
         """Nobody waits for it. A page asks for many things at once: one of them writes."""

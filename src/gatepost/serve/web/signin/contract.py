@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
+from starlette.requests import Request
 from starlette.routing import Route
 
 from gatepost.channels.local_channel import LocalChannel
@@ -42,7 +43,7 @@ class SignInHandlers(Protocol):
 
 class SignInWay(Struct, frozen=True, kw_only=True):
     """`label`: of its button; '': it has none. `wanted`: whether the settings ask for it. `module`: what must be
-    installed, which `extra` of the package brings."""
+    installed, which `extra` of the package brings. `offer`: the label for one browser; None: it has no use there."""
 
     name: str
     label: str
@@ -53,6 +54,7 @@ class SignInWay(Struct, frozen=True, kw_only=True):
     href: str = ""
     script: str = ""
     order: int = 100
+    offer: Callable[[Request, Config], str | None] | None = None
 
     @property
     def is_installed(self) -> bool:

@@ -26,7 +26,7 @@ from gatepost.serve.web.signin.browser_login import get_peer
 from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_way
 from gatepost.serve.web.signin.id_tokens import NotProven, OidcClaim, TokenExpectation, check_token, read_header
 from gatepost.serve.web.signin.next_page import parse_next
-from gatepost.serve.web.signin.provider_client import ClientIdentity, CodeExchange, ProviderClient
+from gatepost.serve.web.signin.provider_client import ClientIdentity, CodeExchange, ProviderClient, check_issuer
 from gatepost.serve.web.signin.ticket_cookies import TicketCookies
 from gatepost.serve.web.signin.tickets import SignInTicket, TicketPurpose
 from gatepost.store import identities, users
@@ -103,6 +103,10 @@ def read_code(request: Request, ticket: SignInTicket, issuer: str) -> str:
 
 
 def check_settings(config: Config) -> None:
+    """Raises SetupError if there is a provider that cannot be asked."""
+    if not config[ISSUER]:
+        return
+    check_issuer(config[ISSUER])
     if not config[CLIENT_ID]:
         raise SetupError(
             "web.oidc_issuer is set, and web.oidc_client_id is not: the provider gives one to each program"

@@ -18,13 +18,14 @@ def list_ways(config: Config, registry: Registry[SignInWay] = SIGN_IN_WAYS) -> l
 
 def list_routes(deps: SignInDeps, registry: Registry[SignInWay] = SIGN_IN_WAYS) -> list[Route]:
     ways = list_ways(deps.config, registry)
-    shown = [
-        {"name": each.name, "label": each.label, "href": each.href, "script": each.script}
-        for each in ways
-        if each.label
-    ]
 
     async def show(request: Request) -> Response:
+        labels = [(each, each.offer(request, deps.config) if each.offer else each.label) for each in ways]
+        shown = [
+            {"name": each.name, "label": label, "href": each.href, "script": each.script}
+            for each, label in labels
+            if label
+        ]
         return JSONResponse({"ways": shown})
 
     routes = [Route(f"{PREFIX}/ways", show, methods=["GET"])]

@@ -21,7 +21,7 @@ from gatepost.flow import web_routes
 from gatepost.flow.web_paths import SiteKind, SitePath, normalize_host, parse_segments, parse_site_path, render_url
 from gatepost.flow.web_routes import SitePage
 from gatepost.serve.web.browser_security import READS, read_allowed
-from gatepost.serve.web.signin.visitors import WebVisitor, find_visitor
+from gatepost.serve.web.signin.visitors import WebVisitor
 from gatepost.serve.web.sites.site_files import FileAbsence, open_site_file
 from gatepost.serve.web.sites.site_headers import make_policy, make_site_headers
 from gatepost.serve.web.sites.site_response import SiteFileResponse
@@ -36,13 +36,17 @@ NOTHING = "There is nothing here.\n"
 
 
 class SiteDeps(Struct, frozen=True, kw_only=True):
-    """`get_browser`: the token of a browser's cookie, '' without one. `make_sign_in`: the page for who is not."""
+    """`get_browser`: the token of a browser's cookie, '' without one. `find_visitor`: who is signed in with such a
+    token. `make_sign_in`: the page for who is not. `own_names`: of the gateway, which lead to no group, whatever was
+    bound before they were ours."""
 
     store: Store
     clock: Clock
     home: Home
     get_browser: Callable[[Request], str]
+    find_visitor: Callable[[Request, str], Awaitable[WebVisitor | None]]
     make_sign_in: Callable[[], Response]
+    own_names: frozenset[str] = frozenset()
 
 
 class _Place(Struct, frozen=True, kw_only=True):
@@ -66,7 +70,10 @@ class GroupSites:
 
     async def find_host(self, header: str) -> str | None:
         """The group that a Host header leads to."""
-        found = await self._deps.store.read(rows.get_host, normalize_host(header))
+        name = normalize_host(header)
+        if name in self._deps.own_names:
+            return None
+        found = await self._deps.store.read(rows.get_host, name)
         return found.folder if found is not None else None
 
     async def serve_host(self, folder: str, scope: Scope, receive: Receive, send: Send) -> None:
@@ -103,7 +110,7 @@ class GroupSites:
             path = replace(path, segments=path.segments[1:])
         page = await self._deps.store.read(web_routes.find_page, path) if path.segments else None
         if page is None:  # a stranger learns nothing of which groups there are
-            known = await self._find_visitor(self._deps.get_browser(request))
+            known = await self._deps.find_visitor(request, self._deps.get_browser(request))
             return PlainTextResponse(NOTHING, 404) if known is not None else self._deps.make_sign_in()
         base = render_url(page.kind, *((f"{MARK}{ticket}",) if ticket else ()), *page.folder.split("/"))
         return await self._serve_page(request, _Place(path=path, page=page, base=base, ticket=ticket))
@@ -137,25 +144,22 @@ class GroupSites:
         folder, now = place.page.folder, self._deps.clock.now()
         if place.ticket:
             ticket = self._tickets.find(place.ticket, folder, now)
-            if ticket is not None and await self._may_see(ticket.browser, folder):
+            if ticket is not None and await self._may_see(request, ticket.browser, folder):
                 return None
             plain = render_url(place.page.kind, *place.path.segments, slash=place.path.slash)
             return _make_redirect(plain) if _is_navigation(request.headers) else PlainTextResponse(NOTHING, 404)
         browser = self._deps.get_browser(request) if read_allowed(request.headers) else ""
-        if await self._find_visitor(browser) is None:
+        if await self._deps.find_visitor(request, browser) is None:
             return self._deps.make_sign_in()
-        if not await self._may_see(browser, folder):
+        if not await self._may_see(request, browser, folder):
             return PlainTextResponse(NOTHING, 404)
         ticket = self._tickets.issue(browser, folder, now)
         kind, slash = place.page.kind, place.path.slash
         return _make_redirect(render_url(kind, f"{MARK}{ticket.text}", *place.path.segments, slash=slash))
 
-    async def _find_visitor(self, browser: str) -> WebVisitor | None:
-        return await self._deps.store.read(find_visitor, browser, self._deps.clock.now()) if browser else None
-
-    async def _may_see(self, browser: str, folder: str) -> bool:
+    async def _may_see(self, request: Request, browser: str, folder: str) -> bool:
         """By the rights of now."""
-        visitor = await self._find_visitor(browser)
+        visitor = await self._deps.find_visitor(request, browser)
         return visitor is not None and await self._deps.store.read(web_routes.may_see, visitor.user, folder)
 
     async def _send_file(self, request: Request, place: _Place) -> ASGIApp:

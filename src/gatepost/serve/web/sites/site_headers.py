@@ -28,6 +28,7 @@ def make_site_headers(media_type: str, policy: str, *, public: bool) -> dict[str
         "content-type": media_type,
         "content-security-policy": PDF_POLICY if media_type == PDF else policy,  # no viewer works in a sandbox
         "x-content-type-options": "nosniff",
+        "x-frame-options": "DENY",
         "access-control-allow-origin": "*",
         "cross-origin-resource-policy": "cross-origin",
         "cross-origin-opener-policy": "unsafe-none",  # a window that such a page opens is as confined as itself

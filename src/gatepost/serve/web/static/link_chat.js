@@ -10,6 +10,7 @@ const said = new Map(); // key or id → message
 const changes = new Map(); // id of the changed message → Map of id → change
 const framed = window.parent !== window;
 let closed = false;
+let unsent = null; // what may have arrived all the same: sent again under its key, it is said once
 
 const wire = new LinkWire({
   message(message) {
@@ -98,7 +99,7 @@ async function submit() {
     tell(`That is too long: at most ${wire.maxText} characters are possible.`);
     return;
   }
-  const key = newId("m-");
+  const key = unsent?.words === words ? unsent.key : newId("m-");
   said.set(key, { key, mine: true, sending: true, text: words, html: "", at: Date.now(), files: [], state: "" });
   text.value = "";
   fit();
@@ -108,6 +109,7 @@ async function submit() {
     await wire.send(key, words);
   } catch (error) {
     said.delete(key);
+    unsent = { key, words };
     if (error instanceof Closed) end();
     else tell(error.message);
     if (!text.value && !closed) text.value = words;

@@ -5,8 +5,9 @@ const SILENCE_MS = 45_000; // the gateway speaks at least every 15 s
 const SLOWEST_MS = 15_000;
 
 export class Closed extends Error {}
+class Replaced extends Error {}
 
-function takeToken() {
+function readToken() {
   const inPath = /^\/chat\/([\w-]+)$/.exec(location.pathname)?.[1];
   const token = inPath ?? location.hash.slice(1);
   if (inPath) history.replaceState(null, "", `/chat/#${token}`);
@@ -48,7 +49,7 @@ async function read(answer) {
 export class LinkWire {
   constructor(hear) {
     this.hear = hear;
-    this.token = takeToken();
+    this.token = readToken();
     this.secret = kept.get(`visitor ${this.token}`);
     this.maxText = 4000;
     this.wait = 500;
@@ -124,7 +125,7 @@ export class LinkWire {
         expect();
         const parts = (rest + chunk).split("\n\n");
         rest = parts.pop();
-        for (const part of parts) this.take(part);
+        for (const part of parts) this.receive(part);
       }
       throw new Error("the stream ended");
     } catch (error) {
@@ -134,14 +135,19 @@ export class LinkWire {
         return;
       }
       this.hear.state(false);
+      if (error instanceof Replaced) {
+        window.addEventListener("focus", () => this.follow(), { once: true }); // another tab has it: two would take turns
+        return;
+      }
       setTimeout(() => this.follow(), this.wait);
       this.wait = Math.min(this.wait * 2, SLOWEST_MS);
     }
   }
 
-  take(part) {
+  receive(part) {
     const fields = Object.fromEntries(part.split("\n").map((line) => line.split(/: (.*)/s).slice(0, 2)));
     if (fields.event === "closed") throw new Closed("closed");
+    if (fields.event === "replaced") throw new Replaced("replaced");
     const data = JSON.parse(fields.data ?? "{}");
     if (fields.event === "message") this.hear.message(data);
     if (fields.event === "typing") this.hear.typing(data.on);

@@ -45,6 +45,7 @@ function drawFile(file) {
   if (file.url) link.href = file.url;
   if (file.url && (file.picture || file.document)) Object.assign(link, { target: "_blank", rel: "noopener" });
   if (file.picture && file.url) {
+    link.className = "picture";
     const picture = make("img");
     picture.src = file.url;
     picture.alt = file.name;
@@ -88,6 +89,7 @@ function drawUnder(line, act) {
     }
   }
   if (line.edited) under.append(make("span", "", "edited"));
+  if (line.pinned) under.append(make("span", "", "pinned"));
   if (line.reactions?.length) {
     const reactions = make("div", "reactions");
     for (const reaction of line.reactions) reactions.append(make("span", "", reaction));

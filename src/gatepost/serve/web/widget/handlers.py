@@ -134,6 +134,9 @@ class ChatWidget:
             raise Invalid("text", f"1 to {LONGEST_TEXT} characters are expected")
         if not _KEY.match(key):
             raise Invalid("id", "8 to 64 letters, digits, - or _ are expected")
+        if not await self._deps.store.read(link_visits.has_routes, visitor, lane=visitor.token_id):
+            now = self._deps.clock.now()
+            await self._deps.store.write(link_visits.restore_routes, visitor, now, lane=visitor.token_id)
         receipt = await self._deps.hub.submit(
             Inbound(
                 address=visitor.address,
@@ -164,6 +167,7 @@ class ChatWidget:
         with self._streams.open(visitor) as mine:
             async for news in room_events.follow_room(deps.store, deps.hub, visitor.address, after, deps.stopping):
                 if not self._streams.is_current(visitor, mine):
+                    yield render_sse("replaced", {})
                     return
                 if await deps.store.read(link_visitors.find_valid, secret, deps.clock.now()) is None:
                     yield render_sse("closed", {})

@@ -1,0 +1,48 @@
+"""Signing in by what a trusted reverse proxy says. It names an identity `proxy:NAME` that is known here, and no more:
+nobody gets an account, a role or a right by it. The login holds as long as the proxy says the same."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from gatepost.core.settings import Config
+from gatepost.flow.page_logins import get_page_identity
+from gatepost.serve.web.error_response import error_response
+from gatepost.serve.web.signin.browser_login import PROXY_WAY
+from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_way
+from gatepost.serve.web.signin.proxy_users import check_settings, find_name, get_identity, is_wanted
+from gatepost.store import identities, users
+from gatepost.store.port import Db
+
+UNKNOWN = "{name} is known to the proxy and not here; `gatepost user add {identity}` makes them known."
+NOBODY = "The proxy before this page names nobody, or is not trusted (web.trusted_proxies)."
+
+
+def make_label(request: Request, config: Config) -> str | None:
+    name = find_name(request, config)
+    return f"Continue as {name}" if name else None
+
+
+@sign_in_way(PROXY_WAY, "Continue", wanted=is_wanted, offer=make_label, script="signin_proxy_header.js", order=5)
+class ProxyHeaderSignIn:
+    def __init__(self, deps: SignInDeps) -> None:
+        check_settings(deps.config)
+        self._deps = deps
+
+    def routes(self) -> list[Route]:
+        return [Route(f"{PREFIX}/{PROXY_WAY}", self.sign_in, methods=["POST"])]
+
+    async def sign_in(self, request: Request) -> Response:
+        name = find_name(request, self._deps.config)
+        if not name:
+            return error_response("refused", NOBODY, 403)
+        answer = await self._deps.browsers.sign_in(request, PROXY_WAY, lambda db, now: _find_user(db, name, now))
+        return answer or error_response("refused", UNKNOWN.format(name=name, identity=get_identity(name)), 403)
+
+
+def _find_user(db: Db, name: str, now: int) -> str | None:
+    """The identity on the page of the person who has this one. None: nobody has."""
+    identity = get_identity(name)
+    if users.get(db, identity) is None and identities.get(db, identity) is None:
+        return None
+    return get_page_identity(db, identity, now)
