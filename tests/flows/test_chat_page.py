@@ -21,7 +21,7 @@ pytestmark = needs_chromium
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     home: Path = tmp_path_factory.mktemp("chat") / "home"
     script = ScriptBuilder().turn("dig").status("digging").hang().turn("hello").say("hi there")
-    script = script.turn("wave").say("waved back")
+    script = script.turn("wave").say("waved back").turn("flag").say("flag is up")
     script = script.turn("look around").call("refresh_groups").wait_for("go").call("refresh_groups").say("seen all")
     script = script.turn("bake").status("kneading").wait(0.5).status("baking").wait(0.5).status("cooling").say("bread")
     with DaemonProcess(home, sandbox_kind="process", sessions_provider="scripted") as running:
@@ -121,8 +121,8 @@ async def test_the_tools_that_a_turn_uses_are_one_line_which_grows_and_opens(dae
 
 
 async def test_a_message_is_pinned_by_keys_found_above_the_room_and_unpinned(page: Page) -> None:
-    await write(page, "wave for the pin")
-    answer = page.locator(".message:not(.mine)", has_text="waved back").last
+    await write(page, "raise the flag")
+    answer = page.locator(".message:not(.mine)", has_text="flag is up").last
     pins = page.locator("#pins")
     await expect(answer).to_be_visible()
     await expect(pins).to_be_hidden()
@@ -133,10 +133,10 @@ async def test_a_message_is_pinned_by_keys_found_above_the_room_and_unpinned(pag
     await page.reload()
     await expect(pins).to_be_visible()
     await pins.locator("summary").press("Enter")
-    await pins.get_by_role("button", name="waved back").first.press("Enter")
-    await expect(page.locator(".message.found, .message:focus")).to_contain_text("waved back")
+    await pins.get_by_role("button", name="flag is up").first.press("Enter")
+    await expect(page.locator(".message.found, .message:focus")).to_contain_text("flag is up")
     await pins.locator("summary").press("Enter")
-    await pins.get_by_label("Unpin: waved back").press("Enter")
+    await pins.get_by_label("Unpin: flag is up").press("Enter")
     await expect(pins).to_be_hidden()
 
 
