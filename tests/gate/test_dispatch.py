@@ -15,6 +15,7 @@ from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid
 from gatepost.core.registry import Registry, load_package
+from gatepost.gate.aliases import ALIASES
 from gatepost.gate.call_audit import FIRST_ALLOWED, FIRST_REFUSED, MOST_WAITING, WINDOW
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
@@ -432,3 +433,13 @@ async def test_stranger_new_who_manages_agents_reads_more(tmp_path: Path, store:
     manager = Caller("acme/eng")
     assert not (await agent.dispatch.call(manager, "words", b'{"size": 9000000}', "1")).failed
     assert (await agent.dispatch.call(manager, "words", b'{"size": 11000000}', "2")).failed
+
+
+@pytest.mark.parametrize("old", sorted(ALIASES))
+async def test_a_tool_that_waits_waits_under_its_older_names_too(old: str, tmp_path: Path, store: SqliteStore) -> None:
+    """A call that is taken for a quick one runs without a task, where nothing can time out."""
+    agent = await GateAgent.create(tmp_path, store)
+    named = ALIASES[old].tool
+    for judge in (agent.dispatch.is_quick, agent.dispatch.only_reads):
+        assert judge(agent.caller, old) is judge(agent.caller, named)
+    assert not agent.dispatch.is_quick(agent.caller, "send_message")

@@ -83,13 +83,20 @@ class Dispatch:
 
     def is_quick(self, caller: Caller, name: str) -> bool:
         """Whether a call would hardly ever wait. What the caller does not see is refused at once."""
-        tool = self._seen_by(caller).tools.get(name)
+        tool = self._find(caller, name)
         return tool is None or tool.quick
 
     def only_reads(self, caller: Caller, name: str) -> bool:
         """Whether a call has no effect and may be begun later than it came."""
-        tool = self._seen_by(caller).tools.get(name)
+        tool = self._find(caller, name)
         return tool is not None and tool.read_only and not tool.quick
+
+    def _find(self, caller: Caller, name: str) -> Tool | None:
+        """By its name, or by an older one."""
+        tools = self._seen_by(caller).tools
+        if (tool := tools.get(name)) is None and (alias := ALIASES.get(name)) is not None:
+            return tools.get(alias.tool)
+        return tool
 
     async def call(
         self,

@@ -8,6 +8,7 @@ from gatepost.store import users
 from gatepost.store.acl import ACL
 from gatepost.store.direct_rooms import DIRECT_ROOMS
 from gatepost.store.identities import IDENTITIES
+from gatepost.store.link_visitors import LINK_VISITORS
 from gatepost.store.passkeys import PASSKEYS
 from gatepost.store.person_scope import FORGOTTEN, PersonScope, make_marks
 from gatepost.store.port import Db
@@ -129,7 +130,7 @@ _EXPORTED = (
     ("newcomers", "sender, name, instance, address, parent, state, folder, asked_at", "sender"),
     ("logins", "user_id, kind, way, device, peer, created_at, last_seen_at, expires_at", "user_id"),
     ("passwords", "user_id, changed_at", "user_id"),
-    ("link_visitors", "id, token_id, identity, address, created_at, seen_at", "identity"),
+    ("link_visitors", LINK_VISITORS.columns, "identity"),
     ("passkeys", PASSKEYS.columns, "user_id"),
     ("request_votes", "request_id, person, voted_at", "person"),
 )
