@@ -6,6 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -30,7 +31,7 @@ from gatepost.serve.http import CONNECTIONS
 from gatepost.serve.metrics import MetricsPage
 from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware
 from gatepost.serve.web import hooks
-from gatepost.serve.web.browser_security import BrowserSecurityMiddleware
+from gatepost.serve.web.browser_security import BrowserSecurityMiddleware, host_allowed
 from gatepost.serve.web.chat import Chat
 from gatepost.serve.web.csrf import show_csrf_token
 from gatepost.serve.web.dashboard.contract import PREFIX
@@ -114,7 +115,12 @@ def make_site(parts: WebDeps) -> Starlette:
             ),
         ],
         middleware=[
-            Middleware(RateLimitMiddleware, pace=pace, judged=("/api/", f"{PREFIX}/", *OPEN_TO_ALL, API_PREFIX)),
+            Middleware(
+                RateLimitMiddleware,
+                pace=pace,
+                judged=("/api/", f"{PREFIX}/", *OPEN_TO_ALL, API_PREFIX),
+                gets_in=lambda scope: _is_by_our_name(scope, parts),
+            ),
             Middleware(
                 BrowserSecurityMiddleware,
                 listens=parts.listens,
@@ -132,6 +138,12 @@ def make_site(parts: WebDeps) -> Starlette:
             Exception: render_internal_error,
         },
     )
+
+
+def _is_by_our_name(scope: Scope, parts: WebDeps) -> bool:
+    """By another name a request is for a group's pages, or for nobody, whatever its path is."""
+    host = Headers(scope=scope).get("host", "")
+    return scope["path"].startswith(OPEN_TO_ALL) or host_allowed(host, parts.listens or "", parts.config[HOSTS])
 
 
 def _make_group_sites(parts: WebDeps, browsers: BrowserLogins) -> GroupSites:

@@ -166,7 +166,8 @@ async def test_an_unknown_account_does_not_make_up_for_wrong_tokens(
         await other.post("/login", json={"token": "wrong"})
         assert (await browser.sign_in()).status_code == 403
         await other.post("/login", json={"token": "wrong"})
-    rows = await site.store.read(lambda db: db.rows("SELECT details FROM audit WHERE action = 'door.token' ORDER BY seq"))
+    sql = "SELECT details FROM audit WHERE action = 'door.token' ORDER BY seq"
+    rows = await site.store.read(lambda db: db.rows(sql))
     assert [json.loads(row[0])["times"] for row in rows] == [1, 2]
 
 
