@@ -92,7 +92,7 @@ def make_site(parts: WebDeps) -> Starlette:
             *SitePages(browsers).routes(),
             *chat_widget.routes(),
             *list_routes(_make_sign_in(parts, browsers)),
-            *_list_machine_routes(parts, browsers),
+            *_list_machine_routes(parts, browsers, pace),
             *_list_hook_routes(parts, pace),
             Mount("/static", _Assets(directory=STATIC)),
             *(Mount(f"/{kind}", pages) for kind in SiteKind),
@@ -185,7 +185,7 @@ def _make_sign_in(parts: WebDeps, browsers: BrowserLogins) -> SignInDeps:
     )
 
 
-def _list_machine_routes(parts: WebDeps, browsers: BrowserLogins) -> list[Route]:
+def _list_machine_routes(parts: WebDeps, browsers: BrowserLogins, pace: PeerRateLimiter) -> list[Route]:
     if parts.dashboard is None:
         return []
 
@@ -196,6 +196,7 @@ def _list_machine_routes(parts: WebDeps, browsers: BrowserLogins) -> list[Route]
         office=parts.dashboard.office,
         operations=parts.dashboard.operations,
         throttle=AuthThrottle(make_audit_recorder(parts.store, parts.clock, "the API")),
+        pace=pace,
         is_serving=lambda: not parts.stopping.is_set(),
         is_signed_in=is_signed_in,
         metrics=parts.metrics,
