@@ -49,8 +49,8 @@ FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")  # somebody sta
 
 
 class MachineDeps(Struct, frozen=True, kw_only=True):
-    """`metrics` None: a site without a gateway has no numbers. `is_serving`: false while it stops. `pace`: holds whoever
-    shows no token for an operation."""
+    """`metrics` None: a site without a gateway has no numbers. `is_serving`: false while it stops.
+    `pace`: holds whoever shows no token for an operation."""
 
     office: OperationDeps
     throttle: AuthThrottle
