@@ -142,8 +142,8 @@ def make_site(parts: WebDeps) -> Starlette:
 
 def _is_by_our_name(scope: Scope, parts: WebDeps) -> bool:
     """By another name a request is for a group's pages, or for nobody, whatever its path is."""
-    host = Headers(scope=scope).get("host", "")
-    return scope["path"].startswith(OPEN_TO_ALL) or host_allowed(host, parts.listens or "", parts.config[HOSTS])
+    host, names = Headers(scope=scope).get("host", ""), parts.config[HOSTS]
+    return scope["path"].startswith(OPEN_TO_ALL) or host_allowed(host, parts.listens or "", names)
 
 
 def _make_group_sites(parts: WebDeps, browsers: BrowserLogins) -> GroupSites:
