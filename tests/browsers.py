@@ -75,6 +75,7 @@ async def visit(window: BrowserContext, *, width: int = WIDTH, height: int = HEI
             complaints.append(line.text)
 
     tab = window.pages[0] if window.pages else await window.new_page()
+    await tab.bring_to_front()  # else it has no focus after a tab that the test before had opened
     await tab.set_viewport_size({"width": width, "height": height})
     tab.on("pageerror", record_error)
     tab.on("console", record_line)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 LEFT_OUT = "LEFT_OUT"  # a class names with it the fields of a row that its JSON does not have
 _MOMENTS = ("_at", "_until")  # how the names of times end
+SHORT_LIST = 100  # rows of an answer that are made JSON on the event loop
 LONGEST_SHOWN = 200  # characters of a scope that is refused
 FIRST_REFUSED = 20  # refusals of one caller and operation in an hour that are written down one by one
 SOON_S = 0.4  # what must not wait for its record waits so long at most
@@ -138,7 +139,10 @@ class Operation(Struct, frozen=True):
         deps = replace(deps, args=args)
         if deps.caller != OPERATOR and not self.info.answers_all and not self.info.judges:
             await self._check_right(deps, args)
-        return to_json(await self.run(deps, args))
+        answer = await self.run(deps, args)
+        if isinstance(answer, list) and len(answer) > SHORT_LIST:  # a long one must not hold up everybody else
+            return await asyncio.to_thread(to_json, answer)
+        return to_json(answer)
 
     async def _check_right(self, deps: OperationDeps, args: OperationArgs) -> None:
         """Judged by the rows of the access list, as a tool call is. No row that allows it is a refusal."""
