@@ -64,6 +64,14 @@ def test_a_refused_try_is_no_debt_and_time_heals(limits: PasswordLimits, time: T
     assert limits.admit("10.0.0.1", "ann", "") == 0
 
 
+def test_a_try_that_is_refused_for_its_address_does_not_use_up_the_name(limits: PasswordLimits) -> None:
+    for _ in range(MANY):
+        limits.admit("10.0.0.1", "somebody", "")
+    for _ in range(MANY):
+        assert limits.admit("10.0.0.1", "ann", "") is None
+    assert limits.admit("10.0.0.2", "ann", "") == 0
+
+
 def test_a_right_password_does_not_count(limits: PasswordLimits) -> None:
     for _ in range(MANY):
         assert limits.admit("10.0.0.1", "ann", "") == 0

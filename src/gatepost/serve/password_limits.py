@@ -31,22 +31,18 @@ class PasswordLimits:
 
     def admit(self, peer: str, name: str, known: str) -> float | None:
         """Seconds to wait before a try; None: too many were made. `known`: the cookie of a known browser, or ''."""
-        keys = list_keys(peer, name, known)
-        waits = [self._count(key) for key in keys]
-        return None if None in waits else max(each for each in waits if each is not None)
+        tries = [self._get(key) for key in list_keys(peer, name, known)]
+        if any(each.left - 1 < -LONGEST_S * PER_S for each in tries):
+            return None  # it costs nothing: who is refused for their address must not use up somebody's name
+        for each in tries:
+            each.left -= 1
+        return max(max(0.0, -each.left / PER_S) for each in tries)
 
     def forgive(self, peer: str, name: str, known: str) -> None:
         """The password was right: the try does not count."""
         for key in list_keys(peer, name, known):
             tries = self._get(key)
             tries.left = min(BURST, tries.left + 1)
-
-    def _count(self, key: str) -> float | None:
-        tries = self._get(key)
-        if tries.left - 1 < -LONGEST_S * PER_S:
-            return None
-        tries.left -= 1
-        return max(0.0, -tries.left / PER_S)
 
     def _get(self, key: str) -> _Tries:
         now = self._now()

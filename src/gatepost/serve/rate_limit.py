@@ -44,12 +44,19 @@ class PeerRateLimiter:
 
 
 class RateLimitMiddleware:
-    """Holds every request but those below `judged`, which are held there if they turn out to be a stranger's."""
+    """Holds every request but those below `judged`, which are held there if they turn out to be a stranger's.
+    `gets_in`: whether a request gets there at all; one that is answered before is held here."""
 
-    def __init__(self, app: ASGIApp, pace: PeerRateLimiter, judged: str | tuple[str, ...]) -> None:
-        self._app, self._pace, self._judged = app, pace, judged
+    def __init__(
+        self,
+        app: ASGIApp,
+        pace: PeerRateLimiter,
+        judged: str | tuple[str, ...],
+        gets_in: Callable[[Scope], bool] = lambda scope: True,
+    ) -> None:
+        self._app, self._pace, self._judged, self._gets_in = app, pace, judged, gets_in
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not scope["path"].startswith(self._judged):
+        if scope["type"] == "http" and not (scope["path"].startswith(self._judged) and self._gets_in(scope)):
             await self._pace.hold(scope)
         await self._app(scope, receive, send)

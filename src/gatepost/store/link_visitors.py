@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from gatepost.core import ids
-from gatepost.core.clock import DAY
+from gatepost.core.clock import DAY, MINUTE
 from gatepost.store.port import Db, quick
 from gatepost.store.table import Table
 from gatepost.store.tokens import hash_token
@@ -11,6 +11,7 @@ from gatepost.store.tokens import hash_token
 PREFIX = "v"  # how ids begin
 MOST_OF_LINK = 200
 IDLE = DAY  # who wrote nothing for so long makes way
+SILENT = 5 * MINUTE  # and who has never written, so soon: places cost nothing, and a stranger would take them all
 
 
 class LinkVisitor(Struct, frozen=True):
@@ -41,7 +42,7 @@ def make_id() -> str:
 
 
 def add(db: Db, new: NewLinkVisitor, secret: str, now: int) -> LinkVisitor | None:
-    """None if the link has too many. The one who has been idle longest makes way, if she has been so for a day."""
+    """None if the link has too many. Who has never written makes way soon, and who did after a day."""
     if _count(db, new.token_id) >= MOST_OF_LINK and not _remove_idlest(db, new.token_id, now):
         return None
     return LINK_VISITORS.put(db, "", new, hash=hash_token(secret), created_at=now, seen_at=now)
@@ -63,7 +64,8 @@ def _count(db: Db, token_id: str) -> int:
 
 
 def _remove_idlest(db: Db, token_id: str, now: int) -> bool:
-    row = db.row("SELECT id FROM link_visitors WHERE token_id = ? ORDER BY seen_at, id LIMIT 1", (token_id,))
-    if row is None:
-        return False
-    return bool(db.run("DELETE FROM link_visitors WHERE id = ? AND seen_at <= ?", (row[0], now - IDLE)))
+    sql = (
+        "DELETE FROM link_visitors WHERE id = (SELECT id FROM link_visitors WHERE token_id = ?"
+        " AND (seen_at <= ? OR (seen_at = created_at AND seen_at <= ?)) ORDER BY seen_at, id LIMIT 1)"
+    )
+    return bool(db.run(sql, (token_id, now - IDLE, now - SILENT)))

@@ -166,6 +166,20 @@ async def test_a_status_is_shown_and_edited_and_not_worth_a_second_try(
     assert [sent.message.op for sent in channel.sent] == [Op.SEND, Op.EDIT]
 
 
+@pytest.mark.parametrize("fault", [SendFault.BREAK, SendFault.UNCERTAIN])
+async def test_nothing_waits_for_an_edit_of_a_status_that_may_have_happened(
+    post: OutboxHarness, channel: FakeChannel, fault: SendFault
+) -> None:
+    (status,) = await post.say("s", "thinking", origin="status")
+    await post.ended("s")
+    channel.script(fault)
+    await post.do("s/2", "edit", status.message_id, {"text": "still thinking"}, origin="status")
+    await post.say("k", "the answer")
+
+    assert (await post.ended("k")).state == "sent"
+    assert (await post.ended("s/2")).state == "failed"
+
+
 async def test_a_status_is_dropped_where_it_could_not_be_taken_back(store: SqliteStore) -> None:
     channel = FakeChannel(features=frozenset())
     post = OutboxHarness(store, {"fake": channel})

@@ -10,6 +10,7 @@ from gatepost.core.records import replace
 from gatepost.flow.channel_health import ChannelReport, ChannelState
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.serve.metrics import GatewayMeasurements, render_metrics
+from gatepost.serve.rate_limit import PeerRateLimiter
 from gatepost.serve.telemetry.trace_export import ExportCounts
 from gatepost.store import api_tokens, audit, groups, users
 from gatepost.store.measurements import measure
@@ -97,6 +98,22 @@ async def test_a_token_that_is_revoked_too_old_or_made_up_is_refused(site: Any, 
         async with ask(site, shown) as program:
             answer = await program.post("/v1/ops/group.list", json={})
             assert answer.status_code == 401 and answer.headers["www-authenticate"] == "Bearer"
+
+
+async def test_who_shows_no_token_that_works_is_held_like_every_stranger(
+    site: Any, office: OperationDeps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[str] = []
+
+    async def hold(self: PeerRateLimiter, scope: Any) -> None:
+        held.append(scope["path"])
+
+    monkeypatch.setattr(PeerRateLimiter, "hold", hold)
+    secret, _ = await add_token(office, "groups.*")
+    for token, times in (("", 1), ("made-up", 2), (secret, 2)):
+        async with ask(site, token) as program:
+            await program.post("/v1/ops/group.list", json={})
+        assert held == ["/v1/ops/group.list"] * times
 
 
 async def test_a_cookie_counts_for_nothing_at_the_api(site: Any) -> None:

@@ -199,6 +199,8 @@ class ChannelSender:
     def _uncertain(self, job: SendJob, error: Unavailable) -> SendOutcome:
         effect = job.effect
         features = self._reach.features(effect.instance)
+        if effect.origin == EffectOrigin.STATUS and effect.op is Op.EDIT:  # what stands behind it in the room is newer
+            return SendOutcome(effect, EffectState.FAILED, str(error))
         if job.is_repeatable:
             return self._again(effect, error, EffectState.FAILED)
         if Feature.LOOKUP in features:

@@ -33,6 +33,7 @@ from gatepost.serve.control.error_kinds import ApiErrorKind
 from gatepost.serve.control.openapi import make_openapi
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.serve.metrics import MEDIA_TYPE, MetricsPage
+from gatepost.serve.rate_limit import PeerRateLimiter
 from gatepost.serve.web.browser_security import LOCAL, host_of
 from gatepost.serve.web.dashboard.contract import PREFIX
 from gatepost.store import api_tokens
@@ -48,10 +49,12 @@ FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")  # somebody sta
 
 
 class MachineDeps(Struct, frozen=True, kw_only=True):
-    """`metrics` None: a site without a gateway has no numbers. `is_serving`: false while it stops."""
+    """`metrics` None: a site without a gateway has no numbers. `is_serving`: false while it stops.
+    `pace`: holds whoever shows no token for an operation."""
 
     office: OperationDeps
     throttle: AuthThrottle
+    pace: PeerRateLimiter
     is_serving: Callable[[], bool]
     is_signed_in: Callable[[Request], Awaitable[bool]]
     metrics: MetricsPage | None = None
@@ -126,6 +129,7 @@ class Machines:
         """Run an operation as the person that the token is for, within its scopes."""
         token = await self._find_token(request)
         if token is None:
+            await self._deps.pace.hold(request.scope)
             return await self._refusal(request)
         try:
             operation = self._deps.operations[request.path_params["name"]]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -30,7 +31,7 @@ from gatepost.serve.http import CONNECTIONS
 from gatepost.serve.metrics import MetricsPage
 from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware
 from gatepost.serve.web import hooks
-from gatepost.serve.web.browser_security import BrowserSecurityMiddleware
+from gatepost.serve.web.browser_security import BrowserSecurityMiddleware, host_allowed
 from gatepost.serve.web.chat import Chat
 from gatepost.serve.web.csrf import show_csrf_token
 from gatepost.serve.web.dashboard.contract import PREFIX
@@ -91,7 +92,7 @@ def make_site(parts: WebDeps) -> Starlette:
             *SitePages(browsers).routes(),
             *chat_widget.routes(),
             *list_routes(_make_sign_in(parts, browsers)),
-            *_list_machine_routes(parts, browsers),
+            *_list_machine_routes(parts, browsers, pace),
             *_list_hook_routes(parts, pace),
             Mount("/static", _Assets(directory=STATIC)),
             *(Mount(f"/{kind}", pages) for kind in SiteKind),
@@ -114,7 +115,12 @@ def make_site(parts: WebDeps) -> Starlette:
             ),
         ],
         middleware=[
-            Middleware(RateLimitMiddleware, pace=pace, judged=("/api/", f"{PREFIX}/", *OPEN_TO_ALL, API_PREFIX)),
+            Middleware(
+                RateLimitMiddleware,
+                pace=pace,
+                judged=("/api/", f"{PREFIX}/", *OPEN_TO_ALL, API_PREFIX),
+                gets_in=lambda scope: _is_by_our_name(scope, parts),
+            ),
             Middleware(
                 BrowserSecurityMiddleware,
                 listens=parts.listens,
@@ -132,6 +138,12 @@ def make_site(parts: WebDeps) -> Starlette:
             Exception: render_internal_error,
         },
     )
+
+
+def _is_by_our_name(scope: Scope, parts: WebDeps) -> bool:
+    """By another name a request is for a group's pages, or for nobody, whatever its path is."""
+    host, names = Headers(scope=scope).get("host", ""), parts.config[HOSTS]
+    return scope["path"].startswith(OPEN_TO_ALL) or host_allowed(host, parts.listens or "", names)
 
 
 def _make_group_sites(parts: WebDeps, browsers: BrowserLogins) -> GroupSites:
@@ -173,7 +185,7 @@ def _make_sign_in(parts: WebDeps, browsers: BrowserLogins) -> SignInDeps:
     )
 
 
-def _list_machine_routes(parts: WebDeps, browsers: BrowserLogins) -> list[Route]:
+def _list_machine_routes(parts: WebDeps, browsers: BrowserLogins, pace: PeerRateLimiter) -> list[Route]:
     if parts.dashboard is None:
         return []
 
@@ -184,6 +196,7 @@ def _list_machine_routes(parts: WebDeps, browsers: BrowserLogins) -> list[Route]
         office=parts.dashboard.office,
         operations=parts.dashboard.operations,
         throttle=AuthThrottle(make_audit_recorder(parts.store, parts.clock, "the API")),
+        pace=pace,
         is_serving=lambda: not parts.stopping.is_set(),
         is_signed_in=is_signed_in,
         metrics=parts.metrics,

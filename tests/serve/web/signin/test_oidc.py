@@ -1,5 +1,6 @@
 """Signing in by an OpenID provider over HTTP: the emulated one, and a browser's worth of cookies and redirects."""
 
+import json
 import re
 from collections.abc import Iterator
 from html import unescape
@@ -155,6 +156,29 @@ async def test_an_unknown_account_is_told_what_to_ask_for_and_gets_none(
         provider.account = OidcAccount(sub="x';rm")
         assert "gatepost user add &#39;oidc:x&#39;&#34;&#39;&#34;&#39;;rm&#39;" in (await browser.sign_in()).text
     assert await site.store.read(users.list_all) == before
+
+
+async def test_an_unknown_account_does_not_make_up_for_wrong_tokens(
+    site: Any, people: None, provider: OidcProvider
+) -> None:
+    provider.account = OidcAccount(sub="stranger")
+    async with OidcBrowser(site) as browser, site.browser() as other:
+        await other.post("/login", json={"token": "wrong"})
+        assert (await browser.sign_in()).status_code == 403
+        await other.post("/login", json={"token": "wrong"})
+    sql = "SELECT details FROM audit WHERE action = 'door.token' ORDER BY seq"
+    rows = await site.store.read(lambda db: db.rows(sql))
+    assert [json.loads(row[0])["times"] for row in rows] == [1, 2]
+
+
+async def test_codes_that_a_stranger_made_up_do_not_fill_the_record_of_secrets(site: Any, people: None) -> None:
+    async with OidcBrowser(site) as browser:
+        for _ in range(3):
+            begun = (await browser.begin()).json()["location"]
+            state = parse_qs(urlsplit(begun).query)["state"][0]
+            assert (await browser.come_back(f"/login/oidc/back?state={state}&code=made-up")).status_code == 403
+    rows = await site.store.read(lambda db: db.rows("SELECT outcome FROM secret_uses WHERE name = ?", (SECRET,)))
+    assert [row[0] for row in rows] == ["used"]
 
 
 async def test_who_was_made_known_by_that_account_comes_in_and_is_no_owner(

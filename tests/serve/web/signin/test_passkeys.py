@@ -24,10 +24,10 @@ def given() -> dict[str, Any]:
 
 
 class PasskeyBrowser:
-    """A browser at http://localhost, or at another name of the site."""
+    """A browser at http://localhost, or at another name of the site. `port`: what a program says that it asked for."""
 
-    def __init__(self, site: Any, host: str = "localhost", scheme: str = "http") -> None:
-        self.site, port = site, site.base.rpartition(":")[2]
+    def __init__(self, site: Any, host: str = "localhost", scheme: str = "http", port: str = "") -> None:
+        self.site, port = site, port or site.base.rpartition(":")[2]
         self.origin = f"{scheme}://{host}:{port}"
         manners = make_async_manners(self.origin)
         manners["headers"]["host"] = f"{host}:{port}"
@@ -80,7 +80,7 @@ async def test_a_passkey_is_added_and_signs_in_without_a_name(site: Any, device:
         assert (await browser.finish(device.get(options, browser.origin))).status_code == 200
         assert await browser.is_signed_in()
     found = await site.store.read(passkeys.list_all, 10)
-    assert [(each.label, each.host) for each in found] == [("Phone", "localhost")]
+    assert [(each.label, each.host) for each in found] == [("Phone", browser.origin.partition("//")[2])]
     assert found[0].last_used_at is not None
     done = [(action, details.get("way")) for action, details in await list_audit(site)]
     assert ("passkey.add", None) in done and ("login.sign_in", "passkey") in done
@@ -128,6 +128,18 @@ async def test_an_answer_for_another_page_or_person_is_refused(
         said = device.get(await browser.begin(), **{"origin": browser.origin, **lie})
         assert (await browser.finish(said)).status_code == 403
         assert not await browser.is_signed_in()
+
+
+async def test_a_page_on_another_port_of_the_host_gets_nothing_that_works_here(
+    site: Any, device: SoftAuthenticator
+) -> None:
+    """Its browser signs for the same host. A program behind it asks us by that port, as if we were there, too."""
+    async with PasskeyBrowser(site) as browser, PasskeyBrowser(site, port="1") as thief:
+        await browser.enter()
+        assert (await browser.add(device)).status_code == 200
+        said = device.get(await thief.begin(), thief.origin)
+        assert (await thief.finish(said)).status_code == 403
+        assert not await thief.is_signed_in()
 
 
 @pytest.mark.parametrize("lie", [{"origin": "https://evil.example"}, {"flags": PRESENT}])

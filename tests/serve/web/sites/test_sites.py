@@ -12,6 +12,7 @@ import pytest
 
 from gatepost.core.clock import SystemClock
 from gatepost.flow.web_routes import NewWebRoute, RouteMaker, bind_host, set_route
+from gatepost.serve.rate_limit import PeerRateLimiter
 from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.store import groups, logins, users
 from gatepost.store.web_routes import WebAccess
@@ -345,3 +346,19 @@ async def test_the_descriptors_of_files_are_closed(pages: Any) -> None:
         await ask(pages, "/pub/acme/a.txt", range="bytes=999-")
         await ask(pages, "/pub/acme/docs")
     assert len(os.listdir("/proc/self/fd")) <= before + 3
+
+
+@pytest.mark.parametrize("path", ["/api/a.txt", "/dashboard/a.txt", "/v1/a.txt"])
+@pytest.mark.parametrize("host", [HOST, "nobody.example"])
+async def test_by_other_names_than_ours_no_path_is_free_of_the_limit_on_strangers(
+    pages: Any, host: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[str] = []
+
+    async def hold(self: PeerRateLimiter, scope: Any) -> None:
+        held.append(scope["path"])
+
+    monkeypatch.setattr(PeerRateLimiter, "hold", hold)
+    await pages.store.write(bind_host, HOST, "acme", PERSON)
+    await ask(pages, path, host)
+    assert held == [path]

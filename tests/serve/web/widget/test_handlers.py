@@ -9,8 +9,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from gatepost.core.clock import SystemClock
-from gatepost.flow import link_tokens
+from gatepost.core.clock import SECOND, SystemClock
+from gatepost.flow import link_tokens, link_visits
 from gatepost.flow.link_tokens import IssuedLink, NewLink
 from gatepost.serve.web.widget import rates, visitor_streams
 from gatepost.serve.web.widget.page_policy import render_headers
@@ -275,6 +275,27 @@ async def test_a_link_has_so_many_visitors_and_who_was_idle_for_a_day_makes_way(
         assert (await pages[2].visit()).status_code == 200
         assert (await pages[0].say("hello")).status_code == 401
         assert (await pages[1].say("hello")).status_code == 200
+
+
+async def test_visitors_who_say_nothing_keep_nobody_out(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_visitors, "MOST_OF_LINK", 2)
+    link = await issue(site.store)
+    async with site.browser() as browser:
+        writes, silent, new = (VisitorPage(browser, link.secret) for _ in range(3))
+        await writes.visit()
+        assert (await writes.say("hello")).status_code == 200
+        await silent.visit()
+        assert (await new.visit()).status_code == 429
+        later = CLOCK.now() + link_visitors.SILENT
+        made = await site.store.write(link_visits.start_visit, "web", link.secret, later)
+        assert made is not None
+        assert (await silent.say("hello")).status_code == 401
+        assert (await writes.say("again", "key-00002")).status_code == 200
+
+
+def test_visitors_who_say_nothing_come_too_slowly_to_fill_a_link() -> None:
+    rate, seconds = rates.VISITS_OF_LINK, link_visitors.SILENT / SECOND
+    assert rate.burst + rate.per_second * seconds < link_visitors.MOST_OF_LINK
 
 
 @pytest.mark.parametrize("text", ["", "   ", "x" * 4001])

@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from gatepost.core import ids, log
-from gatepost.core.clock import SECOND
+from gatepost.core.clock import MINUTE, SECOND
 from gatepost.core.errors import GatepostError, Invalid, SetupError
 from gatepost.core.settings import Config, setting
 from gatepost.flow.page_logins import get_page_identity
@@ -57,6 +57,7 @@ PURPOSE = TicketPurpose.OIDC_SIGN_IN
 LARGEST_BODY = 8192  # bytes
 LONGEST_NEXT = 1000  # characters: a cookie holds it, with the rest of the ticket
 LONGEST_CODE = 4096
+SECRET_KEPT = MINUTE  # a new one counts after so long
 TOO_LATE = "This sign-in did not begin in this browser, was finished before, or took longer than five minutes."
 _log = log.get("oidc")
 
@@ -129,6 +130,7 @@ class OidcSignIn:
         self._claim = OidcClaim(deps.config[CLAIM])
         self._provider = ProviderClient(deps.config[ISSUER])
         self._tickets = TicketCookies(deps.browsers, deps.clock, comes_back=True)
+        self._secret, self._secret_at, self._secret_turn = "", -SECRET_KEPT, asyncio.Lock()
 
     def routes(self) -> list[Route]:
         return [
@@ -167,7 +169,6 @@ class OidcSignIn:
         else:
             try:
                 answer = await self._sign_in(request, ticket)
-                self._deps.throttle.reset(get_peer(request))
             except (NotProven, GatepostError) as error:
                 _log.warning("a sign-in by OpenID failed", error=str(error))
                 await self._deps.throttle.strike(get_peer(request))
@@ -185,18 +186,29 @@ class OidcSignIn:
         answer = await self._deps.browsers.sign_in(
             request, NAME, lambda db, now: find_linked_user(db, identity, now), done, secure
         )
+        if answer is not None:  # only then: anybody may have an account at the provider
+            self._deps.throttle.reset(get_peer(request))
         return answer or await _render_page("unknown", 403, identity=identity, typed=shlex.quote(identity))
 
     async def _find_value(self, code: str, ticket: SignInTicket) -> str:
         """Who it is at the provider. Raises NotProven."""
         values, issuer = ticket.values, self._provider.issuer
-        secret = await self._deps.secrets.get(SECRET, "", purpose=f"sign-in at {issuer}") or ""
-        client = ClientIdentity(issuer=issuer, client_id=self._client_id, secret=secret)
+        client = ClientIdentity(issuer=issuer, client_id=self._client_id, secret=await self._get_secret())
         exchange = CodeExchange(code=code, verifier=values["verifier"], redirect_uri=values["origin"] + BACK)
         token = await self._provider.fetch_id_token(exchange, client)
         key = await self._provider.find_key(await asyncio.to_thread(read_header, token))
         expected = TokenExpectation(issuer=issuer, client_id=self._client_id, nonce=values["nonce"], claim=self._claim)
         return await asyncio.to_thread(check_token, token, key, expected, self._deps.clock.now() // SECOND)
+
+    async def _get_secret(self) -> str:
+        """Ours, for the provider. A stranger can make up codes without end, and must not fill the record of uses."""
+        async with self._secret_turn:
+            now = self._deps.clock.now()
+            if not 0 <= now - self._secret_at < SECRET_KEPT:
+                purpose = f"sign-in at {self._provider.issuer}"
+                self._secret = await self._deps.secrets.get(SECRET, "", purpose=purpose) or ""
+                self._secret_at = now
+            return self._secret
 
 
 async def _render_page(outcome: str, status: int, **values: str) -> Response:

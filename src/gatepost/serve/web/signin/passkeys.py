@@ -93,7 +93,7 @@ class PasskeySignIn:
         try:
             credential_id = await asyncio.to_thread(webauthn.read_credential_id, given)
             known = await self._deps.store.read(passkeys.find_credential, credential_id)
-            if known is None or known.host != party.host:
+            if known is None or known.host != party.place:
                 return None
             challenge = bytes.fromhex(ticket.values["challenge"])
             check = webauthn.check_assertion
@@ -110,7 +110,7 @@ class PasskeySignIn:
             check_fresh, self._deps.browsers.get_token(request), visitor.user, self._deps.clock.now()
         )
         handle = await self._deps.store.read(passkeys.get_handle, visitor.user) or os.urandom(HANDLE_BYTES)
-        known = await self._deps.store.read(passkeys.list_credential_ids, visitor.user, party.host)
+        known = await self._deps.store.read(passkeys.list_credential_ids, visitor.user, party.place)
         owner, challenge = PasskeyOwner(handle, visitor.user, visitor.called), os.urandom(CHALLENGE_BYTES)
         options = await asyncio.to_thread(webauthn.render_creation, party, owner, challenge, known)
         answer = JSONResponse({"options": options})
@@ -138,7 +138,7 @@ class PasskeySignIn:
             credential=made.data,
             user_id=visitor.user,
             user_handle=handle,
-            host=party.host,
+            host=party.place,
             sign_count=made.sign_count,
             label=label,
         )

@@ -34,6 +34,12 @@ class RelyingParty(Struct, frozen=True):
     host: str
     page_url: str
 
+    @property
+    def place(self) -> str:
+        """The host with its port. Browsers let the pages of all ports use a host's passkeys, and a program may name any
+        port when it asks us: so a passkey works where it was added, and on no other port."""
+        return self.page_url.partition("://")[2]
+
 
 class PasskeyOwner(Struct, frozen=True):
     """Who adds one. `handle`: what the authenticator knows her by."""
