@@ -53,13 +53,19 @@ def test_how_a_link_is_signed_is_shown_if_it_is() -> None:
     assert str(getattr(signed.show(make_answer(signature="stripe")), "text", "")) == "stripe"
 
 
-def test_what_most_people_say_of_a_webhook_stands_in_front_in_its_form() -> None:
+def test_a_link_has_a_state_on_the_page_only_if_it_is_of_no_use() -> None:
+    (state,) = [each for each in LINK if each.name == "state"]
+    assert state.show(make_answer()) is None
+    assert str(getattr(state.show(make_answer(state="revoked")), "text", "")) == "revoked"
+
+
+def test_what_most_people_say_of_a_link_stands_in_front_in_its_form() -> None:
     load_package("gatepost.serve.control.operations")
     form = make_form(OPERATIONS["token.add"], {"kind": "webhook"})
     shown = [each.name for each in form.inputs if each.required or each.front]
     assert shown == ["folder", "label", "instructions", "signature"]
     plain = make_form(OPERATIONS["token.add"], {"kind": "chat_link"})
-    assert [each.name for each in plain.inputs if each.front] == []
+    assert [each.name for each in plain.inputs if each.front] == ["origins"]
     kinds = {each.name: each.kind for each in form.inputs}
     assert (kinds["signing_secret"], kinds["instructions"]) == (InputKind.SECRET, InputKind.LONG_TEXT)
 

@@ -20,7 +20,7 @@ LINK = (
     link("folder", "Group", "/groups/{folder}"),
     made("signature", "Signed", lambda row: Badge(row["signature"]) if is_signed(row) else None),
     made("instructions", "Instructions", lambda row: shorten(row["instructions"], SHOWN) or None),
-    badge("state", "State"),
+    made("state", "State", lambda row: Badge(row["state"]) if row["state"] != TokenState.VALID else None),
     moment("expires_at", "Ends"),
     moment("last_used_at", "Last used"),
     in_files("created_by"),
