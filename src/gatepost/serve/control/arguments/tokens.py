@@ -73,7 +73,9 @@ class AddTokenArgs(OperationArgs, frozen=True):
 
     kind: Annotated[LinkKind, argument("What it is.")]
     folder: Folder
-    label: Annotated[str, option("Of a webhook: what reports there, like github."), Meta(max_length=64)] = ""
+    label: Annotated[
+        str, option("Of a webhook, which needs it: what reports there, like github."), Meta(max_length=64)
+    ] = ""
     suffix: Annotated[str, option("Tells several rooms of one group apart."), Meta(max_length=64)] = ""
     days: Days = 0
     origins: Annotated[
