@@ -9,8 +9,8 @@ from gatepost.core.registry import load_package
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.operation_form import make_form
 from gatepost.serve.web.dashboard.result_links import list_shown_once
-from gatepost.serve.web.dashboard.view import InputKind
-from gatepost.serve.web.pages.links import LINK, PAGE, list_actions
+from gatepost.serve.web.dashboard.view import Badge, InputKind, Moment
+from gatepost.serve.web.pages.links import LINK, PAGE, list_actions, show_end
 from gatepost.store import groups, tokens
 from gatepost.store.tokens import NewToken, TokenKind
 
@@ -53,10 +53,11 @@ def test_how_a_link_is_signed_is_shown_if_it_is() -> None:
     assert str(getattr(signed.show(make_answer(signature="stripe")), "text", "")) == "stripe"
 
 
-def test_a_link_has_a_state_on_the_page_only_if_it_is_of_no_use() -> None:
-    (state,) = [each for each in LINK if each.name == "state"]
-    assert state.show(make_answer()) is None
-    assert str(getattr(state.show(make_answer(state="revoked")), "text", "")) == "revoked"
+def test_a_link_shows_when_it_ends_or_what_has_ended_it() -> None:
+    at = "2026-01-01T00:00:00Z"
+    assert show_end(make_answer()) is None
+    assert show_end(make_answer(expires_at=at)) == Moment(at)
+    assert show_end(make_answer(expires_at=at, state="used_up")) == Badge("used up")
 
 
 def test_what_most_people_say_of_a_link_stands_in_front_in_its_form() -> None:
