@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Page, expect
+from tests.browsers import needs_chromium
 from tests.flows import test_card_page, test_card_terminal
 from tests.flows.test_card_page import said, write
 from tests.flows.test_questions_of_agents import CLAUDE, DRINK, count_result, make_script, needs_claude
@@ -58,10 +59,8 @@ async def test_claude_gets_the_choice_that_somebody_types_in_the_terminal(tmp_pa
     assert count_result(endpoint, "Coffee") and count_result(endpoint, "answered")
 
 
-@pytest.mark.skipif(test_card_page.CHROMIUM is None, reason="Chromium is not installed: the page is not looked at")
-async def test_claude_gets_the_choice_that_somebody_clicks_on_the_page(
-    tmp_path: Path, page: test_card_page.Page
-) -> None:
+@needs_chromium
+async def test_claude_gets_the_choice_that_somebody_clicks_on_the_page(tmp_path: Path, page: Page) -> None:
     async with run_claude_daemon(tmp_path) as (daemon, endpoint):
         await page.goto(await asyncio.to_thread(lambda: daemon.address))
         await expect(page.locator(".live.on")).to_be_visible()

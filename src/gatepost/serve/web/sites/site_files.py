@@ -70,14 +70,14 @@ class SiteFile:
 def open_site_file(home: Home, page: SitePage, slash: bool) -> SiteFile | FileAbsence:
     if any(part.startswith(".") and part != HIDDEN_SHOWN for part in page.parts):
         return FileAbsence.MISSING
-    with suppress(Invalid, NotFound), open_untrusted(home.group(page.folder) / page.kind.folder) as root:
-        return _open(root, "/".join(page.parts), slash)
+    with suppress(Invalid, NotFound), open_untrusted(home.groups) as root:  # an agent may replace its own folders, too
+        return _open(root, "/".join((page.folder, page.kind.folder, *page.parts)), slash)
     return FileAbsence.MISSING
 
 
 def _open(root: UntrustedFolder, place: str, slash: bool) -> SiteFile | FileAbsence:
     if stat.S_ISDIR(root.stat(place).st_mode):
-        place = f"{place}/{INDEX}" if place else INDEX
+        place = f"{place}/{INDEX}"
         if not slash:
             return FileAbsence.NEEDS_SLASH if root.exists(place) else FileAbsence.MISSING
     elif slash:
