@@ -87,7 +87,7 @@ def issue(db: Db, new: NewInvitation, now: int) -> IssuedInvitation:
     if new.folder == ROOT_FOLDER:
         raise Invalid("folder", "root is for owners: nobody is invited there; `gatepost user role` makes an owner")
     if groups.get(db, new.folder) is None:
-        raise NotFound("group", new.folder, "an invitation is for one that exists")
+        raise NotFound("group", new.folder, "`gatepost group list` shows which there are")
     if not 1 <= new.uses <= MOST_USES:
         raise Invalid("uses", f"{new.uses} is not between 1 and {MOST_USES}")
     if new.expires_at is not None and new.expires_at <= now:

@@ -73,7 +73,7 @@ def issue(db: Db, new: NewLink, now: int, keyring: Keyring | None = None) -> Iss
     if new.folder == ROOT_FOLDER:
         raise Invalid("folder", "root is for owners: no link leads there")
     if groups.get(db, new.folder) is None:
-        raise NotFound("group", new.folder, "a link is for one that exists")
+        raise NotFound("group", new.folder, "`gatepost group list` shows which there are")
     if new.expires_at is not None and new.expires_at <= now:
         raise Invalid("expires_at", "is in the past; name a later moment")
     secret = ids.token()
@@ -139,7 +139,9 @@ def _check_secret(scheme: SignatureScheme, given: str) -> None:
 
 def make_address(new: NewLink) -> str:
     """`web:link/FOLDER[/SUFFIX]`, `hook:FOLDER/LABEL[/SUFFIX]`."""
-    if new.kind is TokenKind.WEBHOOK or new.label:
+    if new.kind is TokenKind.WEBHOOK and not new.label:
+        raise Invalid("label", "is missing: a webhook has a word for what reports there, like github")
+    if new.label:
         _check_name("label", new.label)
     if new.suffix:
         _check_name("suffix", new.suffix)

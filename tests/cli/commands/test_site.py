@@ -28,6 +28,7 @@ def test_what_is_wrong_is_named_with_the_way_out(run: Run) -> None:
     for given, words in (
         (("set", "home", "pub/home", "public"), "does not begin with a slash"),
         (("set", "home", "/pub/none", "public"), "no group named 'none'"),
+        (("set", "home/eng", "/pub/home/eng", "public"), "no group named 'home/eng'"),
         (("set", "home", "/pub/home", "redirect"), "redirect_to"),
         (("rm", "home", "/pub/home/x"), "`gatepost site routes` shows them"),
         (("bind", "127.0.0.1", "home"), "address in numbers"),

@@ -3,7 +3,9 @@
 from gatepost.core.settings import setting
 
 PASSKEY_LOGIN = setting(
-    "web.passkey_login", False, help="Whether people may add passkeys and sign in to the web page with them."
+    "web.passkey_login",
+    False,
+    help="People may add passkeys and sign in to the web page with them. It needs gatepost[passkeys].",
 )
 LIBRARY = "fido2"
 EXTRA = "passkeys"

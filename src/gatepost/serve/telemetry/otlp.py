@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ENDPOINT = setting(
     "telemetry.otlp_endpoint",
-    help="Where traces are sent by OTLP over HTTP, such as http://127.0.0.1:4318. Empty: nowhere. Needs `otel`.",
+    help="Where traces go by OTLP over HTTP, such as http://127.0.0.1:4318. Empty: nowhere. It needs gatepost[otel].",
 )
 HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"  # the variable that every such program reads: name=value, separated by commas
 PATH = "/v1/traces"

@@ -293,7 +293,12 @@ async def render_error(request: Request, error: Exception) -> Response:
 
 async def render_http_error(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 404
-    return PlainTextResponse("There is nothing here.\n" if status == 404 else "Not possible here.\n", status)
+    if status == 404:
+        return PlainTextResponse("There is nothing here.\n", status)
+    allowed = (error.headers or {}).get("Allow", "") if isinstance(error, HTTPException) else ""
+    if allowed:
+        return PlainTextResponse(f"Not possible here: this address takes {allowed}.\n", status, {"Allow": allowed})
+    return PlainTextResponse("Not possible here.\n", status)
 
 
 async def render_internal_error(request: Request, error: Exception) -> Response:

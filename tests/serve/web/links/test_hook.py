@@ -160,6 +160,10 @@ async def test_only_a_post_is_answered_and_a_get_says_nothing_about_the_token(de
         known = await desk.client.request(method, f"/hook/{link.secret}")
         unknown = await desk.client.request(method, "/hook/made-up")
         assert known.status_code == unknown.status_code == 405
+        assert known.headers["allow"] == unknown.headers["allow"] == "POST"
+        assert (
+            known.text == unknown.text == ("" if method == "HEAD" else "Not possible here: this address takes POST.\n")
+        )
     assert await desk.list_posted() == []
 
 

@@ -9,8 +9,8 @@ from gatepost.core.registry import load_package
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.operation_form import make_form
 from gatepost.serve.web.dashboard.result_links import list_shown_once
-from gatepost.serve.web.dashboard.view import InputKind
-from gatepost.serve.web.pages.links import LINK, PAGE, list_actions
+from gatepost.serve.web.dashboard.view import Badge, InputKind, Moment
+from gatepost.serve.web.pages.links import LINK, PAGE, list_actions, show_end
 from gatepost.store import groups, tokens
 from gatepost.store.tokens import NewToken, TokenKind
 
@@ -53,13 +53,20 @@ def test_how_a_link_is_signed_is_shown_if_it_is() -> None:
     assert str(getattr(signed.show(make_answer(signature="stripe")), "text", "")) == "stripe"
 
 
-def test_what_most_people_say_of_a_webhook_stands_in_front_in_its_form() -> None:
+def test_a_link_shows_when_it_ends_or_what_has_ended_it() -> None:
+    at = "2026-01-01T00:00:00Z"
+    assert show_end(make_answer()) is None
+    assert show_end(make_answer(expires_at=at)) == Moment(at)
+    assert show_end(make_answer(expires_at=at, state="used_up")) == Badge("used up")
+
+
+def test_what_most_people_say_of_a_link_stands_in_front_in_its_form() -> None:
     load_package("gatepost.serve.control.operations")
     form = make_form(OPERATIONS["token.add"], {"kind": "webhook"})
     shown = [each.name for each in form.inputs if each.required or each.front]
     assert shown == ["folder", "label", "instructions", "signature"]
     plain = make_form(OPERATIONS["token.add"], {"kind": "chat_link"})
-    assert [each.name for each in plain.inputs if each.front] == []
+    assert [each.name for each in plain.inputs if each.front] == ["origins"]
     kinds = {each.name: each.kind for each in form.inputs}
     assert (kinds["signing_secret"], kinds["instructions"]) == (InputKind.SECRET, InputKind.LONG_TEXT)
 

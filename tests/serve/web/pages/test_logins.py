@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from gatepost.core.registry import load_package
+from gatepost.serve.control.contract import OPERATIONS
+from gatepost.serve.web.dashboard.operation_form import make_form
 from gatepost.serve.web.dashboard.view import Badge, Facts, TableBlock
 from gatepost.serve.web.pages.logins import make_logins_view
 
@@ -43,3 +46,9 @@ def test_a_password_is_offered_where_it_is_on_and_removed_where_it_is_set() -> N
 
     assert list_labels(None) == ["Set a password"]
     assert list_labels("2026-01-01T00:00:00Z") == ["Change password", "Remove password"]
+
+
+def test_the_old_password_is_asked_for_beside_the_new_one() -> None:
+    load_package("gatepost.serve.control.operations")
+    form = make_form(OPERATIONS["login.set_password"], {})
+    assert [each.name for each in form.inputs if each.required or each.front] == ["new_password", "old_password"]

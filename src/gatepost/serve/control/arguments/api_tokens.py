@@ -38,4 +38,4 @@ class ListApiTokensArgs(OperationArgs, frozen=True):
 class RevokeApiTokenArgs(OperationArgs, frozen=True):
     """Revoke an API token. The next request with it is refused."""
 
-    id: Annotated[str, argument("Its id, as the list shows it.", "TOKEN")]
+    id: Annotated[str, argument("Its id, as the list shows it.", "ID")]

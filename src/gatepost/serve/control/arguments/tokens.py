@@ -73,7 +73,9 @@ class AddTokenArgs(OperationArgs, frozen=True):
 
     kind: Annotated[LinkKind, argument("What it is.")]
     folder: Folder
-    label: Annotated[str, option("Of a webhook: what reports there, like github."), Meta(max_length=64)] = ""
+    label: Annotated[
+        str, option("Of a webhook, which needs it: what reports there, like github."), Meta(max_length=64)
+    ] = ""
     suffix: Annotated[str, option("Tells several rooms of one group apart."), Meta(max_length=64)] = ""
     days: Days = 0
     origins: Annotated[
@@ -102,7 +104,7 @@ class SignTokenArgs(OperationArgs, frozen=True):
     Services such as Stripe show their secret only once they know the link's address.
     """
 
-    id: Annotated[str, argument("The webhook's id, as the list shows it.", "TOKEN")]
+    id: Annotated[str, argument("The webhook's id, as the list shows it.", "ID")]
     signature: Annotated[Signature, argument("Whose way of signing (none: nothing is proved).")]
     signing_secret: SigningSecret = ""
     folder: Annotated[str, option("The group that it is for, for callers with rights there alone.", scope=True)] = ""
@@ -120,5 +122,5 @@ class ListTokensArgs(OperationArgs, frozen=True):
 class RevokeTokenArgs(OperationArgs, frozen=True):
     """Revoke an invitation, a chat link or a webhook. Who came in by it stays in."""
 
-    id: Annotated[str, argument("Its id, as the list shows it.", "TOKEN")]
+    id: Annotated[str, argument("Its id, as the list shows it.", "ID")]
     folder: Annotated[str, option("The group that it is for, for callers with rights there alone.", scope=True)] = ""

@@ -142,5 +142,7 @@ def _make_maker(deps: OperationDeps) -> RouteMaker:
 
 def _check_folder(db: Db, folder: str, path: str, maker: RouteMaker) -> None:
     found = web_routes.get_slot(db, parse_site_path(path), maker)
+    if found != folder and groups.get(db, folder) is None:
+        raise NotFound("group", folder[:80], "`gatepost group list` shows which there are")
     if found != folder:
         raise Invalid("path", f"{path[:80]!r} is among the pages of {found}, not of {folder[:80]}")

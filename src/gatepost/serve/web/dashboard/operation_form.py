@@ -15,8 +15,13 @@ from gatepost.serve.web.dashboard.view import FormInput, InputKind
 # Arguments of many lines, and those of one line that are hidden while they are typed.
 LONG = ("prompt", "text", "content", "script", "agents_md", "message", "reason", "instructions")
 SECRETS = ("key", "value", "new_password", "old_password", "signing_secret")
-# By operation and a value that is known already: arguments that most people give, though it works without them.
-FRONT = {("token.add", "webhook"): ("label", "instructions", "signature")}
+# By operation and a value that is known already ("": whatever is): arguments that most people give, though it works
+# without them.
+FRONT = {
+    ("token.add", "webhook"): ("label", "instructions", "signature"),
+    ("token.add", "chat_link"): ("origins",),
+    ("login.set_password", ""): ("old_password",),
+}
 _OPTION = re.compile(r"--([a-z][a-z-]*)")
 
 
@@ -32,7 +37,7 @@ class OperationForm(Struct, frozen=True, kw_only=True):
 
 
 def make_form(operation: Operation, given: Mapping[str, str]) -> OperationForm:
-    front = [name for value in given.values() for name in FRONT.get((operation.info.name, value), ())]
+    front = [name for value in ("", *given.values()) for name in FRONT.get((operation.info.name, value), ())]
     inputs = [_make_input(each, given.get(each.name), front) for each in list_fields(operation.args)]
     subject, _, verb = operation.info.name.partition(".")
     return OperationForm(

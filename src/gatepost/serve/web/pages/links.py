@@ -2,7 +2,7 @@
 
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import Answer, badge, in_files, link, made, make_table, moment, shorten
-from gatepost.serve.web.dashboard.view import Action, Badge, Code, EmptyState, PageView, Tone
+from gatepost.serve.web.dashboard.view import Action, Badge, Cell, Code, EmptyState, Moment, PageView, Tone
 from gatepost.store.tokens import SignatureScheme, TokenKind, TokenState
 
 PAGE = 100
@@ -20,8 +20,8 @@ LINK = (
     link("folder", "Group", "/groups/{folder}"),
     made("signature", "Signed", lambda row: Badge(row["signature"]) if is_signed(row) else None),
     made("instructions", "Instructions", lambda row: shorten(row["instructions"], SHOWN) or None),
-    badge("state", "State"),
-    moment("expires_at", "Ends"),
+    in_files("state"),
+    made("expires_at", "Ends", lambda row: show_end(row)),
     moment("last_used_at", "Last used"),
     in_files("created_by"),
 )
@@ -36,6 +36,13 @@ async def show_links(request: PageRequest) -> PageView:
         blocks=[make_table(found, LINK, EMPTY, actions=list_actions, more=more)],
         actions=(NEW_WEBHOOK, NEW_CHAT, NEW_INVITATION),
     )
+
+
+def show_end(token: Answer) -> Cell:
+    """When it ends, or what has ended it."""
+    if token["state"] != TokenState.VALID:
+        return Badge(token["state"].replace("_", " "))
+    return Moment(token["expires_at"]) if token["expires_at"] else None
 
 
 def is_signed(token: Answer) -> bool:

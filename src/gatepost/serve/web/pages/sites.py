@@ -22,7 +22,9 @@ AUDIENCES = {
 NO_PAGES = EmptyState(
     text="No agent has made pages yet. Ask one to put files into public_html or private_html of its folder."
 )
-NO_ROUTES = EmptyState(text="Nothing is public. People see pages who are signed in and may see the group.")
+NO_ROUTES = EmptyState(
+    text="No path has a rule of its own: people who are signed in and may see a group see its pages."
+)
 NO_HOSTS = EmptyState(text="No host name leads to a group's pages. Add one whose DNS leads to this gateway.")
 
 

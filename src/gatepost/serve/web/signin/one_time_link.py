@@ -56,7 +56,8 @@ def issue_for_owner(db: Db, user: str, now: int) -> str:
 def _issue_for_person(db: Db, named: str, now: int) -> str:
     names = identities.list_names(db, named)
     if users.get(db, names[0]) is None:
-        raise NotFound("user", named, f"`gatepost user add {named}` makes them known")
+        known = f"`gatepost user add {named if ':' in named else f'web:user/{named}'}` makes them known"
+        raise NotFound("user", named, f"`gatepost user list` shows who there is, {known}")
     identity, token = issue_for_person(db, names[0], now)
     audit.append(db, audit.AuditRecord(now, "operator", "login", "done", {"person": names[0], "identity": identity}))
     return token

@@ -14,6 +14,7 @@ document.addEventListener("htmx:config:request", (event) => {
 document.addEventListener("click", (event) => {
   const opener = event.target.closest("[data-opens]");
   if (opener) open(opener.dataset.opens);
+  if (opener?.dataset.opens === "dialog") pressed = opener.textContent.trim();
   const closer = event.target.closest("[data-closes]");
   if (closer) close(closer.dataset.closes);
   if (event.target instanceof HTMLDialogElement) event.target.close(); // beside its content
@@ -21,12 +22,24 @@ document.addEventListener("click", (event) => {
   if (event.target.id === "shade") showMenu(false);
 });
 
+// A dialog is headed with the words of the button that opened it. Of the palette's, with the operation's name.
+let pressed = "";
+document.addEventListener("htmx:after:swap", () => {
+  const title = at("dialog-body").querySelector("#dialog-title");
+  if (!title) return; // something else on the page has changed meanwhile
+  if (pressed) title.textContent = pressed;
+  pressed = "";
+});
+
 function open(id) {
   const dialog = at(id);
   if (!dialog || dialog.open) return;
   if (id === "dialog") at("dialog-body").replaceChildren();
   dialog.showModal();
-  if (id === "palette") htmx.trigger(at("palette-body"), "opened");
+  if (id === "palette") {
+    pressed = "";
+    htmx.trigger(at("palette-body"), "opened");
+  }
 }
 
 function close(id) {

@@ -65,6 +65,7 @@ async function accept() {
   }
   offer.hidden = true;
   show(done.text, !done.ok);
+  document.getElementById("onward").hidden = !done.ok;
 }
 
 function run(step) {
