@@ -74,6 +74,14 @@ def test_home_may_stand_before_or_after_the_command(run: Run, tmp_path: Path) ->
         assert told.code == 1 and f"there is no store in {tmp_path / 'x'}" in told.err
 
 
+@pytest.mark.parametrize("words", [("login", "list"), ("passkey", "list"), ("site", "list"), ("token", "api", "list")])
+def test_who_only_looks_makes_no_home(run: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
+    told = run("--home", str(tmp_path / "mistyped"), *words)
+
+    assert told.code == 1 and "`--home` chooses another home" in told.err
+    assert not (tmp_path / "mistyped").exists()
+
+
 def test_what_is_refused_is_one_line(run: Run) -> None:
     told = run("group", "list")
 

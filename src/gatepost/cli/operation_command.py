@@ -12,7 +12,7 @@ from msgspec import Struct
 from gatepost.cli import output
 from gatepost.cli.operation_runner import home_of, read_operation, run_operation
 from gatepost.core import home_lock
-from gatepost.core.errors import Invalid, Unavailable
+from gatepost.core.errors import Invalid, SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.serve.control.client import TIMEOUT_S
 from gatepost.serve.control.declaration import ArgumentField, OperationArgs, get_help, list_fields
@@ -88,6 +88,8 @@ def call_operation(home: Home, declared: type[OperationArgs], args: Given, timeo
         return read_operation(home, declared, args)
     if not declared.info.offline and home_lock.find_holder(home) is None:
         raise Unavailable(declared.info.name, "the gateway is not running; `gatepost up` starts it")
+    if declared.info.needs_home and not home.store.is_file():
+        raise SetupError(f"there is no store in {home.path}; `gatepost up` makes one, `--home` chooses another home")
     return run_operation(home, declared.info.name, args, timeout=timeout)
 
 

@@ -22,7 +22,7 @@ class OperationInfo(Struct, frozen=True, kw_only=True):
     """`right`: what a caller other than the operator needs an ACL row for (`op:<right>`). `offline`: it runs without a
     gateway. `reads`: it only reads the store. `answers_all`: it refuses nobody and answers each with what their rights
     let them see. `judges`: the operation itself decides whom it answers, since more people may than those with the
-    right."""
+    right. `needs_home`: it looks at what a home holds, and makes none to do so."""
 
     name: str
     right: str
@@ -30,6 +30,7 @@ class OperationInfo(Struct, frozen=True, kw_only=True):
     reads: bool = False
     judges: bool = False
     answers_all: bool = False
+    needs_home: bool = False
 
 
 class OperationArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,12 +60,19 @@ def declares(
     reads: bool = False,
     answers_all: bool = False,
     judges: bool = False,
+    needs_home: bool = False,
 ) -> Callable[[type[A]], type[A]]:
     """Declare the struct below as the arguments of an operation."""
 
     def declare(args: type[A]) -> type[A]:
         args.info = OperationInfo(
-            name=name, right=right, offline=offline, reads=reads, answers_all=answers_all, judges=judges
+            name=name,
+            right=right,
+            offline=offline,
+            reads=reads,
+            answers_all=answers_all,
+            judges=judges,
+            needs_home=needs_home,
         )
         return args
 

@@ -7,7 +7,7 @@ from gatepost.serve.control.declaration import OperationArgs, declares, option
 READ = "audit.read"
 
 
-@declares("audit.verify", right=READ)
+@declares("audit.verify", right=READ, needs_home=True)
 class VerifyAuditArgs(OperationArgs, frozen=True):
     """Check the hash chain from its first row. Exit 1 if a row does not hold.
 

@@ -17,7 +17,7 @@ Secrets = Annotated[
 ]
 
 
-@declares("channel.list", right=READ)
+@declares("channel.list", right=READ, needs_home=True)
 class ListChannelsArgs(OperationArgs, frozen=True):
     """Every channel, with its state and the last sign of life."""
 

@@ -14,14 +14,14 @@ FilePath = Annotated[
 ]
 
 
-@declares("group.files", right=READ)
+@declares("group.files", right=READ, needs_home=True)
 class ListGroupFilesArgs(OperationArgs, frozen=True):
     """List what people may read and change here of a group's folder: AGENTS.md and skills/."""
 
     folder: Folder
 
 
-@declares("group.read_file", right=READ)
+@declares("group.read_file", right=READ, needs_home=True)
 class ReadGroupFileArgs(OperationArgs, frozen=True):
     """Read AGENTS.md or a file of a skill. `version` names what was read, for who changes it."""
 

@@ -7,7 +7,7 @@ from gatepost.serve.control.declaration import OperationArgs, argument, declares
 READ, WRITE = "logins.read", "logins.write"
 
 
-@declares("login.list", right=READ, answers_all=True)
+@declares("login.list", right=READ, answers_all=True, needs_home=True)
 class ListLoginsArgs(OperationArgs, frozen=True):
     """Browsers that are signed in, those that were here last first. A person sees her own; the operator sees all."""
 
@@ -16,14 +16,14 @@ class ListLoginsArgs(OperationArgs, frozen=True):
     ] = False
 
 
-@declares("login.end", right=WRITE, answers_all=True)
+@declares("login.end", right=WRITE, answers_all=True, needs_home=True)
 class EndLoginArgs(OperationArgs, frozen=True):
     """Sign one browser out. What it has open ends at once."""
 
     id: Annotated[str, argument("Its id, as the list shows it.", "LOGIN")]
 
 
-@declares("login.end_all", right=WRITE, answers_all=True)
+@declares("login.end_all", right=WRITE, answers_all=True, needs_home=True)
 class EndAllLoginsArgs(OperationArgs, frozen=True):
     """Sign all browsers of a person out, and void her one-time addresses. What they have open ends at once."""
 

@@ -7,7 +7,7 @@ from gatepost.serve.control.declaration import OperationArgs, argument, declares
 READ, WRITE = "logins.read", "logins.write"
 
 
-@declares("passkey.list", right=READ, answers_all=True)
+@declares("passkey.list", right=READ, answers_all=True, needs_home=True)
 class ListPasskeysArgs(OperationArgs, frozen=True):
     """Passkeys, the oldest first. A person sees her own; the operator sees all. They are added on the web page."""
 
@@ -16,7 +16,7 @@ class ListPasskeysArgs(OperationArgs, frozen=True):
     ] = False
 
 
-@declares("passkey.rm", right=WRITE, answers_all=True)
+@declares("passkey.rm", right=WRITE, answers_all=True, needs_home=True)
 class RemovePasskeyArgs(OperationArgs, frozen=True):
     """Remove a passkey. It signs nobody in from then on; browsers that it has signed in stay so."""
 

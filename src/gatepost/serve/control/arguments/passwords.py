@@ -31,7 +31,7 @@ class SetPasswordArgs(OperationArgs, frozen=True):
     ] = ""
 
 
-@declares("login.remove_password", right=WRITE, answers_all=True)
+@declares("login.remove_password", right=WRITE, answers_all=True, needs_home=True)
 class RemovePasswordArgs(OperationArgs, frozen=True):
     """Remove a password of the web page. All browsers of that person but this one are signed out."""
 

@@ -8,7 +8,7 @@ from gatepost.serve.control.arguments.grants import READ
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 
 
-@declares("policy.explain", right=READ)
+@declares("policy.explain", right=READ, needs_home=True)
 class ExplainCallArgs(OperationArgs, frozen=True):
     """Print everything that has a say about FOLDER calling TOOL, in its order, and the verdict."""
 
@@ -26,7 +26,7 @@ class ExplainCallArgs(OperationArgs, frozen=True):
     ] = field(default_factory=dict)
 
 
-@declares("policy.tools", right=READ)
+@declares("policy.tools", right=READ, needs_home=True)
 class ListToolsArgs(OperationArgs, frozen=True):
     """The tools that the agent of FOLDER sees: by its tier, as rules and rows change it."""
 

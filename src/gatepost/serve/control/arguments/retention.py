@@ -8,7 +8,7 @@ class RunRetentionArgs(OperationArgs, frozen=True):
     """Remove what is over age now. A running gateway does so by itself every few hours."""
 
 
-@declares("keep.show", right="retention.read")
+@declares("keep.show", right="retention.read", needs_home=True)
 class ShowRetentionArgs(OperationArgs, frozen=True):
     """What is kept: for how many days, how much there is, and how much of it is over age.
 

@@ -8,7 +8,7 @@ from gatepost.serve.control.arguments.sessions import READ, WRITE, SessionId
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 
 
-@declares("session.show", right=READ, judges=True)
+@declares("session.show", right=READ, judges=True, needs_home=True)
 class ShowSessionArgs(OperationArgs, frozen=True):
     """Show one conversation: what was said, the turns with their ends and costs, the tools that were called, what was
     asked of people, and the work that was given to others.

@@ -19,7 +19,7 @@ Hostname = Annotated[str, argument("The host name.", examples=("docs.example.com
 Limit = Annotated[int, option("How many at most.", least=1, most=MOST_LISTED)]
 
 
-@declares("site.list", right=READ, answers_all=True)
+@declares("site.list", right=READ, answers_all=True, needs_home=True)
 class ListSitesArgs(OperationArgs, frozen=True):
     """The groups that have pages, as far as the caller may see them: public_html/ or private_html/ in their folder."""
 
