@@ -62,6 +62,7 @@ async def test_a_real_agent_answers_after_at_most_six_clicks_and_one_paste(page:
             await expect(page.locator(".form-steps .passed")).to_have_count(3)
             await clicks("link", "Go on")
             await clicks("link", "Say hello")
+            await expect(page.locator(".live.on")).to_be_visible()  # else what is typed stays in the field
             await page.get_by_label("Message", exact=True).fill("hello there")
             await page.keyboard.press("Enter")
             replies = page.locator(".message:not(.mine) .body")

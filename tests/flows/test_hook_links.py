@@ -6,6 +6,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import httpx2
@@ -53,17 +54,19 @@ async def post(url: str, text: str) -> Any:
         return answer.json()["response"]
 
 
+@pytest.mark.skipif(not (which("curl") and which("openssl")), reason="curl or openssl is not installed")
 def test_the_lines_for_curl_in_the_docs_work(daemon: DaemonProcess) -> None:
-    """Exactly what the page shows runs in a shell."""
-    link = issue(daemon, "ci")["url"]
-    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/hook/[\w-]{43}", link)
-    blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) == 2
+    """Exactly what the page shows runs in a shell, with an address of ours."""
+    plain, signed = issue(daemon, "ci"), issue(daemon, "github", "--signature", "github")
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/hook/[\w-]{43}", plain["url"])
+    page = PAGE.read_text(encoding="utf-8").replace("LINK=https://gate.example/hook/TOKEN\n", "")
+    blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    assert "gate.example" not in "".join(blocks)
     answers = []
-    for block in blocks:
+    for block, link in zip(blocks, (plain, plain, signed), strict=True):
         done = subprocess.run(
             ["sh", "-euc", block],
-            env={"LINK": link, "PATH": "/usr/bin:/bin"},
+            env={"LINK": link["url"], "SECRET": link["signing_secret"], "PATH": "/usr/bin:/bin"},
             capture_output=True,
             text=True,
             timeout=PATIENCE_S,
@@ -71,8 +74,9 @@ def test_the_lines_for_curl_in_the_docs_work(daemon: DaemonProcess) -> None:
         assert done.returncode == 0, done.stderr
         answers.append(done.stdout)
     assert answers[0] == ""
-    response = json.loads(answers[1])["response"]
-    assert response["status"] == "done" and response["body"].endswith("echo: Is the build green?")
+    for answer, said in zip(answers[1:], ("echo: Is the build green?", '{"action": "opened"}'), strict=True):
+        response = json.loads(answer)["response"]
+        assert response["status"] == "done" and response["body"].endswith(said)
 
 
 async def test_a_program_that_waits_is_told_how_the_turn_of_its_message_ended(daemon: DaemonProcess) -> None:
