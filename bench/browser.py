@@ -16,6 +16,7 @@ from playwright.async_api import Browser, Page, async_playwright
 import dashboard
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
+from gatepost.store.sqlite_store import connect
 from gatepost.testing.daemon import DaemonProcess
 from measure import Figure, at_most
 
@@ -47,6 +48,7 @@ async def figures(
         home = Home(Path(folder) / "home")
         home.prepare()
         dashboard.build(home.store, groups, messages, asked, SystemClock().now())
+        settle(home.store)
         # 200 pages of one address are a proxy's.
         with DaemonProcess(home.path, http_connections_per_peer="0") as daemon:
             first, visits = await _visit(daemon)
@@ -59,6 +61,13 @@ async def figures(
         at_most("browser_slowest_ms", slowest.server_ms, "ms", SLOWEST_MS, SLOWEST_MS),
         at_most("browser_open_pages_mb", grown_mb, "MB", LARGEST_MB, LARGEST_MB),
     ]
+
+
+def settle(path: Path) -> None:
+    """Nothing waits for an agent: else the gateway wakes a hundred of them, and it is they who are measured."""
+    connection = connect(path)
+    connection.execute("UPDATE inbox SET state = 'answered', next_at = NULL WHERE next_at IS NOT NULL")
+    connection.close()
 
 
 async def _visit(daemon: DaemonProcess) -> tuple[PageVisit, list[PageVisit]]:
