@@ -15,7 +15,7 @@ import pytest
 
 from gatepost.core.clock import SystemClock
 from gatepost.store.migrate import migrate
-from gatepost.store.port import Db
+from gatepost.store.port import Db, Store
 from gatepost.store.sqlite_store import SqliteDb, SqliteStore, connect
 
 from .bytecode import compile_share
@@ -23,6 +23,10 @@ from .bytecode import compile_share
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext
 
+    from gatepost.store.postgres.postgres_store import PostgresStore
+    from gatepost.testing.empty_database import EmptyDatabase
+
+ON_BOTH_ENGINES = frozenset({"store", "flow", "tools", "gate"})
 # How long an example takes to draw or to run says nothing: the machine may be busy.
 # The same few examples in every run: a change is refused for what it does. `make test-all` draws new ones, and more.
 NEW_EXAMPLES = "NEW_EXAMPLES" in os.environ
@@ -114,19 +118,69 @@ def store_path(quick_path: Path, empty_store: Path) -> Path:
     return Path(shutil.copy(empty_store, quick_path / "gatepost.db"))  # its mode, too
 
 
+@pytest.fixture(scope="session")
+def database() -> Iterator["EmptyDatabase"]:
+    """One server and one database for a worker; a test finds it empty. Skipped where PostgreSQL is not installed."""
+    from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
+
+    if find_programs() is None:
+        pytest.skip(f"PostgreSQL is not installed: apt-get install {PACKAGE}")
+    from gatepost.store.postgres.migrate import migrate_postgres
+    from gatepost.testing.empty_database import EmptyDatabase
+
+    with PostgresServer() as server:
+        url = server.add_database("tests")
+        migrate_postgres(url, SystemClock())
+        made = EmptyDatabase(url)
+        yield made
+        made.close()
+
+
 @pytest.fixture
-async def store(store_path: Path) -> AsyncIterator[SqliteStore]:
-    opened = SqliteStore(store_path)
+def engine() -> str:
+    """Where `pytest_generate_tests` does not say otherwise."""
+    return "sqlite"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Some suites run on both engines; a test that asks for the file is about the file."""
+    names, path = metafunc.fixturenames, metafunc.definition.path
+    if "engine" not in names or "store_path" in names or next(metafunc.definition.iter_markers("sqlite"), None):
+        return
+    if path.relative_to(Path(__file__).parent).parts[0] in ON_BOTH_ENGINES:
+        metafunc.parametrize("engine", ["sqlite", "postgres"])
+
+
+@pytest.fixture
+async def store(engine: str, request: pytest.FixtureRequest) -> AsyncIterator[Store]:
+    opened = SqliteStore(request.getfixturevalue("store_path")) if engine == "sqlite" else _open_postgres(request)
     yield opened
     opened.close()
 
 
+def _open_postgres(request: pytest.FixtureRequest) -> "PostgresStore":
+    from gatepost.store.postgres.postgres_store import PostgresStore
+
+    database: EmptyDatabase = request.getfixturevalue("database")
+    database.reset()
+    return PostgresStore(database.url)
+
+
 @pytest.fixture
-def db(store_path: Path) -> Iterator[Db]:
+def db(engine: str, request: pytest.FixtureRequest) -> Iterator[Db]:
     """A transaction-less connection for entity tests: each statement commits by itself."""
-    connection: apsw.Connection = connect(store_path)
-    yield SqliteDb(connection)
-    connection.close()
+    if engine == "sqlite":
+        connection: apsw.Connection = connect(request.getfixturevalue("store_path"))
+        yield SqliteDb(connection)
+        connection.close()
+        return
+    from gatepost.store.postgres.connection import open_connection
+    from gatepost.store.postgres.postgres_db import PostgresDb
+
+    database = request.getfixturevalue("database")
+    database.reset()
+    with open_connection(database.url) as opened:
+        yield PostgresDb(opened.pgconn)
 
 
 @pytest.fixture

@@ -29,11 +29,13 @@ class Migration(Struct, frozen=True):
 def list_migrations() -> tuple[Migration, ...]:
     """In their order. Each is imported when it is applied: a store that is up to date needs none."""
     names = [info.name for info in list_package_modules(migrations.__name__)]
-    return tuple(Migration(int(name.partition("_")[0]), name, partial(_apply_module, name)) for name in names)
+    return tuple(
+        Migration(int(name.partition("_")[0]), name, partial(apply_module, migrations.__name__, name)) for name in names
+    )
 
 
-def _apply_module(name: str, db: Db) -> None:
-    importlib.import_module(f"{migrations.__name__}.{name}").apply(db)
+def apply_module(package: str, name: str, db: Db) -> None:
+    importlib.import_module(f"{package}.{name}").apply(db)
 
 
 def migrate(path: Path, clock: Clock) -> int:

@@ -23,6 +23,7 @@ import apsw
 from gatepost.core import log
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.store import rule_cache
+from gatepost.store.answers import log_lost_error, send_answers
 from gatepost.store.deadline import UNIT_S, Deadline, DeadlineExceeded
 from gatepost.store.port import Db, Row
 from gatepost.store.write_queue import WriteQueue, WriteUnit
@@ -182,7 +183,7 @@ class SqliteStore:
         if not self._closed:
             loop = asyncio.get_running_loop()
             future: asyncio.Future[object] = loop.create_future()
-            future.add_done_callback(_log_lost_error)
+            future.add_done_callback(log_lost_error)
             self._lanes.put(WriteUnit(fn, args, False, lane, loop, future, patient=True))
 
     async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None, lane: str = "") -> T:
@@ -247,7 +248,7 @@ class SqliteStore:
             unit = self.running
             for each in (*self._group, *self._lanes.rest()):
                 each.error = Unavailable("the store", "the gateway is stopping")
-                _send_answers([each])
+                send_answers([each])
             return f"the store's writer is still at {unit.name if unit is not None else 'a commit'}"
         if not self._close_readers(end):
             return "a read of the store does not end"
@@ -291,7 +292,7 @@ class SqliteStore:
             self._lanes.put_back(group[done:])
             self._commits += 1
             self._group = []
-            _send_answers(group[:done])
+            send_answers(group[:done])
 
     def _commit(self, db: SqliteDb, group: list[WriteUnit]) -> int:
         """Run units for as long as a group may take, and commit them. How many of them have their answer now."""
@@ -413,33 +414,7 @@ def _time_limit(connection: apsw.Connection, seconds: float | None) -> Iterator[
         connection.set_progress_handler(None)
 
 
-def _log_lost_error(future: asyncio.Future[object]) -> None:
-    if not future.cancelled() and (error := future.exception()) is not None:
-        _log.error("what nobody waited for could not be written", error=repr(error))
-
-
 def _reason(error: apsw.Error) -> str:
     if isinstance(error, apsw.FullError):
         return "the disk is full; free some space, nothing that was accepted is lost"
     return str(error)
-
-
-def _send_answers(group: list[WriteUnit]) -> None:
-    """Settle all futures of a loop with one wake-up."""
-    loops = {unit.loop for unit in group}
-    for loop in loops:
-        own = group if len(loops) == 1 else [unit for unit in group if unit.loop is loop]
-        try:
-            loop.call_soon_threadsafe(_set_futures, own)
-        except RuntimeError:  # the loop is gone: nobody waits any more
-            continue
-
-
-def _set_futures(units: list[WriteUnit]) -> None:
-    for unit in units:
-        if unit.future.done():  # nobody waits, or was told that we are stopping
-            continue
-        if unit.error is not None:
-            unit.future.set_exception(unit.error)
-        else:
-            unit.future.set_result(unit.answer)

@@ -1,0 +1,63 @@
+"""Connections to PostgreSQL: how they are made, and what each is told.
+
+Nothing here shows a password: errors name host, port and database.
+"""
+
+from collections.abc import Sequence
+
+import psycopg
+from psycopg import conninfo, pq
+
+from gatepost.core.errors import SetupError
+
+CONNECT_S = 5
+LOCK_MS, IDLE_MS, TCP_MS = 2000, 3000, 3000
+OLDEST = 130_000  # the first version with everything that is used here
+
+
+def open_connection(url: str, name: str = "gatepost", *, statement_ms: int = 0) -> psycopg.Connection:
+    """Every statement on it commits by itself. `psycopg.OperationalError` if there is none to be had."""
+    options = (
+        f"-c lock_timeout={LOCK_MS} -c idle_in_transaction_session_timeout={IDLE_MS}"
+        f" -c statement_timeout={statement_ms} -c client_min_messages=warning"
+        " -c timezone=UTC -c standard_conforming_strings=on -c bytea_output=hex"
+    )
+    given = conninfo.conninfo_to_dict(url)
+    return psycopg.connect(
+        url,
+        autocommit=True,
+        application_name=name,
+        client_encoding="UTF8",
+        options=f"{given.get('options') or ''} {options}".strip(),
+        connect_timeout=CONNECT_S,
+        keepalives=1,
+        keepalives_idle=5,
+        keepalives_interval=2,
+        keepalives_count=2,
+        tcp_user_timeout=TCP_MS,
+    )
+
+
+def render_place(url: str) -> str:
+    """Host, port and database, for people: never the password."""
+    given = conninfo.conninfo_to_dict(url)
+    host, port = given.get("host") or "the local socket", given.get("port") or 5432
+    return f"database {given.get('dbname') or given.get('user') or '?'} on {host}, port {port}"
+
+
+def check_url(url: str) -> None:
+    try:
+        conninfo.conninfo_to_dict(url)
+    except psycopg.Error:
+        raise SetupError(
+            "store.url cannot be read; write it as postgresql://USER:PASSWORD@HOST:5432/DATABASE"
+        ) from None
+
+
+def is_usable(connection: pq.abc.PGconn) -> bool:
+    return connection.status == pq.ConnStatus.OK
+
+
+def read_settings(connection: psycopg.Connection, names: Sequence[str]) -> dict[str, str]:
+    rows = connection.execute("SELECT name, setting FROM pg_settings WHERE name = ANY(%s)", (list(names),)).fetchall()
+    return {str(name): str(value) for name, value in rows}

@@ -1,0 +1,67 @@
+"""The numbered migrations on PostgreSQL: one transaction each, under one lock, so that of several gateways that
+start at once one does the work."""
+
+from functools import cache, partial
+
+import psycopg
+
+from gatepost.core.clock import Clock
+from gatepost.core.errors import SetupError
+from gatepost.core.registry import list_package_modules
+from gatepost.store.migrate import Migration, apply_module, list_migrations
+from gatepost.store.postgres import migrations
+from gatepost.store.postgres.connection import open_connection, render_place
+from gatepost.store.postgres.postgres_db import PostgresDb
+
+LOCK = b"7311960312210301"  # of everybody who changes the schema of a store
+
+
+@cache
+def list_postgres_migrations() -> tuple[Migration, ...]:
+    """As on SQLite; what is not portable has a counterpart of the same name here."""
+    own = {info.name for info in list_package_modules(migrations.__name__)}
+    return tuple(
+        Migration(each.number, each.name, partial(apply_module, migrations.__name__, each.name))
+        if each.name in own
+        else each
+        for each in list_migrations()
+    )
+
+
+def migrate_postgres(url: str, clock: Clock) -> int:
+    """Bring the store up to date; the version that it has afterwards. A store from a newer one is left alone."""
+    connection = open_connection(url, "gatepost migrate")
+    db = PostgresDb(connection.pgconn)
+    try:
+        db.command(b"SET lock_timeout = 0; SELECT pg_advisory_lock(" + LOCK + b"); SELECT 1")
+        return _migrate(db, url, clock)
+    finally:
+        connection.close()
+
+
+def _migrate(db: PostgresDb, url: str, clock: Clock) -> int:
+    db.define(
+        "CREATE TABLE IF NOT EXISTS schema_version"
+        " (number {int} PRIMARY KEY, name {text} NOT NULL, applied_at {int} NOT NULL) {strict}"
+    )
+    known = list_postgres_migrations()
+    done = {row[0] for row in db.rows("SELECT number FROM schema_version")}
+    newest = known[-1].number
+    if done and max(done) > newest:
+        raise SetupError(
+            f"the {render_place(url)} was written by a newer gatepost (schema {max(done)}, this one knows {newest});"
+            " upgrade gatepost, or restore a backup"
+        )
+    name = ""
+    pending = [each for each in known if each.number not in done]
+    for together in [pending] if not done else [[each] for each in pending]:
+        db.command(b"BEGIN")
+        try:
+            for each in together:
+                name = each.name
+                each.apply(db)
+                db.run("INSERT INTO schema_version VALUES (?, ?, ?)", (each.number, name, clock.now()))
+            db.command(b"COMMIT")
+        except psycopg.Error as error:
+            raise SetupError(f"the store cannot be brought to schema {name}: {error}; nothing was changed") from error
+    return newest

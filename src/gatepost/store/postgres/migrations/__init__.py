@@ -1,0 +1,1 @@
+"""What some of the numbered migrations are on PostgreSQL, under the same names. All others are the same on both."""

@@ -1,0 +1,161 @@
+"""PostgreSQL behind the port: a unit is a transaction, on one of several connections; readers beside them.
+
+PostgreSQL flushes the commits of many connections together, so nothing is grouped here. A unit that meets another's
+is run again, so a unit has no effect but its writes. When the connection breaks after COMMIT was sent, the server is
+asked whether it happened: a unit is never run twice.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar, TypeVarTuple
+from weakref import WeakValueDictionary
+
+import psycopg
+from psycopg import errors
+
+from gatepost.core.errors import Unavailable
+from gatepost.store.answers import log_lost_error, send_answers
+from gatepost.store.deadline import UNIT_S
+from gatepost.store.port import Db
+from gatepost.store.postgres.connection import is_usable, open_connection
+from gatepost.store.postgres.lane_queue import LaneQueue
+from gatepost.store.postgres.postgres_db import PostgresDb
+from gatepost.store.postgres.unit_worker import AWAY_S, UnitWorker, render_away
+from gatepost.store.write_queue import WriteUnit
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+CLOSE_S = 3.0
+OVERDUE_S = 1.0
+
+READ = b"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+
+
+class PostgresStore:
+    """Open it on a running loop; `close` waits for what was accepted, within bounds. `slow` is called in a worker's
+    thread with a unit that took long: its name, its seconds by the clock and by the processor."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        lanes: int = 4,
+        readers: int = 2,
+        unit_s: float = UNIT_S.default,
+        slow: Callable[[str, float, float], None] = lambda name, wall, cpu: None,
+    ) -> None:
+        self.url = url
+        self._lanes = LaneQueue()
+        self._closed = False
+        self._workers = [UnitWorker(url, number, self._lanes, unit_s, slow) for number in range(lanes)]
+        self._pool = ThreadPoolExecutor(readers, thread_name_prefix="store-read")
+        self._local = threading.local()
+        self._opened: list[PostgresDb] = []
+        self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        for each in self._workers:
+            each.thread.start()
+
+    async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts, durable: bool = True, lane: str = "") -> T:
+        if self._closed:
+            raise Unavailable("the store", "the gateway is stopping")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._lanes.put(WriteUnit(fn, args, durable, lane, loop, future))
+        return await future
+
+    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts, lane: str = "") -> None:
+        if not self._closed:
+            loop = asyncio.get_running_loop()
+            future: asyncio.Future[object] = loop.create_future()
+            future.add_done_callback(log_lost_error)
+            self._lanes.put(WriteUnit(fn, args, False, lane or "posted", loop, future, patient=True))
+
+    async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None, lane: str = "") -> T:
+        reading = self._reading.setdefault(lane, asyncio.Lock()) if lane else None
+        if reading is not None:
+            await reading.acquire()
+        try:
+            if self._closed:
+                raise Unavailable("the store", "the gateway is stopping")
+            found = asyncio.get_running_loop().run_in_executor(self._pool, self._read, fn, args, within)
+        except BaseException:
+            if reading is not None:
+                reading.release()
+            raise
+        if reading is None:
+            return await found
+        found.add_done_callback(lambda _: reading.release())
+        return await asyncio.shield(found)
+
+    def read_now(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+        if self._closed:
+            raise Unavailable("the store", "the gateway is stopping")
+        return self._pool.submit(self._read, fn, args, None).result()
+
+    def _read(self, fn: Callable[..., T], args: tuple[Any, ...], within: float | None) -> T:
+        until = time.monotonic() + AWAY_S
+        while True:
+            db: PostgresDb | None = getattr(self._local, "db", None)
+            try:
+                if db is None:
+                    db = self._local.db = PostgresDb(open_connection(self.url, "gatepost read").pgconn)
+                    self._opened.append(db)
+                return _read_once(db, fn, args, within)
+            except (psycopg.OperationalError, errors.AdminShutdown) as error:
+                if db is not None and is_usable(db.connection):
+                    raise
+                self._local.db = None
+                if time.monotonic() > until or self._closed:
+                    raise Unavailable("the store", render_away(self.url, error)) from None
+                time.sleep(0.05)
+
+    def close(self, within: float = CLOSE_S) -> str:
+        """Write what was accepted and close. '' if that is done; else what did not end in time and is left behind."""
+        if self._closed:
+            return ""
+        self._closed = True
+        self._lanes.close()
+        end = time.monotonic() + within
+        for each in self._workers:
+            each.thread.join(max(0.0, end - time.monotonic()))
+        left = [each for each in self._workers if each.thread.is_alive()]
+        for each in left:
+            each.interrupt(now=True)
+        for each in left:
+            each.thread.join(OVERDUE_S)
+        left = [each for each in left if each.thread.is_alive()]
+        if left:
+            units = [each.running for each in left if each.running is not None]
+            for unit in (*units, *self._lanes.rest()):
+                unit.error = Unavailable("the store", "the gateway is stopping")
+                send_answers([unit])
+            return f"the store's writer is still at {units[0].name if units else 'a commit'}"
+        self._pool.shutdown()
+        for db in self._opened:
+            db.connection.finish()
+        return ""
+
+    def set_unit_timeout(self, seconds: float) -> None:
+        for each in self._workers:
+            each.deadline.seconds = seconds
+
+    def interrupt_overdue(self) -> None:
+        for each in self._workers:
+            each.interrupt()
+
+
+def _read_once(db: PostgresDb, fn: Callable[..., T], args: tuple[Any, ...], within: float | None) -> T:
+    db.command(READ if within is None else READ + b"; SET LOCAL statement_timeout = %d" % max(1, within * 1000))
+    try:
+        return fn(db, *args)
+    except errors.QueryCanceled:
+        if within is None:
+            raise
+        raise Unavailable("the answer", f"it takes more than {within:g} s to find; ask for less at once") from None
+    finally:
+        if is_usable(db.connection):
+            db.command(b"COMMIT")

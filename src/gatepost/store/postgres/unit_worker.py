@@ -1,0 +1,177 @@
+"""One connection that writes, and the thread that runs units on it.
+
+A unit that meets another's (a deadlock, a lock that does not come free) is undone and run again. So is one whose
+connection broke before COMMIT was sent; afterwards the server is asked by the number of the transaction.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+
+import psycopg
+from psycopg import errors
+
+from gatepost.core import log
+from gatepost.core.errors import Unavailable
+from gatepost.store.answers import send_answers
+from gatepost.store.deadline import Deadline, DeadlineExceeded
+from gatepost.store.postgres.connection import is_usable, open_connection, render_place
+from gatepost.store.postgres.lane_queue import LaneQueue
+from gatepost.store.postgres.postgres_db import PostgresDb
+from gatepost.store.write_queue import WriteUnit
+
+SLOW_S = 0.05  # a unit that takes longer is reported
+AWAY_S = 4.0  # for which a unit waits for a database that is away
+AGAIN_S = 0.05  # between two tries to reach it
+MOST_TRIES = 30
+PAUSE_S = 0.002  # after the first conflict; twice as long after each further one …
+LONGEST_PAUSE_S = 0.1  # … up to this
+
+OPEN = b"BEGIN; SELECT pg_current_xact_id()::text"
+OPEN_LIGHT = b"BEGIN; SET LOCAL synchronous_commit = off; SELECT pg_current_xact_id()::text"
+
+_CONFLICTS = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
+
+_log = log.get("store")
+
+
+class UnitWorker:
+    def __init__(
+        self,
+        url: str,
+        number: int,
+        lanes: LaneQueue,
+        unit_s: float,
+        slow: Callable[[str, float, float], None],
+    ) -> None:
+        self._url, self._name, self._lanes, self._slow = url, f"gatepost write {number}", lanes, slow
+        self.deadline = Deadline(unit_s)
+        self.running: WriteUnit | None = None
+        self._connection: psycopg.Connection | None = None
+        self._db: PostgresDb | None = None
+        self.thread = threading.Thread(target=self._work, name=f"store-write-{number}", daemon=True)
+
+    def interrupt(self, *, now: bool = False) -> None:
+        """From another thread: end a unit that has had its time, in SQL or in Python."""
+        unit, connection = self.running, self._connection
+        if (now or self.deadline.is_over()) and unit is not None and connection is not None:
+            connection.cancel_safe(timeout=1)
+        if self.deadline.interrupt(now=now) and unit is not None:
+            _log.error("a write computes beyond its time and is interrupted", unit=unit.name, lane=unit.lane)
+
+    def _work(self) -> None:
+        while (taken := self._lanes.take()) is not None:
+            lane, unit = taken
+            self.running = unit
+            try:
+                unit.answer = self._run(unit)
+            except BaseException as error:  # noqa: BLE001  it is the caller's, and is raised there
+                unit.error = self._translate(unit, error)
+            self.running = None
+            self._lanes.release(lane)
+            send_answers([unit])
+        if self._connection is not None:
+            self._connection.close()
+
+    def _run(self, unit: WriteUnit) -> object:
+        """Until it is committed, or failed for a reason of its own."""
+        pause = PAUSE_S
+        for _ in range(MOST_TRIES):
+            try:
+                return self._try(unit)
+            except _CONFLICTS as error:
+                last: Exception = error
+                time.sleep(random.uniform(0.5, 1) * pause)
+                pause = min(pause * 2, LONGEST_PAUSE_S)
+            except _ConnectionBroke as error:
+                last = error
+        raise Unavailable("the store", f"others write the same rows all the time ({last})")
+
+    def _try(self, unit: WriteUnit) -> object:
+        db = self._connect()
+        number = 0
+        wall, cpu = time.monotonic(), time.thread_time()
+        try:
+            number = int(db.command(OPEN if unit.durable else OPEN_LIGHT)[0][0])
+            answer = self.deadline.run(_run_unit, unit, db)
+        except BaseException as error:
+            self._undo(db)
+            if not is_usable(db.connection) and isinstance(error, psycopg.Error):
+                raise _ConnectionBroke(str(error)) from None
+            raise
+        finally:
+            if (took := time.monotonic() - wall) > SLOW_S:
+                self._slow(unit.name, took, time.thread_time() - cpu)
+        try:
+            db.command(b"COMMIT")
+        except psycopg.Error as error:
+            if is_usable(db.connection):
+                raise
+            self._undo(db)
+            if not self._is_committed(number):
+                raise _ConnectionBroke(str(error)) from None
+        return answer
+
+    def _undo(self, db: PostgresDb) -> None:
+        db.discard()
+        if is_usable(db.connection):
+            try:
+                db.command(b"ROLLBACK")
+            except psycopg.Error:
+                self._drop()
+        else:
+            self._drop()
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = self._db = None
+
+    def _connect(self) -> PostgresDb:
+        until = time.monotonic() + AWAY_S
+        while self._db is None or not is_usable(self._db.connection):
+            self._drop()
+            try:
+                self._connection = open_connection(self._url, self._name)
+                self._db = PostgresDb(self._connection.pgconn, of_writer=True)
+            except psycopg.OperationalError as error:
+                if time.monotonic() > until:
+                    raise Unavailable("the store", render_away(self._url, error)) from None
+                time.sleep(AGAIN_S)
+        return self._db
+
+    def _is_committed(self, number: int) -> bool:
+        """What became of a transaction whose connection broke. While the server has not noticed, it is under way."""
+        until = time.monotonic() + AWAY_S
+        while time.monotonic() < until:
+            state = self._connect().command(b"SELECT pg_xact_status('%d'::xid8)" % number)[0][0]
+            if state != "in progress":
+                return bool(state == "committed")
+            time.sleep(AGAIN_S)
+        raise Unavailable("the store", "the database does not say whether this was written; look before you try again")
+
+    def _translate(self, unit: WriteUnit, error: BaseException) -> BaseException:
+        if isinstance(error, (DeadlineExceeded, errors.QueryCanceled)):
+            seconds = self.deadline.seconds
+            _log.error("a write took too long and was undone", unit=unit.name, lane=unit.lane, seconds=seconds)
+            return Unavailable("the store", f"this takes more than {seconds:g} s to write; ask for less at once")
+        if isinstance(error, errors.DiskFull):
+            return Unavailable("the store", "the disk is full; free some space, nothing that was accepted is lost")
+        # A future takes no StopIteration.
+        return RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
+
+
+class _ConnectionBroke(Exception):
+    """Nothing of the unit is written."""
+
+
+def _run_unit(unit: WriteUnit, db: PostgresDb) -> object:
+    answer = unit.fn(db, *unit.args)
+    db.flush()
+    return answer
+
+
+def render_away(url: str, error: Exception) -> str:
+    first = (str(error).strip().splitlines() or ["no answer"])[0]
+    return f"the {render_place(url)} does not answer: {first}"
