@@ -46,6 +46,19 @@ class Db(Protocol):
         a dialect that keeps no such text says '', and has no store that needs them."""
         ...
 
+    def find_damage(self, table: str) -> str:
+        """What is wrong with the pages that keep a table's rows, though each may still be read; '' if nothing. A server
+        looks after its pages itself, and says ''."""
+        ...
+
+    def can_shrink(self) -> bool:
+        """Whether the space of what was removed can be given back to the disk in small steps."""
+        ...
+
+    def release_pages(self, pages: int) -> int:
+        """Give so many free pages back; how many are left. A server does it by itself."""
+        ...
+
 
 class Store(Protocol):
     async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts, durable: bool = True, lane: str = "") -> T:

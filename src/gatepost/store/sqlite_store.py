@@ -98,6 +98,21 @@ class SqliteDb:
         row = self.row("SELECT sql FROM sqlite_schema WHERE name = ?", (name,))
         return str(row[0] or "") if row else ""
 
+    def find_damage(self, table: str) -> str:
+        try:
+            row = self.row(f"PRAGMA integrity_check({table})")
+        except apsw.CorruptError as error:
+            return str(error)
+        return "" if row is None or row[0] == "ok" else str(row[0])
+
+    def can_shrink(self) -> bool:
+        return self.row("PRAGMA auto_vacuum") == (2,)
+
+    def release_pages(self, pages: int) -> int:
+        self.rows(f"PRAGMA incremental_vacuum({int(pages)})")
+        row = self.row("PRAGMA freelist_count")
+        return int(row[0]) if row else 0
+
 
 def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE

@@ -64,6 +64,17 @@ class PostgresDb:
         """PostgreSQL keeps no such text."""
         return ""
 
+    def find_damage(self, table: str) -> str:
+        """The server looks after its pages: one that is damaged cannot be read, and checksums show it."""
+        return ""
+
+    def can_shrink(self) -> bool:
+        return True
+
+    def release_pages(self, pages: int) -> int:
+        """The server's vacuum does it."""
+        return 0
+
     def command(self, sql: bytes) -> list[Row]:
         """One or several statements without parameters, in one round trip; the rows of the last one, as text."""
         result = self._check(self.connection.exec_(sql))
