@@ -8,7 +8,10 @@ The portable subset: `?` placeholders; times are integer microseconds UTC; curso
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple
+
+if TYPE_CHECKING:
+    from gatepost.store.full_text import FullText
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -19,6 +22,11 @@ Row = tuple[Any, ...]
 
 class Db(Protocol):
     """One transaction of the store."""
+
+    @property
+    def full_text(self) -> "FullText":
+        """The index over the words of messages."""
+        ...
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         """All rows: with rows left unread of an UPDATE … RETURNING, COMMIT fails."""

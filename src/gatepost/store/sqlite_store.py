@@ -26,6 +26,7 @@ from gatepost.store import rule_cache
 from gatepost.store.answers import log_lost_error, send_answers
 from gatepost.store.deadline import UNIT_S, Deadline, DeadlineExceeded
 from gatepost.store.port import Db, Row
+from gatepost.store.sqlite_full_text import SqliteFullText
 from gatepost.store.write_queue import WriteQueue, WriteUnit
 
 T = TypeVar("T")
@@ -55,6 +56,8 @@ _log = log.get("store")
 
 class SqliteDb:
     """A connection as `Db`."""
+
+    full_text = SqliteFullText()
 
     def __init__(self, connection: apsw.Connection, *, of_writer: bool = False) -> None:
         """`of_writer`: the store has all its tables, so a change of rules renames their state; and somebody calls

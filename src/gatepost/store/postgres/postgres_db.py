@@ -8,6 +8,7 @@ from psycopg import errors, pq
 from gatepost.store import rule_cache
 from gatepost.store.port import Row
 from gatepost.store.postgres.dialect import translate, translate_definition
+from gatepost.store.postgres.postgres_full_text import PostgresFullText
 from gatepost.store.postgres.values import DECODERS, decode_text, encode
 
 MOST_PREPARED = 2000  # statements that a connection keeps
@@ -16,6 +17,8 @@ _BINARY = pq.Format.BINARY
 
 
 class PostgresDb:
+    full_text = PostgresFullText()
+
     def __init__(self, connection: pq.abc.PGconn, *, of_writer: bool = False) -> None:
         """`of_writer`: the store has all its tables, so a change of rules renames their state; and somebody calls
         `flush` before each commit, so rows are appended together."""
