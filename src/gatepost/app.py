@@ -42,9 +42,9 @@ from gatepost.serve.health.health_check import HealthCheck, HealthDeps
 from gatepost.serve.telemetry.trace_export import TraceExporter
 from gatepost.store import errands, reservations, secrets, turns
 from gatepost.store.deadline import NEVER, UNIT_S
-from gatepost.store.migrate import migrate
+from gatepost.store.open_store import open_store, prepare_store
+from gatepost.store.port import OpenStore
 from gatepost.store.secrets import SecretReader
-from gatepost.store.sqlite_store import SqliteStore
 
 STOP_S = 10.0
 # What is served declares settings, too. They are known also where a gateway serves nothing.
@@ -108,9 +108,9 @@ class Gateway:
         self.traces = TraceExporter(home, self.store, config)
         self.health = self._make_health()
 
-    def _open_store(self) -> SqliteStore:
-        migrate(self.home.store, self.clock)
-        store = SqliteStore(self.home.store, unit_s=NEVER, slow=self.watchdog.report_slow_unit)
+    def _open_store(self) -> OpenStore:
+        prepare_store(self.home, self.config, self.clock)
+        store = open_store(self.home, self.config, unit_s=NEVER, slow=self.watchdog.report_slow_unit)
         self.watchdog.on_tick(store.interrupt_overdue)
         return store
 

@@ -186,11 +186,7 @@ def count_repeated(db: Db) -> int:
 
 def find_damage(db: Db) -> str:
     """What is wrong with the pages that keep the rows, though each may still be read; '' if nothing."""
-    try:
-        row = db.row("PRAGMA integrity_check(audit)")
-    except apsw.CorruptError as error:
-        return str(error)
-    return "" if row is None or row[0] == "ok" else str(row[0])
+    return db.upkeep.find_damage("audit")
 
 
 def get_head(db: Db) -> str:

@@ -17,7 +17,6 @@ from gatepost.store.person_requests import remove_request, replace_answerers
 from gatepost.store.person_scope import FORGOTTEN, PersonScope, make_marks
 from gatepost.store.port import Db
 from gatepost.store.retention import RemovalBatch, remove_message
-from gatepost.store.sqlite_store import SqliteDb
 from gatepost.store.timeline import TimelineKind
 
 SILENT = '{"text": ""}'  # the data of an entry of the timeline that says nothing
@@ -324,20 +323,14 @@ def replace_names(db: Db, where: PersonColumn, names: tuple[str, ...], after: An
     return RemovalBatch(changed, last[0], int(last[1]) == most)
 
 
-# The search index and the file: SQLite's own.
+# What the engine keeps besides rows.
 
 
 def merge_search_index(db: Db, pages: int, *, first: bool) -> bool:
     """Merge so many pages of the search index into one part, which leaves out the words of what was deleted. True if it
     goes on."""
-    assert isinstance(db, SqliteDb)
-    before = db.connection.total_changes()
-    db.run("INSERT INTO search (search, rank) VALUES ('merge', ?)", (-pages if first else pages,))
-    return db.connection.total_changes() - before >= 2
+    return db.upkeep.merge_search_index(-pages if first else pages)
 
 
 def remove_statistics(db: Db) -> None:
-    """The query planner keeps samples of keys, which name rooms and people. It takes new ones by itself."""
-    for table in ("sqlite_stat4", "sqlite_stat1"):
-        if db.row("SELECT 1 FROM sqlite_schema WHERE name = ?", (table,)) is not None:
-            db.run(f"DELETE FROM {table}")
+    db.upkeep.remove_statistics()

@@ -113,6 +113,13 @@ class PostgresStore:
                     raise Unavailable("the store", render_away(self.url, error)) from None
                 time.sleep(0.05)
 
+    def rewrite_files(self) -> None:
+        """Autovacuum does it, in its own time."""
+
+    def truncate_log(self) -> bool:
+        """The server's own log is no copy of ours to clear: it is overwritten in its turn."""
+        return True
+
     def close(self, within: float = CLOSE_S) -> str:
         """Write what was accepted and close. '' if that is done; else what did not end in time and is left behind."""
         if self._closed:
