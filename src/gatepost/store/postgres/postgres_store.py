@@ -48,13 +48,15 @@ class PostgresStore:
         unit_s: float = UNIT_S.default,
         slow: Callable[[str, float, float], None] = lambda name, wall, cpu: None,
         gateway: str = "",
-        fence: Callable[[], bytes] = lambda: NUMBER,
+        fence: Callable[[], bytes] | None = None,
     ) -> None:
         """`fence`: what every transaction begins with (`UnitWorker`)."""
         self.url, self._reader_name = url, f"{render_application(gateway)} read"
         self._lanes = LaneQueue()
         self._closed = False
-        self._workers = [UnitWorker(url, number, self._lanes, unit_s, slow, gateway, fence) for number in range(lanes)]
+        self._workers = [
+            UnitWorker(url, number, self._lanes, unit_s, slow, gateway, fence or _no_fence) for number in range(lanes)
+        ]
         self._pool = ThreadPoolExecutor(readers, thread_name_prefix="store-read")
         self._local = threading.local()
         self._opened: list[PostgresDb] = []
@@ -116,6 +118,13 @@ class PostgresStore:
                     raise Unavailable("the store", render_away(self.url, error)) from None
                 time.sleep(0.05)
 
+    def rewrite_files(self) -> None:
+        """Autovacuum does it, in its own time."""
+
+    def truncate_log(self) -> bool:
+        """The server's own log is no copy of ours to clear: it is overwritten in its turn."""
+        return True
+
     def close(self, within: float = CLOSE_S) -> str:
         """Write what was accepted and close. '' if that is done; else what did not end in time and is left behind."""
         if self._closed:
@@ -167,3 +176,7 @@ def _read_once(db: PostgresDb, fn: Callable[..., T], args: tuple[Any, ...], with
     finally:
         if is_usable(db.connection):
             db.command(b"COMMIT")
+
+
+def _no_fence() -> bytes:
+    return NUMBER
