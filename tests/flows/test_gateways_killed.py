@@ -1,5 +1,5 @@
-"""Two gateways on one database, one of them killed. Judged by the platform's record: each message is answered once, in the
-order of its room."""
+"""Two gateways on one database, one of them killed. The platform's own record is the judge: each message is answered
+once, in the order of its room."""
 
 import re
 import time
