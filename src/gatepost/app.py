@@ -28,6 +28,7 @@ from gatepost.flow.channel_specs import find_kinds, load_set_kinds
 from gatepost.flow.flow_deps import FlowDeps
 from gatepost.flow.gateways import duties
 from gatepost.flow.gateways.duties import Duties, channel_duty
+from gatepost.flow.gateways.keeper import Keeper
 from gatepost.flow.gateways.membership import GatewayMembership
 from gatepost.flow.gateways.session_claims import SoleGateway, StoredClaims
 from gatepost.flow.groups import ensure_defaults
@@ -38,6 +39,7 @@ from gatepost.flow.pairing import get_page_url
 from gatepost.flow.sessions.crash_recovery import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.isolation import find_isolation
 from gatepost.flow.sessions.panic_result import PanicResult
+from gatepost.flow.sessions.sandbox_freezer import SandboxFreezer
 from gatepost.flow.sessions.sandbox_plan import name_prefix
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.agents.management_endpoint import make_management_dispatch
@@ -93,6 +95,7 @@ class Gateway:
         prepare_store(home, config, clock)
         self.lease = join_gateways(home, config)
         self.duties = Duties(shared=self.lease is not None)
+        self.keeper = Keeper() if self.lease is not None else None
         self.store = self._open_store()
         deps = self._make_deps()
         channels = make_channels(deps, extra or {})
@@ -118,13 +121,13 @@ class Gateway:
         self.sessions.on_end_all(self.worktrees.jobs.end_all)
         self.traces = TraceExporter(home, self.store, config)
         self.health = self._make_health()
-        self.membership = self._join(self.lease) if self.lease is not None else None
+        self.membership = self._join(self.lease, self.keeper) if self.lease is not None and self.keeper else None
 
-    def _join(self, lease: "GatewayLease") -> GatewayMembership:
+    def _join(self, lease: "GatewayLease", keeper: Keeper) -> GatewayMembership:
         def list_duties() -> list[str]:
             return [channel_duty(instance) for instance in self.channels]
 
-        return GatewayMembership(lease, self.store, self.sessions, self.duties, list_duties)
+        return GatewayMembership(lease, self.store, self.sessions, self.duties, list_duties, keeper)
 
     def _open_store(self) -> OpenStore:
         slow = self.watchdog.report_slow_unit
@@ -144,6 +147,7 @@ class Gateway:
             owner=ids.new("run") if self.lease is None else self.lease.name,
             duties=self.duties,
             claims=SoleGateway() if self.lease is None else StoredClaims(self.store, self.lease.name),
+            freezer=SandboxFreezer(self.is_in_contact, self.keeper),
             may_act=self.is_in_contact,
         )
 
@@ -281,6 +285,8 @@ class Gateway:
         await asyncio.wait({self.flows}, timeout=STOP_S / 2)
         await self.supervisor.close()
         await self.models.close()
+        if self.keeper is not None:
+            self.keeper.stop()
         self.files.close()
         self.left = self.store.close()
         if self.left:

@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol
 
 from gatepost.core import log
+from gatepost.core.errors import Unavailable
 from gatepost.egress.contract import BudgetShortage, CallBudget, ReservationHandle, Spender
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.upstream import Bill
 from gatepost.store.costs import TokenCounts
+
+LATER_S = 1.0  # between two tries to settle a call while the store is away
 
 _log = log.get("egress")
 
@@ -32,9 +35,11 @@ class CallPayments:
     def __init__(self, purse: CallBudget) -> None:
         self._purse = purse
         self._settling: set[asyncio.Task[None]] = set()
+        self._closing = False
 
     async def close(self) -> None:
-        """When everything is settled."""
+        """When everything is settled. What cannot be written by now is settled by the next start, in full."""
+        self._closing = True
         if self._settling:
             await asyncio.wait(self._settling)
 
@@ -75,4 +80,17 @@ class CallPayments:
         actual, told = deal.actual(bill)
         if actual is not None and actual > deal.worst:
             _log.warning("a call cost more than was set aside", model=deal.model, actual=actual, reserved=deal.worst)
-        await self._purse.settle(held, actual, told)
+        try:
+            await self._purse.settle(held, actual, told)
+        except Unavailable as error:  # the store is away: nobody waits for it, and nothing stays set aside for ever
+            if self._closing:
+                raise
+            _log.warning("a call is settled later", model=deal.model, why=error.why)
+            self._kept(self._settle_later(held, actual, told))
+
+    async def _settle_later(self, held: ReservationHandle, actual: int | None, told: TokenCounts) -> None:
+        while not self._closing:
+            await asyncio.sleep(LATER_S)
+            with suppress(Unavailable):
+                await self._purse.settle(held, actual, told)
+                return

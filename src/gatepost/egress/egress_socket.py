@@ -21,7 +21,8 @@ from msgspec import Struct
 from gatepost.core import log
 from gatepost.core.acceptor import Acceptor
 from gatepost.core.clock import Clock
-from gatepost.core.errors import GatepostError
+from gatepost.core.contact import RETRY_S, MayAct, always
+from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.records import replace
 from gatepost.core.token_bucket import Rate, TokenBucket
 from gatepost.core.unix_sockets import bind_unix, peer_pid, remove_at_exit
@@ -76,6 +77,7 @@ class EgressDeps(Struct, frozen=True, kw_only=True):
     resolve: proxy.Resolve = proxy.resolve
     tls: Callable[[], ssl.SSLContext] = proxy.load_tls_context
     open: OpenConnections = msgspec.field(default_factory=OpenConnections)
+    may_act: MayAct = always
     asker: HostAsker | None = None  # None: nobody can be asked in this process
 
 
@@ -115,6 +117,7 @@ class EgressSocket:
             judge=self._judge,
             reached=lambda target: self._tried(str(target), EgressOutcome.ALLOWED, ""),
             bound=self._bound,
+            may_act=around.may_act,
             resolve=around.resolve,
             tls=around.tls,
         )
@@ -193,6 +196,9 @@ class EgressSocket:
                 await self._answer(client, head)
         except HttpRefusal as no:
             await self._refuse(client, head, no)
+        except Unavailable as error:  # the store is away, or we may not act without it
+            later = max(1, round(error.retry_after or RETRY_S))
+            await self._refuse(client, head, HttpRefusal(503, str(error), retry_after=later))
         except OSError:
             pass  # the client is gone
         except Exception:  # noqa: BLE001  one request that nobody thought of must not end the way out

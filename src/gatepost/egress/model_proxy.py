@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from gatepost.core import log
+from gatepost.core.contact import MayAct, always, check_contact
 from gatepost.core.json_limits import has_few_values
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
@@ -158,10 +159,11 @@ class ModelProxy:
         keys: ModelKeys,
         prices: Prices,
         tools: ToolCosts = tool_costs.find_shipped_cost,
+        may_act: MayAct = always,
     ) -> None:
         self._config, self._purse, self._keys, self._prices, self._tools = config, purse, keys, prices, tools
         self._bases = gateway_bases(config)
-        self._upstream = Upstream()
+        self._may_act, self._upstream = may_act, Upstream(may_act)
         self._till = CallPayments(purse)
         self._every_judge = BoundedThreadPool(MOST_JUDGES)
         self._judges: WeakValueDictionary[str, BoundedThreadPool] = WeakValueDictionary()
@@ -191,6 +193,7 @@ class ModelProxy:
         """One request, from its body to the last byte of its answer; what it was, for the log. `own`: the endpoints of
         the group itself, by vendor. Raises Refusal."""
         endpoint = find_endpoint(head)
+        check_contact(self._may_act)  # before anything is set aside for it; the vendor's connection asks again
         name = f"{endpoint.vendor} {endpoint.path}"
         try:
             base = own.get(endpoint.vendor) or self._bases[endpoint.vendor]

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from gatepost.core.contact import MayAct, always, check_contact
 from gatepost.core.errors import Invalid
 from gatepost.core.thread_pools import BoundedThreadPool
 from gatepost.egress import response_scrubber, rules, tls_client_hello
@@ -125,6 +126,7 @@ class ProxyDeps(Struct, frozen=True):
     judge: CheckTarget
     reached: Callable[[EgressTarget], None]
     bound: FindSecretHeaders
+    may_act: MayAct = always
     resolve: Resolve = resolve
     tls: Callable[[], ssl.SSLContext] = load_tls_context
 
@@ -196,6 +198,7 @@ class Proxy:
         last = "no address answered"
         name = target.host if tls else None
         for address in await self._addresses(target, verdict):
+            check_contact(self._ways.may_act)
             try:
                 async with asyncio.timeout(CONNECT_S):
                     connection = await asyncio.open_connection(

@@ -6,6 +6,7 @@ import hashlib
 import msgspec
 from msgspec import Struct
 
+from gatepost.core.contact import MayAct, always
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.settings import Config, setting
 from gatepost.egress.endpoints import gateway_base
@@ -51,14 +52,20 @@ def key_names(base: VendorBaseUrl, config: Config) -> tuple[str, ...]:
 
 
 async def request_speech(
-    base: VendorBaseUrl, key: str, said: Utterance, bill: Bill, *, wait_s: float = LONGEST_WAIT_S
+    base: VendorBaseUrl,
+    key: str,
+    said: Utterance,
+    bill: Bill,
+    *,
+    wait_s: float = LONGEST_WAIT_S,
+    may_act: MayAct = always,
 ) -> bytes:
     """Opus in Ogg. What it may cost is in the bill, whatever happens."""
     headers = {"content-type": "application/json", "accept": "audio/ogg", "user-agent": "gatepost"}
     if key:
         headers["authorization"] = f"Bearer {key}"
     body = {"model": said.model, "voice": said.voice, "input": said.text, "response_format": "opus"}
-    upstream = Upstream()
+    upstream = Upstream(may_act)
     try:
         async with asyncio.timeout(wait_s):
             return await _ask(upstream, f"{base.url}/audio/speech", headers, msgspec.json.encode(body), bill)

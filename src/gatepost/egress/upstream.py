@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from gatepost.core.contact import MayAct, always, check_contact
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.egress import token_usage
 from gatepost.egress.http import EgressClient, HttpRefusal, HttpRequestHead
@@ -128,7 +129,8 @@ class Bill:
 class Upstream:
     """Connections to the vendors, kept between calls. The client library is loaded with the first one."""
 
-    def __init__(self) -> None:
+    def __init__(self, may_act: MayAct = always) -> None:
+        self._may_act = may_act
         self._client: httpx2.AsyncClient | None = None
         self._opening = asyncio.Lock()
 
@@ -157,6 +159,7 @@ class Upstream:
             sent["content-length"] = str(len(body))
         content = _in_pieces(body) if body else body
         request = client.build_request(method, url, headers=sent, content=content)
+        check_contact(self._may_act)  # at the last moment: what was waited for above may have taken long
         bill.free = False
         try:
             response = await client.send(request, stream=True)

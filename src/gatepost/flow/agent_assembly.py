@@ -51,9 +51,9 @@ def make_egress(deps: FlowDeps, channels: ChannelAssembly) -> EgressAssembly:
     purse = StoreBudget(deps.store, deps.clock, channels.reach, deps.bells)
     keys = SpenderSecrets(deps.store, deps.secrets)
     prices = PriceList(deps.home, deps.config)
-    models = ModelProxy(deps.config, purse, keys, prices, prices.tool)
+    models = ModelProxy(deps.config, purse, keys, prices, prices.tool, deps.may_act)
     hosts = RefusedHosts(deps.store, deps.clock, deps.config, deps.bells, channels.reach)
-    around = EgressDeps(store=deps.store, clock=deps.clock, models=models, keys=keys, asker=hosts)
+    around = EgressDeps(store=deps.store, clock=deps.clock, models=models, keys=keys, may_act=deps.may_act, asker=hosts)
     return EgressAssembly(prices=prices, models=models, hosts=hosts, deps=around)
 
 
@@ -63,7 +63,7 @@ def make_tools(
     home, store, clock, config, bells = deps.home, deps.store, deps.clock, deps.config, deps.bells
     tools = TOOLS.copy()
     connectors = Connectors(config[CONNECTORS], tools, home, bells, deps.secrets)
-    worktrees = Worktrees(home, config, store, clock, egress.deps)
+    worktrees = Worktrees(home, config, store, clock, egress.deps, deps.freezer)
     forker = SessionForker(home, store, clock, config, deps.files, end_session)
     replayer = SessionReplayer(home, store, clock, config, bells, deps.files)
     held_calls = HeldCalls(store, clock, config, bells, channels.reach)
@@ -80,6 +80,7 @@ def make_tools(
         worktrees=worktrees,
         forker=forker,
         replayer=replayer,
+        may_act=deps.may_act,
         threads=deps.files,
         holder=held_calls,
         host_asker=egress.hosts,
@@ -116,6 +117,7 @@ def make_sessions(
             pump=channels.pump,
             owner=deps.owner,
             claims=deps.claims,
+            freezer=deps.freezer,
             files=deps.files,
             listening=ListeningTime(deps.clock),
         )

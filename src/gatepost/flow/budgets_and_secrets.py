@@ -50,7 +50,7 @@ class StoreBudget:
         return answer
 
     async def settle(self, held: ReservationHandle, actual: int | None, usage: TokenCounts) -> None:
-        now, spender = self._clock.now(), self._spenders.pop(held.id, None)
+        now, spender = self._clock.now(), self._spenders.get(held.id)
         numbers = {
             "input": usage.input,
             "output": usage.output,
@@ -64,7 +64,9 @@ class StoreBudget:
                 return None
             return self._add_notices(db, spender, settled.notes, now)
 
-        self._ring(await self._store.write(book, lane=spender.session_id if spender is not None else ""))
+        room = await self._store.write(book, lane=spender.session_id if spender is not None else "")
+        self._spenders.pop(held.id, None)
+        self._ring(room)
 
     def _add_notices(self, db: Db, spender: Spender, notes: tuple[BudgetNotice, ...], now: int) -> RoomAddress | None:
         """One honest message each, where the turn is, else where the session is."""

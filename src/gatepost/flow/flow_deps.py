@@ -1,16 +1,16 @@
 """What every flow of a gateway works with: given once by the app."""
 
-from collections.abc import Callable
-
 from msgspec import Struct, field
 
 from gatepost.core.clock import Clock
+from gatepost.core.contact import MayAct, always
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.core.thread_pools import FairThreadPool
 from gatepost.flow.gateways.duties import Duties
 from gatepost.flow.gateways.session_claims import SessionClaims, SoleGateway
+from gatepost.flow.sessions.sandbox_freezer import SandboxFreezer
 from gatepost.store.port import Store
 from gatepost.store.secrets import SecretReader
 
@@ -26,4 +26,5 @@ class FlowDeps(Struct, frozen=True, kw_only=True):
     owner: str  # this gateway; by itself, this run of it
     duties: Duties = field(default_factory=Duties)
     claims: SessionClaims = field(default_factory=SoleGateway)
-    may_act: Callable[[], bool] = lambda: True  # False: others may believe that this gateway is dead
+    freezer: SandboxFreezer = field(default_factory=SandboxFreezer)
+    may_act: MayAct = always  # False: others may believe that this gateway is dead

@@ -228,6 +228,7 @@ class Connectors:
                     folder = folder_of(self._home, name, f"{call.caller.folder} {user}")
                     plain = dict(entry.split("=", 1) for entry in connector.env)
                     env = {**environment(folder), **plain, **values}
+                    call.check_contact()  # again: it may have waited for its place
                     async with run_mcp_server(connector.command, env, folder) as program:
                         given = await program.call(tool, arguments)
             except TimeoutError:

@@ -184,6 +184,8 @@ class Dispatch:
                     return await self._hold(call, held, note)
                 if held is not None and call.approved is not None:
                     self._check_edited(call, held, call.approved)
+            if not tool.read_only:
+                call.check_contact()
             answer = await make_answer(tool, call, await tool.run(call, **arguments))
         except GatepostError as error:
             self.audit.add(note, _verdict(error), str(error))

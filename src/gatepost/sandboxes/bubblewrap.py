@@ -97,6 +97,10 @@ class BubblewrapSandbox:
         """By its cgroup, whatever it does."""
         return self._cgroup is not None and self._cgroup.limits("memory")
 
+    @property
+    def freezer(self) -> Path | None:
+        return None if self._cgroup is None else self._cgroup.freezer
+
     def freeze(self) -> bool:
         return self._cgroup is not None and self._cgroup.freeze()
 

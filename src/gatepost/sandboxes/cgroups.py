@@ -16,6 +16,7 @@ from gatepost.sandboxes.contract import SandboxLimits
 
 WANTED = ("pids", "memory", "freezer", "cpu")  # of v1; v2 freezes and kills without a controller
 PERIOD_US = 100_000
+OF_V1, OF_V2 = "freezer.state", "cgroup.freeze"
 DAEMON = "gatepost-daemon"  # v2: the leaf that we move to, because a cgroup with children holds no processes
 
 
@@ -59,13 +60,14 @@ class Cgroup(Struct, frozen=True):
     def thaw(self) -> None:
         self._freeze(frozen=False)
 
-    def _freeze(self, *, frozen: bool) -> bool:
+    @property
+    def freezer(self) -> Path | None:
+        """The file that freezes it; None: there is no freezer here."""
         folder = self.folders.get("freezer")
-        if folder is None:
-            return False
-        if self.unified:
-            return _try_write(folder / "cgroup.freeze", "1" if frozen else "0")
-        return _try_write(folder / "freezer.state", "FROZEN" if frozen else "THAWED")
+        return None if folder is None else folder / (OF_V2 if self.unified else OF_V1)
+
+    def _freeze(self, *, frozen: bool) -> bool:
+        return self.freezer is not None and write_freezer(self.freezer, frozen=frozen)
 
     def remove(self) -> bool:
         """True when it is gone; False while something in it is still ending."""
@@ -225,6 +227,24 @@ def _list_hierarchies(mounts: str) -> Iterator[tuple[str, Path, bool]]:
             for controller in WANTED:
                 if controller in options.split(","):
                     yield controller, Path(place), False
+
+
+def write_freezer(path: Path, *, frozen: bool) -> bool:
+    """False: it cannot be written."""
+    if path.name == OF_V2:
+        return _try_write(path, "1" if frozen else "0")
+    return _try_write(path, "FROZEN" if frozen else "THAWED")
+
+
+def find_freezer(pid: int, name: str, mounts: str) -> Path | None:
+    """That of the cgroup of a process, if `name` is in its path: then it is no other's. From /proc/self/mounts."""
+    try:
+        own = find_bases(mounts, Path(f"/proc/{pid}/cgroup").read_text())
+    except OSError:
+        return None
+    found = [own.v1["freezer"] / OF_V1] if "freezer" in own.v1 else []
+    found += [own.v2 / OF_V2] if own.v2 is not None else []
+    return next((path for path in found if name and name in str(path) and os.access(path, os.W_OK)), None)
 
 
 def _kill_all(folder: Path) -> None:

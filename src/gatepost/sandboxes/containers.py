@@ -23,7 +23,7 @@ from gatepost.core import error_classification
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.settings import setting
 from gatepost.core.unix_sockets import can_refuse_descriptors
-from gatepost.sandboxes import mounts, seccomp_profile
+from gatepost.sandboxes import cgroups, mounts, seccomp_profile
 from gatepost.sandboxes.child import Child, cap_rlimit
 from gatepost.sandboxes.contract import SandboxLimits, SandboxPlan
 
@@ -334,12 +334,30 @@ class ContainerSandbox:
             signal.pidfd_send_signal(self._inner, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             self._guard.act()
+        self.thaw()  # a frozen one of cgroup v1 dies only then
         asyncio.get_running_loop().call_later(ENGINE_S, self._insist)
 
     @property
     def memory_is_limited(self) -> bool:
         """By the engine's cgroup: one that cannot is refused at its trial."""
         return True
+
+    @property
+    def freezer(self) -> Path | None:
+        """Of the engine's cgroup, which bears the container's id."""
+        try:
+            return cgroups.find_freezer(self.inner_pid, self._place.container, Path("/proc/self/mounts").read_text())
+        except OSError:
+            return None
+
+    def freeze(self) -> bool:
+        path = self.freezer
+        return path is not None and cgroups.write_freezer(path, frozen=True)
+
+    def thaw(self) -> None:
+        path = self.freezer
+        if path is not None:
+            cgroups.write_freezer(path, frozen=False)
 
     def owns(self, pid: int) -> bool:
         """gVisor's kernel is an ordinary process of the host, and another one connects for it; but both are alone in

@@ -15,6 +15,7 @@ from msgspec import Struct
 from gatepost.access.tiers import Tier, tier_of
 from gatepost.channels.contract import Channel
 from gatepost.core.clock import Clock
+from gatepost.core.contact import MayAct, always, check_contact
 from gatepost.core.errors import Invalid, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
@@ -211,6 +212,7 @@ class ToolDeps(Struct, frozen=True, kw_only=True):
     holder: CallHolder | None = None  # None: nobody can be asked in this process
     host_asker: HostAsker | None = None  # the same for hosts
     questions: QuestionAsker | None = None  # the same
+    may_act: MayAct = always
     threads: FairThreadPool = msgspec.field(
         default_factory=FairThreadPool
     )  # for work on files, shared fairly between sessions
@@ -309,6 +311,10 @@ class ToolCall(msgspec.Struct, kw_only=True):  # made for every call: three time
     def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> Awaitable[T]:
         """Everybody's reads share two threads: what would hold one for long is given up."""
         return self.around.store.read(fn, *args, within=READ_S, lane=self.caller.lane)
+
+    def check_contact(self) -> None:
+        """Right before an effect outside the store. Raises Unavailable if this gateway may have none now."""
+        check_contact(self.around.may_act)
 
     async def note(self) -> None:
         """For an effect outside the store: it is written down, durably, before it happens."""

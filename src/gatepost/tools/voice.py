@@ -103,7 +103,7 @@ async def _get_sound(call: ToolCall, base: VendorBaseUrl, said: Utterance) -> Pa
         async with till.paid(spender, _SpeechPrice(said.model, worst)) as bill:
             key = await _key(call, base, spender)  # not before: what is asked for is on record as used
             await call.note()  # the words leave the gateway: that is on record before they do
-            made = await speech.request_speech(base, key, said, bill)
+            made = await speech.request_speech(base, key, said, bill, may_act=around.may_act)
     except HttpRefusal as no:
         raise Refused(call.caller.folder, call.tool, why=no.reason) from None
     finally:

@@ -12,6 +12,7 @@ from msgspec import Struct, convert
 from gatepost.channels.contract import Channel, ChannelEnded, SupportsLookup
 from gatepost.core import log
 from gatepost.core.clock import SECOND, Clock
+from gatepost.core.contact import MayAct, always, check_contact
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.flow.delivery.content_fallback import degrade
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
@@ -77,7 +78,7 @@ class ChannelSender:
         self._pace = pace or DeliveryPace(reach, clock, policy.most_age)
         self.on_ended: Callable[[str, ChannelEnded], None] = lambda instance, error: None
         self.why_away: Callable[[str], str] = lambda instance: ""  # '' if nobody knows
-        self.may_act: Callable[[], bool] = lambda: True
+        self.may_act: MayAct = always
 
     async def send(self, job: SendJob) -> SendOutcome:
         effect = job.effect
@@ -100,11 +101,8 @@ class ChannelSender:
 
     async def _send(self, channel: Channel, job: SendJob, message: Outbound) -> SendOutcome:
         effect = job.effect
-        if not self.may_act():  # another gateway may be sending this by now
-            return self._again(
-                effect, Unavailable("the store", "this gateway has lost touch with it"), EffectState.FAILED
-            )
         try:
+            check_contact(self.may_act)
             async with asyncio.timeout(self._timeout):
                 platform_id = await channel.send(effect.address, message)
             if job.edited_id and job.draft is not None:

@@ -18,6 +18,7 @@ import anyio
 from gatepost.channels.contract import Channel, ChannelEnded
 from gatepost.core import log
 from gatepost.core.clock import SECOND, Clock, to_microseconds
+from gatepost.core.contact import MayAct
 from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.fair_queue import FairQueue
@@ -96,11 +97,11 @@ class DeliveryLoop:
         self._sender.on_ended, self._sender.why_away = report, why_away
 
     @property
-    def may_act(self) -> Callable[[], bool]:
+    def may_act(self) -> MayAct:
         return self._sender.may_act
 
     @may_act.setter
-    def may_act(self, ask: Callable[[], bool]) -> None:
+    def may_act(self, ask: MayAct) -> None:
         """Asked before a platform is called."""
         self._sender.may_act = ask
 

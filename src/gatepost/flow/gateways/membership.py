@@ -6,13 +6,16 @@ are ended, and it begins a new life.
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Protocol
 
 from gatepost.core import log
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.event_bus import Bell
+from gatepost.core.keeper_process import read_clock
 from gatepost.flow.gateways.bell_relay import BellRelay, Board, Notice
 from gatepost.flow.gateways.duties import LOOPS, Duties
+from gatepost.flow.gateways.keeper import Keeper
 from gatepost.flow.gateways.takeover import Takeover, release_all, take_over
 from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
@@ -34,6 +37,8 @@ class Lease(Protocol):
     def epoch(self) -> int: ...
     @property
     def in_contact(self) -> bool: ...
+    @property
+    def stops_at(self) -> float: ...
     @property
     def may_judge(self) -> bool: ...
     @property
@@ -57,11 +62,12 @@ class GatewayMembership:
         sessions: SessionSupervisor,
         duties: Duties,
         list_duties: Callable[[], Iterable[str]],
+        keeper: Keeper,
     ) -> None:
         """`list_duties`: those of the channels that there are."""
         self._lease, self._store, self._sessions, self._duties = lease, store, sessions, duties
-        self._list_duties = list_duties
-        self._beat = asyncio.Event()
+        self._list_duties, self._keeper = list_duties, keeper
+        self._beat, self._contact = asyncio.Event(), asyncio.Event()
         self._relay = BellRelay(sessions.parts.bells, sessions.is_awake, self._look)
         self.takeovers = 0
 
@@ -74,9 +80,13 @@ class GatewayMembership:
         loop = asyncio.get_running_loop()
 
         def wake() -> None:
+            self._tell_keeper()
             loop.call_soon_threadsafe(self._beat.set)
+            loop.call_soon_threadsafe(self._contact.set)
 
+        self._tell_keeper()
         self._lease.start(wake)
+        watching = asyncio.create_task(self._watch_contact())
         try:
             async with self._relay.running(self._lease.open_board):
                 while True:
@@ -84,6 +94,7 @@ class GatewayMembership:
                     await self._beat.wait()
                     self._beat.clear()
         finally:
+            watching.cancel()
             await asyncio.to_thread(self._lease.stop)
 
     async def leave(self) -> None:
@@ -99,7 +110,6 @@ class GatewayMembership:
         try:
             if self._lease.is_over:
                 await self._begin_again()
-            self._sessions.set_frozen(not self._lease.in_contact)
             if not self._lease.in_contact:
                 return
             if self._lease.may_judge:
@@ -109,6 +119,22 @@ class GatewayMembership:
         except (Unavailable, SetupError) as error:
             _log.warning("the gateways cannot be looked at", error=str(error))
 
+    async def _watch_contact(self) -> None:
+        """Until cancelled: nothing in a sandbox goes on while this gateway may not act, whatever else it waits for."""
+        while True:
+            in_contact = self._lease.in_contact
+            self._sessions.set_frozen(not in_contact)
+            left = max(0.0, self._lease.stops_at - read_clock()) if in_contact else None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._contact.wait()
+            self._contact.clear()
+
+    def _tell_keeper(self) -> None:
+        """In any thread. Who is not in contact tells it nothing, so it acts when the time is over."""
+        if self._lease.in_contact:
+            self._keeper.set_time(self._lease.stops_at, self._lease.epoch)
+
     def _look(self) -> None:
         """Words of others may have been missed: everybody looks by themselves, but for those who keep something."""
         self._sessions.parts.bells.hear(Bell.TOOLS)
@@ -117,6 +143,7 @@ class GatewayMembership:
         self._duties.set_held(())
         await self._sessions.end_all(Ending.by_gateway(LOST))
         await asyncio.to_thread(self._lease.begin)
+        self._tell_keeper()
         _log.warning("this gateway begins anew", gateway=self._lease.name, epoch=self._lease.epoch)
         await self.recover()
 

@@ -266,6 +266,7 @@ class AwakeSession:
             with listener:
                 await self._measure()
                 self.sandbox = await kind.start(layout)
+                parts.freezer.add(self.sandbox)
                 # Served only now: who connects is held against the sandbox that was started.
                 bucket = TokenBucket(CONNECTIONS, asyncio.get_running_loop().time())
                 with closing(Acceptor(listener, lambda: RunnerSocket(self._admit), bucket=bucket)):
@@ -277,6 +278,7 @@ class AwakeSession:
             self.talk.draft.stop()
             if self.sandbox is not None:
                 self.sandbox.kill()
+                parts.freezer.remove(self.sandbox)
             else:
                 self.gone.set()
             await tools.close()

@@ -101,7 +101,8 @@ class HostLimits:
             elif shortage.level is SpaceLevel.EMPTY:
                 ended = self._end_to_free_space([live for live, _ in lives], shortage)
         finally:
-            await self._usage.quick(sandbox_processes.thaw, [each for live, each in lives if live not in ended])
+            if self._parts.freezer.may_go_on():  # else whoever lets them all go on does so with these
+                await self._usage.quick(sandbox_processes.thaw, [each for live, each in lives if live not in ended])
         if ended:
             _log.warning("the disk is nearly full", why=shortage.why, ended=[live.session.id for live in ended])
         await _until_gone(ended)

@@ -28,6 +28,11 @@ KIB = 1024
 class Freezable(Protocol):
     """A sandbox that can be frozen as a whole, by its cgroup. False: it cannot, here."""
 
+    @property
+    def freezer(self) -> Path | None:
+        """The file that does it; None: there is none."""
+        ...
+
     def freeze(self) -> bool: ...
 
     def thaw(self) -> None: ...
@@ -67,6 +72,12 @@ def freeze(sandboxes: Sequence[Sandbox]) -> None:
             return
         _signal(running, signal.SIGSTOP)
         stopped |= running
+
+
+def find_freezer(sandbox: Sandbox) -> str:
+    """The file of its cgroup that freezes it; '' if it has none."""
+    path = sandbox.freezer if isinstance(sandbox, Freezable) else None
+    return "" if path is None else str(path)
 
 
 def thaw(sandboxes: Sequence[Sandbox]) -> None:

@@ -19,6 +19,7 @@ from gatepost.flow.sessions.disk_usage import DiskUsageMeter
 from gatepost.flow.sessions.drafts import DraftRelay
 from gatepost.flow.sessions.group_limits import TURN_S
 from gatepost.flow.sessions.memory_pressure import HostMemory, read_memory
+from gatepost.flow.sessions.sandbox_freezer import SandboxFreezer
 from gatepost.flow.sessions.session_timeouts import ListeningTime, SessionTimeouts
 from gatepost.gate.dispatch import Dispatch
 from gatepost.sandboxes.contract import SANDBOXES, SandboxKind
@@ -72,6 +73,7 @@ class SessionDeps(Struct, frozen=True, kw_only=True):
     claims: SessionClaims = field(default_factory=SoleGateway)
     listening: ListeningTime  # for every judgement of who is silent, idle or late
     files: FairThreadPool  # mailbox files are never touched on the loop or on the store's writer thread
+    freezer: SandboxFreezer = field(default_factory=SandboxFreezer)
     memory: Callable[[], HostMemory | None] = read_memory
     drafts: DraftRelay = field(default_factory=DraftRelay)
     usage: DiskUsageMeter = field(default_factory=DiskUsageMeter)

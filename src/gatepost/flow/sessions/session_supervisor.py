@@ -27,7 +27,6 @@ from gatepost.flow.sessions.session_deps import LOOK_S, MOST_AWAKE, SessionDeps
 from gatepost.flow.sessions.session_timeouts import SessionVerdict, check_timeouts
 from gatepost.flow.sessions.single_runs import remove_ended_run
 from gatepost.flow.sessions.slots import IdleSession, SessionSlots
-from gatepost.sandboxes import freezing
 from gatepost.store import due_sessions, firings, sessions, switches
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
@@ -62,7 +61,6 @@ class SessionSupervisor:
         self._tasks: asyncio.TaskGroup | None = None
         self._stopping = False
         self.halted = False  # the operator has stopped everything
-        self.is_frozen = False
         self.host_limits = HostLimits(parts, lambda: self.awake, self._end_others)
         self._owed = DeferredWrites()  # by session: what ended there, and is not woken before that is written
         self.pressed = ""  # why no further sandbox is woken, '' if there is room
@@ -159,14 +157,8 @@ class SessionSupervisor:
 
     def set_frozen(self, frozen: bool) -> None:
         """While nobody here may act, nothing that runs in a sandbox goes on."""
-        if frozen == self.is_frozen:
-            return
-        self.is_frozen = frozen
-        _log.warning("sandboxes are frozen" if frozen else "sandboxes go on")
-        for live in self.awake:
-            if live.sandbox is not None:
-                freezing.set_frozen(live.sandbox.inner_pid, frozen)
-        self._bell.set()
+        if self.parts.freezer.set_frozen(frozen):
+            self._bell.set()
 
     async def stop(self, session_id: str, by: str) -> bool:
         """A person ends the running turn now, and what waits behind it. True if there was anything. People are told
@@ -276,7 +268,7 @@ class SessionSupervisor:
     # Waking.
 
     async def _admit(self) -> None:
-        if self._stopping or self.halted or self.is_frozen:
+        if self._stopping or self.halted or self.parts.freezer.is_frozen:
             return
         wanted, self._wanted = self._wanted, {}
         for session_id in wanted:
@@ -453,6 +445,8 @@ class SessionSupervisor:
             await asyncio.sleep(0.5)
             if self._has_room() and self._slots.waiting:
                 self._bell.set()
+            if self.parts.freezer.is_frozen:
+                continue  # nobody in there could say anything: that time is counted against nobody
             now = self.parts.listening.tick()
             for session_id, live in list(self._live.items()):
                 if live.ending:

@@ -27,6 +27,7 @@ from gatepost.flow.sessions import sandbox_processes
 from gatepost.flow.sessions.extra_mounts import EXTRA, WORKSPACE, GrantedMount
 from gatepost.flow.sessions.group_limits import limits_of
 from gatepost.flow.sessions.host_uids import find_sandbox_uid
+from gatepost.flow.sessions.sandbox_freezer import SandboxFreezer
 from gatepost.flow.sessions.sandbox_plan import (
     choose_sandbox,
     give_worktree,
@@ -67,8 +68,17 @@ class SandboxJobResult(msgspec.Struct, frozen=True):
 
 
 class SandboxJobs:
-    def __init__(self, home: Home, config: Config, store: Store, clock: Clock, egress: EgressDeps) -> None:
+    def __init__(
+        self,
+        home: Home,
+        config: Config,
+        store: Store,
+        clock: Clock,
+        egress: EgressDeps,
+        freezer: SandboxFreezer | None = None,
+    ) -> None:
         self._home, self._config, self._store, self._clock, self._egress = home, config, store, clock, egress
+        self._freezer = freezer or SandboxFreezer()
         self.running: set[Sandbox] = set()  # what is under way
         self._closed = False
 
@@ -183,6 +193,7 @@ class SandboxJobs:
             if way_out:
                 await egress.open(home.sockets_of(name) / "egress.sock", plan.uid)
             started.append(await kind.start(plan))
+            self._freezer.add(started[0])
             self.running.add(started[0])
             if self._closed or await self._store.read(switches.get, switches.PANIC) is not None:
                 started[0].kill()  # asked to end while it was starting
@@ -190,6 +201,7 @@ class SandboxJobs:
         finally:
             for sandbox in started:
                 sandbox.kill()
+                self._freezer.remove(sandbox)
                 self.running.discard(sandbox)
             await egress.close()
 

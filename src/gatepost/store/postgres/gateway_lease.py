@@ -13,13 +13,15 @@ import psycopg
 
 from gatepost.core import log
 from gatepost.core.clock import to_microseconds
-from gatepost.core.errors import SetupError
+from gatepost.core.errors import SetupError, Unavailable
+from gatepost.core.keeper_process import read_clock
 from gatepost.store import gateways
 from gatepost.store.gateways import GatewayIdentity, GatewayState
 from gatepost.store.port import Db
 from gatepost.store.postgres.connection import open_connection, render_application
 from gatepost.store.postgres.notices import Notice, NoticeBoard
 from gatepost.store.postgres.postgres_db import PostgresDb
+from gatepost.store.postgres.unit_worker import render_away
 
 LEASE_S, BEAT_S, STOP_S = 6.0, 1.5, 4.5  # how long it lasts, how often it is renewed, when its holder stops by itself
 TIME = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
@@ -28,11 +30,17 @@ _log = log.get("gateways")
 
 
 class LeaseTimes:
-    """By the monotonic clock of the holder: when its last good renewal was sent, and since when all were good."""
+    """By a clock of the holder's machine that runs forward only, also while the machine sleeps: when its last good
+    renewal was sent, and since when all were good."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, now: Callable[[], float] = read_clock) -> None:
         self._now = now
         self._sent = self._since = -float("inf")
+
+    @property
+    def stops_at(self) -> float:
+        """When its holder stops by itself, if no renewal is made until then."""
+        return self._sent + STOP_S
 
     @property
     def in_contact(self) -> bool:
@@ -67,6 +75,10 @@ class GatewayLease:
         self._thread: threading.Thread | None = None
 
     @property
+    def stops_at(self) -> float:
+        return self.times.stops_at
+
+    @property
     def name(self) -> str:
         return self.identity.name
 
@@ -79,8 +91,15 @@ class GatewayLease:
         return not self.is_over and self.times.may_judge
 
     def begin(self) -> None:
-        """A new life. Blocks; raises SetupError if another gateway has this name."""
-        sent = time.monotonic()
+        """A new life. Blocks; raises SetupError if another gateway has this name, Unavailable if the database is away."""
+        try:
+            self._begin()
+        except psycopg.Error as error:
+            self._db = None
+            raise Unavailable("the store", render_away(self.url, error)) from None
+
+    def _begin(self) -> None:
+        sent = read_clock()
         db = self._connect()
         db.command(b"BEGIN")
         try:
@@ -130,15 +149,19 @@ class GatewayLease:
 
     def end_connections(self, name: str) -> None:
         """Blocks: nothing that a dead gateway has under way on the server goes on."""
-        self._connect().rows(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND starts_with(application_name, ?)",
-            (f"{render_application(name)} ",),
-        )
+        try:  # on a connection of its own: the lease's thread uses the other one meanwhile
+            with open_connection(self.url, f"{render_application(self.name)} takeover") as made:
+                PostgresDb(made.pgconn).rows(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                    " WHERE datname = current_database() AND starts_with(application_name, ?)",
+                    (f"{render_application(name)} ",),
+                )
+        except psycopg.Error as error:
+            raise Unavailable("the store", render_away(self.url, error)) from None
 
     def beat(self) -> None:
         """Renew once."""
-        sent = time.monotonic()
+        sent = read_clock()
         try:
             db = self._connect()
             begun = time.time_ns() // 1000
