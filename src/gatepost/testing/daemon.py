@@ -10,7 +10,7 @@ import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 from gatepost.testing import fork_server
 from gatepost.testing.waiting import PATIENCE_S, block_until
@@ -46,13 +46,16 @@ class DaemonProcess:
         self.home.parent.mkdir(parents=True, exist_ok=True)
         reads, writes = os.pipe()
         with (self.home.parent / f"{self.home.name}.stderr").open("ab") as stderr, open(writes, "wb") as stdout:
-            self._process = fork_server.start(["up"], self.env, stdout, stderr)
+            self._process = self._spawn(stdout, stderr)
         self._stdout = open(reads, encoding="utf-8")  # noqa: SIM115  closed with the daemon
         for line in self._stdout:
             if line.startswith(READY):
                 self.banner = [line.strip(), *(self._stdout.readline().strip() for _ in range(2))]
                 return self
         raise AssertionError(f"the daemon did not start: {self.stderr()[-2000:]}")
+
+    def _spawn(self, stdout: IO[bytes], stderr: IO[bytes]) -> "fork_server.ForkedProcess | subprocess.Popen[bytes]":
+        return fork_server.start(["up"], self.env, stdout, stderr)
 
     @property
     def address(self) -> str:
@@ -75,6 +78,15 @@ class DaemonProcess:
     def kill(self) -> None:
         """kill -9: nothing of it gets to say a word."""
         self.stop(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """SIGSTOP: it stands still until `resume`. What it has started goes on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     def __enter__(self) -> "DaemonProcess":
         return self.start()

@@ -103,6 +103,7 @@ class UnitWorker:
             opened = db.command((OPEN if unit.durable else OPEN_LIGHT) + self._fence())
             if not opened:
                 self.refused += 1
+                _log.warning("a write was refused: another gateway has taken over", unit=unit.name, lane=unit.lane)
                 raise Unavailable("the store", "another gateway has taken over from this one")
             number = int(opened[0][0])
             answer = self.deadline.run(_run_unit, unit, db)
