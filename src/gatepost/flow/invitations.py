@@ -17,7 +17,7 @@ from gatepost.flow.personal_routes import PersonalChat
 from gatepost.store import audit, groups, identities, newcomers, pairing_codes, tokens, users
 from gatepost.store.newcomers import Newcomer, NewcomerState
 from gatepost.store.pairing_codes import ALPHABET, MOST_GUESSES
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 from gatepost.store.tokens import NewToken, Token, TokenKind
 
 PREFIX, LENGTH = "GI", 16  # 80 bits
@@ -168,6 +168,7 @@ def _add_way(db: Db, used: Token, who: Applicant, folder: str, now: int) -> bool
 def _give_group(db: Db, code: str, token: Token, who: Applicant, now: int) -> JoinResult:
     """Her group is made after this transaction."""
     parent = token.folder or ""
+    db.alone(LockKind.QUOTA, "newcomers", parent)
     known = newcomers.find(db, who.sender, parent)
     if known is not None and (known.state in ENDED or _stays_denied(known, token)):
         return JoinResult(False, f"join_{known.state}", onboarding.KNOWN[known.state])

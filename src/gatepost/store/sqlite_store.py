@@ -25,7 +25,7 @@ from gatepost.core.errors import SetupError, Unavailable
 from gatepost.store import rule_cache
 from gatepost.store.answers import log_lost_error, send_answers
 from gatepost.store.deadline import UNIT_S, Deadline, DeadlineExceeded
-from gatepost.store.port import Db, Row
+from gatepost.store.port import Db, LockKind, Row
 from gatepost.store.write_queue import WriteQueue, WriteUnit
 
 T = TypeVar("T")
@@ -61,6 +61,9 @@ class SqliteDb:
         `flush` before each commit, so rows are appended together."""
         self.connection, self._of_writer = connection, of_writer
         self._appended: dict[str, list[Sequence[Any]]] = {}
+
+    def alone(self, kind: LockKind, *key: str) -> None:
+        """There is one writer."""
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         if self._of_writer and (changed := rule_cache.find_changed_state(sql)) is not None:
@@ -194,7 +197,7 @@ class SqliteStore:
         self._lanes.put(WriteUnit(fn, args, durable, lane, loop, future))
         return await future
 
-    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts, lane: str = "") -> None:
+    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts, lane: str) -> None:
         if not self._closed:
             loop = asyncio.get_running_loop()
             future: asyncio.Future[object] = loop.create_future()

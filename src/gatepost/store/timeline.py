@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 from gatepost.store.table import Table
 
 PAGE, MOST_BYTES = 64, 4 * 1024 * 1024  # rows in one statement; of what one call returns, but always one entry
@@ -43,6 +43,7 @@ TIMELINE = Table("timeline", TimelineEntry)
 
 
 def add(db: Db, session_id: str, turn_id: str, kind: TimelineKind, data: dict[str, Any], now: int) -> int:
+    db.alone(LockKind.SESSION, session_id)
     rows = db.rows(
         "INSERT INTO timeline (session_id, seq, at, turn_id, kind, data)"
         " SELECT ?, COALESCE(MAX(seq), 0) + 1, ?, ?, ?, ? FROM timeline WHERE session_id = ? RETURNING seq",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from gatepost.store.port import Db, Row
+from gatepost.store.port import Db, LockKind, Row
 
 
 class CountingDb:
@@ -25,6 +25,9 @@ class CountingDb:
         self.statements += 1
         return self._db.run(sql, params)
 
+    def alone(self, kind: LockKind, *key: str) -> None:
+        self._db.alone(kind, *key)
+
     def append(self, insert: str, row: Sequence[Any]) -> None:
         self._db.append(insert, row)  # written with others: no statement of its own
 
@@ -36,6 +39,15 @@ class CountingDb:
 
     def definition(self, name: str) -> str:
         return self._db.definition(name)
+
+    def find_damage(self, table: str) -> str:
+        return self._db.find_damage(table)
+
+    def can_shrink(self) -> bool:
+        return self._db.can_shrink()
+
+    def release_pages(self, pages: int) -> int:
+        return self._db.release_pages(pages)
 
     def _count(self, rows: list[Row]) -> list[Row]:
         self.statements += 1

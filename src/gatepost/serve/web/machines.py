@@ -160,7 +160,7 @@ class Machines:
             return None
         self._deps.throttle.reset(get_peer(request))
         if (token.last_used_at or 0) < now - api_tokens.USED_EVERY:
-            store.post(api_tokens.record_use, token.id, now)
+            store.post(api_tokens.record_use, token.id, now, lane=f"token:{token.id}")
         return token
 
     async def _refusal(self, request: Request) -> Response:

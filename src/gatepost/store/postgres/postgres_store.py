@@ -67,12 +67,12 @@ class PostgresStore:
         self._lanes.put(WriteUnit(fn, args, durable, lane, loop, future))
         return await future
 
-    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts, lane: str = "") -> None:
+    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts, lane: str) -> None:
         if not self._closed:
             loop = asyncio.get_running_loop()
             future: asyncio.Future[object] = loop.create_future()
             future.add_done_callback(log_lost_error)
-            self._lanes.put(WriteUnit(fn, args, False, lane or "posted", loop, future, patient=True))
+            self._lanes.put(WriteUnit(fn, args, False, lane, loop, future, patient=True))
 
     async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None, lane: str = "") -> T:
         reading = self._reading.setdefault(lane, asyncio.Lock()) if lane else None
@@ -90,11 +90,6 @@ class PostgresStore:
             return await found
         found.add_done_callback(lambda _: reading.release())
         return await asyncio.shield(found)
-
-    def read_now(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
-        if self._closed:
-            raise Unavailable("the store", "the gateway is stopping")
-        return self._pool.submit(self._read, fn, args, None).result()
 
     def _read(self, fn: Callable[..., T], args: tuple[Any, ...], within: float | None) -> T:
         until = time.monotonic() + AWAY_S

@@ -16,6 +16,7 @@ from gatepost.core import log
 from gatepost.core.errors import Unavailable
 from gatepost.store.answers import send_answers
 from gatepost.store.deadline import Deadline, DeadlineExceeded
+from gatepost.store.postgres.advisory_locks import LockName, LockOrderConflict
 from gatepost.store.postgres.connection import is_usable, open_connection, render_place
 from gatepost.store.postgres.lane_queue import LaneQueue
 from gatepost.store.postgres.postgres_db import PostgresDb
@@ -76,24 +77,28 @@ class UnitWorker:
 
     def _run(self, unit: WriteUnit) -> object:
         """Until it is committed, or failed for a reason of its own."""
-        pause = PAUSE_S
+        pause, first = PAUSE_S, frozenset[LockName]()
         for _ in range(MOST_TRIES):
             try:
-                return self._try(unit)
-            except _CONFLICTS as error:
+                return self._try(unit, first)
+            except LockOrderConflict as error:
                 last: Exception = error
+                first |= error.wanted
+            except _CONFLICTS as error:
+                last = error
                 time.sleep(random.uniform(0.5, 1) * pause)
                 pause = min(pause * 2, LONGEST_PAUSE_S)
             except _ConnectionBroke as error:
                 last = error
         raise Unavailable("the store", f"others write the same rows all the time ({last})")
 
-    def _try(self, unit: WriteUnit) -> object:
+    def _try(self, unit: WriteUnit, first: frozenset[LockName] = frozenset()) -> object:
         db = self._connect()
         number = 0
         wall, cpu = time.monotonic(), time.thread_time()
         try:
             number = int(db.command(OPEN if unit.durable else OPEN_LIGHT)[0][0])
+            db.start_unit(first)
             answer = self.deadline.run(_run_unit, unit, db)
         except BaseException as error:
             self._undo(db)

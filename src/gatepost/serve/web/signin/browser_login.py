@@ -80,7 +80,7 @@ class BrowserLogins:
         if len(self._seen_at) >= MOST_SEEN:
             self._seen_at.clear()
         self._seen_at[login] = now
-        self._store.post(logins.record_seen, login, now - SEEN_EVERY, now)
+        self._store.post(logins.record_seen, login, now - SEEN_EVERY, now, lane=f"login:{login}")
 
     async def sign_in(
         self,
