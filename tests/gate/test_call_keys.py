@@ -56,7 +56,7 @@ async def test_stranger_21_the_next_attempt_repeats_what_its_agent_did_not_go_on
     await agent.store.write(tool_calls.record_start, known)
     made.answered(known)
     made.settle_answered()
-    await agent.store.write(tool_calls.record_start, unknown)
+    await agent.store.write(tool_calls.record_start, unknown, lane=turn.session_id)  # behind what was posted
     made.answered(unknown)
 
     after, again = CallKeys(agent.store), replace(turn, attempt=2)

@@ -76,7 +76,9 @@ class Policies:
         found = self._known.get(folder)
         if found is None:
             forgotten = self._forgotten
-            facts = self._facts or await self._store.read(load_policy_facts, self._config[TOOL_GROUPS])
+            facts = self._facts
+            if facts is None:
+                facts = await self._store.read(load_policy_facts, self._config[TOOL_GROUPS])
             found = GroupPolicy(folder, facts)
             if forgotten == self._forgotten:
                 self._facts, self._known[folder] = facts, found

@@ -167,8 +167,10 @@ class SqliteStore:
         group_s: float = GROUP_S,
         unit_s: float = UNIT_S.default,
         slow: Callable[[str, float, float], None] = lambda name, wall, cpu: None,
+        rehearse: bool = False,
     ) -> None:
-        self.path, self._group_s, self._slow = path, group_s, slow
+        """`rehearse`: every unit is run twice, the first time undone. For tests: it must have no effect but its writes."""
+        self.path, self._group_s, self._slow, self._rehearse = path, group_s, slow, rehearse
         self._deadline = Deadline(unit_s)
         self.running: WriteUnit | None = None  # in the writer, right now …
         self._group: list[WriteUnit] = []  # … and what is committed with it
@@ -225,6 +227,7 @@ class SqliteStore:
         return await asyncio.shield(found)
 
     def read_now(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+        """No part of the port: a server is never asked on the loop. Tests wait with it."""
         if self._closed:
             raise Unavailable("the store", "the gateway is stopping")
         self._refresh()
@@ -392,11 +395,24 @@ class SqliteStore:
         self.running = unit
         wall, cpu = time.monotonic(), time.thread_time()
         try:
+            if self._rehearse:
+                self._rehearse_one(db, unit)
             unit.answer = self._deadline.run(unit.fn, db, *unit.args)
         finally:
             self.running = None
             if (took := time.monotonic() - wall) > SLOW_S:
                 self._slow(unit.name, took, time.thread_time() - cpu)
+
+    def _rehearse_one(self, db: SqliteDb, unit: WriteUnit) -> None:
+        db.flush()
+        self._writer.execute("SAVEPOINT rehearsal")
+        with suppress(Exception):  # it fails the second time, too
+            self._deadline.run(unit.fn, db, *unit.args)
+            db.flush()
+        db.discard()
+        if self._writer.in_transaction:
+            self._writer.execute("ROLLBACK TO rehearsal")
+            self._writer.execute("RELEASE rehearsal")
 
     def _error_of(self, unit: WriteUnit, error: BaseException) -> BaseException:
         if isinstance(error, (DeadlineExceeded, apsw.InterruptError)):

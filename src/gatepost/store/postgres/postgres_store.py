@@ -47,11 +47,13 @@ class PostgresStore:
         readers: int = 2,
         unit_s: float = UNIT_S.default,
         slow: Callable[[str, float, float], None] = lambda name, wall, cpu: None,
+        rehearse: bool = False,
     ) -> None:
+        """`rehearse`: every unit is run twice, the first time undone. For tests: it must have no effect but its writes."""
         self.url = url
         self._lanes = LaneQueue()
         self._closed = False
-        self._workers = [UnitWorker(url, number, self._lanes, unit_s, slow) for number in range(lanes)]
+        self._workers = [UnitWorker(url, number, self._lanes, unit_s, slow, rehearse) for number in range(lanes)]
         self._pool = ThreadPoolExecutor(readers, thread_name_prefix="store-read")
         self._local = threading.local()
         self._opened: list[PostgresDb] = []

@@ -8,6 +8,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import psycopg
 from psycopg import errors
@@ -45,7 +46,9 @@ class UnitWorker:
         lanes: LaneQueue,
         unit_s: float,
         slow: Callable[[str, float, float], None],
+        rehearse: bool = False,
     ) -> None:
+        self._rehearse = rehearse
         self._url, self._name, self._lanes, self._slow = url, f"gatepost write {number}", lanes, slow
         self.deadline = Deadline(unit_s)
         self.running: WriteUnit | None = None
@@ -98,6 +101,8 @@ class UnitWorker:
         wall, cpu = time.monotonic(), time.thread_time()
         try:
             number = int(db.command(OPEN if unit.durable else OPEN_LIGHT)[0][0])
+            if self._rehearse:
+                self._rehearse_unit(db, unit, first)
             db.start_unit(first)
             answer = self.deadline.run(_run_unit, unit, db)
         except BaseException as error:
@@ -117,6 +122,13 @@ class UnitWorker:
             if not self._is_committed(number):
                 raise _ConnectionBroke(str(error)) from None
         return answer
+
+    def _rehearse_unit(self, db: PostgresDb, unit: WriteUnit, first: frozenset[LockName]) -> None:
+        with suppress(Exception):  # it fails the second time, too
+            db.start_unit(first)
+            self.deadline.run(_run_unit, unit, db)
+        db.discard()
+        db.command(b"ROLLBACK; " + (OPEN if unit.durable else OPEN_LIGHT))
 
     def _undo(self, db: PostgresDb) -> None:
         db.discard()
