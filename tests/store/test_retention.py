@@ -61,7 +61,7 @@ def test_stranger_23_messages_over_age_go_with_all_that_tells_of_them_and_the_le
     assert [messages.get(desk.db, each) is not None for each in (*old, *young)] == [False, False, True, True]
     assert (count(desk.db, "inbox"), count(desk.db, "outbox")) == (1, 1)
     assert not message_steps.list_for_message(desk.db, old[0]) and message_steps.list_for_message(desk.db, young[0])
-    assert count(desk.db, "unsearched") == 2
+    assert not desk.db.definition("unsearched") or count(desk.db, "unsearched") == 2  # a server has no such list
     assert ledger.check(desk.db, LATER).unaccounted == 0
     assert ledger.was_removed(desk.db, old[0]) and not ledger.was_removed(desk.db, young[0])
 

@@ -9,6 +9,7 @@ from msgspec.structs import astuple
 
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.store import search
+from gatepost.store.full_text import IndexedText
 from gatepost.store.port import Db, LockKind, Row, quick
 from gatepost.store.table import Table
 
@@ -110,6 +111,7 @@ def accept(db: Db, new: NewMessage, now: int) -> int | None:
     if row is None:
         return None
     message_id = int(row[0])
+    search.add(db, [_make_indexed(message_id, new)])
     if message_id % search.EVERY == 0:
         search.index(db)
     return message_id
@@ -121,9 +123,15 @@ def accept_all(db: Db, new: Sequence[NewMessage], now: int) -> dict[str, int]:
     for room in sorted({(each.instance, each.address) for each in new}):
         db.alone(LockKind.ROOM, *room)
     rows = MESSAGES.insert_rows(db, once, _ACCEPTED, [(*astuple(each), now) for each in new])
+    found = {str(row[0]): int(row[1]) for row in rows}
+    search.add(db, [_make_indexed(found[each.platform_id], each) for each in new if each.platform_id in found])
     if any(row[1] % search.EVERY == 0 for row in rows):
         search.index(db)
-    return {str(row[0]): int(row[1]) for row in rows}
+    return found
+
+
+def _make_indexed(message_id: int, new: NewMessage) -> IndexedText:
+    return IndexedText(message_id, new.instance, new.address, new.sender, new.text)
 
 
 @quick

@@ -11,13 +11,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from gatepost.store import inbox
+from gatepost.store import inbox, search
 from gatepost.store.messages import SYSTEM
 from gatepost.store.person_requests import remove_request, replace_answerers
 from gatepost.store.person_scope import FORGOTTEN, PersonScope, make_marks
 from gatepost.store.port import Db
 from gatepost.store.retention import RemovalBatch, remove_message
-from gatepost.store.sqlite_store import SqliteDb
 from gatepost.store.timeline import TimelineKind
 
 SILENT = '{"text": ""}'  # the data of an entry of the timeline that says nothing
@@ -324,21 +323,14 @@ def replace_names(db: Db, where: PersonColumn, names: tuple[str, ...], after: An
     return RemovalBatch(changed, last[0], int(last[1]) == most)
 
 
-# The search index and the file: SQLite's own.
+# What the engine keeps besides rows.
 
 
 def merge_search_index(db: Db, pages: int, *, first: bool) -> bool:
     """Merge so many pages of the search index into one part, which leaves out the words of what was deleted. True if it
     goes on."""
-    if not isinstance(db, SqliteDb):  # a server merges by itself
-        return False
-    before = db.connection.total_changes()
-    db.run("INSERT INTO search (search, rank) VALUES ('merge', ?)", (-pages if first else pages,))
-    return db.connection.total_changes() - before >= 2
+    return search.merge(db, -pages if first else pages)
 
 
 def remove_statistics(db: Db) -> None:
-    """The query planner keeps samples of keys, which name rooms and people. It takes new ones by itself."""
-    for table in ("sqlite_stat4", "sqlite_stat1"):
-        if db.definition(table):
-            db.run(f"DELETE FROM {table}")
+    db.upkeep.remove_statistics()

@@ -9,7 +9,12 @@ The portable subset: `?` placeholders; times are integer microseconds UTC; curso
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple
+
+if TYPE_CHECKING:
+    from gatepost.store.full_text import FullText
+
+from gatepost.store.upkeep import Upkeep
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -38,6 +43,11 @@ class Db(Protocol):
         is given out of the order may have the unit run again. With one writer there is nothing to do."""
         ...
 
+    @property
+    def full_text(self) -> "FullText":
+        """The index over the words of messages."""
+        ...
+
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         """All rows: with rows left unread of an UPDATE … RETURNING, COMMIT fails."""
         ...
@@ -64,17 +74,9 @@ class Db(Protocol):
         a dialect that keeps no such text says '', and has no store that needs them."""
         ...
 
-    def find_damage(self, table: str) -> str:
-        """What is wrong with the pages that keep a table's rows, though each may still be read; '' if nothing. A server
-        looks after its pages itself, and says ''."""
-        ...
-
-    def can_shrink(self) -> bool:
-        """Whether the space of what was removed can be given back to the disk in small steps."""
-        ...
-
-    def release_pages(self, pages: int) -> int:
-        """Give so many free pages back; how many are left. A server does it by itself."""
+    @property
+    def upkeep(self) -> Upkeep:
+        """What the engine's files need besides rows."""
         ...
 
 
@@ -94,6 +96,30 @@ class Store(Protocol):
     async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None, lane: str = "") -> T:
         """Run `fn` on one snapshot. `within`: what takes longer than so many seconds fails (Unavailable). `lane`: of
         whom; one that reads much at once waits for itself, and nobody else does."""
+        ...
+
+    def rewrite_files(self) -> None:
+        """In a thread, while nobody else uses the store: nothing of deleted rows is left in its files."""
+        ...
+
+    def truncate_log(self) -> bool:
+        """In a thread: the log holds nothing of deleted rows. False: somebody reads what it holds; try again."""
+        ...
+
+
+class OpenStore(Store, Protocol):
+    """The store of whoever opened it."""
+
+    def set_unit_timeout(self, seconds: float) -> None:
+        """From now on a unit has so long; one that takes longer is undone."""
+        ...
+
+    def interrupt_overdue(self) -> None:
+        """From another thread, often: end a unit that has had its time."""
+        ...
+
+    def close(self) -> str:
+        """Write what was accepted and close, within bounds. '' if that is done; else what did not end in time."""
         ...
 
 

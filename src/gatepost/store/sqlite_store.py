@@ -22,10 +22,12 @@ import apsw
 
 from gatepost.core import log
 from gatepost.core.errors import SetupError, Unavailable
-from gatepost.store import rule_cache
+from gatepost.store import erased_space, rule_cache
 from gatepost.store.answers import log_lost_error, send_answers
 from gatepost.store.deadline import UNIT_S, Deadline, DeadlineExceeded
 from gatepost.store.port import Db, LockKind, Row
+from gatepost.store.sqlite_full_text import SqliteFullText
+from gatepost.store.upkeep import SqliteUpkeep
 from gatepost.store.write_queue import WriteQueue, WriteUnit
 
 T = TypeVar("T")
@@ -55,6 +57,8 @@ _log = log.get("store")
 
 class SqliteDb:
     """A connection as `Db`."""
+
+    full_text = SqliteFullText()
 
     def __init__(self, connection: apsw.Connection, *, of_writer: bool = False) -> None:
         """`of_writer`: the store has all its tables, so a change of rules renames their state; and somebody calls
@@ -101,20 +105,9 @@ class SqliteDb:
         row = self.row("SELECT sql FROM sqlite_schema WHERE name = ?", (name,))
         return str(row[0] or "") if row else ""
 
-    def find_damage(self, table: str) -> str:
-        try:
-            row = self.row(f"PRAGMA integrity_check({table})")
-        except apsw.CorruptError as error:
-            return str(error)
-        return "" if row is None or row[0] == "ok" else str(row[0])
-
-    def can_shrink(self) -> bool:
-        return self.row("PRAGMA auto_vacuum") == (2,)
-
-    def release_pages(self, pages: int) -> int:
-        self.rows(f"PRAGMA incremental_vacuum({int(pages)})")
-        row = self.row("PRAGMA freelist_count")
-        return int(row[0]) if row else 0
+    @property
+    def upkeep(self) -> SqliteUpkeep:
+        return SqliteUpkeep(self.connection)
 
 
 def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
@@ -169,7 +162,7 @@ class SqliteStore:
         slow: Callable[[str, float, float], None] = lambda name, wall, cpu: None,
         rehearse: bool = False,
     ) -> None:
-        """`rehearse`: every unit is run twice, the first time undone. For tests: it must have no effect but its writes."""
+        """`rehearse`, for tests: every unit is run twice, the first time undone."""
         self.path, self._group_s, self._slow, self._rehearse = path, group_s, slow, rehearse
         self._deadline = Deadline(unit_s)
         self.running: WriteUnit | None = None  # in the writer, right now …
@@ -250,6 +243,12 @@ class SqliteStore:
         if not self._closed and self._here.in_transaction:
             self._here.execute("COMMIT")
             self._seen = -1
+
+    def rewrite_files(self) -> None:
+        erased_space.rewrite(connect(self.path))
+
+    def truncate_log(self) -> bool:
+        return erased_space.truncate_log(connect(self.path))
 
     def close(self, within: float = CLOSE_S) -> str:
         """Write what was accepted and close. '' if that is done; else what did not end in time and is left behind: the

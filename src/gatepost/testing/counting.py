@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gatepost.store.port import Db, LockKind, Row
+from gatepost.store.upkeep import Upkeep
 
 
 class CountingDb:
@@ -12,6 +13,7 @@ class CountingDb:
     def __init__(self, db: Db) -> None:
         self._db = db
         self.statements = self.read_rows = self.read_chars = 0
+        self.full_text = db.full_text
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         return self._count(self._db.rows(sql, params))
@@ -40,14 +42,9 @@ class CountingDb:
     def definition(self, name: str) -> str:
         return self._db.definition(name)
 
-    def find_damage(self, table: str) -> str:
-        return self._db.find_damage(table)
-
-    def can_shrink(self) -> bool:
-        return self._db.can_shrink()
-
-    def release_pages(self, pages: int) -> int:
-        return self._db.release_pages(pages)
+    @property
+    def upkeep(self) -> Upkeep:
+        return self._db.upkeep
 
     def _count(self, rows: list[Row]) -> list[Row]:
         self.statements += 1
