@@ -161,7 +161,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 async def store(engine: str, request: pytest.FixtureRequest) -> AsyncIterator[Store]:
     """Every unit is run twice, the first time undone: it has no effect but its writes. Not in a test that is marked
-    `runs_once`, because its units count how often they run, or wait for each other."""
+    `runs_once`, because it counts how often they run, or the ids that they draw."""
     twice = request.node.get_closest_marker("runs_once") is None
     if engine == "sqlite":
         opened: SqliteStore | PostgresStore = SqliteStore(request.getfixturevalue("store_path"), rehearse=twice)

@@ -225,11 +225,11 @@ async def test_without_a_tier_root_alone_has_them_and_forbidden_looks_like_unkno
 
 @pytest.mark.parametrize(("folder", "sees"), [("root", True), ("acme", True), ("acme/eng", False)])
 async def test_a_declared_tier_is_the_deepest_that_has_them(desk: Desk, folder: str, sees: bool) -> None:
-    assert bool(seen(await ready(desk, folder, tier="world"))) == sees
+    assert bool(await seen(await ready(desk, folder, tier="world"))) == sees
 
 
 async def test_only_the_tools_that_the_patterns_name_are_there(desk: Desk) -> None:
-    assert seen(await ready(desk, tools=("create*", "look"))) == {"hub_create-issue", "hub_look"}
+    assert await seen(await ready(desk, tools=("create*", "look"))) == {"hub_create-issue", "hub_look"}
 
 
 async def test_a_rule_reaches_them_by_a_glob_that_goes_over_hyphens(desk: Desk) -> None:

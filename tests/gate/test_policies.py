@@ -58,12 +58,11 @@ async def test_a_predicate_knows_the_platform_the_room_and_the_person_of_the_tur
     tmp_path: Path, store: SqliteStore
 ) -> None:
     agent = await GateAgent.create(tmp_path, store, "acme/eng")
-    for number, predicate in enumerate(("platform=fake", f"room={ROOM}", "user=fake:user/1"), 1):
+    for predicate in ("platform=fake", f"room={ROOM}", "user=fake:user/1"):
         row = AclRow(id=0, principal="folder:acme/eng", action="mcp:send", effect=AclEffect.DENY, predicate=predicate)
         made = await store.write(grant_changes.add_row, row, NOW)
         agent.around.bells.tools(None)
         assert (await agent.call("send", text="hi")).failed, predicate
-        assert made.id == number
         await store.write(acl.remove, made.id)
     agent.around.bells.tools(None)
     assert not (await agent.call("send", text="hi")).failed
@@ -171,7 +170,7 @@ async def test_rows_about_other_worlds_are_told_to_nobody(tmp_path: Path, store:
 async def test_the_explanation_and_the_gate_agree(tmp_path: Path, store: SqliteStore) -> None:
     forbidden = ("!list_sessions(limit)", "!read_session(level=messages)")
     agent = await a_world(tmp_path, store, *forbidden, rows=(deny(ROOM, "mcp:send"),))
-    policy = Policies(store, agent.around.bells, agent.around.config)("acme")
+    policy = await Policies(store, agent.around.bells, agent.around.config)("acme")
     for name, arguments in (
         ("list_sessions", {}),
         ("list_sessions", {"limit": 5}),
