@@ -22,6 +22,7 @@ PACKAGES = {  # Debian package → the programs it brings, any of which will do
     "curl": ("curl",),
     "util-linux": ("setpriv",),
     "chromium": ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
+    "postgresql": ("initdb", "pg_ctlcluster"),
 }
 ALONG = {
     "chromium": ("libatomic1",),  # what drives the browser needs it, and a bare Debian lacks it
@@ -36,6 +37,9 @@ MORE = {  # with --all only: they take long to install and to run
     "dovecot-imapd": ("dovecot",),
     "ngircd": ("ngircd",),
     "prosody": ("prosody",),
+    "pgbouncer": ("pgbouncer",),
+    "haproxy": ("haproxy",),
+    "faketime": ("faketime",),
 }
 # With --all only: the packages and versions that the tests were written for.
 AGENTS = {"codex": ("@openai/codex", "0.166.0"), "opencode": ("opencode-ai", "1.18.18")}
@@ -55,6 +59,10 @@ WHAT_FOR = {
     "dovecot-imapd": "e-mail with a real mail server",
     "ngircd": "the IRC channel",
     "prosody": "the XMPP channel",
+    "postgresql": "the store on PostgreSQL",
+    "pgbouncer": "a pooler before the database",
+    "haproxy": "several gateways behind a load balancer",
+    "faketime": "gateways whose clocks differ",
 }
 
 

@@ -31,6 +31,7 @@ from gatepost.serve.control import token_auth
 from gatepost.serve.control.contract import to_json
 from gatepost.serve.http import CONNECTIONS, HttpServer, get_bound_address, open_listener
 from gatepost.serve.web.signin.one_time_link import make_login_url
+from gatepost.store.open_store import wait_for_store
 
 WALLS_S = 5.0  # the ready banner waits for a trial start of the sandbox so long
 STUCK = 75  # EX_TEMPFAIL: it ended, and something in it would not
@@ -175,6 +176,7 @@ def run(home: Home, given: Mapping[str, Any], held: home_lock.HomeLock) -> int:
     raise_limit()  # of the whole process, as the next: not before it is known that it starts
     limit_numbers()
     log.configure(home, config)
+    wait_for_store(home, config, _log.warning)
     gc.freeze()  # modules are no garbage: no later search looks at them
     gc.enable()
     try:

@@ -222,7 +222,7 @@ class EndingStore:
 
     def __init__(self, store: Store, after: int) -> None:
         self._store, self._left = store, after
-        self.read = store.read
+        self.read, self.truncate_log = store.read, store.truncate_log
 
     async def write(self, *args: Any, **options: Any) -> Any:
         self._left -= 1

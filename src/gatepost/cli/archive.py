@@ -24,6 +24,7 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import FILE as KEYRING
 from gatepost.core.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.store.backup import copy_store
+from gatepost.store.place import find_place
 from gatepost.store.readonly import find_damage, read_snapshot
 
 TREES = ("groups", "sessions", "worktrees", "media", "plugins")
@@ -78,7 +79,7 @@ def _write(home: Home, file: BinaryIO, target: Path, secret: frozenset[Path]) ->
     with tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT, compresslevel=6) as tar:
         with tempfile.TemporaryDirectory(prefix=".gatepost-backup-", dir=target.parent) as folder:
             copy = Path(folder, "gatepost.db")
-            copy_store(home.store, copy)
+            copy_store(find_place(home), copy)
             broken = read_snapshot(copy, find_damage)
             if broken:
                 raise SetupError(f"the store is damaged ({broken}), so nothing was backed up; restore a backup")

@@ -10,14 +10,16 @@ from gatepost.core.settings import Config
 from gatepost.flow.channel_health import ChannelReport, parse_report
 from gatepost.serve.health.channel_checks import check_channel_rows, check_reports
 from gatepost.serve.health.findings import Finding
+from gatepost.store.place import get_place
 from gatepost.store.readonly import read_snapshot
 
 
 def check_channels(home: Home, config: Config) -> Iterator[Finding]:
     """Those that people write on; web and terminal are part of the gateway."""
-    if home.store.is_file():
+    place = get_place(home, config)
+    if place.exists():
         try:
-            yield from read_snapshot(home.store, check_channel_rows, config)
+            yield from read_snapshot(place, check_channel_rows, config)
         except GatepostError as error:
             yield Finding("fail", "channels", str(error))
     yield from check_reports(list_running(home))

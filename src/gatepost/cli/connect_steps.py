@@ -40,6 +40,7 @@ from gatepost.serve.control.operations.connect import find_nearest_owner, find_o
 from gatepost.serve.control.operations.groups import check_provider
 from gatepost.store import groups
 from gatepost.store.groups import Group
+from gatepost.store.place import has_store
 from gatepost.store.port import Db
 
 MARGIN_S = 30.0  # beyond the trial's own limit, for what comes before and after it
@@ -137,8 +138,8 @@ def connect(
 
 
 def _group(home: Home, folder: str) -> Group:
-    found = read_store(home, groups.get, folder) if home.store.is_file() else None
-    if found is None and (home.store.is_file() or folder != WORLD):
+    found = read_store(home, groups.get, folder) if has_store(home) else None
+    if found is None and (has_store(home) or folder != WORLD):
         raise NotFound("group", folder, f"`gatepost group add {folder}` makes it")
     return found or Group(WORLD, "Home", "", "", "", {}, True, None, None, 0)  # of a home that has not started yet
 
@@ -172,7 +173,7 @@ def _base(home: Home, chosen: ProviderSpec, folder: str, base_url: str) -> Vendo
     """The endpoint that will be asked: the one that was named, else the one in force for the group."""
     if base_url:
         return read_own_base(chosen.vendor, base_url)
-    if home.store.is_file():
+    if has_store(home):
         return read_store(home, base_in_force, home, folder, chosen.vendor)
     return gateway_base(settings.load_declared(home.path, BASES[chosen.vendor]), chosen.vendor)
 
@@ -196,7 +197,7 @@ def find_key(
         return _check_key(home, chosen, folder, base, _read_key(), "from standard input")
     names = list_key_names(chosen)
     for name in names:
-        place = read_store(home, find_nearest_owner, folder, name, base.origins) if home.store.is_file() else None
+        place = read_store(home, find_nearest_owner, folder, name, base.origins) if has_store(home) else None
         if place is not None:
             return ConnectKey(name, "", f"{name}, stored for {place}")
     for name in names:
@@ -242,7 +243,7 @@ def _check_key(
     if not value.isascii():
         raise Invalid("key", "has signs in it that no key has; it is ASCII alone")
     name = get_secret_name(chosen, value)
-    rival = read_store(home, find_overriding_secret, folder, name, base.origins) if home.store.is_file() else ""
+    rival = read_store(home, find_overriding_secret, folder, name, base.origins) if has_store(home) else ""
     if rival:
         raise SetupError(f"{rival} is stored, and would be used before {name}; `gatepost secret rm {rival}` first")
     return ConnectKey(name, value, f"{name}, {origin}")
@@ -308,7 +309,7 @@ def _report_failure(
 
 
 def _is_stored(home: Home, wish: dict[str, Any], name: str, base: VendorBaseUrl) -> bool:
-    return home.store.is_file() and read_store(home, find_nearest_owner, wish["folder"], name, base.origins) is not None
+    return has_store(home) and read_store(home, find_nearest_owner, wish["folder"], name, base.origins) is not None
 
 
 def _report_success(home: Home, tell: ProgressPrinter, wish: dict[str, Any], outcome: dict[str, Any]) -> None:
@@ -375,7 +376,7 @@ def show_states(home: Home, as_json: bool) -> int:
 def _state(home: Home, chosen: ProviderSpec, sandbox: str) -> dict[str, Any]:
     """`key`: the secret that would be used, '' if there is none; `sandbox`: '' if none works."""
     config = settings.load_declared(home.path, PROVIDER, FOLDER)
-    key, on_it = read_store(home, _read_key_and_groups, chosen, config) if home.store.is_file() else ("", ())
+    key, on_it = read_store(home, _read_key_and_groups, chosen, config) if has_store(home) else ("", ())
     installed = has_library(chosen) and has_program(home, chosen)
     known = {"agent": chosen.name, "what": chosen.title, "installed": installed}
     return {**known, "key": key, "sandbox": sandbox, "groups": on_it}

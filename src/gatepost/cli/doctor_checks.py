@@ -34,12 +34,14 @@ from gatepost.serve.health.sign_in_checks import check_sign_in
 from gatepost.serve.health.store_checks import check_panic, check_rows
 from gatepost.serve.health.telemetry_checks import check_telemetry
 from gatepost.store import groups, ledger
+from gatepost.store.place import get_place, has_store
 from gatepost.store.port import Db
 from gatepost.store.readonly import (
     find_damage,
     get_newest_version,
     get_version,
     read_snapshot,
+    read_store,
 )
 from gatepost.store.retention import can_shrink
 
@@ -169,10 +171,10 @@ def list_sandboxes(config: Config) -> list[SandboxAvailability]:
 
 def _sandboxes_of_groups(home: Home) -> set[str]:
     """What groups ask for by name."""
-    if not home.store.is_file():
+    if not has_store(home):
         return set()
     try:
-        return {group.sandbox for group in read_snapshot(home.store, groups.list_all)}
+        return {group.sandbox for group in read_store(home, groups.list_all)}
     except GatepostError:
         return set()  # the store's own check says so
 
@@ -221,11 +223,12 @@ def _limits(home: Home, config: Config) -> Iterator[Finding]:
 
 
 def _store(home: Home, config: Config) -> Iterator[Finding]:
-    if not home.store.is_file():
+    place = get_place(home, config)
+    if not place.exists():
         yield Finding("ok", "store", "none yet; `gatepost up` makes it")
         return
     try:
-        yield from read_snapshot(home.store, _check_store, config, home_lock.find_holder(home) is not None)
+        yield from read_snapshot(place, _check_store, config, home_lock.find_holder(home) is not None)
     except GatepostError as error:
         yield Finding("fail", "store", str(error))
 

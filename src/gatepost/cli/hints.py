@@ -39,11 +39,10 @@ def _names(kind: str, home: Home) -> list[str]:
 
         load_package("gatepost.tools")
         return list(TOOLS)
-    if not home.store.is_file():
-        return []
-    from gatepost.store.readonly import read_snapshot
+    from gatepost.store.readonly import find_place, read_snapshot
 
-    return read_snapshot(home.store, _STORED[kind])
+    place = find_place(home)
+    return read_snapshot(place, _STORED[kind]) if place.exists() else []
 
 
 def _groups(db: Db) -> list[str]:

@@ -10,6 +10,7 @@ from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.serve.health.findings import Finding
+from gatepost.store.place import get_place
 from gatepost.store.readonly import read_snapshot
 
 ASK_S = 30.0
@@ -17,7 +18,7 @@ ASK_S = 30.0
 
 def check_models(home: Home, config: Config) -> Iterator[Finding]:
     """A running gateway asks with its keys. Without one nobody shows a key, and only the way there is looked at."""
-    if not home.store.is_file():
+    if not get_place(home, config).exists():
         return
     try:
         if home_lock.find_holder(home) is not None:
@@ -36,12 +37,8 @@ def _check_without_keys(home: Home, config: Config) -> list[dict[str, Any]]:
     from gatepost.serve.control.operations.models import check_endpoints, list_model_uses
 
     later = "whether it takes the key is asked while the gateway runs"
-    return [
-        asdict(each)
-        for each in asyncio.run(
-            check_endpoints([(use, later) for use in read_snapshot(home.store, list_model_uses, home, config)])
-        )
-    ]
+    uses = read_snapshot(get_place(home, config), list_model_uses, home, config)
+    return [asdict(each) for each in asyncio.run(check_endpoints([(use, later) for use in uses]))]
 
 
 def _finding(found: dict[str, Any]) -> Finding:

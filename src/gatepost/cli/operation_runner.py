@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime, tzinfo
 from pathlib import Path
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gatepost.core import home as homes
@@ -16,12 +16,9 @@ from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.serve.control.client import TIMEOUT_S, ControlClient
 from gatepost.serve.control.declaration import OperationArgs
-from gatepost.store.port import Db
-from gatepost.store.readonly import read_snapshot
+from gatepost.store.readonly import read_store
 
 PATIENCE_S = 15.0  # a daemon that starts holds the lock before it answers, and imports much
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 
 
 def home_of(given: str | None) -> Home:
@@ -57,10 +54,6 @@ def get_worktree_timeout(home: Home) -> float:
     from gatepost.flow.worktrees.sandbox_jobs import LIMIT_S
 
     return 2 * settings.load_declared(home.path, LIMIT_S)[LIMIT_S] + TIMEOUT_S
-
-
-def read_store(home: Home, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
-    return read_snapshot(home.store, fn, *args)
 
 
 def read_operation(home: Home, declared: type[OperationArgs], given: dict[str, Any]) -> Any:
@@ -100,7 +93,7 @@ def _run_locally(home: Home, name: str, args: dict[str, Any], *, awake: bool) ->
     from gatepost.core.clock import SystemClock
     from gatepost.core.registry import load_folder, load_package
     from gatepost.serve.control.contract import OPERATIONS
-    from gatepost.store.migrate import migrate
+    from gatepost.store.open_store import prepare_store
 
     home.prepare()
     load_package("gatepost.serve.control.operations")
@@ -108,7 +101,7 @@ def _run_locally(home: Home, name: str, args: dict[str, Any], *, awake: bool) ->
     with home_lock.acquire(home, patience=0):
         load_folder(home.plugins / "sandboxes", "sandboxes")
         config = settings.load_declared(home.path)  # what it refuses leaves no store behind
-        migrate(home.store, SystemClock())
+        prepare_store(home, config, SystemClock())
         answer = asyncio.run(_run(home, config, None if awake else OPERATIONS[name], args))
         return asyncio.run(_run_with_gateway(home, OPERATIONS[name], args)) if awake else answer
 
@@ -120,9 +113,9 @@ async def _run(home: Home, config: settings.Config, run: Callable[..., Any] | No
     from gatepost.core.event_bus import EventBus
     from gatepost.flow.groups import ensure_defaults
     from gatepost.serve.control.contract import OperationDeps
-    from gatepost.store.sqlite_store import SqliteStore
+    from gatepost.store.open_store import open_store
 
-    store, clock = SqliteStore(home.store, readers=1), SystemClock()
+    store, clock = open_store(home, config, readers=1), SystemClock()
     try:
         await ensure_defaults(store, home, clock, config)
         if run is None:

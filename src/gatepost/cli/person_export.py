@@ -14,7 +14,7 @@ from gatepost.core.home import Home
 from gatepost.flow.person_traces import MANY, ROWS, PersonTraces, find_traces, list_messages, list_requests
 from gatepost.store import audit, messages, person_audit, person_removal, person_rows, requests
 from gatepost.store.port import Db
-from gatepost.store.readonly import read_snapshot
+from gatepost.store.readonly import read_store
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -38,7 +38,7 @@ def write_export(home: Home, identity: str, target: Path) -> int:
         raise SetupError(f"{target} cannot be written: {error.strerror}") from None
     try:
         with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-            count = read_snapshot(home.store, _write, home, identity, archive)
+            count = read_store(home, _write, home, identity, archive)
         _sync(target)
     except BaseException:
         target.unlink()

@@ -53,7 +53,9 @@ _SECRET_VALUE = re.compile(
     r"|\b\d{6,12}:[A-Za-z0-9_-]{30,}"  # Telegram bots
     r"|\bAKIA[0-9A-Z]{16}\b"
     r"|(?<=\bbearer )\s*[A-Za-z0-9._~+/=-]{6,}"
-    r"|(?<=#login=)[A-Za-z0-9_-]{6,}|(?<=[?&#]token=)[^\s&\"']+",
+    r"|(?<=#login=)[A-Za-z0-9_-]{6,}|(?<=[?&#]token=)[^\s&\"']+"
+    r"|(?<=\bpostgresql://)[^\s\"']{1,300}@|(?<=\bpostgres://)[^\s\"']{1,300}@|(?<=[?&]password=)[^\s&\"']+"
+    r"|(?<=[?&]sslpassword=)[^\s&\"']+",
     re.IGNORECASE,
 )
 _NOISY = ("asyncio", "httpcore", "httpx", "httpx2", "mcp", "urllib3", "uvicorn", "markdown_it")
@@ -133,6 +135,11 @@ _sparing: _RepeatFilter | None = None
 
 def get(name: str) -> Logger:
     return Logger(name.removeprefix("gatepost."))
+
+
+def hide_secrets(text: str) -> str:
+    """A text without what looks like a secret."""
+    return _SECRET_VALUE.sub(HIDDEN, text)
 
 
 def redact(event: Mapping[str, Any]) -> dict[str, Any]:

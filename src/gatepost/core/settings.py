@@ -37,12 +37,13 @@ class Setting(Generic[T]):
     choices: tuple[str, ...] = ()
     secret: bool = False  # kept in the store, sealed; no file, variable or command line may hold it
     whole: bool = False  # a table of tables, whose keys are names that people choose
+    show: Callable[[T], Any] | None = None  # of one that may hold a secret: how its value is shown
 
     def parse(self, raw: Any, where: str) -> T:
         try:
             read = self.read(raw)
         except (ValueError, TypeError) as error:
-            said = "" if self.whole else f" = {raw!r}"
+            said = "" if self.whole or self.show else f" = {raw!r}"
             raise SetupError(f"{where}: {self.name}{said} {error}") from None
         if self.choices and read not in self.choices:
             raise SetupError(f"{where}: {self.name} = {raw!r} is not one of {', '.join(self.choices)}")
@@ -101,7 +102,15 @@ def setting(name: str, default: int, *, help: str, variable: str = "") -> Settin
 def setting(name: str, default: float, *, help: str, variable: str = "") -> Setting[float]: ...
 @overload
 def setting(
-    name: str, default: str = "", *, help: str, variable: str = "", choices: tuple[str, ...] = (), secret: bool = False
+    name: str,
+    default: str = "",
+    *,
+    help: str,
+    variable: str = "",
+    choices: tuple[str, ...] = (),
+    secret: bool = False,
+    read: Callable[[Any], str] | None = None,
+    show: Callable[[str], Any] | None = None,
 ) -> Setting[str]: ...
 @overload
 def setting(name: str, default: tuple[str, ...], *, help: str, variable: str = "") -> Setting[tuple[str, ...]]: ...
@@ -113,8 +122,10 @@ def setting(
     variable: str = "",
     choices: tuple[str, ...] = (),
     secret: bool = False,
+    read: Callable[[Any], Any] | None = None,
+    show: Callable[[Any], Any] | None = None,
 ) -> Setting[Any]:
-    """Declare a setting. Its type is that of its default."""
+    """Declare a setting. Its type is that of its default. `show`: it may hold a secret, and is shown like this."""
     readers: dict[type, Callable[[Any], Any]] = {
         bool: _read_bool,
         int: _read_whole,
@@ -125,11 +136,12 @@ def setting(
     declared = Setting(
         name=name,
         default=default,
-        read=readers[type(default)],
+        read=read or readers[type(default)],
         help=help,
         variable=variable or "GATEPOST_" + name.upper().replace(".", "_").replace("-", "_"),
         choices=choices,
         secret=secret,
+        show=show,
     )
     SETTINGS.add(name, declared, origin=help)
     return declared

@@ -27,7 +27,6 @@ from gatepost.flow.person_traces import ROWS, WINDOW, PersonTraces, find_traces,
 from gatepost.store import (
     acl,
     audit,
-    erased_space,
     person_audit,
     person_removal,
     person_requests,
@@ -290,11 +289,11 @@ class PersonErasure:
     async def _clean_files(self) -> bool:
         """False: somebody reads what the write-ahead log holds, so it is still there."""
         if self._offline:
-            await asyncio.to_thread(erased_space.rewrite, self._home.store)
+            await asyncio.to_thread(self._store.rewrite_files)
         while await self._write(retention.release_pages, PAGES):
             continue
         for _ in range(TRIES):
-            if await asyncio.to_thread(erased_space.truncate_log, self._home.store):
+            if await asyncio.to_thread(self._store.truncate_log):
                 return True
             await asyncio.sleep(LOG_RETRY_S)
         return False

@@ -21,9 +21,9 @@ from gatepost.egress.price_list import PriceList
 from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.store import switches
+from gatepost.store.open_store import open_store
 from gatepost.store.port import Db, Store
 from gatepost.store.secrets import SecretReader
-from gatepost.store.sqlite_store import SqliteStore
 
 STOPPED = "whoever runs this gateway has stopped everything (`gatepost panic`)"
 LOOK_S = 0.25  # how long a panic may go unseen where nothing is asked for
@@ -38,6 +38,7 @@ class PanicCheckingStore:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.write, self.post, self.read_now = store.write, store.post, store.read_now
+        self.rewrite_files, self.truncate_log = store.rewrite_files, store.truncate_log
 
     async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None, lane: str = "") -> T:
         return await self._store.read(_read_unless_panic, fn, args, within=within, lane=lane)
@@ -60,7 +61,7 @@ async def wait_for_panic(store: Store) -> None:
 @asynccontextmanager
 async def open_standalone_egress(home: Home, config: Config) -> AsyncIterator[EgressDeps]:
     """What an EgressSocket needs, until the block is left."""
-    store, clock = SqliteStore(home.store, readers=1), SystemClock()
+    store, clock = open_store(home, config, readers=1), SystemClock()
     keys = SpenderSecrets(store, SecretReader(store, Keyring(home), clock))
     # No room is told of a budget: whoever runs the command reads it there.
     purse = StoreBudget(store, clock, ChannelInstances({}), EventBus())

@@ -5,11 +5,18 @@ from pathlib import Path
 import apsw
 
 from gatepost.core.errors import SetupError
+from gatepost.store.place import StorePlace, hide_password
 from gatepost.store.sqlite_store import connect
 
 
-def copy_store(source: Path, target: Path) -> None:
+def copy_store(place: StorePlace, target: Path) -> None:
     """To a new file of the owner's alone. Writers are not held up; what they write meanwhile is not in it."""
+    if place.url:
+        raise SetupError(
+            f"the store is a database, {hide_password(place.url)}: back it up with pg_dump (docs/scale.md), and the"
+            " folders of the home by a copy"
+        )
+    source = place.path
     if not source.is_file():
         raise SetupError(
             f"there is no store in {source.parent}; `gatepost up` makes one, `--home` chooses another home"

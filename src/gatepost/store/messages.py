@@ -42,7 +42,10 @@ class Message(Struct, frozen=True):
 MESSAGES = Table("messages", Message)
 
 # The columns of a row `m` for who shows it: without the content, and of the text only so many characters (a parameter).
-SHOWN = ", ".join({"text": "SUBSTR(m.text, 1, ?)", "content": "'{}'"}.get(name, f"m.{name}") for name in MESSAGES.names)
+SHOWN = ", ".join(
+    {"text": "SUBSTR(m.text, 1, CAST(? AS INTEGER))", "content": "'{}'"}.get(name, f"m.{name}")
+    for name in MESSAGES.names
+)
 
 
 class NewMessage(Struct, frozen=True, kw_only=True):

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple
 if TYPE_CHECKING:
     from gatepost.store.full_text import FullText
 
+from gatepost.store.upkeep import Upkeep
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -54,6 +56,11 @@ class Db(Protocol):
         a dialect that keeps no such text says '', and has no store that needs them."""
         ...
 
+    @property
+    def upkeep(self) -> Upkeep:
+        """What the engine's files need besides rows."""
+        ...
+
 
 class Store(Protocol):
     async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts, durable: bool = True, lane: str = "") -> T:
@@ -75,6 +82,30 @@ class Store(Protocol):
 
     def read_now(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
         """The same at once, for a look-up that is marked `quick`."""
+        ...
+
+    def rewrite_files(self) -> None:
+        """In a thread, while nobody else uses the store: nothing of deleted rows is left in its files."""
+        ...
+
+    def truncate_log(self) -> bool:
+        """In a thread: the log holds nothing of deleted rows. False: somebody reads what it holds; try again."""
+        ...
+
+
+class OpenStore(Store, Protocol):
+    """The store of whoever opened it."""
+
+    def set_unit_timeout(self, seconds: float) -> None:
+        """From now on a unit has so long; one that takes longer is undone."""
+        ...
+
+    def interrupt_overdue(self) -> None:
+        """From another thread, often: end a unit that has had its time."""
+        ...
+
+    def close(self) -> str:
+        """Write what was accepted and close, within bounds. '' if that is done; else what did not end in time."""
         ...
 
 

@@ -7,7 +7,9 @@ from typing import TypeVar, TypeVarTuple
 import apsw
 
 from gatepost.core.errors import SetupError
+from gatepost.core.home import Home
 from gatepost.store.migrate import list_migrations
+from gatepost.store.place import StorePlace, check_library, find_place
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteDb, connect
 
@@ -15,15 +17,30 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-def read_snapshot(path: Path, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+def read_snapshot(place: Path | StorePlace, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
     """Run `fn` on one snapshot of a store of this version."""
+    if isinstance(place, StorePlace) and place.url:
+        check_library(place)
+        from gatepost.store.postgres.snapshot import read_postgres_snapshot
+
+        return read_postgres_snapshot(place.url, fn, *args)
+    return _read_file(place.path if isinstance(place, StorePlace) else place, fn, *args)
+
+
+def read_store(home: Home, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+    """The same for who has read no settings."""
+    return read_snapshot(find_place(home), fn, *args)
+
+
+def _read_file(path: Path, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
     if not path.is_file():
         raise SetupError(f"there is no store in {path.parent}; `gatepost up` makes one, `--home` chooses another home")
     connection = connect(path, readonly=True)
     try:
         connection.execute("BEGIN")
         db = SqliteDb(connection)
-        _check_version(path, get_version(db))
+        is_store = db.definition("schema_version") != ""
+        check_version(f"store {path}", get_version(db) if is_store else 0)
         return fn(db, *args)
     except (apsw.CorruptError, apsw.NotADBError, apsw.IOError) as error:
         raise SetupError(f"the store {path} is damaged: {error}; restore a backup or move the file aside") from None
@@ -32,9 +49,7 @@ def read_snapshot(path: Path, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
 
 
 def get_version(db: Db) -> int:
-    """The newest migration that ran; 0 for a file that is no store yet."""
-    if db.row("SELECT 1 FROM sqlite_schema WHERE name = 'schema_version'") is None:
-        return 0
+    """The newest migration that ran."""
     row = db.row("SELECT MAX(number) FROM schema_version")
     return int(row[0] or 0) if row else 0
 
@@ -44,20 +59,20 @@ def get_newest_version() -> int:
     return max((each.number for each in list_migrations()), default=0)
 
 
-def _check_version(path: Path, found: int) -> None:
+def check_version(name: str, found: int) -> None:
+    """`name`: what it is called for people."""
     if found > get_newest_version():
         raise SetupError(
-            f"the store {path} was written by a newer gatepost (schema {found}, this one knows {get_newest_version()});"
+            f"the {name} was written by a newer gatepost (schema {found}, this one knows {get_newest_version()});"
             " upgrade gatepost, or restore a backup"
         )
     if found < get_newest_version():
-        raise SetupError(f"the store {path} is of an older version; `gatepost up` brings it up to date")
+        raise SetupError(f"the {name} is of an older version; `gatepost up` brings it up to date")
 
 
 def find_damage(db: Db) -> str:
     """What a quick look through the whole file finds wrong; '' if nothing."""
-    row = db.row("PRAGMA quick_check(1)")
-    return "" if row is None or row[0] == "ok" else str(row[0])
+    return db.upkeep.find_damage()
 
 
 def list_waiting_instances(db: Db) -> list[tuple[str, int]]:

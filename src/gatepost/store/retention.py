@@ -319,23 +319,14 @@ def merge_search_index(db: Db, pages: int) -> None:
     search.merge(db, pages)
 
 
-# The file itself: SQLite's own, another store does it by itself.
-
-
 def can_shrink(db: Db) -> bool:
-    """Whether the file gives free pages back: one that was made by an older gatepost uses them again and stays as
-    large as it is."""
-    row = db.row("PRAGMA auto_vacuum")
-    return row is not None and row[0] == 2
+    """Whether freed space is given back to the disk."""
+    return db.upkeep.can_shrink()
 
 
 def release_pages(db: Db, pages: int) -> int:
     """Give so many free pages back to the disk; how many are left."""
-    if not can_shrink(db):
-        return 0
-    db.rows(f"PRAGMA incremental_vacuum({int(pages)})")
-    row = db.row("PRAGMA freelist_count")
-    return int(row[0]) if row else 0
+    return db.upkeep.release_pages(pages)
 
 
 class RetentionStats(Struct, frozen=True):

@@ -152,10 +152,13 @@ def _find_fetched(db: Db, new: NewMessage) -> int | None:
 def list_failed(db: Db, part: Subtree, limit: int) -> list[RoomFailures]:
     """Rooms with rows that came to nothing, the newest first."""
     rows = db.rows(
-        "SELECT m.instance, m.address, i.folder, COUNT(*), MAX(i.updated_at), i.reason FROM inbox i"
-        " JOIN messages m ON m.id = i.message_id WHERE i.state = 'failed'"
-        " AND (i.folder = ? OR (i.folder >= ? AND i.folder < ?))"
-        " GROUP BY m.instance, m.address, i.folder ORDER BY 5 DESC LIMIT ?",
+        "SELECT instance, address, folder, total, updated_at, reason FROM ("
+        "SELECT m.instance, m.address, i.folder, i.updated_at, i.reason,"
+        " COUNT(*) OVER (PARTITION BY m.instance, m.address, i.folder) AS total, ROW_NUMBER() OVER"
+        " (PARTITION BY m.instance, m.address, i.folder ORDER BY i.updated_at DESC, i.id DESC) AS place"
+        " FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.state = 'failed'"
+        " AND (i.folder = ? OR (i.folder >= ? AND i.folder < ?))) rows_of_rooms"
+        " WHERE place = 1 ORDER BY updated_at DESC LIMIT ?",
         (*part.range, limit),
     )
     return [RoomFailures(*row) for row in rows]

@@ -22,11 +22,12 @@ import apsw
 
 from gatepost.core import log
 from gatepost.core.errors import SetupError, Unavailable
-from gatepost.store import rule_cache
+from gatepost.store import erased_space, rule_cache
 from gatepost.store.answers import log_lost_error, send_answers
 from gatepost.store.deadline import UNIT_S, Deadline, DeadlineExceeded
 from gatepost.store.port import Db, Row
 from gatepost.store.sqlite_full_text import SqliteFullText
+from gatepost.store.upkeep import SqliteUpkeep
 from gatepost.store.write_queue import WriteQueue, WriteUnit
 
 T = TypeVar("T")
@@ -100,6 +101,10 @@ class SqliteDb:
     def definition(self, name: str) -> str:
         row = self.row("SELECT sql FROM sqlite_schema WHERE name = ?", (name,))
         return str(row[0] or "") if row else ""
+
+    @property
+    def upkeep(self) -> SqliteUpkeep:
+        return SqliteUpkeep(self.connection)
 
 
 def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
@@ -232,6 +237,12 @@ class SqliteStore:
         if not self._closed and self._here.in_transaction:
             self._here.execute("COMMIT")
             self._seen = -1
+
+    def rewrite_files(self) -> None:
+        erased_space.rewrite(connect(self.path))
+
+    def truncate_log(self) -> bool:
+        return erased_space.truncate_log(connect(self.path))
 
     def close(self, within: float = CLOSE_S) -> str:
         """Write what was accepted and close. '' if that is done; else what did not end in time and is left behind: the

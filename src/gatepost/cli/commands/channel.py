@@ -26,6 +26,7 @@ from gatepost.serve.control.arguments.channels import (
     RestartChannelArgs,
     SetChannelArgs,
 )
+from gatepost.store.place import has_store
 
 SECRET_HELP = "A key or password, by its name. It is asked for, or read as a line of stdin; may be repeated."
 
@@ -125,7 +126,7 @@ def _check_free(home: Home, instance: str) -> None:
 
 def _list_instances(home: Home) -> dict[str, str]:
     """The instances, with their kinds."""
-    if not home.store.is_file():
+    if not has_store(home):
         return {}
     return {each["instance"]: each["kind"] for each in call_operation(home, ListChannelsArgs, {})}
 

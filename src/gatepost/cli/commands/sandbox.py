@@ -135,9 +135,9 @@ async def _run(
 async def _uid(home: Home, config: Config, group: Group, *, isolated: bool) -> int | None:
     from gatepost.core.clock import SystemClock
     from gatepost.flow.sessions.host_uids import find_sandbox_uid
-    from gatepost.store.sqlite_store import SqliteStore
+    from gatepost.store.open_store import open_store
 
-    store = SqliteStore(home.store, readers=1)
+    store = open_store(home, config, readers=1)
     try:
         return await find_sandbox_uid(store, config, SystemClock(), group.folder, isolated=isolated)
     finally:

@@ -14,6 +14,7 @@ from gatepost.core.home import Home
 from gatepost.core.records import asdict
 from gatepost.flow.channel_health import parse_report, render_trouble
 from gatepost.store import audit, groups, ledger, newcomers, requests, sessions, switches, tasks
+from gatepost.store.place import has_store
 from gatepost.store.port import Db
 
 MOST_NAMED = 5  # tasks that are paused after failures
@@ -83,7 +84,7 @@ def read_status(home: Home) -> dict[str, Any]:
 
 
 def _store(home: Home) -> dict[str, Any] | None:
-    if not home.store.is_file():
+    if not has_store(home):
         return None
     try:
         return read_store(home, _numbers, home_lock.find_holder(home) is not None)

@@ -11,15 +11,16 @@ from gatepost.core import home_lock
 @click.command()
 @click.option("--listen", metavar="ADDRESS", help="The web address: host:port, :port, port, [::1]:port, unix:PATH.")
 @click.option("--log-format", type=click.Choice(["auto", "json", "pretty"]), help="How stderr is written.")
+@click.option("--unsafe", is_flag=True, help="Accept a PostgreSQL server with fsync=off. For tests.")
 @click.pass_obj
-def command(home: str | None, listen: str | None, log_format: str | None) -> int:
+def command(home: str | None, listen: str | None, log_format: str | None, unsafe: bool) -> int:
     """Start the gateway and serve until a signal ends it.
 
     The first SIGINT or SIGTERM stops it in order, within 10 seconds; a second one stops it now.
     """
     place = homes.find(home)
     place.prepare()
-    chosen = {"listen": listen, "log.format": log_format}
+    chosen = {"listen": listen, "log.format": log_format, "store.unsafe": unsafe or None}
     with home_lock.acquire(place, role=home_lock.DAEMON) as held:
         gc.disable()  # until all is imported
         try:

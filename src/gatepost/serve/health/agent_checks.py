@@ -27,12 +27,13 @@ from gatepost.sandboxes import cgroups
 from gatepost.serve.health.findings import Finding
 from gatepost.store import channel_instances, groups, secrets, uids
 from gatepost.store.groups import Group
+from gatepost.store.place import StorePlace, get_place
 from gatepost.store.port import Db
 from gatepost.store.readonly import read_snapshot
 
 
 def check_agents(home: Home, config: Config) -> list[Finding]:
-    every, sealed = _read_groups(home)
+    every, sealed = _read_groups(get_place(home, config))
     return [
         *_keyring(home, sealed),
         *_plugins(home, config),
@@ -42,14 +43,14 @@ def check_agents(home: Home, config: Config) -> list[Finding]:
     ]
 
 
-def _read_groups(home: Home) -> tuple[list[Group], int]:
+def _read_groups(place: StorePlace) -> tuple[list[Group], int]:
     """The groups, and how many secrets there are. What is wrong with the store is told of elsewhere."""
 
     def read(db: Db) -> tuple[list[Group], int]:
         return groups.list_all(db), len(secrets.list_all(db))
 
     try:
-        return read_snapshot(home.store, read) if home.store.is_file() else ([], 0)
+        return read_snapshot(place, read) if place.exists() else ([], 0)
     except GatepostError:
         return [], 0
 
@@ -97,7 +98,7 @@ def _get_group_uid(home: Home, config: Config, folder: str) -> int | None:
     try:
         if usual is None or uid_range(config) is None:
             return usual
-        return read_snapshot(home.store, uids.get, world_of(folder))
+        return read_snapshot(get_place(home, config), uids.get, world_of(folder))
     except GatepostError:
         return None
 
@@ -133,7 +134,8 @@ def _programs(home: Home, config: Config, every: list[Group]) -> Iterator[Findin
 def _list_channel_needs(home: Home, config: Config) -> list[tuple[str, DeclaredNeeds]]:
     """None if the settings or the store are not well, which is told of elsewhere."""
     try:
-        rows = read_snapshot(home.store, channel_instances.list_all) if home.store.is_file() else []
+        place = get_place(home, config)
+        rows = read_snapshot(place, channel_instances.list_all) if place.exists() else []
         return list(list_channel_needs(config, rows))
     except GatepostError:
         return []

@@ -9,6 +9,7 @@ from gatepost.store import rule_cache
 from gatepost.store.port import Row
 from gatepost.store.postgres.dialect import translate, translate_definition
 from gatepost.store.postgres.postgres_full_text import PostgresFullText
+from gatepost.store.postgres.upkeep import PostgresUpkeep
 from gatepost.store.postgres.values import DECODERS, decode_text, encode
 
 MOST_PREPARED = 2000  # statements that a connection keeps
@@ -66,6 +67,10 @@ class PostgresDb:
     def definition(self, name: str) -> str:
         """PostgreSQL keeps no such text."""
         return ""
+
+    @property
+    def upkeep(self) -> PostgresUpkeep:
+        return PostgresUpkeep(self)
 
     def command(self, sql: bytes) -> list[Row]:
         """One or several statements without parameters, in one round trip; the rows of the last one, as text."""

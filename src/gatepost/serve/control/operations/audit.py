@@ -10,6 +10,7 @@ from gatepost.core.errors import Invalid
 from gatepost.serve.control.arguments.audit import ListAuditArgs, VerifyAuditArgs
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.store import audit
+from gatepost.store.place import get_place
 from gatepost.store.port import Db
 from gatepost.store.readonly import read_snapshot
 
@@ -35,7 +36,7 @@ class AuditCheck(Struct, frozen=True, kw_only=True):
 @operation
 async def verify(deps: OperationDeps, args: VerifyAuditArgs) -> AuditCheck:
     """In a thread and on a snapshot of its own: a long chain takes seconds, and others read meanwhile."""
-    return await asyncio.to_thread(read_snapshot, deps.home.store, verify_chain, args.head)
+    return await asyncio.to_thread(read_snapshot, get_place(deps.home, deps.config), verify_chain, args.head)
 
 
 def verify_chain(db: Db, head: str | None) -> AuditCheck:

@@ -15,6 +15,7 @@ from gatepost.flow.retention import MEDIA, ROWS, SESSIONS, Retention, RetentionC
 from gatepost.serve.control.arguments.retention import RunRetentionArgs, ShowRetentionArgs
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store import retention
+from gatepost.store.place import get_place
 from gatepost.store.port import Db
 from gatepost.store.readonly import read_snapshot
 
@@ -59,7 +60,8 @@ async def run_retention(deps: OperationDeps, args: RunRetentionArgs) -> Retentio
 async def show_retention(deps: OperationDeps, args: ShowRetentionArgs) -> RetentionOverview:
     """In a thread and on a snapshot of its own: many files take a while, and others read meanwhile."""
     now = deps.clock.now()
-    return await asyncio.to_thread(read_snapshot, deps.home.store, get_overview, deps.home, deps.config, now)
+    place = get_place(deps.home, deps.config)
+    return await asyncio.to_thread(read_snapshot, place, get_overview, deps.home, deps.config, now)
 
 
 def get_overview(db: Db, home: Home, config: Config, now: int) -> RetentionOverview:
@@ -72,9 +74,7 @@ def get_overview(db: Db, home: Home, config: Config, now: int) -> RetentionOverv
         KeptFiles("media", MEDIA.name, config[MEDIA], _get_size(home.media)),
         KeptFiles("sessions", SESSIONS.name, config[SESSIONS], _get_session_size(home)),
     ]
-    beside = home.store.with_name(f"{home.store.name}-wal")
-    size = sum(path.stat().st_size for path in (home.store, beside) if path.exists())
-    return RetentionOverview(rows, files, StoreSize(size, retention.can_shrink(db)))
+    return RetentionOverview(rows, files, StoreSize(db.upkeep.get_size(), retention.can_shrink(db)))
 
 
 def _get_size(folder: Path) -> int:

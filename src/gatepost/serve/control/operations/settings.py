@@ -11,6 +11,7 @@ from msgspec import Struct
 from gatepost.core import settings, settings_file
 from gatepost.core.errors import Invalid, NotFound, SetupError
 from gatepost.core.home import Home
+from gatepost.core.log import hide_secrets
 from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.registry import load_package
 from gatepost.core.settings import SECRET_ELSEWHERE, SETTINGS, Config, Setting
@@ -70,6 +71,8 @@ def get_visible_value(each: Setting[Any], config: Config) -> Any:
     value = config[each]
     if each.whole:
         return msgspec.to_builtins(value)
+    if each.show is not None:
+        return each.show(value)
     return "(set)" if each.secret and value else value
 
 
@@ -150,6 +153,8 @@ def check_writable(each: Setting[Any], found: Config) -> None:
     """What the file cannot hold, or what would win over it."""
     if each.secret:
         raise Invalid(each.name, SECRET_ELSEWHERE)
+    if each.show is not None:
+        raise Invalid(each.name, f"may hold a password: write it in {NAME} by hand, or in {each.variable}")
     if each.whole:
         raise Invalid(each.name, f"is a table of tables, which is written in {NAME} by hand")
     if find_origin(each, found) is SettingOrigin.ENVIRONMENT:
@@ -172,8 +177,9 @@ def _check_start(home: Home, config: Config) -> None:
 
 
 def render_diff(old: str, new: str) -> list[str]:
+    """The lines beside a change may hold the password of a database."""
     lines = difflib.unified_diff(old.splitlines(), new.splitlines(), NAME, NAME, lineterm="", n=2)
-    return list(lines)[2:]  # without the names, which are the same
+    return [hide_secrets(each) for each in list(lines)[2:]]  # without the names, which are the same
 
 
 def _make_change(deps: OperationDeps, each: Setting[Any], diff: list[str], *, is_written: bool) -> SettingChange:

@@ -1,0 +1,90 @@
+"""Where the store of a home is: a file in it, or a PostgreSQL database that `store.url` names.
+
+An address may hold a password. It is shown without it, everywhere.
+"""
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+from msgspec import Struct
+
+from gatepost.core import settings
+from gatepost.core.errors import SetupError
+from gatepost.core.home import Home
+from gatepost.core.settings import Config, setting
+
+_ADDRESS = re.compile(
+    r"postgres(?:ql)?://(?:(?P<user>[^:@/?#\s]*)(?P<password>:[^:@/?#\s]*)?@)?(?P<rest>[^@?#\s]*)(?:\?(?P<more>[^?#\s]*))?"
+)
+_HIDDEN = ("password", "sslpassword")
+WRITE = "write it as postgresql://USER:PASSWORD@HOST:5432/DATABASE"
+
+
+def _read_url(raw: object) -> str:
+    """What is wrong with it is said without it."""
+    text = raw.strip() if isinstance(raw, str) else "?"
+    if text and _ADDRESS.fullmatch(text) is None:
+        raise ValueError(
+            f"is no address of a PostgreSQL database; {WRITE}, and signs like @, :, / or # in a password as %40, %3A,"
+            " %2F or %23"
+        )
+    return text
+
+
+def hide_password(url: str) -> str:
+    """The address as it may be shown."""
+    found = _ADDRESS.fullmatch(url)
+    if found is None:
+        return "(set)" if url else ""
+    user = "" if found["user"] is None else f"{found['user']}{':…' if found['password'] else ''}@"
+    more = [each for each in (found["more"] or "").split("&") if each and each.partition("=")[0] not in _HIDDEN]
+    return f"postgresql://{user}{found['rest']}{'?' if more else ''}{'&'.join(more)}"
+
+
+URL = setting(
+    "store.url",
+    "",
+    help="The PostgreSQL database that keeps the store: postgresql://USER:PASSWORD@HOST:5432/DATABASE. Empty: a SQLite"
+    " file in the home. The password is never shown.",
+    read=_read_url,
+    show=hide_password,
+)
+LANES = setting(
+    "store.lanes", 4, help="Connections that write to PostgreSQL at the same time. SQLite has one writer, always."
+)
+UNSAFE = setting(
+    "store.unsafe",
+    False,
+    help="Accept a PostgreSQL server with fsync=off, which loses messages when its machine crashes. For tests.",
+)
+
+
+class StorePlace(Struct, frozen=True):
+    path: Path  # of the file
+    url: str = ""  # of the database, in whose place there is no file
+
+    def exists(self) -> bool:
+        """Whether there may be something to read. A database is asked only when it is read."""
+        return bool(self.url) or self.path.is_file()
+
+
+def get_place(home: Home, config: Config) -> StorePlace:
+    return StorePlace(home.store, config[URL])
+
+
+def find_place(home: Home) -> StorePlace:
+    """For who has read no settings yet."""
+    return get_place(home, settings.load_declared(home.path, URL))
+
+
+def has_store(home: Home) -> bool:
+    return find_place(home).exists()
+
+
+def check_library(place: StorePlace) -> None:
+    if place.url and find_spec("psycopg") is None:
+        raise SetupError(
+            "store.url names a PostgreSQL database, and the library for it is not installed:"
+            " pip install 'gatepost[postgres]'"
+        )

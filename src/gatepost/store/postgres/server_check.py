@@ -1,0 +1,148 @@
+"""Whether a database can keep a store: asked at a start, answered with one sentence and the way out."""
+
+import time
+from collections.abc import Callable
+
+import psycopg
+from psycopg import errors
+
+from gatepost.core.errors import SetupError
+from gatepost.store.postgres.connection import OLDEST, check_url, open_connection, read_settings, render_place
+
+WAIT_S = 10.0  # for a database that starts at the same time as we do
+EVERY_S = 1.0
+READERS = 2
+OTHERS = 4  # commands, migrations, and whoever looks at the database by hand
+NOTICE_S = 2.0  # for a notification that we send to ourselves
+CHANNEL = "gatepost_start"
+# Errors that waiting does not mend: an unknown user, a wrong password, a database that is not there.
+_FINAL = (errors.InvalidAuthorizationSpecification, errors.InvalidPassword, errors.InvalidCatalogName)
+
+
+def wait_for_server(url: str, say: Callable[[str], None], wait_s: float = WAIT_S) -> None:
+    """Return when it answers. `say` gets a line for each second without an answer."""
+    check_url(url)
+    until = time.monotonic() + wait_s
+    while True:
+        begun = time.monotonic()
+        try:
+            open_connection(url, "gatepost start").close()
+            return
+        except psycopg.OperationalError as error:
+            first = render_error(error)
+            if _is_final(error) or time.monotonic() + EVERY_S > until:
+                raise SetupError(
+                    f"the {render_place(url)} does not let us in: {first}; see that it runs, and what store.url says"
+                ) from None
+            say(f"the {render_place(url)} does not answer, trying again: {first}")
+            time.sleep(max(0.0, EVERY_S - (time.monotonic() - begun)))
+
+
+def render_error(error: Exception) -> str:
+    """Its first line. libpq never writes a password into it."""
+    return (str(error).strip().splitlines() or ["no answer"])[0]
+
+
+def _is_final(error: psycopg.OperationalError) -> bool:
+    """While connecting libpq has no code for us, only the server's words."""
+    if isinstance(error, _FINAL):
+        return True
+    said = str(error)
+    return any(word in said for word in ("password authentication failed", 'FATAL:  database "', 'FATAL:  role "'))
+
+
+def check_server(url: str, *, lanes: int, unsafe: bool) -> None:
+    place = render_place(url)
+    check_url(url)
+    try:
+        with open_connection(url, "gatepost start") as connection, open_connection(url, "gatepost start") as second:
+            for trouble in (
+                _find_pooler(connection, second),  # first: through one, nothing else that is asked can be relied on
+                _find_unfit(connection, unsafe),
+                _find_few_connections(connection, lanes),
+                _find_missing_right(connection),
+            ):
+                if trouble:
+                    raise SetupError(f"the {place} {trouble}")
+    except psycopg.OperationalError as error:
+        raise SetupError(
+            f"the {place} does not let us in: {render_error(error)}; see that it runs, and what store.url says"
+        ) from None
+
+
+def _find_unfit(connection: psycopg.Connection, unsafe: bool) -> str:
+    said = read_settings(connection, ("server_version_num", "server_version", "fsync"))
+    if int(said["server_version_num"]) < OLDEST:
+        return f"is PostgreSQL {said['server_version']}, which is too old; gatepost needs 13 or newer"
+    if _ask(connection, "SELECT pg_is_in_recovery()"):
+        return "is a standby, which nobody can write to; name the primary in store.url"
+    encoding = _ask(
+        connection, "SELECT pg_encoding_to_char(encoding) FROM pg_database WHERE datname = current_database()"
+    )
+    if encoding != "UTF8":
+        return f"is encoded in {encoding}; make one with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
+    if said["fsync"] == "off" and not unsafe:
+        return "has fsync=off, so a crash of its machine loses messages; set fsync=on (for tests: --unsafe)"
+    return ""
+
+
+def _find_few_connections(connection: psycopg.Connection, lanes: int) -> str:
+    """What the server lets in, the database, the user; each may have a limit of its own."""
+    wanted = lanes + READERS + OTHERS
+    row = connection.execute(
+        "SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,"
+        " (SELECT datconnlimit FROM pg_database WHERE datname = current_database()),"
+        " (SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user)"
+    ).fetchone()
+    allowed, of_database, of_user = row or (wanted, -1, -1)
+    for most, name in ((allowed, "max_connections"), (of_database, "the database's"), (of_user, "the user's")):
+        if 0 <= most < wanted:
+            what = f"{name} CONNECTION LIMIT" if "'" in name else name
+            return f"allows {most} connections, and a gateway needs {wanted}; raise {what} or lower store.lanes"
+    return ""
+
+
+def _find_missing_right(connection: psycopg.Connection) -> str:
+    schema = _ask(connection, "SELECT current_schema()")
+    if schema is None:
+        return "has no schema to make tables in; CREATE SCHEMA public, or set search_path for this user"
+    if not _ask(connection, "SELECT has_schema_privilege(current_schema(), 'CREATE')"):
+        user = _ask(connection, "SELECT current_user")
+        return f"lets nobody but its owner make tables; GRANT CREATE, USAGE ON SCHEMA {schema} TO {user}"
+    return ""
+
+
+def _find_pooler(connection: psycopg.Connection, second: psycopg.Connection) -> str:
+    """Between two transactions a pooler may give our backend to somebody else: its number then changes while another
+    transaction is under way, or what was listened for is heard by nobody."""
+    trouble = (
+        "is behind a pooler that changes connections between transactions, which breaks locks and notifications;"
+        " use its session mode, or name the database itself in store.url"
+    )
+    try:
+        pid = _ask(connection, "SELECT pg_backend_pid()")
+        connection.execute(f"LISTEN {CHANNEL}")
+        with second.transaction():
+            second.execute("SELECT 1")  # it may hold what was our backend
+            if _ask(connection, "SELECT pg_backend_pid()") != pid:
+                return trouble
+        word = f"{pid}"
+        second.execute("SELECT pg_notify(%s, %s)", (CHANNEL, word))
+        heard = _wait_for_notice(connection, word)
+        connection.execute(f"UNLISTEN {CHANNEL}")
+    except (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement, errors.FeatureNotSupported):
+        return trouble
+    return "" if heard else trouble
+
+
+def _wait_for_notice(connection: psycopg.Connection, word: str) -> bool:
+    until = time.monotonic() + NOTICE_S
+    while (left := until - time.monotonic()) > 0:
+        if any(each.payload == word for each in connection.notifies(timeout=min(left, 0.2), stop_after=1)):
+            return True
+    return False
+
+
+def _ask(connection: psycopg.Connection, sql: str) -> object:
+    row = connection.execute(sql.encode()).fetchone()
+    return row[0] if row else None
