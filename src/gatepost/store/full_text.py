@@ -89,9 +89,8 @@ def list_words(text: str) -> list[str]:
         name, *options = TOKENIZER
         _local.connection = apsw.Connection(":memory:")
         tokenizer = _local.tokenizer = _local.connection.fts5_tokenizer(name, options)
-    flags = apsw.FTS5_TOKENIZE_DOCUMENT
-    found: list[str] = tokenizer(text.encode(), flags, None, include_offsets=False, include_colocated=False)
-    return found
+    found = tokenizer(text.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False)
+    return [str(word) for word in found]
 
 
 def separate_characters(text: str) -> str:
