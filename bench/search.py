@@ -13,6 +13,7 @@ import apsw
 
 from gatepost.core.clock import SystemClock
 from gatepost.store import groups, search, sessions
+from gatepost.store.full_text import separate_characters
 from gatepost.store.migrate import migrate
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteDb, SqliteStore, connect
@@ -63,7 +64,7 @@ async def _call(agent: GateAgent, query: str) -> float:
 def _bare(db: Db, query: str) -> float:
     start = time.perf_counter()
     sql = "SELECT rowid FROM search WHERE search MATCH ? ORDER BY rowid DESC LIMIT 20"
-    db.rows(sql, (f"text : ({search.separate_characters(query)})",))
+    db.rows(sql, (f"text : ({separate_characters(query)})",))
     return (time.perf_counter() - start) * 1000
 
 

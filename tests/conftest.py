@@ -137,6 +137,13 @@ def database() -> Iterator["EmptyDatabase"]:
 
 
 @pytest.fixture
+def emptied(database: "EmptyDatabase") -> "EmptyDatabase":
+    """Emptied once for a test, however many of its fixtures stand on it."""
+    database.reset()
+    return database
+
+
+@pytest.fixture
 def engine() -> str:
     """Where `pytest_generate_tests` does not say otherwise."""
     return "sqlite"
@@ -161,8 +168,7 @@ async def store(engine: str, request: pytest.FixtureRequest) -> AsyncIterator[St
 def _open_postgres(request: pytest.FixtureRequest) -> "PostgresStore":
     from gatepost.store.postgres.postgres_store import PostgresStore
 
-    database: EmptyDatabase = request.getfixturevalue("database")
-    database.reset()
+    database: EmptyDatabase = request.getfixturevalue("emptied")
     return PostgresStore(database.url)
 
 
@@ -177,9 +183,7 @@ def db(engine: str, request: pytest.FixtureRequest) -> Iterator[Db]:
     from gatepost.store.postgres.connection import open_connection
     from gatepost.store.postgres.postgres_db import PostgresDb
 
-    database = request.getfixturevalue("database")
-    database.reset()
-    with open_connection(database.url) as opened:
+    with open_connection(request.getfixturevalue("emptied").url) as opened:
         yield PostgresDb(opened.pgconn)
 
 

@@ -45,8 +45,8 @@ def give_secret(desk: Desk, person: str) -> None:
     desk.db.run("INSERT INTO users (id, created_at) VALUES (?, ?) ON CONFLICT (id) DO NOTHING", (person, desk.now))
     desk.db.run(
         "INSERT INTO secrets (scope, name, folder, user_id, key_id, nonce, sealed, created_at, updated_at)"
-        " VALUES (?, 'KEY', NULL, ?, 'k', X'00', X'00', 1, 1)",
-        (f"user:{person}", person),
+        " VALUES (?, 'KEY', NULL, ?, 'k', ?, ?, 1, 1)",
+        (f"user:{person}", person, b"\0", b"\0"),
     )
 
 

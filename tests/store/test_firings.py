@@ -110,10 +110,10 @@ def test_a_turn_that_is_continued_after_a_kill_costs_what_all_its_attempts_cost(
 
 def test_the_outcome_stands_and_falls_with_the_end_of_the_turn(fired: FiredTask) -> None:
     turn_id = fired.begin(NOON + 1)
-    fired.db.run("SAVEPOINT killed")
+    fired.db.run("BEGIN")
     assert turns.finish(fired.db, turn_id, 1, "{}", NOON + 2)
     assert fired.log()[0].firing.state == FiringState.SILENT
-    fired.db.run("ROLLBACK TO killed")
+    fired.db.run("ROLLBACK")
     turn = turns.get(fired.db, turn_id)
     assert fired.log()[0].firing.state == FiringState.QUEUED and turn is not None and turn.ended_at is None
 

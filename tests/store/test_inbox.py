@@ -4,6 +4,7 @@ import pytest
 
 from gatepost.core.errors import NotFound
 from gatepost.store import inbox, message_steps, messages
+from gatepost.testing.store_errors import INTEGRITY_ERRORS
 
 from .conftest import Desk
 
@@ -33,7 +34,7 @@ def test_an_end_state_is_the_end(desk: Desk) -> None:
 def test_a_message_reaches_a_session_once(desk: Desk) -> None:
     message_id = desk.accept("x")
     inbox.enqueue(desk.db, message_id, desk.session.id, "acme", "member", desk.now)
-    with pytest.raises(Exception, match="UNIQUE constraint failed"):
+    with pytest.raises(INTEGRITY_ERRORS):
         inbox.enqueue(desk.db, message_id, desk.session.id, "acme", "member", desk.now)
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from gatepost.core.clock import DAY, MINUTE
 from gatepost.flow.overview.facts import AwakeSandbox, ProviderDefaults, list_facts, read_groups, read_open_work
 from gatepost.flow.overview.standing import AgentFacts
@@ -121,6 +123,7 @@ def test_many_groups_take_as_many_statements_as_one(desk: Desk) -> None:
     assert count() == few
 
 
+@pytest.mark.sqlite(reason="reads the plans of SQLite")
 def test_no_statement_walks_through_all_messages(desk: Desk) -> None:
     """By the plan of the engine: whatever has grown with years is reached by an index."""
     plans: list[str] = []

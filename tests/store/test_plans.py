@@ -31,6 +31,8 @@ from gatepost.store import (
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteDb
 
+pytestmark = pytest.mark.sqlite(reason="reads the plans of SQLite")
+
 GROWING = ("messages", "inbox", "outbox", "turns", "steps", "audit", "timeline", "costs", "requests", "sessions")
 # Partial indexes whose rows are few, however old the store: reading one whole is no scan.
 FEW = ("inbox_open", "inbox_open_session", "outbox_open", "turns_open", "permissions_pending")

@@ -5,6 +5,8 @@ import os
 import resource
 from contextlib import ExitStack
 
+import pytest
+
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 
@@ -15,6 +17,7 @@ def one(db: Db) -> int:
     return int(row[0])
 
 
+@pytest.mark.sqlite(reason="a connection to a server may have to be opened anew")
 async def test_stranger_05_the_store_is_read_without_a_descriptor_left(store: SqliteStore) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with ExitStack() as stack:

@@ -197,6 +197,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.sqlite(reason="the process that is killed opens the file")
 async def test_a_killed_gateway_leaves_no_call_unpaid_and_no_budget_passed(store: SqliteStore) -> None:
     await store.write(limit, 1 * USD)
     command = [sys.executable, "-c", CRASH, str(store.path), str(NOON)]

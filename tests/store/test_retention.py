@@ -199,6 +199,7 @@ def test_uses_and_bookings_over_age_go(db: Db) -> None:
     assert (count(db, "secret_uses"), count(db, "costs")) == (1, 1)
 
 
+@pytest.mark.sqlite(reason="pages of a file")
 def test_stranger_23_a_new_store_gives_its_free_pages_back_a_few_at_a_time(desk: Desk) -> None:
     for number in range(200):
         desk.accept(f"{number} " + "x" * 1000)
@@ -215,6 +216,7 @@ def test_stranger_23_a_new_store_gives_its_free_pages_back_a_few_at_a_time(desk:
         assert left >= before - 10
 
 
+@pytest.mark.sqlite(reason="FTS5 and its merges")
 def test_the_search_index_never_merges_by_itself_because_of_what_was_removed(desk: Desk) -> None:
     answered(desk, "old")
     search.index(desk.db)

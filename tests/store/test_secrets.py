@@ -129,10 +129,10 @@ async def test_two_rows_swapped_in_the_database_are_noticed(
 async def test_a_near_secret_that_does_not_open_is_not_passed_over_for_a_farther_one(
     held: SecretReader, filled: Db
 ) -> None:
-    filled.run("UPDATE secrets SET sealed = x'00' WHERE scope = 'folder:acme/eng'")
+    filled.run("UPDATE secrets SET sealed = ? WHERE scope = 'folder:acme/eng'", (b"\0",))
     with pytest.raises(UnsealError):
         await held.get("TOKEN", "acme/eng")
-    filled.run("UPDATE secrets SET nonce = x'' WHERE scope = 'folder:acme/eng'")
+    filled.run("UPDATE secrets SET nonce = ? WHERE scope = 'folder:acme/eng'", (b"",))
     with pytest.raises(UnsealError):
         await held.get("TOKEN", "acme/eng")
     assert await held.get("TOKEN", "acme") == "xyzzy of folder acme"
@@ -173,7 +173,7 @@ def test_a_secret_that_does_not_open_stops_a_rotation_before_the_ring_is_touched
     filled: Db, keyring: Keyring, home: Home
 ) -> None:
     before = (home.path / FILE).read_bytes()
-    filled.run("UPDATE secrets SET sealed = x'00' WHERE scope = 'folder:acme'")
+    filled.run("UPDATE secrets SET sealed = ? WHERE scope = 'folder:acme'", (b"\0",))
 
     with pytest.raises(UnsealError, match=r"TOKEN of folder acme cannot be read"):
         secrets.reseal(filled, keyring)

@@ -15,6 +15,7 @@ from gatepost.store import groups, message_steps, messages
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db, quick
 from gatepost.store.sqlite_store import LARGEST_GROUP, MOST_APPENDED, SLOW_S, SqliteDb, SqliteStore, connect
+from gatepost.testing.store_errors import READ_ONLY_ERRORS
 from gatepost.testing.waiting import PATIENCE_S
 
 
@@ -193,6 +194,7 @@ async def test_what_an_undone_unit_appended_is_forgotten(store: SqliteStore) -> 
     assert await store.read(steps) == [(known, "queued")]
 
 
+@pytest.mark.sqlite(reason="SQLite appends in statements of fifty rows")
 async def test_many_rows_are_written_within_the_time_of_their_unit(store: SqliteStore) -> None:
     known = await store.write(accept_message)
 
@@ -205,6 +207,7 @@ async def test_many_rows_are_written_within_the_time_of_their_unit(store: Sqlite
     assert len(await store.read(steps)) == MOST_APPENDED + 10
 
 
+@pytest.mark.sqlite(reason="units without a lane have an order only where there is one writer")
 async def test_answers_come_in_the_order_of_the_writes(store: SqliteStore) -> None:
     seen: list[int] = []
 
@@ -221,6 +224,7 @@ async def test_answers_come_in_the_order_of_the_writes(store: SqliteStore) -> No
     assert ids == [f"g{number:03}" for number in range(200)]
 
 
+@pytest.mark.sqlite(reason="PRAGMA synchronous")
 async def test_a_group_with_a_durable_unit_is_synced_and_another_is_not(store: SqliteStore) -> None:
     def level(db: Db) -> int:
         row = db.row("PRAGMA synchronous")
@@ -268,7 +272,7 @@ async def test_a_read_sees_one_snapshot(store: SqliteStore) -> None:
 
 
 async def test_a_read_cannot_write(store: SqliteStore) -> None:
-    with pytest.raises(apsw.ReadOnlyError):
+    with pytest.raises(READ_ONLY_ERRORS):
         await store.read(add, "sneaky")
 
 
@@ -298,6 +302,7 @@ async def test_a_closed_store_says_that_the_gateway_stops(store_path: Path) -> N
             await attempt
 
 
+@pytest.mark.sqlite(reason="PRAGMA max_page_count fills the disk")
 async def test_a_full_disk_is_said_and_loses_nothing(store: SqliteStore) -> None:
     """A store that may not grow, as on a full disk."""
 
@@ -365,6 +370,7 @@ def note(db: Db, seen: list[str], name: str) -> None:
     seen.append(name)
 
 
+@pytest.mark.sqlite(reason="counts turns of the one writer")
 async def test_stranger_04_a_flood_in_one_lane_lets_the_others_through(store: SqliteStore) -> None:
     gate, seen = Gate(), list[str]()
     held = asyncio.create_task(store.write(gate.hold))

@@ -33,7 +33,8 @@ PETS = Table("pets", Pet)
 @pytest.fixture
 def pets(db: Db) -> Db:
     db.define(
-        "CREATE TABLE pets (id {id}, name {text} NOT NULL UNIQUE, size {text} NOT NULL, tame {int} NOT NULL DEFAULT 0,"
+        "CREATE TEMP TABLE pets (id {id}, name {text} NOT NULL UNIQUE, size {text} NOT NULL,"
+        " tame {int} NOT NULL DEFAULT 0,"
         " toys {text} NOT NULL DEFAULT '[]', facts {text} NOT NULL DEFAULT '{{}}', hidden {int}) {strict}"
     )
     return db

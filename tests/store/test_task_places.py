@@ -38,6 +38,7 @@ KNOWN_INDEXES = {
 }
 
 
+@pytest.mark.sqlite(reason="reads the plans of SQLite")
 @pytest.mark.parametrize("asked", ASKED)
 def test_what_a_look_asks_leads_to_its_rows(db: SqliteDb, asked: str) -> None:
     seen: list[str] = []

@@ -47,6 +47,7 @@ def test_a_token_is_found_by_itself_and_its_kind_alone(db: Db) -> None:
     assert tokens.find_valid(db, TokenKind.INVITE, "\ud800", NOON) is None
 
 
+@pytest.mark.sqlite(reason="reads the plans of SQLite")
 def test_the_look_up_reads_one_row_of_an_index(db: Db) -> None:
     (row,) = db.rows("EXPLAIN QUERY PLAN SELECT id FROM tokens WHERE hash = 'x' AND kind = 'invite'")
     assert "USING INDEX" in str(row[-1]) and "hash=?" in str(row[-1])

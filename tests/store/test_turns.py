@@ -21,6 +21,7 @@ from gatepost.store import (
 from gatepost.store.turn_failures import FailureCause, TurnFailure
 from gatepost.store.turns import Turn
 from gatepost.testing.counting import CountingDb
+from gatepost.testing.store_errors import INTEGRITY_ERRORS
 
 from .conftest import LEASE, POLICY, Desk
 
@@ -80,7 +81,7 @@ def test_a_session_has_one_open_turn_at_most(desk: Desk) -> None:
     desk.hear("b", rights="guest")
     assert desk.claim() is not None
     assert desk.claim() is None
-    with pytest.raises(Exception, match=r"UNIQUE constraint failed: turns\.session_id"):
+    with pytest.raises(INTEGRITY_ERRORS):
         desk.db.run(
             "INSERT INTO turns (id, session_id, folder, provider, instance, address, thread, rights, state, next_at,"
             " owner, lease_until, started_at) SELECT 'second', session_id, folder, provider, instance, address, thread,"

@@ -4,6 +4,7 @@ import pytest
 
 from gatepost.store import groups, users
 from gatepost.store.port import Db
+from gatepost.testing.store_errors import INTEGRITY_ERRORS
 
 
 def test_somebody_nobody_knows_is_unknown(db: Db) -> None:
@@ -15,14 +16,14 @@ def test_nanoclaw_d14_a_role_cannot_be_given_twice_not_even_everywhere(db: Db, f
     users.add(db, "fake:user/1", "Ann", 1)
     assert users.add_role(db, "fake:user/1", "admin", folder, "owner", 1)
     assert not users.add_role(db, "fake:user/1", "admin", folder, "owner", 2)
-    with pytest.raises(Exception, match="UNIQUE constraint failed"):
+    with pytest.raises(INTEGRITY_ERRORS):
         db.run("INSERT INTO user_roles VALUES ('fake:user/1', 'admin', ?, 'x', 3)", (folder,))
     assert users.get_roles(db, "fake:user/1").roles == (("admin", folder),)
 
 
 def test_a_role_cannot_be_without_a_place(db: Db) -> None:
     users.add(db, "fake:user/1", "Ann", 1)
-    with pytest.raises(Exception, match="NOT NULL"):
+    with pytest.raises(INTEGRITY_ERRORS):
         db.run("INSERT INTO user_roles VALUES ('fake:user/1', 'owner', NULL, 'x', 3)")
 
 
@@ -39,7 +40,7 @@ def test_a_standing_holds_roles_and_memberships(db: Db) -> None:
 
 def test_a_ghost_gets_no_role_and_no_membership(db: Db) -> None:
     users.add(db, "fake:user/1", "Ann", 1)
-    with pytest.raises(Exception, match="FOREIGN KEY"):
+    with pytest.raises(INTEGRITY_ERRORS):
         users.add_role(db, "fake:user/2", "admin", "", "x", 1)
-    with pytest.raises(Exception, match="FOREIGN KEY"):
+    with pytest.raises(INTEGRITY_ERRORS):
         users.add_member(db, "fake:user/1", "nowhere", "x", 1)

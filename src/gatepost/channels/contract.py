@@ -297,6 +297,13 @@ class HasOwnNames(Protocol):
     def own_names(self) -> frozenset[str]: ...
 
 
+class ChannelConnection(StrEnum):
+    """How many gateways that share a store may receive as one bot."""
+
+    ONE = "one"  # by a long poll, a socket, a mailbox: two would take each other's events
+    ANY = "any"  # by webhooks, which may come to each of them
+
+
 class ChannelKind(Struct, frozen=True, kw_only=True):
     """A registered channel class, with what its file declares."""
 
@@ -319,10 +326,16 @@ class ChannelKind(Struct, frozen=True, kw_only=True):
     extra: str = ""  # of this package, that brings its library
     per_server: bool = False  # a person's id is unique on one server only: each instance has people of its own
     load: Callable[[], object] | None = None  # imports what `make` needs; takes long, so it is called in a thread
+    connection: ChannelConnection = ChannelConnection.ONE
     drafts: bool = False  # an answer grows while it is written: its instance's option says so
     unchecked: Mapping[AddCheck, str] = {}  # what `channel add` cannot find out, and why
     # What an instance can do, where its settings say so: from its name and its settings. None: the same for all.
     tailor: "Callable[[ChannelKind, str, Config], ChannelKind] | None" = None
+
+    @property
+    def listens_everywhere(self) -> bool:
+        """On each of several gateways that share a store."""
+        return self.always or self.connection is ChannelConnection.ANY
 
 
 class ChannelTraits(TypedDict, total=False):
@@ -341,6 +354,7 @@ class ChannelTraits(TypedDict, total=False):
     tested_against: str
     extra: str
     per_server: bool
+    connection: ChannelConnection
     unchecked: Mapping[AddCheck, str]
     tailor: Callable[[ChannelKind, str, Config], ChannelKind] | None
 

@@ -1,118 +1,116 @@
 """Bells: who is told that there is something to look at. A ring carries no content; who hears it looks in the store.
 
-Lost rings cost time, never a message: everybody who listens also looks every few seconds.
+Lost rings cost time, never a message: everybody who listens also looks every few seconds. Where several gateways share
+a store, `on_any` passes on what is rung here, and `hear` rings what was rung elsewhere.
 """
 
 from collections.abc import Callable
+from enum import StrEnum
+
+
+class Bell(StrEnum):
+    SESSION = "session"  # has something queued
+    ROOM = "room"  # has something to go out
+    CHANGE = "change"  # what became of a message of a room has changed: whoever shows it may look again
+    CHANNEL = "channel"  # the state of one has changed
+    TOOLS = "tools"  # what a group may call has changed
+    GROUP = "group"  # how one runs has changed: what runs by the old word should make way
+    REQUESTS = "requests"  # something waits for a person, or was decided
+    NEWCOMERS = "newcomers"  # somebody was let in and gets a group of her own
+    TASKS = "tasks"  # one was added or changed: another may be due next
+    ERRANDS = "errands"  # work that one agent gave to another may be over, or was ended
+    OPERATION = "operation"  # somebody who may has changed something
+    LOGINS = "logins"  # a browser was signed out: what it has open must end
 
 
 class EventBus:
     def __init__(self) -> None:
-        self._sessions: list[Callable[[str], None]] = []
-        self._rooms: list[Callable[[str, str], None]] = []
-        self._changes: list[Callable[[str, str], None]] = []
-        self._channels: list[Callable[[str], None]] = []
-        self._tools: list[Callable[[str | None], None]] = []
-        self._groups: list[Callable[[str], None]] = []
-        self._requests: list[Callable[[], None]] = []
-        self._newcomers: list[Callable[[], None]] = []
-        self._tasks: list[Callable[[], None]] = []
-        self._errands: list[Callable[[], None]] = []
-        self._operations: list[Callable[[], None]] = []
-        self._logins: list[Callable[[], None]] = []
+        self._heard: dict[Bell, list[Callable[..., None]]] = {bell: [] for bell in Bell}
+        self._relays: list[Callable[..., None]] = []
+
+    def on_any(self, relay: Callable[..., None]) -> None:
+        """Be told (bell, *what) of everything that is rung here."""
+        self._relays.append(relay)
+
+    def hear(self, bell: Bell, *what: str) -> None:
+        """It was rung elsewhere."""
+        for hear in self._heard[bell]:
+            hear(*(what or ((None,) if bell is Bell.TOOLS else ())))
+
+    def _ring(self, bell: Bell, *what: str) -> None:
+        self.hear(bell, *what)
+        for relay in self._relays:
+            relay(bell, *what)
 
     def on_session(self, hear: Callable[[str], None]) -> None:
-        self._sessions.append(hear)
+        self._heard[Bell.SESSION].append(hear)
 
     def on_room(self, hear: Callable[[str, str], None]) -> None:
-        self._rooms.append(hear)
+        self._heard[Bell.ROOM].append(hear)
 
     def on_change(self, hear: Callable[[str, str], None]) -> None:
-        self._changes.append(hear)
+        self._heard[Bell.CHANGE].append(hear)
 
     def on_channel(self, hear: Callable[[str], None]) -> None:
-        self._channels.append(hear)
+        self._heard[Bell.CHANNEL].append(hear)
 
     def on_tools(self, hear: Callable[[str | None], None]) -> None:
-        self._tools.append(hear)
+        self._heard[Bell.TOOLS].append(hear)
 
     def on_group(self, hear: Callable[[str], None]) -> None:
-        self._groups.append(hear)
+        self._heard[Bell.GROUP].append(hear)
 
     def on_requests(self, hear: Callable[[], None]) -> None:
-        self._requests.append(hear)
+        self._heard[Bell.REQUESTS].append(hear)
 
     def on_newcomers(self, hear: Callable[[], None]) -> None:
-        self._newcomers.append(hear)
+        self._heard[Bell.NEWCOMERS].append(hear)
 
     def on_tasks(self, hear: Callable[[], None]) -> None:
-        self._tasks.append(hear)
+        self._heard[Bell.TASKS].append(hear)
 
     def on_errands(self, hear: Callable[[], None]) -> None:
-        self._errands.append(hear)
+        self._heard[Bell.ERRANDS].append(hear)
 
     def on_operation(self, hear: Callable[[], None]) -> None:
-        self._operations.append(hear)
+        self._heard[Bell.OPERATION].append(hear)
 
     def on_logins(self, hear: Callable[[], None]) -> None:
-        self._logins.append(hear)
+        self._heard[Bell.LOGINS].append(hear)
 
     def session(self, session_id: str) -> None:
-        """A session has something queued."""
-        for hear in self._sessions:
-            hear(session_id)
+        self._ring(Bell.SESSION, session_id)
 
     def room(self, instance: str, address: str) -> None:
-        """A room has something to go out."""
-        for hear in self._rooms:
-            hear(instance, address)
+        self._ring(Bell.ROOM, instance, address)
 
     def change(self, instance: str, address: str) -> None:
-        """What became of a message of this room has changed: whoever shows it may look again."""
-        for hear in self._changes:
-            hear(instance, address)
+        self._ring(Bell.CHANGE, instance, address)
 
     def channel(self, instance: str) -> None:
-        """The state of a channel has changed: whoever shows it may look again."""
-        for hear in self._channels:
-            hear(instance)
+        self._ring(Bell.CHANNEL, instance)
 
     def tools(self, folder: str | None = None) -> None:
-        """What a group may call has changed (None: any group's)."""
-        for hear in self._tools:
-            hear(folder)
+        """None: any group's."""
+        self._ring(Bell.TOOLS, *(() if folder is None else (folder,)))
 
     def group(self, folder: str) -> None:
-        """How a group runs has changed: what runs by the old word should make way."""
-        for hear in self._groups:
-            hear(folder)
+        self._ring(Bell.GROUP, folder)
 
     def requests(self) -> None:
-        """Something waits for a person, or was decided."""
-        for hear in self._requests:
-            hear()
+        self._ring(Bell.REQUESTS)
 
     def newcomers(self) -> None:
-        """Somebody was let in and gets a group of her own."""
-        for hear in self._newcomers:
-            hear()
+        self._ring(Bell.NEWCOMERS)
 
     def tasks(self) -> None:
-        """A task was added or changed: another may be due next."""
-        for hear in self._tasks:
-            hear()
+        self._ring(Bell.TASKS)
 
     def errands(self) -> None:
-        """Work that one agent gave to another may be over, or was ended."""
-        for hear in self._errands:
-            hear()
+        self._ring(Bell.ERRANDS)
 
     def operation(self) -> None:
-        """Somebody who may has changed something: whoever shows it may look again."""
-        for hear in self._operations:
-            hear()
+        self._ring(Bell.OPERATION)
 
     def logins(self) -> None:
-        """A browser was signed out: what it has open must end."""
-        for hear in self._logins:
-            hear()
+        self._ring(Bell.LOGINS)

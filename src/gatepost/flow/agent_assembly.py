@@ -115,6 +115,7 @@ def make_sessions(
             drafts=channels.drafts,
             pump=channels.pump,
             owner=deps.owner,
+            claims=deps.claims,
             files=deps.files,
             listening=ListeningTime(deps.clock),
         )

@@ -34,9 +34,11 @@ def make_channels(deps: FlowDeps, extra: Mapping[str, tuple[ChannelKind, Channel
     reach = ChannelInstances(kinds, channels, deps.config[TTL_S])
     typing = TypingIndicator(channels, reach)
     drafts = DraftRelay(channels, GrowingMessages(deps.store, deps.clock, reach, deps.bells), reach.shows_drafts)
-    pump = DeliveryLoop(deps.store, deps.clock, deps.config, channels, reach, deps.bells, deps.owner)
+    pump = DeliveryLoop(deps.store, deps.clock, deps.config, channels, reach, deps.bells, deps.owner, deps.duties)
+    pump.may_act = deps.may_act
     supervisor.is_sending = pump.is_sending
     supervisor.on_state = deps.bells.channel
+    supervisor.follow_duties(deps.duties)
     pump.on_channel_ended(supervisor.report_end, supervisor.find_trouble)
     pump.on_sent(typing.delivered)
     pump.on_sent(drafts.delivered)

@@ -31,6 +31,7 @@ from gatepost.flow.channel_cursor import StoreCursor
 from gatepost.flow.channel_health import ChannelHealth, ChannelReport, render_trouble
 from gatepost.flow.channel_listener import record_end, run_channel
 from gatepost.flow.channel_specs import BrokenSpec, ChannelSpec, SpecOrigin
+from gatepost.flow.gateways.duties import Duties
 from gatepost.flow.server_senders import add_server
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.store import channel_instances, tokens
@@ -108,8 +109,28 @@ class ChannelSupervisor:
         self._group: asyncio.TaskGroup | None = None
         self._receive: ReceiveFor | None = None
         self._changing = asyncio.Lock()
+        self._duties = Duties()
         self.on_state: Callable[[str], None] = lambda instance: None  # the state of an instance has changed
         self.is_sending: Callable[[str], bool] = lambda instance: False  # whether delivery is at work there
+
+    def follow_duties(self, duties: Duties) -> None:
+        """Where several gateways share a store, one of them listens on a channel."""
+        self._duties = duties
+        duties.on_change(self._duties_changed)
+
+    def _duties_changed(self) -> None:
+        for instance in list(self._channels):
+            task = self._tasks.get(instance)
+            listens = task is not None and not task.done()
+            if self._may_listen(instance) and not listens:
+                self._start_listening(instance)
+            elif not self._may_listen(instance) and task is not None:
+                self._tasks.pop(instance)
+                task.cancel()
+
+    def _may_listen(self, instance: str) -> bool:
+        kind = self._kinds.get(instance)
+        return self._duties.sends_to(instance) or (kind is not None and kind.listens_everywhere)
 
     # What is there.
 
@@ -250,7 +271,9 @@ class ChannelSupervisor:
 
     def _start_listening(self, instance: str) -> None:
         channel = self._channels.get(instance)
-        if self._group is not None and self._receive is not None and channel is not None:
+        if self._group is None or self._receive is None or channel is None:
+            return
+        if self._may_listen(instance):
             self._tasks[instance] = self._group.create_task(self._listen(instance, channel, self._kinds[instance]))
 
     async def _listen(self, instance: str, channel: Channel, kind: ChannelKind) -> None:

@@ -1,12 +1,16 @@
 """What every flow of a gateway works with: given once by the app."""
 
-from msgspec import Struct
+from collections.abc import Callable
+
+from msgspec import Struct, field
 
 from gatepost.core.clock import Clock
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.core.thread_pools import FairThreadPool
+from gatepost.flow.gateways.duties import Duties
+from gatepost.flow.gateways.session_claims import SessionClaims, SoleGateway
 from gatepost.store.port import Store
 from gatepost.store.secrets import SecretReader
 
@@ -19,4 +23,7 @@ class FlowDeps(Struct, frozen=True, kw_only=True):
     secrets: SecretReader
     bells: EventBus
     files: FairThreadPool
-    owner: str  # this run of the daemon
+    owner: str  # this gateway; by itself, this run of it
+    duties: Duties = field(default_factory=Duties)
+    claims: SessionClaims = field(default_factory=SoleGateway)
+    may_act: Callable[[], bool] = lambda: True  # False: others may believe that this gateway is dead

@@ -179,14 +179,16 @@ def _vouch(details: str, unvouched: dict[str, str]) -> None:
 def count_repeated(db: Db) -> int:
     """How many further events the rows stand for that only tell a number (see `gate/dispatch.py`)."""
     found = 0
-    for (details,) in db.rows("SELECT details FROM audit WHERE substr(details, 1, ?) = ?", (len(_COUNTS), _COUNTS)):
+    for (details,) in db.rows(
+        "SELECT details FROM audit WHERE substr(details, 1, CAST(? AS INTEGER)) = ?", (len(_COUNTS), _COUNTS)
+    ):
         found += msgspec.json.decode(details, type=_RepeatedDetails).repeated
     return found
 
 
 def find_damage(db: Db) -> str:
     """What is wrong with the pages that keep the rows, though each may still be read; '' if nothing."""
-    return db.upkeep.find_damage("audit")
+    return db.find_damage("audit")
 
 
 def get_head(db: Db) -> str:

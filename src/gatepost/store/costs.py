@@ -88,7 +88,7 @@ def sum_external(db: Db, folder: str, since: int) -> int:
     below = f"{folder}/"
     row = db.row(
         "SELECT COALESCE(SUM(micro), 0) FROM costs WHERE at >= ? AND source = 'external'"
-        " AND (folder = ? OR substr(folder, 1, ?) = ?)",
+        " AND (folder = ? OR substr(folder, 1, CAST(? AS INTEGER)) = ?)",
         (since, folder, len(below), below),
     )
     return int(row[0]) if row else 0

@@ -44,7 +44,7 @@ RULES, ATTEMPTS = Table("egress_rules", EgressRule), Table("egress_log", EgressA
 
 @quick
 def list_rules(db: Db) -> list[EgressRule]:
-    return RULES.list(db, "ORDER BY folder, host, port")
+    return RULES.list(db, "ORDER BY COALESCE(folder, ''), host, port")
 
 
 def put(db: Db, folder: str | None, host: str, port: int, *, allow: bool, local: bool, by: str, now: int) -> EgressRule:
@@ -75,7 +75,8 @@ def record_attempt(
     """Write down one try; the same one again is counted. True if it is a new row."""
     made = ATTEMPTS.put(
         db,
-        "ON CONFLICT (session_id, target, verdict, reason) DO UPDATE SET times = times + 1, last_at = excluded.last_at",
+        "ON CONFLICT (session_id, target, verdict, reason)"
+        " DO UPDATE SET times = egress_log.times + 1, last_at = excluded.last_at",
         at=now,
         last_at=now,
         folder=folder,

@@ -225,7 +225,8 @@ def _list_effects(db: Db, errand: Errand) -> list[_ResultEffect]:
     """What its own turns said and gave away in its room, oldest first; the last of it, if it is much. What another
     conversation sends there is no part of it, whatever thread that names."""
     rows = db.rows(
-        "SELECT o.key, o.op, o.payload, SUBSTR(m.text, 1, ?) FROM messages m JOIN outbox o ON o.message_id = m.id"
+        "SELECT o.key, o.op, o.payload, SUBSTR(m.text, 1, CAST(? AS INTEGER))"
+        " FROM messages m JOIN outbox o ON o.message_id = m.id"
         " WHERE m.instance = ? AND m.address = ? AND m.id > ? AND m.direction = 'out' AND m.thread = ?"
         " AND o.session_id = ? AND o.origin IN ('result', 'tool')"
         " AND o.state NOT IN ('superseded', 'cancelled', 'failed')"

@@ -60,7 +60,8 @@ def _is_held(db: Db, entry: InboxEntry) -> bool:
 def _join_texts(db: Db, entry: InboxEntry) -> str:
     """What its turn said in the room of the message, oldest first."""
     rows = db.rows(
-        "SELECT SUBSTR(said.text, 1, ?) FROM messages asked JOIN outbox o ON o.instance = asked.instance"
+        "SELECT SUBSTR(said.text, 1, CAST(? AS INTEGER))"
+        " FROM messages asked JOIN outbox o ON o.instance = asked.instance"
         " AND o.address = asked.address JOIN messages said ON said.id = o.message_id"
         " WHERE asked.id = ? AND o.turn_id = ? AND o.op IN ('send', 'file') AND o.origin IN ('result', 'tool')"
         " AND o.state NOT IN ('superseded', 'cancelled', 'failed') ORDER BY o.id LIMIT ?",

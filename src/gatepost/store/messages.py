@@ -9,6 +9,7 @@ from msgspec.structs import astuple
 
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.store import search
+from gatepost.store.full_text import IndexedText
 from gatepost.store.port import Db, Row, quick
 from gatepost.store.table import Table
 
@@ -41,7 +42,10 @@ class Message(Struct, frozen=True):
 MESSAGES = Table("messages", Message)
 
 # The columns of a row `m` for who shows it: without the content, and of the text only so many characters (a parameter).
-SHOWN = ", ".join({"text": "SUBSTR(m.text, 1, ?)", "content": "'{}'"}.get(name, f"m.{name}") for name in MESSAGES.names)
+SHOWN = ", ".join(
+    {"text": "SUBSTR(m.text, 1, CAST(? AS INTEGER))", "content": "'{}'"}.get(name, f"m.{name}")
+    for name in MESSAGES.names
+)
 
 
 class NewMessage(Struct, frozen=True, kw_only=True):
@@ -106,6 +110,7 @@ def accept(db: Db, new: NewMessage, now: int) -> int | None:
     if row is None:
         return None
     message_id = int(row[0])
+    search.add(db, [_make_indexed(message_id, new)])
     if message_id % search.EVERY == 0:
         search.index(db)
     return message_id
@@ -115,9 +120,15 @@ def accept_all(db: Db, new: Sequence[NewMessage], now: int) -> dict[str, int]:
     """The same for several, each with a `platform_id` that no other has: by that, the ids of those that are new."""
     once = "ON CONFLICT (instance, address, direction, platform_id, event) DO NOTHING RETURNING platform_id, id"
     rows = MESSAGES.insert_rows(db, once, _ACCEPTED, [(*astuple(each), now) for each in new])
+    found = {str(row[0]): int(row[1]) for row in rows}
+    search.add(db, [_make_indexed(found[each.platform_id], each) for each in new if each.platform_id in found])
     if any(row[1] % search.EVERY == 0 for row in rows):
         search.index(db)
-    return {str(row[0]): int(row[1]) for row in rows}
+    return found
+
+
+def _make_indexed(message_id: int, new: NewMessage) -> IndexedText:
+    return IndexedText(message_id, new.instance, new.address, new.sender, new.text)
 
 
 @quick

@@ -235,7 +235,7 @@ def list_done_in_turn(db: Db, turn_id: str, most: int, longest: int) -> list[Don
     """The last `most` things that a turn has said and done, interim lines left out, oldest first; of each text the
     first characters, one more than `longest` if there are more."""
     rows = db.rows(
-        "SELECT o.op, SUBSTR(m.text, 1, ?), o.seq, o.answers, o.state FROM outbox o JOIN messages m"
+        "SELECT o.op, SUBSTR(m.text, 1, CAST(? AS INTEGER)), o.seq, o.answers, o.state FROM outbox o JOIN messages m"
         " ON m.id = o.message_id WHERE o.turn_id = ? AND o.origin <> 'status'"
         " AND o.state NOT IN ('superseded', 'cancelled') ORDER BY o.id DESC LIMIT ?",
         (longest + 1, turn_id, most),

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from gatepost.store import inbox
+from gatepost.store import inbox, search
 from gatepost.store.messages import SYSTEM
 from gatepost.store.person_requests import remove_request, replace_answerers
 from gatepost.store.person_scope import FORGOTTEN, PersonScope, make_marks
@@ -323,14 +323,17 @@ def replace_names(db: Db, where: PersonColumn, names: tuple[str, ...], after: An
     return RemovalBatch(changed, last[0], int(last[1]) == most)
 
 
-# What the engine keeps besides rows.
+# The search index, and the file: that is SQLite's own.
 
 
 def merge_search_index(db: Db, pages: int, *, first: bool) -> bool:
     """Merge so many pages of the search index into one part, which leaves out the words of what was deleted. True if it
     goes on."""
-    return db.upkeep.merge_search_index(-pages if first else pages)
+    return search.merge(db, -pages if first else pages)
 
 
 def remove_statistics(db: Db) -> None:
-    db.upkeep.remove_statistics()
+    """The query planner keeps samples of keys, which name rooms and people. It takes new ones by itself."""
+    for table in ("sqlite_stat4", "sqlite_stat1"):
+        if db.definition(table):
+            db.run(f"DELETE FROM {table}")

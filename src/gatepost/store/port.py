@@ -8,9 +8,10 @@ The portable subset: `?` placeholders; times are integer microseconds UTC; curso
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple
 
-from gatepost.store.upkeep import Upkeep
+if TYPE_CHECKING:
+    from gatepost.store.full_text import FullText
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -21,6 +22,11 @@ Row = tuple[Any, ...]
 
 class Db(Protocol):
     """One transaction of the store."""
+
+    @property
+    def full_text(self) -> "FullText":
+        """The index over the words of messages."""
+        ...
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         """All rows: with rows left unread of an UPDATE … RETURNING, COMMIT fails."""
@@ -48,9 +54,21 @@ class Db(Protocol):
         a dialect that keeps no such text says '', and has no store that needs them."""
         ...
 
-    @property
-    def upkeep(self) -> Upkeep:
-        """What the engine's files need besides rows."""
+    def find_damage(self, table: str = "") -> str:
+        """What is wrong with the pages that keep a table's rows (none named: a quick look at all), though each may still
+        be read; '' if nothing. A server looks after its pages itself, and says ''."""
+        ...
+
+    def get_size(self) -> int:
+        """Bytes on the disk."""
+        ...
+
+    def can_shrink(self) -> bool:
+        """Whether the space of what was removed can be given back to the disk in small steps."""
+        ...
+
+    def release_pages(self, pages: int) -> int:
+        """Give so many free pages back; how many are left. A server does it by itself."""
         ...
 
 

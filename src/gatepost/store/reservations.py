@@ -46,6 +46,7 @@ class _Reservation(Struct, frozen=True):
     turn_id: str
     model: str
     worst: int
+    gateway: str = ""
 
 
 RESERVATIONS = Table("reservations", _Reservation)
@@ -60,8 +61,9 @@ def reserve(
     model: str,
     worst_micro: int,
     now: int,
+    gateway: str = "",
 ) -> BudgetReservation | BudgetDenial:
-    """Set aside the worst that a call can cost, if it fits everywhere up the tree."""
+    """Set aside the worst that a call can cost, if it fits everywhere up the tree. `gateway`: that makes the call."""
     if not 0 <= worst_micro <= DEAREST:
         raise Invalid("worst_micro", f"{worst_micro} is no price of a call")
     payer = user or ""
@@ -78,6 +80,7 @@ def reserve(
         turn_id=turn_id or "",
         model=model,
         worst=worst_micro,
+        gateway=gateway,
     )
     budgets.add_spending(db, folder, payer, now, reserved=worst_micro)
     return BudgetReservation(held.id, budgets.claim_notices(db, folder, payer, now))
@@ -125,9 +128,10 @@ def settle(
     return CostSettlement(micro, budgets.claim_notices(db, held.folder, held.user_id, now))
 
 
-def settle_leftovers(db: Db, now: int) -> int:
-    """At the start: nobody will settle what a crash left, and the call may have cost its worst. How many there were."""
-    rows = db.rows(f"DELETE FROM reservations RETURNING {RESERVATIONS.columns}")
+def settle_leftovers(db: Db, now: int, gateway: str = "") -> int:
+    """Nobody will settle what a gateway that is gone has left, and the call may have cost its worst. How many there
+    were."""
+    rows = db.rows(f"DELETE FROM reservations WHERE gateway = ? RETURNING {RESERVATIONS.columns}", (gateway,))
     for row in rows:
         _record_cost(db, RESERVATIONS.parse(row), None, TokenCounts(), now)
     return len(rows)

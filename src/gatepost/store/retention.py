@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from gatepost.store import audit, inbox, timeline
+from gatepost.store import audit, inbox, search, timeline
 from gatepost.store.audit import AuditRecord
 from gatepost.store.port import Db
 
@@ -82,10 +82,11 @@ def find_refused_texts(db: Db, after: int, before: int, most: int) -> RefusedTex
 
 def remove_refused_texts(db: Db, message_ids: Sequence[int]) -> int:
     """That they came, from whom and why they were refused, stays."""
-    return sum(
-        db.run("UPDATE messages SET text = '', content = '{}', sender_name = '' WHERE id = ?", (each,))
-        for each in message_ids
-    )
+    removed = 0
+    for each in message_ids:
+        removed += db.run("UPDATE messages SET text = '', content = '{}', sender_name = '' WHERE id = ?", (each,))
+        search.renew(db, each)
+    return removed
 
 
 def remove_refused_requests(db: Db, after: str, before: int, most: int) -> RemovalBatch[str]:
@@ -315,17 +316,21 @@ def list_unknown_sessions(db: Db, names: list[str]) -> list[str]:
 
 def merge_search_index(db: Db, pages: int) -> None:
     """Merge so many pages of the search index, which lets go of what was deleted."""
-    db.upkeep.merge_search_index(pages)
+    search.merge(db, pages)
+
+
+# The file itself: SQLite's own, another store does it by itself.
 
 
 def can_shrink(db: Db) -> bool:
-    """Whether freed space is given back to the disk."""
-    return db.upkeep.can_shrink()
+    """Whether the file gives free pages back: one that was made by an older gatepost uses them again and stays as
+    large as it is."""
+    return db.can_shrink()
 
 
 def release_pages(db: Db, pages: int) -> int:
     """Give so many free pages back to the disk; how many are left."""
-    return db.upkeep.release_pages(pages)
+    return db.release_pages(pages) if can_shrink(db) else 0
 
 
 class RetentionStats(Struct, frozen=True):

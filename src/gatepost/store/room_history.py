@@ -8,6 +8,7 @@ from msgspec import Struct
 from gatepost.messages.inbound import CLICK, Direction
 from gatepost.messages.outbound import Op
 from gatepost.store import inbox, message_steps, messages, search
+from gatepost.store.full_text import make_mark
 from gatepost.store.inbox import InboxState
 from gatepost.store.messages import MESSAGES, Message, NewMessage
 from gatepost.store.outbox import OUTBOX, EffectOrigin, EffectState
@@ -135,6 +136,7 @@ def replace_fetched(db: Db, new: NewMessage) -> int | None:
     changed = ("thread", "kind", "verb", "sender", "sender_name", "text", "content", "reply_to", "at")
     values = [getattr(new, name) for name in changed]
     db.run(f"UPDATE messages SET {' = ?, '.join(changed)} = ? WHERE id = ?", (*values, known))
+    search.renew(db, known)
     return known
 
 
@@ -150,10 +152,13 @@ def _find_fetched(db: Db, new: NewMessage) -> int | None:
 def list_failed(db: Db, part: Subtree, limit: int) -> list[RoomFailures]:
     """Rooms with rows that came to nothing, the newest first."""
     rows = db.rows(
-        "SELECT m.instance, m.address, i.folder, COUNT(*), MAX(i.updated_at), i.reason FROM inbox i"
-        " JOIN messages m ON m.id = i.message_id WHERE i.state = 'failed'"
-        " AND (i.folder = ? OR (i.folder >= ? AND i.folder < ?))"
-        " GROUP BY m.instance, m.address, i.folder ORDER BY 5 DESC LIMIT ?",
+        "SELECT instance, address, folder, total, updated_at, reason FROM ("
+        "SELECT m.instance, m.address, i.folder, i.updated_at, i.reason,"
+        " COUNT(*) OVER (PARTITION BY m.instance, m.address, i.folder) AS total, ROW_NUMBER() OVER"
+        " (PARTITION BY m.instance, m.address, i.folder ORDER BY i.updated_at DESC, i.id DESC) AS place"
+        " FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.state = 'failed'"
+        " AND (i.folder = ? OR (i.folder >= ? AND i.folder < ?))) rows_of_rooms"
+        " WHERE place = 1 ORDER BY updated_at DESC LIMIT ?",
         (*part.range, limit),
     )
     return [RoomFailures(*row) for row in rows]
@@ -161,10 +166,11 @@ def list_failed(db: Db, part: Subtree, limit: int) -> list[RoomFailures]:
 
 def has_written(db: Db, part: Subtree, sender: str) -> bool:
     """Whether somebody wrote in a room of that part of the tree."""
+    match = db.full_text.match("", [[make_mark("s", sender)]])
     row = db.row(
         f"WITH readable (instance, address) AS MATERIALIZED ({READABLE})"
-        " SELECT 1 FROM search f JOIN messages m ON m.id = f.rowid WHERE f.search MATCH ? AND m.sender = ?"
-        f" AND (m.instance, m.address) IN readable AND ({SEEN}) LIMIT 1",
-        (*part.range, *part.range, f"marks : {search.make_mark('s', sender)}", sender, *part.sees),
+        f" SELECT 1 FROM {db.full_text.source} WHERE {match.sql} AND m.sender = ?"
+        f" AND (m.instance, m.address) IN (SELECT instance, address FROM readable) AND ({SEEN}) LIMIT 1",
+        (*part.range, *part.range, *match.params, sender, *part.sees),
     )
     return row is not None

@@ -1,17 +1,12 @@
-"""Full text over the ledger: SQLite's FTS5, the one corner of the store that is not portable.
+"""Full text over the ledger. The index is the engine's own (`full_text.py`); rights, ranking and snippets are one.
 
-The index is brought up to date many messages at a time: writing it with each one would cost more than the message.
-Scripts without blanks between words are indexed by character, so that any part of them is found; the same is done to a
-query. Each message also has marks, words for its room and its sender, so that a common word is looked up only where
-the caller may read: the rights themselves are in the query all the same.
-
-Of all that matches, the newest `POOL` that the caller may read are ranked (bm25 among themselves): to rank every
-message with a common word would take a hundred times as long. Of each that is long only the part around its first hit
-is ranked (`snippets.py`), as of a very long one only the beginning is indexed. What matched elsewhere comes after.
+Marks of rooms and senders narrow a search to where the caller may read: the rights themselves are in the query all the
+same. Of all that matches, the newest `POOL` that the caller may read are ranked (bm25 among themselves, by FTS5 in
+memory): to rank every message with a common word would take a hundred times as long. Of each that is long only the
+part around its first hit is ranked (`snippets.py`), as of a very long one only the beginning is indexed. What matched
+elsewhere comes after.
 """
 
-import hashlib
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,22 +17,17 @@ from gatepost.core.clock import DAY
 from gatepost.core.errors import Invalid
 from gatepost.messages.inbound import Direction
 from gatepost.messages.outbound import MESSAGES
+from gatepost.store.full_text import LOOKED_AT, TOKENIZER, IndexedText, make_mark, separate_characters
 from gatepost.store.port import Db, quick
-from gatepost.store.snippets import GAP, LONGEST, SnippetFinder
+from gatepost.store.query_tree import parse_query
+from gatepost.store.snippets import LONGEST, SnippetFinder
 from gatepost.store.sqlite_store import SqliteDb
 
 EVERY = 128  # messages between two times that the index is written
 POOL = 400
 MOST_MARKED = 50  # rooms that are looked up by their marks; with more, most of what matches may be read anyway
 LONGEST_QUERY = 1000  # characters
-LOOKED_AT = 16_384  # characters of a message, from its beginning, that are indexed
-AT_ONCE = 128 * 1024  # characters that are indexed in one transaction: everybody's writes wait for it
 
-_SPACELESS = (  # Chinese, Japanese, Korean: what is written without blanks, or with endings grown to the word
-    r"\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u303b\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7ff"
-    r"\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff"
-)
-_BORDER = re.compile(rf"(?<=[{_SPACELESS}])(?=\w)|(?<=\w)(?=[{_SPACELESS}])")
 _SAID = ", ".join(f"'{op.value}'" for op in sorted(MESSAGES))
 
 # What a group's agent may see of a room that it may read: what was given to its part of the tree, or shown to it, and
@@ -110,38 +100,30 @@ class Hit(Struct, frozen=True):
     rank: float
 
 
+def add(db: Db, texts: Sequence[IndexedText]) -> None:
+    """Messages that are new. Whoever writes one into the ledger calls it in the same transaction."""
+    db.full_text.add(db, texts)
+
+
+def renew(db: Db, message_id: int) -> None:
+    """A message whose text, room or sender was changed: by whoever changed it. One that is deleted goes by itself."""
+    db.full_text.renew(db, message_id)
+
+
 def index(db: Db, most: int = 1000) -> int:
-    """Write what waits into the index, oldest first, as far as one transaction should; how many there were."""
-    rows = db.rows(
-        f"SELECT u.message_id, m.instance, m.address, m.sender, substr(m.text, 1, {LOOKED_AT}) FROM unsearched u"
-        " JOIN messages m ON m.id = u.message_id ORDER BY u.message_id LIMIT ?",
-        (most,),
-    )
-    done, chars = 0, 0
-    for number, instance, address, sender, text in rows:
-        marks = f"{make_mark('r', instance, address)} {make_mark('s', sender)}"
-        db.run("INSERT INTO search (rowid, text, marks) VALUES (?, ?, ?)", (number, separate_characters(text), marks))
-        done, chars = done + 1, chars + len(text)
-        if chars >= AT_ONCE:
-            break
-    if done:
-        db.run("DELETE FROM unsearched WHERE message_id <= ?", (rows[done - 1][0],))
-    return done
+    """Write what waits into the index, as far as one transaction should; how many there were."""
+    return db.full_text.index(db, most)
 
 
 @quick
 def is_behind(db: Db) -> bool:
-    return db.row("SELECT 1 FROM unsearched LIMIT 1") is not None
+    return db.full_text.is_behind(db)
 
 
-def separate_characters(text: str) -> str:
-    """The text with each character of a script without blanks set apart."""
-    return text if text.isascii() else _BORDER.sub(GAP, text)
-
-
-def make_mark(kind: str, *named: str) -> str:
-    """One word for a room or a sender. Two that have the same do no harm: the query looks at the rows as well."""
-    return kind + hashlib.blake2b("|".join(named).encode(), digest_size=8).hexdigest()
+def merge(db: Db, pages: int) -> bool:
+    """Work on so many pages of the index, which lets go of what was deleted; fewer than none starts anew. True if there
+    is more to do."""
+    return db.full_text.merge(db, pages)
 
 
 def list_readable_rooms(db: Db, part: Subtree, most: int = 2**31) -> list[tuple[str, str]]:
@@ -152,6 +134,7 @@ def list_readable_rooms(db: Db, part: Subtree, most: int = 2**31) -> list[tuple[
 def find(db: Db, wanted: SearchQuery) -> list[Hit]:
     """The best first, of equal ones the newest."""
     query = _check_query(wanted.query)
+    db.full_text.prepare(db)
     sql, params = _candidates(db, query, wanted)
     try:
         pool = db.rows(sql, params)
@@ -165,7 +148,7 @@ def find(db: Db, wanted: SearchQuery) -> list[Hit]:
 
 def _candidates(db: Db, query: str, wanted: SearchQuery) -> tuple[str, list[Any]]:
     """The newest messages that match and may be read: the statement and its parameters."""
-    part, conditions = wanted.part, [f"({SEEN})"]
+    part, conditions, full_text = wanted.part, [f"({SEEN})"], db.full_text
     having: list[Any] = []
     where: list[Any] = list(part.sees)
     marks: list[list[str]] = []
@@ -178,7 +161,7 @@ def _candidates(db: Db, query: str, wanted: SearchQuery) -> tuple[str, list[Any]
             marks.append([make_mark("r", *each) for each in rooms] or ["nowhere"])
         with_sql = f"WITH readable (instance, address) AS MATERIALIZED ({READABLE}) "
         having = [*part.range, *part.range]
-        conditions.append("(m.instance, m.address) IN readable")
+        conditions.append("(m.instance, m.address) IN (SELECT instance, address FROM readable)")
     if wanted.rooms is not None:
         marks.append([make_mark("r", *each) for each in wanted.rooms] or ["nowhere"])
         pairs = " OR ".join("(m.instance = ? AND m.address = ?)" for _ in wanted.rooms) or "FALSE"
@@ -192,15 +175,15 @@ def _candidates(db: Db, query: str, wanted: SearchQuery) -> tuple[str, list[Any]
         conditions.append("m.sender = ?")
         where.append(wanted.sender)
     if wanted.since is not None:
-        conditions.append("m.at >= ? AND f.rowid >= ?")
+        conditions.append(f"m.at >= ? AND {full_text.key} >= ?")
         where += [wanted.since, _find_first_since(db, wanted.since)]
-    match = f"text : ({query})" + "".join(f" AND marks : ({' OR '.join(words)})" for words in marks)
+    match = full_text.match(query, marks)
     sql = (
         f"{with_sql}SELECT m.id, m.instance, m.address, m.thread, m.direction, m.sender, m.sender_name, m.folder, m.at,"
-        f" substr(m.text, 1, {LOOKED_AT}) FROM search f JOIN messages m ON m.id = f.rowid WHERE f.search MATCH ?"
-        f" AND {' AND '.join(conditions)} ORDER BY f.rowid DESC LIMIT ?"
+        f" substr(m.text, 1, {LOOKED_AT}) FROM {full_text.source} WHERE {match.sql}"
+        f" AND {' AND '.join(conditions)} ORDER BY {full_text.key} DESC LIMIT ?"
     )
-    return sql, [*having, match, *where, max(POOL, wanted.limit)]
+    return sql, [*having, *match.params, *where, max(POOL, wanted.limit)]
 
 
 def _find_first_since(db: Db, since: int) -> int:
@@ -225,6 +208,7 @@ def _check_query(query: str) -> str:
     if len(query) > LONGEST_QUERY:
         raise Invalid("query", f"has {len(query)} characters; at most {LONGEST_QUERY} are possible")
     _rank(text, [], 1)
+    parse_query(text)
     return text
 
 
@@ -240,7 +224,7 @@ def _rank(query: str, texts: Sequence[tuple[int, str]], limit: int) -> list[tupl
     memory = apsw.Connection(":memory:")
     db = SqliteDb(memory)
     try:
-        memory.execute("CREATE VIRTUAL TABLE found USING fts5 (text, tokenize='unicode61 remove_diacritics 2')")
+        memory.execute(f"CREATE VIRTUAL TABLE found USING fts5 (text, tokenize='{' '.join(TOKENIZER)}')")
         with memory:  # in rising order: a smaller id would have the index written out before it
             memory.executemany("INSERT INTO found (rowid, text) VALUES (?, ?)", sorted(parts.items()))
         rows = db.rows(

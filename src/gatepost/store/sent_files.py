@@ -22,7 +22,8 @@ def put(db: Db, new: NewSentFiles, now: int) -> None:
     db.run("DELETE FROM given_files WHERE folder = ? AND at < ?", (new.folder, now - DAY))
     db.run(
         "INSERT INTO given_files (key, folder, session_id, turn_id, bytes, at) VALUES (?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (key) DO UPDATE SET bytes = MAX(bytes, excluded.bytes), at = excluded.at",
+        " ON CONFLICT (key) DO UPDATE SET at = excluded.at,"
+        " bytes = CASE WHEN given_files.bytes > excluded.bytes THEN given_files.bytes ELSE excluded.bytes END",
         (new.key, new.folder, new.session_id, new.turn_id, new.bytes, now),
     )
 

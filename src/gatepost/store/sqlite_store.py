@@ -26,7 +26,7 @@ from gatepost.store import erased_space, rule_cache
 from gatepost.store.answers import log_lost_error, send_answers
 from gatepost.store.deadline import UNIT_S, Deadline, DeadlineExceeded
 from gatepost.store.port import Db, Row
-from gatepost.store.upkeep import SqliteUpkeep
+from gatepost.store.sqlite_full_text import SqliteFullText
 from gatepost.store.write_queue import WriteQueue, WriteUnit
 
 T = TypeVar("T")
@@ -56,6 +56,8 @@ _log = log.get("store")
 
 class SqliteDb:
     """A connection as `Db`."""
+
+    full_text = SqliteFullText()
 
     def __init__(self, connection: apsw.Connection, *, of_writer: bool = False) -> None:
         """`of_writer`: the store has all its tables, so a change of rules renames their state; and somebody calls
@@ -99,9 +101,26 @@ class SqliteDb:
         row = self.row("SELECT sql FROM sqlite_schema WHERE name = ?", (name,))
         return str(row[0] or "") if row else ""
 
-    @property
-    def upkeep(self) -> SqliteUpkeep:
-        return SqliteUpkeep(self.connection)
+    def find_damage(self, table: str = "") -> str:
+        try:
+            row = self.row(f"PRAGMA integrity_check({table})" if table else "PRAGMA quick_check(1)")
+        except apsw.CorruptError as error:
+            return str(error)
+        return "" if row is None or row[0] == "ok" else str(row[0])
+
+    def get_size(self) -> int:
+        """With the log beside the file."""
+        path = Path(self.connection.filename)
+        both = (path, path.with_name(f"{path.name}-wal"))
+        return sum(each.stat().st_size for each in both if each.exists())
+
+    def can_shrink(self) -> bool:
+        return self.row("PRAGMA auto_vacuum") == (2,)
+
+    def release_pages(self, pages: int) -> int:
+        self.rows(f"PRAGMA incremental_vacuum({int(pages)})")
+        row = self.row("PRAGMA freelist_count")
+        return int(row[0]) if row else 0
 
 
 def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:

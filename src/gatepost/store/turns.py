@@ -133,6 +133,10 @@ def list_open(db: Db) -> list[Turn]:
     return TURNS.list(db, "WHERE ended_at IS NULL ORDER BY started_at")
 
 
+def list_open_of(db: Db, owner: str) -> list[Turn]:
+    return TURNS.list(db, "WHERE ended_at IS NULL AND owner = ? ORDER BY started_at", owner)
+
+
 def claim(
     db: Db,
     session_id: str,

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from gatepost.store.port import Db, Row
-from gatepost.store.upkeep import Upkeep
 
 
 class CountingDb:
@@ -13,6 +12,7 @@ class CountingDb:
     def __init__(self, db: Db) -> None:
         self._db = db
         self.statements = self.read_rows = self.read_chars = 0
+        self.full_text = db.full_text
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         return self._count(self._db.rows(sql, params))
@@ -37,10 +37,6 @@ class CountingDb:
 
     def definition(self, name: str) -> str:
         return self._db.definition(name)
-
-    @property
-    def upkeep(self) -> Upkeep:
-        return self._db.upkeep
 
     def _count(self, rows: list[Row]) -> list[Row]:
         self.statements += 1

@@ -77,6 +77,7 @@ class ChannelSender:
         self._pace = pace or DeliveryPace(reach, clock, policy.most_age)
         self.on_ended: Callable[[str, ChannelEnded], None] = lambda instance, error: None
         self.why_away: Callable[[str], str] = lambda instance: ""  # '' if nobody knows
+        self.may_act: Callable[[], bool] = lambda: True
 
     async def send(self, job: SendJob) -> SendOutcome:
         effect = job.effect
@@ -99,6 +100,10 @@ class ChannelSender:
 
     async def _send(self, channel: Channel, job: SendJob, message: Outbound) -> SendOutcome:
         effect = job.effect
+        if not self.may_act():  # another gateway may be sending this by now
+            return self._again(
+                effect, Unavailable("the store", "this gateway has lost touch with it"), EffectState.FAILED
+            )
         try:
             async with asyncio.timeout(self._timeout):
                 platform_id = await channel.send(effect.address, message)

@@ -28,6 +28,7 @@ from gatepost.flow.delivery.outbox_claims import DeliveryContext, DeliveryLane, 
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.delivery.pace import DeliveryPace
 from gatepost.flow.delivery.retry import load_retry_policy
+from gatepost.flow.gateways.duties import Duties
 from gatepost.messages.outbound import Feature
 from gatepost.store import outbox, sessions
 from gatepost.store.outbox import EffectOrigin, EffectState
@@ -59,8 +60,11 @@ class DeliveryLoop:
         reach: ChannelInstances,
         bells: EventBus,
         owner: str,
+        duties: Duties | None = None,
     ) -> None:
         self._store, self._clock = store, clock
+        self._duties = duties or Duties()
+        self._duties.on_change(self._duties_changed)
         timeout, policy = config[TIMEOUT_S], load_retry_policy(config)
         self._terms = DeliveryContext(
             owner=owner, lease=to_microseconds(2 * timeout) + FRESH, policy=policy, reach=reach
@@ -79,6 +83,7 @@ class DeliveryLoop:
         self._look_up_at: dict[int, int] = {}
         self._sent: list[Callable[[str, str, str], None]] = []
         self._open = False
+        self._look_now = asyncio.Event()
         bells.on_room(self._room_changed)
 
     def on_sent(self, hear: Callable[[str, str, str], None]) -> None:
@@ -89,6 +94,15 @@ class DeliveryLoop:
         """`report` is told of a channel that cannot send until somebody acts, `why_away` asked about one that is not
         there."""
         self._sender.on_ended, self._sender.why_away = report, why_away
+
+    @property
+    def may_act(self) -> Callable[[], bool]:
+        return self._sender.may_act
+
+    @may_act.setter
+    def may_act(self, ask: Callable[[], bool]) -> None:
+        """Asked before a platform is called."""
+        self._sender.may_act = ask
 
     def is_sending(self, instance: str) -> bool:
         """Whether a lane of this channel is at work."""
@@ -115,6 +129,8 @@ class DeliveryLoop:
     def _reserve(self, instance: str, address: str) -> DeliveryLane | None:
         """A lane that is at rest, which is then the caller's; None if it is at work, or there is no room."""
         lane = DeliveryLane(instance, address)
+        if not self._duties.sends_to(instance):
+            return None
         at_rest = lane not in self._busy and lane not in self._asleep and lane not in self._waiting[instance]
         if not self._open or not at_rest or self._running.get(instance, 0) >= self._most:
             return None
@@ -141,7 +157,10 @@ class DeliveryLoop:
         try:
             while True:
                 await self._poll_outbox()
-                await asyncio.sleep(self._look)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._look):
+                        await self._look_now.wait()
+                self._look_now.clear()
         finally:
             self._open = False
             with anyio.CancelScope(shield=True):
@@ -152,7 +171,7 @@ class DeliveryLoop:
             lanes = await self._store.read(outbox.list_pending_rooms)
             for instance, address in lanes:
                 lane = DeliveryLane(instance, address)
-                if lane not in self._busy and lane not in self._asleep:
+                if lane not in self._busy and lane not in self._asleep and self._duties.sends_to(instance):
                     self._queue(lane)
             if lanes:
                 now = self._clock.now()
@@ -172,7 +191,14 @@ class DeliveryLoop:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _room_changed(self, instance: str, address: str) -> None:
-        self._queue(DeliveryLane(instance, address))
+        if self._duties.sends_to(instance):  # else whoever does hears of it, too
+            self._queue(DeliveryLane(instance, address))
+
+    def _duties_changed(self) -> None:
+        """Another sends there from now on, or this gateway does: what waits is looked at now."""
+        for lane in [each for each in self._asleep if not self._duties.sends_to(each.instance)]:
+            self._asleep.pop(lane).cancel()
+        self._look_now.set()
 
     def _queue(self, lane: DeliveryLane) -> None:
         timer = self._asleep.pop(lane, None)
@@ -252,7 +278,11 @@ class DeliveryLoop:
                 return
 
     def _must_end(self, lane: DeliveryLane, count: int) -> bool:
-        return not self._open or (count >= FAIR_SHARE and bool(self._waiting[lane.instance]))
+        return (
+            not self._open
+            or not self._duties.sends_to(lane.instance)
+            or (count >= FAIR_SHARE and bool(self._waiting[lane.instance]))
+        )
 
     async def _advance(self, lane: DeliveryLane, outcome: SendOutcome | None) -> SendJob | WaitUntil | None:
         if outcome is not None and outcome.state == EffectState.SENDING:

@@ -10,6 +10,7 @@ from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.trial import remove_leftover_trials
 from gatepost.sandboxes.contract import SandboxKind
 from gatepost.store import ledger, requests, sessions, sleeping_turns, turns
+from gatepost.store.port import Db
 from gatepost.store.turn_failures import FailureCause, TurnRetryPolicy
 from gatepost.store.turns import Turn, TurnState
 
@@ -37,11 +38,15 @@ async def continue_turns(parts: SessionDeps) -> None:
     for turn in await parts.store.read(turns.list_open):
         session = await parts.store.read(sessions.get, turn.session_id)
         if session is not None and turn.state != TurnState.INTERRUPTED:
-            waits = await parts.store.read(requests.is_turn_waiting, turn.id)
-            spare = waits or turn.spared < MOST_RESTARTS
-            wait = None if waits else _pause(turn, parts.policy)
-            cause = FailureCause(reason=RESTARTED, wait=wait, counts_as_failure=False, keeps_continuation=spare)
+            cause = await parts.store.read(make_restart_cause, parts, turn)
             await turn_settlement.settle_broken_turn(parts, session, turn, cause)
+
+
+def make_restart_cause(db: Db, parts: SessionDeps, turn: Turn) -> FailureCause:
+    waits = requests.is_turn_waiting(db, turn.id)
+    spare = waits or turn.spared < MOST_RESTARTS
+    wait = None if waits else _pause(turn, parts.policy)
+    return FailureCause(reason=RESTARTED, wait=wait, counts_as_failure=False, keeps_continuation=spare)
 
 
 def _pause(turn: Turn, policy: TurnRetryPolicy) -> int | None:

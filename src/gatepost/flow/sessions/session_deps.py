@@ -14,6 +14,7 @@ from gatepost.egress.egress_socket import EgressDeps
 from gatepost.flow.delivery.delivery_loop import DeliveryLoop
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.delivery.typing_indicator import TypingIndicator
+from gatepost.flow.gateways.session_claims import SessionClaims, SoleGateway
 from gatepost.flow.sessions.disk_usage import DiskUsageMeter
 from gatepost.flow.sessions.drafts import DraftRelay
 from gatepost.flow.sessions.group_limits import TURN_S
@@ -67,7 +68,8 @@ class SessionDeps(Struct, frozen=True, kw_only=True):
     reach: ChannelInstances
     typing: TypingIndicator
     pump: DeliveryLoop
-    owner: str  # this run of the daemon
+    owner: str  # this gateway; by itself, this run of it
+    claims: SessionClaims = field(default_factory=SoleGateway)
     listening: ListeningTime  # for every judgement of who is silent, idle or late
     files: FairThreadPool  # mailbox files are never touched on the loop or on the store's writer thread
     memory: Callable[[], HostMemory | None] = read_memory

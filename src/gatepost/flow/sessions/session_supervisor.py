@@ -27,6 +27,7 @@ from gatepost.flow.sessions.session_deps import LOOK_S, MOST_AWAKE, SessionDeps
 from gatepost.flow.sessions.session_timeouts import SessionVerdict, check_timeouts
 from gatepost.flow.sessions.single_runs import remove_ended_run
 from gatepost.flow.sessions.slots import IdleSession, SessionSlots
+from gatepost.sandboxes import freezing
 from gatepost.store import due_sessions, firings, sessions, switches
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
@@ -61,6 +62,7 @@ class SessionSupervisor:
         self._tasks: asyncio.TaskGroup | None = None
         self._stopping = False
         self.halted = False  # the operator has stopped everything
+        self.is_frozen = False
         self.host_limits = HostLimits(parts, lambda: self.awake, self._end_others)
         self._owed = DeferredWrites()  # by session: what ended there, and is not woken before that is written
         self.pressed = ""  # why no further sandbox is woken, '' if there is room
@@ -142,6 +144,26 @@ class SessionSupervisor:
             if not self._live:
                 return
             await asyncio.sleep(0.05)
+
+    async def end_all(self, ending: Ending) -> None:
+        """Nothing runs here any more when this returns. What may wake is woken again."""
+        ended = self.awake
+        for live in ended:
+            live.kill(ending)
+        for end in self._others:
+            end()
+        await _until_gone(ended)
+
+    def set_frozen(self, frozen: bool) -> None:
+        """While nobody here may act, nothing that runs in a sandbox goes on."""
+        if frozen == self.is_frozen:
+            return
+        self.is_frozen = frozen
+        _log.warning("sandboxes are frozen" if frozen else "sandboxes go on")
+        for live in self.awake:
+            if live.sandbox is not None:
+                freezing.set_frozen(live.sandbox.inner_pid, frozen)
+        self._bell.set()
 
     async def stop(self, session_id: str, by: str) -> bool:
         """A person ends the running turn now, and what waits behind it. True if there was anything. People are told
@@ -251,7 +273,7 @@ class SessionSupervisor:
     # Waking.
 
     async def _admit(self) -> None:
-        if self._stopping or self.halted:
+        if self._stopping or self.halted or self.is_frozen:
             return
         wanted, self._wanted = self._wanted, {}
         for session_id in wanted:
@@ -264,6 +286,8 @@ class SessionSupervisor:
             session = await self.parts.store.read(sessions.get, session_id)
             if session is None or session.closed_at is not None or session_id in self._owed:
                 continue
+            if self.parts.claims.is_elsewhere(session):
+                continue  # whoever runs it hears of it, too
             if await self.parts.store.read(due_sessions.get_retry_time, session_id, self.parts.clock.now()) is not None:
                 continue  # the look finds it when its next try is due; arrivals lead to none before
             live = self._live.get(session_id)
@@ -332,8 +356,11 @@ class SessionSupervisor:
             self._bell.set()
 
     async def _wake(self, session_id: str) -> None:
+        claimed = False
         try:
-            await self._run_session(session_id)
+            claimed = await self.parts.claims.claim(session_id)
+            if claimed:
+                await self._run_session(session_id)
         except* Exception as trouble:  # noqa: BLE001  one session's trouble must not end the others
             await self._not_woken(session_id, _first(trouble))
         finally:
@@ -341,7 +368,10 @@ class SessionSupervisor:
             self._starting.pop(session_id, None)
             self._slots.release(session_id)
             self._bell.set()
+        if not claimed:
+            return
         with suppress(Unavailable):  # then the next look finds it
+            await self.parts.claims.release(session_id)
             if await self.parts.store.read(due_sessions.has_work, session_id, self.parts.clock.now()):
                 self.request_wake(session_id)
 

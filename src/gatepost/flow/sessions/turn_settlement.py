@@ -49,6 +49,14 @@ async def settle_broken_turn(
     await _settle(parts, session, settle, error_class)
 
 
+def record_broken_turn(
+    db: Db, parts: SessionDeps, session: Session, turn: Turn, cause: FailureCause
+) -> tuple[str, str] | None:
+    """The same within a transaction. The room to ring, None if nobody is to be told."""
+    broken = turn_failures.record_failure(db, turn.id, turn.epoch, cause, parts.policy, parts.clock.now())
+    return _add_failure_notice(db, parts, session, broken, "")
+
+
 async def settle_sleeping_turn(parts: SessionDeps, session: Session, turn: Turn) -> None:
     """It waits for a person without a sandbox."""
 

@@ -38,6 +38,11 @@ def open_connection(url: str, name: str = "gatepost", *, statement_ms: int = 0) 
     )
 
 
+def render_application(gateway: str) -> str:
+    """How the connections of a gateway are known to the server, each with a word of its own behind it."""
+    return f"gatepost/{gateway}" if gateway else "gatepost"
+
+
 def render_place(url: str) -> str:
     """Host, port and database, for people: never the password."""
     given = conninfo.conninfo_to_dict(url)

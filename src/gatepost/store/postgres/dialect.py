@@ -12,6 +12,14 @@ TYPES = {
     "strict": "",
 }
 
+# What a column holds. Here it is what was declared: a file may hold anything.
+_KIND = re.compile(r"\btypeof\((\w+)\)")
+_KIND_HERE = (
+    r"CASE WHEN \1 IS NULL THEN 'null' WHEN pg_typeof(\1) = 'bigint'::regtype THEN 'integer'"
+    r" WHEN pg_typeof(\1) = 'bytea'::regtype THEN 'blob' ELSE 'text' END"
+)
+_BYTES = re.compile(r"\bCAST\((\w+) AS BLOB\)")  # of a text
+
 # A string, a comment, a placeholder that is only compared with NULL (its type is nowhere else to be seen), any other
 # placeholder, and the one name of ours that PostgreSQL reserves.
 _PARTS = re.compile(r"('(?:[^']|'')*')|(--[^\n]*)|\?( IS (?:NOT )?NULL\b)|(\?)|(\bonly\b)")
@@ -35,6 +43,7 @@ def translate(sql: str) -> bytes:
             return f"${count}"
         return '"only"'
 
+    sql = _BYTES.sub(r"convert_to(\1, 'UTF8')", _KIND.sub(_KIND_HERE, sql))
     return _PARTS.sub(put, sql).encode()
 
 

@@ -8,7 +8,7 @@ from psycopg import errors, pq
 from gatepost.store import rule_cache
 from gatepost.store.port import Row
 from gatepost.store.postgres.dialect import translate, translate_definition
-from gatepost.store.postgres.upkeep import PostgresUpkeep
+from gatepost.store.postgres.postgres_full_text import PostgresFullText
 from gatepost.store.postgres.values import DECODERS, decode_text, encode
 
 MOST_PREPARED = 2000  # statements that a connection keeps
@@ -17,6 +17,8 @@ _BINARY = pq.Format.BINARY
 
 
 class PostgresDb:
+    full_text = PostgresFullText()
+
     def __init__(self, connection: pq.abc.PGconn, *, of_writer: bool = False) -> None:
         """`of_writer`: the store has all its tables, so a change of rules renames their state; and somebody calls
         `flush` before each commit, so rows are appended together."""
@@ -65,9 +67,20 @@ class PostgresDb:
         """PostgreSQL keeps no such text."""
         return ""
 
-    @property
-    def upkeep(self) -> PostgresUpkeep:
-        return PostgresUpkeep(self)
+    def find_damage(self, table: str = "") -> str:
+        """The server looks after its pages: one that is damaged cannot be read, and checksums show it."""
+        return ""
+
+    def get_size(self) -> int:
+        row = self.row("SELECT pg_database_size(current_database())")
+        return int(row[0]) if row else 0
+
+    def can_shrink(self) -> bool:
+        return True
+
+    def release_pages(self, pages: int) -> int:
+        """The server's vacuum does it."""
+        return 0
 
     def command(self, sql: bytes) -> list[Row]:
         """One or several statements without parameters, in one round trip; the rows of the last one, as text."""

@@ -20,10 +20,10 @@ from gatepost.core.errors import Unavailable
 from gatepost.store.answers import log_lost_error, send_answers
 from gatepost.store.deadline import UNIT_S
 from gatepost.store.port import Db
-from gatepost.store.postgres.connection import is_usable, open_connection
+from gatepost.store.postgres.connection import is_usable, open_connection, render_application
 from gatepost.store.postgres.lane_queue import LaneQueue
 from gatepost.store.postgres.postgres_db import PostgresDb
-from gatepost.store.postgres.unit_worker import AWAY_S, UnitWorker, render_away
+from gatepost.store.postgres.unit_worker import AWAY_S, NUMBER, UnitWorker, render_away
 from gatepost.store.write_queue import WriteUnit
 
 T = TypeVar("T")
@@ -47,11 +47,14 @@ class PostgresStore:
         readers: int = 2,
         unit_s: float = UNIT_S.default,
         slow: Callable[[str, float, float], None] = lambda name, wall, cpu: None,
+        gateway: str = "",
+        fence: Callable[[], bytes] = lambda: NUMBER,
     ) -> None:
-        self.url = url
+        """`fence`: what every transaction begins with (`UnitWorker`)."""
+        self.url, self._reader_name = url, f"{render_application(gateway)} read"
         self._lanes = LaneQueue()
         self._closed = False
-        self._workers = [UnitWorker(url, number, self._lanes, unit_s, slow) for number in range(lanes)]
+        self._workers = [UnitWorker(url, number, self._lanes, unit_s, slow, gateway, fence) for number in range(lanes)]
         self._pool = ThreadPoolExecutor(readers, thread_name_prefix="store-read")
         self._local = threading.local()
         self._opened: list[PostgresDb] = []
@@ -102,7 +105,7 @@ class PostgresStore:
             db: PostgresDb | None = getattr(self._local, "db", None)
             try:
                 if db is None:
-                    db = self._local.db = PostgresDb(open_connection(self.url, "gatepost read").pgconn)
+                    db = self._local.db = PostgresDb(open_connection(self.url, self._reader_name).pgconn)
                     self._opened.append(db)
                 return _read_once(db, fn, args, within)
             except (psycopg.OperationalError, errors.AdminShutdown) as error:
@@ -145,6 +148,11 @@ class PostgresStore:
         for db in self._opened:
             db.connection.finish()
         return ""
+
+    @property
+    def refused(self) -> int:
+        """Units that came after a life of this gateway was over."""
+        return sum(each.refused for each in self._workers)
 
     def set_unit_timeout(self, seconds: float) -> None:
         for each in self._workers:

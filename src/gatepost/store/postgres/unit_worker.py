@@ -16,7 +16,7 @@ from gatepost.core import log
 from gatepost.core.errors import Unavailable
 from gatepost.store.answers import send_answers
 from gatepost.store.deadline import Deadline, DeadlineExceeded
-from gatepost.store.postgres.connection import is_usable, open_connection, render_place
+from gatepost.store.postgres.connection import is_usable, open_connection, render_application, render_place
 from gatepost.store.postgres.lane_queue import LaneQueue
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.write_queue import WriteUnit
@@ -28,8 +28,9 @@ MOST_TRIES = 30
 PAUSE_S = 0.002  # after the first conflict; twice as long after each further one …
 LONGEST_PAUSE_S = 0.1  # … up to this
 
-OPEN = b"BEGIN; SELECT pg_current_xact_id()::text"
-OPEN_LIGHT = b"BEGIN; SET LOCAL synchronous_commit = off; SELECT pg_current_xact_id()::text"
+OPEN = b"BEGIN; "
+OPEN_LIGHT = b"BEGIN; SET LOCAL synchronous_commit = off; "
+NUMBER = b"SELECT pg_current_xact_id()::text"
 
 _CONFLICTS = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
 
@@ -44,8 +45,14 @@ class UnitWorker:
         lanes: LaneQueue,
         unit_s: float,
         slow: Callable[[str, float, float], None],
+        gateway: str = "",
+        fence: Callable[[], bytes] = lambda: NUMBER,
     ) -> None:
-        self._url, self._name, self._lanes, self._slow = url, f"gatepost write {number}", lanes, slow
+        """`fence`: what a transaction begins with. It finds the number of the transaction, and no row if this life of
+        the gateway is over."""
+        self._url, self._lanes, self._slow, self._fence = url, lanes, slow, fence
+        self._name = f"{render_application(gateway)} write {number}"
+        self.refused = 0  # units that came after this life of the gateway was over
         self.deadline = Deadline(unit_s)
         self.running: WriteUnit | None = None
         self._connection: psycopg.Connection | None = None
@@ -93,7 +100,11 @@ class UnitWorker:
         number = 0
         wall, cpu = time.monotonic(), time.thread_time()
         try:
-            number = int(db.command(OPEN if unit.durable else OPEN_LIGHT)[0][0])
+            opened = db.command((OPEN if unit.durable else OPEN_LIGHT) + self._fence())
+            if not opened:
+                self.refused += 1
+                raise Unavailable("the store", "another gateway has taken over from this one")
+            number = int(opened[0][0])
             answer = self.deadline.run(_run_unit, unit, db)
         except BaseException as error:
             self._undo(db)

@@ -4,11 +4,15 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any
 
-INT8, TEXT, BYTEA, FLOAT8, UNKNOWN = 20, 25, 17, 701, 0
+INT8, TEXT, BYTEA, FLOAT8, TSVECTOR, UNKNOWN = 20, 25, 17, 701, 3614, 0
 
 _INT2, _INT4, _INT8, _FLOAT4, _FLOAT8 = Struct("!h"), Struct("!i"), Struct("!q"), Struct("!f"), Struct("!d")
 _NUMERIC = Struct("!HhHH")  # digits, weight of the first, sign, digits after the point
 _NEGATIVE, _BASE = 0x4000, 10_000
+
+
+class TsVector(bytes):
+    """The words of a text, as they travel."""
 
 
 def encode(params: Sequence[Any]) -> tuple[tuple[int, ...], list[bytes | None]]:
@@ -30,7 +34,7 @@ def encode(params: Sequence[Any]) -> tuple[tuple[int, ...], list[bytes | None]]:
             types.append(FLOAT8)
             values.append(_FLOAT8.pack(each))
         else:
-            types.append(BYTEA)
+            types.append(TSVECTOR if isinstance(each, TsVector) else BYTEA)
             values.append(bytes(each))
     return tuple(types), values
 

@@ -1,10 +1,11 @@
-"""Full text over the ledger: the words of a message, which we split ourselves, and marks of its room and its sender."""
+"""Full text over the ledger: the words of a message, which we split ourselves, and marks of its room and its sender.
+
+They are written with the message, so nothing ever waits to be indexed: there is no table `unsearched`."""
 
 from gatepost.store.port import Db
 
 
 def apply(db: Db) -> None:
-    db.define("CREATE TABLE unsearched (message_id {int} PRIMARY KEY) {strict}")
     db.define(
         "CREATE TABLE search (message_id {int} PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,"
         " words TSVECTOR NOT NULL)"

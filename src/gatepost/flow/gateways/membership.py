@@ -1,0 +1,134 @@
+"""One gateway among several: it keeps its lease, takes over from those who lost theirs, and takes its share of duties.
+
+By its own clock it stops acting before others may judge it dead. When somebody has taken over from it, its sandboxes
+are ended, and it begins a new life.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from gatepost.core import log
+from gatepost.core.errors import SetupError, Unavailable
+from gatepost.flow.gateways.duties import LOOPS, Duties
+from gatepost.flow.gateways.takeover import Takeover, release_all, take_over
+from gatepost.flow.sessions.ending import Ending
+from gatepost.flow.sessions.session_supervisor import SessionSupervisor
+from gatepost.store import due_sessions, gateways
+from gatepost.store.port import Db, Store
+
+AGAIN_S = 1.0
+LOST = "another gateway has taken over from this one"
+
+_log = log.get("gateways")
+
+
+class Lease(Protocol):
+    """What a store for several gateways gives each of them."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def in_contact(self) -> bool: ...
+    @property
+    def may_judge(self) -> bool: ...
+    @property
+    def is_over(self) -> bool: ...
+    @property
+    def overdue(self) -> tuple[tuple[str, int], ...]: ...
+
+    def begin(self) -> None: ...
+    def start(self, on_change: Callable[[], None]) -> None: ...
+    def stop(self) -> None: ...
+    def end_life(self, db: Db, name: str, epoch: int) -> bool: ...
+    def end_connections(self, name: str) -> None: ...
+
+
+class GatewayMembership:
+    def __init__(
+        self,
+        lease: Lease,
+        store: Store,
+        sessions: SessionSupervisor,
+        duties: Duties,
+        list_duties: Callable[[], Iterable[str]],
+    ) -> None:
+        """`list_duties`: those of the channels that there are."""
+        self._lease, self._store, self._sessions, self._duties = lease, store, sessions, duties
+        self._list_duties = list_duties
+        self._beat = asyncio.Event()
+        self._frozen = False
+        self.takeovers = 0
+
+    async def recover(self) -> None:
+        """At the start: what an earlier life of this gateway left."""
+        await self._store.write(release_all, self._sessions.parts, self._lease.name)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        loop = asyncio.get_running_loop()
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(self._beat.set)
+
+        self._lease.start(wake)
+        try:
+            while True:
+                await self._step()
+                await self._beat.wait()
+                self._beat.clear()
+        finally:
+            await asyncio.to_thread(self._lease.stop)
+
+    async def leave(self) -> None:
+        """Everything that this gateway has is anybody's, at once. After its sandboxes have ended."""
+        await self._store.write(self._leave)
+
+    def _leave(self, db: Db) -> None:
+        name = self._lease.name
+        release_all(db, self._sessions.parts, name)
+        gateways.set_state(db, name, self._lease.epoch, gateways.GatewayState.GONE)
+
+    async def _step(self) -> None:
+        try:
+            if self._lease.is_over:
+                await self._begin_again()
+            self._sessions.set_frozen(not self._lease.in_contact)
+            if not self._lease.in_contact:
+                return
+            if self._lease.may_judge:
+                for name, epoch in self._lease.overdue:
+                    await self._take_over(name, epoch)
+            await self._claim_duties()
+        except (Unavailable, SetupError) as error:
+            _log.warning("the gateways cannot be looked at", error=str(error))
+
+    async def _begin_again(self) -> None:
+        self._duties.set_held(())
+        await self._sessions.end_all(Ending.by_gateway(LOST))
+        await asyncio.to_thread(self._lease.begin)
+        _log.warning("this gateway begins anew", gateway=self._lease.name, epoch=self._lease.epoch)
+        await self.recover()
+
+    async def _take_over(self, name: str, epoch: int) -> None:
+        await asyncio.to_thread(self._lease.end_connections, name)
+        parts = self._sessions.parts
+        done: Takeover | None = await self._store.write(take_over, parts, name, epoch, self._lease.end_life)
+        if done is None:
+            return
+        self.takeovers += 1
+        _log.warning("took over from a gateway", gateway=name, epoch=epoch, sessions=len(done.sessions))
+        for room in done.rooms:
+            parts.bells.room(*room)
+        for session_id in await self._store.read(due_sessions.list_waiting_sessions):
+            self._sessions.request_wake(session_id)
+
+    async def _claim_duties(self) -> None:
+        wanted = [*LOOPS, *self._list_duties()]
+        missing = [each for each in wanted if not self._duties.holds(each)]
+        if missing:
+            now = self._sessions.parts.clock.now()
+            held = await self._store.write(gateways.claim_duties, missing, self._lease.name, now, durable=False)
+            self._duties.set_held(held)

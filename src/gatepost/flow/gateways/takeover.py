@@ -1,0 +1,55 @@
+"""What becomes of what a dead gateway had: one transaction, by whoever notices first.
+
+Its sessions are anybody's, its turns are continued as after a restart, what it had set aside for model calls is booked
+in full, its duties are nobody's. What it was sending is looked up or becomes uncertain, as ever, by whoever sends there
+next.
+"""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from gatepost.flow.sessions import turn_settlement
+from gatepost.flow.sessions.crash_recovery import make_restart_cause
+from gatepost.flow.sessions.session_deps import SessionDeps
+from gatepost.store import audit, gateways, ledger, reservations, sessions, sleeping_turns, turns
+from gatepost.store.audit import AuditRecord
+from gatepost.store.port import Db
+from gatepost.store.turns import TurnState
+
+EndLife = Callable[[Db, str, int], bool]
+
+
+class Takeover(Struct, frozen=True):
+    sessions: tuple[str, ...]
+    rooms: tuple[tuple[str, str], ...]  # where somebody is told something
+    turns: int
+    reservations: int
+
+
+def take_over(db: Db, parts: SessionDeps, name: str, epoch: int, end_life: EndLife) -> Takeover | None:
+    """None: it lives after all, or another was first."""
+    if not end_life(db, name, epoch):
+        return None
+    done = release_all(db, parts, name)
+    details = {"gateway": name, "epoch": epoch, "turns": done.turns, "sessions": len(done.sessions)}
+    audit.append(db, AuditRecord(parts.clock.now(), f"gateway:{parts.owner}", "gateway.take_over", "done", details))
+    return done
+
+
+def release_all(db: Db, parts: SessionDeps, name: str) -> Takeover:
+    """The same for an earlier life of a gateway, when it starts."""
+    now, rooms, count = parts.clock.now(), list[tuple[str, str]](), 0
+    ledger.reset_due_times(db, now)
+    sleeping_turns.defer_sleeping(db, now)
+    for turn in turns.list_open_of(db, name):
+        session = sessions.get(db, turn.session_id)
+        if session is None or turn.state == TurnState.INTERRUPTED:
+            continue
+        count += 1
+        room = turn_settlement.record_broken_turn(db, parts, session, turn, make_restart_cause(db, parts, turn))
+        rooms += [room] if room is not None else []
+    booked = reservations.settle_leftovers(db, now, name)
+    released = gateways.release_sessions(db, name)
+    gateways.release_duties(db, name)
+    return Takeover(tuple(released), tuple(rooms), count, booked)

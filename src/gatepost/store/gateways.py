@@ -1,0 +1,161 @@
+"""Gateways that share one store. Each has a lease, which it renews; one whose lease is over is dead to the others.
+
+`epoch` fences: every transaction of a gateway begins by locking its row at its own epoch, so what it still writes after
+somebody has taken over from it is refused. `now` is the time of the database, in all of this: nobody else's clock says
+who lives.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from msgspec import Struct
+
+from gatepost.core.errors import SetupError
+from gatepost.store.port import Db
+from gatepost.store.table import Table
+
+
+class GatewayState(StrEnum):
+    RUNNING = "running"
+    DRAINING = "draining"  # it ends, and takes nothing new
+    GONE = "gone"  # it has left, or somebody has taken over from it
+
+
+class GatewayIdentity(Struct, frozen=True, kw_only=True):
+    """What a gateway says of itself when it starts."""
+
+    name: str
+    home: str
+    host: str
+    version: str
+    schema_number: int
+    listen: str = ""
+    capacity: int = 0
+    config_digest: str = ""
+    plugin_digest: str = ""
+    key_ids: str = ""
+
+
+class GatewayRow(Struct, frozen=True):
+    name: str
+    epoch: int
+    state: GatewayState
+    until: int
+    home: str
+    host: str
+    version: str
+    schema_number: int
+    listen: str
+    capacity: int
+    config_digest: str
+    plugin_digest: str
+    key_ids: str
+    started_at: int
+
+
+GATEWAYS = Table("gateways", GatewayRow)
+
+
+def register(db: Db, new: GatewayIdentity, lease: int, least_epoch: int, now: int) -> int:
+    """Begin a life of this gateway; its epoch, which is at least `least_epoch`. The same home means that the last one
+    is dead, whatever its lease says: the home's lock is ours."""
+    known = GATEWAYS.get(db, "WHERE name = ?", new.name)
+    if known is not None and known.home != new.home and known.state != GatewayState.GONE and known.until > now:
+        raise SetupError(
+            f"a gateway named {new.name!r} lives on {known.host}; give this one another name (gateway.name),"
+            " or stop that one first"
+        )
+    epoch = max(known.epoch + 1 if known is not None else 1, least_epoch)
+    GATEWAYS.insert(
+        db,
+        "ON CONFLICT (name) DO UPDATE SET epoch = excluded.epoch, state = excluded.state, until = excluded.until,"
+        " home = excluded.home, host = excluded.host, version = excluded.version,"
+        " schema_number = excluded.schema_number, listen = excluded.listen, capacity = excluded.capacity,"
+        " config_digest = excluded.config_digest, plugin_digest = excluded.plugin_digest,"
+        " key_ids = excluded.key_ids, started_at = excluded.started_at",
+        new,
+        epoch=epoch,
+        state=GatewayState.RUNNING,
+        until=now + lease,
+        started_at=now,
+    )
+    return epoch
+
+
+def renew(db: Db, name: str, epoch: int, until: int) -> bool:
+    """False: this life of it is over."""
+    return db.run("UPDATE gateways SET until = ? WHERE name = ? AND epoch = ?", (until, name, epoch)) == 1
+
+
+def set_state(db: Db, name: str, epoch: int, state: GatewayState) -> bool:
+    return db.run("UPDATE gateways SET state = ? WHERE name = ? AND epoch = ?", (state, name, epoch)) == 1
+
+
+def end_life(db: Db, name: str, epoch: int) -> bool:
+    """Nothing that this life of it still writes is believed. False: somebody else was first."""
+    return (
+        db.run(
+            "UPDATE gateways SET epoch = epoch + 1, state = ?, until = 0 WHERE name = ? AND epoch = ?",
+            (GatewayState.GONE, name, epoch),
+        )
+        == 1
+    )
+
+
+def get(db: Db, name: str) -> GatewayRow | None:
+    return GATEWAYS.get(db, "WHERE name = ?", name)
+
+
+def list_all(db: Db) -> list[GatewayRow]:
+    return GATEWAYS.list(db, "ORDER BY name")
+
+
+def list_overdue(db: Db, now: int) -> list[GatewayRow]:
+    """Those whose lease is over and whom nobody has taken over from."""
+    return GATEWAYS.list(db, "WHERE state <> 'gone' AND until < ? ORDER BY name", now)
+
+
+def remove(db: Db, name: str) -> bool:
+    """Forget one that is gone."""
+    return db.run("DELETE FROM gateways WHERE name = ? AND state = 'gone'", (name,)) == 1
+
+
+# What a gateway holds.
+
+
+def claim_session(db: Db, session_id: str, gateway: str) -> bool:
+    """From waking to sleeping a session is run by one gateway. False: it is another's."""
+    changed = db.run(
+        "UPDATE sessions SET owner = ?, epoch = epoch + 1 WHERE id = ? AND owner IN ('', ?)",
+        (gateway, session_id, gateway),
+    )
+    return changed == 1
+
+
+def release_session(db: Db, session_id: str, gateway: str) -> None:
+    db.run("UPDATE sessions SET owner = '' WHERE id = ? AND owner = ?", (session_id, gateway))
+
+
+def release_sessions(db: Db, gateway: str) -> list[str]:
+    rows = db.rows("UPDATE sessions SET owner = '', epoch = epoch + 1 WHERE owner = ? RETURNING id", (gateway,))
+    return sorted(row[0] for row in rows)
+
+
+def claim_duties(db: Db, names: Sequence[str], gateway: str, now: int) -> set[str]:
+    """What one gateway at a time does: those of these that are nobody's become this one's. All that it has then."""
+    for name in names:
+        db.run(
+            "INSERT INTO duties (name, gateway, since) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE"
+            " SET gateway = excluded.gateway, since = excluded.since WHERE duties.gateway = ''",
+            (name, gateway, now),
+        )
+    return {row[0] for row in db.rows("SELECT name FROM duties WHERE gateway = ?", (gateway,))}
+
+
+def release_duties(db: Db, gateway: str) -> None:
+    db.run("UPDATE duties SET gateway = '' WHERE gateway = ?", (gateway,))
+
+
+def list_duties(db: Db) -> dict[str, str]:
+    """By name, who has it."""
+    return {row[0]: row[1] for row in db.rows("SELECT name, gateway FROM duties ORDER BY name")}

@@ -1,0 +1,36 @@
+"""Gateways that share this store: who they are, how long each is known to live, and what each of them does for all.
+
+A store with one gateway has no rows here, and its sessions no owner.
+"""
+
+from gatepost.store.port import Db
+
+
+def apply(db: Db) -> None:
+    db.define(
+        """CREATE TABLE gateways (
+            name {text} NOT NULL PRIMARY KEY,
+            epoch {int} NOT NULL,                   -- rises with each life of it: what an earlier one writes is refused
+            state {text} NOT NULL,                  -- running | draining | gone
+            until {int} NOT NULL,                   -- by the clock of the database: after that it is judged dead
+            home {text} NOT NULL,                   -- which home it runs on
+            host {text} NOT NULL,
+            version {text} NOT NULL,
+            schema_number {int} NOT NULL,
+            listen {text} NOT NULL,
+            capacity {int} NOT NULL,                -- sandboxes that may be awake there at once
+            config_digest {text} NOT NULL,
+            plugin_digest {text} NOT NULL,
+            key_ids {text} NOT NULL,
+            started_at {int} NOT NULL
+        ) {strict}"""
+    )
+    db.define(
+        """CREATE TABLE duties (
+            name {text} NOT NULL PRIMARY KEY,       -- what one gateway at a time does: schedule, channel/NAME
+            gateway {text} NOT NULL,                -- that does it; '': nobody
+            since {int} NOT NULL
+        ) {strict}"""
+    )
+    db.define("CREATE INDEX sessions_owned ON sessions (owner) WHERE owner <> ''")
+    db.define("ALTER TABLE reservations ADD COLUMN gateway {text} NOT NULL DEFAULT ''")

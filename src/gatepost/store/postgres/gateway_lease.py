@@ -1,0 +1,169 @@
+"""A gateway's lease: a thread with a connection of its own renews it, whatever the rest of the process does.
+
+By its own clock a gateway stops before the others judge it dead: `in_contact` turns false some time before the lease is
+over. From then on it calls nobody. A renewal under the same epoch makes it true again; where there is nothing left to
+renew, this life is over (`is_over`), and the gateway begins another with `begin`.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+
+import psycopg
+
+from gatepost.core import log
+from gatepost.core.clock import to_microseconds
+from gatepost.core.errors import SetupError
+from gatepost.store import gateways
+from gatepost.store.gateways import GatewayIdentity, GatewayState
+from gatepost.store.port import Db
+from gatepost.store.postgres.connection import open_connection, render_application
+from gatepost.store.postgres.postgres_db import PostgresDb
+
+LEASE_S, BEAT_S, STOP_S = 6.0, 1.5, 4.5  # how long it lasts, how often it is renewed, when its holder stops by itself
+TIME = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
+
+_log = log.get("gateways")
+
+
+class LeaseTimes:
+    """By the monotonic clock of the holder: when its last good renewal was sent, and since when all were good."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._sent = self._since = -float("inf")
+
+    @property
+    def in_contact(self) -> bool:
+        return self._now() - self._sent < STOP_S
+
+    @property
+    def may_judge(self) -> bool:
+        """Whether it was in contact for a whole lease. After a restart of the database nobody is, so nobody judges
+        anybody before all had the time to renew."""
+        return self.in_contact and self._now() - self._since > LEASE_S
+
+    def renewed(self, sent: float) -> None:
+        if self._since == float("inf") or self._now() - self._sent >= STOP_S:
+            self._since = sent
+        self._sent = sent
+
+    def broken(self) -> None:
+        """A renewal failed: who lives is judged by a whole lease from the next one on."""
+        self._since = float("inf")
+
+
+class GatewayLease:
+    def __init__(self, url: str, identity: GatewayIdentity) -> None:
+        self.url, self.identity = url, identity
+        self.times = LeaseTimes()
+        self.epoch = 0
+        self.is_over = False
+        self.offset = 0  # microseconds that the database's clock is ahead of ours
+        self.overdue: tuple[tuple[str, int], ...] = ()  # (name, epoch) of others, as the last renewal saw them
+        self._db: PostgresDb | None = None
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def name(self) -> str:
+        return self.identity.name
+
+    @property
+    def in_contact(self) -> bool:
+        return not self.is_over and self.times.in_contact
+
+    @property
+    def may_judge(self) -> bool:
+        return not self.is_over and self.times.may_judge
+
+    def begin(self) -> None:
+        """A new life. Blocks; raises SetupError if another gateway has this name."""
+        sent = time.monotonic()
+        db = self._connect()
+        db.command(b"BEGIN")
+        try:
+            now = _read_time(db)
+            db.rows("SELECT 1 FROM gateways WHERE name = ? FOR UPDATE", (self.name,))
+            self.epoch = gateways.register(db, self.identity, to_microseconds(LEASE_S), self.epoch + 1, now)
+            db.command(b"COMMIT")
+        except SetupError:
+            db.command(b"ROLLBACK")
+            raise
+        self.is_over = False
+        self.times = LeaseTimes()
+        self.times.renewed(sent)
+
+    def start(self, on_change: Callable[[], None]) -> None:
+        """`on_change` is called in the lease's thread after each renewal, tried or made."""
+        self._thread = threading.Thread(target=self._work, args=(on_change,), name="gateway-lease", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Renew no more. What is held is released by whoever drains, or taken over."""
+        self._ending.set()
+        if self._thread is not None:
+            self._thread.join(2 * BEAT_S)
+        if self._db is not None:
+            self._db.connection.finish()
+
+    def render_opening(self) -> bytes:
+        """What a transaction of this life begins with: the number of the transaction, if this life goes on."""
+        name = self.name.replace("'", "''")
+        return (
+            f"SELECT pg_current_xact_id()::text FROM gateways WHERE name = '{name}' AND epoch = {self.epoch}"
+            " FOR KEY SHARE"
+        ).encode()
+
+    def end_life(self, db: Db, name: str, epoch: int) -> bool:
+        """In a transaction of whoever takes over: wait for what the dead one has under way, and refuse what comes
+        after. False: it lives after all, or somebody else was first."""
+        found = db.row("SELECT epoch, until, state FROM gateways WHERE name = ? FOR UPDATE", (name,))
+        if found is None or found[0] != epoch or found[1] >= _read_time(db) or found[2] == GatewayState.GONE:
+            return False
+        return gateways.end_life(db, name, epoch)
+
+    def end_connections(self, name: str) -> None:
+        """Blocks: nothing that a dead gateway has under way on the server goes on."""
+        self._connect().rows(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND starts_with(application_name, ?)",
+            (f"{render_application(name)} ",),
+        )
+
+    def beat(self) -> None:
+        """Renew once."""
+        sent = time.monotonic()
+        try:
+            db = self._connect()
+            begun = time.time_ns() // 1000
+            now = _read_time(db)
+            self.offset = now - (begun + time.time_ns() // 1000) // 2
+            if gateways.renew(db, self.name, self.epoch, now + to_microseconds(LEASE_S)):
+                self.times.renewed(sent)
+                self.overdue = tuple((each.name, each.epoch) for each in gateways.list_overdue(db, now))
+            else:
+                self.is_over = True
+        except psycopg.Error as error:
+            _log.warning("the lease cannot be renewed", gateway=self.name, error=str(error).strip())
+            self.times.broken()
+            self._db = None
+
+    def _work(self, on_change: Callable[[], None]) -> None:
+        while not self._ending.wait(BEAT_S):
+            if not self.is_over:
+                self.beat()
+            on_change()
+
+    def _connect(self) -> PostgresDb:
+        if self._db is None:
+            made = open_connection(self.url, f"{render_application(self.name)} lease", statement_ms=int(BEAT_S * 1000))
+            self._db = PostgresDb(made.pgconn)
+            self._kept = made  # it closes with its last reference
+        return self._db
+
+
+def _read_time(db: Db) -> int:
+    row = db.row(TIME)
+    assert row is not None
+    return int(row[0])

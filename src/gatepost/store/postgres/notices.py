@@ -1,0 +1,109 @@
+"""Words from gateway to gateway by NOTIFY: that there is something to look at, never what.
+
+A thread with a connection of its own listens and sends. What is to be said within a few milliseconds goes out together,
+in one statement: NOTIFY takes one lock for the whole server. A lost word costs time only: whoever waits for one also
+looks every few seconds.
+"""
+
+import json
+import os
+import select
+import threading
+import time
+from collections.abc import Callable
+
+import psycopg
+
+from gatepost.core import log
+from gatepost.store.postgres.connection import is_usable, open_connection, render_application
+
+CHANNEL = "gatepost"
+PAUSE_S = 0.005  # between two statements
+LOOK_S = 2.0
+AGAIN_S = 0.5
+LARGEST = 7000  # bytes of one word; PostgreSQL takes 8000
+
+Notice = tuple[str, ...]
+
+_log = log.get("gateways")
+
+
+class NoticeBoard:
+    def __init__(self, url: str, gateway: str, hear: Callable[[list[Notice]], None]) -> None:
+        """`hear` is called in the board's thread with what the others said."""
+        self._url, self._gateway, self._hear = url, gateway, hear
+        self._waiting: dict[Notice, None] = {}
+        self._lock = threading.Lock()
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._ending = False
+        self.is_listening = False  # while it is not, nothing that others change is heard of
+        self._thread = threading.Thread(target=self._work, name="gateway-notices", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ending = True
+        self._wake()
+        self._thread.join(2.0)
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
+    def post(self, notice: Notice) -> None:
+        """From any thread: said to all others soon. The same word twice is one word."""
+        with self._lock:
+            was_empty = not self._waiting
+            self._waiting[notice] = None
+        if was_empty:
+            self._wake()
+
+    def _wake(self) -> None:
+        try:
+            os.write(self._wake_write, b"\0")
+        except BlockingIOError:
+            return  # it is awake already
+
+    def _work(self) -> None:
+        while not self._ending:
+            try:
+                with open_connection(self._url, f"{render_application(self._gateway)} notices") as connection:
+                    connection.execute(f"LISTEN {CHANNEL}")
+                    self.is_listening = True
+                    self._hear([])  # what was said meanwhile was missed: look at everything
+                    self._serve(connection)
+            except psycopg.Error as error:
+                _log.warning("words of other gateways are not heard", error=str(error).strip())
+            self.is_listening = False
+            if not self._ending:
+                time.sleep(AGAIN_S)
+
+    def _serve(self, connection: psycopg.Connection) -> None:
+        server, wire = connection.fileno(), connection.pgconn
+        while not self._ending and is_usable(wire):
+            ready, _, _ = select.select([server, self._wake_read], [], [], LOOK_S)
+            if self._wake_read in ready:
+                os.read(self._wake_read, 4096)
+                self._say(connection)
+                time.sleep(PAUSE_S)
+            if server in ready:
+                wire.consume_input()
+            self._listen(connection)
+
+    def _listen(self, connection: psycopg.Connection) -> None:
+        heard: list[Notice] = []
+        while (word := connection.pgconn.notifies()) is not None:
+            speaker, notices = json.loads(word.extra)
+            if speaker != self._gateway:
+                heard += [tuple(each) for each in notices]
+        if heard:
+            self._hear(heard)
+
+    def _say(self, connection: psycopg.Connection) -> None:
+        with self._lock:
+            waiting, self._waiting = list(self._waiting), {}
+        while waiting:
+            count = len(waiting)
+            while len(said := json.dumps([self._gateway, waiting[:count]])) > LARGEST and count > 1:
+                count = (count + 1) // 2
+            connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, said))
+            waiting = waiting[count:]

@@ -1,0 +1,135 @@
+"""A query's tree as the text of a `tsquery`.
+
+PostgreSQL has no NEAR. It becomes alternatives, one for each distance. The index looks for a simpler query
+(`render_for_index`), which finds at least as much; the exact one then judges the rows.
+
+In a phrase, PostgreSQL's `&` and `|` are about places: both begin at the same one, or either does.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import product
+
+from gatepost.store.postgres.words import FURTHER, MARK, cut_word, make_lexeme
+from gatepost.store.query_tree import Combined, NearPhrases, QueryNode, QueryOperator, QueryWord
+
+Phrase = tuple[QueryWord, ...]
+
+
+def render_exact(node: QueryNode) -> str:
+    """'' if nothing can match."""
+    if isinstance(node, Combined):
+        return _combine(node.operator, [render_exact(part) for part in node.parts])
+    return _render_near(node)
+
+
+def render_for_index(node: QueryNode, *, more: bool = True) -> str:
+    """Without NEAR. `more`: it matches wherever the exact one does; else it matches nowhere else."""
+    if isinstance(node, Combined):
+        turned = node.operator is QueryOperator.NOT
+        sides = [more != (turned and at > 0) for at in range(len(node.parts))]
+        parts = zip(node.parts, sides, strict=True)
+        return _combine(node.operator, [render_for_index(part, more=side) for part, side in parts])
+    if len(node.phrases) < 2:
+        return _render_near(node)
+    return _combine(QueryOperator.AND, map(_render_phrase, node.phrases)) if more else ""
+
+
+def render_marks(marks: Sequence[Sequence[str]]) -> list[str]:
+    """For each: one of them."""
+    return [_either(_quote(f"{MARK}{mark}") for mark in words) for words in marks]
+
+
+def _combine(operator: QueryOperator, parts: Iterable[str]) -> str:
+    given = list(parts)
+    if operator is QueryOperator.OR:
+        return _either(filter(None, given))
+    if operator is QueryOperator.NOT:
+        left, right = given
+        return f"({left} & !{right})" if left and right else left
+    return f"({' & '.join(given)})" if all(given) else ""
+
+
+def _either(parts: Iterable[str]) -> str:
+    given = list(dict.fromkeys(parts))
+    return f"({' | '.join(given)})" if len(given) > 1 else "".join(given)
+
+
+def _render_near(near: NearPhrases) -> str:
+    phrases = near.phrases
+    if not phrases or not all(phrases):
+        return ""
+    if len(phrases) == 1:
+        return _render_phrase(phrases[0], first=near.first)
+    if near.is_everywhere:
+        return _combine(QueryOperator.AND, map(_render_phrase, phrases))
+    return _render_anchored(near) if near.is_even else _render_each(near)
+
+
+def _render_anchored(near: NearPhrases) -> str:
+    """One of the phrases is the first, and each other one begins within reach of its beginning."""
+    anchored = []
+    for at, anchor in enumerate(near.phrases):
+        reach = range(len(anchor) + near.distance + 1)
+        others = [*near.phrases[:at], *near.phrases[at + 1 :]]
+        within = [_either(filter(None, (_overlay((0, anchor), (by, other)) for by in reach))) for other in others]
+        # At the same place as its first word: without that, `&` would be about the whole text.
+        anchored.append(within[0] if len(within) == 1 else f"({_render_word(anchor[0])} <0> ({' & '.join(within)}))")
+    return _either(anchored)
+
+
+def _render_each(near: NearPhrases) -> str:
+    """Phrases of several lengths: each way in which they can lie before the one that begins last."""
+    found = []
+    for at, last in enumerate(near.phrases):
+        others = [*near.phrases[:at], *near.phrases[at + 1 :]]
+        for before in product(*(range(len(other) + near.distance + 1) for other in others)):
+            found.append(_overlay((0, last), *((-by, other) for by, other in zip(before, others, strict=True))))
+    return _either(filter(None, found))
+
+
+def _overlay(*placed: tuple[int, Phrase]) -> str:
+    """Phrases at places, as one; '' if two words would be at one place."""
+    words: dict[int, QueryWord] = {}
+    for start, phrase in placed:
+        for place, word in enumerate(phrase, start):
+            both = _unite(words.get(place, word), word)
+            if both is None:
+                return ""
+            words[place] = both
+    places = sorted(words)
+    out = [_render_word(words[places[0]])]
+    for before, place in zip(places, places[1:], strict=False):
+        out.append(f" <{place - before}> {_render_word(words[place])}")
+    return f"({''.join(out)})"
+
+
+def _unite(one: QueryWord, other: QueryWord) -> QueryWord | None:
+    """What is both; None if no word is."""
+    short, long = sorted((one, other), key=lambda each: (len(each.word), not each.prefix))
+    fits = short.word == long.word or (short.prefix and long.word.startswith(short.word))
+    return long if fits else None
+
+
+def _render_phrase(phrase: Phrase, *, first: bool = False) -> str:
+    if len(phrase) == 1:  # the further places of a word are nobody's without its first ones
+        return _quote_word(phrase[0], "A" if first else "")
+    start = _quote_word(phrase[0], "A") if first else _render_word(phrase[0])
+    return f"({' <-> '.join([start, *map(_render_word, phrase[1:])])})"
+
+
+def _render_word(word: QueryWord) -> str:
+    """At any of its places."""
+    if word.prefix:
+        return _quote_word(word)
+    return f"({_quote_word(word)} | {_quote(make_lexeme(word.word) + FURTHER)}:*)"
+
+
+def _quote_word(word: QueryWord, weight: str = "") -> str:
+    """The beginning of a word longer than those that are kept whole finds all that begin like what is kept of it."""
+    if word.prefix:
+        return f"{_quote(cut_word(word.word))}:*{weight}"
+    return _quote(make_lexeme(word.word)) + (f":{weight}" if weight else "")
+
+
+def _quote(lexeme: str) -> str:
+    return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"

@@ -1,0 +1,76 @@
+"""Bells that are rung on one gateway are heard on the others."""
+
+import pytest
+
+from gatepost.core.event_bus import Bell, EventBus
+from gatepost.flow.gateways.bell_relay import BellRelay
+
+Notice = tuple[str, ...]
+
+
+class SharedBoard:
+    """What several gateways would see, in this process."""
+
+    def __init__(self) -> None:
+        self.said: list[Notice] = []
+
+    def post(self, notice: Notice) -> None:
+        self.said.append(notice)
+
+
+def ring_everything(bells: EventBus) -> None:
+    bells.session("s-1")
+    bells.room("fake", "fake:1")
+    bells.change("fake", "fake:1")
+    bells.channel("fake")
+    bells.tools()
+    bells.tools("acme")
+    bells.group("acme")
+    for ring in (bells.requests, bells.newcomers, bells.tasks, bells.errands, bells.operation, bells.logins):
+        ring()
+
+
+def record(bells: EventBus) -> list[object]:
+    heard: list[object] = []
+    for name in Bell:
+        getattr(bells, f"on_{name}")(lambda *what, name=name: heard.append((name, *what)))
+    return heard
+
+
+def test_every_bell_sounds_the_same_elsewhere() -> None:
+    here, there, board = EventBus(), EventBus(), SharedBoard()
+    heard_here, heard_there = record(here), record(there)
+    BellRelay(here, lambda session: False, lambda: None).start(board)
+    ring_everything(here)
+    BellRelay(there, lambda session: False, lambda: None).hear(board.said)
+    assert heard_there == heard_here
+    assert {each[0] for each in board.said} == set(Bell)
+
+
+def test_what_was_heard_is_not_said_again() -> None:
+    bells, board = EventBus(), SharedBoard()
+    relay = BellRelay(bells, lambda session: False, lambda: None)
+    relay.start(board)
+    relay.hear([("room", "fake", "fake:1")])
+    assert board.said == []
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_a_session_that_is_awake_here_concerns_nobody_else(here: bool) -> None:
+    bells, board = EventBus(), SharedBoard()
+    BellRelay(bells, lambda session: here, lambda: None).start(board)
+    bells.session("s-1")
+    assert bool(board.said) is not here
+
+
+def test_a_word_of_a_newer_gateway_is_passed_over() -> None:
+    bells = EventBus()
+    heard = record(bells)
+    BellRelay(bells, lambda session: False, lambda: None).hear([("unheard-of", "x"), ("tasks",)])
+    assert heard == [("tasks",)]
+
+
+def test_whoever_may_have_missed_words_looks() -> None:
+    looks: list[int] = []
+    BellRelay(EventBus(), lambda session: False, lambda: looks.append(1)).hear([])
+    assert looks == [1]

@@ -1,0 +1,222 @@
+"""Units on a real server: order, conflicts, connections that break at every point."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+
+from gatepost.core.errors import Unavailable
+from gatepost.store.gateways import GatewayIdentity
+from gatepost.store.port import Db
+from gatepost.store.postgres.connection import open_connection
+from gatepost.store.postgres.gateway_lease import GatewayLease
+from gatepost.store.postgres.notices import NoticeBoard
+from gatepost.store.postgres.postgres_store import PostgresStore
+from gatepost.testing.empty_database import EmptyDatabase
+from gatepost.testing.waiting import PATIENCE_S
+
+
+@pytest.fixture
+async def shared(database: EmptyDatabase) -> AsyncIterator[PostgresStore]:
+    database.reset()
+    opened = PostgresStore(database.url)
+    yield opened
+    opened.close()
+
+
+def identity(name: str) -> GatewayIdentity:
+    return GatewayIdentity(name=name, home=f"home of {name}", host="host", version="1", schema_number=48)
+
+
+def note(db: Db, name: str) -> None:
+    db.run("INSERT INTO trusted_setups (project, digest, trusted_by, trusted_at) VALUES (?, '', '', 0)", (name,))
+
+
+def notes(db: Db) -> list[str]:
+    return [row[0] for row in db.rows("SELECT project FROM trusted_setups ORDER BY project")]
+
+
+async def test_units_of_a_lane_keep_their_order(shared: PostgresStore) -> None:
+    seen: list[int] = []
+    await asyncio.gather(*(shared.write(lambda db, n=n: seen.append(n), lane="one") for n in range(200)))
+    assert seen == list(range(200))
+
+
+async def test_a_unit_that_fails_leaves_nothing_behind(shared: PostgresStore) -> None:
+    def fail(db: Db) -> None:
+        note(db, "half")
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await shared.write(fail)
+    assert await shared.read(notes) == []
+
+
+async def test_two_units_that_wait_for_each_other_both_succeed(shared: PostgresStore) -> None:
+    await shared.write(note, "a")
+    await shared.write(note, "b")
+    both, tries = threading.Barrier(2), list[str]()
+
+    def touch(db: Db, first: str, second: str) -> None:
+        tries.append(first)
+        db.run("UPDATE trusted_setups SET trusted_at = trusted_at + 1 WHERE project = ?", (first,))
+        if len(tries) <= 2:
+            both.wait(PATIENCE_S)
+        db.run("UPDATE trusted_setups SET trusted_at = trusted_at + 1 WHERE project = ?", (second,))
+
+    await asyncio.gather(shared.write(touch, "a", "b", lane="1"), shared.write(touch, "b", "a", lane="2"))
+    assert await shared.read(lambda db: db.rows("SELECT trusted_at FROM trusted_setups")) == [(2,), (2,)]
+    assert len(tries) > 2  # one of them was run again
+
+
+async def test_a_unit_whose_connection_breaks_before_its_commit_is_run_again(
+    shared: PostgresStore, database: EmptyDatabase
+) -> None:
+    runs: list[int] = []
+
+    def broken_once(db: Db) -> str:
+        note(db, "one")
+        runs.append(1)
+        if len(runs) == 1:
+            end_own_connection(db, database)
+        return "done"
+
+    assert await shared.write(broken_once) == "done"
+    assert (await shared.read(notes), len(runs)) == (["one"], 2)
+
+
+def end_own_connection(db: Db, database: EmptyDatabase) -> None:
+    row = db.row("SELECT pg_backend_pid()")
+    assert row is not None
+    with open_connection(database.url) as other:
+        other.execute("SELECT pg_terminate_backend(%s)", (row[0],))
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_after_a_commit_without_an_answer_the_server_is_asked(
+    shared: PostgresStore, monkeypatch: pytest.MonkeyPatch, committed: bool
+) -> None:
+    from psycopg import errors
+
+    from gatepost.store.postgres import postgres_db
+
+    real, lost = postgres_db.PostgresDb.command, list[bytes]()
+
+    def command(self: postgres_db.PostgresDb, sql: bytes) -> list[tuple[object, ...]]:
+        if sql != b"COMMIT" or lost:
+            return real(self, sql)
+        lost.append(sql)
+        if committed:
+            real(self, sql)
+        self.connection.finish()
+        raise errors.ConnectionFailure("gone")
+
+    runs: list[int] = []
+
+    def once(db: Db) -> None:
+        runs.append(1)
+        note(db, "one")
+
+    monkeypatch.setattr(postgres_db.PostgresDb, "command", command)
+    await shared.write(once)
+    assert (await shared.read(notes), len(runs)) == (["one"], 1 if committed else 2)
+
+
+async def test_a_read_sees_one_state(shared: PostgresStore) -> None:
+    await shared.write(note, "a")
+    begun, go_on = threading.Event(), threading.Event()
+
+    def twice(db: Db) -> tuple[list[str], list[str]]:
+        first = notes(db)
+        begun.set()
+        go_on.wait(PATIENCE_S)
+        return first, notes(db)
+
+    reading = asyncio.create_task(shared.read(twice))
+    await asyncio.to_thread(begun.wait, PATIENCE_S)
+    await shared.write(note, "b")
+    go_on.set()
+    assert await reading == (["a"], ["a"])
+
+
+async def test_a_read_beyond_its_time_is_ended(shared: PostgresStore) -> None:
+    with pytest.raises(Unavailable, match="ask for less at once"):
+        await shared.read(lambda db: db.rows("SELECT pg_sleep(60)"), within=0.05)
+    assert await shared.read(notes) == []
+
+
+async def test_a_read_cannot_write(shared: PostgresStore) -> None:
+    from psycopg import errors
+
+    with pytest.raises(errors.ReadOnlySqlTransaction):
+        await shared.read(note, "a")
+
+
+async def test_a_gateway_that_was_taken_over_from_writes_nothing_more(database: EmptyDatabase) -> None:
+    database.reset()
+    mine, other = GatewayLease(database.url, identity("a")), GatewayLease(database.url, identity("b"))
+    mine.begin()
+    other.begin()
+    store, theirs = (
+        PostgresStore(database.url, gateway=each.name, fence=each.render_opening) for each in (mine, other)
+    )
+    try:
+        await store.write(note, "before")
+        await theirs.write(lambda db: db.run("UPDATE gateways SET until = 0 WHERE name = 'a'"))
+        other.beat()
+        assert other.overdue == (("a", 1),)
+        other.end_connections("a")
+        assert await theirs.write(other.end_life, "a", 1)
+        assert not await theirs.write(other.end_life, "a", 1)
+        with pytest.raises(Unavailable, match="another gateway has taken over"):
+            await store.write(note, "late")
+        mine.beat()  # its connection was ended, too
+        mine.beat()
+        assert mine.is_over and not mine.in_contact and store.refused == 1
+        mine.begin()
+        await store.write(note, "again")
+        assert await theirs.read(notes) == ["again", "before"]
+    finally:
+        store.close()
+        theirs.close()
+
+
+async def test_a_gateway_whose_lease_was_renewed_meanwhile_is_not_taken_over(database: EmptyDatabase) -> None:
+    database.reset()
+    mine, other = GatewayLease(database.url, identity("a")), GatewayLease(database.url, identity("b"))
+    mine.begin()
+    other.begin()
+    store = PostgresStore(database.url, gateway="b", fence=other.render_opening)
+    try:
+        assert not await store.write(other.end_life, "a", mine.epoch)
+    finally:
+        store.close()
+
+
+def test_words_reach_the_other_gateways_and_not_oneself(database: EmptyDatabase) -> None:
+    heard: dict[str, list[tuple[str, ...]]] = {"a": [], "b": []}
+    listening, came = threading.Semaphore(0), threading.Event()
+
+    def hear(name: str, notices: list[tuple[str, ...]]) -> None:
+        if not notices:
+            listening.release()
+        heard[name] += notices
+        if ("room", "fake", "last") in notices:
+            came.set()
+
+    boards = [NoticeBoard(database.url, name, lambda notices, name=name: hear(name, notices)) for name in heard]
+    for board in boards:
+        board.start()
+    try:
+        for _ in boards:
+            assert listening.acquire(timeout=PATIENCE_S)
+        for number in range(500):  # more than one word holds
+            boards[0].post(("session", f"s-{number:060}"))
+        boards[0].post(("room", "fake", "last"))
+        assert came.wait(PATIENCE_S)
+    finally:
+        for board in boards:
+            board.stop()
+    assert heard["a"] == []
+    assert heard["b"] == [*(("session", f"s-{number:060}") for number in range(500)), ("room", "fake", "last")]
