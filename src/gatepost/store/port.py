@@ -55,7 +55,7 @@ class Db(Protocol):
         ...
 
     def find_damage(self, table: str = "") -> str:
-        """What is wrong with the pages that keep a table's rows (none named: a quick look at all), though each may still
+        """What is wrong with the pages that keep a table's rows (none: a quick look at all), though each may still
         be read; '' if nothing. A server looks after its pages itself, and says ''."""
         ...
 
