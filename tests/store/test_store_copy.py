@@ -30,20 +30,15 @@ def fill(connection: apsw.Connection, messages: int) -> None:
     """Rows of several kinds, with gaps in their ids."""
     connection.execute("BEGIN")
     connection.execute("PRAGMA foreign_keys=OFF")
-    columns = [row[1:4] for row in connection.execute("PRAGMA table_info(messages)").fetchall()]
-    wanted = [name for name, _, required in columns if required and name != "id"]
-    kinds = {name: kind for name, kind, _ in columns}
-    values = {"text": HOSTILE, "instance": "fake", "address": "fake:room/1"}
-    row = [
-        values.get(name, 7 if kinds[name] == "INTEGER" else "x")
-        for name in ("text", *[n for n in wanted if n != "text"])
-    ]
-    names = ("id", "text", *[name for name in wanted if name != "text"])
-    marks = ", ".join("?" * len(names))
-    connection.executemany(
-        f"INSERT INTO messages ({', '.join(names)}) VALUES ({marks})",
-        ((3 * number, *row) for number in range(1, messages + 1)),
-    )
+    columns = connection.execute("PRAGMA table_info(messages)").fetchall()
+    given: dict[str, str | int] = {"text": HOSTILE, "instance": "fake", "address": "fake:room/1"}
+    given |= {
+        name: 7 if kind == "INTEGER" else "x"
+        for _, name, kind, required, *_ in columns
+        if required and name not in ("id", *given)
+    }
+    insert = f"INSERT INTO messages (id, {', '.join(given)}) VALUES (?{', ?' * len(given)})"
+    connection.executemany(insert, ((3 * number, *given.values()) for number in range(1, messages + 1)))
     connection.execute("DELETE FROM messages WHERE id = ?", (3 * messages,))  # its id is never given again
     connection.execute("COMMIT")
 

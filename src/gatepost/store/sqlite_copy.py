@@ -1,4 +1,4 @@
-"""SQLite's side of a copy: a file that is read, or a new one that is written beside its name and moved there at last."""
+"""SQLite's side of a copy: a file that is read, or a new one that is written beside its name and moved there last."""
 
 import os
 from collections.abc import Iterable, Iterator

@@ -17,7 +17,7 @@ from gatepost.store.readonly import check_version, get_version
 from gatepost.store.store_copy import SEARCH
 
 AT_ONCE = 1000  # rows that the server sends in one go
-WRITERS = "gatepost write"  # how the connections of a gateway that runs begin their names
+WRITERS = " write "  # in the names of the connections of a gateway that runs
 
 
 class PostgresTables:
@@ -79,9 +79,7 @@ class PostgresTables:
             for table, name, text in self._removed:
                 self._connection.execute(f'ALTER TABLE {table} ADD CONSTRAINT "{name}" {text}'.encode())
         except psycopg.errors.ForeignKeyViolation as error:
-            raise SetupError(
-                f"a row names another that is not there: {render_error(error)}; nothing was kept"
-            ) from None
+            raise SetupError(f"a row names one that is not there: {render_error(error)}; nothing was kept") from None
 
     def remove_references(self) -> None:
         self._removed = self._connection.execute(
@@ -104,8 +102,8 @@ def _open(url: str) -> Iterator[psycopg.Connection]:
         connection.execute("SET idle_in_transaction_session_timeout = 0")
         busy = connection.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-            " AND left(application_name, %s) = %s",
-            (len(WRITERS), WRITERS),
+            " AND starts_with(application_name, 'gatepost') AND strpos(application_name, %s) > 0",
+            (WRITERS,),
         ).fetchone()
         if busy and busy[0]:
             raise SetupError(f"a gateway uses the {render_place(url)}; stop it first (`gatepost down`)")

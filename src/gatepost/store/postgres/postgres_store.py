@@ -57,6 +57,7 @@ class PostgresStore:
         self._workers = [UnitWorker(url, number, self._lanes, unit_s, slow, gateway, fence) for number in range(lanes)]
         self._pool = ThreadPoolExecutor(readers, thread_name_prefix="store-read")
         self._local = threading.local()
+        self._away_since: float | None = None  # who comes later waits no further while
         self._opened: list[PostgresDb] = []
         self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         for each in self._workers:
@@ -100,19 +101,20 @@ class PostgresStore:
         return self._pool.submit(self._read, fn, args, None).result()
 
     def _read(self, fn: Callable[..., T], args: tuple[Any, ...], within: float | None) -> T:
-        until = time.monotonic() + AWAY_S
         while True:
             db: PostgresDb | None = getattr(self._local, "db", None)
             try:
                 if db is None:
                     db = self._local.db = PostgresDb(open_connection(self.url, self._reader_name).pgconn)
                     self._opened.append(db)
+                self._away_since = None
                 return _read_once(db, fn, args, within)
             except (psycopg.OperationalError, errors.AdminShutdown) as error:
                 if db is not None and is_usable(db.connection):
                     raise
                 self._local.db = None
-                if time.monotonic() > until or self._closed:
+                self._away_since = self._away_since or time.monotonic()
+                if time.monotonic() > self._away_since + AWAY_S or self._closed:
                     raise Unavailable("the store", render_away(self.url, error)) from None
                 time.sleep(0.05)
 

@@ -56,6 +56,7 @@ class UnitWorker:
         self.deadline = Deadline(unit_s)
         self.running: WriteUnit | None = None
         self._connection: psycopg.Connection | None = None
+        self._away_since: float | None = None  # a unit that comes later waits no further while
         self._db: PostgresDb | None = None
         self.thread = threading.Thread(target=self._work, name=f"store-write-{number}", daemon=True)
 
@@ -140,16 +141,17 @@ class UnitWorker:
         self._connection = self._db = None
 
     def _connect(self) -> PostgresDb:
-        until = time.monotonic() + AWAY_S
         while self._db is None or not is_usable(self._db.connection):
             self._drop()
             try:
                 self._connection = open_connection(self._url, self._name)
                 self._db = PostgresDb(self._connection.pgconn, of_writer=True)
             except psycopg.OperationalError as error:
-                if time.monotonic() > until:
+                self._away_since = self._away_since or time.monotonic()
+                if time.monotonic() > self._away_since + AWAY_S:
                     raise Unavailable("the store", render_away(self._url, error)) from None
                 time.sleep(AGAIN_S)
+        self._away_since = None
         return self._db
 
     def _is_committed(self, number: int) -> bool:
