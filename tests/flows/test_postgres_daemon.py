@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
-from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.daemon import READY, DaemonProcess
 from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
+from gatepost.testing.waiting import PATIENCE_S, block_until
 
 pytestmark = pytest.mark.skipif(
     find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"
@@ -58,3 +60,29 @@ def test_a_backup_says_what_to_use_instead(daemon: DaemonProcess) -> None:
     assert done.returncode == 1
     assert "pg_dump" in done.stderr
     assert list(daemon.home.parent.glob("*.tar.gz")) == []
+
+
+def ask(daemon: DaemonProcess, path: str, body: object) -> httpx2.Response:
+    with httpx2.Client(transport=httpx2.HTTPTransport(uds=str(daemon.home / "run" / "control.sock"))) as client:
+        return client.post(f"http://gatepost{path}", json=body, timeout=PATIENCE_S)
+
+
+def test_a_database_that_goes_away_is_said_and_waited_for(daemon: DaemonProcess, server: PostgresServer) -> None:
+    page = daemon.banner[0].split(READY)[1].split()[0]
+    with httpx2.Client(timeout=PATIENCE_S) as browser:
+        entrance = browser.get(daemon.address.replace("#login=", "login?login="))
+        server.stop("immediate")
+        answers = [
+            ask(daemon, "/v1/ops/group.list", {}),
+            ask(daemon, "/v1/chat", {"text": "lost?"}),
+            browser.get(f"{page}/readyz"),
+            browser.get(f"{page}/dashboard"),
+        ]
+        said = daemon.gatepost("chat", "-m", "are you there", "--wait")
+        server.start()
+    assert entrance.status_code < 500
+    assert [(each.status_code, "retry-after" in each.headers) for each in answers] == [(503, True)] * 4
+    assert said.returncode == 1 and "is unavailable" in said.stderr
+    block_until(lambda: daemon.gatepost("chat", "-m", "hello", "--wait").returncode == 0, "the demo to answer again")
+    account = daemon.json("ledger", "check")
+    assert account["unaccounted"] == 0
