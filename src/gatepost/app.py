@@ -7,13 +7,14 @@ together beside its flow; what is served over HTTP is in `http_apps.py`, the pro
 import asyncio
 import importlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
 
 from gatepost.channels.contract import Channel, ChannelKind
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core import ids, log, registry
 from gatepost.core.clock import Clock
-from gatepost.core.errors import GatepostError
+from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
@@ -25,6 +26,10 @@ from gatepost.flow.agent_assembly import make_egress, make_sessions, make_tools
 from gatepost.flow.channel_assembly import make_channels
 from gatepost.flow.channel_specs import find_kinds, load_set_kinds
 from gatepost.flow.flow_deps import FlowDeps
+from gatepost.flow.gateways import duties
+from gatepost.flow.gateways.duties import Duties, channel_duty
+from gatepost.flow.gateways.membership import GatewayMembership
+from gatepost.flow.gateways.session_claims import SoleGateway, StoredClaims
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
 from gatepost.flow.loop_assembly import make_loops
@@ -42,9 +47,12 @@ from gatepost.serve.health.health_check import HealthCheck, HealthDeps
 from gatepost.serve.telemetry.trace_export import TraceExporter
 from gatepost.store import errands, reservations, secrets, turns
 from gatepost.store.deadline import NEVER, UNIT_S
-from gatepost.store.open_store import open_store, prepare_store
+from gatepost.store.open_store import join_gateways, open_store, prepare_store
 from gatepost.store.port import OpenStore
 from gatepost.store.secrets import SecretReader
+
+if TYPE_CHECKING:
+    from gatepost.store.postgres.gateway_lease import GatewayLease
 
 STOP_S = 10.0
 # What is served declares settings, too. They are known also where a gateway serves nothing.
@@ -82,6 +90,9 @@ class Gateway:
         self.page_address = ""  # that the web page is bound to, once it is served
         self.left = ""  # what did not end when we stopped
         self.watchdog = Watchdog(every=config[EVERY_S])
+        prepare_store(home, config, clock)
+        self.lease = join_gateways(home, config)
+        self.duties = Duties(shared=self.lease is not None)
         self.store = self._open_store()
         deps = self._make_deps()
         channels = make_channels(deps, extra or {})
@@ -107,10 +118,17 @@ class Gateway:
         self.sessions.on_end_all(self.worktrees.jobs.end_all)
         self.traces = TraceExporter(home, self.store, config)
         self.health = self._make_health()
+        self.membership = self._join(self.lease) if self.lease is not None else None
+
+    def _join(self, lease: "GatewayLease") -> GatewayMembership:
+        def list_duties() -> list[str]:
+            return [channel_duty(instance) for instance in self.channels]
+
+        return GatewayMembership(lease, self.store, self.sessions, self.duties, list_duties)
 
     def _open_store(self) -> OpenStore:
-        prepare_store(self.home, self.config, self.clock)
-        store = open_store(self.home, self.config, unit_s=NEVER, slow=self.watchdog.report_slow_unit)
+        slow = self.watchdog.report_slow_unit
+        store = open_store(self.home, self.config, unit_s=NEVER, slow=slow, lease=self.lease)
         self.watchdog.on_tick(store.interrupt_overdue)
         return store
 
@@ -123,8 +141,15 @@ class Gateway:
             secrets=SecretReader(self.store, Keyring(self.home), self.clock),
             bells=self.bells,
             files=self.files,
-            owner=ids.new("run"),
+            owner=ids.new("run") if self.lease is None else self.lease.name,
+            duties=self.duties,
+            claims=SoleGateway() if self.lease is None else StoredClaims(self.store, self.lease.name),
+            may_act=self.is_in_contact,
         )
+
+    def is_in_contact(self) -> bool:
+        """False: other gateways may believe that this one is dead, so it calls nobody."""
+        return self.lease is None or self.lease.in_contact
 
     def _make_health(self) -> HealthCheck:
         return HealthCheck(
@@ -188,10 +213,14 @@ class Gateway:
         """Settle what the last run left, then run every flow until the block is left."""
         await ensure_defaults(self.store, self.home, self.clock, self.config)
         sweep_leftovers(self.home, [make(self.config) for _, make in SANDBOXES.items()], name_prefix(self.home))
-        await self.store.write(reservations.settle_leftovers, self.clock.now())
+        if self.membership is not None:
+            await self.membership.recover()
+        else:
+            await self.store.write(reservations.settle_leftovers, self.clock.now())
         await self.store.write(secrets.bind_origins, key_origins(self.config))
         await self.worktrees.recover()
-        await continue_turns(self.sessions.parts)
+        if self.membership is None:
+            await continue_turns(self.sessions.parts)
         await self.sessions.obey()
         await self.supervisor.prepare()
         self.store.set_unit_timeout(
@@ -213,17 +242,22 @@ class Gateway:
                 self.pump,
                 self.typing,
                 self.sessions,
-                self.requests,
-                self.newcomers,
-                self.schedule,
-                self.errands,
                 self.errand_sessions,
                 self.chat_forks,
             ):
                 tasks.create_task(flow.run())
+            for duty, loop in (
+                (duties.REQUESTS, self.requests),
+                (duties.NEWCOMERS, self.newcomers),
+                (duties.SCHEDULE, self.schedule),
+                (duties.ERRANDS, self.errands),
+                (duties.RETENTION, self.retention),
+            ):
+                tasks.create_task(self.duties.run_while_held(duty, loop.run))
+            if self.membership is not None:
+                tasks.create_task(self.membership.run())
             tasks.create_task(self._prepare())
             tasks.create_task(self.connectors.run())
-            tasks.create_task(self.retention.run())
             tasks.create_task(self.supervisor.run(self.intake.receive))
             if self.traces.is_on:
                 tasks.create_task(self.traces.run())
@@ -237,9 +271,13 @@ class Gateway:
             _log.warning("not everything could be prepared", error=str(error))
 
     async def _stop(self) -> None:
+        self.store.stop_waiting()
         self.stopping.set()  # who waits for an agent is let go
         self.worktrees.jobs.close()
         await self.sessions.stop_all(turns.GATEWAY_STOPPED)
+        if self.membership is not None:
+            with suppress(Unavailable):
+                await self.membership.leave()
         self.flows.cancel()
         await asyncio.wait({self.flows}, timeout=STOP_S / 2)
         await self.supervisor.close()

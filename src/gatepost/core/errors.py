@@ -59,6 +59,13 @@ class Unavailable(GatepostError):
         self.uncertain, self.everywhere = uncertain, everywhere
 
 
+class StoreAway(Unavailable):
+    """The database does not answer, and nothing was written: the same may be asked again."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__("the store", why)
+
+
 def render_retry_after(error: Unavailable) -> str:
     """For the header of that name: whole seconds."""
     return str(max(1, math.ceil(RETRY_S if error.retry_after is None else error.retry_after)))

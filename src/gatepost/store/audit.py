@@ -188,7 +188,7 @@ def count_repeated(db: Db) -> int:
 
 def find_damage(db: Db) -> str:
     """What is wrong with the pages that keep the rows, though each may still be read; '' if nothing."""
-    return db.find_damage("audit")
+    return db.upkeep.find_damage("audit")
 
 
 def get_head(db: Db) -> str:

@@ -2,15 +2,20 @@
 `store.url` names a database."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from gatepost.core.clock import Clock
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.store.deadline import UNIT_S
-from gatepost.store.migrate import migrate
+from gatepost.store.gateway_identity import make_identity
+from gatepost.store.migrate import list_migrations, migrate
 from gatepost.store.place import LANES, UNSAFE, check_library, get_place
 from gatepost.store.port import OpenStore
 from gatepost.store.sqlite_store import SqliteStore
+
+if TYPE_CHECKING:
+    from gatepost.store.postgres.gateway_lease import GatewayLease
 
 SlowReport = Callable[[str, float, float], None]
 
@@ -38,6 +43,18 @@ def prepare_store(home: Home, config: Config, clock: Clock) -> int:
     return migrate_postgres(place.url, clock)
 
 
+def join_gateways(home: Home, config: Config) -> "GatewayLease | None":
+    """Where several gateways may share a store that was prepared: the lease of this one."""
+    place = get_place(home, config)
+    if not place.url:
+        return None
+    from gatepost.store.postgres.gateway_lease import GatewayLease
+
+    lease = GatewayLease(place.url, make_identity(home, config, list_migrations()[-1].number))
+    lease.begin()
+    return lease
+
+
 def open_store(
     home: Home,
     config: Config,
@@ -45,12 +62,21 @@ def open_store(
     readers: int = 2,
     unit_s: float = UNIT_S.default,
     slow: SlowReport = lambda name, wall, cpu: None,
+    lease: "GatewayLease | None" = None,
 ) -> OpenStore:
-    """One that was prepared, on a running loop."""
+    """One that was prepared, on a running loop. `lease`: of the gateway whose writes it takes."""
     place = get_place(home, config)
     if not place.url:
         return SqliteStore(place.path, readers=readers, unit_s=unit_s, slow=slow)
     check_library(place)
     from gatepost.store.postgres.postgres_store import PostgresStore
 
-    return PostgresStore(place.url, lanes=max(1, config[LANES]), readers=readers, unit_s=unit_s, slow=slow)
+    return PostgresStore(
+        place.url,
+        lanes=max(1, config[LANES]),
+        readers=readers,
+        unit_s=unit_s,
+        slow=slow,
+        gateway="" if lease is None else lease.name,
+        fence=None if lease is None else lease.render_opening,
+    )

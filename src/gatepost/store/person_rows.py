@@ -323,7 +323,7 @@ def replace_names(db: Db, where: PersonColumn, names: tuple[str, ...], after: An
     return RemovalBatch(changed, last[0], int(last[1]) == most)
 
 
-# The search index, and the file: that is SQLite's own.
+# What the engine keeps besides rows.
 
 
 def merge_search_index(db: Db, pages: int, *, first: bool) -> bool:
@@ -333,7 +333,4 @@ def merge_search_index(db: Db, pages: int, *, first: bool) -> bool:
 
 
 def remove_statistics(db: Db) -> None:
-    """The query planner keeps samples of keys, which name rooms and people. It takes new ones by itself."""
-    for table in ("sqlite_stat4", "sqlite_stat1"):
-        if db.definition(table):
-            db.run(f"DELETE FROM {table}")
+    db.upkeep.remove_statistics()

@@ -8,16 +8,23 @@ The portable subset: `?` placeholders; times are integer microseconds UTC; curso
 """
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple
 
 if TYPE_CHECKING:
     from gatepost.store.full_text import FullText
+
+from gatepost.store.upkeep import Upkeep
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 F = TypeVar("F", bound=Callable[..., Any])
 
 Row = tuple[Any, ...]
+
+# Whether a database that is away is reported after some seconds. Else it is waited for: a flow of the gateway has
+# nothing better to do, but whoever asked over HTTP, or for a tool call, is to be told.
+FAILS_SOON: ContextVar[bool] = ContextVar("FAILS_SOON", default=False)
 
 
 class Db(Protocol):
@@ -54,21 +61,9 @@ class Db(Protocol):
         a dialect that keeps no such text says '', and has no store that needs them."""
         ...
 
-    def find_damage(self, table: str = "") -> str:
-        """What is wrong with the pages that keep a table's rows (none: a quick look at all), though each may still
-        be read; '' if nothing. A server looks after its pages itself, and says ''."""
-        ...
-
-    def get_size(self) -> int:
-        """Bytes on the disk."""
-        ...
-
-    def can_shrink(self) -> bool:
-        """Whether the space of what was removed can be given back to the disk in small steps."""
-        ...
-
-    def release_pages(self, pages: int) -> int:
-        """Give so many free pages back; how many are left. A server does it by itself."""
+    @property
+    def upkeep(self) -> Upkeep:
+        """What the engine's files need besides rows."""
         ...
 
 
@@ -112,6 +107,10 @@ class OpenStore(Store, Protocol):
 
     def interrupt_overdue(self) -> None:
         """From another thread, often: end a unit that has had its time."""
+        ...
+
+    def stop_waiting(self) -> None:
+        """From now on a database that is away is waited for by nobody: the gateway stops."""
         ...
 
     def close(self) -> str:

@@ -72,7 +72,7 @@ def check_version(name: str, found: int) -> None:
 
 def find_damage(db: Db) -> str:
     """What a quick look through the whole file finds wrong; '' if nothing."""
-    return db.find_damage()
+    return db.upkeep.find_damage()
 
 
 def list_waiting_instances(db: Db) -> list[tuple[str, int]]:

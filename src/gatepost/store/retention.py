@@ -319,18 +319,14 @@ def merge_search_index(db: Db, pages: int) -> None:
     search.merge(db, pages)
 
 
-# The file itself: SQLite's own, another store does it by itself.
-
-
 def can_shrink(db: Db) -> bool:
-    """Whether the file gives free pages back: one that was made by an older gatepost uses them again and stays as
-    large as it is."""
-    return db.can_shrink()
+    """Whether freed space is given back to the disk."""
+    return db.upkeep.can_shrink()
 
 
 def release_pages(db: Db, pages: int) -> int:
     """Give so many free pages back to the disk; how many are left."""
-    return db.release_pages(pages) if can_shrink(db) else 0
+    return db.upkeep.release_pages(pages)
 
 
 class RetentionStats(Struct, frozen=True):

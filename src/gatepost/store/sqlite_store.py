@@ -27,6 +27,7 @@ from gatepost.store.answers import log_lost_error, send_answers
 from gatepost.store.deadline import UNIT_S, Deadline, DeadlineExceeded
 from gatepost.store.port import Db, Row
 from gatepost.store.sqlite_full_text import SqliteFullText
+from gatepost.store.upkeep import SqliteUpkeep
 from gatepost.store.write_queue import WriteQueue, WriteUnit
 
 T = TypeVar("T")
@@ -101,26 +102,9 @@ class SqliteDb:
         row = self.row("SELECT sql FROM sqlite_schema WHERE name = ?", (name,))
         return str(row[0] or "") if row else ""
 
-    def find_damage(self, table: str = "") -> str:
-        try:
-            row = self.row(f"PRAGMA integrity_check({table})" if table else "PRAGMA quick_check(1)")
-        except apsw.CorruptError as error:
-            return str(error)
-        return "" if row is None or row[0] == "ok" else str(row[0])
-
-    def get_size(self) -> int:
-        """With the log beside the file."""
-        path = Path(self.connection.filename)
-        both = (path, path.with_name(f"{path.name}-wal"))
-        return sum(each.stat().st_size for each in both if each.exists())
-
-    def can_shrink(self) -> bool:
-        return self.row("PRAGMA auto_vacuum") == (2,)
-
-    def release_pages(self, pages: int) -> int:
-        self.rows(f"PRAGMA incremental_vacuum({int(pages)})")
-        row = self.row("PRAGMA freelist_count")
-        return int(row[0]) if row else 0
+    @property
+    def upkeep(self) -> SqliteUpkeep:
+        return SqliteUpkeep(self.connection)
 
 
 def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
@@ -253,6 +237,9 @@ class SqliteStore:
         if not self._closed and self._here.in_transaction:
             self._here.execute("COMMIT")
             self._seen = -1
+
+    def stop_waiting(self) -> None:
+        """A file is never away."""
 
     def rewrite_files(self) -> None:
         erased_space.rewrite(connect(self.path))

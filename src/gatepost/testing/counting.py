@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gatepost.store.port import Db, Row
+from gatepost.store.upkeep import Upkeep
 
 
 class CountingDb:
@@ -37,6 +38,10 @@ class CountingDb:
 
     def definition(self, name: str) -> str:
         return self._db.definition(name)
+
+    @property
+    def upkeep(self) -> Upkeep:
+        return self._db.upkeep
 
     def _count(self, rows: list[Row]) -> list[Row]:
         self.statements += 1

@@ -37,6 +37,10 @@ class DaemonProcess:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> "DaemonProcess":
         """Start it and wait for its ready line."""
         self.home.parent.mkdir(parents=True, exist_ok=True)

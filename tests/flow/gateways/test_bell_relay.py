@@ -17,6 +17,10 @@ class SharedBoard:
     def post(self, notice: Notice) -> None:
         self.said.append(notice)
 
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
 
 def ring_everything(bells: EventBus) -> None:
     bells.session("s-1")
@@ -40,7 +44,7 @@ def record(bells: EventBus) -> list[object]:
 def test_every_bell_sounds_the_same_elsewhere() -> None:
     here, there, board = EventBus(), EventBus(), SharedBoard()
     heard_here, heard_there = record(here), record(there)
-    BellRelay(here, lambda session: False, lambda: None).start(board)
+    BellRelay(here, lambda session: False, lambda: None).board = board
     ring_everything(here)
     BellRelay(there, lambda session: False, lambda: None).hear(board.said)
     assert heard_there == heard_here
@@ -50,7 +54,7 @@ def test_every_bell_sounds_the_same_elsewhere() -> None:
 def test_what_was_heard_is_not_said_again() -> None:
     bells, board = EventBus(), SharedBoard()
     relay = BellRelay(bells, lambda session: False, lambda: None)
-    relay.start(board)
+    relay.board = board
     relay.hear([("room", "fake", "fake:1")])
     assert board.said == []
 
@@ -58,7 +62,7 @@ def test_what_was_heard_is_not_said_again() -> None:
 @pytest.mark.parametrize("here", [True, False])
 def test_a_session_that_is_awake_here_concerns_nobody_else(here: bool) -> None:
     bells, board = EventBus(), SharedBoard()
-    BellRelay(bells, lambda session: here, lambda: None).start(board)
+    BellRelay(bells, lambda session: here, lambda: None).board = board
     bells.session("s-1")
     assert bool(board.said) is not here
 

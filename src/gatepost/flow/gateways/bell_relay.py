@@ -1,7 +1,8 @@
 """Bells from gateway to gateway. What is rung here is rung at the others, unless it concerns this one alone."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 from gatepost.core.event_bus import Bell, EventBus
@@ -13,22 +14,35 @@ class Board(Protocol):
     """Where gateways leave words for each other."""
 
     def post(self, notice: Notice) -> None: ...
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
 
 
 class BellRelay:
     def __init__(self, bells: EventBus, is_here: Callable[[str], bool], look: Callable[[], None]) -> None:
         """`is_here`: whether a session is awake on this gateway. `look`: called when words may have been missed."""
         self._bells, self._is_here, self._look = bells, is_here, look
-        self._board: Board | None = None
+        self.board: Board | None = None
+        bells.on_any(self._say)
 
-    def start(self, board: Board) -> None:
-        self._board = board
-        self._bells.on_any(self._say)
+    @asynccontextmanager
+    async def running(self, open_board: Callable[[Callable[[list[Notice]], None]], Board]) -> AsyncIterator[None]:
+        loop = asyncio.get_running_loop()
+
+        def pass_on(notices: list[Notice]) -> None:
+            loop.call_soon_threadsafe(self.hear, notices)
+
+        self.board = open_board(pass_on)
+        self.board.start()
+        try:
+            yield
+        finally:
+            board, self.board = self.board, None
+            await asyncio.to_thread(board.stop)
 
     def _say(self, bell: Bell, *args: str) -> None:
-        assert self._board is not None
-        if bell is not Bell.SESSION or not self._is_here(args[0]):
-            self._board.post((bell, *args))
+        if self.board is not None and (bell is not Bell.SESSION or not self._is_here(args[0])):
+            self.board.post((bell, *args))
 
     def hear(self, notices: list[Notice]) -> None:
         """What the others rang. On the loop."""
@@ -37,12 +51,3 @@ class BellRelay:
         for name, *args in notices:
             if name in Bell.__members__.values():
                 self._bells.hear(Bell(name), *args)
-
-
-def call_on(loop: asyncio.AbstractEventLoop, hear: Callable[[list[Notice]], None]) -> Callable[[list[Notice]], None]:
-    """The same for another thread."""
-
-    def pass_on(notices: list[Notice]) -> None:
-        loop.call_soon_threadsafe(hear, notices)
-
-    return pass_on

@@ -10,6 +10,8 @@ from typing import Protocol
 
 from gatepost.core import log
 from gatepost.core.errors import SetupError, Unavailable
+from gatepost.core.event_bus import Bell
+from gatepost.flow.gateways.bell_relay import BellRelay, Board, Notice
 from gatepost.flow.gateways.duties import LOOPS, Duties
 from gatepost.flow.gateways.takeover import Takeover, release_all, take_over
 from gatepost.flow.sessions.ending import Ending
@@ -44,6 +46,7 @@ class Lease(Protocol):
     def stop(self) -> None: ...
     def end_life(self, db: Db, name: str, epoch: int) -> bool: ...
     def end_connections(self, name: str) -> None: ...
+    def open_board(self, hear: Callable[[list[Notice]], None]) -> Board: ...
 
 
 class GatewayMembership:
@@ -59,7 +62,7 @@ class GatewayMembership:
         self._lease, self._store, self._sessions, self._duties = lease, store, sessions, duties
         self._list_duties = list_duties
         self._beat = asyncio.Event()
-        self._frozen = False
+        self._relay = BellRelay(sessions.parts.bells, sessions.is_awake, self._look)
         self.takeovers = 0
 
     async def recover(self) -> None:
@@ -75,10 +78,11 @@ class GatewayMembership:
 
         self._lease.start(wake)
         try:
-            while True:
-                await self._step()
-                await self._beat.wait()
-                self._beat.clear()
+            async with self._relay.running(self._lease.open_board):
+                while True:
+                    await self._step()
+                    await self._beat.wait()
+                    self._beat.clear()
         finally:
             await asyncio.to_thread(self._lease.stop)
 
@@ -104,6 +108,10 @@ class GatewayMembership:
             await self._claim_duties()
         except (Unavailable, SetupError) as error:
             _log.warning("the gateways cannot be looked at", error=str(error))
+
+    def _look(self) -> None:
+        """Words of others may have been missed: everybody looks by themselves, but for those who keep something."""
+        self._sessions.parts.bells.hear(Bell.TOOLS)
 
     async def _begin_again(self) -> None:
         self._duties.set_held(())

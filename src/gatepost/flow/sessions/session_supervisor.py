@@ -74,6 +74,9 @@ class SessionSupervisor:
     def awake(self) -> list[AwakeSession]:
         return list(self._live.values())
 
+    def is_awake(self, session_id: str) -> bool:
+        return session_id in self._live
+
     @property
     def held_back(self) -> str:
         """Why nothing further starts, where the store does not say it; '' if something may."""

@@ -18,6 +18,7 @@ from gatepost.store import gateways
 from gatepost.store.gateways import GatewayIdentity, GatewayState
 from gatepost.store.port import Db
 from gatepost.store.postgres.connection import open_connection, render_application
+from gatepost.store.postgres.notices import Notice, NoticeBoard
 from gatepost.store.postgres.postgres_db import PostgresDb
 
 LEASE_S, BEAT_S, STOP_S = 6.0, 1.5, 4.5  # how long it lasts, how often it is renewed, when its holder stops by itself
@@ -106,6 +107,10 @@ class GatewayLease:
             self._thread.join(2 * BEAT_S)
         if self._db is not None:
             self._db.connection.finish()
+
+    def open_board(self, hear: Callable[[list[Notice]], None]) -> NoticeBoard:
+        """Where gateways leave words for each other. `hear` is called in a thread of its own."""
+        return NoticeBoard(self.url, self.name, hear)
 
     def render_opening(self) -> bytes:
         """What a transaction of this life begins with: the number of the transaction, if this life goes on."""

@@ -13,7 +13,7 @@ import psycopg
 from psycopg import errors
 
 from gatepost.core import log
-from gatepost.core.errors import Unavailable
+from gatepost.core.errors import StoreAway, Unavailable
 from gatepost.store.answers import send_answers
 from gatepost.store.deadline import Deadline, DeadlineExceeded
 from gatepost.store.postgres.connection import is_usable, open_connection, render_application, render_place
@@ -23,6 +23,7 @@ from gatepost.store.write_queue import WriteUnit
 
 SLOW_S = 0.05  # a unit that takes longer is reported
 AWAY_S = 4.0  # for which a unit waits for a database that is away
+UNSURE_S = 60.0  # for which one is waited for that may have committed a unit
 AGAIN_S = 0.05  # between two tries to reach it
 MOST_TRIES = 30
 PAUSE_S = 0.002  # after the first conflict; twice as long after each further one …
@@ -149,20 +150,24 @@ class UnitWorker:
             except psycopg.OperationalError as error:
                 self._away_since = self._away_since or time.monotonic()
                 if time.monotonic() > self._away_since + AWAY_S:
-                    raise Unavailable("the store", render_away(self._url, error)) from None
+                    raise StoreAway(render_away(self._url, error)) from None
                 time.sleep(AGAIN_S)
         self._away_since = None
         return self._db
 
     def _is_committed(self, number: int) -> bool:
         """What became of a transaction whose connection broke. While the server has not noticed, it is under way."""
-        until = time.monotonic() + AWAY_S
+        until = time.monotonic() + UNSURE_S
         while time.monotonic() < until:
-            state = self._connect().command(b"SELECT pg_xact_status('%d'::xid8)" % number)[0][0]
+            try:
+                state = self._connect().command(b"SELECT pg_xact_status('%d'::xid8)" % number)[0][0]
+            except (StoreAway, psycopg.Error):
+                state = "in progress"  # nobody to ask yet
             if state != "in progress":
                 return bool(state == "committed")
             time.sleep(AGAIN_S)
-        raise Unavailable("the store", "the database does not say whether this was written; look before you try again")
+        why = "the database does not say whether this was written; look before you try again"
+        raise Unavailable("the store", why, uncertain=True)
 
     def _translate(self, unit: WriteUnit, error: BaseException) -> BaseException:
         if isinstance(error, (DeadlineExceeded, errors.QueryCanceled)):

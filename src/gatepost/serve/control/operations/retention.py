@@ -74,7 +74,7 @@ def get_overview(db: Db, home: Home, config: Config, now: int) -> RetentionOverv
         KeptFiles("media", MEDIA.name, config[MEDIA], _get_size(home.media)),
         KeptFiles("sessions", SESSIONS.name, config[SESSIONS], _get_session_size(home)),
     ]
-    return RetentionOverview(rows, files, StoreSize(db.get_size(), retention.can_shrink(db)))
+    return RetentionOverview(rows, files, StoreSize(db.upkeep.get_size(), retention.can_shrink(db)))
 
 
 def _get_size(folder: Path) -> int:

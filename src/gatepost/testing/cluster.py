@@ -1,0 +1,69 @@
+"""Several real gateways on one real database, each a daemon with a home of its own.
+
+with Cluster(tmp_path, ("a", "b"), **settings) as cluster:
+    cluster["a"].kill()
+
+They share a key ring and a settings file. Folders of groups are their own: what an agent of one wrote is not there on
+the other.
+"""
+
+import shutil
+import signal
+from pathlib import Path
+from types import TracebackType
+
+from gatepost.core.keyring import FILE as KEYRING
+from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.postgres import PostgresServer
+
+DATABASE = "cluster"
+
+
+class Cluster:
+    def __init__(self, folder: Path, names: tuple[str, ...], toml: str = "", **settings: str) -> None:
+        """`settings`: of all of them, as `DaemonProcess` takes them."""
+        self.server = PostgresServer()
+        self._folder, self._names, self._toml, self._settings = folder, names, toml, settings
+        self.daemons: dict[str, DaemonProcess] = {}
+
+    def __enter__(self) -> "Cluster":
+        self.server.__enter__()
+        url = self.server.add_database(DATABASE)
+        for name in self._names:
+            shared = {"store_url": url, "store_unsafe": "true", "gateway_name": name}
+            self.daemons[name] = DaemonProcess(self._folder / name, **{**self._settings, **shared})
+            self.daemons[name].home.mkdir(parents=True)
+            (self.daemons[name].home / "gatepost.toml").write_text(self._toml, encoding="utf-8")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for daemon in self.daemons.values():
+            if daemon.is_running:
+                daemon.stop(signal.SIGKILL)
+        self.server.__exit__(kind, error, trace)
+
+    def __getitem__(self, name: str) -> DaemonProcess:
+        return self.daemons[name]
+
+    @property
+    def first(self) -> DaemonProcess:
+        return self.daemons[self._names[0]]
+
+    def share_keys(self) -> None:
+        """Once the first has its keys. Before the others start."""
+        for name in self._names[1:]:
+            shutil.copy(self.first.home / KEYRING, self.daemons[name].home / KEYRING)
+
+    def query(self, sql: str) -> list[list[str]]:
+        """Rows of the database, as text."""
+        return [line.split("|") for line in self.server.execute(sql, DATABASE).splitlines()]
+
+    def find_holder(self, duty: str) -> str:
+        """Which gateway does what one at a time does; '' if none."""
+        rows = self.query(f"SELECT gateway FROM duties WHERE name = '{duty}'")
+        return rows[0][0] if rows else ""
+
+    def count_open_turns(self, name: str) -> int:
+        return int(self.query(f"SELECT COUNT(*) FROM turns WHERE ended_at IS NULL AND owner = '{name}'")[0][0])
