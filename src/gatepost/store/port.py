@@ -7,7 +7,8 @@ The portable subset: `?` placeholders; times are integer microseconds UTC; curso
 `ON CONFLICT`; no LIKE, GLOB or JSON operators.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple
 
@@ -25,6 +26,15 @@ Row = tuple[Any, ...]
 # Whether a database that is away is reported after some seconds. Else it is waited for: a flow of the gateway has
 # nothing better to do, but whoever asked over HTTP, or for a tool call, is to be told.
 FAILS_SOON: ContextVar[bool] = ContextVar("FAILS_SOON", default=False)
+
+
+@contextmanager
+def failing_soon() -> Iterator[None]:
+    token = FAILS_SOON.set(True)
+    try:
+        yield
+    finally:
+        FAILS_SOON.reset(token)
 
 
 class Db(Protocol):
