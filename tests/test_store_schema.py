@@ -1,5 +1,5 @@
-"""`docs/schema.sql` is the store's schema, printed: an empty file that was migrated has exactly that; `schema.postgres.sql`
-is the same on a server."""
+"""`docs/schema.sql` is the store's schema, printed: an empty file that was migrated has exactly that.
+`docs/schema.postgres.sql` is the same on a server."""
 
 import re
 from pathlib import Path
