@@ -29,7 +29,7 @@ from gatepost.jsonrpc.errors import INVALID_PARAMS
 from gatepost.store import budgets, costs, destinations, inbox, origins, requests, sessions, turns
 from gatepost.store.destinations import DestinationKind
 from gatepost.store.origins import OriginChain
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, failing_soon, quick
 from gatepost.store.requests import Request
 from gatepost.store.sessions import SessionMode
 from gatepost.store.turns import Turn
@@ -174,14 +174,16 @@ class Dispatch:
     ) -> ToolAnswer:
         try:
             if tool.scope is not None or tool.held or tool.spends or policy.has_rules_for(tool.name):
-                held = await self._admit(tool, call, arguments, policy)
+                with failing_soon():
+                    held = await self._admit(tool, call, arguments, policy)
                 if held is not None and call.approved is None and not await self._is_allowed(call, held):
                     if tool.preview is not None:
                         held = replace(held, preview=await tool.preview(call, arguments))
                     return await self._hold(call, held, note)
                 if held is not None and call.approved is not None:
                     self._check_edited(call, held, call.approved)
-            answer = await make_answer(tool, call, await tool.run(call, **arguments))
+            with failing_soon():
+                answer = await make_answer(tool, call, await tool.run(call, **arguments))
         except GatepostError as error:
             self.audit.add(note, _verdict(error), str(error))
             return ToolAnswer(shorten(str(error)), failed=True)

@@ -7,7 +7,9 @@ The portable subset: `?` placeholders; times are integer microseconds UTC; curso
 `ON CONFLICT`; no LIKE, GLOB or JSON operators.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple
 
@@ -21,6 +23,19 @@ Ts = TypeVarTuple("Ts")
 F = TypeVar("F", bound=Callable[..., Any])
 
 Row = tuple[Any, ...]
+
+# Whether a database that is away is reported after some seconds. Else it is waited for: a flow of the gateway has
+# nothing better to do, but whoever asked over HTTP, or for a tool call, is to be told.
+FAILS_SOON: ContextVar[bool] = ContextVar("FAILS_SOON", default=False)
+
+
+@contextmanager
+def failing_soon() -> Iterator[None]:
+    token = FAILS_SOON.set(True)
+    try:
+        yield
+    finally:
+        FAILS_SOON.reset(token)
 
 
 class LockKind(StrEnum):
@@ -116,6 +131,10 @@ class OpenStore(Store, Protocol):
 
     def interrupt_overdue(self) -> None:
         """From another thread, often: end a unit that has had its time."""
+        ...
+
+    def stop_waiting(self) -> None:
+        """From now on a database that is away is waited for by nobody: the gateway stops."""
         ...
 
     def close(self) -> str:

@@ -244,6 +244,9 @@ class SqliteStore:
             self._here.execute("COMMIT")
             self._seen = -1
 
+    def stop_waiting(self) -> None:
+        """A file is never away."""
+
     def rewrite_files(self) -> None:
         erased_space.rewrite(connect(self.path))
 

@@ -18,7 +18,7 @@ from starlette.types import Scope
 from gatepost.channels.contract import Channel
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.clock import Clock
-from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
+from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable, render_retry_after
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
@@ -287,7 +287,9 @@ async def render_error(request: Request, error: Exception) -> Response:
     if isinstance(error, NotFound):
         return error_response("not_found", str(error), 404)
     if isinstance(error, Unavailable):
-        return error_response("unavailable", str(error), 503)
+        answer = error_response("unavailable", str(error), 503)
+        answer.headers["retry-after"] = render_retry_after(error)
+        return answer
     return error_response("invalid" if isinstance(error, Invalid) else "refused", str(error), 400)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from psycopg import errors, pq
+from psycopg import Error, errors, pq
 
 from gatepost.store import rule_cache
 from gatepost.store.port import LockKind, Row
@@ -16,6 +16,7 @@ from gatepost.store.postgres.values import DECODERS, decode_text, encode
 MOST_PREPARED = 2000  # statements that a connection keeps
 _GOOD = frozenset({pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK})
 _BINARY = pq.Format.BINARY
+_LAST_WORDS = frozenset({b"57P01", b"57P02", b"57P03", b"57P05", b"25P03"})  # after which the server hangs up
 
 
 class PostgresDb:
@@ -143,17 +144,29 @@ class PostgresDb:
                 if result.status == pq.ExecStatus.FATAL_ERROR and failed is None:
                     failed = result
         finally:
-            if connection.status == pq.ConnStatus.OK:
-                connection.exit_pipeline_mode()
+            _leave_pipeline(connection)
         if failed is not None:
             self._check(failed)
 
     def _check(self, result: pq.abc.PGresult) -> pq.abc.PGresult:
         if result.status not in _GOOD:
-            if self.connection.status != pq.ConnStatus.OK:
-                raise errors.ConnectionFailure(self.connection.get_error_message())
+            state = result.error_field(pq.DiagnosticField.SQLSTATE)
+            # libpq may not have noticed yet that the server has gone, or is about to go.
+            if self.connection.status != pq.ConnStatus.OK or state is None or state in _LAST_WORDS:
+                text = (result.error_message or b"the connection is gone").decode(errors="replace")
+                self.connection.finish()
+                raise errors.ConnectionFailure(text)
             raise errors.error_from_result(result)
         return result
+
+
+def _leave_pipeline(connection: pq.abc.PGconn) -> None:
+    """One that cannot be left is of no more use."""
+    try:
+        if connection.status == pq.ConnStatus.OK:
+            connection.exit_pipeline_mode()
+    except Error:
+        connection.finish()
 
 
 def _decode(result: pq.abc.PGresult) -> list[Row]:

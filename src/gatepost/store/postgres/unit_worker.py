@@ -14,7 +14,7 @@ import psycopg
 from psycopg import errors
 
 from gatepost.core import log
-from gatepost.core.errors import Unavailable
+from gatepost.core.errors import StoreAway, Unavailable
 from gatepost.store.answers import send_answers
 from gatepost.store.deadline import Deadline, DeadlineExceeded
 from gatepost.store.postgres.advisory_locks import LockName, LockOrderConflict
@@ -25,6 +25,7 @@ from gatepost.store.write_queue import WriteUnit
 
 SLOW_S = 0.05  # a unit that takes longer is reported
 AWAY_S = 4.0  # for which a unit waits for a database that is away
+UNSURE_S = 60.0  # for which one is waited for that may have committed a unit
 AGAIN_S = 0.05  # between two tries to reach it
 MOST_TRIES = 30
 PAUSE_S = 0.002  # after the first conflict; twice as long after each further one …
@@ -60,6 +61,7 @@ class UnitWorker:
         self.deadline = Deadline(unit_s)
         self.running: WriteUnit | None = None
         self._connection: psycopg.Connection | None = None
+        self._away_since: float | None = None  # a unit that comes later waits no further while
         self._db: PostgresDb | None = None
         self.thread = threading.Thread(target=self._work, name=f"store-write-{number}", daemon=True)
 
@@ -162,27 +164,32 @@ class UnitWorker:
         self._connection = self._db = None
 
     def _connect(self) -> PostgresDb:
-        until = time.monotonic() + AWAY_S
         while self._db is None or not is_usable(self._db.connection):
             self._drop()
             try:
                 self._connection = open_connection(self._url, self._name)
                 self._db = PostgresDb(self._connection.pgconn, of_writer=True)
             except psycopg.OperationalError as error:
-                if time.monotonic() > until:
-                    raise Unavailable("the store", render_away(self._url, error)) from None
+                self._away_since = self._away_since or time.monotonic()
+                if time.monotonic() > self._away_since + AWAY_S:
+                    raise StoreAway(render_away(self._url, error)) from None
                 time.sleep(AGAIN_S)
+        self._away_since = None
         return self._db
 
     def _is_committed(self, number: int) -> bool:
         """What became of a transaction whose connection broke. While the server has not noticed, it is under way."""
-        until = time.monotonic() + AWAY_S
+        until = time.monotonic() + UNSURE_S
         while time.monotonic() < until:
-            state = self._connect().command(b"SELECT pg_xact_status('%d'::xid8)" % number)[0][0]
+            try:
+                state = self._connect().command(b"SELECT pg_xact_status('%d'::xid8)" % number)[0][0]
+            except (StoreAway, psycopg.Error):
+                state = "in progress"  # nobody to ask yet
             if state != "in progress":
                 return bool(state == "committed")
             time.sleep(AGAIN_S)
-        raise Unavailable("the store", "the database does not say whether this was written; look before you try again")
+        why = "the database does not say whether this was written; look before you try again"
+        raise Unavailable("the store", why, uncertain=True)
 
     def _translate(self, unit: WriteUnit, error: BaseException) -> BaseException:
         if isinstance(error, (DeadlineExceeded, errors.QueryCanceled)):
