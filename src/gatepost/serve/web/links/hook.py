@@ -26,8 +26,8 @@ from gatepost.core.settings import Config, setting
 from gatepost.core.token_bucket import Rate
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.link_messages import LinkEnded, LinkInbox, LinkPost, RepeatedSignature
-from gatepost.serve.http import CONNECTIONS
 from gatepost.serve.rate_limit import PeerRateLimiter
+from gatepost.serve.web.client_addresses import make_client_addresses
 from gatepost.serve.web.hook_admission import HookBusy, HookLoad, HookRate, HookVisit, UnprovedVisits
 from gatepost.serve.web.hooks import LARGEST, NOTHING, list_headers, read_body, render_wait
 from gatepost.serve.web.links.posts import UnknownContent, read_post
@@ -75,8 +75,8 @@ class HookLinks:
         self._waits = waits or LinkWaits(deps.store, deps.bells, deps.stopping)
         self._secrets = SigningSecrets(SecretReader(deps.store, Keyring(deps.home), deps.clock))
         self._load: HookLoad | None = None
-        has_proxy = deps.config[CONNECTIONS] == 0
-        self._unproved = UnprovedVisits(UNPROVED_AT_ONCE, UNPROVED_OF_PEER, FAILURES, has_proxy=has_proxy)
+        clients = make_client_addresses(deps.config)
+        self._unproved = UnprovedVisits(UNPROVED_AT_ONCE, UNPROVED_OF_PEER, FAILURES, clients)
 
     def routes(self) -> list[Route]:
         return [Route(f"{PREFIX}/{{token}}", self.answer, methods=["POST"])]

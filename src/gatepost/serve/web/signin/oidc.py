@@ -22,7 +22,6 @@ from gatepost.core.settings import Config, setting
 from gatepost.flow.page_logins import get_page_identity
 from gatepost.serve.web.dashboard.renderer import render_apart
 from gatepost.serve.web.json_body import get_text, read_object
-from gatepost.serve.web.signin.browser_login import get_peer
 from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_way
 from gatepost.serve.web.signin.id_tokens import NotProven, OidcClaim, TokenExpectation, check_token, read_header
 from gatepost.serve.web.signin.next_page import parse_next
@@ -171,7 +170,7 @@ class OidcSignIn:
                 answer = await self._sign_in(request, ticket)
             except (NotProven, GatepostError) as error:
                 _log.warning("a sign-in by OpenID failed", error=str(error))
-                await self._deps.throttle.strike(get_peer(request))
+                await self._deps.throttle.strike(self._deps.browsers.get_peer(request))
                 answer = await _render_page("failed", 403, text=str(error))
         self._tickets.clear(request, answer, PURPOSE)
         return answer
@@ -187,7 +186,7 @@ class OidcSignIn:
             request, NAME, lambda db, now: find_linked_user(db, identity, now), done, secure
         )
         if answer is not None:  # only then: anybody may have an account at the provider
-            self._deps.throttle.reset(get_peer(request))
+            self._deps.throttle.reset(self._deps.browsers.get_peer(request))
         return answer or await _render_page("unknown", 403, identity=identity, typed=shlex.quote(identity))
 
     async def _find_value(self, code: str, ticket: SignInTicket) -> str:

@@ -21,7 +21,6 @@ from gatepost.serve.web.csrf import is_write_proven, render_refusal
 from gatepost.serve.web.error_response import error_response
 from gatepost.serve.web.json_body import get_text, read_object
 from gatepost.serve.web.signin import webauthn
-from gatepost.serve.web.signin.browser_login import get_peer
 from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_way
 from gatepost.serve.web.signin.ticket_cookies import TicketCookies
 from gatepost.serve.web.signin.tickets import SignInTicket, TicketPurpose
@@ -78,11 +77,11 @@ class PasskeySignIn:
         if ticket is not None and check is not None and self._tickets.spend(ticket):
             answer = await self._deps.browsers.sign_in(request, NAME, check)
         if answer is None:
-            if not await self._deps.throttle.strike(get_peer(request)):
+            if not await self._deps.throttle.strike(self._deps.browsers.get_peer(request)):
                 return error_response("refused", "Too many wrong passkeys were tried from here; wait a while.", 429)
             answer = error_response("refused", UNKNOWN, 403)
         else:
-            self._deps.throttle.reset(get_peer(request))
+            self._deps.throttle.reset(self._deps.browsers.get_peer(request))
         self._tickets.clear(request, answer, TicketPurpose.PASSKEY_SIGN_IN)
         return answer
 
