@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from gatepost.core import ids, log
-from gatepost.core.clock import MINUTE, SECOND
+from gatepost.core.clock import SECOND
 from gatepost.core.errors import GatepostError, Invalid, SetupError
 from gatepost.core.settings import Config, setting
 from gatepost.flow.page_logins import get_page_identity
@@ -30,7 +30,7 @@ from gatepost.serve.web.signin.ticket_cookies import TicketCookies
 from gatepost.serve.web.signin.tickets import SignInTicket, TicketPurpose
 from gatepost.store import identities, users
 from gatepost.store.port import Db
-from gatepost.store.secrets import get_channel_secret_name
+from gatepost.store.secrets import KeptSecrets, get_channel_secret_name
 
 ISSUER = setting(
     "web.oidc_issuer",
@@ -56,8 +56,8 @@ PURPOSE = TicketPurpose.OIDC_SIGN_IN
 LARGEST_BODY = 8192  # bytes
 LONGEST_NEXT = 1000  # characters: a cookie holds it, with the rest of the ticket
 LONGEST_CODE = 4096
-SECRET_KEPT = MINUTE  # a new one counts after so long
 TOO_LATE = "This sign-in did not begin in this browser, was finished before, or took longer than five minutes."
+TOO_MANY = "too many sign-ins from here have failed; wait a while"
 _log = log.get("oidc")
 
 
@@ -129,7 +129,7 @@ class OidcSignIn:
         self._claim = OidcClaim(deps.config[CLAIM])
         self._provider = ProviderClient(deps.config[ISSUER])
         self._tickets = TicketCookies(deps.browsers, deps.clock, comes_back=True)
-        self._secret, self._secret_at, self._secret_turn = "", -SECRET_KEPT, asyncio.Lock()
+        self._secrets = KeptSecrets(deps.secrets, deps.store, deps.clock, 1)
 
     def routes(self) -> list[Route]:
         return [
@@ -170,10 +170,15 @@ class OidcSignIn:
                 answer = await self._sign_in(request, ticket)
             except (NotProven, GatepostError) as error:
                 _log.warning("a sign-in by OpenID failed", error=str(error))
-                await self._deps.throttle.strike(self._deps.browsers.get_peer(request))
-                answer = await _render_page("failed", 403, text=str(error))
+                answer = await self._render_failure(request, str(error))
         self._tickets.clear(request, answer, PURPOSE)
         return answer
+
+    async def _render_failure(self, request: Request, why: str) -> Response:
+        """After a while that grows with the failures of an address. Of those that wait there are only so many."""
+        if not await self._deps.throttle.strike(self._deps.browsers.get_peer(request)):
+            return await _render_page("failed", 429, text=TOO_MANY)
+        return await _render_page("failed", 403, text=why)
 
     async def _sign_in(self, request: Request, ticket: SignInTicket) -> Response:
         value = await self._find_value(read_code(request, ticket, self._provider.issuer), ticket)
@@ -192,22 +197,13 @@ class OidcSignIn:
     async def _find_value(self, code: str, ticket: SignInTicket) -> str:
         """Who it is at the provider. Raises NotProven."""
         values, issuer = ticket.values, self._provider.issuer
-        client = ClientIdentity(issuer=issuer, client_id=self._client_id, secret=await self._get_secret())
+        secret = await self._secrets.get(SECRET, "", purpose=f"sign-in at {issuer}")
+        client = ClientIdentity(issuer=issuer, client_id=self._client_id, secret=secret)
         exchange = CodeExchange(code=code, verifier=values["verifier"], redirect_uri=values["origin"] + BACK)
         token = await self._provider.fetch_id_token(exchange, client)
         key = await self._provider.find_key(await asyncio.to_thread(read_header, token))
         expected = TokenExpectation(issuer=issuer, client_id=self._client_id, nonce=values["nonce"], claim=self._claim)
         return await asyncio.to_thread(check_token, token, key, expected, self._deps.clock.now() // SECOND)
-
-    async def _get_secret(self) -> str:
-        """Ours, for the provider. A stranger can make up codes without end, and must not fill the record of uses."""
-        async with self._secret_turn:
-            now = self._deps.clock.now()
-            if not 0 <= now - self._secret_at < SECRET_KEPT:
-                purpose = f"sign-in at {self._provider.issuer}"
-                self._secret = await self._deps.secrets.get(SECRET, "", purpose=purpose) or ""
-                self._secret_at = now
-            return self._secret
 
 
 async def _render_page(outcome: str, status: int, **values: str) -> Response:
