@@ -590,6 +590,10 @@ CREATE TABLE spending (
         told_stop INTEGER NOT NULL DEFAULT 0,       -- 1: the message at the end was given
         PRIMARY KEY (kind, name, period, starts_at)
     ) STRICT;
+CREATE TABLE spent_tickets (
+            id TEXT NOT NULL PRIMARY KEY,
+            expires_at INTEGER NOT NULL  -- it is good for nothing from then on, and forgotten
+        ) STRICT;
 CREATE TABLE steps (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         message_id INTEGER NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
@@ -859,6 +863,7 @@ CREATE INDEX sessions_folder ON sessions (folder, active_at);
 CREATE UNIQUE INDEX sessions_live_key ON sessions (key) WHERE closed_at IS NULL;
 CREATE INDEX sessions_live_room ON sessions (address, folder, instance) WHERE closed_at IS NULL AND mode <> 'isolated';
 CREATE INDEX sessions_open_errands ON sessions (active_at, address) WHERE instance = 'errands' AND closed_at IS NULL;
+CREATE INDEX spent_tickets_expiry ON spent_tickets (expires_at);
 CREATE INDEX steps_message ON steps (message_id, id);
 CREATE INDEX tasks_due ON tasks (state, next_at);
 CREATE INDEX tasks_folder ON tasks (folder, state);

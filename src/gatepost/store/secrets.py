@@ -166,6 +166,11 @@ def _ring_to_seal(db: Db, keyring: Keyring) -> KeySet:
     return ring if ring is not None else _raise_lost_keyring(keyring)
 
 
+def get_ring(db: Db, keyring: Keyring) -> KeySet:
+    """The ring for what is derived from it. It is made like for a first secret; a lost one is a SetupError."""
+    return _ring_to_seal(db, keyring)
+
+
 def _ring_to_open(keyring: Keyring) -> KeySet:
     ring = keyring.read()
     return ring if ring is not None else _raise_lost_keyring(keyring)

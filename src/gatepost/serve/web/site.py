@@ -48,6 +48,7 @@ from gatepost.serve.web.pairing import PairingLinks
 from gatepost.serve.web.signin.browser_login import BrowserLoginDeps, BrowserLogins
 from gatepost.serve.web.signin.contract import SignInDeps
 from gatepost.serve.web.signin.login_required import SIGN_IN_PAGE, LoginRequiredMiddleware
+from gatepost.serve.web.signin.tickets import TicketOffice
 from gatepost.serve.web.signin.ways import list_routes
 from gatepost.serve.web.sites import handlers as sites
 from gatepost.serve.web.sites.handlers import GroupSites, SiteDeps
@@ -182,6 +183,7 @@ def _make_sign_in(parts: WebDeps, browsers: BrowserLogins) -> SignInDeps:
         browsers=browsers,
         throttle=AuthThrottle(make_audit_recorder(parts.store, parts.clock, "the web page")),
         secrets=SecretReader(parts.store, Keyring(parts.home), parts.clock),
+        tickets=TicketOffice(Keyring(parts.home), parts.store),
     )
 
 

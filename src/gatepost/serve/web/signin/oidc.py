@@ -27,7 +27,7 @@ from gatepost.serve.web.signin.id_tokens import NotProven, OidcClaim, TokenExpec
 from gatepost.serve.web.signin.next_page import parse_next
 from gatepost.serve.web.signin.provider_client import ClientIdentity, CodeExchange, ProviderClient, check_issuer
 from gatepost.serve.web.signin.ticket_cookies import TicketCookies
-from gatepost.serve.web.signin.tickets import SignInTicket, TicketPurpose
+from gatepost.serve.web.signin.tickets import SignInTicket, TicketPurpose, spend
 from gatepost.store import identities, users
 from gatepost.store.port import Db
 from gatepost.store.secrets import KeptSecrets, get_channel_secret_name
@@ -65,10 +65,15 @@ def get_identity(value: str) -> str:
     return f"{NAME}:{value}"
 
 
-def find_linked_user(db: Db, identity: str, now: int) -> str | None:
-    """The identity on the page of whoever an owner linked this one to. None: nobody has linked it."""
+def find_linked_user(db: Db, identity: str, ticket: SignInTicket, now: int) -> str | None:
+    """The identity on the page of whoever an owner linked this one to, for whom the ticket is spent. None: nobody has
+    linked it. Anybody may have an account at the provider, so theirs is not spent: only so many are remembered."""
     person = identities.get_person(db, identity)
-    return get_page_identity(db, person, now) if users.get(db, person) is not None else None
+    if users.get(db, person) is None:
+        return None
+    if not spend(db, ticket, now):
+        raise NotProven("it was finished before")
+    return get_page_identity(db, person, now)
 
 
 def render_address(place: str, client_id: str, redirect_uri: str, ticket: dict[str, str], claim: OidcClaim) -> str:
@@ -128,7 +133,7 @@ class OidcSignIn:
         self._deps, self._client_id = deps, deps.config[CLIENT_ID]
         self._claim = OidcClaim(deps.config[CLAIM])
         self._provider = ProviderClient(deps.config[ISSUER])
-        self._tickets = TicketCookies(deps.browsers, deps.clock, comes_back=True)
+        self._tickets = TicketCookies(deps.browsers, deps.clock, deps.tickets, comes_back=True)
         self._secrets = KeptSecrets(deps.secrets, deps.store, deps.clock, 1)
 
     def routes(self) -> list[Route]:
@@ -157,12 +162,12 @@ class OidcSignIn:
         answer = JSONResponse(
             {"location": render_address(places.authorization, self._client_id, back, values, self._claim)}
         )
-        self._tickets.set(request, answer, PURPOSE, values)
+        await self._tickets.set(request, answer, PURPOSE, values)
         return answer
 
     async def finish(self, request: Request) -> Response:
         """The provider leads back. Whatever comes of it, the ticket is gone."""
-        ticket = self._tickets.find(request, PURPOSE)
+        ticket = await self._tickets.find(request, PURPOSE)
         if ticket is None:
             answer = await _render_page("begin_again", 403, text=TOO_LATE)
         else:
@@ -183,12 +188,10 @@ class OidcSignIn:
     async def _sign_in(self, request: Request, ticket: SignInTicket) -> Response:
         value = await self._find_value(read_code(request, ticket, self._provider.issuer), ticket)
         identity, secure = get_identity(value), ticket.values["origin"].startswith("https://")
-        if not self._tickets.spend(ticket):
-            return await _render_page("begin_again", 403, text=TOO_LATE)
         # The browser's cookie is not sent along while another site leads it: our own page leads on.
         done = await _render_page("done", 200, next=ticket.values["next"])
         answer = await self._deps.browsers.sign_in(
-            request, NAME, lambda db, now: find_linked_user(db, identity, now), done, secure
+            request, NAME, lambda db, now: find_linked_user(db, identity, ticket, now), done, secure
         )
         if answer is not None:  # only then: anybody may have an account at the provider
             self._deps.throttle.reset(self._deps.browsers.get_peer(request))
