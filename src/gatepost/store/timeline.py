@@ -66,12 +66,13 @@ def list_after(db: Db, session_id: str, seq: int, limit: int) -> list[TimelineEn
 
 
 class TimelineToolCall(Struct, frozen=True):
-    """`status`: of the last that was told of it."""
+    """`status`: of the last that was told of it. `ended_at`: None while it runs, or if nobody told its end."""
 
     at: int
     turn_id: str
     name: str
     status: ToolCallStatus
+    ended_at: int | None = None
 
 
 class _ToldCall(Struct, frozen=True, rename="camel"):
@@ -85,7 +86,7 @@ class _ToldCall(Struct, frozen=True, rename="camel"):
 def list_tool_calls(db: Db, session_id: str, since: int, most: int) -> list[TimelineToolCall]:
     """The calls that began from a moment on, oldest first: of those that the newest `most` entries tell."""
     sql = f"SELECT {TIMELINE.columns} FROM timeline WHERE session_id = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
-    begun, ended = [], dict[tuple[str, str], ToolCallStatus]()
+    begun, ended = [], dict[tuple[str, str], tuple[ToolCallStatus, int]]()
     for at, turn_id, kind, data in _read_raw(db, sql, session_id, most):
         if at < since:
             break
@@ -96,10 +97,10 @@ def list_tool_calls(db: Db, session_id: str, since: int, most: int) -> list[Time
         except msgspec.MsgspecError:  # somebody's words were erased from it
             continue
         if told.name:
-            status = ended.get((turn_id, told.call_id), told.status)
-            begun.append(TimelineToolCall(at, turn_id, told.name, status))
+            status, end = ended.get((turn_id, told.call_id), (told.status, None))
+            begun.append(TimelineToolCall(at, turn_id, told.name, status, end))
         else:
-            ended[turn_id, told.call_id] = told.status
+            ended[turn_id, told.call_id] = told.status, at
     return begun[::-1]
 
 

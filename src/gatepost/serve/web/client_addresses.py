@@ -41,10 +41,15 @@ class ClientAddresses:
         if named := self._find_named(scope):
             return peer_of(named)
         client = scope.get("client")
-        if client is None or self._is_proxied or self._is_proxy(str(client[0])):
+        if client is None or self.comes_by_proxy(scope):
             return ""
         address = parse_address(str(client[0]))
         return peer_of(str(client[0])) if address is not None and address.is_global else ""
+
+    def comes_by_proxy(self, scope: Scope) -> bool:
+        """Whether the operator has said that this peer asks for somebody else."""
+        client = scope.get("client")
+        return self._is_proxied or self._is_proxy(str(client[0]) if client is not None else None)
 
     def _find_named(self, scope: Scope) -> str:
         """What the last proxy that is trusted says. What stands before it is somebody else's word."""

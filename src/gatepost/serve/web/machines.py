@@ -111,7 +111,8 @@ class Machines:
 
     async def metrics(self, request: Request) -> Response:
         """For whoever sits on this machine, or shows a token that may."""
-        if not is_local(request) and (refusal := await self._refuse_metrics(request)) is not None:
+        near = is_local(request) and not self._deps.clients.comes_by_proxy(request.scope)
+        if not near and (refusal := await self._refuse_metrics(request)) is not None:
             return refusal
         if self._deps.metrics is None:
             return error_response(ApiErrorKind.NOT_FOUND, "there are no numbers here", 404)
