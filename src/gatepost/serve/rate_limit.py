@@ -16,7 +16,7 @@ from gatepost.serve.peers import peer_of
 from gatepost.serve.web.client_addresses import ClientAddresses
 
 REQUESTS = Rate(per_second=50, burst=200, patience_s=float("inf"))  # a page with all that belongs to it is a dozen
-SHARED = Rate(per_second=500, burst=2000, patience_s=float("inf"))  # of an address that may be everybody's proxy
+SHARED = Rate(per_second=200, burst=800, patience_s=float("inf"))  # of an address that may be everybody's proxy
 LONGEST_S = 10.0
 MOST_PEERS = 1000  # whose rates are remembered, the latest
 
