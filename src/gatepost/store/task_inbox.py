@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from gatepost.store import message_steps
 from gatepost.store.firings import RIGHTS
-from gatepost.store.inbox import INBOX, OPEN, InboxMode, InboxState
+from gatepost.store.inbox import INBOX, OPEN_I, InboxMode, InboxState
 from gatepost.store.port import Db
 
 
@@ -34,7 +34,7 @@ def count_waiting(db: Db, session_ids: Sequence[str]) -> dict[str, WaitingLoad]:
     """By session: its firings that have not ended, which are as many as a session may have at most."""
     rows = db.rows(
         "SELECT i.session_id, COUNT(*), SUM(LENGTH(m.text)) FROM inbox i JOIN messages m ON m.id = i.message_id"
-        f" WHERE i.session_id IN ({', '.join('?' * len(session_ids))}) AND i.{OPEN} AND i.mode = 'task'"
+        f" WHERE i.session_id IN ({', '.join('?' * len(session_ids))}) AND {OPEN_I} AND i.mode = 'task'"
         " GROUP BY i.session_id",
         session_ids,
     )
