@@ -108,8 +108,7 @@ def make_firing(
 def add_all(db: Db, new: Sequence[NewFiring]) -> None:
     """Unavailable, if a time of a task has its row: somebody was faster, and nothing of all this is done."""
     rows = [(*astuple(each), "") for each in new]
-    added = FIRINGS.insert_rows(db, "ON CONFLICT (task_id, due_at) DO NOTHING RETURNING id", _ADDED, rows)
-    if len(added) != len(new):
+    if FIRINGS.add_rows(db, "ON CONFLICT (task_id, due_at) DO NOTHING", _ADDED, rows) != len(new):
         raise Unavailable("the schedule", "somebody else fires the same task; it is looked at again")
 
 

@@ -50,7 +50,7 @@ def render_open(row: str = "") -> str:
 
 # Every question about waiting rows says this, even where it names the states it wants: the partial indexes of open
 # rows serve no other. Without it SQLite reads all that a session ever got.
-OPEN, OPEN_I = render_open(), render_open("i.")
+OPEN, OPEN_I, OPEN_T = render_open(), render_open("i."), render_open("t.")
 WATCHED = "watched "  # what the reason of a row says before the group that its own one watches
 
 

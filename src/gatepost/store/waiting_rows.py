@@ -99,7 +99,7 @@ _OPEN_ROWS = (
 _CLAIMABLE = (
     f"{_WAITING}, EXISTS ({provider_handover.AWAY}),"
     " (SELECT conversation FROM conversations WHERE session_id = ? AND provider = ?),"
-    f" EXISTS (SELECT 1 FROM inbox t WHERE t.session_id = i.session_id AND t.mode = 'task' AND {inbox.render_open('t.')})"
+    f" EXISTS (SELECT 1 FROM inbox t WHERE t.session_id = i.session_id AND t.mode = 'task' AND {inbox.OPEN_T})"
     f"{_OPEN_ROWS} AND i.mode {{which}} AND NOT EXISTS (SELECT 1 FROM turns WHERE session_id = ? AND ended_at IS NULL)"
     " ORDER BY i.seq LIMIT ?"
 )
