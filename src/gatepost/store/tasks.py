@@ -168,8 +168,9 @@ def list_origins_of(db: Db, task_ids: Sequence[str]) -> dict[str, list[Origin]]:
     """The same of several, by task."""
     found: dict[str, list[Origin]] = {each: [] for each in task_ids}
     rows = db.rows(
-        "SELECT task_id, person, instance, address, thread FROM task_origins"
-        f" WHERE task_id IN ({', '.join('?' * len(task_ids))}) ORDER BY task_id, ordinal",
+        "SELECT o.task_id, o.person, o.instance, o.address, o.thread"
+        f" FROM (VALUES {render_marks(len(task_ids), 1)}) AS v CROSS JOIN task_origins o WHERE o.task_id = v.column1"
+        " ORDER BY o.task_id, o.ordinal",
         task_ids,
     )
     for task_id, *origin in rows:

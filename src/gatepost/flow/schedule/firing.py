@@ -132,7 +132,7 @@ def fire_plans(db: Db, reach: ChannelInstances, plans: Sequence[FiringPlan], mos
     due = [DueTime(plan.task, at) for plan in whole for at in plan.fire if plan.held is None]
     missed = [(plan.task.id, plan.skipped) for plan in whole if plan.skipped is not None]
     judged = judge_times(facts, due, most_late, {plan.task.id: count_parts(reach, plan.task) for plan in whole})
-    runs = Counter(each.task.id for each in judged if not each.skipped)
+    runs = Counter([each.task.id for each in judged if not each.skipped])
     moves = [make_move(plan, runs[plan.task.id]) for plan in whole]
     moved = tasks.advance(db, moves, now)
     rows = [

@@ -3,7 +3,7 @@
 The number of statements depends neither on the number of tasks nor on how many of them are due.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
@@ -91,7 +91,7 @@ def judge_times(
 ) -> list[JudgedTime]:
     """Pure. One that was fired before is not among them. `parts`: by task, how many messages one run of it is: as with
     what waits, so many texts at once as have no more parts than may wait."""
-    waiting, judged = Counter(facts.waiting), list[JudgedTime]()
+    waiting, judged = defaultdict(int, facts.waiting), list[JudgedTime]()
     for each in due:
         task = each.task
         if (task.id, each.due_at) in facts.fired:
@@ -121,6 +121,6 @@ def find_refusal(facts: FiringFacts, task: Task) -> str:
     """Why a task may not run any more, though it could be made once; '' if it may."""
     if not facts.places[task.id].reached:
         return render_no_way(task)
-    if any((origin.person, task.folder) in facts.shut_out for origin in facts.behind[task.id]):
+    if facts.shut_out and any((each.person, task.folder) in facts.shut_out for each in facts.behind[task.id]):
         return f"somebody on whose behalf it was made may not speak to {task.folder} any more"
     return ""
