@@ -58,6 +58,8 @@ from gatepost.store.secrets import SecretReader
 
 STATIC = Path(__file__).parent / "static"
 OPEN_TO_ALL = (f"{hooks.PREFIX}/", f"{hook.PREFIX}/")  # where programs post: by any name, and from no page
+# Where programs, visitors and pages of groups ask: nothing of the dashboard stands there.
+WITHOUT_FRAME = (*OPEN_TO_ALL, "/api/", "/static/", API_PREFIX, "/chat/", *sites.PREFIXES)
 EMBEDDED = "/static/widget.js"  # the one file that pages of others load
 
 
@@ -134,7 +136,7 @@ def make_site(parts: WebDeps) -> Starlette:
         ],
         exception_handlers={
             GatepostError: render_error,
-            HTTPException: render_http_error,
+            HTTPException: MissingPages(browsers, dashboard).render_error,
             Exception: render_internal_error,
         },
     )
@@ -289,6 +291,24 @@ async def render_error(request: Request, error: Exception) -> Response:
     if isinstance(error, Unavailable):
         return error_response("unavailable", str(error), 503)
     return error_response("invalid" if isinstance(error, Invalid) else "refused", str(error), 400)
+
+
+class MissingPages:
+    """What is said of a path that leads nowhere: to a browser of somebody who is signed in a page with the way back."""
+
+    def __init__(self, browsers: BrowserLogins, dashboard: Dashboard | None) -> None:
+        self._browsers, self._dashboard = browsers, dashboard
+
+    async def render_error(self, request: Request, error: Exception) -> Response:
+        if self._dashboard is None or not isinstance(error, HTTPException) or error.status_code != 404:
+            return await render_http_error(request, error)
+        accepts, path = request.headers.get("accept", ""), request.url.path
+        if path.startswith(f"{PREFIX}/") and accepts.startswith("application/json"):
+            return error_response("not_found", "There is nothing at this address.", 404)
+        if request.method != "GET" or "text/html" not in accepts or path.startswith(WITHOUT_FRAME):
+            return await render_http_error(request, error)
+        visitor = await self._browsers.find_visitor(request)
+        return await (self._dashboard.show_missing(request, visitor) if visitor else render_http_error(request, error))
 
 
 async def render_http_error(request: Request, error: Exception) -> Response:

@@ -18,6 +18,7 @@ from gatepost.serve.web.dashboard.view import (
     Link,
     Note,
     PageView,
+    Prose,
     StepForm,
     Tone,
 )
@@ -49,7 +50,7 @@ def show_origin(setting: Answer) -> Badge:
 
 
 ORIGIN = made("origin", "From", show_origin)
-MEANING = made("help", "Meaning", lambda each: shorten(each["help"], 110))
+MEANING = made("help", "Meaning", lambda each: Prose(shorten(each["help"], 110)))
 SETTING = (link("name", "Setting", "/settings/{name}"), SHORT_VALUE, ORIGIN, MEANING)
 DETAILS = (
     VALUE,
