@@ -31,7 +31,7 @@ from gatepost.serve.http import CONNECTIONS
 from gatepost.serve.metrics import MetricsPage
 from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware
 from gatepost.serve.web import hooks
-from gatepost.serve.web.browser_security import BrowserSecurityMiddleware, host_allowed
+from gatepost.serve.web.browser_security import HEADERS, BrowserSecurityMiddleware, host_allowed
 from gatepost.serve.web.chat import Chat
 from gatepost.serve.web.csrf import show_csrf_token
 from gatepost.serve.web.dashboard.contract import PREFIX
@@ -60,6 +60,8 @@ STATIC = Path(__file__).parent / "static"
 OPEN_TO_ALL = (f"{hooks.PREFIX}/", f"{hook.PREFIX}/")  # where programs post: by any name, and from no page
 # Where programs, visitors and pages of groups ask: nothing of the dashboard stands there.
 WITHOUT_FRAME = (*OPEN_TO_ALL, "/api/", "/static/", API_PREFIX, "/chat/", *sites.PREFIXES)
+# It shows a PDF in its viewer. All else of ours refuses to be framed, and so does the chat.
+CHAT_HEADERS = {**HEADERS, "content-security-policy": f"{HEADERS['content-security-policy']}; frame-src 'self'"}
 EMBEDDED = "/static/widget.js"  # the one file that pages of others load
 
 
@@ -253,14 +255,16 @@ class SitePages:
         ]
 
     async def show_chat(self, request: Request) -> Response:
-        return await self._show(request, "chat.html")
+        return await self._show(request, "chat.html", CHAT_HEADERS)
 
     async def show_session(self, request: Request) -> Response:
         """Leads on to the page of the conversation that the fragment of the address names."""
         return await self._show(request, "session.html")
 
-    async def _show(self, request: Request, name: str) -> Response:
-        return FileResponse(STATIC / name if await self._browsers.find_visitor(request) else SIGN_IN_PAGE)
+    async def _show(self, request: Request, name: str, headers: Mapping[str, str] | None = None) -> Response:
+        if await self._browsers.find_visitor(request) is None:
+            return FileResponse(SIGN_IN_PAGE)
+        return FileResponse(STATIC / name, headers=headers)
 
 
 async def _show_health(request: Request) -> Response:
