@@ -68,7 +68,7 @@ def _make_input(argument: ArgumentField, given: str | None, front: Sequence[str]
         required=argument.required,
         description=argument.description,
         choices=argument.choices,
-        example=argument.examples[0] if argument.examples else "",
+        example=_render_example(argument),
         least=argument.spec.least,
         most=argument.spec.most,
         front=argument.name in front,
@@ -91,6 +91,13 @@ def find_kind(argument: ArgumentField) -> InputKind:
     if argument.name in SECRETS and argument.spec.secret:
         return InputKind.SECRET
     return InputKind.LONG_TEXT if argument.name in LONG else InputKind.TEXT
+
+
+def _render_example(argument: ArgumentField) -> str:
+    """As it is written in the form: of a list, one on each line."""
+    if find_kind(argument) is InputKind.LINES and argument.spec.examples:
+        return "\n".join(argument.spec.examples[0])
+    return argument.examples[0] if argument.examples else ""
 
 
 def _render_default(argument: ArgumentField) -> str:
