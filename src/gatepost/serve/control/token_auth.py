@@ -55,7 +55,7 @@ def find_listen_address(config: Config) -> ListenAddress | None:
     if not config[LISTEN]:
         return None
     wished = parse(config[LISTEN], LISTEN.name)
-    if wished.kind != "tcp":
+    if not wished.host:  # a socket file
         raise SetupError("control.listen is for TCP (host:port); where the socket lies, control_socket says")
     return wished
 
