@@ -14,6 +14,14 @@ from gatepost.testing.waiting import PATIENCE_S
 
 PICTURES = os.environ.get("GATEPOST_TEST_PICTURES", "")  # a folder: each page is kept there as it looks
 SECRET = "four words of mine"
+AUTHENTICATOR = {
+    "protocol": "ctap2",
+    "transport": "internal",
+    "hasResidentKey": True,
+    "hasUserVerification": True,
+    "isUserVerified": True,
+    "automaticPresenceSimulation": True,
+}
 
 pytestmark = needs_chromium
 
@@ -21,7 +29,7 @@ pytestmark = needs_chromium
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     home = tmp_path_factory.mktemp("logins") / "home"
-    with DaemonProcess(home, sandbox_kind="process", web_password_login="true") as running:
+    with DaemonProcess(home, sandbox_kind="process", web_password_login="true", web_passkey_login="true") as running:
         yield running
 
 
@@ -88,9 +96,11 @@ async def test_a_password_is_set_on_the_page_and_leads_back_to_what_was_asked_fo
     await enter(first, daemon)
     await first.goto(f"{get_base(daemon)}/dashboard/logins")
     await first.get_by_role("button", name="Set a password").click()
-    await first.get_by_label("new password").fill(SECRET)
+    await expect(first.get_by_label("New password")).to_have_attribute("autocomplete", "new-password")
+    await expect(first.get_by_label("Old password")).to_have_attribute("autocomplete", "current-password")
+    await first.get_by_label("New password").fill(SECRET)
     await first.get_by_role("button", name="Do it").click()
-    await expect(first.locator("[data-done='login.set_password']")).to_be_visible()
+    await expect(first.locator("[data-done='login.set_password']")).to_have_text("Password saved.")
 
     await second.goto(f"{get_base(daemon)}/dashboard/tasks?state=all")
     await second.get_by_label("Name").fill("owner")
@@ -131,3 +141,21 @@ async def add_group(page: Page, folder: str) -> int:
             folder,
         )
     )
+
+
+async def test_a_passkey_is_offered_where_the_name_is_typed(daemon: DaemonProcess, browser: Browser) -> None:
+    page = await open_page(browser)
+    base = get_base(daemon).replace("127.0.0.1", "localhost")
+    authenticator = await page.context.new_cdp_session(page)
+    await authenticator.send("WebAuthn.enable")
+    await authenticator.send("WebAuthn.addVirtualAuthenticator", {"options": AUTHENTICATOR})
+    await page.goto(daemon.address.replace("127.0.0.1", "localhost"))
+    await expect(page.locator("#text")).to_be_visible()
+    await page.goto(f"{base}/dashboard/logins")
+    await page.get_by_label("What you call it").fill("Test phone")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("cell", name="Test phone")).to_be_visible()
+    await page.context.clear_cookies()
+    await page.goto(f"{base}/dashboard/tasks")  # the authenticator is at hand, and agrees at once
+    await expect(page.get_by_role("heading", name="Tasks")).to_be_visible()
+    assert {each["way"] for each in daemon.json("login", "list")} >= {"passkey"}

@@ -121,6 +121,12 @@ def find_valid(db: Db, kind: TokenKind, token: str, now: int) -> Token | None:
 
 
 @quick
+def find(db: Db, kind: TokenKind, token: str) -> Token | None:
+    """Whether it is valid or not. For whoever has used it: to others one that is not valid looks unknown."""
+    return TOKENS.get(db, "WHERE hash = ? AND kind = ?", hash_token(token), kind)
+
+
+@quick
 def get(db: Db, token_id: str) -> Token | None:
     return TOKENS.get(db, "WHERE id = ?", token_id)
 

@@ -24,7 +24,8 @@ LARGEST_ID = 2**53
 THREADS = 8  # that read files at once
 SHOWN = (*PICTURES, *SOUNDS, PDF)  # what a browser shows by itself and never runs: the type is ours, and is believed
 POLICY = "default-src 'none'; sandbox"
-PDF_POLICY = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'"  # no viewer works in a sandbox
+# No viewer works in a sandbox. Our own chat may frame it: it is the only answer here that anything may.
+PDF_POLICY = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'self'"
 
 
 class ChatFiles:

@@ -43,3 +43,14 @@ def test_what_is_no_number_no_json_and_no_argument_is_named() -> None:
         parse_form(OPERATIONS["group.set"], {"folder": "a", "values": "{"})
     with pytest.raises(Invalid, match="no argument 'caller'"):
         parse_form(OPERATIONS["task.list"], {"caller": "operator"})
+
+
+def test_inputs_have_words_examples_and_what_a_browser_may_fill_in() -> None:
+    token = make_form(OPERATIONS["api_token.add"], {})
+    (scopes,) = [each for each in token.inputs if each.name == "scopes"]
+    assert (token.title, scopes.label, scopes.example) == ("API token: add", "Scopes", "tasks.read\nledger.read")
+    password = make_form(OPERATIONS["login.set_password"], {})
+    assert {each.name: (each.label, each.autocomplete) for each in password.inputs} == {
+        "new_password": ("New password", "new-password"),
+        "old_password": ("Old password", "current-password"),
+    }

@@ -10,11 +10,14 @@ from msgspec import Struct
 from gatepost.core.errors import Invalid
 from gatepost.serve.control.contract import Operation
 from gatepost.serve.control.declaration import ArgumentField, get_help, list_fields
+from gatepost.serve.web.dashboard.operation_words import render_label, render_title
 from gatepost.serve.web.dashboard.view import FormInput, InputKind
 
 # Arguments of many lines, and those of one line that are hidden while they are typed.
 LONG = ("prompt", "text", "content", "script", "agents_md", "message", "reason", "instructions")
 SECRETS = ("key", "value", "new_password", "old_password", "signing_secret")
+# What a browser may fill in, or offer to keep.
+AUTOCOMPLETE = {"new_password": "new-password", "old_password": "current-password"}
 # By operation and a value that is known already ("": whatever is): arguments that most people give, though it works
 # without them.
 FRONT = {
@@ -39,10 +42,9 @@ class OperationForm(Struct, frozen=True, kw_only=True):
 def make_form(operation: Operation, given: Mapping[str, str]) -> OperationForm:
     front = [name for value in ("", *given.values()) for name in FRONT.get((operation.info.name, value), ())]
     inputs = [_make_input(each, given.get(each.name), front) for each in list_fields(operation.args)]
-    subject, _, verb = operation.info.name.partition(".")
     return OperationForm(
         operation=operation.info.name,
-        title=f"{subject.capitalize()}: {verb.replace('_', ' ')}",
+        title=render_title(operation.info.name),
         help=render_help(operation),
         inputs=[each for each in inputs if each.name not in given],
         fixed=[each for each in inputs if each.name in given],
@@ -60,16 +62,17 @@ def render_help(operation: Operation) -> str:
 def _make_input(argument: ArgumentField, given: str | None, front: Sequence[str] = ()) -> FormInput:
     return FormInput(
         name=argument.name,
-        label=argument.name.replace("_", " "),
+        label=render_label(argument.name),
         kind=find_kind(argument),
         value=given if given is not None else _render_default(argument),
         required=argument.required,
         description=argument.description,
         choices=argument.choices,
-        example=argument.examples[0] if argument.examples else "",
+        example=_render_example(argument),
         least=argument.spec.least,
         most=argument.spec.most,
         front=argument.name in front,
+        autocomplete=AUTOCOMPLETE.get(argument.name, "off"),
     )
 
 
@@ -88,6 +91,13 @@ def find_kind(argument: ArgumentField) -> InputKind:
     if argument.name in SECRETS and argument.spec.secret:
         return InputKind.SECRET
     return InputKind.LONG_TEXT if argument.name in LONG else InputKind.TEXT
+
+
+def _render_example(argument: ArgumentField) -> str:
+    """As it is written in the form: of a list, one on each line."""
+    if find_kind(argument) is InputKind.LINES and argument.spec.examples:
+        return "\n".join(argument.spec.examples[0])
+    return argument.examples[0] if argument.examples else ""
 
 
 def _render_default(argument: ArgumentField) -> str:

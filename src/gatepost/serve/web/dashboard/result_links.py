@@ -21,6 +21,9 @@ ONCE = {
     "token.sign": {"signing_secret": "The secret that the service signs with"},
     "invite.create": {"secret": "The code", "url": "The link"},
     "api_token.add": {"secret": "The token"},
+    "channel.token": {"secret": "The token"},
+    "agent.token": {"token": "The token"},
+    "user.pair": {"code": "The code", "link": "The link"},
 }
 
 

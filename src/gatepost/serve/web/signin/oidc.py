@@ -18,7 +18,9 @@ from starlette.routing import Route
 from gatepost.core import ids, log
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import GatepostError, Invalid, SetupError
+from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
+from gatepost.core.start_checks import start_check
 from gatepost.flow.page_logins import get_page_identity
 from gatepost.serve.web.dashboard.renderer import render_apart
 from gatepost.serve.web.json_body import get_text, read_object
@@ -114,8 +116,13 @@ def check_settings(config: Config) -> None:
     check_issuer(config[ISSUER])
     if not config[CLIENT_ID]:
         raise SetupError(
-            "web.oidc_issuer is set, and web.oidc_client_id is not: the provider gives one to each program"
+            "web.oidc_issuer is set, and web.oidc_client_id is not: set that first, as the provider gave it"
         )
+
+
+@start_check
+def check_provider(home: Home, config: Config) -> None:
+    check_settings(config)
 
 
 @sign_in_way(

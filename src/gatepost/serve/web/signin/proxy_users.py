@@ -10,7 +10,9 @@ from functools import lru_cache
 from starlette.requests import Request
 
 from gatepost.core.errors import SetupError
+from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
+from gatepost.core.start_checks import start_check
 from gatepost.serve.peers import parse_address
 
 PROXY_USER_HEADER = setting(
@@ -82,3 +84,8 @@ def check_settings(config: Config) -> None:
         raise SetupError(f"web.proxy_user_header: {header!r} is no name of a header, like Remote-User")
     if any(each.prefixlen == 0 for each in parse_trusted(config[TRUSTED_PROXIES])):
         raise SetupError("web.trusted_proxies: it trusts everybody; name the address of the proxy")
+
+
+@start_check
+def check_proxy(home: Home, config: Config) -> None:
+    check_settings(config)
