@@ -51,10 +51,14 @@ def make_form(operation: Operation, given: Mapping[str, str]) -> OperationForm:
 
 
 def render_help(operation: Operation) -> str:
-    """Its help without the command line's marks."""
-    text = _OPTION.sub(lambda found: found[1].replace("-", " "), get_help(operation.args))
+    text = _drop_marks(get_help(operation.args))
     names = [each.name.upper() for each in list_fields(operation.args) if each.spec.positional]
     return re.sub(rf"\b({'|'.join(names)})\b", lambda found: found[0].lower(), text) if names else text
+
+
+def _drop_marks(text: str) -> str:
+    """Without the command line's marks of options."""
+    return _OPTION.sub(lambda found: found[1].replace("-", " "), text)
 
 
 def _make_input(argument: ArgumentField, given: str | None, front: Sequence[str] = ()) -> FormInput:
@@ -64,7 +68,7 @@ def _make_input(argument: ArgumentField, given: str | None, front: Sequence[str]
         kind=find_kind(argument),
         value=given if given is not None else _render_default(argument),
         required=argument.required,
-        description=argument.description,
+        description=_drop_marks(argument.description),
         choices=argument.choices,
         example=argument.examples[0] if argument.examples else "",
         least=argument.spec.least,
@@ -91,7 +95,8 @@ def find_kind(argument: ArgumentField) -> InputKind:
 
 
 def _render_default(argument: ArgumentField) -> str:
-    if argument.default is None or argument.default in ("", (), [], {}):
+    """A number that stands for none is left out: a browser sends no form with one that is below its least."""
+    if argument.default in (None, "", (), [], {}) or argument.default == argument.spec.unset:
         return ""
     if isinstance(argument.default, bool):
         return "on" if argument.default else ""
