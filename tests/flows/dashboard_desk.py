@@ -36,7 +36,7 @@ class DashboardDesk:
         return found
 
     async def press(
-        self, label: str, operation: str, within: Locator | None = None, *, by_key: bool = False, **given: str
+        self, label: str, operation: str, within: Locator | None = None, /, *, by_key: bool = False, **given: str
     ) -> None:
         """Press a button, say what it asks for, if it asks, and wait until its operation was run."""
         button = (within or self.page.locator("main")).get_by_role("button", name=label, exact=True).first
@@ -46,22 +46,31 @@ class DashboardDesk:
         if asks:
             await self.submit(operation, by_key=by_key, **given)
         else:
-            await expect(self.page.locator(f"#toast [data-done='{operation}']")).to_be_visible()
+            await expect_done(self.page.locator("#toast"), operation)
 
-    async def submit(self, operation: str, *, by_key: bool = False, **given: str) -> None:
-        """Fill in the dialog and send it; it is closed by Escape."""
+    async def submit(self, operation: str, /, *, by_key: bool = False, **given: str) -> str:
+        """Fill in the dialog and send it; what it said. It is closed by Escape."""
         dialog = self.page.locator("#dialog")
         await expect(dialog.locator("form.operation")).to_be_visible()
         for name, value in given.items():
             await fill(dialog, name, value)
         send = dialog.locator("button[type=submit]")
         await (send.press("Enter") if by_key else send.click())
-        await expect(dialog.locator(f"[data-done='{operation}']")).to_be_visible()
+        said = await expect_done(dialog, operation)
         await self.page.keyboard.press("Escape")
         await expect(dialog).to_be_hidden()
+        return said
 
     async def _clear(self) -> None:
         await self.page.evaluate("document.getElementById('toast').replaceChildren()")
+
+
+async def expect_done(place: Locator, operation: str) -> str:
+    """That an operation was run, and what it answered."""
+    said = place.locator("[data-done], [role=alert]")
+    await expect(said).to_be_visible()
+    assert await said.get_attribute("data-done") == operation, await said.inner_text()
+    return await place.inner_text()
 
 
 async def fill(form: Locator, name: str, value: str) -> None:

@@ -24,7 +24,7 @@ from gatepost.serve.web.dashboard.files import FILE_KINDS, render_file
 from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.dashboard.operation_form import make_form, parse_form
 from gatepost.serve.web.dashboard.renderer import render_apart
-from gatepost.serve.web.dashboard.result_links import find_result_link, list_shown_once
+from gatepost.serve.web.dashboard.result_links import find_result_link, is_question, list_shown_once
 from gatepost.serve.web.dashboard.selection import cut_tables, find_words
 from gatepost.serve.web.dashboard.sidebar import Sidebar, read_sidebar
 from gatepost.serve.web.dashboard.view import (
@@ -181,7 +181,8 @@ class Dashboard:
             return Response(json.dumps({"answer": answer}, default=str), media_type="application/json")
         text, link = await asyncio.to_thread(_dump_answer, answer), find_result_link(operation.info.name, answer)
         once = list_shown_once(operation.info.name, answer)
-        shown = await render_apart("result.html", operation=operation, answer=answer, text=text, link=link, once=once)
+        parts = {"text": text, "link": link, "once": once, "is_open": is_question(operation.info)}
+        shown = await render_apart("result.html", operation=operation, answer=answer, **parts)
         return HTMLResponse(shown, headers={"hx-trigger": "gatepost:changed"})
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from gatepost.core.errors import Invalid
 from gatepost.serve.control.contract import Operation
 from gatepost.serve.control.declaration import ArgumentField, get_help, list_fields
+from gatepost.serve.web.dashboard.result_links import is_question
 from gatepost.serve.web.dashboard.view import FormInput, InputKind
 
 # Arguments of many lines, and those of one line that are hidden while they are typed.
@@ -46,7 +47,7 @@ def make_form(operation: Operation, given: Mapping[str, str]) -> OperationForm:
         help=render_help(operation),
         inputs=[each for each in inputs if each.name not in given],
         fixed=[each for each in inputs if each.name in given],
-        changes=not operation.info.reads,
+        changes=not is_question(operation.info),
     )
 
 
