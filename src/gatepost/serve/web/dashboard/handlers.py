@@ -27,11 +27,7 @@ from gatepost.serve.web.dashboard.renderer import render_apart
 from gatepost.serve.web.dashboard.result_links import find_result_link, is_question, list_shown_once
 from gatepost.serve.web.dashboard.selection import cut_tables, find_words
 from gatepost.serve.web.dashboard.sidebar import Sidebar, read_sidebar
-from gatepost.serve.web.dashboard.view import (
-    Note,
-    PageView,
-    Tone,
-)
+from gatepost.serve.web.dashboard.view import Link, Note, PageView, Tone
 from gatepost.serve.web.signin.visitors import find_visitor
 from gatepost.store.port import Db
 
@@ -64,6 +60,7 @@ class Dashboard:
             Route("/do/{operation}", self.form, methods=["GET"]),
             Route("/do/{operation}", self.run, methods=["POST"]),
             *(Route(_make_pattern(each.path), self._serve(each), methods=["GET"]) for each in ordered),
+            Route("/{rest:path}", self.missing, methods=["GET"]),
         ]
 
     def _serve(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
@@ -81,6 +78,12 @@ class Dashboard:
             return await self._render(request, page, cut_tables(found, request.query_params))
 
         return serve
+
+    async def missing(self, request: Request) -> Response:
+        """An old or mistyped address, with the navigation beside it."""
+        note = Note(text="An old link may lead here.", link=Link("Overview", f"{PREFIX}/"))
+        view = PageView(title="There is no such page", blocks=[note])
+        return await self._render_whole("page.html", request, None, view, 404)
 
     def _make_request(self, request: Request) -> PageRequest:
         return PageRequest(
