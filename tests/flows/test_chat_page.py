@@ -129,6 +129,15 @@ async def test_a_message_is_pinned_by_keys_found_above_the_room_and_unpinned(pag
     await answer.get_by_label("Pin", exact=True).press("Enter")
     await expect(pins.locator("summary")).to_have_text("1 pinned")
     await expect(answer.get_by_label("Unpin", exact=True)).to_be_focused()
+    for on in (False, True):  # by somebody else, who has the same room open
+        await page.evaluate(
+            """async (on) => (await import("/static/wire.js")).ask("/api/pins", {
+                method: "POST", headers: { "content-type": "application/json" },
+                body: JSON.stringify({ room: "web:home", message: Number(document.querySelector(
+                  ".message:not(.mine):last-of-type")?.dataset.id), on }) })""",
+            on,
+        )
+        await expect(pins).to_be_visible(visible=on)
     await page.get_by_role("button", name="New conversation").click()
     await page.reload()
     await expect(pins).to_be_visible()

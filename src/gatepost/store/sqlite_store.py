@@ -25,6 +25,7 @@ from gatepost.core.errors import SetupError, Unavailable
 from gatepost.store import rule_cache
 from gatepost.store.deadline import UNIT_S, Deadline, DeadlineExceeded
 from gatepost.store.port import Db, Row
+from gatepost.store.table import value_marks
 from gatepost.store.write_queue import WriteQueue, WriteUnit
 
 T = TypeVar("T")
@@ -83,8 +84,7 @@ class SqliteDb:
     def flush(self) -> None:
         while self._appended:
             insert, rows = self._appended.popitem()
-            marks = f"({', '.join('?' * len(rows[0]))})"
-            self.rows(f"{insert} {', '.join([marks] * len(rows))}", tuple(chain.from_iterable(rows)))
+            self.rows(f"{insert} {value_marks(rows)}", tuple(chain.from_iterable(rows)))
 
     def discard(self) -> None:
         """Forget what was appended: its transaction was undone."""

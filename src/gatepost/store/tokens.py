@@ -42,6 +42,9 @@ class SignatureScheme(StrEnum):
     STRIPE = "stripe"
 
 
+TIMED_SCHEMES = frozenset((SignatureScheme.SLACK, SignatureScheme.STRIPE))  # they sign a moment, GitHub signs none
+
+
 class NewToken(Struct, frozen=True, kw_only=True):
     kind: TokenKind
     created_by: str

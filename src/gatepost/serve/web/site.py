@@ -27,12 +27,12 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.web_paths import SiteKind
 from gatepost.flow.web_routes import HOSTS, list_own_names
 from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
-from gatepost.serve.http import CONNECTIONS
 from gatepost.serve.metrics import MetricsPage
 from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware
 from gatepost.serve.web import hooks
 from gatepost.serve.web.browser_security import BrowserSecurityMiddleware, host_allowed
 from gatepost.serve.web.chat import Chat
+from gatepost.serve.web.client_addresses import make_client_addresses
 from gatepost.serve.web.csrf import show_csrf_token
 from gatepost.serve.web.dashboard.contract import PREFIX
 from gatepost.serve.web.dashboard.handlers import Dashboard, DashboardDeps
@@ -48,6 +48,7 @@ from gatepost.serve.web.pairing import PairingLinks
 from gatepost.serve.web.signin.browser_login import BrowserLoginDeps, BrowserLogins
 from gatepost.serve.web.signin.contract import SignInDeps
 from gatepost.serve.web.signin.login_required import SIGN_IN_PAGE, LoginRequiredMiddleware
+from gatepost.serve.web.signin.tickets import TicketOffice
 from gatepost.serve.web.signin.ways import list_routes
 from gatepost.serve.web.sites import handlers as sites
 from gatepost.serve.web.sites.handlers import GroupSites, SiteDeps
@@ -81,7 +82,7 @@ class WebDeps(Struct, frozen=True, kw_only=True):
 def make_site(parts: WebDeps) -> Starlette:
     parts.channel.set_file_folder(parts.home.media / parts.channel.platform)
     chat = Chat(parts.store, parts.clock, parts.config, parts.home, parts.channel, parts.stopping)
-    browsers, pace = _make_browsers(parts, chat), PeerRateLimiter()
+    browsers, pace = _make_browsers(parts, chat), PeerRateLimiter(make_client_addresses(parts.config))
     links = PairingLinks(parts.store, parts.clock, parts.bells, parts.reach)
     invites = InviteLinks(parts.store, parts.clock, parts.bells, parts.channel)
     first_run, chat_widget = FirstRun(parts.store, parts.config), _make_widget(parts, chat)
@@ -182,6 +183,7 @@ def _make_sign_in(parts: WebDeps, browsers: BrowserLogins) -> SignInDeps:
         browsers=browsers,
         throttle=AuthThrottle(make_audit_recorder(parts.store, parts.clock, "the web page")),
         secrets=SecretReader(parts.store, Keyring(parts.home), parts.clock),
+        tickets=TicketOffice(Keyring(parts.home), parts.store),
     )
 
 
@@ -197,6 +199,7 @@ def _list_machine_routes(parts: WebDeps, browsers: BrowserLogins, pace: PeerRate
         operations=parts.dashboard.operations,
         throttle=AuthThrottle(make_audit_recorder(parts.store, parts.clock, "the API")),
         pace=pace,
+        clients=make_client_addresses(parts.config),
         is_serving=lambda: not parts.stopping.is_set(),
         is_signed_in=is_signed_in,
         metrics=parts.metrics,
@@ -229,7 +232,7 @@ def _make_widget(parts: WebDeps, chat: Chat) -> ChatWidget:
             bells=parts.bells,
             stopping=parts.stopping,
             rendering=chat.rendering,
-            has_proxy=parts.config[CONNECTIONS] == 0,
+            clients=make_client_addresses(parts.config),
         )
     )
 

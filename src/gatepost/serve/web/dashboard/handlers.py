@@ -170,12 +170,18 @@ class Dashboard:
         view = PageView(title=made.title, blocks=[])
         return await self._render_whole("form_page.html", request, None, view, form=made)
 
+    async def _ask(self, request: Request, operation: Operation, args: dict[str, Any]) -> Any:
+        try:
+            return await self._make_request(request).ask(operation.info.name, **args)
+        except OverflowError:  # by what was made of a number
+            raise Invalid(operation.info.name, "a number in it is larger than anything here") from None
+
     async def run(self, request: Request) -> Response:
         """Run an operation as this person. A wrong argument is said beside the form, which keeps what was typed."""
         try:
             operation = self._deps.operations[request.path_params["operation"]]
             args = parse_form(operation, await _read_form(request))
-            answer = await self._make_request(request).ask(operation.info.name, **args)
+            answer = await self._ask(request, operation, args)
         except GatepostError as error:
             if _wants_json(request):
                 return JSONResponse({"error": str(error)}, _get_status(error))

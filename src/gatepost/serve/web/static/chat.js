@@ -392,6 +392,7 @@ async function begin() {
   await open(start.room, "");
   stream = new Stream(start.cursor, {
     message: hearMessage, typing: hearTyping, draft: hearDraft, halted: hearHalted, opened: forgetDrafts, state: hearState,
+    pins: ({ room }) => pins.renew(room),
   });
   composer.sendEarly();
 }
