@@ -1,5 +1,5 @@
-"""`make screenshots`: every page in light, dark and phone size, of a gateway of its own with a few things in it; and the
-one that says that there is no such page.
+"""`make screenshots`: every page in light, dark and phone size, of a gateway of its own with a few things in it; and
+the one that says that there is no such page.
 
     python scripts/screenshots.py [FOLDER]     docs/screenshots unless it is named
 
