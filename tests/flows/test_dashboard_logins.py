@@ -12,6 +12,8 @@ from tests.browsers import needs_chromium
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.waiting import PATIENCE_S
 
+from .dashboard_desk import DashboardDesk
+
 PICTURES = os.environ.get("GATEPOST_TEST_PICTURES", "")  # a folder: each page is kept there as it looks
 SECRET = "four words of mine"
 AUTHENTICATOR = {
@@ -68,6 +70,7 @@ async def keep_picture(page: Page, name: str) -> None:
     await page.set_viewport_size({"width": 1180, "height": 800})
 
 
+@pytest.mark.page("logins", "login.end: Sign out")
 async def test_a_browser_is_signed_out_from_another_one_and_sees_at_once_how_to_get_in(
     daemon: DaemonProcess, browser: Browser
 ) -> None:
@@ -89,6 +92,7 @@ async def test_a_browser_is_signed_out_from_another_one_and_sees_at_once_how_to_
     await expect(other.locator("tbody tr")).to_have_count(1)
 
 
+@pytest.mark.page("logins", "login.set_password: Set a password")
 async def test_a_password_is_set_on_the_page_and_leads_back_to_what_was_asked_for(
     daemon: DaemonProcess, browser: Browser
 ) -> None:
@@ -113,6 +117,45 @@ async def test_a_password_is_set_on_the_page_and_leads_back_to_what_was_asked_fo
     await expect(second.get_by_role("heading", name="Tasks")).to_be_visible()
     assert second.url.endswith("/dashboard/tasks?state=all")
     assert await second.evaluate("document.cookie") == ""  # no script sees what signs in
+
+
+@pytest.mark.slow
+@pytest.mark.page(
+    "logins",
+    "login.set_password: Change password",
+    "login.remove_password: Remove password",
+    "login.end_all: Sign out elsewhere",
+    "login.end_all: Sign out everywhere",
+)
+async def test_a_password_is_changed_and_removed_and_all_browsers_are_signed_out(
+    daemon: DaemonProcess, browser: Browser
+) -> None:
+    page, other = await open_page(browser), await open_page(browser)
+    for each in (page, other):
+        await enter(each, daemon)
+    await page.goto(f"{get_base(daemon)}/dashboard/logins")
+    desk = DashboardDesk(daemon, page)
+    if await page.get_by_role("button", name="Set a password").count():
+        await desk.press("Set a password", "login.set_password", new_password=SECRET)
+    await desk.press("Change password", "login.set_password", new_password=f"{SECRET}, again", old_password=SECRET)
+    assert await try_password(other, daemon, SECRET) == 403
+    assert await try_password(other, daemon, f"{SECRET}, again") == 200
+    await desk.press("Remove password", "login.remove_password")
+    assert await try_password(other, daemon, f"{SECRET}, again") == 403
+    await desk.press("Sign out elsewhere", "login.end_all")
+    assert len(desk.ask("login.list")) == 1
+    await page.get_by_role("button", name="Sign out everywhere").click()
+    await page.locator("#dialog button[type=submit]").click()
+    await expect(page.get_by_text("You are not signed in on this browser.")).to_be_visible()
+    assert desk.ask("login.list") == []
+
+
+async def try_password(page: Page, daemon: DaemonProcess, password: str) -> int:
+    """As the form for it does."""
+    headers = {"x-gatepost": "1", "origin": get_base(daemon)}
+    sent = {"name": "owner", "password": password}
+    answer = await page.context.request.post(f"{get_base(daemon)}/login/password", data=sent, headers=headers)
+    return answer.status
 
 
 async def test_a_page_that_is_open_since_an_earlier_sign_in_still_works(

@@ -55,6 +55,7 @@ async def test_a_message_appears_on_its_card_in_place_and_focus_stays(daemon: Da
     assert await page.evaluate("window.removed") == 0
 
 
+@pytest.mark.page("overview", "panic.off: Go on")
 async def test_a_panic_stands_above_everything_and_is_ended_by_keyboard(daemon: DaemonProcess, page: Page) -> None:
     assert daemon.gatepost("panic", "--reason", "smoke <b>here</b>").returncode == 0
     banner = page.locator(".findings")

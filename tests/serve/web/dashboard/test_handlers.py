@@ -49,6 +49,14 @@ async def test_an_operation_runs_as_the_person_and_shows_its_answer(site: Any) -
         assert (await browser.post("/dashboard/do/no.such", data={})).status_code == 404
 
 
+async def test_an_address_without_a_page_has_the_navigation_and_says_so(site: Any) -> None:
+    async with site.signed_in() as browser:
+        for path in ("nothing-is-here", "a/<b>b</b>"):
+            answer = await browser.get(f"/dashboard/{path}")
+            assert (answer.status_code, "There is no such page" in answer.text) == (404, True)
+            assert 'href="/dashboard/tasks"' in answer.text and "<b>b</b>" not in answer.text
+
+
 async def test_a_table_is_searched_and_exported_and_no_cell_is_a_formula(site: Any) -> None:
     async with site.signed_in() as browser:
         said = {"text": "hi", "id": "key-00001"}

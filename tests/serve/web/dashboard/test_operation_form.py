@@ -36,6 +36,16 @@ def test_a_form_that_is_left_as_it_is_gives_only_what_is_needed(name: str) -> No
         assert field in needed or value == default, field
 
 
+@pytest.mark.parametrize("name", list(OPERATIONS))
+def test_a_browser_sends_a_form_that_is_left_as_it_is(name: str) -> None:
+    """It refuses one with a number beyond its bounds, also where that is folded away and nobody sees why."""
+    for each in make_form(OPERATIONS[name], {}).inputs:
+        assert "--" not in each.description
+        if each.kind is InputKind.NUMBER and each.value:
+            assert each.least is None or float(each.value) >= each.least, each.name
+            assert each.most is None or float(each.value) <= each.most, each.name
+
+
 def test_what_is_no_number_no_json_and_no_argument_is_named() -> None:
     with pytest.raises(Invalid, match="'many' is no whole number"):
         parse_form(OPERATIONS["task.list"], {"limit": "many"})

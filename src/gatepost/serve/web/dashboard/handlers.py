@@ -26,15 +26,10 @@ from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.dashboard.operation_form import make_form, parse_form
 from gatepost.serve.web.dashboard.operation_words import render_done
 from gatepost.serve.web.dashboard.renderer import render_apart
-from gatepost.serve.web.dashboard.result_links import find_result_link, list_shown_once
+from gatepost.serve.web.dashboard.result_links import find_result_link, is_question, list_shown_once
 from gatepost.serve.web.dashboard.selection import cut_tables, find_words
 from gatepost.serve.web.dashboard.sidebar import Sidebar, read_sidebar
-from gatepost.serve.web.dashboard.view import (
-    Link,
-    Note,
-    PageView,
-    Tone,
-)
+from gatepost.serve.web.dashboard.view import Link, Note, PageView, Tone
 from gatepost.serve.web.signin.visitors import WebVisitor, find_visitor
 from gatepost.store.port import Db
 
@@ -225,6 +220,7 @@ def _make_result(operation: Operation, args: Mapping[str, Any], answer: Any) -> 
         "text": _dump_answer(answer),
         "link": find_result_link(name, answer),
         "once": list_shown_once(name, answer),
+        "is_open": is_question(operation.info),
     }
 
 

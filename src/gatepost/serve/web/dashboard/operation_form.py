@@ -11,6 +11,7 @@ from gatepost.core.errors import Invalid
 from gatepost.serve.control.contract import Operation
 from gatepost.serve.control.declaration import ArgumentField, get_help, list_fields
 from gatepost.serve.web.dashboard.operation_words import render_label, render_title
+from gatepost.serve.web.dashboard.result_links import is_question
 from gatepost.serve.web.dashboard.view import FormInput, InputKind
 
 # Arguments of many lines, and those of one line that are hidden while they are typed.
@@ -48,15 +49,19 @@ def make_form(operation: Operation, given: Mapping[str, str]) -> OperationForm:
         help=render_help(operation),
         inputs=[each for each in inputs if each.name not in given],
         fixed=[each for each in inputs if each.name in given],
-        changes=not operation.info.reads,
+        changes=not is_question(operation.info),
     )
 
 
 def render_help(operation: Operation) -> str:
-    """Its help without the command line's marks."""
-    text = _OPTION.sub(lambda found: found[1].replace("-", " "), get_help(operation.args))
+    text = _drop_marks(get_help(operation.args))
     names = [each.name.upper() for each in list_fields(operation.args) if each.spec.positional]
     return re.sub(rf"\b({'|'.join(names)})\b", lambda found: found[0].lower(), text) if names else text
+
+
+def _drop_marks(text: str) -> str:
+    """Without the command line's marks of options."""
+    return _OPTION.sub(lambda found: found[1].replace("-", " "), text)
 
 
 def _make_input(argument: ArgumentField, given: str | None, front: Sequence[str] = ()) -> FormInput:
@@ -66,7 +71,7 @@ def _make_input(argument: ArgumentField, given: str | None, front: Sequence[str]
         kind=find_kind(argument),
         value=given if given is not None else _render_default(argument),
         required=argument.required,
-        description=argument.description,
+        description=_drop_marks(argument.description),
         choices=argument.choices,
         example=_render_example(argument),
         least=argument.spec.least,
@@ -101,7 +106,8 @@ def _render_example(argument: ArgumentField) -> str:
 
 
 def _render_default(argument: ArgumentField) -> str:
-    if argument.default is None or argument.default in ("", (), [], {}):
+    """A number that stands for none is left out: a browser sends no form with one that is below its least."""
+    if argument.default in (None, "", (), [], {}) or argument.default == argument.spec.unset:
         return ""
     if isinstance(argument.default, bool):
         return "on" if argument.default else ""
