@@ -58,7 +58,9 @@ async def start_browser(*flags: str) -> AsyncIterator[Browser]:
 
 async def add_context(browser: Browser) -> BrowserContext:
     """A browser of its own to the site: nothing of another's cookies and storage."""
-    made = await browser.new_context(viewport={"width": WIDTH, "height": HEIGHT}, locale="en-GB", reduced_motion="reduce")
+    made = await browser.new_context(
+        viewport={"width": WIDTH, "height": HEIGHT}, locale="en-GB", reduced_motion="reduce"
+    )
     made.set_default_timeout(PATIENCE_S * 1000)
     await made.add_init_script(COUNT_TROUBLES)
     return made
