@@ -116,7 +116,7 @@ def store_path(quick_path: Path, empty_store: Path) -> Path:
 
 @pytest.fixture
 async def store(store_path: Path) -> AsyncIterator[SqliteStore]:
-    opened = SqliteStore(store_path, readers=1)  # each costs a look at the whole schema
+    opened = SqliteStore(store_path)
     yield opened
     opened.close()
 

@@ -1,4 +1,4 @@
-"""Homes of these tests are in memory: to make and remove one on a disk costs ten times as much. No sandbox runs here."""
+"""Homes of these tests are in memory: on a disk, to make and remove one costs ten times as much. No sandbox is here."""
 
 from pathlib import Path
 

@@ -187,8 +187,8 @@ class Answerer:
 
 
 @pytest.fixture
-def home(quick_path: Path) -> Home:
-    made = Home(quick_path / "home")
+def home(tmp_path: Path) -> Home:
+    made = Home(tmp_path / "home")
     made.prepare()
     return made
 
