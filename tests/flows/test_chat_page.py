@@ -149,6 +149,7 @@ async def test_a_message_is_pinned_by_keys_found_above_the_room_and_unpinned(pag
     await expect(pins).to_be_hidden()
 
 
+@pytest.mark.slow  # looks alone: that files arrive and are served is in tests/serve/web
 async def test_pictures_are_seen_large_one_after_another_by_keys(page: Page) -> None:
     await page.get_by_role("button", name="New conversation").click()
     await page.locator("#picker").set_input_files([STATIC / "icon-192.png", STATIC / "icon-512.png"])
@@ -169,6 +170,7 @@ async def test_pictures_are_seen_large_one_after_another_by_keys(page: Page) -> 
     await expect(pictures.last).to_be_focused()
 
 
+@pytest.mark.slow  # test_page.py shows reactions, test_chat.py keeps them
 async def test_a_reaction_stands_below_what_it_is_about_also_after_a_reload(page: Page) -> None:
     await write(page, "wave")  # no other test does: an older answer would be the last one until this comes
     answer = page.locator(".message:not(.mine)", has_text="waved back").last

@@ -38,7 +38,7 @@ def sign_in(db: Db, user: str) -> str:
 
 
 @pytest.fixture
-async def office(store: SqliteStore, home: Home) -> OperationDeps:
+async def office(store: SqliteStore, home: Home, cheap_passwords: None) -> OperationDeps:
     load_package("gatepost.serve.control.operations")
     await store.write(fill)
     config = Config({"web.password_login": True})
