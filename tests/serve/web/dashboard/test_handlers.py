@@ -53,7 +53,7 @@ async def test_an_address_without_a_page_has_the_navigation_and_says_so(site: An
     async with site.signed_in() as browser:
         for path in ("nothing-is-here", "a/<b>b</b>"):
             answer = await browser.get(f"/dashboard/{path}")
-            assert (answer.status_code, "There is no such page" in answer.text) == (404, True)
+            assert (answer.status_code, "There is nothing at this address" in answer.text) == (404, True)
             assert 'href="/dashboard/tasks"' in answer.text and "<b>b</b>" not in answer.text
 
 
