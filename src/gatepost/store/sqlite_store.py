@@ -27,6 +27,7 @@ from gatepost.store.answers import log_lost_error, send_answers
 from gatepost.store.deadline import UNIT_S, Deadline, DeadlineExceeded
 from gatepost.store.port import Db, LockKind, Row
 from gatepost.store.sqlite_full_text import SqliteFullText
+from gatepost.store.table import value_marks
 from gatepost.store.upkeep import SqliteUpkeep
 from gatepost.store.write_queue import WriteQueue, WriteUnit
 
@@ -91,8 +92,7 @@ class SqliteDb:
     def flush(self) -> None:
         while self._appended:
             insert, rows = self._appended.popitem()
-            marks = f"({', '.join('?' * len(rows[0]))})"
-            self.rows(f"{insert} {', '.join([marks] * len(rows))}", tuple(chain.from_iterable(rows)))
+            self.rows(f"{insert} {value_marks(rows)}", tuple(chain.from_iterable(rows)))
 
     def discard(self) -> None:
         """Forget what was appended: its transaction was undone."""

@@ -288,11 +288,9 @@ def find_resumed_time(task: Task, now: int, field: str = "taskId") -> int:
     """Pure."""
     coming = task.next_at
     if coming is not None and coming <= now:
-        from cronsim import CronSimError
-
         try:
             coming = list_due(schedule_of(task), coming, now, 1).next
-        except (CronSimError, LookupError, ValueError, OSError) as error:
+        except (LookupError, ValueError, OSError) as error:
             way = "update its schedule or its time zone, then resume it"
             raise Invalid(field, f"the schedule of {task.id} cannot be read: {error}; {way}") from None
     if coming is None:
