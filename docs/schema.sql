@@ -114,6 +114,11 @@ CREATE TABLE direct_rooms (
             seen_at INTEGER NOT NULL,
             PRIMARY KEY (user_id, instance)
         ) STRICT;
+CREATE TABLE duties (
+            name TEXT NOT NULL PRIMARY KEY,       -- what one gateway at a time does: schedule, channel/NAME
+            gateway TEXT NOT NULL,                -- that does it; '': nobody
+            since INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE egress_log (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         at INTEGER NOT NULL,                        -- the first time
@@ -199,6 +204,22 @@ CREATE TABLE forks (
             how TEXT NOT NULL,              -- copied | transcript
             bytes INTEGER NOT NULL,             -- of the copied state
             created_at INTEGER NOT NULL
+        ) STRICT;
+CREATE TABLE gateways (
+            name TEXT NOT NULL PRIMARY KEY,
+            epoch INTEGER NOT NULL,                   -- rises with each life of it: what an earlier one writes is refused
+            state TEXT NOT NULL,                  -- running | draining | gone
+            until INTEGER NOT NULL,                   -- by the clock of the database: after that it is judged dead
+            home TEXT NOT NULL,                   -- which home it runs on
+            host TEXT NOT NULL,
+            version TEXT NOT NULL,
+            schema_number INTEGER NOT NULL,
+            listen TEXT NOT NULL,
+            capacity INTEGER NOT NULL,                -- sandboxes that may be awake there at once
+            config_digest TEXT NOT NULL,
+            plugin_digest TEXT NOT NULL,
+            key_ids TEXT NOT NULL,
+            started_at INTEGER NOT NULL
         ) STRICT;
 CREATE TABLE given_files (
             key TEXT NOT NULL PRIMARY KEY,        -- of the effect that they belong to
@@ -476,7 +497,7 @@ CREATE TABLE reservations (
         turn_id TEXT NOT NULL,
         model TEXT NOT NULL,
         worst INTEGER NOT NULL CHECK (worst >= 0)   -- millionths of a USD
-    ) STRICT;
+    , gateway TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE room_pins (
             message_id INTEGER NOT NULL PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
             instance TEXT NOT NULL,
@@ -590,6 +611,10 @@ CREATE TABLE spending (
         told_stop INTEGER NOT NULL DEFAULT 0,       -- 1: the message at the end was given
         PRIMARY KEY (kind, name, period, starts_at)
     ) STRICT;
+CREATE TABLE spent_tickets (
+            id TEXT NOT NULL PRIMARY KEY,
+            expires_at INTEGER NOT NULL  -- it is good for nothing from then on, and forgotten
+        ) STRICT;
 CREATE TABLE steps (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         message_id INTEGER NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
@@ -807,9 +832,9 @@ CREATE INDEX identities_person ON identities (person);
 CREATE INDEX inbox_failed ON inbox (folder) WHERE state = 'failed';
 CREATE INDEX inbox_held ON inbox (folder, id) WHERE state = 'held';
 CREATE INDEX inbox_observed ON inbox (session_id, seq) WHERE mode = 'observe' AND given = 0;
-CREATE INDEX inbox_open ON inbox (next_at) WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed');
-CREATE INDEX inbox_open_session ON inbox (session_id, seq) WHERE state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed');
-CREATE INDEX inbox_open_tasks ON inbox (session_id, seq) WHERE mode = 'task' AND state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed');
+CREATE INDEX inbox_open ON inbox (next_at) WHERE state <> 'answered' AND state <> 'silent' AND state <> 'observed' AND state <> 'refused' AND state <> 'cancelled' AND state <> 'failed';
+CREATE INDEX inbox_open_session ON inbox (session_id, seq) WHERE state <> 'answered' AND state <> 'silent' AND state <> 'observed' AND state <> 'refused' AND state <> 'cancelled' AND state <> 'failed';
+CREATE INDEX inbox_open_tasks ON inbox (session_id, seq) WHERE mode = 'task' AND state <> 'answered' AND state <> 'silent' AND state <> 'observed' AND state <> 'refused' AND state <> 'cancelled' AND state <> 'failed';
 CREATE UNIQUE INDEX inbox_seq ON inbox (session_id, seq) WHERE session_id IS NOT NULL;
 CREATE UNIQUE INDEX inbox_target ON inbox (message_id, session_id);
 CREATE INDEX inbox_turn ON inbox (turn_id) WHERE turn_id IS NOT NULL;
@@ -859,6 +884,8 @@ CREATE INDEX sessions_folder ON sessions (folder, active_at);
 CREATE UNIQUE INDEX sessions_live_key ON sessions (key) WHERE closed_at IS NULL;
 CREATE INDEX sessions_live_room ON sessions (address, folder, instance) WHERE closed_at IS NULL AND mode <> 'isolated';
 CREATE INDEX sessions_open_errands ON sessions (active_at, address) WHERE instance = 'errands' AND closed_at IS NULL;
+CREATE INDEX sessions_owned ON sessions (owner) WHERE owner <> '';
+CREATE INDEX spent_tickets_expiry ON spent_tickets (expires_at);
 CREATE INDEX steps_message ON steps (message_id, id);
 CREATE INDEX tasks_due ON tasks (state, next_at);
 CREATE INDEX tasks_folder ON tasks (folder, state);
