@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -36,11 +35,13 @@ def list_sizes(folder: Path) -> list[int]:
 async def is_still(folder: Path) -> bool:
     """Whether nothing is written, while a process outside writes as fast as it can."""
     before = list_sizes(folder)
-    with tempfile.NamedTemporaryFile() as file, subprocess.Popen(["/bin/sh", "-c", WITNESS, file.name]) as witness:
+    with tempfile.NamedTemporaryFile() as file:
+        witness = await asyncio.create_subprocess_exec("/bin/sh", "-c", WITNESS, file.name)
         try:
             await until(lambda: Path(file.name).stat().st_size > ENOUGH)
         finally:
             witness.kill()
+            await witness.wait()
     return list_sizes(folder) == before
 
 

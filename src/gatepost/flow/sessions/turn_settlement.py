@@ -13,7 +13,7 @@ from gatepost.flow.sessions import notices
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_stop import stop_session
 from gatepost.mailbox.runner_frames import TurnErrorClass
-from gatepost.store import agents, inbox, outbox, request_cards, turn_failures, turns
+from gatepost.store import agents, inbox, outbox, request_cards, sessions, turn_failures, turns
 from gatepost.store.outbox import EffectOrigin
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
@@ -115,9 +115,13 @@ async def _settle(
     parts: SessionDeps, session: Session, settle: Callable[[Db], TurnFailure | None], error_class: str
 ) -> None:
     """Settle, and tell people whose messages were given up, in one transaction: neither is there without the other.
-    The store may be away (a full disk): nothing else can happen to this turn before, so it is waited for."""
+    The store may be away (a full disk): nothing else can happen to this turn before, so it is waited for. But another
+    gateway may have taken over meanwhile: then the turn is its own, and is settled already as far as it was ours."""
 
     def both(db: Db) -> tuple[str, str] | None:
+        found = sessions.get(db, session.id)
+        if found is not None and parts.claims.is_elsewhere(found):
+            return None
         return _add_failure_notice(db, parts, session, settle(db), error_class)
 
     while True:

@@ -91,7 +91,7 @@ class GatewayLease:
         return not self.is_over and self.times.may_judge
 
     def begin(self) -> None:
-        """A new life. Blocks; raises SetupError if another gateway has this name, Unavailable if the database is away."""
+        """A new life. Blocks. Raises SetupError if another gateway has this name, Unavailable without a database."""
         try:
             self._begin()
         except psycopg.Error as error:
