@@ -182,6 +182,16 @@ def connect_line(port: int) -> bytes:
 
 
 @dataclass
+class FakeContact:
+    """Of this gateway with its database."""
+
+    held: bool = True
+
+    def may_act(self) -> bool:
+        return self.held
+
+
+@dataclass
 class Way:
     """The way out of one session."""
 
@@ -196,6 +206,7 @@ class Way:
     models: ModelProxy
     names: dict[str, list[str]]  # what the resolver says
     looked_up: list[str] = field(default_factory=list)
+    contact: FakeContact = field(default_factory=FakeContact)
 
     async def raw(self, data: bytes) -> bytes:
         """Everything that comes back until the gateway closes."""
@@ -253,7 +264,14 @@ async def way(store: SqliteStore, tmp_path: Path) -> AsyncIterator[Way]:
         base = f"http://127.0.0.1:{vendor.port}"
         config = Config({"anthropic.base_url": base, "openai.base_url": f"{base}/v1"})
         purse, keys = FakePurse(), FakeKeys()
-        models = ModelProxy(config, purse, keys, lambda model: PRICE if model.startswith("known") else None)
+        contact = FakeContact()
+        models = ModelProxy(
+            config,
+            purse,
+            keys,
+            lambda model: PRICE if model.startswith("known") else None,
+            may_act=contact.may_act,
+        )
         stack.push_async_callback(models.close)
         names = {"localhost": ["127.0.0.1"]}
         looked_up: list[str] = []
@@ -265,9 +283,17 @@ async def way(store: SqliteStore, tmp_path: Path) -> AsyncIterator[Way]:
             return names[name]
 
         around = EgressDeps(
-            store=store, clock=SystemClock(), models=models, keys=keys, resolve=resolve, tls=lambda: certified().client
+            store=store,
+            clock=SystemClock(),
+            models=models,
+            keys=keys,
+            may_act=contact.may_act,
+            resolve=resolve,
+            tls=lambda: certified().client,
         )
         opened = EgressSocket(around, Caller(FOLDER, "s-1", "scripted"), lambda pid: pid == os.getpid())
         await opened.open(tmp_path / "egress.sock")
         stack.push_async_callback(opened.close)
-        yield Way(opened, tmp_path / "egress.sock", store, purse, keys, vendor, host, safe, models, names, looked_up)
+        yield Way(
+            opened, tmp_path / "egress.sock", store, purse, keys, vendor, host, safe, models, names, looked_up, contact
+        )

@@ -74,6 +74,12 @@ async def burst(call: ToolCall) -> str:
     raise RuntimeError("secret detail")
 
 
+@tool(tier=Tier.WORKER, group="x", read_only=True, registry=SMALL)
+async def peek(call: ToolCall) -> str:
+    """Look."""
+    return "seen"
+
+
 @asynccontextmanager
 async def writing_behind(dispatch: Dispatch) -> AsyncIterator[None]:
     task = asyncio.create_task(dispatch.run())
@@ -100,6 +106,20 @@ async def test_unknown_and_forbidden_look_alike_to_the_caller_and_differ_in_the_
     assert forbidden.text.replace("rule", "nule") == unknown.text
     assert forbidden.code == unknown.code == INVALID_PARAMS
     assert await agent.audited() == [("rule", "refused"), ("nule", "unknown")]
+
+
+async def test_a_gateway_out_of_contact_runs_only_what_reads(tmp_path: Path, store: SqliteStore) -> None:
+    in_contact = False
+    agent = await GateAgent.create(tmp_path, store, tools=SMALL, may_act=lambda: in_contact)
+    async with writing_behind(agent.dispatch):
+        refused = await agent.call("echo", text="a")
+        seen = await agent.call("peek")
+        in_contact = True
+        done = await agent.call("echo", text="a")
+    assert refused.failed and "lost touch with the database" in refused.text and "try again" in refused.text
+    assert (seen.failed, seen.text) == (False, "seen")
+    assert (done.failed, done.text) == (False, "a")
+    assert [verdict for _, verdict in await agent.audited()] == ["failed", "allowed", "allowed"]
 
 
 async def test_bad_arguments_are_named(tmp_path: Path, store: SqliteStore) -> None:

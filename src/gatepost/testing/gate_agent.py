@@ -14,6 +14,7 @@ from gatepost.access.policy import AccessRules, GroupPolicy
 from gatepost.channels.contract import ChannelKind
 from gatepost.core import ids
 from gatepost.core.clock import Clock, SystemClock
+from gatepost.core.contact import MayAct, always
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.registry import Registry
@@ -67,6 +68,7 @@ class GateAgent:
         turn: bool = True,
         host_asker: HostAsker | None = None,
         config: Config | None = None,
+        may_act: MayAct = always,
     ) -> "GateAgent":
         """Into a group, with one message heard and a turn begun on it."""
         place = Home(home)
@@ -86,6 +88,7 @@ class GateAgent:
             host_asker=host_asker,
             forker=SessionForker(place, store, clock, config, threads, _end_nothing),
             replayer=SessionReplayer(place, store, clock, config, bells, threads),
+            may_act=may_act,
             threads=threads,
         )
         session = await store.write(_make_session, folder, mode, around.clock.now())
