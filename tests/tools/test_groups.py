@@ -274,6 +274,7 @@ async def test_a_prototype_may_have_a_file_of_every_name_that_a_group_begins_wit
     }
 
 
+@pytest.mark.sqlite(reason="a trigger of SQLite refuses the row")
 async def test_what_cannot_be_committed_leaves_no_folder(tmp_path: Path, store: SqliteStore) -> None:
     agent = await world(tmp_path, store)
     refuse = "CREATE TRIGGER full BEFORE INSERT ON routes BEGIN SELECT RAISE(ABORT, 'no room'); END"
