@@ -4,6 +4,7 @@ import asyncio
 import os
 import select
 import shutil
+import signal
 import socket
 import struct
 import uuid
@@ -21,7 +22,7 @@ from gatepost.sandboxes.contract import Mount, SandboxLimits, SandboxPlan, troub
 from gatepost.sandboxes.engine import check_file_owner, check_folder_identity, find_missing_limits
 from gatepost.sandboxes.podman import Podman, choose_runtime
 from gatepost.store.groups import Group
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost.testing.waiting import PATIENCE_S, until
 
 CONFIG = Config()
 INSTALLED = shutil.which("podman") is not None
@@ -220,3 +221,24 @@ async def test_under_gvisor_whoever_connects_for_the_container_is_its_own(tmp_pa
     assert await asyncio.wait_for(started.wait(), PATIENCE_S) != 0
     connection.close()
     listener.close()
+
+
+@engine_tests
+async def test_it_is_frozen_by_its_own_cgroup_and_goes_on(tmp_path: Path) -> None:
+    mount = shared(tmp_path)
+    loop = "echo up > /shared/ready; while :; do echo x >> /shared/out; done"
+    started = await start(loop, mount)
+    await asyncio.to_thread((mount.source / "ready").read_text)
+    out = mount.source / "out"
+    freezer = started.freezer
+    assert freezer is not None and started._place.container in str(freezer)
+    await until(out.exists)
+
+    assert started.freeze()
+    await until(lambda: freezer.read_text().strip() in ("FROZEN", "1"))
+    size = out.stat().st_size
+    started.thaw()
+    await until(lambda: out.stat().st_size > size)
+    started.freeze()
+    started.kill()
+    assert await asyncio.wait_for(started.wait(), PATIENCE_S) == -signal.SIGKILL

@@ -13,6 +13,7 @@ import pytest
 from gatepost.core.keeper_process import read_clock
 from gatepost.core.settings import Config
 from gatepost.flow.gateways.keeper import Keeper
+from gatepost.flow.sessions import sandbox_processes
 from gatepost.flow.sessions.host_uids import sandbox_uid
 from gatepost.flow.sessions.sandbox_freezer import SandboxFreezer
 from gatepost.sandboxes import cgroups
@@ -50,11 +51,19 @@ async def wait_for_growth(folder: Path) -> None:
     await until(lambda: all(now > then for now, then in zip(list_sizes(folder), before, strict=True)))
 
 
-async def wait_until_still(folder: Path) -> None:
-    """And it stays so."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not await is_still(folder):
-            pass
+def is_stopped(sandbox: BubblewrapSandbox) -> bool:
+    """As the kernel tells it: nothing of it runs any more."""
+    freezer = sandbox.freezer
+    if freezer is not None:
+        events = freezer.with_name("cgroup.events")
+        return "frozen 1" in events.read_text() if events.exists() else freezer.read_text().strip() == "FROZEN"
+    (inside,) = sandbox_processes.list_pids([sandbox])
+    states = [Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1] for pid in inside]
+    return all(state == "T" for state in states)
+
+
+async def wait_until_still(sandbox: BubblewrapSandbox, folder: Path) -> None:
+    await until(lambda: is_stopped(sandbox))
     assert await is_still(folder)
 
 
@@ -90,7 +99,7 @@ async def test_a_loop_writes_nothing_while_it_is_frozen_and_goes_on_after(tmp_pa
         freezer.add(started)
         await wait_for_growth(tmp_path)
         assert freezer.set_frozen(True)
-        await wait_until_still(tmp_path)
+        await wait_until_still(started, tmp_path)
         assert freezer.set_frozen(False)
         await wait_for_growth(tmp_path)
 
@@ -102,7 +111,7 @@ async def test_what_starts_while_everything_is_frozen_is_frozen(tmp_path: Path, 
     async with started_loop(tmp_path, with_cgroup=with_cgroup) as started:
         freezer.add(started)
         assert freezer.is_frozen and not freezer.may_go_on()
-        await wait_until_still(tmp_path)
+        await wait_until_still(started, tmp_path)
         in_contact = True
         freezer.set_frozen(False)
         await wait_for_growth(tmp_path)
@@ -119,7 +128,7 @@ async def test_the_keeper_freezes_and_thaws_and_a_lost_one_is_replaced(tmp_path:
         first = keeper.pid
         assert first is not None
         keeper.set_time(read_clock() + 0.1, 1)
-        await wait_until_still(tmp_path)
+        await wait_until_still(started, tmp_path)
         keeper.set_time(read_clock() + 600, 1)
         await wait_for_growth(tmp_path)
 
@@ -127,7 +136,7 @@ async def test_the_keeper_freezes_and_thaws_and_a_lost_one_is_replaced(tmp_path:
         await until(lambda: keeper._process is not None and keeper._process.poll() is not None)
         keeper.set_time(read_clock() + 0.1, 1)
         assert keeper.pid != first and keeper.starts == 2
-        await wait_until_still(tmp_path)
+        await wait_until_still(started, tmp_path)
 
         keeper.stop()  # as when the gateway is gone
         await asyncio.wait_for(started.wait(), PATIENCE_S)

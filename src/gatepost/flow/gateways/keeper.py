@@ -37,19 +37,19 @@ class Keeper:
             epoch = self._time.get("epoch", 0)
             told = {"add": _key(sandbox), "pid": pid, "started": read_start_time(pid), "freezer": freezer}
             self._sandboxes[_key(sandbox)] = told | {"epoch": epoch}
-            self._tell(self._sandboxes[_key(sandbox)])
+            self._send_or_restart(self._sandboxes[_key(sandbox)])
 
     def remove(self, sandbox: Sandbox) -> None:
         with self._lock:
             if self._sandboxes.pop(_key(sandbox), None) is not None:
-                self._tell({"remove": _key(sandbox)})
+                self._send_or_restart({"remove": _key(sandbox)})
 
     def set_time(self, until: float, epoch: int) -> None:
         """How long sandboxes may run without a further word, by the clock that counts sleep, too."""
         with self._lock:
             self._time = {"until": until, "epoch": epoch}
             if self._sandboxes or self._process is not None:
-                self._tell(self._time)
+                self._send_or_restart(self._time)
 
     def stop(self) -> None:
         """It kills what is left, and ends."""
@@ -61,7 +61,7 @@ class Keeper:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(2.0)
 
-    def _tell(self, line: dict[str, Any]) -> None:
+    def _send_or_restart(self, line: dict[str, Any]) -> None:
         if self._send(line):
             return
         if self._process is not None:

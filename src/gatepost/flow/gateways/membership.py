@@ -80,11 +80,11 @@ class GatewayMembership:
         loop = asyncio.get_running_loop()
 
         def wake() -> None:
-            self._tell_keeper()
+            self._update_keeper()
             loop.call_soon_threadsafe(self._beat.set)
             loop.call_soon_threadsafe(self._contact.set)
 
-        self._tell_keeper()
+        self._update_keeper()
         self._lease.start(wake)
         watching = asyncio.create_task(self._watch_contact())
         try:
@@ -130,7 +130,7 @@ class GatewayMembership:
                     await self._contact.wait()
             self._contact.clear()
 
-    def _tell_keeper(self) -> None:
+    def _update_keeper(self) -> None:
         """In any thread. Who is not in contact tells it nothing, so it acts when the time is over."""
         if self._lease.in_contact:
             self._keeper.set_time(self._lease.stops_at, self._lease.epoch)
@@ -143,7 +143,7 @@ class GatewayMembership:
         self._duties.set_held(())
         await self._sessions.end_all(Ending.by_gateway(LOST))
         await asyncio.to_thread(self._lease.begin)
-        self._tell_keeper()
+        self._update_keeper()
         _log.warning("this gateway begins anew", gateway=self._lease.name, epoch=self._lease.epoch)
         await self.recover()
 
