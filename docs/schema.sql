@@ -71,6 +71,18 @@ CREATE TABLE channel_instances (
             created_at INTEGER NOT NULL,
             created_by TEXT NOT NULL
         ) STRICT;
+CREATE TABLE commands (
+            id TEXT NOT NULL PRIMARY KEY,
+            gateway TEXT NOT NULL,                -- that is to do it
+            asker TEXT NOT NULL,                  -- the gateway that waits for the answer
+            kind TEXT NOT NULL,                   -- stop | end | renew | obey
+            session_id TEXT NOT NULL,             -- '': of no session
+            arguments TEXT NOT NULL,              -- JSON
+            state TEXT NOT NULL,                  -- waiting | running | done | lost
+            answer TEXT NOT NULL,                 -- JSON
+            created_at INTEGER NOT NULL,
+            done_at INTEGER
+        ) STRICT;
 CREATE TABLE conversations (
         session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
         provider TEXT NOT NULL,
@@ -113,6 +125,11 @@ CREATE TABLE direct_rooms (
             address TEXT NOT NULL,
             seen_at INTEGER NOT NULL,
             PRIMARY KEY (user_id, instance)
+        ) STRICT;
+CREATE TABLE duties (
+            name TEXT NOT NULL PRIMARY KEY,       -- what one gateway at a time does: schedule, channel/NAME
+            gateway TEXT NOT NULL,                -- that does it; '': nobody
+            since INTEGER NOT NULL
         ) STRICT;
 CREATE TABLE egress_log (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -199,6 +216,22 @@ CREATE TABLE forks (
             how TEXT NOT NULL,              -- copied | transcript
             bytes INTEGER NOT NULL,             -- of the copied state
             created_at INTEGER NOT NULL
+        ) STRICT;
+CREATE TABLE gateways (
+            name TEXT NOT NULL PRIMARY KEY,
+            epoch INTEGER NOT NULL,                   -- rises with each life of it: what an earlier one writes is refused
+            state TEXT NOT NULL,                  -- running | draining | gone
+            until INTEGER NOT NULL,                   -- by the clock of the database: after that it is judged dead
+            home TEXT NOT NULL,                   -- which home it runs on
+            host TEXT NOT NULL,
+            version TEXT NOT NULL,
+            schema_number INTEGER NOT NULL,
+            listen TEXT NOT NULL,
+            capacity INTEGER NOT NULL,                -- sandboxes that may be awake there at once
+            config_digest TEXT NOT NULL,
+            plugin_digest TEXT NOT NULL,
+            key_ids TEXT NOT NULL,
+            started_at INTEGER NOT NULL
         ) STRICT;
 CREATE TABLE given_files (
             key TEXT NOT NULL PRIMARY KEY,        -- of the effect that they belong to
@@ -476,7 +509,7 @@ CREATE TABLE reservations (
         turn_id TEXT NOT NULL,
         model TEXT NOT NULL,
         worst INTEGER NOT NULL CHECK (worst >= 0)   -- millionths of a USD
-    ) STRICT;
+    , gateway TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE room_pins (
             message_id INTEGER NOT NULL PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
             instance TEXT NOT NULL,
@@ -778,6 +811,8 @@ CREATE TABLE worktrees (
             archived_at INTEGER,
             PRIMARY KEY (project, slug)
         ) STRICT;
+CREATE INDEX commands_by_asker ON commands (asker, state);
+CREATE INDEX commands_by_gateway ON commands (gateway, state);
 CREATE INDEX costs_at ON costs (at);
 CREATE INDEX costs_session ON costs (session_id, at, micro);
 CREATE INDEX destinations_room ON destinations (folder, instance, address);
@@ -859,6 +894,7 @@ CREATE INDEX sessions_folder ON sessions (folder, active_at);
 CREATE UNIQUE INDEX sessions_live_key ON sessions (key) WHERE closed_at IS NULL;
 CREATE INDEX sessions_live_room ON sessions (address, folder, instance) WHERE closed_at IS NULL AND mode <> 'isolated';
 CREATE INDEX sessions_open_errands ON sessions (active_at, address) WHERE instance = 'errands' AND closed_at IS NULL;
+CREATE INDEX sessions_owned ON sessions (owner) WHERE owner <> '';
 CREATE INDEX steps_message ON steps (message_id, id);
 CREATE INDEX tasks_due ON tasks (state, next_at);
 CREATE INDEX tasks_folder ON tasks (folder, state);

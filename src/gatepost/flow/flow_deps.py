@@ -26,4 +26,5 @@ class FlowDeps(Struct, frozen=True, kw_only=True):
     owner: str  # this gateway; by itself, this run of it
     duties: Duties = field(default_factory=Duties)
     claims: SessionClaims = field(default_factory=SoleGateway)
+    shared: bool = False  # other gateways write to the store, too
     may_act: Callable[[], bool] = lambda: True  # False: others may believe that this gateway is dead

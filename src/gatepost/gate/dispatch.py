@@ -67,7 +67,9 @@ class Dispatch:
         self, tools: Registry[Tool], around: ToolDeps, policies: Callable[[str], GroupPolicy] | None = None
     ) -> None:
         self._tools, self._around = tools, around
-        self._policies = policies or Policies(around.store, around.bells, around.config)
+        own = Policies(around.store, around.bells, around.config)
+        self._policies = policies or own
+        self._renew = own.renew if around.shared and policies is None else None
         self._visible: dict[str, _VisibleTools] = {}  # by folder
         self._plain: dict[int, _VisibleTools] = {}  # by tier: of groups that nothing is said about
         self.audit = CallAudit(around.store, around.clock)
@@ -110,11 +112,13 @@ class Dispatch:
         """Let one call through, or not. Never raises but when it is cancelled. `approved`: a person has allowed this
         call; everything but the hold is judged anew."""
         asked = name
-        if self.audit.is_full:
-            try:
+        try:
+            if self.audit.is_full:
                 await self.audit.flush()
-            except Unavailable as error:  # what cannot be written down does not happen
-                return ToolAnswer(str(error), failed=True)
+            if self._renew is not None and await self._renew(caller.folder):
+                self._forget(None)
+        except Unavailable as error:  # what cannot be written down, or judged, does not happen
+            return ToolAnswer(str(error), failed=True)
         now = self._around.clock.now()
         seen = self._seen_by(caller)
         tool = seen.tools.get(name)

@@ -211,6 +211,7 @@ class ToolDeps(Struct, frozen=True, kw_only=True):
     holder: CallHolder | None = None  # None: nobody can be asked in this process
     host_asker: HostAsker | None = None  # the same for hosts
     questions: QuestionAsker | None = None  # the same
+    shared: bool = False  # other gateways change rules in the same store
     threads: FairThreadPool = msgspec.field(
         default_factory=FairThreadPool
     )  # for work on files, shared fairly between sessions
