@@ -27,17 +27,21 @@ from gatepost.serve.agents.service import AgentService
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.control.declaration import OperationArgs, list_fields
 from gatepost.serve.control.openapi import make_openapi
-from gatepost.store.migrate import migrate, render_schema
+from gatepost.store.migrate import list_definitions, migrate, render_schema
+from gatepost.store.postgres.printed_schema import render_postgres_schema
 from gatepost.tools.contract import TOOLS, Tool, ToolScope
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
-def schema() -> str:
+def schemas() -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "gatepost.db")
         migrate(path, SystemClock())
-        return render_schema(path)
+        return {
+            "schema.sql": render_schema(path),
+            "schema.postgres.sql": render_postgres_schema(list_definitions(path)),
+        }
 
 
 TOOLS_HEAD = """# Tools
@@ -361,7 +365,7 @@ def pages() -> dict[str, str]:
         "chat-commands.md": chat_commands(),
         "operations-reference.md": operations(),
         "openapi.json": json.dumps(make_openapi(OPERATIONS), indent=1, ensure_ascii=False) + "\n",
-        "schema.sql": schema(),
+        **schemas(),
         "security.md": security(),
         "channels.md": channel_tables.fill_page((DOCS / "channels.md").read_text(encoding="utf-8")),
     }

@@ -269,6 +269,7 @@ class Gateway:
             _log.warning("not everything could be prepared", error=str(error))
 
     async def _stop(self) -> None:
+        self.store.stop_waiting()
         self.stopping.set()  # who waits for an agent is let go
         self.worktrees.jobs.close()
         await self.sessions.stop_all(turns.GATEWAY_STOPPED)

@@ -13,7 +13,7 @@ from gatepost.access.budgets import render_usd, to_usd_number
 from gatepost.cli import output
 from gatepost.cli.agent_command import choose_command
 from gatepost.cli.installer import install_library, install_program
-from gatepost.cli.operation_runner import read_store, run_operation
+from gatepost.cli.operation_runner import run_operation
 from gatepost.cli.sandbox_isolation import get_isolation
 from gatepost.core import home_lock, ids, settings
 from gatepost.core.errors import GatepostError, Invalid, NotFound, SetupError
@@ -42,6 +42,7 @@ from gatepost.store import groups
 from gatepost.store.groups import Group
 from gatepost.store.place import has_store
 from gatepost.store.port import Db
+from gatepost.store.readonly import read_store
 
 MARGIN_S = 30.0  # beyond the trial's own limit, for what comes before and after it
 LARGEST_KEY = 64 * 1024

@@ -39,7 +39,8 @@ def _names(kind: str, home: Home) -> list[str]:
 
         load_package("gatepost.tools")
         return list(TOOLS)
-    from gatepost.store.readonly import find_place, read_snapshot
+    from gatepost.store.place import find_place
+    from gatepost.store.readonly import read_snapshot
 
     place = find_place(home)
     return read_snapshot(place, _STORED[kind]) if place.exists() else []

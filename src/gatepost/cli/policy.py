@@ -1,11 +1,11 @@
 """A group's policy, for the commands about permission: read from the store, whether the gateway runs or not."""
 
 from gatepost.access.policy import GroupPolicy
-from gatepost.cli.operation_runner import read_store
 from gatepost.core import settings
 from gatepost.core.home import Home
 from gatepost.gate.policies import TOOL_GROUPS
 from gatepost.serve.control.operations.policy import load_group_policy
+from gatepost.store.readonly import read_store
 
 
 def policy_of(home: Home, folder: str) -> GroupPolicy:

@@ -3,6 +3,10 @@
 An error's text is written for a person: it names the thing and the way out. Tracebacks are for logs.
 """
 
+import math
+
+RETRY_S = 5.0  # after which it is worth a try, where nobody knows better
+
 
 class GatepostError(Exception):
     """Anything that this program says no with. Never raised itself."""
@@ -53,6 +57,18 @@ class Unavailable(GatepostError):
         super().__init__(f"{what} is unavailable" + (f": {why}" if why else ""))
         self.what, self.why, self.retry_after = what, why, retry_after
         self.uncertain, self.everywhere = uncertain, everywhere
+
+
+class StoreAway(Unavailable):
+    """The database does not answer, and nothing was written: the same may be asked again."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__("the store", why)
+
+
+def render_retry_after(error: Unavailable) -> str:
+    """For the header of that name: whole seconds."""
+    return str(max(1, math.ceil(RETRY_S if error.retry_after is None else error.retry_after)))
 
 
 class NotFound(GatepostError):

@@ -43,8 +43,8 @@ def make_loops(
     sessions: SessionDirectory,
     get_page: Callable[[], str],
 ) -> LoopAssembly:
-    """`here`: the sessions that this gateway runs; `sessions`: all of them. `get_page`: where the web page is served; ''
-    while it is not."""
+    """`here`: the sessions that this gateway runs; `sessions`: all of them. `get_page`: where the web page is served;
+    '' while it is not."""
     home, store, clock, config, bells = deps.home, deps.store, deps.clock, deps.config, deps.bells
     answers = ProviderAnswers(store, clock, bells, here)
     chat_forks = ChatForks(store, clock, channels.reach, bells, tools.forker)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gatepost.core.acceptor import Acceptor
 from gatepost.core.errors import SetupError
@@ -16,6 +17,8 @@ from gatepost.core.settings import setting
 from gatepost.core.token_bucket import Rate, TokenBucket
 from gatepost.core.unix_sockets import BACKLOG, bind_unix, remove_at_exit
 from gatepost.serve.connection_limits import PER_PEER, Connections, LimitedProtocol
+from gatepost.serve.cut_answers import spare_cut_answers
+from gatepost.store.port import failing_soon
 
 CONNECTIONS = setting(
     "http.connections_per_peer",
@@ -125,15 +128,26 @@ class _Uvicorn(uvicorn.Server):
         yield
 
 
+def _fail_soon(app: ASGIApp) -> ASGIApp:
+    """Whoever asks over HTTP is told when the store is away, and not left waiting."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        with failing_soon():
+            await app(scope, receive, send)
+
+    return serve
+
+
 class HttpServer:
     """One ASGI application on one bound socket."""
 
     def __init__(self, app: Any, sock: socket.socket, per_peer: int = PER_PEER, arrivals: Rate = ARRIVALS) -> None:
         self._sock = sock
+        spare_cut_answers()
         self.connections = Connections(per_peer=per_peer)
         self._inner = _Uvicorn(
             uvicorn.Config(
-                app,
+                _fail_soon(app),
                 ws="none",
                 lifespan="off",
                 log_config=None,

@@ -114,7 +114,7 @@ def list_answered(db: Db, asker: str, most: int) -> list[Command]:
 
 
 def free_commands(db: Db, gateway: str, now: int) -> int:
-    """Nothing is done by a gateway that is gone: who asked may look anew. What it asked for itself, nobody waits for."""
+    """Nothing is done by a gateway that is gone: who asked may look anew. For what it asked itself nobody waits."""
     db.run("DELETE FROM commands WHERE asker = ? AND state IN ('done', 'lost')", (gateway,))
     return db.run(
         "UPDATE commands SET state = 'lost', done_at = ? WHERE gateway = ? AND state IN ('waiting', 'running')",

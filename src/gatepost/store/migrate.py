@@ -89,6 +89,11 @@ def _apply(connection: apsw.Connection, db: SqliteDb, together: Sequence[Migrati
 
 def render_schema(path: Path) -> str:
     """The schema as text, for `docs/schema.sql`."""
+    return "".join(f"{sql};\n" for sql in list_definitions(path))
+
+
+def list_definitions(path: Path) -> list[str]:
+    """The statements that make the schema."""
     connection = connect(path, readonly=True)
     try:
         rows = connection.execute(
@@ -97,6 +102,6 @@ def render_schema(path: Path) -> str:
             " AND name NOT IN (SELECT name FROM pragma_table_list WHERE type = 'shadow')"
             " ORDER BY type = 'trigger', type DESC, name"
         ).fetchall()
-        return "".join(f"{sql};\n" for (sql,) in rows)
+        return [str(sql) for (sql,) in rows]
     finally:
         connection.close()

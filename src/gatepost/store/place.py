@@ -42,6 +42,11 @@ def hide_password(url: str) -> str:
     return f"postgresql://{user}{found['rest']}{'?' if more else ''}{'&'.join(more)}"
 
 
+def has_password(url: str) -> bool:
+    """Also of one that is written wrong."""
+    return hide_password(url) != url.replace("postgres://", "postgresql://", 1)
+
+
 URL = setting(
     "store.url",
     "",

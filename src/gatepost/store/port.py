@@ -7,7 +7,10 @@ The portable subset: `?` placeholders; times are integer microseconds UTC; curso
 `ON CONFLICT`; no LIKE, GLOB or JSON operators.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple
 
 if TYPE_CHECKING:
@@ -21,9 +24,39 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 Row = tuple[Any, ...]
 
+# Whether a database that is away is reported after some seconds. Else it is waited for: a flow of the gateway has
+# nothing better to do, but whoever asked over HTTP, or for a tool call, is to be told.
+FAILS_SOON: ContextVar[bool] = ContextVar("FAILS_SOON", default=False)
+
+
+@contextmanager
+def failing_soon() -> Iterator[None]:
+    token = FAILS_SOON.set(True)
+    try:
+        yield
+    finally:
+        FAILS_SOON.reset(token)
+
+
+class LockKind(StrEnum):
+    """What a transaction may have to itself. They are taken in this order, so that nobody waits in a circle."""
+
+    DEFAULTS = "defaults"  # the rows of a first start
+    RULES = "rules"  # routes as a whole, uids, a panic
+    ROOM = "room"  # ids of its messages rise in the order of commits; its effects are looked for, then made
+    SESSION = "session"  # numbers of its timeline
+    QUOTA = "quota"  # what is counted, then added to
+    MONEY = "money"
+    AUDIT = "audit"  # the head of the chain
+
 
 class Db(Protocol):
     """One transaction of the store."""
+
+    def alone(self, kind: LockKind, *key: str) -> None:
+        """Until this transaction ends nobody else has that key: say it before you look at what you decide by. One that
+        is given out of the order may have the unit run again. With one writer there is nothing to do."""
+        ...
 
     @property
     def full_text(self) -> "FullText":
@@ -71,17 +104,13 @@ class Store(Protocol):
         """
         ...
 
-    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts, lane: str = "") -> None:
+    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts, lane: str) -> None:
         """The same without waiting and without the disk: it is written before what is written after it in its lane."""
         ...
 
     async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None, lane: str = "") -> T:
         """Run `fn` on one snapshot. `within`: what takes longer than so many seconds fails (Unavailable). `lane`: of
         whom; one that reads much at once waits for itself, and nobody else does."""
-        ...
-
-    def read_now(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
-        """The same at once, for a look-up that is marked `quick`."""
         ...
 
     def rewrite_files(self) -> None:
@@ -102,6 +131,10 @@ class OpenStore(Store, Protocol):
 
     def interrupt_overdue(self) -> None:
         """From another thread, often: end a unit that has had its time."""
+        ...
+
+    def stop_waiting(self) -> None:
+        """From now on a database that is away is waited for by nobody: the gateway stops."""
         ...
 
     def close(self) -> str:

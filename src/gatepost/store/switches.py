@@ -31,11 +31,6 @@ def turn_on(db: Db, name: str, reason: str, by: str, now: int) -> bool:
     )
 
 
-def lock(db: Db, name: str) -> None:
-    """Until this transaction ends nobody else has it."""
-    db.run("UPDATE switches SET name = name WHERE name = ?", (name,))
-
-
 def turn_off(db: Db, name: str) -> bool:
     """False if it was off."""
     return bool(db.run("DELETE FROM switches WHERE name = ?", (name,)))

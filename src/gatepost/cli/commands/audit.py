@@ -7,9 +7,10 @@ import msgspec
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation, with_arguments
-from gatepost.cli.operation_runner import read_store, zone_of
+from gatepost.cli.operation_runner import zone_of
 from gatepost.core.home import Home
 from gatepost.serve.control.arguments.audit import ListAuditArgs, VerifyAuditArgs
+from gatepost.store.readonly import read_store
 
 
 @click.group()

@@ -8,7 +8,7 @@ import click
 from gatepost.access import grants
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation, with_arguments
-from gatepost.cli.operation_runner import home_of, read_store
+from gatepost.cli.operation_runner import home_of
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
@@ -24,6 +24,7 @@ from gatepost.serve.control.arguments.grants import (
 from gatepost.serve.control.declaration import list_declarations
 from gatepost.store import groups
 from gatepost.store.acl import OPERATOR
+from gatepost.store.readonly import read_store
 
 if TYPE_CHECKING:
     from gatepost.tools.contract import Tool

@@ -7,7 +7,6 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
-from gatepost.cli.operation_runner import read_store
 from gatepost.core import settings
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.home import Home
@@ -23,6 +22,7 @@ from gatepost.serve.control.arguments.groups import (
     ShowGroupArgs,
 )
 from gatepost.store import groups
+from gatepost.store.readonly import read_store
 
 WIDE = 24  # of the names in `group show`
 _OPEN = {True: "yes (its siblings may watch it)", False: "no (sealed: its siblings see nothing of it)"}

@@ -15,7 +15,7 @@ from functools import partial
 import click
 
 from gatepost.cli import output
-from gatepost.cli.operation_runner import home_of, read_store
+from gatepost.cli.operation_runner import home_of
 from gatepost.core import ids, settings
 from gatepost.core.errors import NotFound, SetupError, Unavailable
 from gatepost.core.home import Home
@@ -29,6 +29,7 @@ from gatepost.flow.sessions.sandbox_plan import MakeSandboxKind, choose_sandbox
 from gatepost.sandboxes.contract import SANDBOXES, Sandbox, SandboxKind
 from gatepost.store import egress, groups, switches
 from gatepost.store.groups import Group
+from gatepost.store.readonly import read_store
 from gatepost.tools.call import Caller
 
 MOST_TOLD = 20  # refusals

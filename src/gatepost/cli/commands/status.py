@@ -6,7 +6,7 @@ import click
 
 from gatepost import __version__
 from gatepost.cli import output
-from gatepost.cli.operation_runner import control_of, home_of, read_store
+from gatepost.cli.operation_runner import control_of, home_of
 from gatepost.core import home_lock, settings
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.errors import GatepostError
@@ -16,6 +16,7 @@ from gatepost.flow.channel_health import parse_report, render_trouble
 from gatepost.store import audit, groups, ledger, newcomers, requests, sessions, switches, tasks
 from gatepost.store.place import has_store
 from gatepost.store.port import Db
+from gatepost.store.readonly import read_store
 
 MOST_NAMED = 5  # tasks that are paused after failures
 _OF_DAEMON = ("channels", "channel_health", "pressed", "slow_steps", "slowest", "slowest_ms", "busiest", "busiest_ms")

@@ -8,7 +8,7 @@ import click
 from gatepost.access.budgets import render_usd
 from gatepost.cli import output, reasons
 from gatepost.cli.operation_command import with_arguments
-from gatepost.cli.operation_runner import read_store, zone_of
+from gatepost.cli.operation_runner import zone_of
 from gatepost.core.home import Home
 from gatepost.core.terminal_text import one_line
 from gatepost.messages.inbound import MessageKind
@@ -19,6 +19,7 @@ from gatepost.store.costs import ModelCall
 from gatepost.store.inbox import END, InboxEntry
 from gatepost.store.ledger import MessageTrace, TraceEvent
 from gatepost.store.messages import Message
+from gatepost.store.readonly import read_store
 
 _BAD = ("failed", "refused", "cancelled", "uncertain", "interrupted", "retry")
 _OUT = ("send ", "edit ", "react ", "file ", "delete ", "pin ", "unpin ", "card ", "status ")

@@ -39,7 +39,7 @@ class CommandHost(Struct, frozen=True):
     follow_switch: Callable[[Switch | None], Awaitable[None]]  # how the panic switch is, at every look
 
 
-class _Look(Struct, frozen=True):
+class _News(Struct, frozen=True):
     answered: list[Command]
     waiting: bool
     panic: Switch | None
@@ -53,9 +53,9 @@ class GatewayCommands:
         self._posted: dict[tuple[CommandKind, str], None] = {}  # to be asked for, with no answer wanted
         self._rung = asyncio.Event()
         self._cleaned_at = clock.now()
-        bells.on_commands(self._hear)
+        bells.on_commands(self._receive_bell)
 
-    def _hear(self, gateway: str) -> None:
+    def _receive_bell(self, gateway: str) -> None:
         if gateway == self.gateway:
             self._rung.set()
 
@@ -122,7 +122,7 @@ class GatewayCommands:
 
     async def _step(self, host: CommandHost, tasks: asyncio.TaskGroup) -> None:
         await self._send_posted()
-        found = await self._store.read(_look, self.gateway)
+        found = await self._store.read(_read_news, self.gateway)
         for each in found.answered:
             if (pending := self._awaited.pop(each.id, None)) is not None and not pending.done():
                 pending.set_result(each)
@@ -158,8 +158,8 @@ class GatewayCommands:
             self._bells.commands(command.asker)
 
 
-def _look(db: Db, gateway: str) -> _Look:
-    return _Look(
+def _read_news(db: Db, gateway: str) -> _News:
+    return _News(
         commands.list_answered(db, gateway, AT_ONCE),
         commands.has_waiting(db, gateway),
         switches.get(db, switches.PANIC),

@@ -30,6 +30,7 @@ from gatepost.core.errors import (
     SetupError,
     Unavailable,
     Unsupported,
+    render_retry_after,
 )
 from gatepost.core.json_limits import MOST_VALUES, has_few_values
 from gatepost.core.records import asdict
@@ -246,7 +247,10 @@ async def render_error(request: Request, error: Exception) -> Response:
     if isinstance(error, BodyTooLarge):
         return error_response(ApiErrorKind.TOO_LARGE, str(error), 413)
     kind, status = next((kind, status) for cls, kind, status in KINDS if isinstance(error, cls))
-    return error_response(kind, str(error), status)
+    answer = error_response(kind, str(error), status)
+    if isinstance(error, Unavailable):
+        answer.headers["retry-after"] = render_retry_after(error)
+    return answer
 
 
 async def render_not_found(request: Request, error: Exception) -> Response:

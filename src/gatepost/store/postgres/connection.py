@@ -17,18 +17,11 @@ OLDEST = 130_000  # the first version with everything that is used here
 
 def open_connection(url: str, name: str = "gatepost", *, statement_ms: int = 0) -> psycopg.Connection:
     """Every statement on it commits by itself. `psycopg.OperationalError` if there is none to be had."""
-    options = (
-        f"-c lock_timeout={LOCK_MS} -c idle_in_transaction_session_timeout={IDLE_MS}"
-        f" -c statement_timeout={statement_ms} -c client_min_messages=warning"
-        " -c timezone=UTC -c standard_conforming_strings=on -c bytea_output=hex"
-    )
-    given = conninfo.conninfo_to_dict(url)
-    return psycopg.connect(
+    connection = psycopg.connect(
         url,
         autocommit=True,
         application_name=name,
         client_encoding="UTF8",
-        options=f"{given.get('options') or ''} {options}".strip(),
         connect_timeout=CONNECT_S,
         keepalives=1,
         keepalives_idle=5,
@@ -36,6 +29,14 @@ def open_connection(url: str, name: str = "gatepost", *, statement_ms: int = 0) 
         keepalives_count=2,
         tcp_user_timeout=TCP_MS,
     )
+    # Not as options of the connection, which a pooler refuses.
+    set_up = (
+        f"SET lock_timeout = {LOCK_MS}; SET idle_in_transaction_session_timeout = {IDLE_MS};"
+        f" SET statement_timeout = {statement_ms}; SET client_min_messages = warning;"
+        " SET timezone = 'UTC'; SET standard_conforming_strings = on; SET bytea_output = 'hex'"
+    )
+    connection.execute(set_up.encode())
+    return connection
 
 
 def render_application(gateway: str) -> str:

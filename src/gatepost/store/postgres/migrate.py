@@ -9,11 +9,16 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import SetupError
 from gatepost.core.registry import list_package_modules
 from gatepost.store.migrate import Migration, apply_module, list_migrations
+from gatepost.store.port import Db
 from gatepost.store.postgres import migrations
 from gatepost.store.postgres.connection import open_connection, render_place
 from gatepost.store.postgres.postgres_db import PostgresDb
 
 LOCK = b"7311960312210301"  # of everybody who changes the schema of a store
+VERSIONS = (
+    "CREATE TABLE IF NOT EXISTS schema_version"
+    " (number {int} PRIMARY KEY, name {text} NOT NULL, applied_at {int} NOT NULL) {strict}"
+)
 
 
 @cache
@@ -39,11 +44,16 @@ def migrate_postgres(url: str, clock: Clock) -> int:
         connection.close()
 
 
+def apply_all(db: Db, now: int) -> None:
+    """All of them, in the transaction of the caller."""
+    db.define(VERSIONS)
+    for each in list_postgres_migrations():
+        each.apply(db)
+        db.run("INSERT INTO schema_version VALUES (?, ?, ?)", (each.number, each.name, now))
+
+
 def _migrate(db: PostgresDb, url: str, clock: Clock) -> int:
-    db.define(
-        "CREATE TABLE IF NOT EXISTS schema_version"
-        " (number {int} PRIMARY KEY, name {text} NOT NULL, applied_at {int} NOT NULL) {strict}"
-    )
+    db.define(VERSIONS)
     known = list_postgres_migrations()
     done = {row[0] for row in db.rows("SELECT number FROM schema_version")}
     newest = known[-1].number

@@ -1,12 +1,13 @@
 """A connection as `Db`: prepared statements on libpq itself, which is several times as fast as a cursor."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from psycopg import errors, pq
+from psycopg import Error, errors, pq
 
 from gatepost.store import rule_cache
-from gatepost.store.port import Row
+from gatepost.store.port import LockKind, Row
+from gatepost.store.postgres.advisory_locks import LockName, TransactionLocks, make_name, make_number
 from gatepost.store.postgres.dialect import translate, translate_definition
 from gatepost.store.postgres.postgres_full_text import PostgresFullText
 from gatepost.store.postgres.upkeep import PostgresUpkeep
@@ -15,6 +16,7 @@ from gatepost.store.postgres.values import DECODERS, decode_text, encode
 MOST_PREPARED = 2000  # statements that a connection keeps
 _GOOD = frozenset({pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK})
 _BINARY = pq.Format.BINARY
+_LAST_WORDS = frozenset({b"57P01", b"57P02", b"57P03", b"57P05", b"25P03"})  # after which the server hangs up
 
 
 class PostgresDb:
@@ -26,6 +28,24 @@ class PostgresDb:
         self.connection, self._of_writer = connection, of_writer
         self._prepared: dict[tuple[str, tuple[int, ...]], bytes] = {}
         self._appended: list[tuple[str, Sequence[Any]]] = []
+        self._locks = TransactionLocks()
+
+    def alone(self, kind: LockKind, *key: str) -> None:
+        if self.connection.transaction_status == pq.TransactionStatus.INTRANS:  # else each statement is by itself
+            self._lock(make_name(kind, key))
+
+    def start_unit(self, first: Iterable[LockName] = ()) -> None:
+        """A transaction has begun; it takes these locks before all else."""
+        self._locks.clear()
+        for name in sorted(first):
+            self._lock(name)
+
+    def _lock(self, name: LockName) -> None:
+        if not (way := self._locks.find_way(name)):
+            return
+        if self.row(way, (make_number(name),)) == (0,):
+            raise self._locks.make_conflict(name)
+        self._locks.add(name)
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         return _decode(self._execute(sql, params))
@@ -124,17 +144,29 @@ class PostgresDb:
                 if result.status == pq.ExecStatus.FATAL_ERROR and failed is None:
                     failed = result
         finally:
-            if connection.status == pq.ConnStatus.OK:
-                connection.exit_pipeline_mode()
+            _leave_pipeline(connection)
         if failed is not None:
             self._check(failed)
 
     def _check(self, result: pq.abc.PGresult) -> pq.abc.PGresult:
         if result.status not in _GOOD:
-            if self.connection.status != pq.ConnStatus.OK:
-                raise errors.ConnectionFailure(self.connection.get_error_message())
+            state = result.error_field(pq.DiagnosticField.SQLSTATE)
+            # libpq may not have noticed yet that the server has gone, or is about to go.
+            if self.connection.status != pq.ConnStatus.OK or state is None or state in _LAST_WORDS:
+                text = (result.error_message or b"the connection is gone").decode(errors="replace")
+                self.connection.finish()
+                raise errors.ConnectionFailure(text)
             raise errors.error_from_result(result)
         return result
+
+
+def _leave_pipeline(connection: pq.abc.PGconn) -> None:
+    """One that cannot be left is of no more use."""
+    try:
+        if connection.status == pq.ConnStatus.OK:
+            connection.exit_pipeline_mode()
+    except Error:
+        connection.finish()
 
 
 def _decode(result: pq.abc.PGresult) -> list[Row]:

@@ -10,16 +10,17 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar, TypeVarTuple
 from weakref import WeakValueDictionary
 
 import psycopg
 from psycopg import errors
 
-from gatepost.core.errors import Unavailable
+from gatepost.core.errors import StoreAway, Unavailable
 from gatepost.store.answers import log_lost_error, send_answers
 from gatepost.store.deadline import UNIT_S
-from gatepost.store.port import Db
+from gatepost.store.port import FAILS_SOON, Db
 from gatepost.store.postgres.connection import is_usable, open_connection, render_application
 from gatepost.store.postgres.lane_queue import LaneQueue
 from gatepost.store.postgres.postgres_db import PostgresDb
@@ -31,6 +32,7 @@ Ts = TypeVarTuple("Ts")
 
 CLOSE_S = 3.0
 OVERDUE_S = 1.0
+RETRY_S = 0.25  # between two tries of a flow that waits for the database
 
 READ = b"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
@@ -49,37 +51,68 @@ class PostgresStore:
         slow: Callable[[str, float, float], None] = lambda name, wall, cpu: None,
         gateway: str = "",
         fence: Callable[[], bytes] | None = None,
+        rehearse: bool = False,
     ) -> None:
-        """`fence`: what every transaction begins with (`UnitWorker`)."""
+        """`fence`: what every transaction begins with (`UnitWorker`). `rehearse`, for tests: every unit is run twice,
+        the first time undone."""
         self.url, self._reader_name = url, f"{render_application(gateway)} read"
         self._lanes = LaneQueue()
         self._closed = False
         self._workers = [
-            UnitWorker(url, number, self._lanes, unit_s, slow, gateway, fence or _no_fence) for number in range(lanes)
+            UnitWorker(url, number, self._lanes, unit_s, slow, gateway, fence or _no_fence, rehearse)
+            for number in range(lanes)
         ]
         self._pool = ThreadPoolExecutor(readers, thread_name_prefix="store-read")
         self._local = threading.local()
+        self._waits = True
+        self._away_since: float | None = None  # who comes later waits no further while
         self._opened: list[PostgresDb] = []
         self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         for each in self._workers:
             each.thread.start()
 
     async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts, durable: bool = True, lane: str = "") -> T:
-        if self._closed:
-            raise Unavailable("the store", "the gateway is stopping")
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        self._lanes.put(WriteUnit(fn, args, durable, lane, loop, future))
-        return await future
+        while True:
+            if self._closed:
+                raise Unavailable("the store", "the gateway is stopping")
+            loop = asyncio.get_running_loop()
+            future: asyncio.Future[T] = loop.create_future()
+            self._lanes.put(WriteUnit(fn, args, durable, lane, loop, future))
+            try:
+                return await future
+            except StoreAway:
+                await self._wait_for_database()
 
-    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts, lane: str = "") -> None:
+    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts, lane: str) -> None:
         if not self._closed:
             loop = asyncio.get_running_loop()
             future: asyncio.Future[object] = loop.create_future()
-            future.add_done_callback(log_lost_error)
-            self._lanes.put(WriteUnit(fn, args, False, lane or "posted", loop, future, patient=True))
+            future.add_done_callback(partial(self._post_again, fn, args, lane))
+            self._lanes.put(WriteUnit(fn, args, False, lane, loop, future, patient=True))
+
+    def _post_again(
+        self, fn: Callable[..., object], args: tuple[Any, ...], lane: str, future: asyncio.Future[object]
+    ) -> None:
+        """Unless the database was there."""
+        if not future.cancelled() and isinstance(future.exception(), StoreAway) and self._waits and not self._closed:
+            asyncio.get_running_loop().call_later(RETRY_S, partial(self.post, fn, *args, lane=lane))
+        else:
+            log_lost_error(future)
 
     async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None, lane: str = "") -> T:
+        while True:
+            try:
+                return await self._read_in_lane(fn, args, within, lane)
+            except StoreAway:
+                await self._wait_for_database()
+
+    async def _wait_for_database(self) -> None:
+        """Raises what is being handled if the caller does not wait."""
+        if FAILS_SOON.get() or self._closed or not self._waits:
+            raise
+        await asyncio.sleep(RETRY_S)
+
+    async def _read_in_lane(self, fn: Callable[..., T], args: tuple[Any, ...], within: float | None, lane: str) -> T:
         reading = self._reading.setdefault(lane, asyncio.Lock()) if lane else None
         if reading is not None:
             await reading.acquire()
@@ -96,27 +129,26 @@ class PostgresStore:
         found.add_done_callback(lambda _: reading.release())
         return await asyncio.shield(found)
 
-    def read_now(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
-        if self._closed:
-            raise Unavailable("the store", "the gateway is stopping")
-        return self._pool.submit(self._read, fn, args, None).result()
-
     def _read(self, fn: Callable[..., T], args: tuple[Any, ...], within: float | None) -> T:
-        until = time.monotonic() + AWAY_S
         while True:
             db: PostgresDb | None = getattr(self._local, "db", None)
             try:
                 if db is None:
                     db = self._local.db = PostgresDb(open_connection(self.url, self._reader_name).pgconn)
                     self._opened.append(db)
+                self._away_since = None
                 return _read_once(db, fn, args, within)
             except (psycopg.OperationalError, errors.AdminShutdown) as error:
                 if db is not None and is_usable(db.connection):
                     raise
                 self._local.db = None
-                if time.monotonic() > until or self._closed:
-                    raise Unavailable("the store", render_away(self.url, error)) from None
+                self._away_since = self._away_since or time.monotonic()
+                if time.monotonic() > self._away_since + AWAY_S or self._closed:
+                    raise StoreAway(render_away(self.url, error)) from None
                 time.sleep(0.05)
+
+    def stop_waiting(self) -> None:
+        self._waits = False
 
     def rewrite_files(self) -> None:
         """Autovacuum does it, in its own time."""

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 
 import psycopg
+from msgspec import Struct
 from psycopg import errors
 
 from gatepost.core.errors import SetupError
@@ -56,32 +57,49 @@ def check_server(url: str, *, lanes: int, unsafe: bool) -> None:
     check_url(url)
     try:
         with open_connection(url, "gatepost start") as connection, open_connection(url, "gatepost start") as second:
-            for trouble in (
-                _find_pooler(connection, second),  # first: through one, nothing else that is asked can be relied on
-                _find_unfit(connection, unsafe),
-                _find_few_connections(connection, lanes),
-                _find_missing_right(connection),
-            ):
-                if trouble:
-                    raise SetupError(f"the {place} {trouble}")
+            trouble = (
+                find_unfit(_read_facts(connection), unsafe=unsafe)
+                or _find_pooler(connection, second)
+                or _find_few_connections(connection, lanes)
+                or _find_missing_right(connection)
+            )
+            if trouble:
+                raise SetupError(f"the {place} {trouble}")
     except psycopg.OperationalError as error:
         raise SetupError(
             f"the {place} does not let us in: {render_error(error)}; see that it runs, and what store.url says"
         ) from None
 
 
-def _find_unfit(connection: psycopg.Connection, unsafe: bool) -> str:
+class ServerFacts(Struct, frozen=True, kw_only=True):
+    version_num: int
+    version: str
+    is_standby: bool
+    encoding: str
+    fsync: str
+
+
+def _read_facts(connection: psycopg.Connection) -> ServerFacts:
     said = read_settings(connection, ("server_version_num", "server_version", "fsync"))
-    if int(said["server_version_num"]) < OLDEST:
-        return f"is PostgreSQL {said['server_version']}, which is too old; gatepost needs 13 or newer"
-    if _ask(connection, "SELECT pg_is_in_recovery()"):
-        return "is a standby, which nobody can write to; name the primary in store.url"
-    encoding = _ask(
-        connection, "SELECT pg_encoding_to_char(encoding) FROM pg_database WHERE datname = current_database()"
+    encoding = "SELECT pg_encoding_to_char(encoding) FROM pg_database WHERE datname = current_database()"
+    return ServerFacts(
+        version_num=int(said["server_version_num"]),
+        version=said["server_version"],
+        is_standby=bool(_ask(connection, "SELECT pg_is_in_recovery()")),
+        encoding=str(_ask(connection, encoding)),
+        fsync=said["fsync"],
     )
-    if encoding != "UTF8":
-        return f"is encoded in {encoding}; make one with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
-    if said["fsync"] == "off" and not unsafe:
+
+
+def find_unfit(server: ServerFacts, *, unsafe: bool) -> str:
+    """What is wrong with it, and the way out; '' if nothing."""
+    if server.version_num < OLDEST:
+        return f"is PostgreSQL {server.version}, which is too old; gatepost needs 13 or newer"
+    if server.is_standby:
+        return "is a standby, which nobody can write to; name the primary in store.url"
+    if server.encoding != "UTF8":
+        return f"is encoded in {server.encoding}; make one with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
+    if server.fsync == "off" and not unsafe:
         return "has fsync=off, so a crash of its machine loses messages; set fsync=on (for tests: --unsafe)"
     return ""
 

@@ -8,14 +8,16 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import psycopg
 from psycopg import errors
 
 from gatepost.core import log
-from gatepost.core.errors import Unavailable
+from gatepost.core.errors import StoreAway, Unavailable
 from gatepost.store.answers import send_answers
 from gatepost.store.deadline import Deadline, DeadlineExceeded
+from gatepost.store.postgres.advisory_locks import LockName, LockOrderConflict
 from gatepost.store.postgres.connection import is_usable, open_connection, render_application, render_place
 from gatepost.store.postgres.lane_queue import LaneQueue
 from gatepost.store.postgres.postgres_db import PostgresDb
@@ -23,6 +25,7 @@ from gatepost.store.write_queue import WriteUnit
 
 SLOW_S = 0.05  # a unit that takes longer is reported
 AWAY_S = 4.0  # for which a unit waits for a database that is away
+UNSURE_S = 60.0  # for which one is waited for that may have committed a unit
 AGAIN_S = 0.05  # between two tries to reach it
 MOST_TRIES = 30
 PAUSE_S = 0.002  # after the first conflict; twice as long after each further one …
@@ -47,15 +50,18 @@ class UnitWorker:
         slow: Callable[[str, float, float], None],
         gateway: str = "",
         fence: Callable[[], bytes] = lambda: NUMBER,
+        rehearse: bool = False,
     ) -> None:
         """`fence`: what a transaction begins with. It finds the number of the transaction, and no row if this life of
         the gateway is over."""
         self._url, self._lanes, self._slow, self._fence = url, lanes, slow, fence
+        self._rehearse = rehearse
         self._name = f"{render_application(gateway)} write {number}"
         self.refused = 0  # units that came after this life of the gateway was over
         self.deadline = Deadline(unit_s)
         self.running: WriteUnit | None = None
         self._connection: psycopg.Connection | None = None
+        self._away_since: float | None = None  # a unit that comes later waits no further while
         self._db: PostgresDb | None = None
         self.thread = threading.Thread(target=self._work, name=f"store-write-{number}", daemon=True)
 
@@ -83,28 +89,31 @@ class UnitWorker:
 
     def _run(self, unit: WriteUnit) -> object:
         """Until it is committed, or failed for a reason of its own."""
-        pause = PAUSE_S
+        pause, first = PAUSE_S, frozenset[LockName]()
         for _ in range(MOST_TRIES):
             try:
-                return self._try(unit)
-            except _CONFLICTS as error:
+                return self._try(unit, first)
+            except LockOrderConflict as error:
                 last: Exception = error
+                first |= error.wanted
+            except _CONFLICTS as error:
+                last = error
                 time.sleep(random.uniform(0.5, 1) * pause)
                 pause = min(pause * 2, LONGEST_PAUSE_S)
             except _ConnectionBroke as error:
                 last = error
         raise Unavailable("the store", f"others write the same rows all the time ({last})")
 
-    def _try(self, unit: WriteUnit) -> object:
+    def _try(self, unit: WriteUnit, first: frozenset[LockName] = frozenset()) -> object:
         db = self._connect()
         number = 0
         wall, cpu = time.monotonic(), time.thread_time()
         try:
-            opened = db.command((OPEN if unit.durable else OPEN_LIGHT) + self._fence())
-            if not opened:
-                self.refused += 1
-                raise Unavailable("the store", "another gateway has taken over from this one")
-            number = int(opened[0][0])
+            number = self._open(db, unit)
+            if self._rehearse:
+                self._rehearse_unit(db, unit, first)
+                number = self._open(db, unit)
+            db.start_unit(first)
             answer = self.deadline.run(_run_unit, unit, db)
         except BaseException as error:
             self._undo(db)
@@ -124,6 +133,21 @@ class UnitWorker:
                 raise _ConnectionBroke(str(error)) from None
         return answer
 
+    def _open(self, db: PostgresDb, unit: WriteUnit) -> int:
+        """Begin a transaction. Its number."""
+        opened = db.command((OPEN if unit.durable else OPEN_LIGHT) + self._fence())
+        if not opened:
+            self.refused += 1
+            raise Unavailable("the store", "another gateway has taken over from this one")
+        return int(opened[0][0])
+
+    def _rehearse_unit(self, db: PostgresDb, unit: WriteUnit, first: frozenset[LockName]) -> None:
+        with suppress(Exception):  # it fails the second time, too
+            db.start_unit(first)
+            self.deadline.run(_run_unit, unit, db)
+        db.discard()
+        db.command(b"ROLLBACK")
+
     def _undo(self, db: PostgresDb) -> None:
         db.discard()
         if is_usable(db.connection):
@@ -140,27 +164,32 @@ class UnitWorker:
         self._connection = self._db = None
 
     def _connect(self) -> PostgresDb:
-        until = time.monotonic() + AWAY_S
         while self._db is None or not is_usable(self._db.connection):
             self._drop()
             try:
                 self._connection = open_connection(self._url, self._name)
                 self._db = PostgresDb(self._connection.pgconn, of_writer=True)
             except psycopg.OperationalError as error:
-                if time.monotonic() > until:
-                    raise Unavailable("the store", render_away(self._url, error)) from None
+                self._away_since = self._away_since or time.monotonic()
+                if time.monotonic() > self._away_since + AWAY_S:
+                    raise StoreAway(render_away(self._url, error)) from None
                 time.sleep(AGAIN_S)
+        self._away_since = None
         return self._db
 
     def _is_committed(self, number: int) -> bool:
         """What became of a transaction whose connection broke. While the server has not noticed, it is under way."""
-        until = time.monotonic() + AWAY_S
+        until = time.monotonic() + UNSURE_S
         while time.monotonic() < until:
-            state = self._connect().command(b"SELECT pg_xact_status('%d'::xid8)" % number)[0][0]
+            try:
+                state = self._connect().command(b"SELECT pg_xact_status('%d'::xid8)" % number)[0][0]
+            except (StoreAway, psycopg.Error):
+                state = "in progress"  # nobody to ask yet
             if state != "in progress":
                 return bool(state == "committed")
             time.sleep(AGAIN_S)
-        raise Unavailable("the store", "the database does not say whether this was written; look before you try again")
+        why = "the database does not say whether this was written; look before you try again"
+        raise Unavailable("the store", why, uncertain=True)
 
     def _translate(self, unit: WriteUnit, error: BaseException) -> BaseException:
         if isinstance(error, (DeadlineExceeded, errors.QueryCanceled)):

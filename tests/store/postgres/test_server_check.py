@@ -1,0 +1,106 @@
+"""What a start says of a database that cannot keep a store. Each case is a real server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gatepost.core.errors import SetupError
+from gatepost.store.postgres.server_check import ServerFacts, check_server, find_unfit, wait_for_server
+from gatepost.testing import pooler
+from gatepost.testing.pooler import Pooler, find_pgbouncer
+from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
+
+pytestmark = pytest.mark.skipif(find_programs() is None, reason=f"PostgreSQL is missing: apt-get install {PACKAGE}")
+NOWHERE = "postgresql://ann:hush-hush@127.0.0.1:1/ledger"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with PostgresServer() as started:
+        started.add_database("plain")
+        yield started
+
+
+def check(url: str, *, lanes: int = 4, unsafe: bool = True) -> str:
+    """What it says; '' if all is well."""
+    try:
+        check_server(url, lanes=lanes, unsafe=unsafe)
+    except SetupError as error:
+        return str(error)
+    return ""
+
+
+def test_a_usual_server_is_fit(server: PostgresServer) -> None:
+    assert check(server.url("plain")) == ""
+
+
+def test_a_database_that_stays_away_is_named_without_its_password() -> None:
+    lines: list[str] = []
+    with pytest.raises(SetupError, match=r"database ledger on 127\.0\.0\.1, port 1 does not let us in") as told:
+        wait_for_server(NOWHERE, lines.append, wait_s=2.5)
+    assert lines
+    assert not any("hush-hush" in text for text in (*lines, str(told.value)))
+
+
+def test_a_database_that_comes_meanwhile_is_waited_for(server: PostgresServer) -> None:
+    server.stop()
+    wait_for_server(server.url("plain"), lambda line: server.start())
+    assert check(server.url("plain")) == ""
+
+
+@pytest.mark.parametrize("url", ["postgresql://postgres@/nowhere", "postgresql://nobody@/plain"])
+def test_a_database_or_user_that_is_not_there_is_not_waited_for(server: PostgresServer, url: str) -> None:
+    lines: list[str] = []
+    with pytest.raises(SetupError, match="does not exist"):
+        wait_for_server(f"{url}?host={server.folder}", lines.append)
+    assert lines == []
+
+
+def test_fsync_off_is_for_tests_alone(server: PostgresServer) -> None:
+    assert "has fsync=off, so a crash of its machine loses messages" in check(server.url("plain"), unsafe=False)
+
+
+def test_a_version_before_13_is_too_old() -> None:
+    facts = ServerFacts(version_num=120_017, version="12.17", is_standby=False, encoding="UTF8", fsync="on")
+    assert find_unfit(facts, unsafe=False) == "is PostgreSQL 12.17, which is too old; gatepost needs 13 or newer"
+
+
+def test_another_encoding_than_utf8_is_refused(server: PostgresServer) -> None:
+    server.execute("CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+    assert "database latin on" in (said := check(server.url("latin")))
+    assert "is encoded in LATIN1; make one with CREATE DATABASE … ENCODING 'UTF8'" in said
+
+
+def test_too_few_connections_are_counted_before_they_are_needed(server: PostgresServer) -> None:
+    server.execute("CREATE DATABASE small CONNECTION LIMIT 5")
+    assert "allows 5 connections, and a gateway needs 10; raise the database's CONNECTION LIMIT" in check(
+        server.url("small")
+    )
+    assert "allows 197 connections, and a gateway needs 306; raise max_connections" in check(
+        server.url("plain"), lanes=300
+    )
+
+
+def test_a_user_who_may_make_no_tables_is_told_the_grant(server: PostgresServer) -> None:
+    server.execute("CREATE ROLE guest LOGIN")
+    server.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC", "plain")
+    said = check(server.url("plain").replace("postgres@", "guest@"))
+    assert "GRANT CREATE, USAGE ON SCHEMA public TO guest" in said
+
+
+def test_a_standby_is_refused() -> None:
+    with PostgresServer() as server:
+        server.add_database("plain")
+        server.stop()
+        Path(server.folder, "data", "standby.signal").touch()
+        server.start()
+        assert "is a standby, which nobody can write to; name the primary in store.url" in check(server.url("plain"))
+
+
+@pytest.mark.skipif(find_pgbouncer() is None, reason=f"PgBouncer is missing: apt-get install {pooler.PACKAGE}")
+@pytest.mark.parametrize(("mode", "trouble"), [("transaction", "is behind a pooler that changes"), ("session", "")])
+def test_a_pooler_is_noticed_unless_it_keeps_connections(server: PostgresServer, mode: str, trouble: str) -> None:
+    with Pooler(server, "plain", mode) as between:
+        said = check(between.url)
+    assert trouble in said if trouble else said == ""

@@ -1,0 +1,66 @@
+"""Where the store is, and that nobody sees the password of a database."""
+
+from pathlib import Path
+
+import pytest
+
+from gatepost.core import settings
+from gatepost.core.errors import SetupError
+from gatepost.core.home import Home
+from gatepost.core.log import hide_secrets
+from gatepost.store import place
+from gatepost.store.open_store import open_store
+from gatepost.store.place import URL, StorePlace, check_library, find_place, has_store, hide_password
+
+ADDRESS = "postgresql://ann:hush%40hush@db.example:5433/ledger?sslmode=require&sslpassword=hush%40too"
+
+
+def test_without_a_setting_it_is_the_file_of_the_home(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    assert find_place(home) == StorePlace(tmp_path / "gatepost.db")
+    assert not has_store(home)
+
+
+def test_the_environment_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gatepost.toml").write_text('[store]\nurl = "postgresql://one/two"\n')
+    assert find_place(Home(tmp_path)).url == "postgresql://one/two"
+    monkeypatch.setenv("GATEPOST_STORE_URL", ADDRESS)
+    assert find_place(Home(tmp_path)).url == ADDRESS
+    assert has_store(Home(tmp_path))
+
+
+def test_an_address_is_shown_without_its_passwords() -> None:
+    assert hide_password(ADDRESS) == "postgresql://ann:…@db.example:5433/ledger?sslmode=require"
+    assert hide_password("postgresql:///ledger?host=/run/postgresql") == "postgresql:///ledger?host=/run/postgresql"
+    assert hide_password("") == ""
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "host=db password=hush",
+        "mysql://ann:hush@db/ledger",
+        "postgresql://ann:hu@sh@db/ledger",
+        "postgresql://ann:hu/sh@db/ledger",
+        "postgresql://ann:hu#sh@db/ledger",
+        "postgresql://ann:hu sh@db/ledger",
+        ["hush"],
+    ],
+)
+def test_an_address_that_cannot_be_read_is_refused_without_being_repeated(tmp_path: Path, wrong: object) -> None:
+    with pytest.raises(SetupError, match="postgresql://USER:PASSWORD@HOST:5432/DATABASE") as told:
+        settings.load(tmp_path, environ={}, given={URL.name: wrong})
+    assert "hu" not in str(told.value).replace("%", "")
+
+
+def test_the_log_hides_the_password_of_an_address() -> None:
+    shown = hide_secrets(f"cannot reach {ADDRESS}&password=hush, or postgres://ann:hu@sh@db/x")
+    assert "hu" not in shown
+    assert "db.example:5433/ledger" in shown
+
+
+def test_a_missing_library_names_the_command_that_installs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place, "find_spec", lambda name: None)
+    check_library(StorePlace(tmp_path))
+    with pytest.raises(SetupError, match=r"pip install 'gatepost\[postgres\]'"):
+        open_store(Home(tmp_path), settings.load(tmp_path, environ={}, given={URL.name: ADDRESS}))
