@@ -19,10 +19,20 @@ from gatepost.store.outbox import EffectState
 from gatepost.store.port import Db
 from gatepost.store.users import UserRole
 from gatepost.testing.channel import FakeChannel
+from gatepost.testing.cluster import Cluster
 from gatepost.testing.empty_database import EmptyDatabase
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost.testing.platforms.telegram import TelegramPlatform
+from gatepost.testing.postgres import PACKAGE, find_programs
 from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost.testing.waiting import PATIENCE_S, block_until
+
+from .channel_desk import SETTINGS
+from .test_gateways_killed import prepare, render_settings
+
+pytestmark = pytest.mark.skipif(
+    find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"
+)
 
 ROOM, BOSS, DIRECT = "fake:room/1", "fake:user/boss", "fake:direct/boss"
 
@@ -160,3 +170,38 @@ async def test_what_the_agent_of_one_gateway_says_is_shown_by_both(pair: Pair) -
         async with asyncio.timeout(2 * PATIENCE_S):
             await asyncio.gather(*(wait_for_answer(each) for each in (on_a, on_b)))
     assert pair.a.sessions.awake == []
+
+
+@pytest.mark.slow
+def test_of_two_daemons_one_stops_what_the_other_runs(tmp_path: Path, figures: Callable[[str], None]) -> None:
+    script = ScriptBuilder().turn(when="hang").say("so far").hang()
+    with (
+        TelegramPlatform() as platform,
+        Cluster(tmp_path, ("a", "b"), render_settings(platform), **SETTINGS) as cluster,
+    ):
+        prepare(cluster, platform)
+        for daemon in cluster.daemons.values():
+            daemon.start()
+            script.write(daemon.home / "groups" / "home").chmod(0o644)
+
+        def find_owner() -> str:
+            rows = cluster.query("SELECT owner FROM sessions WHERE owner <> ''")
+            return rows[0][0] if rows else ""
+
+        def count_said() -> int:
+            with platform.changed:
+                return sum("so far" in each.text for each in platform.record)
+
+        for number, order in enumerate((("stop", "--all"), ("panic",)), start=1):
+            platform.send("hang", room="direct:ann", sender="ann")
+            assert platform.wait_for(lambda wanted=number: count_said() == wanted, 2 * PATIENCE_S)
+            owner = find_owner()
+            other = next(name for name in cluster.daemons if name != owner)
+            begun = time.monotonic()
+            done = cluster[other].gatepost(*order)
+            assert done.returncode == 0, done.stderr
+            block_until(lambda: not find_owner(), "the sandbox of the other gateway to end")
+            figures(
+                f"`gatepost {order[0]}` on one daemon: the other's sandbox was gone {time.monotonic() - begun:.1f} s"
+            )
+        assert cluster.first.json("ledger", "check")["unaccounted"] == 0
