@@ -71,6 +71,18 @@ CREATE TABLE channel_instances (
             created_at INTEGER NOT NULL,
             created_by TEXT NOT NULL
         ) STRICT;
+CREATE TABLE commands (
+            id TEXT NOT NULL PRIMARY KEY,
+            gateway TEXT NOT NULL,                -- that is to do it
+            asker TEXT NOT NULL,                  -- the gateway that waits for the answer
+            kind TEXT NOT NULL,                   -- stop | end | renew | obey
+            session_id TEXT NOT NULL,             -- '': of no session
+            arguments TEXT NOT NULL,              -- JSON
+            state TEXT NOT NULL,                  -- waiting | running | done | lost
+            answer TEXT NOT NULL,                 -- JSON
+            created_at INTEGER NOT NULL,
+            done_at INTEGER
+        ) STRICT;
 CREATE TABLE conversations (
         session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
         provider TEXT NOT NULL,
@@ -803,6 +815,8 @@ CREATE TABLE worktrees (
             archived_at INTEGER,
             PRIMARY KEY (project, slug)
         ) STRICT;
+CREATE INDEX commands_by_asker ON commands (asker, state);
+CREATE INDEX commands_by_gateway ON commands (gateway, state);
 CREATE INDEX costs_at ON costs (at);
 CREATE INDEX costs_session ON costs (session_id, at, micro);
 CREATE INDEX destinations_room ON destinations (folder, instance, address);

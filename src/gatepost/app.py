@@ -6,7 +6,7 @@ together beside its flow; what is served over HTTP is in `http_apps.py`, the pro
 
 import asyncio
 import importlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -27,10 +27,12 @@ from gatepost.flow.channel_assembly import make_channels
 from gatepost.flow.channel_specs import find_kinds, load_set_kinds
 from gatepost.flow.flow_deps import FlowDeps
 from gatepost.flow.gateways import duties
+from gatepost.flow.gateways.commands import GatewayCommands
 from gatepost.flow.gateways.duties import Duties, channel_duty
 from gatepost.flow.gateways.keeper import Keeper
 from gatepost.flow.gateways.membership import GatewayMembership
 from gatepost.flow.gateways.session_claims import SoleGateway, StoredClaims
+from gatepost.flow.gateways.session_directory import SessionDirectory
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
 from gatepost.flow.loop_assembly import make_loops
@@ -38,7 +40,6 @@ from gatepost.flow.overview.facts import AwakeSandbox
 from gatepost.flow.pairing import get_page_url
 from gatepost.flow.sessions.crash_recovery import continue_turns, sweep_leftovers
 from gatepost.flow.sessions.isolation import find_isolation
-from gatepost.flow.sessions.panic_result import PanicResult
 from gatepost.flow.sessions.sandbox_freezer import SandboxFreezer
 from gatepost.flow.sessions.sandbox_plan import name_prefix
 from gatepost.sandboxes.contract import SANDBOXES
@@ -108,12 +109,15 @@ class Gateway:
         self.forker, self.replayer = tools.forker, tools.replayer
         self.around, self.dispatch = tools.around, tools.dispatch
         self.sessions = make_sessions(deps, channels, egress, tools.dispatch)
-        loops = make_loops(deps, channels, tools, self.sessions, self._get_page)
+        self.commands = self._make_commands(self.lease) if self.lease is not None else None
+        self.directory = SessionDirectory(self.sessions, self.commands, self._show_switches)
+        loops = make_loops(deps, channels, tools, self.sessions, self.directory, self._get_page)
         self.intake, self.requests, self.newcomers = loops.intake, loops.requests, loops.newcomers
+        self.provider_answers = loops.provider_answers
         self.schedule, self.errands = loops.schedule, loops.errands
         self.errand_sessions, self.chat_forks = loops.errand_sessions, loops.chat_forks
         self.retention, self.erasure = loops.retention, loops.erasure
-        self.agents = AgentService(self.sessions, self.worktrees, self.get_local_channel("agents"), self.stopping)
+        self.agents = AgentService(self.directory, self.worktrees, self.get_local_channel("agents"), self.stopping)
         self.management = make_management_dispatch(self.agents, self.around)
         self.self_id = make_self_dispatch(self.around)
         self.get_local_channel(errands.INSTANCE).set_file_folder(home.media / errands.PLATFORM)
@@ -128,6 +132,9 @@ class Gateway:
             return [channel_duty(instance) for instance in self.channels]
 
         return GatewayMembership(lease, self.store, self.sessions, self.duties, list_duties, keeper)
+
+    def _make_commands(self, lease: "GatewayLease") -> GatewayCommands:
+        return GatewayCommands(self.store, self.clock, self.bells, lease.name)
 
     def _open_store(self) -> OpenStore:
         slow = self.watchdog.report_slow_unit
@@ -149,6 +156,7 @@ class Gateway:
             claims=SoleGateway() if self.lease is None else StoredClaims(self.store, self.lease.name),
             freezer=SandboxFreezer(self.is_in_contact, self.keeper),
             may_act=self.is_in_contact,
+            shared=self.lease is not None,
         )
 
     def is_in_contact(self) -> bool:
@@ -173,7 +181,7 @@ class Gateway:
         return [AwakeSandbox(live.session.id, live.session.folder) for live in self.sessions.awake]
 
     async def _end_session(self, session_id: str, reason: str) -> None:
-        await self.sessions.end(session_id, reason)
+        await self.directory.end(session_id, reason)
 
     def _get_page(self) -> str:
         return get_page_url(self.config, self.page_address) if self.page_address else ""
@@ -194,18 +202,6 @@ class Gateway:
         """The settings that say where models are, and what they cost, have changed."""
         self.models.move(config)
         self.prices.move(config)
-
-    async def obey(self) -> int:
-        """The switches have changed: do as they say, and show it."""
-        ended = await self.sessions.obey()
-        self._show_switches()
-        return ended
-
-    async def halt(self, turn_on: Callable[[], Awaitable[bool]]) -> PanicResult:
-        """A panic: everything ends, and that is shown."""
-        done = await self.sessions.halt(turn_on)
-        self._show_switches()
-        return done
 
     def _show_switches(self) -> None:
         for channel in self.channels.values():
@@ -258,8 +254,10 @@ class Gateway:
                 (duties.RETENTION, self.retention),
             ):
                 tasks.create_task(self.duties.run_while_held(duty, loop.run))
-            if self.membership is not None:
+            if self.membership is not None and self.commands is not None:
                 tasks.create_task(self.membership.run())
+                tasks.create_task(self.commands.run(self.directory.make_host()))
+                tasks.create_task(self.provider_answers.run())
             tasks.create_task(self._prepare())
             tasks.create_task(self.connectors.run())
             tasks.create_task(self.supervisor.run(self.intake.receive))

@@ -51,8 +51,8 @@ def office_of(gateway: Gateway) -> OperationDeps:
         config=gateway.config,
         bells=EventBus(),
         stop_session=gateway.sessions.stop,
-        obey=gateway.obey,
-        halt=gateway.halt,
+        obey=gateway.directory.obey,
+        halt=gateway.directory.halt,
     )
 
 

@@ -85,6 +85,7 @@ def make_tools(
         holder=held_calls,
         host_asker=egress.hosts,
         questions=questions,
+        shared=deps.shared,
     )
     return ToolAssembly(
         tools=tools,

@@ -27,4 +27,5 @@ class FlowDeps(Struct, frozen=True, kw_only=True):
     duties: Duties = field(default_factory=Duties)
     claims: SessionClaims = field(default_factory=SoleGateway)
     freezer: SandboxFreezer = field(default_factory=SandboxFreezer)
+    shared: bool = False  # other gateways write to the store, too
     may_act: MayAct = always  # False: others may believe that this gateway is dead

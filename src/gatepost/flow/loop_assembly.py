@@ -9,10 +9,12 @@ from gatepost.flow.channel_assembly import ChannelAssembly
 from gatepost.flow.errands.closing import ErrandSessionCloser
 from gatepost.flow.errands.errand_loop import ErrandLoop
 from gatepost.flow.flow_deps import FlowDeps
+from gatepost.flow.gateways.session_directory import SessionDirectory
 from gatepost.flow.intake.chat_forks import ChatForks
 from gatepost.flow.intake.intake import Intake
 from gatepost.flow.newcomer_groups import NewcomerGroups
 from gatepost.flow.person_erasure import PersonErasure
+from gatepost.flow.requests.provider_answers import ProviderAnswers
 from gatepost.flow.requests.request_loop import RequestLoop
 from gatepost.flow.retention import Retention
 from gatepost.flow.schedule.task_loop import TaskLoop
@@ -23,6 +25,7 @@ from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 class LoopAssembly(Struct, frozen=True, kw_only=True):
     intake: Intake
     requests: RequestLoop
+    provider_answers: ProviderAnswers
     schedule: TaskLoop
     errands: ErrandLoop
     errand_sessions: ErrandSessionCloser
@@ -36,11 +39,14 @@ def make_loops(
     deps: FlowDeps,
     channels: ChannelAssembly,
     tools: ToolAssembly,
-    sessions: SessionSupervisor,
+    here: SessionSupervisor,
+    sessions: SessionDirectory,
     get_page: Callable[[], str],
 ) -> LoopAssembly:
-    """`get_page`: where the web page is served; '' while it is not."""
+    """`here`: the sessions that this gateway runs; `sessions`: all of them. `get_page`: where the web page is served;
+    '' while it is not."""
     home, store, clock, config, bells = deps.home, deps.store, deps.clock, deps.config, deps.bells
+    answers = ProviderAnswers(store, clock, bells, here)
     chat_forks = ChatForks(store, clock, channels.reach, bells, tools.forker)
     intake = Intake(
         store,
@@ -58,7 +64,8 @@ def make_loops(
     )
     return LoopAssembly(
         intake=intake,
-        requests=_make_request_loop(deps, channels, tools, sessions),
+        requests=_make_request_loop(deps, channels, tools, answers),
+        provider_answers=answers,
         schedule=TaskLoop(store, clock, config, bells, channels.reach),
         errands=ErrandLoop(store, clock, bells, sessions, config[LOOK_S]),
         errand_sessions=ErrandSessionCloser(home, store, clock, config, sessions),
@@ -70,7 +77,7 @@ def make_loops(
 
 
 def _make_request_loop(
-    deps: FlowDeps, channels: ChannelAssembly, tools: ToolAssembly, sessions: SessionSupervisor
+    deps: FlowDeps, channels: ChannelAssembly, tools: ToolAssembly, answers: ProviderAnswers
 ) -> RequestLoop:
     return RequestLoop(
         deps.store,
@@ -80,7 +87,7 @@ def _make_request_loop(
         channels.reach,
         tools.held_calls,
         tools.dispatch,
-        sessions,
+        answers,
         tools.questions,
         deps.home.media,
     )

@@ -6,6 +6,7 @@ Unknown and forbidden tools look alike to the caller; the audit knows the differ
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -68,7 +69,9 @@ class Dispatch:
         self, tools: Registry[Tool], around: ToolDeps, policies: Callable[[str], Awaitable[GroupPolicy]] | None = None
     ) -> None:
         self._tools, self._around = tools, around
-        self._policies = policies or Policies(around.store, around.bells, around.config)
+        own = Policies(around.store, around.bells, around.config)
+        self._policies = policies or own
+        self._renew = own.renew if around.shared and policies is None else None
         self._visible: dict[str, _VisibleTools] = {}  # by folder
         self._plain: dict[int, _VisibleTools] = {}  # by tier: of groups that nothing is said about
         self._forgotten = 0  # how often: what was read before that is not kept
@@ -81,6 +84,8 @@ class Dispatch:
 
     async def listed_for(self, caller: Caller) -> bytes:
         """The tools of `tools/list`, as JSON. Made once for all callers that see the same."""
+        with suppress(Unavailable):  # a list of before is better than none: a call is judged anew
+            await self._renew_rules(caller)
         return (await self._seen_by(caller)).listed
 
     def is_quick(self, caller: Caller, name: str) -> bool:
@@ -107,11 +112,12 @@ class Dispatch:
         """Let one call through, or not. Never raises but when it is cancelled. `approved`: a person has allowed this
         call; everything but the hold is judged anew."""
         asked = name
-        if self.audit.is_full:
-            try:
+        try:
+            if self.audit.is_full:
                 await self.audit.flush()
-            except Unavailable as error:  # what cannot be written down does not happen
-                return ToolAnswer(str(error), failed=True)
+            await self._renew_rules(caller)
+        except Unavailable as error:  # what cannot be written down, or judged, does not happen
+            return ToolAnswer(str(error), failed=True)
         now = self._around.clock.now()
         seen = await self._seen_by(caller)
         tool = seen.tools.get(name)
@@ -368,6 +374,11 @@ class Dispatch:
     def _see(self, policy: GroupPolicy) -> _VisibleTools:
         shown = {tool.name: tool for tool in visible_tools(self._tools, policy)}
         return _VisibleTools(shown, _encode([render_listed_tool(tool, policy) for tool in shown.values()]), policy)
+
+    async def _renew_rules(self, caller: Caller) -> None:
+        """Where other gateways change rules, too."""
+        if self._renew is not None and await self._renew(caller.folder):
+            self._forget(None)
 
     def _forget(self, folder: str | None) -> None:
         self._forgotten += 1

@@ -11,7 +11,7 @@ from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.event_bus import EventBus
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
-from gatepost.store import acl, groups
+from gatepost.store import acl, groups, rule_cache
 from gatepost.store.port import Db, Store, quick
 from gatepost.tools.contract import Tool
 
@@ -40,6 +40,12 @@ def load_policy_facts(db: Db, every_subject: tuple[str, ...] = ()) -> AccessRule
     )
 
 
+def load_changed_facts(db: Db, known: str, every_subject: tuple[str, ...] = ()) -> tuple[str, AccessRules | None]:
+    """The state of the rules, and what decides unless that is the known one."""
+    state = rule_cache.get_state(db)
+    return state, load_policy_facts(db, every_subject) if state != known or not state else None
+
+
 def parse_tool_groups(options: Mapping[str, Any]) -> frozenset[str] | None:
     """What a group's own list is cut to (`gatepost group set FOLDER tool_groups=messages,history`); None: no word."""
     said = options.get("tool_groups")
@@ -62,11 +68,13 @@ def visible_tools(tools: Registry[Tool], policy: GroupPolicy) -> list[Tool]:
 
 class Policies:
     """Called with a folder. Who changes what decides rings `bells.tools` after it is committed, and nobody who calls
-    after that is judged by the old word."""
+    after that is judged by the old word. Where other gateways change it, too, `renew` comes first: their bells are
+    heard later, or not at all."""
 
     def __init__(self, store: Store, bells: EventBus, config: Config) -> None:
         self._store, self._config = store, config
         self._facts: AccessRules | None = None
+        self._state = ""  # that the rules were in when these facts were read; '': none that is known
         self._known: dict[str, GroupPolicy] = {}
         self._forgotten = 0  # how often: what was read before that is not kept
         bells.on_tools(self._forget)
@@ -84,7 +92,20 @@ class Policies:
                 self._facts, self._known[folder] = facts, found
         return found
 
+    async def renew(self, folder: str) -> bool:
+        """Compare with the state of the rules in the store, and read them again if they changed. True if so: what was
+        made of them is of no use any more. Those of one folder come back in the order in which they asked."""
+        forgotten = self._forgotten
+        wanted = self._config[TOOL_GROUPS]
+        state, facts = await self._store.read(load_changed_facts, self._state, wanted, lane=f"rules {folder}")
+        if facts is None and state == self._state:
+            return False
+        self._forget(None)
+        if facts is not None and forgotten == self._forgotten - 1:  # nobody has rung while they were read
+            self._state, self._facts = state, facts
+        return True
+
     def _forget(self, folder: str | None) -> None:
         self._forgotten += 1
-        self._facts = None
+        self._facts, self._state = None, ""
         self._known.clear()

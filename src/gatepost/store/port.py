@@ -42,7 +42,7 @@ class LockKind(StrEnum):
     """What a transaction may have to itself. They are taken in this order, so that nobody waits in a circle."""
 
     DEFAULTS = "defaults"  # the rows of a first start
-    RULES = "rules"  # routes as a whole, uids
+    RULES = "rules"  # routes as a whole, uids, a panic
     SECRETS = "secrets"  # which key of the ring they need
     ROOM = "room"  # ids of its messages rise in the order of commits; its effects are looked for, then made
     SESSION = "session"  # numbers of its timeline

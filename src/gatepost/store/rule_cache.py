@@ -29,6 +29,7 @@ TABLES = frozenset(
         "destinations",
         "direct_rooms",
         "entrances",
+        "grants",
         "group_members",
         "groups",
         "identities",
@@ -66,6 +67,12 @@ def find_changed_state(sql: str) -> RuleState | None:
 def rename_state(db: Db, state: RuleState = RuleState.RULES) -> None:
     """What anybody has kept is not valid any more, once this is committed."""
     db.run(f"UPDATE rule_state SET {state} = ?", (ids.token(12),))
+
+
+def get_state(db: Db) -> str:
+    """The name of the state that the rules are in."""
+    row = db.row("SELECT name FROM rule_state")
+    return str(row[0]) if row else ""
 
 
 class RuleCache:

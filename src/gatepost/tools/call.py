@@ -213,6 +213,7 @@ class ToolDeps(Struct, frozen=True, kw_only=True):
     host_asker: HostAsker | None = None  # the same for hosts
     questions: QuestionAsker | None = None  # the same
     may_act: MayAct = always
+    shared: bool = False  # other gateways change rules in the same store
     threads: FairThreadPool = msgspec.field(
         default_factory=FairThreadPool
     )  # for work on files, shared fairly between sessions

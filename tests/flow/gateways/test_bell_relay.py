@@ -30,6 +30,7 @@ def ring_everything(bells: EventBus) -> None:
     bells.tools()
     bells.tools("acme")
     bells.group("acme")
+    bells.commands("b")
     for ring in (bells.requests, bells.newcomers, bells.tasks, bells.errands, bells.operation, bells.logins):
         ring()
 

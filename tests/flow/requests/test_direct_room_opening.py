@@ -15,6 +15,7 @@ from gatepost.flow.requests.agent_questions import AgentQuestions
 from gatepost.flow.requests.asking import AskingRules, ask
 from gatepost.flow.requests.direct_room_opening import PAUSE, SHORT_PAUSE, DirectRoomOpener
 from gatepost.flow.requests.held_calls import HeldCalls
+from gatepost.flow.requests.provider_answers import ProviderAnswers
 from gatepost.flow.requests.request_loop import RequestLoop
 from gatepost.messages.outbound import Feature
 from gatepost.store import direct_rooms, groups, identities, request_cards, users
@@ -209,7 +210,8 @@ async def test_the_loop_opens_a_room_when_asked_and_another_when_nobody_decides(
         HeldCalls(store, clock, Config(), bells, reach),
         AgentQuestions(store, clock, Config(), bells, reach),
     )
-    loop = RequestLoop(store, clock, Config(), bells, reach, calls, NoGate(), NoProviders(), questions)
+    answers = ProviderAnswers(store, clock, bells, NoProviders())
+    loop = RequestLoop(store, clock, Config(), bells, reach, calls, NoGate(), answers, questions)
     rung = asyncio.Event()
     bells.on_room(lambda instance, address: rung.set())
     request = await world.ask()

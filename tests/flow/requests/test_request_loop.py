@@ -14,6 +14,7 @@ from gatepost.flow.requests.agent_questions import AgentQuestions
 from gatepost.flow.requests.choices import ALLOW_ONCE
 from gatepost.flow.requests.deciding import decide
 from gatepost.flow.requests.held_calls import HeldCalls
+from gatepost.flow.requests.provider_answers import ProviderAnswers
 from gatepost.flow.requests.request_loop import RequestLoop
 from gatepost.store import groups, requests, sessions
 from gatepost.store.port import Db
@@ -79,7 +80,8 @@ async def test_a_call_that_takes_long_holds_up_no_other_session(store: SqliteSto
     clock, bells, gate = FixedClock(), EventBus(), SlowGate(slow)
     calls = HeldCalls(store, clock, Config(), bells, REACH)
     questions = AgentQuestions(store, clock, Config(), bells, REACH)
-    loop = RequestLoop(store, clock, Config(), bells, REACH, calls, gate, NoProviders(), questions)
+    answers = ProviderAnswers(store, clock, bells, NoProviders())
+    loop = RequestLoop(store, clock, Config(), bells, REACH, calls, gate, answers, questions)
     woken, twice = list[str](), asyncio.Event()
 
     def wake(session_id: str) -> None:

@@ -138,6 +138,7 @@ class GatewayMembership:
     def _look(self) -> None:
         """Words of others may have been missed: everybody looks by themselves, but for those who keep something."""
         self._sessions.parts.bells.hear(Bell.TOOLS)
+        self._sessions.parts.bells.hear(Bell.COMMANDS, self._lease.name)
 
     async def _begin_again(self) -> None:
         self._duties.set_held(())

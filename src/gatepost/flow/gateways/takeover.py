@@ -12,7 +12,7 @@ from msgspec import Struct
 from gatepost.flow.sessions import turn_settlement
 from gatepost.flow.sessions.crash_recovery import make_restart_cause
 from gatepost.flow.sessions.session_deps import SessionDeps
-from gatepost.store import audit, gateways, ledger, reservations, sessions, sleeping_turns, turns
+from gatepost.store import audit, commands, gateways, ledger, reservations, sessions, sleeping_turns, turns
 from gatepost.store.audit import AuditRecord
 from gatepost.store.port import Db
 from gatepost.store.turns import TurnState
@@ -52,4 +52,5 @@ def release_all(db: Db, parts: SessionDeps, name: str) -> Takeover:
     booked = reservations.settle_leftovers(db, now, name)
     released = gateways.release_sessions(db, name)
     gateways.release_duties(db, name)
+    commands.free_commands(db, name, now)
     return Takeover(tuple(released), tuple(rooms), count, booked)

@@ -4,7 +4,6 @@ the earliest moment, and a bell."""
 import asyncio
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
 
 from gatepost.core import log
 from gatepost.core.clock import SECOND, Clock
@@ -19,26 +18,14 @@ from gatepost.flow.requests.card_delivery import show_decision
 from gatepost.flow.requests.deciding import expire, withdraw_outdated
 from gatepost.flow.requests.direct_room_opening import DirectRoomOpener
 from gatepost.flow.requests.held_calls import CallGate, HeldCalls
-from gatepost.store import provider_answers, request_cards, requests
+from gatepost.flow.requests.provider_answers import ProviderAnswers
+from gatepost.store import request_cards, requests
 from gatepost.store.port import Db, Store
-from gatepost.store.requests import Request, RequestState
+from gatepost.store.requests import Request
 
 AT_ONCE = 50  # requests that one transaction moves on
-NOT_PERMITTED = "Whoever may decide about this did not permit it."
 LONGEST_WAIT_S = 60.0  # between two looks, whatever the bell says
 AGAIN_S = 1.0
-
-
-class WaitingProviders(Protocol):
-    """Those whose turn waits in its sandbox for somebody's answer."""
-
-    def list_asking(self) -> list[str]:
-        """Their sessions."""
-
-    def is_awaited(self, session_id: str, request: str) -> bool: ...
-
-    def answer(self, session_id: str, request: str, verdict: str, given: dict[str, Any]) -> bool:
-        """`given`: what it may use. False: nobody waits for it any more."""
 
 
 _log = log.get("requests")
@@ -65,13 +52,13 @@ class RequestLoop:
         reach: ChannelInstances,
         calls: HeldCalls,
         gate: CallGate,
-        providers: WaitingProviders,
+        answers: ProviderAnswers,
         questions: AgentQuestions,
         media: Path | None = None,
     ) -> None:
         self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
         self._calls, self._questions, self._gate = calls, questions, gate
-        self._providers, self._media = providers, media
+        self._answers, self._media = answers, media
         self._opener = DirectRoomOpener(store, clock, config, bells, reach)
         self._unreached: set[str] = set()
         self._rung = asyncio.Event()
@@ -89,7 +76,7 @@ class RequestLoop:
                     pass
                 unreached, self._unreached = self._unreached, set()
                 self._opener.start(tasks, unreached)
-                await self._answer_providers()
+                await self._answers.send_all()
                 await self._questions.notify_answered()
                 await self._calls.start_allowed(self._gate, tasks)
                 wait = await self._seconds_to_next()
@@ -99,24 +86,6 @@ class RequestLoop:
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await self._rung.wait()
-
-    async def _answer_providers(self) -> None:
-        """What was decided about a provider's request goes to its session. One that is not awake asks again when it is
-        continued, and then has its answer from the store."""
-        for session_id in self._providers.list_asking():
-            for request in await self._store.read(provider_answers.list_undelivered, session_id):
-                if self._providers.is_awaited(session_id, request.name):
-                    await self._answer_provider(session_id, request)
-
-    async def _answer_provider(self, session_id: str, request: Request) -> None:
-        """On the disk before the provider has it: so a yes is used once, whenever the gateway dies."""
-        if not await self._store.write(provider_answers.claim_answer, request.id, self._clock.now(), lane=session_id):
-            return
-        allowed = request.state is RequestState.ALLOWED
-        given = request.answer if allowed else {"reason": request.reason or NOT_PERMITTED}
-        if not self._providers.answer(session_id, request.name, "allow" if allowed else "deny", given):
-            await self._store.write(provider_answers.return_answer, request.id, lane=session_id)  # it sleeps by now
-            self._bells.session(session_id)
 
     async def move_due(self) -> bool:
         """Ask the next person, or end what nobody decided. True if there may be more."""

@@ -31,6 +31,7 @@ from gatepost.store import due_sessions, firings, sessions, switches
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
+from gatepost.store.switches import Switch
 from gatepost.store.turn_failures import FailureCause
 from gatepost.store.turns import TurnState
 
@@ -61,6 +62,7 @@ class SessionSupervisor:
         self._tasks: asyncio.TaskGroup | None = None
         self._stopping = False
         self.halted = False  # the operator has stopped everything
+        self._halting = False  # … which is not written down yet
         self.host_limits = HostLimits(parts, lambda: self.awake, self._end_others)
         self._owed = DeferredWrites()  # by session: what ended there, and is not woken before that is written
         self.pressed = ""  # why no further sandbox is woken, '' if there is room
@@ -238,10 +240,14 @@ class SessionSupervisor:
             self.parts.bells.room(*room)
         return len(ended)
 
+    def follows(self, panic: Switch | None) -> bool:
+        """Whether it is done here as the switch says. What somebody has just said here, and is not written, counts."""
+        return (panic is not None) == self.halted or self._halting or switches.PANIC in self._owed
+
     async def halt(self, turn_on: Callable[[], Awaitable[bool]]) -> PanicResult:
         """A panic: everything ends and nothing starts, at once and in memory; then it is written down. A store that is
         away or does not answer is not waited for: it is written when that is back, unless it was turned off before."""
-        self.halted = True
+        self.halted = self._halting = True
         ended = self._kill_all()
 
         async def settle_turns() -> None:
@@ -255,6 +261,8 @@ class SessionSupervisor:
             await self._owed.write_or_defer(HALTED_TURNS, settle_turns)
         except Unavailable as error:
             why = str(error) if switches.PANIC in self._owed else ""
+        finally:
+            self._halting = False
         await _until_gone(ended)
         return PanicResult(len(ended), changed, why)
 

@@ -15,7 +15,7 @@ from gatepost.flow.sessions.session_stop import stop_session
 from gatepost.mailbox.runner_frames import TurnErrorClass
 from gatepost.store import agents, inbox, outbox, request_cards, sessions, turn_failures, turns
 from gatepost.store.outbox import EffectOrigin
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 from gatepost.store.sessions import Session
 from gatepost.store.switches import Switch
 from gatepost.store.turn_failures import OVERTIME, FailureCause, TurnFailure
@@ -179,6 +179,7 @@ def stop_turn(db: Db, parts: SessionDeps, session_id: str, by: str) -> tuple[str
 def cancel_all_turns(db: Db, parts: SessionDeps, switch: Switch) -> set[tuple[str, str]]:
     """The operator has stopped everything: every open turn is withdrawn, what waits goes on waiting, and the rooms of
     both are told. Those are the rooms to ring."""
+    db.alone(LockKind.RULES, switch.name)  # several gateways do so at once: each turn is ended by one of them
     now, concerned = parts.clock.now(), inbox.list_waiting_rooms(db)
     for turn in turns.list_open(db):
         turns.cancel(db, turn.id, HALTED, now)

@@ -18,6 +18,7 @@ from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.errors import Invalid, NotFound, SetupError
 from gatepost.core.records import replace
 from gatepost.core.settings import setting
+from gatepost.flow.gateways.session_directory import SessionDirectory
 from gatepost.flow.groups import make_folder
 from gatepost.flow.intake.attachments import remove_refused
 from gatepost.flow.requests import deciding
@@ -28,7 +29,6 @@ from gatepost.flow.requests.questions import ANSWERS
 from gatepost.flow.schedule.task_rooms import cancel_agent_tasks
 from gatepost.flow.sessions import effective_group, turn_settlement
 from gatepost.flow.sessions.host_uids import group_uid
-from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 from gatepost.flow.worktrees.worktrees import ArchivedWorktree, Worktrees
 from gatepost.flow.worktrees.worktrees import NewWorktree as NewWorktree
 from gatepost.messages.text import clean
@@ -84,7 +84,7 @@ STILL = "The agent is still running; this is no failure. Wait again to go on wai
 
 class AgentService:
     def __init__(
-        self, flow: SessionSupervisor, worktrees: Worktrees, hub: LocalChannel, stopping: asyncio.Event | None = None
+        self, flow: SessionDirectory, worktrees: Worktrees, hub: LocalChannel, stopping: asyncio.Event | None = None
     ) -> None:
         self._parts, self._flow, self._hub = flow.parts, flow, hub
         self.worktrees = worktrees

@@ -34,3 +34,19 @@ def apply(db: Db) -> None:
     )
     db.define("CREATE INDEX sessions_owned ON sessions (owner) WHERE owner <> ''")
     db.define("ALTER TABLE reservations ADD COLUMN gateway {text} NOT NULL DEFAULT ''")
+    db.define(
+        """CREATE TABLE commands (
+            id {text} NOT NULL PRIMARY KEY,
+            gateway {text} NOT NULL,                -- that is to do it
+            asker {text} NOT NULL,                  -- the gateway that waits for the answer
+            kind {text} NOT NULL,                   -- stop | end | renew | obey
+            session_id {text} NOT NULL,             -- '': of no session
+            arguments {text} NOT NULL,              -- JSON
+            state {text} NOT NULL,                  -- waiting | running | done | lost
+            answer {text} NOT NULL,                 -- JSON
+            created_at {int} NOT NULL,
+            done_at {int}
+        ) {strict}"""
+    )
+    db.define("CREATE INDEX commands_by_gateway ON commands (gateway, state)")
+    db.define("CREATE INDEX commands_by_asker ON commands (asker, state)")

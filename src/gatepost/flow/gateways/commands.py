@@ -1,0 +1,166 @@
+"""Commands between gateways: asks another to do something about a session that it runs, and does what others ask here.
+
+A bell names the gateway that should look; a look every two seconds finds what no bell was heard for. What is asked for
+stands in the store until it is answered, so it is done once, whoever dies meanwhile.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from msgspec import Struct
+
+from gatepost.core import log
+from gatepost.core.clock import DAY, HOUR, Clock
+from gatepost.core.errors import Unavailable
+from gatepost.core.event_bus import EventBus
+from gatepost.store import commands, switches
+from gatepost.store.commands import Command, CommandKind, CommandState
+from gatepost.store.port import Db, Store
+from gatepost.store.switches import Switch
+
+LOOK_S = 2.0  # behind the bell
+ANSWER_S = 5.0  # for which somebody waits for an answer; twice what the kernel has to end a sandbox, and a bit
+AT_ONCE = 50  # commands that one look takes
+CLEAN_EVERY = HOUR
+KEPT = DAY
+
+Answer = dict[str, Any]
+Pending = asyncio.Future[Command]
+
+_log = log.get("gateways")
+
+
+class CommandHost(Struct, frozen=True):
+    """What commands of others are done by."""
+
+    execute: Callable[[Command], Awaitable[Answer | None]]  # None: the session is not run here any more
+    follow_switch: Callable[[Switch | None], Awaitable[None]]  # how the panic switch is, at every look
+
+
+class _News(Struct, frozen=True):
+    answered: list[Command]
+    waiting: bool
+    panic: Switch | None
+
+
+class GatewayCommands:
+    def __init__(self, store: Store, clock: Clock, bells: EventBus, gateway: str) -> None:
+        self.gateway = gateway
+        self._store, self._clock, self._bells = store, clock, bells
+        self._awaited: dict[str, Pending] = {}
+        self._posted: dict[tuple[CommandKind, str], None] = {}  # to be asked for, with no answer wanted
+        self._rung = asyncio.Event()
+        self._cleaned_at = clock.now()
+        bells.on_commands(self._receive_bell)
+
+    def _receive_bell(self, gateway: str) -> None:
+        if gateway == self.gateway:
+            self._rung.set()
+
+    # Asking.
+
+    async def find_owner(self, session_id: str) -> str:
+        return await self._store.read(commands.find_owner, session_id)
+
+    async def ask(self, kind: CommandKind, session_id: str, **arguments: Any) -> Answer | None:
+        """What the gateway that runs a session answers. None: no other one runs it, or it does not answer in time; then
+        it does this all the same, unless it dies."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_S):
+                while await self.find_owner(session_id) not in ("", self.gateway):
+                    command = await self._add(kind, session_id, arguments)
+                    if command is None:
+                        return None
+                    done = await self._expect(command)
+                    if done.state is CommandState.DONE:
+                        return done.answer
+                return None
+        _log.warning("a gateway does not answer", kind=kind, session=session_id)
+        return None
+
+    def post(self, kind: CommandKind, session_id: str) -> None:
+        """The same soon, and nobody waits for it."""
+        self._posted[kind, session_id] = None
+        self._rung.set()
+
+    async def add_for_others(self, kind: CommandKind) -> list[Pending]:
+        """For every other gateway. `collect` waits for what they answer."""
+        made = await self._store.write(commands.add_for_others, kind, self.gateway, self._clock.now())
+        return [self._expect(each) for each in made]
+
+    async def collect(self, pending: list[Pending]) -> list[Answer]:
+        """The answers that come in time."""
+        if pending:
+            await asyncio.wait(pending, timeout=ANSWER_S)
+        return [each.result().answer for each in pending if each.done()]
+
+    async def _add(self, kind: CommandKind, session_id: str, arguments: Mapping[str, Any]) -> Command | None:
+        now = self._clock.now()
+        return await self._store.write(commands.add_for_session, kind, session_id, arguments, self.gateway, now)
+
+    def _expect(self, made: Command) -> Pending:
+        pending = self._awaited[made.id] = asyncio.get_running_loop().create_future()
+        self._bells.commands(made.gateway)
+        return pending
+
+    # Doing.
+
+    async def run(self, host: CommandHost) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                self._rung.clear()
+                try:
+                    await self._step(host, tasks)
+                except Unavailable as error:
+                    _log.warning("commands of gateways wait for the store", why=str(error))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_S):
+                        await self._rung.wait()
+
+    async def _step(self, host: CommandHost, tasks: asyncio.TaskGroup) -> None:
+        await self._send_posted()
+        found = await self._store.read(_read_news, self.gateway)
+        for each in found.answered:
+            if (pending := self._awaited.pop(each.id, None)) is not None and not pending.done():
+                pending.set_result(each)
+        if found.answered:
+            self._store.post(commands.remove, [each.id for each in found.answered], lane="commands")
+        if found.waiting:
+            for command in await self._store.write(commands.claim_waiting, self.gateway, AT_ONCE):
+                tasks.create_task(self._execute(host, command))
+        else:
+            await host.follow_switch(found.panic)
+        if self._clock.now() - self._cleaned_at > CLEAN_EVERY:
+            self._cleaned_at = self._clock.now()
+            await self._store.write(commands.remove_old, self._clock.ago(KEPT), durable=False)
+        if len(found.answered) == AT_ONCE:
+            self._rung.set()
+
+    async def _send_posted(self) -> None:
+        while self._posted:
+            kind, session_id = next(iter(self._posted))
+            if await self.find_owner(session_id) not in ("", self.gateway):
+                made = await self._add(kind, session_id, {})
+                if made is not None:
+                    self._bells.commands(made.gateway)
+            self._posted.pop((kind, session_id), None)
+
+    async def _execute(self, host: CommandHost, command: Command) -> None:
+        try:
+            answer = await host.execute(command)
+            await self._store.write(commands.set_answer, command.id, answer, self._clock.now())
+        except Unavailable as error:  # whoever asked does not wait for ever
+            _log.warning("a command of a gateway could not be done", kind=command.kind, error=str(error))
+        else:
+            self._bells.commands(command.asker)
+
+
+def _read_news(db: Db, gateway: str) -> _News:
+    return _News(
+        commands.list_answered(db, gateway, AT_ONCE),
+        commands.has_waiting(db, gateway),
+        switches.get(db, switches.PANIC),
+    )

@@ -1,0 +1,69 @@
+"""What people decided about a provider's request goes to the sandbox that waits for it, by the gateway that runs it.
+
+One that is not awake asks again when it is continued, and then has its answer from the store.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Any, Protocol
+
+from gatepost.core import log
+from gatepost.core.clock import Clock
+from gatepost.core.errors import Unavailable
+from gatepost.core.event_bus import EventBus
+from gatepost.store import provider_answers
+from gatepost.store.port import Store
+from gatepost.store.requests import Request, RequestState
+
+NOT_PERMITTED = "Whoever may decide about this did not permit it."
+LOOK_S = 2.0  # behind the bell
+
+_log = log.get("requests")
+
+
+class WaitingProviders(Protocol):
+    """Those whose turn waits in its sandbox for somebody's answer."""
+
+    def list_asking(self) -> list[str]:
+        """Their sessions."""
+
+    def is_awaited(self, session_id: str, request: str) -> bool: ...
+
+    def answer(self, session_id: str, request: str, verdict: str, given: dict[str, Any]) -> bool:
+        """`given`: what it may use. False: nobody waits for it any more."""
+
+
+class ProviderAnswers:
+    def __init__(self, store: Store, clock: Clock, bells: EventBus, providers: WaitingProviders) -> None:
+        self._store, self._clock, self._bells, self._providers = store, clock, bells, providers
+        self._rung = asyncio.Event()
+        bells.on_requests(self._rung.set)
+
+    async def run(self) -> None:
+        """Until cancelled, on each of several gateways: whoever runs the loop of requests is another one, perhaps."""
+        while True:
+            self._rung.clear()
+            try:
+                await self.send_all()
+            except Unavailable as error:
+                _log.warning("answers to providers wait for the store", why=str(error))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._rung.wait()
+
+    async def send_all(self) -> None:
+        """To those that wait here. Nothing is read if none does."""
+        for session_id in self._providers.list_asking():
+            for request in await self._store.read(provider_answers.list_undelivered, session_id):
+                if self._providers.is_awaited(session_id, request.name):
+                    await self._send(session_id, request)
+
+    async def _send(self, session_id: str, request: Request) -> None:
+        """On the disk before the provider has it: so a yes is used once, whenever the gateway dies."""
+        if not await self._store.write(provider_answers.claim_answer, request.id, self._clock.now(), lane=session_id):
+            return
+        allowed = request.state is RequestState.ALLOWED
+        given = request.answer if allowed else {"reason": request.reason or NOT_PERMITTED}
+        if not self._providers.answer(session_id, request.name, "allow" if allowed else "deny", given):
+            await self._store.write(provider_answers.return_answer, request.id, lane=session_id)  # it sleeps by now
+            self._bells.session(session_id)
