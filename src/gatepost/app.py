@@ -28,8 +28,10 @@ from gatepost.flow.channel_specs import find_kinds, load_set_kinds
 from gatepost.flow.flow_deps import FlowDeps
 from gatepost.flow.gateways import duties
 from gatepost.flow.gateways.duties import Duties, channel_duty
+from gatepost.flow.gateways.group_place import PLACE, GroupPlace
 from gatepost.flow.gateways.membership import GatewayMembership
-from gatepost.flow.gateways.session_claims import SoleGateway, StoredClaims
+from gatepost.flow.gateways.place_notices import PlaceNotices
+from gatepost.flow.gateways.session_claims import SessionClaims, SoleGateway, StoredClaims
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
 from gatepost.flow.loop_assembly import make_loops
@@ -143,9 +145,19 @@ class Gateway:
             files=self.files,
             owner=ids.new("run") if self.lease is None else self.lease.name,
             duties=self.duties,
-            claims=SoleGateway() if self.lease is None else StoredClaims(self.store, self.lease.name),
+            claims=self._make_claims(),
             may_act=self.is_in_contact,
         )
+
+    def _make_claims(self) -> SessionClaims:
+        if self.lease is None:
+            return SoleGateway()
+        return StoredClaims(self.store, self.clock, self.lease.name, local=self.has_local_groups)
+
+    @property
+    def has_local_groups(self) -> bool:
+        """Whether folders of groups are on one of several gateways each."""
+        return self.lease is not None and self.config[PLACE] == GroupPlace.LOCAL
 
     def is_in_contact(self) -> bool:
         """False: other gateways may believe that this one is dead, so it calls nobody."""
@@ -211,7 +223,8 @@ class Gateway:
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Gateway"]:
         """Settle what the last run left, then run every flow until the block is left."""
-        await ensure_defaults(self.store, self.home, self.clock, self.config)
+        here = self.lease.name if self.lease is not None and self.has_local_groups else ""
+        await ensure_defaults(self.store, self.home, self.clock, self.config, here)
         sweep_leftovers(self.home, [make(self.config) for _, make in SANDBOXES.items()], name_prefix(self.home))
         if self.membership is not None:
             await self.membership.recover()
@@ -256,6 +269,9 @@ class Gateway:
                 tasks.create_task(self.duties.run_while_held(duty, loop.run))
             if self.membership is not None:
                 tasks.create_task(self.membership.run())
+            if self.has_local_groups:
+                notices = PlaceNotices(self.store, self.clock, self.config, self.bells, self.reach)
+                tasks.create_task(self.duties.run_while_held(duties.PLACES, notices.run))
             tasks.create_task(self._prepare())
             tasks.create_task(self.connectors.run())
             tasks.create_task(self.supervisor.run(self.intake.receive))

@@ -26,6 +26,11 @@ class Db(Protocol):
     """One transaction of the store."""
 
     @property
+    def gateway(self) -> str:
+        """Which gateway this is, if several may share the store; '' for one by itself, and for commands."""
+        ...
+
+    @property
     def full_text(self) -> "FullText":
         """The index over the words of messages."""
         ...

@@ -8,7 +8,8 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 SCHEDULE, REQUESTS, NEWCOMERS, ERRANDS, RETENTION = "schedule", "requests", "newcomers", "errands", "retention"
-LOOPS = (SCHEDULE, REQUESTS, NEWCOMERS, ERRANDS, RETENTION)
+PLACES = "places"
+LOOPS = (SCHEDULE, REQUESTS, NEWCOMERS, ERRANDS, RETENTION, PLACES)
 
 
 def channel_duty(instance: str) -> str:

@@ -34,3 +34,10 @@ def apply(db: Db) -> None:
     )
     db.define("CREATE INDEX sessions_owned ON sessions (owner) WHERE owner <> ''")
     db.define("ALTER TABLE reservations ADD COLUMN gateway {text} NOT NULL DEFAULT ''")
+    db.define(
+        """CREATE TABLE group_places (
+            world {text} NOT NULL PRIMARY KEY,      -- a group at the top, with all below it
+            gateway {text} NOT NULL,                -- that has its folders, where they are not shared
+            since {int} NOT NULL
+        ) {strict}"""
+    )

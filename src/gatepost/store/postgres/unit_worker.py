@@ -51,6 +51,7 @@ class UnitWorker:
         """`fence`: what a transaction begins with. It finds the number of the transaction, and no row if this life of
         the gateway is over."""
         self._url, self._lanes, self._slow, self._fence = url, lanes, slow, fence
+        self._gateway = gateway
         self._name = f"{render_application(gateway)} write {number}"
         self.refused = 0  # units that came after this life of the gateway was over
         self.deadline = Deadline(unit_s)
@@ -145,7 +146,7 @@ class UnitWorker:
             self._drop()
             try:
                 self._connection = open_connection(self._url, self._name)
-                self._db = PostgresDb(self._connection.pgconn, of_writer=True)
+                self._db = PostgresDb(self._connection.pgconn, of_writer=True, gateway=self._gateway)
             except psycopg.OperationalError as error:
                 if time.monotonic() > until:
                     raise Unavailable("the store", render_away(self._url, error)) from None
