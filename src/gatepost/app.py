@@ -28,7 +28,7 @@ from gatepost.flow.channel_specs import find_kinds, load_set_kinds
 from gatepost.flow.flow_deps import FlowDeps
 from gatepost.flow.gateways import duties
 from gatepost.flow.gateways.duties import Duties, channel_duty
-from gatepost.flow.gateways.group_place import PLACE, GroupPlace
+from gatepost.flow.gateways.group_place import PLACE, GroupPlace, check_shared_folder, place_home
 from gatepost.flow.gateways.membership import GatewayMembership
 from gatepost.flow.gateways.place_notices import PlaceNotices
 from gatepost.flow.gateways.session_claims import SessionClaims, SoleGateway, StoredClaims
@@ -86,6 +86,7 @@ class Gateway:
         clock: Clock,
         extra: Mapping[str, tuple[ChannelKind, Channel]] | None = None,
     ) -> None:
+        home = place_home(home, config)
         self.home, self.config, self.clock = home, config, clock
         self.bells, self.files, self.stopping = EventBus(), FairThreadPool(), asyncio.Event()
         self.started_at = clock.now()
@@ -223,6 +224,8 @@ class Gateway:
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Gateway"]:
         """Settle what the last run left, then run every flow until the block is left."""
+        if self.lease is not None and self.home.shared is not None:
+            await check_shared_folder(self.store, self.home.shared, self.lease.name, self.clock.now())
         here = self.lease.name if self.lease is not None and self.has_local_groups else ""
         await ensure_defaults(self.store, self.home, self.clock, self.config, here)
         sweep_leftovers(self.home, [make(self.config) for _, make in SANDBOXES.items()], name_prefix(self.home))

@@ -110,7 +110,8 @@ def locate(call: ToolCall, path: str, field: str) -> LocatedFile:
         return LocatedFile(granted.mount.source, "/".join(rest), (granted.device, granted.inode))
     if caller.session_id is None:
         raise Invalid(field, "there is no session; name a file under /workspace/agent")
-    return LocatedFile(home.session(caller.session_id), "/".join(parts))
+    own = home.mailbox if top == ["out"] else home.session
+    return LocatedFile(own(caller.session_id), "/".join(parts))
 
 
 def _start(call: ToolCall) -> StartFolder | None:

@@ -41,3 +41,11 @@ def apply(db: Db) -> None:
             since {int} NOT NULL
         ) {strict}"""
     )
+    db.define(
+        """CREATE TABLE shared_folders (
+            name {text} NOT NULL PRIMARY KEY,
+            mark {text} NOT NULL,                   -- lies in the folder: who does not see it there sees another folder
+            gateway {text} NOT NULL,                -- that put it there
+            since {int} NOT NULL
+        ) {strict}"""
+    )
