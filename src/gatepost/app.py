@@ -49,6 +49,7 @@ from gatepost.serve.health.health_check import HealthCheck, HealthDeps
 from gatepost.serve.telemetry.trace_export import TraceExporter
 from gatepost.store import errands, reservations, secrets, turns
 from gatepost.store.deadline import NEVER, UNIT_S
+from gatepost.store.file_passing import FilePassing
 from gatepost.store.open_store import join_gateways, open_store, prepare_store
 from gatepost.store.port import OpenStore
 from gatepost.store.secrets import SecretReader
@@ -97,6 +98,7 @@ class Gateway:
         self.lease = join_gateways(home, config)
         self.duties = Duties(shared=self.lease is not None)
         self.store = self._open_store()
+        self.passing = FilePassing(self.store, clock, home.media) if self.lease is not None else None
         deps = self._make_deps()
         channels = make_channels(deps, extra or {})
         self.kinds, self.channels, self.supervisor = channels.kinds, channels.channels, channels.supervisor
@@ -147,6 +149,7 @@ class Gateway:
             owner=ids.new("run") if self.lease is None else self.lease.name,
             duties=self.duties,
             claims=self._make_claims(),
+            passing=self.passing,
             may_act=self.is_in_contact,
         )
 
@@ -272,6 +275,8 @@ class Gateway:
                 tasks.create_task(self.duties.run_while_held(duty, loop.run))
             if self.membership is not None:
                 tasks.create_task(self.membership.run())
+            if self.passing is not None:
+                tasks.create_task(self.duties.run_while_held(duties.FILES, self.passing.run))
             if self.has_local_groups:
                 notices = PlaceNotices(self.store, self.clock, self.config, self.bells, self.reach)
                 tasks.create_task(self.duties.run_while_held(duties.PLACES, notices.run))

@@ -84,6 +84,7 @@ def make_tools(
         holder=held_calls,
         host_asker=egress.hosts,
         questions=questions,
+        passing=deps.passing,
     )
     return ToolAssembly(
         tools=tools,
@@ -116,6 +117,7 @@ def make_sessions(
             pump=channels.pump,
             owner=deps.owner,
             claims=deps.claims,
+            passing=deps.passing,
             files=deps.files,
             listening=ListeningTime(deps.clock),
         )

@@ -11,6 +11,7 @@ from gatepost.core.settings import Config
 from gatepost.core.thread_pools import FairThreadPool
 from gatepost.flow.gateways.duties import Duties
 from gatepost.flow.gateways.session_claims import SessionClaims, SoleGateway
+from gatepost.store.file_passing import FilePassing
 from gatepost.store.port import Store
 from gatepost.store.secrets import SecretReader
 
@@ -26,4 +27,5 @@ class FlowDeps(Struct, frozen=True, kw_only=True):
     owner: str  # this gateway; by itself, this run of it
     duties: Duties = field(default_factory=Duties)
     claims: SessionClaims = field(default_factory=SoleGateway)
+    passing: FilePassing | None = None  # None: there are no other gateways
     may_act: Callable[[], bool] = lambda: True  # False: others may believe that this gateway is dead

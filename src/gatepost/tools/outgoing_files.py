@@ -40,6 +40,8 @@ async def copy_files(
     await set_aside(call, sum(sizes))
     try:
         made = await call.in_thread(_copy_all, found, sizes, keep, name)
+        if call.around.passing is not None:
+            await call.around.passing.put_sent(made)
     except BaseException:
         await discard_copies(call)
         raise

@@ -13,6 +13,7 @@ from gatepost.channels.contract import Channel, ChannelEnded, SupportsLookup
 from gatepost.core import log
 from gatepost.core.clock import SECOND, Clock
 from gatepost.core.errors import GatepostError, Unavailable
+from gatepost.core.records import replace
 from gatepost.flow.delivery.content_fallback import degrade
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.delivery.pace import DeliveryPace
@@ -20,6 +21,7 @@ from gatepost.flow.delivery.retry import DeliveryRetryPolicy, GiveUp, next_try
 from gatepost.messages.card import Card
 from gatepost.messages.outbound import REPEATABLE, TARGETED, Feature, Op, Outbound, OutboundFile, PromptButton
 from gatepost.store import growing_drafts
+from gatepost.store.file_passing import FilePassing
 from gatepost.store.messages import Message
 from gatepost.store.outbox import END, EffectOrigin, EffectState, OutboxEffect
 
@@ -78,6 +80,7 @@ class ChannelSender:
         self.on_ended: Callable[[str, ChannelEnded], None] = lambda instance, error: None
         self.why_away: Callable[[str], str] = lambda instance: ""  # '' if nobody knows
         self.may_act: Callable[[], bool] = lambda: True
+        self.passing: FilePassing | None = None  # of files that another gateway has
 
     async def send(self, job: SendJob) -> SendOutcome:
         effect = job.effect
@@ -104,6 +107,11 @@ class ChannelSender:
             return self._again(
                 effect, Unavailable("the store", "this gateway has lost touch with it"), EffectState.FAILED
             )
+        if self.passing is not None and message.files:
+            try:
+                message = replace(message, files=await self.passing.fetch_sent(message.files))
+            except Unavailable as error:
+                return self._again(effect, error, EffectState.FAILED)
         try:
             async with asyncio.timeout(self._timeout):
                 platform_id = await channel.send(effect.address, message)

@@ -220,6 +220,7 @@ class AwakeSession:
         await self._off_loop(sandbox_plan.prepare_folders, parts.home, parts.config, self.group, session.id, uid)
         pairs, known = await self._open_rows()
         self._with_files = _with_files(pairs)
+        await self._fetch_files(pairs)
         await self._off_loop(self._mailbox.begin, pairs, known)
         parents = await parts.store.read(groups.list_ancestors, session.folder)
         self.limits = limits_of(parts.config, self.group, parents)
@@ -351,6 +352,7 @@ class AwakeSession:
         try:
             async with self._projecting:
                 pairs, known = await self._open_rows()
+                await self._fetch_files(pairs)
                 rebuilt = await self._off_loop(self._mailbox.update, pairs, known)
                 with_files = _with_files(pairs)
                 if self._with_files - with_files:
@@ -359,6 +361,10 @@ class AwakeSession:
         except MailboxLocked:
             _log.warning("inbound.db is kept locked from inside; ended", session=self.session.id)
             self.kill(Ending("the sandbox kept its mailbox locked"))
+            return set()
+        except Unavailable as error:  # it wakes again, and waits for what it lacks
+            _log.warning("a session's mailbox lacks something", session=self.session.id, error=str(error))
+            self.kill(Ending.by_gateway(str(error)))
             return set()
         if rebuilt:
             _log.warning("inbound.db was corrupt and was made again", session=self.session.id)
@@ -381,6 +387,12 @@ class AwakeSession:
             self._destinations = await store.read(destinations.list_for_group, self.session.folder)
             self._rule_state = found.rules_version
         return found.pairs, self._destinations
+
+    async def _fetch_files(self, pairs: list[tuple[InboxEntry, Message]]) -> None:
+        """Those that another gateway has received."""
+        if (passing := self.parts.passing) is not None:
+            for _, message in pairs:
+                await passing.fetch([each["path"] for each in message.content.get("attachments", ())])
 
     async def _off_loop(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
         """What the host does about a session waits for nothing that the session asks for."""

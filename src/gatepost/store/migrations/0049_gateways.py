@@ -49,3 +49,14 @@ def apply(db: Db) -> None:
             since {int} NOT NULL
         ) {strict}"""
     )
+    db.define(
+        """CREATE TABLE passed_files (
+            name {text} NOT NULL,                   -- where it lies on the gateway that has it
+            number {int} NOT NULL,                  -- of this piece
+            data {blob} NOT NULL,
+            message_id {int},                       -- that it came with; NULL: it is sent, or not known yet
+            at {int} NOT NULL,
+            PRIMARY KEY (name, number)
+        ) {strict}"""
+    )
+    db.define("CREATE INDEX passed_files_message ON passed_files (message_id) WHERE message_id IS NOT NULL")
