@@ -114,6 +114,11 @@ CREATE TABLE direct_rooms (
             seen_at INTEGER NOT NULL,
             PRIMARY KEY (user_id, instance)
         ) STRICT;
+CREATE TABLE duties (
+            name TEXT NOT NULL PRIMARY KEY,       -- what one gateway at a time does: schedule, channel/NAME
+            gateway TEXT NOT NULL,                -- that does it; '': nobody
+            since INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE egress_log (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         at INTEGER NOT NULL,                        -- the first time
@@ -200,6 +205,22 @@ CREATE TABLE forks (
             bytes INTEGER NOT NULL,             -- of the copied state
             created_at INTEGER NOT NULL
         ) STRICT;
+CREATE TABLE gateways (
+            name TEXT NOT NULL PRIMARY KEY,
+            epoch INTEGER NOT NULL,                   -- rises with each life of it: what an earlier one writes is refused
+            state TEXT NOT NULL,                  -- running | draining | gone
+            until INTEGER NOT NULL,                   -- by the clock of the database: after that it is judged dead
+            home TEXT NOT NULL,                   -- which home it runs on
+            host TEXT NOT NULL,
+            version TEXT NOT NULL,
+            schema_number INTEGER NOT NULL,
+            listen TEXT NOT NULL,
+            capacity INTEGER NOT NULL,                -- sandboxes that may be awake there at once
+            config_digest TEXT NOT NULL,
+            plugin_digest TEXT NOT NULL,
+            key_ids TEXT NOT NULL,
+            started_at INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE given_files (
             key TEXT NOT NULL PRIMARY KEY,        -- of the effect that they belong to
             folder TEXT NOT NULL,
@@ -222,6 +243,11 @@ CREATE TABLE group_members (
         added_at INTEGER NOT NULL,
         PRIMARY KEY (user_id, folder)
     ) STRICT;
+CREATE TABLE group_places (
+            world TEXT NOT NULL PRIMARY KEY,      -- a group at the top, with all below it
+            gateway TEXT NOT NULL,                -- that has its folders, where they are not shared
+            since INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE groups (
         folder TEXT PRIMARY KEY,
         name TEXT NOT NULL,
@@ -379,6 +405,14 @@ CREATE TABLE pairing_guesses (
             guesses INTEGER NOT NULL,
             first_at INTEGER NOT NULL
         ) STRICT;
+CREATE TABLE passed_files (
+            name TEXT NOT NULL,                   -- where it lies on the gateway that has it
+            number INTEGER NOT NULL,                  -- of this piece
+            data BLOB NOT NULL,
+            message_id INTEGER,                       -- that it came with; NULL: it is sent, or not known yet
+            at INTEGER NOT NULL,
+            PRIMARY KEY (name, number)
+        ) STRICT;
 CREATE TABLE passkeys (
             id TEXT NOT NULL PRIMARY KEY,
             credential_id BLOB NOT NULL UNIQUE,   -- the authenticator's own name for it
@@ -476,7 +510,7 @@ CREATE TABLE reservations (
         turn_id TEXT NOT NULL,
         model TEXT NOT NULL,
         worst INTEGER NOT NULL CHECK (worst >= 0)   -- millionths of a USD
-    ) STRICT;
+    , gateway TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE room_pins (
             message_id INTEGER NOT NULL PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
             instance TEXT NOT NULL,
@@ -579,6 +613,12 @@ CREATE TABLE sessions (
         active_at INTEGER NOT NULL,
         closed_at INTEGER
     , agent INTEGER NOT NULL DEFAULT 0, model TEXT NOT NULL DEFAULT '', permission_mode TEXT NOT NULL DEFAULT '', cwd TEXT NOT NULL DEFAULT '', labels TEXT NOT NULL DEFAULT '{}', parent TEXT NOT NULL DEFAULT '', notify INTEGER NOT NULL DEFAULT 0, archived_at INTEGER, reset_at INTEGER) STRICT;
+CREATE TABLE shared_folders (
+            name TEXT NOT NULL PRIMARY KEY,
+            mark TEXT NOT NULL,                   -- lies in the folder: who does not see it there sees another folder
+            gateway TEXT NOT NULL,                -- that put it there
+            since INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE spending (
         kind TEXT NOT NULL,
         name TEXT NOT NULL,
@@ -831,6 +871,7 @@ CREATE INDEX outbox_session ON outbox (session_id, seq) WHERE session_id IS NOT 
 CREATE INDEX outbox_target ON outbox (target_id) WHERE target_id IS NOT NULL;
 CREATE INDEX outbox_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL;
 CREATE INDEX outbox_unclear ON outbox (updated_at) WHERE state IN ('uncertain', 'failed');
+CREATE INDEX passed_files_message ON passed_files (message_id) WHERE message_id IS NOT NULL;
 CREATE INDEX passkeys_by_user ON passkeys (user_id, id);
 CREATE INDEX pinned_rules_folder ON pinned_rules (folder, id);
 CREATE INDEX replays_folder ON replays (folder, created_at);
@@ -859,6 +900,7 @@ CREATE INDEX sessions_folder ON sessions (folder, active_at);
 CREATE UNIQUE INDEX sessions_live_key ON sessions (key) WHERE closed_at IS NULL;
 CREATE INDEX sessions_live_room ON sessions (address, folder, instance) WHERE closed_at IS NULL AND mode <> 'isolated';
 CREATE INDEX sessions_open_errands ON sessions (active_at, address) WHERE instance = 'errands' AND closed_at IS NULL;
+CREATE INDEX sessions_owned ON sessions (owner) WHERE owner <> '';
 CREATE INDEX steps_message ON steps (message_id, id);
 CREATE INDEX tasks_due ON tasks (state, next_at);
 CREATE INDEX tasks_folder ON tasks (folder, state);

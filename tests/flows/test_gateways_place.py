@@ -1,6 +1,7 @@
 """Where groups lie among two gateways: on one of them, whose messages wait while it is away; or in a shared folder,
 where a conversation goes on elsewhere."""
 
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from gatepost.flow.gateways.duties import channel_duty
 from gatepost.flow.gateways.place_notices import TOLD
 from gatepost.testing.cluster import Cluster
+from gatepost.testing.platforms.base import GivenFile
 from gatepost.testing.platforms.telegram import TelegramPlatform
 from gatepost.testing.postgres import PACKAGE, find_programs
 from gatepost.testing.provider import ScriptBuilder
@@ -108,3 +110,31 @@ def test_a_conversation_in_a_shared_folder_goes_on_elsewhere(tmp_path: Path) -> 
         assert (cluster.shared_folder / "sessions" / session_id / "state").is_dir()
         assert not (cluster.shared_folder / "sessions" / session_id / "in" / "inbound.db").exists()
         assert (cluster[left].home / "mailboxes" / session_id / "in" / "inbound.db").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1000, 20_000_000])
+def test_files_come_and_go_where_the_agent_is_not(tmp_path: Path, size: int) -> None:
+    gives_back = ScriptBuilder().otherwise().call("send_file", filepath="report.bin").say("echo: sent")
+    data = random.Random(size).randbytes(size)
+    with run_two(tmp_path, gives_back, local=True, delivery_timeout_s="20") as (cluster, platform):
+        holder = cluster.find_holder(channel_duty("telegram"))
+        place = next(name for name in cluster.daemons if name != holder)
+        cluster.query(
+            f"INSERT INTO group_places (world, gateway, since) VALUES ('home', '{place}', 0)"
+            " ON CONFLICT (world) DO UPDATE SET gateway = excluded.gateway"
+        )
+        report = cluster[place].home / "groups" / "home" / "report.bin"
+        report.write_bytes(data[::-1])
+        report.chmod(0o644)
+        given = GivenFile("given.bin", data)
+        platform.send("take this", room="direct:ann", sender="ann", files=[given])
+        wait_for_answer(platform, "sent")
+        with platform.changed:
+            sent = [file.data for each in platform.record if each.sender == "bot" for file in each.files]
+        assert sent == [data[::-1]]
+        assert cluster.find_holder(channel_duty("telegram")) == holder
+        received = [path.read_bytes() for path in (cluster[place].home / "media" / "in").glob("*/given.bin")]
+        assert received == [data]
+        left = "SELECT COUNT(*) FROM passed_files WHERE name >= '/' AND name < '0'"
+        block_until(lambda: cluster.query(left) == [["0"]], "the pieces that were sent to be removed")

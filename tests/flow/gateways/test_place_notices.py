@@ -60,7 +60,7 @@ async def test_a_room_is_told_after_a_minute_and_once_for_each_absence(store: St
 
     async def pass_time(seconds: float) -> None:
         clock.advance(seconds)
-        await notices.look()
+        await notices.check()
         said.append(len(await store.read(list_said)))
 
     epoch = await store.write(begin, clock.now())
@@ -88,11 +88,11 @@ async def test_a_message_of_this_moment_waits_a_minute_of_its_own(store: Store) 
     await store.write(leave, await store.write(begin, clock.now()))
     await store.write(groups.add, "acme", "Acme", "", clock.now())
     await store.write(group_places.claim, "acme", "a", clock.now())
-    await notices.look()
+    await notices.check()
     clock.advance(600)
     await store.write(hear, "m1", clock.now())
-    await notices.look()
+    await notices.check()
     assert await store.read(list_said) == []
     clock.advance(60)
-    await notices.look()
+    await notices.check()
     assert len(await store.read(list_said)) == 1

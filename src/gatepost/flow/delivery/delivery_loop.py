@@ -105,7 +105,7 @@ class DeliveryLoop:
         """Asked before a platform is called."""
         self._sender.may_act = ask
 
-    def pass_files(self, passing: FilePassing | None) -> None:
+    def set_file_passing(self, passing: FilePassing | None) -> None:
         """`passing`: of files that another gateway has."""
         self._sender.passing = passing
 

@@ -41,21 +41,21 @@ class PlaceNotices:
         """Until cancelled."""
         while True:
             try:
-                await self.look()
+                await self.check()
             except Unavailable as error:
                 _log.warning("what waits for other gateways cannot be looked at", error=str(error))
             await asyncio.sleep(LOOK_S)
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         now = self._clock.monotonic()
         away = await self._store.read(group_places.list_away)
         self._since = {each: self._since.get(each, now) for each in away}
         for each, since in self._since.items():
             await self._store.write(_defer, each.world, self._clock.now(), durable=False)
             if now - since >= self._after:
-                await self._tell(each)
+                await self._send_notices(each)
 
-    async def _tell(self, away: AwayWorld) -> None:
+    async def _send_notices(self, away: AwayWorld) -> None:
         before = self._clock.now() - self._after
         found = await self._store.read(group_places.list_waiting_rooms, away.world, before)
         rooms = [each for each in found if each.instance not in NOBODY_THERE]

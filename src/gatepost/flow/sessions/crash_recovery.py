@@ -19,7 +19,8 @@ MOST_RESTARTS = 5  # ends of the gateway that a turn outlives without using up i
 
 
 def sweep_leftovers(home: Home, kinds: list[SandboxKind], prefix: str) -> int:
-    """Sandboxes, cgroups, sockets and mailboxes of a daemon that is gone: we hold the lock, so nobody else can be using them."""
+    """Sandboxes, cgroups, sockets and local mailboxes of a daemon that is gone: we hold the lock, so nobody else can be
+    using them."""
     ended = sum(kind.sweep(prefix) for kind in kinds)
     with suppress(FileNotFoundError, GatepostError), open_untrusted(home.run) as run:
         for name in run.list("s"):
