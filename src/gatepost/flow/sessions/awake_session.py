@@ -13,7 +13,7 @@ from gatepost.core import log
 from gatepost.core.acceptor import Acceptor
 from gatepost.core.clock import SECOND, to_microseconds
 from gatepost.core.error_classification import is_passing
-from gatepost.core.errors import GatepostError
+from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.token_bucket import TokenBucket
@@ -352,7 +352,8 @@ class AwakeSession:
         try:
             async with self._projecting:
                 pairs, known = await self._open_rows()
-                await self._fetch_files(pairs)
+                if not await self._has_fetched(pairs):
+                    return set()
                 rebuilt = await self._off_loop(self._mailbox.update, pairs, known)
                 with_files = _with_files(pairs)
                 if self._with_files - with_files:
@@ -361,10 +362,6 @@ class AwakeSession:
         except MailboxLocked:
             _log.warning("inbound.db is kept locked from inside; ended", session=self.session.id)
             self.kill(Ending("the sandbox kept its mailbox locked"))
-            return set()
-        except Unavailable as error:  # it wakes again, and waits for what it lacks
-            _log.warning("a session's mailbox lacks something", session=self.session.id, error=str(error))
-            self.kill(Ending.by_gateway(str(error)))
             return set()
         if rebuilt:
             _log.warning("inbound.db was corrupt and was made again", session=self.session.id)
@@ -387,6 +384,16 @@ class AwakeSession:
             self._destinations = await store.read(destinations.list_for_group, self.session.folder)
             self._rule_state = found.rules_version
         return found.pairs, self._destinations
+
+    async def _has_fetched(self, pairs: list[tuple[InboxEntry, Message]]) -> bool:
+        """False: a file has not come yet. The session ends, and waits for it when it wakes again."""
+        try:
+            await self._fetch_files(pairs)
+        except Unavailable as error:
+            _log.warning("a file has not come", session=self.session.id, error=str(error))
+            self.kill(Ending.by_gateway(str(error)))
+            return False
+        return True
 
     async def _fetch_files(self, pairs: list[tuple[InboxEntry, Message]]) -> None:
         """Those that another gateway has received."""
