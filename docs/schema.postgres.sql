@@ -144,6 +144,11 @@ CREATE TABLE given_files (
             bytes BIGINT NOT NULL,                       -- as they are on the host: holes count
             at BIGINT NOT NULL
         );
+CREATE TABLE group_places (
+            world TEXT COLLATE "C" NOT NULL PRIMARY KEY,      -- a group at the top, with all below it
+            gateway TEXT COLLATE "C" NOT NULL,                -- that has its folders, where they are not shared
+            since BIGINT NOT NULL
+        );
 CREATE TABLE groups (
         folder TEXT COLLATE "C" PRIMARY KEY,
         name TEXT COLLATE "C" NOT NULL,
@@ -187,6 +192,14 @@ CREATE TABLE pairing_guesses (
             sender TEXT COLLATE "C" NOT NULL PRIMARY KEY,
             guesses BIGINT NOT NULL,
             first_at BIGINT NOT NULL
+        );
+CREATE TABLE passed_files (
+            name TEXT COLLATE "C" NOT NULL,                   -- where it lies on the gateway that has it
+            number BIGINT NOT NULL,                  -- of this piece
+            data BYTEA NOT NULL,
+            message_id BIGINT,                       -- that it came with; NULL: it is sent, or not known yet
+            at BIGINT NOT NULL,
+            PRIMARY KEY (name, number)
         );
 CREATE TABLE passkeys (
             id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
@@ -232,6 +245,12 @@ CREATE TABLE secret_uses (
         purpose TEXT COLLATE "C" NOT NULL DEFAULT '',
         outcome TEXT COLLATE "C" NOT NULL                   -- used | missing | unreadable
     );
+CREATE TABLE shared_folders (
+            name TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+            mark TEXT COLLATE "C" NOT NULL,                   -- lies in the folder: who does not see it there sees another folder
+            gateway TEXT COLLATE "C" NOT NULL,                -- that put it there
+            since BIGINT NOT NULL
+        );
 CREATE TABLE spending (
         kind TEXT COLLATE "C" NOT NULL,
         name TEXT COLLATE "C" NOT NULL,
@@ -871,6 +890,7 @@ CREATE INDEX outbox_session ON outbox (session_id, seq) WHERE session_id IS NOT 
 CREATE INDEX outbox_target ON outbox (target_id) WHERE target_id IS NOT NULL;
 CREATE INDEX outbox_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL;
 CREATE INDEX outbox_unclear ON outbox (updated_at) WHERE state IN ('uncertain', 'failed');
+CREATE INDEX passed_files_message ON passed_files (message_id) WHERE message_id IS NOT NULL;
 CREATE INDEX passkeys_by_user ON passkeys (user_id, id);
 CREATE INDEX pinned_rules_folder ON pinned_rules (folder, id);
 CREATE INDEX replays_folder ON replays (folder, created_at);

@@ -255,6 +255,11 @@ CREATE TABLE group_members (
         added_at INTEGER NOT NULL,
         PRIMARY KEY (user_id, folder)
     ) STRICT;
+CREATE TABLE group_places (
+            world TEXT NOT NULL PRIMARY KEY,      -- a group at the top, with all below it
+            gateway TEXT NOT NULL,                -- that has its folders, where they are not shared
+            since INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE groups (
         folder TEXT PRIMARY KEY,
         name TEXT NOT NULL,
@@ -411,6 +416,14 @@ CREATE TABLE pairing_guesses (
             sender TEXT NOT NULL PRIMARY KEY,
             guesses INTEGER NOT NULL,
             first_at INTEGER NOT NULL
+        ) STRICT;
+CREATE TABLE passed_files (
+            name TEXT NOT NULL,                   -- where it lies on the gateway that has it
+            number INTEGER NOT NULL,                  -- of this piece
+            data BLOB NOT NULL,
+            message_id INTEGER,                       -- that it came with; NULL: it is sent, or not known yet
+            at INTEGER NOT NULL,
+            PRIMARY KEY (name, number)
         ) STRICT;
 CREATE TABLE passkeys (
             id TEXT NOT NULL PRIMARY KEY,
@@ -612,6 +625,12 @@ CREATE TABLE sessions (
         active_at INTEGER NOT NULL,
         closed_at INTEGER
     , agent INTEGER NOT NULL DEFAULT 0, model TEXT NOT NULL DEFAULT '', permission_mode TEXT NOT NULL DEFAULT '', cwd TEXT NOT NULL DEFAULT '', labels TEXT NOT NULL DEFAULT '{}', parent TEXT NOT NULL DEFAULT '', notify INTEGER NOT NULL DEFAULT 0, archived_at INTEGER, reset_at INTEGER) STRICT;
+CREATE TABLE shared_folders (
+            name TEXT NOT NULL PRIMARY KEY,
+            mark TEXT NOT NULL,                   -- lies in the folder: who does not see it there sees another folder
+            gateway TEXT NOT NULL,                -- that put it there
+            since INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE spending (
         kind TEXT NOT NULL,
         name TEXT NOT NULL,
@@ -870,6 +889,7 @@ CREATE INDEX outbox_session ON outbox (session_id, seq) WHERE session_id IS NOT 
 CREATE INDEX outbox_target ON outbox (target_id) WHERE target_id IS NOT NULL;
 CREATE INDEX outbox_turn ON outbox (turn_id) WHERE turn_id IS NOT NULL;
 CREATE INDEX outbox_unclear ON outbox (updated_at) WHERE state IN ('uncertain', 'failed');
+CREATE INDEX passed_files_message ON passed_files (message_id) WHERE message_id IS NOT NULL;
 CREATE INDEX passkeys_by_user ON passkeys (user_id, id);
 CREATE INDEX pinned_rules_folder ON pinned_rules (folder, id);
 CREATE INDEX replays_folder ON replays (folder, created_at);

@@ -29,9 +29,11 @@ from gatepost.flow.flow_deps import FlowDeps
 from gatepost.flow.gateways import duties
 from gatepost.flow.gateways.commands import GatewayCommands
 from gatepost.flow.gateways.duties import Duties, channel_duty
+from gatepost.flow.gateways.group_place import PLACE, GroupPlace, check_shared_folder, place_home
 from gatepost.flow.gateways.keeper import Keeper
 from gatepost.flow.gateways.membership import GatewayMembership
-from gatepost.flow.gateways.session_claims import SoleGateway, StoredClaims
+from gatepost.flow.gateways.place_notices import PlaceNotices
+from gatepost.flow.gateways.session_claims import SessionClaims, SoleGateway, StoredClaims
 from gatepost.flow.gateways.session_directory import SessionDirectory
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake import attachments
@@ -50,6 +52,7 @@ from gatepost.serve.health.health_check import HealthCheck, HealthDeps
 from gatepost.serve.telemetry.trace_export import TraceExporter
 from gatepost.store import errands, reservations, secrets, turns
 from gatepost.store.deadline import NEVER, UNIT_S
+from gatepost.store.file_passing import FilePassing
 from gatepost.store.open_store import join_gateways, open_store, prepare_store
 from gatepost.store.port import OpenStore
 from gatepost.store.secrets import SecretReader
@@ -87,6 +90,7 @@ class Gateway:
         clock: Clock,
         extra: Mapping[str, tuple[ChannelKind, Channel]] | None = None,
     ) -> None:
+        home = place_home(home, config)
         self.home, self.config, self.clock = home, config, clock
         self.bells, self.files, self.stopping = EventBus(), FairThreadPool(), asyncio.Event()
         self.started_at = clock.now()
@@ -98,6 +102,7 @@ class Gateway:
         self.duties = Duties(shared=self.lease is not None)
         self.keeper = Keeper() if self.lease is not None else None
         self.store = self._open_store()
+        self.passing = FilePassing(self.store, clock, home.media) if self.lease is not None else None
         deps = self._make_deps()
         channels = make_channels(deps, extra or {})
         self.kinds, self.channels, self.supervisor = channels.kinds, channels.channels, channels.supervisor
@@ -153,11 +158,22 @@ class Gateway:
             files=self.files,
             owner=ids.new("run") if self.lease is None else self.lease.name,
             duties=self.duties,
-            claims=SoleGateway() if self.lease is None else StoredClaims(self.store, self.lease.name),
+            claims=self._make_claims(),
             freezer=SandboxFreezer(self.is_in_contact, self.keeper),
+            passing=self.passing,
             may_act=self.is_in_contact,
             shared=self.lease is not None,
         )
+
+    def _make_claims(self) -> SessionClaims:
+        if self.lease is None:
+            return SoleGateway()
+        return StoredClaims(self.store, self.clock, self.lease.name, local=self.has_local_groups)
+
+    @property
+    def has_local_groups(self) -> bool:
+        """Whether folders of groups are on one of several gateways each."""
+        return self.lease is not None and self.config[PLACE] == GroupPlace.LOCAL
 
     def is_in_contact(self) -> bool:
         """False: other gateways may believe that this one is dead, so it calls nobody."""
@@ -211,7 +227,10 @@ class Gateway:
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Gateway"]:
         """Settle what the last run left, then run every flow until the block is left."""
-        await ensure_defaults(self.store, self.home, self.clock, self.config)
+        if self.lease is not None and self.home.shared is not None:
+            await check_shared_folder(self.store, self.home.shared, self.lease.name, self.clock.now())
+        here = self.lease.name if self.lease is not None and self.has_local_groups else ""
+        await ensure_defaults(self.store, self.home, self.clock, self.config, here)
         sweep_leftovers(self.home, [make(self.config) for _, make in SANDBOXES.items()], name_prefix(self.home))
         if self.membership is not None:
             await self.membership.recover()
@@ -258,6 +277,11 @@ class Gateway:
                 tasks.create_task(self.membership.run())
                 tasks.create_task(self.commands.run(self.directory.make_host()))
                 tasks.create_task(self.provider_answers.run())
+            if self.passing is not None:
+                tasks.create_task(self.duties.run_while_held(duties.FILES, self.passing.run))
+            if self.has_local_groups:
+                notices = PlaceNotices(self.store, self.clock, self.config, self.bells, self.reach)
+                tasks.create_task(self.duties.run_while_held(duties.PLACES, notices.run))
             tasks.create_task(self._prepare())
             tasks.create_task(self.connectors.run())
             tasks.create_task(self.supervisor.run(self.intake.receive))

@@ -92,6 +92,7 @@ def _run_locally(home: Home, name: str, args: dict[str, Any], *, awake: bool) ->
 
     from gatepost.core.clock import SystemClock
     from gatepost.core.registry import load_folder, load_package
+    from gatepost.flow.gateways.group_place import place_home
     from gatepost.serve.control.contract import OPERATIONS
     from gatepost.store.open_store import prepare_store
 
@@ -101,6 +102,7 @@ def _run_locally(home: Home, name: str, args: dict[str, Any], *, awake: bool) ->
     with home_lock.acquire(home, patience=0):
         load_folder(home.plugins / "sandboxes", "sandboxes")
         config = settings.load_declared(home.path)  # what it refuses leaves no store behind
+        home = place_home(home, config)
         prepare_store(home, config, SystemClock())
         answer = asyncio.run(_run(home, config, None if awake else OPERATIONS[name], args))
         return asyncio.run(_run_with_gateway(home, OPERATIONS[name], args)) if awake else answer
@@ -147,7 +149,7 @@ async def _run_with_gateway(home: Home, run: Callable[..., Any], args: dict[str,
     calls = asyncio.create_task(gateway.dispatch.run())
     try:
         office = OperationDeps(
-            home=home,
+            home=gateway.home,
             store=gateway.store,
             clock=gateway.clock,
             config=config,

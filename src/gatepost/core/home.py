@@ -17,6 +17,7 @@ LONGEST_SOCKET_PATH = 107  # bytes; the kernel's sun_path with its NUL
 
 class Home(Struct, frozen=True):
     path: Path
+    shared: Path | None = None  # where groups and sessions lie, if other gateways see them, too
 
     @property
     def store(self) -> Path:
@@ -40,11 +41,16 @@ class Home(Struct, frozen=True):
 
     @property
     def groups(self) -> Path:
-        return self.path / "groups"
+        return (self.shared or self.path) / "groups"
 
     @property
     def sessions(self) -> Path:
-        return self.path / "sessions"
+        return (self.shared or self.path) / "sessions"
+
+    @property
+    def mailboxes(self) -> Path:
+        """Of sessions, and always of this machine: `in` and `out` of each."""
+        return self.sessions if self.shared is None else self.path / "mailboxes"
 
     @property
     def worktrees(self) -> Path:
@@ -76,6 +82,9 @@ class Home(Struct, frozen=True):
     def session(self, session_id: str) -> Path:
         return self.sessions / session_id
 
+    def mailbox(self, session_id: str) -> Path:
+        return self.mailboxes / session_id
+
     def replay_copy(self, session_id: str) -> Path:
         """The copy of its group's folder that a replay works in."""
         return self.session(session_id) / "replay"
@@ -94,6 +103,7 @@ class Home(Struct, frozen=True):
             (self.run / "s", passable),
             (self.groups, passable),
             (self.sessions, passable),
+            (self.mailboxes, passable),
             (self.worktrees, passable),
             (self.plugins, passable),
             (self.media, 0o700),

@@ -86,6 +86,7 @@ def make_tools(
         host_asker=egress.hosts,
         questions=questions,
         shared=deps.shared,
+        passing=deps.passing,
     )
     return ToolAssembly(
         tools=tools,
@@ -119,6 +120,7 @@ def make_sessions(
             owner=deps.owner,
             claims=deps.claims,
             freezer=deps.freezer,
+            passing=deps.passing,
             files=deps.files,
             listening=ListeningTime(deps.clock),
         )

@@ -11,6 +11,7 @@ from gatepost.core.thread_pools import FairThreadPool
 from gatepost.flow.gateways.duties import Duties
 from gatepost.flow.gateways.session_claims import SessionClaims, SoleGateway
 from gatepost.flow.sessions.sandbox_freezer import SandboxFreezer
+from gatepost.store.file_passing import FilePassing
 from gatepost.store.port import Store
 from gatepost.store.secrets import SecretReader
 
@@ -27,5 +28,6 @@ class FlowDeps(Struct, frozen=True, kw_only=True):
     duties: Duties = field(default_factory=Duties)
     claims: SessionClaims = field(default_factory=SoleGateway)
     freezer: SandboxFreezer = field(default_factory=SandboxFreezer)
+    passing: FilePassing | None = None  # None: there are no other gateways
     shared: bool = False  # other gateways write to the store, too
     may_act: MayAct = always  # False: others may believe that this gateway is dead

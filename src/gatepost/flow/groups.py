@@ -21,7 +21,7 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.sessions.host_uids import group_uid
-from gatepost.store import groups, identities, rooms, routes, users
+from gatepost.store import group_places, groups, identities, rooms, routes, users
 from gatepost.store.groups import Group
 from gatepost.store.port import Db, LockKind, Store
 from gatepost.store.rooms import RoomPolicy
@@ -224,13 +224,19 @@ def _is_half_made(home: Home, group: Group, children: set[str]) -> bool:
         return root.read_bytes(f"{group.folder}/AGENTS.md", 4 * len(text)) == text
 
 
-async def ensure_defaults(store: Store, home: Home, clock: Clock, config: Config | None = None) -> bool:
+async def ensure_defaults(
+    store: Store, home: Home, clock: Clock, config: Config | None = None, gateway: str = ""
+) -> bool:
     """`root`, `home`, the default route and the owner exist; True if they were made now. Without `config`, their
-    folders are the daemon's own until they are woken."""
+    folders are the daemon's own until they are woken. `gateway`: what lies on another one is not made here."""
     first = await store.write(add_defaults, clock.now())
-    for folder in DEFAULTS:
+    made = await store.read(groups.list_all)
+    if gateway:
+        places = await store.read(group_places.list_all)
+        made = [each for each in made if places.get(group_places.get_world(each.folder), gateway) == gateway]
+    for folder in [each.folder for each in made if each.folder in DEFAULTS]:
         uid = None if config is None else await group_uid(store, config, clock, folder)
         make_folder(home, folder, uid, name=_NAMES[folder])
-    for folder in complete_folders(home, await store.read(groups.list_all)):
+    for folder in complete_folders(home, made):
         _log.warning("a half-made group was completed", folder=folder)
     return first

@@ -61,6 +61,7 @@ def make_loops(
         sessions.renew,
         get_page,
         chat_forks.ring,
+        deps.passing,
     )
     return LoopAssembly(
         intake=intake,

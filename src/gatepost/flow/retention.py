@@ -253,8 +253,10 @@ class Retention:
         with self._asleep(session.id) as asleep:
             if not asleep or not await self._store.read(retention.is_dormant, session.id, before):
                 return 0
-            parts = [session.id] if session.closed else [f"{session.id}/in", f"{session.id}/out"]
-            return await asyncio.to_thread(_remove_trees, self._home.sessions, parts)
+            if session.closed:
+                return await asyncio.to_thread(_remove_trees, self._home.sessions, [session.id])
+            mailbox = [f"{session.id}/in", f"{session.id}/out"]
+            return await asyncio.to_thread(_remove_trees, self._home.mailboxes, mailbox)
 
     async def _unknown(self, before: int) -> int:
         """Folders of sessions whose group was removed, and what is left of removals that a kill cut short."""

@@ -110,6 +110,12 @@ def list_all(db: Db) -> list[GatewayRow]:
     return GATEWAYS.list(db, "ORDER BY name")
 
 
+def count(db: Db) -> int:
+    """How many there are, those that are gone for a while included."""
+    row = db.row("SELECT COUNT(*) FROM gateways")
+    return int(row[0]) if row else 0
+
+
 def list_overdue(db: Db, now: int) -> list[GatewayRow]:
     """Those whose lease is over and whom nobody has taken over from."""
     return GATEWAYS.list(db, "WHERE state <> 'gone' AND until < ? ORDER BY name", now)

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from gatepost.store import inbox, watchers
+from gatepost.store import group_places, inbox, watchers
 from gatepost.store.port import Db, quick
 from gatepost.store.table import Table
 
@@ -35,6 +35,8 @@ def add(db: Db, folder: str, name: str, provider: str, now: int) -> bool:
     """False if it was there already."""
     once = "ON CONFLICT (folder) DO NOTHING RETURNING folder"
     row = GROUPS.insert(db, once, folder=folder, name=name, provider=provider, open=False, created_at=now)
+    if row is not None and db.gateway:
+        group_places.claim(db, folder, db.gateway, now)
     return row is not None
 
 
@@ -117,4 +119,6 @@ def remove(db: Db, folder: str) -> bool:
     db.run("DELETE FROM user_roles WHERE folder = ? AND folder <> ''", (folder,))
     db.run("DELETE FROM newcomers WHERE folder = ?", (folder,))  # who had it may come again
     db.run("DELETE FROM destinations WHERE target_folder = ?", (folder,))  # nobody may give it work under a name
-    return bool(db.run("DELETE FROM groups WHERE folder = ?", (folder,)))
+    removed = db.run("DELETE FROM groups WHERE folder = ?", (folder,))
+    group_places.remove_unused(db, folder)
+    return bool(removed)

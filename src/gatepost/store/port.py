@@ -60,6 +60,11 @@ class Db(Protocol):
         ...
 
     @property
+    def gateway(self) -> str:
+        """Which gateway this is, if several may share the store; '' for one by itself, and for commands."""
+        ...
+
+    @property
     def full_text(self) -> "FullText":
         """The index over the words of messages."""
         ...

@@ -60,6 +60,7 @@ class SqliteDb:
     """A connection as `Db`."""
 
     full_text = SqliteFullText()
+    gateway = ""  # one by itself
 
     def __init__(self, connection: apsw.Connection, *, of_writer: bool = False) -> None:
         """`of_writer`: the store has all its tables, so a change of rules renames their state; and somebody calls

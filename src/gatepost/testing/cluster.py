@@ -3,8 +3,7 @@
 with Cluster(tmp_path, ("a", "b"), **settings) as cluster:
     cluster["a"].kill()
 
-They share a key ring and a settings file. Folders of groups are their own: what an agent of one wrote is not there on
-the other.
+They share a key ring, a settings file and, unless `local`, the folders of groups and sessions.
 """
 
 import shutil
@@ -20,20 +19,30 @@ DATABASE = "cluster"
 
 
 class Cluster:
-    def __init__(self, folder: Path, names: tuple[str, ...], toml: str = "", **settings: str) -> None:
-        """`settings`: of all of them, as `DaemonProcess` takes them."""
+    def __init__(
+        self, folder: Path, names: tuple[str, ...], toml: str = "", *, local: bool = False, **settings: str
+    ) -> None:
+        """`settings`: of all of them, as `DaemonProcess` takes them. `local`: each has groups of its own."""
+        self.shared_folder = folder / "shared"
+        if not local:
+            settings = {"groups_place": "shared", "groups_shared_folder": str(self.shared_folder), **settings}
         self.server = PostgresServer()
         self._folder, self._names, self._toml, self._settings = folder, names, toml, settings
         self.daemons: dict[str, DaemonProcess] = {}
 
     def __enter__(self) -> "Cluster":
         self.server.__enter__()
+        for each in (self.shared_folder, self.shared_folder / "groups"):
+            each.mkdir(parents=True)
+            each.chmod(0o711)
         url = self.server.add_database(DATABASE)
         for name in self._names:
             shared = {"store_url": url, "store_unsafe": "true", "gateway_name": name}
             self.daemons[name] = DaemonProcess(self._folder / name, **{**self._settings, **shared})
             self.daemons[name].home.mkdir(parents=True)
             (self.daemons[name].home / "gatepost.toml").write_text(self._toml, encoding="utf-8")
+            if "groups_shared_folder" in self._settings:  # for tests, which look for groups in a home
+                (self.daemons[name].home / "groups").symlink_to(self.shared_folder / "groups")
         return self
 
     def __exit__(

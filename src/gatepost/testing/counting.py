@@ -13,7 +13,7 @@ class CountingDb:
     def __init__(self, db: Db) -> None:
         self._db = db
         self.statements = self.read_rows = self.read_chars = 0
-        self.full_text = db.full_text
+        self.full_text, self.gateway = db.full_text, db.gateway
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         return self._count(self._db.rows(sql, params))

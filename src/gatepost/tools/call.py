@@ -25,6 +25,7 @@ from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Feature
 from gatepost.messages.text_size import TextUnit
 from gatepost.store import audit, origins, requests, tool_calls
+from gatepost.store.file_passing import FilePassing
 from gatepost.store.forks import ForkedSession
 from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db, Store
@@ -214,6 +215,7 @@ class ToolDeps(Struct, frozen=True, kw_only=True):
     questions: QuestionAsker | None = None  # the same
     may_act: MayAct = always
     shared: bool = False  # other gateways change rules in the same store
+    passing: FilePassing | None = None  # of files to other gateways; None: there are none
     threads: FairThreadPool = msgspec.field(
         default_factory=FairThreadPool
     )  # for work on files, shared fairly between sessions

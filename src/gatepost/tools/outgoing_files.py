@@ -41,6 +41,8 @@ async def copy_files(
     await set_aside(call, sum(sizes))
     try:
         made = await call.in_thread(_copy_all, found, sizes, keep, name)
+        if call.around.passing is not None:
+            await call.around.passing.put_sent(made)
     except BaseException:
         await discard_copies(call)
         raise
@@ -110,7 +112,8 @@ def locate(call: ToolCall, path: str, field: str, start: StartFolder | None) -> 
         return LocatedFile(granted.mount.source, "/".join(rest), (granted.device, granted.inode))
     if caller.session_id is None:
         raise Invalid(field, "there is no session; name a file under /workspace/agent")
-    return LocatedFile(home.session(caller.session_id), "/".join(parts))
+    own = home.mailbox if top == ["out"] else home.session
+    return LocatedFile(own(caller.session_id), "/".join(parts))
 
 
 async def _start(call: ToolCall) -> StartFolder | None:

@@ -14,6 +14,7 @@ from gatepost.core import log
 from gatepost.core.clock import SECOND, Clock
 from gatepost.core.contact import MayAct, always, check_contact
 from gatepost.core.errors import GatepostError, Unavailable
+from gatepost.core.records import replace
 from gatepost.flow.delivery.content_fallback import degrade
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.delivery.pace import DeliveryPace
@@ -21,6 +22,7 @@ from gatepost.flow.delivery.retry import DeliveryRetryPolicy, GiveUp, next_try
 from gatepost.messages.card import Card
 from gatepost.messages.outbound import REPEATABLE, TARGETED, Feature, Op, Outbound, OutboundFile, PromptButton
 from gatepost.store import growing_drafts
+from gatepost.store.file_passing import FilePassing
 from gatepost.store.messages import Message
 from gatepost.store.outbox import END, EffectOrigin, EffectState, OutboxEffect
 
@@ -79,6 +81,7 @@ class ChannelSender:
         self.on_ended: Callable[[str, ChannelEnded], None] = lambda instance, error: None
         self.why_away: Callable[[str], str] = lambda instance: ""  # '' if nobody knows
         self.may_act: MayAct = always
+        self.passing: FilePassing | None = None  # of files that another gateway has
 
     async def send(self, job: SendJob) -> SendOutcome:
         effect = job.effect
@@ -101,6 +104,11 @@ class ChannelSender:
 
     async def _send(self, channel: Channel, job: SendJob, message: Outbound) -> SendOutcome:
         effect = job.effect
+        if self.passing is not None and message.files:
+            try:
+                message = replace(message, files=await self.passing.fetch_sent(message.files))
+            except Unavailable as error:
+                return self._again(effect, error, EffectState.FAILED)
         try:
             check_contact(self.may_act)
             async with asyncio.timeout(self._timeout):

@@ -33,6 +33,7 @@ from gatepost.flow.gateways.duties import Duties
 from gatepost.gate.eager_task import run_eagerly
 from gatepost.messages.outbound import Feature
 from gatepost.store import outbox, sessions
+from gatepost.store.file_passing import FilePassing
 from gatepost.store.outbox import EffectOrigin, EffectState
 from gatepost.store.port import Db, Store
 
@@ -106,6 +107,10 @@ class DeliveryLoop:
     def may_act(self, ask: MayAct) -> None:
         """Asked before a platform is called."""
         self._sender.may_act = ask
+
+    def set_file_passing(self, passing: FilePassing | None) -> None:
+        """`passing`: of files that another gateway has."""
+        self._sender.passing = passing
 
     def is_sending(self, instance: str) -> bool:
         """Whether a lane of this channel is at work."""
@@ -367,7 +372,11 @@ class DeliveryLoop:
             )
         files = effect.payload.get("files")
         if files:
-            await asyncio.to_thread(_remove, [Path(file["path"]) for file in files])
+            paths = [file["path"] for file in files]
+            await asyncio.to_thread(_remove, [Path(path) for path in paths])
+            if self._sender.passing is not None:
+                with suppress(Unavailable):  # then they go when they are old
+                    await self._sender.passing.remove_sent(paths)
 
     def _sleep(self, lane: DeliveryLane, at: int) -> None:
         if self._open:

@@ -1,44 +1,77 @@
-"""Which gateway runs a session. One by itself runs all of them, and writes nothing about it."""
+"""Which gateway runs a session. One by itself runs all of them, and writes nothing about it.
+
+Where folders are not shared, a group's sessions are run by the gateway that has its folder, and by no other.
+"""
 
 from typing import Protocol
 
-from gatepost.store import gateways
-from gatepost.store.port import Store
+from gatepost.core.clock import Clock
+from gatepost.store import gateways, group_places
+from gatepost.store.port import Db, Store
 from gatepost.store.sessions import Session
+
+DueSession = tuple[str, str, int]  # (session, folder, first due)
 
 
 class SessionClaims(Protocol):
-    async def claim(self, session_id: str) -> bool:
-        """Before it is woken. False: another gateway runs it."""
+    async def claim(self, session: Session) -> bool:
+        """Before it is woken. False: another gateway runs it, or has its group's folder."""
         ...
 
     async def release(self, session_id: str) -> None:
-        """It sleeps: any gateway may wake it."""
+        """It sleeps: any gateway may wake it that has its group's folder."""
         ...
 
-    def is_elsewhere(self, session: Session) -> bool: ...
+    async def is_elsewhere(self, session: Session) -> bool: ...
+
+    async def list_here(self, due: list[DueSession]) -> list[DueSession]:
+        """Those of them that this gateway may run, as far as their folders are concerned."""
+        ...
 
 
 class SoleGateway:
-    async def claim(self, session_id: str) -> bool:
+    async def claim(self, session: Session) -> bool:
         return True
 
     async def release(self, session_id: str) -> None:
         return
 
-    def is_elsewhere(self, session: Session) -> bool:
+    async def is_elsewhere(self, session: Session) -> bool:
         return False
+
+    async def list_here(self, due: list[DueSession]) -> list[DueSession]:
+        return due
 
 
 class StoredClaims:
-    def __init__(self, store: Store, gateway: str) -> None:
-        self._store, self._gateway = store, gateway
+    def __init__(self, store: Store, clock: Clock, gateway: str, *, local: bool) -> None:
+        """`local`: folders of groups are not shared."""
+        self._store, self._clock, self._gateway, self._local = store, clock, gateway, local
 
-    async def claim(self, session_id: str) -> bool:
-        return await self._store.write(gateways.claim_session, session_id, self._gateway, lane=session_id)
+    async def claim(self, session: Session) -> bool:
+        folder = session.folder if self._local else ""
+        return await self._store.write(_claim, session.id, folder, self._gateway, self._clock.now(), lane=session.id)
 
     async def release(self, session_id: str) -> None:
         await self._store.write(gateways.release_session, session_id, self._gateway, durable=False, lane=session_id)
 
-    def is_elsewhere(self, session: Session) -> bool:
-        return session.owner not in ("", self._gateway)
+    async def is_elsewhere(self, session: Session) -> bool:
+        if session.owner not in ("", self._gateway):
+            return True
+        return self._local and not self._is_here(await self._store.read(group_places.find_gateway, session.folder))
+
+    async def list_here(self, due: list[DueSession]) -> list[DueSession]:
+        if not due or not self._local:
+            return due
+        places = await self._store.read(group_places.list_all)
+        return [each for each in due if self._is_here(places.get(group_places.get_world(each[1]), ""))]
+
+    def _is_here(self, gateway: str) -> bool:
+        return gateway in ("", self._gateway)
+
+
+def _claim(db: Db, session_id: str, folder: str, gateway: str, now: int) -> bool:
+    """`folder`: that must lie here; '': it does anywhere."""
+    if folder and group_places.claim(db, folder, gateway, now) != gateway:
+        return False
+    return gateways.claim_session(db, session_id, gateway)

@@ -32,6 +32,7 @@ from gatepost.flow.intake.engagement import TTL_S
 from gatepost.flow.intake.file_streams import FilesTooLarge, FileStreams
 from gatepost.flow.intake.followed_threads import FollowedThreads
 from gatepost.flow.intake.message_acceptance import accept
+from gatepost.flow.intake.passed_attachments import PassedAttachments
 from gatepost.flow.intake.received_codes import MASKS, find_code
 from gatepost.flow.intake.slash_commands import COMMANDS, SlashCommand
 from gatepost.flow.requests.asking import read_rules
@@ -42,6 +43,7 @@ from gatepost.messages.inbound import Attachment, Inbound, MessageKind, Receipt,
 from gatepost.messages.text import clean
 from gatepost.messages.untrusted import is_untrusted, mark_untrusted
 from gatepost.store import audit, outbox, sessions
+from gatepost.store.file_passing import FilePassing
 from gatepost.store.inbox import InboxState
 from gatepost.store.port import Store
 from gatepost.store.rule_cache import RuleCache
@@ -98,9 +100,10 @@ class Intake:
         renew: Renew = lambda session_id: None,
         page: Callable[[], str] = lambda: "",
         ring_forks: Callable[[], None] = lambda: None,
+        passing: FilePassing | None = None,
     ) -> None:
         """`end`: of a session's sandbox, what waits goes on; `renew`: after its turn; `page`: the web page's address,
-        '' if it is not served."""
+        '' if it is not served; `passing`: of files to other gateways, if there may be some."""
         self._store, self._clock, self._config = store, clock, config
         self._rules = RuleCache()  # the writer's alone
         self._bells, self._reach, self._home, self._stop, self._kill = bells, reach, home, stop, kill
@@ -110,6 +113,7 @@ class Intake:
         self._threads = FairThreadPool(share=1)  # by room
         self._streams = FileStreams(home.media, self._threads, clock)
         self._followed = FollowedThreads(reach)
+        self._passed = PassedAttachments(store, reach, passing)
 
     async def receive(self, instance: str, inbound: Inbound) -> Receipt:
         """Take one event. Told twice, it is accepted once."""
@@ -127,10 +131,12 @@ class Intake:
             arrival = await self._keep_files(arrival, now, spare)
             now = self._clock.now()
         try:
+            await self._passed.put(arrival, now)
             try:
                 accepted = await self._accept(arrival, now, spare)
             except FilesWanted:  # who was a stranger when the files were judged is let in by now
                 arrival = await self._fetch_files(arrival)
+                await self._passed.put(arrival, now)
                 accepted = await self._accept(arrival, now, spare)
         except UnrecordedSender as no:
             await self._forget_files(arrival)
@@ -143,6 +149,7 @@ class Intake:
             self._count(who, now)
         if not accepted.delivered:
             await self._forget_files(arrival)
+        await self._passed.record(arrival, accepted.receipt.message_id)
         if arrival.inbound.thread and accepted.delivered and accepted.receipt.state != InboxState.HELD:
             self._followed.follow(instance, arrival.inbound.address, arrival.inbound.thread)
         await self._follow(arrival, accepted)

@@ -13,7 +13,7 @@ from gatepost.core import log
 from gatepost.core.acceptor import Acceptor
 from gatepost.core.clock import SECOND, to_microseconds
 from gatepost.core.error_classification import is_passing
-from gatepost.core.errors import GatepostError
+from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.token_bucket import TokenBucket
@@ -220,6 +220,7 @@ class AwakeSession:
         await self._off_loop(sandbox_plan.prepare_folders, parts.home, parts.config, self.group, session.id, uid)
         pairs, known = await self._open_rows()
         self._with_files = _with_files(pairs)
+        await self._fetch_files(pairs)
         await self._off_loop(self._mailbox.begin, pairs, known)
         parents = await parts.store.read(groups.list_ancestors, session.folder)
         self.limits = limits_of(parts.config, self.group, parents)
@@ -353,6 +354,8 @@ class AwakeSession:
         try:
             async with self._projecting:
                 pairs, known = await self._open_rows()
+                if not await self._has_fetched(pairs):
+                    return set()
                 rebuilt = await self._off_loop(self._mailbox.update, pairs, known)
                 with_files = _with_files(pairs)
                 if self._with_files - with_files:
@@ -383,6 +386,22 @@ class AwakeSession:
             self._destinations = await store.read(destinations.list_for_group, self.session.folder)
             self._rule_state = found.rules_version
         return found.pairs, self._destinations
+
+    async def _has_fetched(self, pairs: list[tuple[InboxEntry, Message]]) -> bool:
+        """False: a file has not come yet. The session ends, and waits for it when it wakes again."""
+        try:
+            await self._fetch_files(pairs)
+        except Unavailable as error:
+            _log.warning("a file has not come", session=self.session.id, error=str(error))
+            self.kill(Ending.by_gateway(str(error)))
+            return False
+        return True
+
+    async def _fetch_files(self, pairs: list[tuple[InboxEntry, Message]]) -> None:
+        """Those that another gateway has received."""
+        if (passing := self.parts.passing) is not None:
+            for _, message in pairs:
+                await passing.fetch([each["path"] for each in message.content.get("attachments", ())])
 
     async def _off_loop(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
         """What the host does about a session waits for nothing that the session asks for."""

@@ -19,11 +19,16 @@ MOST_RESTARTS = 5  # ends of the gateway that a turn outlives without using up i
 
 
 def sweep_leftovers(home: Home, kinds: list[SandboxKind], prefix: str) -> int:
-    """Sandboxes, cgroups and sockets of a daemon that is gone: we hold the lock, so nobody else can be using them."""
+    """Sandboxes, cgroups, sockets and local mailboxes of a daemon that is gone: we hold the lock, so nobody else can be
+    using them."""
     ended = sum(kind.sweep(prefix) for kind in kinds)
     with suppress(FileNotFoundError, GatepostError), open_untrusted(home.run) as run:
         for name in run.list("s"):
             run.remove_tree(f"s/{name}")
+    if home.shared is not None:
+        with suppress(FileNotFoundError, GatepostError), open_untrusted(home.mailboxes) as mailboxes:
+            for name in mailboxes.list(""):
+                mailboxes.remove_tree(name)
     return ended
 
 

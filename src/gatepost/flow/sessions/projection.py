@@ -26,7 +26,7 @@ class Projection:
 
     def __init__(self, home: Home, session: Session) -> None:
         self._home, self._session = home, session
-        self._path = home.session(session.id) / "in" / "inbound.db"
+        self._path = home.mailbox(session.id) / "in" / "inbound.db"
         self._file = inbound.InboundWriter(self._path)
         self._routing = inbound.SessionRouting(session.instance, session.address, session.thread)
 
@@ -96,7 +96,7 @@ def _stage_observed(home: Home, session: Session, row_id: int, carried: dict[str
 def _stage(home: Home, session: Session, row_id: int, attachments: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Copy what came with a message to where the sandbox can read it; the host's path is not told."""
     staged = []
-    with open_untrusted(home.session(session.id)) as root, open_untrusted(home.media) as media:
+    with open_untrusted(home.mailbox(session.id)) as root, open_untrusted(home.media) as media:
         for each in attachments:
             shown = {key: value for key, value in each.items() if key != "path"}
             relative = f"in/files/{row_id}/{each['name']}"
@@ -110,7 +110,7 @@ def _stage(home: Home, session: Session, row_id: int, attachments: list[dict[str
 
 def sweep_files(home: Home, session_id: str, open_rows: set[int]) -> None:
     """Remove the files of every row that has ended."""
-    with open_untrusted(home.session(session_id)) as root:
+    with open_untrusted(home.mailbox(session_id)) as root:
         for name in root.list("in/files"):
             if not name.isdecimal() or int(name) not in open_rows:
                 root.remove_tree(f"in/files/{name}")

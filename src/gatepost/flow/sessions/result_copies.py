@@ -47,7 +47,10 @@ async def _reserve_and_copy(
     now = parts.clock.now()
     await parts.store.write(file_limits.reserve_bytes, parts.config, new, "send files", now, durable=False)
     try:
-        return await parts.files.run(session_id, copy_files, parts.home, session_id, key, names, sizes)
+        copies = await parts.files.run(session_id, copy_files, parts.home, session_id, key, names, sizes)
+        if parts.passing is not None:
+            await parts.passing.put_sent(copies)
+        return copies
     except (GatepostError, OSError):
         parts.store.post(sent_files.remove, counted, lane=session_id)
         raise

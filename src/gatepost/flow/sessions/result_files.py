@@ -16,7 +16,7 @@ def measure_files(home: Home, session_id: str, key: str, names: list[str]) -> li
     """As large as their copies will be: holes count."""
     if len(names) > MOST_FILES:
         raise Invalid(key, f"{len(names)} files are more than {MOST_FILES}, which one message takes")
-    with open_untrusted(home.session(session_id)) as root:
+    with open_untrusted(home.mailbox(session_id)) as root:
         sizes = [root.stat(f"out/files/{key}/{name.rsplit('/', 1)[-1]}").st_size for name in names]
     if any(size > LARGEST_FILE for size in sizes):
         raise Invalid(key, f"a file is larger than {LARGEST_FILE} bytes")
@@ -30,7 +30,7 @@ def copy_files(home: Home, session_id: str, key: str, names: list[str], sizes: l
     target.mkdir(mode=0o700, parents=True, exist_ok=True)
     copied = []
     try:
-        with open_untrusted(home.session(session_id)) as root:
+        with open_untrusted(home.mailbox(session_id)) as root:
             for number, (name, most) in enumerate(zip(names, sizes, strict=True)):
                 plain = name.rsplit("/", 1)[-1]
                 size = root.copy_out(f"out/files/{key}/{plain}", target / str(number), most)

@@ -166,15 +166,23 @@ def prepare_folders(home: Home, config: Config, group: Group, session_id: str, u
     uid = sandbox_uid(config) if uid is None else uid
     mode, ours = (0o700, None) if uid is None else (0o750, 0)  # ours to write, the sandbox's to read
     with open_untrusted(home.sessions) as sessions:
-        for name in ("", "/in", "/in/files", "/agent"):
+        for name in ("", "/agent"):
             sessions.make_dir(session_id + name, mode, ours, uid)
-        for name in ("/out", "/state"):
-            _give_folder(sessions, session_id + name, uid)
+        if home.shared is not None:
+            for name in ("/in", "/out"):  # what the mailbox is mounted over
+                sessions.make_dir(session_id + name, mode, ours, uid)
+        _give_folder(sessions, f"{session_id}/state", uid)
         copy = f"{session_id}/{home.replay_copy(session_id).name}"
         if sessions.exists(copy):
             _give_folder(sessions, copy, uid)
-        for name in ("/out/files", "/state/home"):
-            sessions.make_dir(session_id + name, 0o700, uid)
+        sessions.make_dir(f"{session_id}/state/home", 0o700, uid)
+    with open_untrusted(home.mailboxes) as mailboxes:
+        if home.shared is not None:  # what an earlier time here left: the session may have been elsewhere since
+            mailboxes.remove_tree(session_id)
+        for name in ("", "/in", "/in/files"):
+            mailboxes.make_dir(session_id + name, mode, ours, uid)
+        _give_folder(mailboxes, f"{session_id}/out", uid)
+        mailboxes.make_dir(f"{session_id}/out/files", 0o700, uid)
     with open_untrusted(home.run) as run:
         run.make_dir(str(home.sockets_of(session_id).relative_to(home.run)), mode, ours, uid)
     with open_untrusted(home.groups) as groups:
@@ -273,11 +281,11 @@ def _own_folder(home: Home, group: Group, copy: Path | None) -> GrantedMount:
 
 
 def _own_mounts(home: Home, session_id: str) -> list[Mount]:
-    session = home.session(session_id)
+    session, mailbox = home.session(session_id), home.mailbox(session_id)
     return [
         Mount(source=session, target=WORKSPACE),
-        Mount(source=session / "in", target=f"{WORKSPACE}/in"),
-        Mount(source=session / "out", target=f"{WORKSPACE}/out", writable=True),
+        Mount(source=mailbox / "in", target=f"{WORKSPACE}/in"),
+        Mount(source=mailbox / "out", target=f"{WORKSPACE}/out", writable=True),
         Mount(source=session / "state", target=f"{WORKSPACE}/state", writable=True),
         # Connecting to a socket needs no writable mount, and so nobody inside can put another in its place.
         Mount(source=home.sockets_of(session_id), target=RUN),

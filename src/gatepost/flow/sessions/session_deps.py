@@ -23,6 +23,7 @@ from gatepost.flow.sessions.sandbox_freezer import SandboxFreezer
 from gatepost.flow.sessions.session_timeouts import ListeningTime, SessionTimeouts
 from gatepost.gate.dispatch import Dispatch
 from gatepost.sandboxes.contract import SANDBOXES, SandboxKind
+from gatepost.store.file_passing import FilePassing
 from gatepost.store.port import Store
 from gatepost.store.turn_failures import TurnRetryPolicy
 
@@ -71,6 +72,7 @@ class SessionDeps(Struct, frozen=True, kw_only=True):
     pump: DeliveryLoop
     owner: str  # this gateway; by itself, this run of it
     claims: SessionClaims = field(default_factory=SoleGateway)
+    passing: FilePassing | None = None  # of files between gateways, if there may be several
     listening: ListeningTime  # for every judgement of who is silent, idle or late
     files: FairThreadPool  # mailbox files are never touched on the loop or on the store's writer thread
     freezer: SandboxFreezer = field(default_factory=SandboxFreezer)

@@ -289,7 +289,7 @@ class SessionSupervisor:
             session = await self.parts.store.read(sessions.get, session_id)
             if session is None or session.closed_at is not None or session_id in self._owed:
                 continue
-            if self.parts.claims.is_elsewhere(session):
+            if await self.parts.claims.is_elsewhere(session):
                 continue  # whoever runs it hears of it, too
             if await self.parts.store.read(due_sessions.get_retry_time, session_id, self.parts.clock.now()) is not None:
                 continue  # the look finds it when its next try is due; arrivals lead to none before
@@ -361,7 +361,8 @@ class SessionSupervisor:
     async def _wake(self, session_id: str) -> None:
         claimed = False
         try:
-            claimed = await self.parts.claims.claim(session_id)
+            session = await self.parts.store.read(sessions.get, session_id)
+            claimed = session is not None and await self.parts.claims.claim(session)
             if claimed:
                 await self._run_session(session_id)
         except* Exception as trouble:  # noqa: BLE001  one session's trouble must not end the others
@@ -425,7 +426,8 @@ class SessionSupervisor:
             try:
                 if self.halted:
                     await self.parts.store.write(due_sessions.defer_all_due, now, now + LOOKED_AT, durable=False)
-                due = await self.parts.store.read(due_sessions.list_sessions_with_work, now)
+                found = await self.parts.store.read(due_sessions.list_sessions_with_work, now)
+                due = await self.parts.claims.list_here(found)
                 for session_id, _, _ in due:
                     self.request_wake(session_id)
                 if due:

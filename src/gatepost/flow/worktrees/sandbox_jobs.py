@@ -117,7 +117,7 @@ class SandboxJobs:
             async with self._sandbox(name, group, parents, job, project, source, way_out) as sandbox:
                 limits = limits_of(self._config, group, parents)
                 most = limits.disk_mb * 1024 * 1024
-                places = (project.mount.source, self._home.session(name))
+                places = (project.mount.source, self._home.mailbox(name))
                 bounds = await asyncio.to_thread(disk_bounds, places, most, keep is not None)
                 patience = min(limit_s or math.inf, self._config[LIMIT_S])
                 too_much = await self._until_end(sandbox, bounds, limits.memory_mb, patience)
@@ -229,12 +229,12 @@ def disk_bounds(places: Iterable[Path], most: int, saving: bool) -> dict[Path, i
 
 
 def _write_job(home: Home, name: str, job: Mapping[str, Any]) -> None:
-    with open_untrusted(home.session(name)) as root:
+    with open_untrusted(home.mailbox(name)) as root:
         root.write_bytes("in/job.json", json.dumps(job).encode(), mode=0o640)
 
 
 def _read_answer(home: Home, name: str, code: int, keep: Path | None, most: int) -> SandboxJobResult:
-    with open_untrusted(home.session(name)) as root:
+    with open_untrusted(home.mailbox(name)) as root:
         try:
             answer = msgspec.json.decode(root.read_bytes("out/answer.json", LARGEST_ANSWER), type=SandboxJobResult)
         except (NotFound, Invalid, ValueError):

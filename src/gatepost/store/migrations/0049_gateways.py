@@ -50,3 +50,29 @@ def apply(db: Db) -> None:
     )
     db.define("CREATE INDEX commands_by_gateway ON commands (gateway, state)")
     db.define("CREATE INDEX commands_by_asker ON commands (asker, state)")
+    db.define(
+        """CREATE TABLE group_places (
+            world {text} NOT NULL PRIMARY KEY,      -- a group at the top, with all below it
+            gateway {text} NOT NULL,                -- that has its folders, where they are not shared
+            since {int} NOT NULL
+        ) {strict}"""
+    )
+    db.define(
+        """CREATE TABLE shared_folders (
+            name {text} NOT NULL PRIMARY KEY,
+            mark {text} NOT NULL,                   -- lies in the folder: who does not see it there sees another folder
+            gateway {text} NOT NULL,                -- that put it there
+            since {int} NOT NULL
+        ) {strict}"""
+    )
+    db.define(
+        """CREATE TABLE passed_files (
+            name {text} NOT NULL,                   -- where it lies on the gateway that has it
+            number {int} NOT NULL,                  -- of this piece
+            data {blob} NOT NULL,
+            message_id {int},                       -- that it came with; NULL: it is sent, or not known yet
+            at {int} NOT NULL,
+            PRIMARY KEY (name, number)
+        ) {strict}"""
+    )
+    db.define("CREATE INDEX passed_files_message ON passed_files (message_id) WHERE message_id IS NOT NULL")

@@ -22,10 +22,10 @@ _LAST_WORDS = frozenset({b"57P01", b"57P02", b"57P03", b"57P05", b"25P03"})  # a
 class PostgresDb:
     full_text = PostgresFullText()
 
-    def __init__(self, connection: pq.abc.PGconn, *, of_writer: bool = False) -> None:
+    def __init__(self, connection: pq.abc.PGconn, *, of_writer: bool = False, gateway: str = "") -> None:
         """`of_writer`: the store has all its tables, so a change of rules renames their state; and somebody calls
         `flush` before each commit, so rows are appended together."""
-        self.connection, self._of_writer = connection, of_writer
+        self.connection, self._of_writer, self.gateway = connection, of_writer, gateway
         self._prepared: dict[tuple[str, tuple[int, ...]], bytes] = {}
         self._appended: list[tuple[str, Sequence[Any]]] = []
         self._locks = TransactionLocks()

@@ -56,6 +56,7 @@ class UnitWorker:
         the gateway is over."""
         self._url, self._lanes, self._slow, self._fence = url, lanes, slow, fence
         self._rehearse = rehearse
+        self._gateway = gateway
         self._name = f"{render_application(gateway)} write {number}"
         self.refused = 0  # units that came after this life of the gateway was over
         self.deadline = Deadline(unit_s)
@@ -169,7 +170,7 @@ class UnitWorker:
             self._drop()
             try:
                 self._connection = open_connection(self._url, self._name)
-                self._db = PostgresDb(self._connection.pgconn, of_writer=True)
+                self._db = PostgresDb(self._connection.pgconn, of_writer=True, gateway=self._gateway)
             except psycopg.OperationalError as error:
                 self._away_since = self._away_since or time.monotonic()
                 if time.monotonic() > self._away_since + AWAY_S:

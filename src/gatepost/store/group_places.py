@@ -1,0 +1,103 @@
+"""Where groups lie, if several gateways share this store and each has folders of its own.
+
+A world belongs to one gateway: a group at the top with all below it. The agent of a group sees the folders of those
+below its own, so they lie together.
+"""
+
+from msgspec import Struct
+
+from gatepost.store.gateways import GatewayState
+from gatepost.store.inbox import OPEN
+from gatepost.store.port import Db, quick
+
+MOST_ROOMS = 200  # that are looked for at once
+
+
+class AwayWorld(Struct, frozen=True):
+    """One whose gateway is not there. `epoch`: of that gateway, which is another after each absence."""
+
+    world: str
+    gateway: str
+    epoch: int
+
+
+class WaitingRoom(Struct, frozen=True):
+    """Where somebody waits for an answer."""
+
+    instance: str
+    address: str
+    thread: str
+
+
+def get_world(folder: str) -> str:
+    return folder.partition("/")[0]
+
+
+@quick
+def find_gateway(db: Db, folder: str) -> str:
+    """The gateway that has a group's folder; '' if none has it yet."""
+    row = db.row("SELECT gateway FROM group_places WHERE world = ?", (get_world(folder),))
+    return str(row[0]) if row else ""
+
+
+def claim(db: Db, folder: str, gateway: str, now: int) -> str:
+    """The gateway that has a group's folder: this one, if none had it yet."""
+    found = find_gateway(db, folder)
+    if found:
+        return found
+    db.run(
+        "INSERT INTO group_places (world, gateway, since) VALUES (?, ?, ?) ON CONFLICT (world) DO NOTHING",
+        (get_world(folder), gateway, now),
+    )
+    return find_gateway(db, folder)
+
+
+def list_all(db: Db) -> dict[str, str]:
+    """By world, the gateway that has it."""
+    return {row[0]: row[1] for row in db.rows("SELECT world, gateway FROM group_places ORDER BY world")}
+
+
+def remove_unused(db: Db, folder: str) -> None:
+    """A group was removed. A world without any lies nowhere."""
+    world = get_world(folder)
+    db.run(
+        "DELETE FROM group_places WHERE world = ?"
+        " AND NOT EXISTS (SELECT 1 FROM groups WHERE folder = ? OR (folder > ? AND folder < ?))",
+        (world, world, *_below(world)),
+    )
+
+
+def list_away(db: Db) -> list[AwayWorld]:
+    """Those whose gateway has left, was taken over from, or is forgotten."""
+    rows = db.rows(
+        "SELECT p.world, p.gateway, COALESCE(g.epoch, 0) FROM group_places p LEFT JOIN gateways g ON g.name = p.gateway"
+        " WHERE g.name IS NULL OR g.state = ? ORDER BY p.world",
+        (GatewayState.GONE,),
+    )
+    return [AwayWorld(*row) for row in rows]
+
+
+def list_waiting_rooms(db: Db, world: str, before: int) -> list[WaitingRoom]:
+    """The rooms of a world in which a message has waited since before a moment. What nobody said (a task) does not
+    count. Of each room the last thread that was spoken in."""
+    rows = db.rows(
+        "SELECT m.instance, m.address, m.thread FROM messages m WHERE m.id IN (SELECT MAX(m.id) FROM inbox i"
+        f" JOIN messages m ON m.id = i.message_id WHERE i.{OPEN} AND (i.folder = ? OR (i.folder > ? AND i.folder < ?))"
+        " AND i.session_id IS NOT NULL AND i.mode IN ('trigger', 'next') AND i.created_at <= ?"
+        " GROUP BY m.instance, m.address) ORDER BY m.id LIMIT ?",
+        (world, *_below(world), before, MOST_ROOMS),
+    )
+    return [WaitingRoom(*row) for row in rows]
+
+
+def defer_due(db: Db, world: str, now: int, until: int) -> int:
+    """What waits for a gateway that is away is known of: it is not overdue before `until`."""
+    return db.run(
+        f"UPDATE inbox SET next_at = ? WHERE {OPEN} AND (folder = ? OR (folder > ? AND folder < ?)) AND next_at <= ?",
+        (until, world, *_below(world), now),
+    )
+
+
+def _below(world: str) -> tuple[str, str]:
+    """What the folders below it lie between: '0' comes after '/'."""
+    return f"{world}/", f"{world}0"

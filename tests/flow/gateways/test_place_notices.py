@@ -1,0 +1,98 @@
+"""People whose message waits for a gateway that is away are told so, once."""
+
+from gatepost.core.event_bus import EventBus
+from gatepost.core.settings import Config
+from gatepost.flow.gateways.place_notices import TOLD, PlaceNotices
+from gatepost.store import gateways, group_places, groups, inbox, messages, outbox, sessions
+from gatepost.store.gateways import GatewayIdentity, GatewayState
+from gatepost.store.messages import NewMessage
+from gatepost.store.outbox import OutboxEffect
+from gatepost.store.port import Db, Store
+from gatepost.testing.channel import FakeChannel
+from gatepost.testing.clock import FixedClock
+from gatepost.testing.outbox_harness import OutboxHarness
+
+ROOM = "fake:room/1"
+IDENTITY = GatewayIdentity(name="a", home="home", host="host", version="1", schema_number=49)
+
+
+def begin(db: Db, now: int) -> int:
+    return gateways.register(db, IDENTITY, 6_000_000, 1, now)
+
+
+def leave(db: Db, epoch: int) -> bool:
+    return gateways.set_state(db, "a", epoch, GatewayState.GONE)
+
+
+def hear(db: Db, platform_id: str, now: int) -> None:
+    groups.add(db, "acme", "Acme", "", now)
+    group_places.claim(db, "acme", "a", now)
+    session = sessions.find_or_add(db, sessions.SessionMode.SHARED, "acme", "fake", ROOM, "", now)
+    new = NewMessage(
+        instance="fake",
+        address=ROOM,
+        thread="",
+        direction="in",
+        platform_id=platform_id,
+        kind="chat",
+        sender="fake:user/1",
+        text="hello",
+        at=now,
+    )
+    message_id = messages.accept(db, new, now)
+    assert message_id is not None
+    inbox.enqueue(db, message_id, session.id, "acme", "member", now)
+
+
+def list_said(db: Db) -> list[OutboxEffect]:
+    return outbox.OUTBOX.list(db, "ORDER BY id")
+
+
+async def make_notices(store: Store, clock: FixedClock) -> PlaceNotices:
+    reach = OutboxHarness(store, {"fake": FakeChannel()}).reach
+    return PlaceNotices(store, clock, Config(), EventBus(), reach)
+
+
+async def test_a_room_is_told_after_a_minute_and_once_for_each_absence(store: Store) -> None:
+    clock = FixedClock()
+    notices = await make_notices(store, clock)
+    said = list[int]()
+
+    async def pass_time(seconds: float) -> None:
+        clock.advance(seconds)
+        await notices.check()
+        said.append(len(await store.read(list_said)))
+
+    epoch = await store.write(begin, clock.now())
+    await store.write(hear, "m1", clock.now())
+    await pass_time(300)  # its gateway is there, and will get to it
+    await store.write(leave, epoch)
+    await pass_time(0)
+    await pass_time(59)
+    await pass_time(1)
+    await store.write(hear, "m2", clock.now())
+    await pass_time(120)
+    assert said == [0, 0, 0, 1, 1]
+    epoch = await store.write(begin, clock.now())  # it is back, and leaves again before it got to them
+    await pass_time(0)
+    await store.write(leave, epoch)
+    await pass_time(0)
+    await pass_time(60)
+    assert said[5:] == [1, 1, 2]
+    assert [each.payload["text"] for each in await store.read(list_said)] == [TOLD, TOLD]
+
+
+async def test_a_message_of_this_moment_waits_a_minute_of_its_own(store: Store) -> None:
+    clock = FixedClock()
+    notices = await make_notices(store, clock)
+    await store.write(leave, await store.write(begin, clock.now()))
+    await store.write(groups.add, "acme", "Acme", "", clock.now())
+    await store.write(group_places.claim, "acme", "a", clock.now())
+    await notices.check()
+    clock.advance(600)
+    await store.write(hear, "m1", clock.now())
+    await notices.check()
+    assert await store.read(list_said) == []
+    clock.advance(60)
+    await notices.check()
+    assert len(await store.read(list_said)) == 1

@@ -1,0 +1,67 @@
+"""Where groups lie, if several gateways share a store and each has folders of its own."""
+
+import pytest
+
+from gatepost.core.clock import SECOND
+from gatepost.store import gateways, group_places, groups, inbox, ledger
+from gatepost.store.group_places import AwayWorld, WaitingRoom
+
+from .conftest import Desk
+from .test_gateways import NOON, begin
+
+
+def test_a_world_lies_where_it_was_claimed_first_with_all_below_it(desk: Desk) -> None:
+    assert group_places.find_gateway(desk.db, "acme") == ""
+    assert group_places.claim(desk.db, "acme/sales", "a", NOON) == "a"
+    assert [group_places.claim(desk.db, each, "b", NOON) for each in ("acme", "acme/leads", "other")] == ["a", "a", "b"]
+    assert group_places.list_all(desk.db) == {"acme": "a", "other": "b"}
+
+
+def test_a_world_lies_nowhere_once_its_last_group_is_removed(desk: Desk) -> None:
+    groups.add(desk.db, "acme/sales", "Sales", "", NOON)
+    group_places.claim(desk.db, "acme", "a", NOON)
+    groups.remove(desk.db, "acme/sales")
+    assert group_places.find_gateway(desk.db, "acme") == "a"
+    groups.remove(desk.db, "acme")
+    assert group_places.find_gateway(desk.db, "acme") == ""
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_world_is_away_while_its_gateway_is_gone(desk: Desk, leaves: bool) -> None:
+    epoch = begin(desk.db, "a")
+    group_places.claim(desk.db, "acme", "a", NOON)
+    assert group_places.list_away(desk.db) == []
+    if leaves:
+        gateways.set_state(desk.db, "a", epoch, gateways.GatewayState.GONE)
+    else:
+        gateways.end_life(desk.db, "a", epoch)
+    assert group_places.list_away(desk.db) == [AwayWorld("acme", "a", 1 if leaves else 2)]
+    begin(desk.db, "a")
+    assert group_places.list_away(desk.db) == []
+
+
+def test_the_world_of_a_forgotten_gateway_is_away(desk: Desk) -> None:
+    group_places.claim(desk.db, "acme", "a", NOON)
+    assert group_places.list_away(desk.db) == [AwayWorld("acme", "a", 0)]
+
+
+def test_each_room_waits_once_in_its_last_thread(desk: Desk) -> None:
+    for thread in ("t1", "t2"):
+        desk.hear(thread=thread)
+    desk.hear(address="fake:room/2")
+    done = desk.hear(address="fake:room/3")
+    inbox.set_state(desk.db, done, "answered", "", None, desk.now)
+    assert group_places.list_waiting_rooms(desk.db, "acme", NOON - 1) == []
+    found = group_places.list_waiting_rooms(desk.db, "acme", NOON)
+    assert found == [WaitingRoom("fake", "fake:room/1", "t2"), WaitingRoom("fake", "fake:room/2", "")]
+    assert group_places.list_waiting_rooms(desk.db, "acm", NOON) == []
+
+
+def test_what_waits_for_a_gateway_that_is_away_is_not_overdue(desk: Desk) -> None:
+    row = desk.hear()
+    late = desk.now + 3600 * SECOND
+    assert ledger.check(desk.db, late).unaccounted == 1
+    assert group_places.defer_due(desk.db, "other", late, late + SECOND) == 0
+    assert group_places.defer_due(desk.db, "acme", late, late + SECOND) == 1
+    assert ledger.check(desk.db, late).unaccounted == 0
+    assert desk.entry(row).next_at == late + SECOND
