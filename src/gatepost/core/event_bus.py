@@ -21,6 +21,7 @@ class Bell(StrEnum):
     ERRANDS = "errands"  # work that one agent gave to another may be over, or was ended
     OPERATION = "operation"  # somebody who may has changed something
     LOGINS = "logins"  # a browser was signed out: what it has open must end
+    GATEWAYS = "gateways"  # one has given up something that another may take
 
 
 class EventBus:
@@ -78,6 +79,9 @@ class EventBus:
     def on_logins(self, hear: Callable[[], None]) -> None:
         self._heard[Bell.LOGINS].append(hear)
 
+    def on_gateways(self, hear: Callable[[], None]) -> None:
+        self._heard[Bell.GATEWAYS].append(hear)
+
     def session(self, session_id: str) -> None:
         self._ring(Bell.SESSION, session_id)
 
@@ -114,3 +118,6 @@ class EventBus:
 
     def logins(self) -> None:
         self._ring(Bell.LOGINS)
+
+    def gateways(self) -> None:
+        self._ring(Bell.GATEWAYS)

@@ -40,6 +40,8 @@ class Lease(Protocol):
     def is_over(self) -> bool: ...
     @property
     def overdue(self) -> tuple[tuple[str, int], ...]: ...
+    @property
+    def must_leave(self) -> str: ...
 
     def begin(self) -> None: ...
     def start(self, on_change: Callable[[], None]) -> None: ...
@@ -64,6 +66,10 @@ class GatewayMembership:
         self._beat = asyncio.Event()
         self._relay = BellRelay(sessions.parts.bells, sessions.is_awake, self._look)
         self.takeovers = 0
+        self.is_draining = False
+        self.on_order: Callable[[str], None] = lambda reason: None  # it must end, and why
+        self._ordered = self._has_news = False
+        sessions.parts.bells.on_gateways(self._receive_news)
 
     async def recover(self) -> None:
         """At the start: what an earlier life of this gateway left."""
@@ -86,9 +92,29 @@ class GatewayMembership:
         finally:
             await asyncio.to_thread(self._lease.stop)
 
+    def _receive_news(self) -> None:
+        """Another has given something up: it is looked at now, not at the next beat."""
+        self._has_news = True
+        self._beat.set()
+
+    def close(self) -> None:
+        """Take nothing new, and begin nothing for all."""
+        self.is_draining = True
+        self._duties.set_held(())
+
+    async def release_duties(self) -> None:
+        """Once nothing of them is under way: others have them from now on."""
+        await self._store.write(self._release_duties)
+        self._sessions.parts.bells.gateways()
+
+    def _release_duties(self, db: Db) -> None:
+        gateways.release_duties(db, self._lease.name)
+        gateways.set_state(db, self._lease.name, self._lease.epoch, gateways.GatewayState.DRAINING)
+
     async def leave(self) -> None:
         """Everything that this gateway has is anybody's, at once. After its sandboxes have ended."""
         await self._store.write(self._leave)
+        self._sessions.parts.bells.gateways()
 
     def _leave(self, db: Db) -> None:
         name = self._lease.name
@@ -97,6 +123,9 @@ class GatewayMembership:
 
     async def _step(self) -> None:
         try:
+            if self._lease.must_leave and not self._ordered:
+                self._ordered = True
+                self.on_order(self._lease.must_leave)
             if self._lease.is_over:
                 await self._begin_again()
             self._sessions.set_frozen(not self._lease.in_contact)
@@ -105,7 +134,9 @@ class GatewayMembership:
             if self._lease.may_judge:
                 for name, epoch in self._lease.overdue:
                     await self._take_over(name, epoch)
-            await self._claim_duties()
+            if not self.is_draining:
+                await self._claim_duties()
+                await self._wake_given_up()
         except (Unavailable, SetupError) as error:
             _log.warning("the gateways cannot be looked at", error=str(error))
 
@@ -133,10 +164,17 @@ class GatewayMembership:
         for session_id in await self._store.read(due_sessions.list_waiting_sessions):
             self._sessions.request_wake(session_id)
 
+    async def _wake_given_up(self) -> None:
+        if self._has_news:
+            self._has_news = False
+            for session_id in await self._store.read(due_sessions.list_waiting_sessions):
+                self._sessions.request_wake(session_id)
+
     async def _claim_duties(self) -> None:
         wanted = [*LOOPS, *self._list_duties()]
         missing = [each for each in wanted if not self._duties.holds(each)]
         if missing:
             now = self._sessions.parts.clock.now()
             held = await self._store.write(gateways.claim_duties, missing, self._lease.name, now, durable=False)
-            self._duties.set_held(held)
+            if not self.is_draining:  # else they are given up with the rest
+                self._duties.set_held(held)

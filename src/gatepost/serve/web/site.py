@@ -1,7 +1,7 @@
 """The web page: who gets in, and what is served to whom. Nobody sees anything but the sign-in page without a cookie."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -76,6 +76,8 @@ class WebDeps(Struct, frozen=True, kw_only=True):
     channels: Mapping[str, Channel] = field(default_factory=dict)  # by instance, for what platforms send to us
     dashboard: DashboardDeps | None = None  # None: a site without operations has no dashboard
     metrics: MetricsPage | None = None
+    store_id: str = ""  # of a store that several gateways share
+    find_unready: Callable[[], str] = str  # why nobody should be sent here now; '': it serves
 
 
 def make_site(parts: WebDeps) -> Starlette:
@@ -169,6 +171,7 @@ def _make_browsers(parts: WebDeps, chat: Chat) -> BrowserLogins:
             home=parts.home,
             streams=chat.streams,
             bells=parts.bells,
+            store_id=parts.store_id,
         )
     )
 
@@ -198,6 +201,7 @@ def _list_machine_routes(parts: WebDeps, browsers: BrowserLogins, pace: PeerRate
         throttle=AuthThrottle(make_audit_recorder(parts.store, parts.clock, "the API")),
         pace=pace,
         is_serving=lambda: not parts.stopping.is_set(),
+        find_unready=parts.find_unready,
         is_signed_in=is_signed_in,
         metrics=parts.metrics,
     )
