@@ -1,5 +1,6 @@
 """The web face as a browser meets it: a real gateway with 1,000 groups, 100,000 messages and 10,000 open requests, and
-a real Chromium. How much the first view brings, how long the server takes for each page, what 200 open pages cost."""
+a real Chromium. How much the first view brings, how long the server takes for each page, what 200 open pages cost; and
+how soon the first words of an answer are on the page after the runner has them."""
 
 import asyncio
 import re
@@ -18,6 +19,7 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.store.sqlite_store import connect
 from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.provider import ScriptBuilder
 from measure import Figure, at_most
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -25,11 +27,29 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-backgroun
 PAGES = ("", "/requests", "/sessions", "/ledger", "/groups", "/costs", "/people", "/rooms", "/tasks")
 TIMES = 5
 LARGEST_KB, SLOWEST_MS, OPEN_PAGES, LARGEST_MB = 150.0, 200.0, 200, 100.0
+ANSWERS, FIRST_TOKEN_MS = 30, 50.0
 # From the request's last byte to the answer's first, as the browser has it; and all that came over the wire.
 TIMING = """() => {
   const page = performance.getEntriesByType("navigation")[0];
   const all = [page, ...performance.getEntriesByType("resource")];
   return [page.responseStart - page.requestStart, all.reduce((sum, each) => sum + each.transferSize, 0)];
+}"""
+
+# A draft says when it was written, in microseconds; the page says how many milliseconds later it has it. All processes
+# of a machine have one clock.
+WATCH = """() => {
+  window.taken = [];
+  const seen = new Set();
+  new MutationObserver(() => {
+    const now = performance.timeOrigin + performance.now();
+    for (const each of document.querySelectorAll(".message.draft .body")) {
+      const text = each.textContent.trim();
+      if (/^\\d{16}$/.test(text) && !seen.has(text)) {
+        seen.add(text);
+        window.taken.push(now - Number(text) / 1000);
+      }
+    }
+  }).observe(document.body, { childList: true, subtree: true, characterData: true });
 }"""
 
 
@@ -40,7 +60,11 @@ class PageVisit(Struct, frozen=True):
 
 
 async def figures(
-    groups: int = 1000, messages: int = 100_000, asked: int = 10_000, open_pages: int = OPEN_PAGES
+    groups: int = 1000,
+    messages: int = 100_000,
+    asked: int = 10_000,
+    open_pages: int = OPEN_PAGES,
+    answers: int = ANSWERS,
 ) -> list[Figure]:
     if CHROMIUM is None:
         raise RuntimeError("there is no Chromium here: `make setup-test` says how to get one")
@@ -53,6 +77,7 @@ async def figures(
         with DaemonProcess(home.path, http_connections_per_peer="0") as daemon:
             first, visits = await _visit(daemon)
             grown_mb = await measure_open_pages(daemon, open_pages)
+    tokens = await measure_first_tokens(answers)
     slowest = max(visits, key=lambda each: each.server_ms)
     print("browser:", ", ".join(f"{each.path or '/'} {each.server_ms:.0f} ms" for each in visits))
     return [
@@ -60,7 +85,43 @@ async def figures(
         at_most("browser_overview_ms", visits[0].server_ms, "ms", SLOWEST_MS, SLOWEST_MS),
         at_most("browser_slowest_ms", slowest.server_ms, "ms", SLOWEST_MS, SLOWEST_MS),
         at_most("browser_open_pages_mb", grown_mb, "MB", LARGEST_MB, LARGEST_MB),
+        *make_token_figures(tokens),
     ]
+
+
+def make_token_figures(taken: Sequence[float]) -> list[Figure]:
+    """The worst of them is the promise; the median says what people usually have."""
+    return [
+        at_most("browser_first_token_ms", statistics.median(taken), "ms", FIRST_TOKEN_MS, FIRST_TOKEN_MS),
+        at_most("browser_first_token_worst_ms", max(taken), "ms", FIRST_TOKEN_MS, FIRST_TOKEN_MS),
+    ]
+
+
+async def measure_first_tokens(count: int) -> list[float]:
+    """In milliseconds, from the provider's clock to the page's. The first answer starts the sandbox and the renderer,
+    and is left out."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder) / "h"
+        script = ScriptBuilder().turn().draft("{now}").wait(0.1).say("done")
+        script.write(Home(home).group("home")).chmod(0o644)
+        settings = {"sandbox_kind": "process", "sandbox_least_free_mb": "0", "sessions_provider": "scripted"}
+        with DaemonProcess(home, **settings) as daemon:
+            async with async_playwright() as playwright:
+                browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+                page = await _sign_in(browser, daemon)
+                await page.evaluate(WATCH)
+                for number in range(count + 1):
+                    await _have_answer(page, number)
+                taken = await page.evaluate("window.taken")
+                await browser.close()
+    assert len(taken) == count + 1, f"{len(taken)} of {count + 1} drafts were seen"
+    return [float(each) for each in taken[1:]]
+
+
+async def _have_answer(page: Page, number: int) -> None:
+    await page.get_by_label("Message", exact=True).fill(f"go {number}")
+    await page.keyboard.press("Enter")
+    await page.locator(".message:not(.mine):not(.draft) .body", has_text="done").nth(number).wait_for()
 
 
 def settle(path: Path) -> None:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from gatepost.core.clock import DAY, HOUR, MINUTE, SystemClock
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.schedule.firing import FiringPlan, fire_plans
-from gatepost.flow.schedule.task_loop import AT_ONCE, find_next_time, plan_due
+from gatepost.flow.schedule.task_loop import AT_ONCE, plan_due
 from gatepost.store import groups, inbox, sessions, tasks
 from gatepost.store.inbox import InboxState
 from gatepost.store.migrate import migrate
@@ -88,7 +88,7 @@ def measure_looks(count: int, looks: int) -> LookCost:
 
 def find_due(db: Db, now: int) -> list[FiringPlan]:
     plans = plan_due(db, now, AT_ONCE, 100)
-    find_next_time(db)
+    tasks.find_next_due(db)
     return plans
 
 

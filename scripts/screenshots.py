@@ -1,4 +1,5 @@
-"""`make screenshots`: every page in light, dark and phone size, of a gateway of its own with a few things in it.
+"""`make screenshots`: every page in light, dark and phone size, of a gateway of its own with a few things in it; and
+the one that says that there is no such page.
 
     python scripts/screenshots.py [FOLDER]     docs/screenshots unless it is named
 
@@ -35,6 +36,8 @@ CONTENTS: tuple[tuple[str, ...], ...] = (
     ("grant", "add", "acme/eng", "hold send_file"),
     ("egress", "allow", "api.github.com", "--folder", "acme/eng"),
     ("invite", "add", "acme/eng", "--label", "new colleagues", "--uses", "5"),
+    ("token", "add", "webhook", "acme/eng", "--label", "Deploys"),
+    ("site", "set", "acme/eng", "/pub/acme/eng/docs", "public"),
     ("chat", "-m", "hello", "--wait"),
     ("chat", "-m", "note The release goes out on Friday at noon.", "--wait"),
     ("task", "add", "home", "--prompt", "Write what changed since yesterday.", "--cron", "0 8 * * 1-5"),
@@ -71,7 +74,8 @@ async def find_address(page: Page, base: str, path: str) -> str:
     start, hole, _ = path.partition("{")
     if not hole:
         return f"{base}/dashboard{path}"
-    await page.goto(f"{base}/dashboard{start.rstrip('/')}")
+    lists = [each for each, _ in PAGES.items() if "{" not in each and start.startswith(each)]
+    await page.goto(f"{base}/dashboard{max(lists, key=len)}")
     links = page.locator(f'main a[href^="/dashboard{start}"]')
     return f"{base}{await links.first.get_attribute('href')}" if await links.count() else ""
 
@@ -100,6 +104,8 @@ async def take(browser: Browser, daemon: DaemonProcess, folder: Path, look: str,
         await page.goto(address)
         await page.locator("#live.on").wait_for(state="attached")
         await page.screenshot(path=folder / f"{get_name(path)}-{look}.png")
+    await page.goto(f"{base}/dashboard/nothing-is-here")
+    await page.screenshot(path=folder / f"not-found-{look}.png")
     await context.close()
     return left
 

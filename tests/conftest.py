@@ -160,16 +160,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 async def store(engine: str, request: pytest.FixtureRequest) -> AsyncIterator[Store]:
-    opened = SqliteStore(request.getfixturevalue("store_path")) if engine == "sqlite" else _open_postgres(request)
+    """Every unit is run twice, the first time undone: it has no effect but its writes. Not in a test that is marked
+    `runs_once`, because it counts how often they run, or the ids that they draw."""
+    twice = request.node.get_closest_marker("runs_once") is None
+    if engine == "sqlite":
+        opened: SqliteStore | PostgresStore = SqliteStore(request.getfixturevalue("store_path"), rehearse=twice)
+    else:
+        opened = _open_postgres(request, rehearse=twice)
     yield opened
     opened.close()
 
 
-def _open_postgres(request: pytest.FixtureRequest) -> "PostgresStore":
+def _open_postgres(request: pytest.FixtureRequest, *, rehearse: bool) -> "PostgresStore":
     from gatepost.store.postgres.postgres_store import PostgresStore
 
     database: EmptyDatabase = request.getfixturevalue("emptied")
-    return PostgresStore(database.url)
+    return PostgresStore(database.url, rehearse=rehearse)
 
 
 @pytest.fixture

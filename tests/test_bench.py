@@ -20,7 +20,7 @@ PARTS = {
     ),
     "telegram_rooms": "print(run.table(uvloop.run(run.telegram_rooms.figures(1, 20, 60, 6))))",
     "dashboard": "print(run.table(uvloop.run(run.dashboard.figures(40, 400, 60, 2))))",
-    "browser": "print(run.table(uvloop.run(run.browser.figures(40, 400, 60, 8))))",
+    "browser": "print(run.table(uvloop.run(run.browser.figures(40, 400, 60, 8, 3))))",
     "drafts": "print(run.table(run.drafts.figures(100, 2)))",
     "schedule_tick": "print(run.table(run.schedule_tick.figures(20, 60, 3)))",
     "streamable": "print(run.table(uvloop.run(run.streamable.figures(1, 1, 20))))",

@@ -17,7 +17,6 @@ from gatepost.app import STOP_S, Gateway, load_plugins
 from gatepost.core import home_lock, log, settings
 from gatepost.core.clock import Clock, SystemClock, iso
 from gatepost.core.descriptor_limit import raise_limit
-from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.json_limits import limit_numbers
 from gatepost.core.listen_address import LISTEN, ListenAddress, control_path, parse, render_open_help
@@ -31,6 +30,7 @@ from gatepost.serve.control import token_auth
 from gatepost.serve.control.contract import to_json
 from gatepost.serve.http import CONNECTIONS, HttpServer, get_bound_address, open_listener
 from gatepost.serve.web.signin.one_time_link import make_login_url
+from gatepost.serve.web.signin.ways import describe_missing, list_missing_ways
 from gatepost.store.gateway_checks import DRAIN_ASKED
 from gatepost.store.open_store import wait_for_store
 
@@ -132,6 +132,9 @@ class Daemon:
         else:
             where = self.listen.url if self.listen.kind == "unix" else f"{self.listen.url}/"
             lines = [f"gatepost is ready at {where}", line, "`gatepost login` prints an address that signs you in"]
+        lines += [
+            f"{describe_missing(way)}: pip install 'gatepost[{way.extra}]'" for way in list_missing_ways(self.config)
+        ]
         print("\n".join(lines), flush=True)  # noqa: T201  the banner of `up`
 
     async def _until_stopped(self, tasks: list[asyncio.Task[None]]) -> None:
@@ -164,11 +167,9 @@ class Daemon:
         self.stopping.set()
 
     def _bind_control_tcp(self, stack: ExitStack) -> ControlTcp | None:
-        if not self.config[token_auth.LISTEN]:
+        wished = token_auth.find_listen_address(self.config)
+        if wished is None:
             return None
-        wished = parse(self.config[token_auth.LISTEN])
-        if wished.kind != "tcp":
-            raise SetupError("control.listen is for TCP (host:port); where the socket lies, control_socket says")
         sock = stack.enter_context(open_listener(wished))
         self.control = get_bound_address(wished, sock)
         return sock, token_auth.load_token(self.home, self.config), wished.host, self.config[token_auth.HOSTS]

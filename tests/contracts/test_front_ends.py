@@ -360,7 +360,7 @@ async def test_the_official_client_sees_the_same_everywhere(front: str, mode: st
         if mode != NEW:  # a client that is told the version does not ask who is there
             assert client.server_info is not None and client.server_info.name == "gatepost"
         names = [tool.name for tool in (await client.list_tools()).tools]
-        assert names == [tool.name for tool in gate.agent.dispatch.visible_to(gate.agent.caller)]
+        assert names == [tool.name for tool in await gate.agent.dispatch.visible_to(gate.agent.caller)]
         answer = await client.call_tool("measure", {"text": "four"})
         assert answer.structured_content == {"text": "four", "size": 4}
         assert (await client.call_tool("fail", {})).is_error

@@ -63,6 +63,30 @@ def test_a_code_makes_its_sender_a_member_once(db: Db) -> None:
     assert members(db) == [EVE]
 
 
+def read(db: Db, shown: str, sender: str = EVE) -> invitations.InvitationOffer:
+    return invitations.read_offer(db, invitations.parse_code(shown), sender, NOON)
+
+
+def test_whoever_accepted_it_reads_so_until_what_it_gave_is_gone(db: Db) -> None:
+    code = issue(db, uses=2)
+    assert read(db, code).accepted == "" and read(db, code).group == "Acme"
+    send(db, code)
+    assert "Acme" in read(db, code).accepted and read(db, code, BOB).group == "Acme"
+    send(db, code, BOB)
+    assert read(db, code, "fake:user/mallory").obstacle == invitations.NOT_VALID
+    other = issue(db)
+    assert "already" in read(db, other).obstacle and read(db, other).accepted == ""
+    db.run("DELETE FROM group_members WHERE user_id = ?", (EVE,))
+    assert read(db, code).obstacle == invitations.NOT_VALID and read(db, code).accepted == ""
+
+
+def test_whoever_was_given_a_group_by_it_reads_how_that_stands(db: Db) -> None:
+    code = issue(db, own_group=True)
+    send(db, code)
+    assert read(db, code).accepted == onboarding.KNOWN[NewcomerState.ADMITTED]
+    assert read(db, code, BOB).obstacle == invitations.NOT_VALID
+
+
 @pytest.mark.parametrize("form", ["{}", "  {} \n", "{} "])
 def test_a_code_may_be_written_in_several_ways(db: Db, form: str) -> None:
     code = issue(db)

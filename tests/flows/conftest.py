@@ -1,7 +1,11 @@
 """What whole-gateway tests share: a channel, routes as an operator writes them, and a provider that looks around."""
 
 import asyncio
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -109,3 +113,32 @@ async def make_room(gateway: Gateway) -> None:
             except Unavailable:
                 continue
             return
+
+
+@pytest.fixture(autouse=True)
+def presses(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that declares actions of pages (`@pytest.mark.page`) has sent what they send, each as often."""
+    wanted = Counter[str]()
+    for mark in request.node.iter_markers("page"):
+        wanted.update(action.partition(": ")[0] for action in mark.args[1:] if not action.startswith("*"))
+    if not wanted:
+        yield
+        return
+    browser, sent = request.getfixturevalue("browser"), Counter[str]()
+
+    def record(asked: Any) -> None:
+        name = urlsplit(asked.url).path.rpartition("/")[2]
+        sent.update([name] if asked.method == "POST" or name.endswith(".js") else [])
+
+    def listen(context: Any) -> None:
+        context.on("request", record)
+
+    for context in browser.contexts:
+        listen(context)
+    browser.on("context", listen)
+    failed = request.session.testsfailed
+    yield
+    browser.remove_listener("context", listen)
+    for context in browser.contexts:
+        context.remove_listener("request", record)
+    assert request.session.testsfailed > failed or not wanted - sent, f"declared, but not pressed: {wanted - sent}"

@@ -129,6 +129,15 @@ async def test_a_message_is_pinned_by_keys_found_above_the_room_and_unpinned(pag
     await answer.get_by_label("Pin", exact=True).press("Enter")
     await expect(pins.locator("summary")).to_have_text("1 pinned")
     await expect(answer.get_by_label("Unpin", exact=True)).to_be_focused()
+    for on in (False, True):  # by somebody else, who has the same room open
+        await page.evaluate(
+            """async (on) => (await import("/static/wire.js")).ask("/api/pins", {
+                method: "POST", headers: { "content-type": "application/json" },
+                body: JSON.stringify({ room: "web:home", message: Number(document.querySelector(
+                  ".message:not(.mine):last-of-type")?.dataset.id), on }) })""",
+            on,
+        )
+        await expect(pins).to_be_visible(visible=on)
     await page.get_by_role("button", name="New conversation").click()
     await page.reload()
     await expect(pins).to_be_visible()
@@ -140,6 +149,7 @@ async def test_a_message_is_pinned_by_keys_found_above_the_room_and_unpinned(pag
     await expect(pins).to_be_hidden()
 
 
+@pytest.mark.slow  # looks alone: that files arrive and are served is in tests/serve/web
 async def test_pictures_are_seen_large_one_after_another_by_keys(page: Page) -> None:
     await page.get_by_role("button", name="New conversation").click()
     await page.locator("#picker").set_input_files([STATIC / "icon-192.png", STATIC / "icon-512.png"])
@@ -160,6 +170,7 @@ async def test_pictures_are_seen_large_one_after_another_by_keys(page: Page) -> 
     await expect(pictures.last).to_be_focused()
 
 
+@pytest.mark.slow  # test_page.py shows reactions, test_chat.py keeps them
 async def test_a_reaction_stands_below_what_it_is_about_also_after_a_reload(page: Page) -> None:
     await write(page, "wave")  # no other test does: an older answer would be the last one until this comes
     answer = page.locator(".message:not(.mine)", has_text="waved back").last

@@ -80,7 +80,7 @@ async def write(frame: Frame | Page, text: str) -> None:
     await frame.get_by_label("Message", exact=True).press("Enter")
 
 
-@pytest.mark.parametrize("place", ["origin", "near_origin"])
+@pytest.mark.parametrize("place", ["origin", pytest.param("near_origin", marks=pytest.mark.slow)])
 async def test_a_site_that_the_link_names_shows_the_chat_and_its_visitor_is_answered(
     daemon: DaemonProcess, context: BrowserContext, foreign: ForeignServer, place: str
 ) -> None:

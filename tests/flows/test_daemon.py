@@ -57,6 +57,10 @@ class Up:
             pytest.fail(f"not ready: {line!r} {self.end()[1]}")
         return line
 
+    def read_line(self) -> str:
+        """The next line of the banner, once the ready line was read: it is written with it."""
+        return self._out.readline().decode()
+
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
@@ -138,6 +142,18 @@ def test_paseo_1_a_start_in_an_empty_home_makes_it_and_serves(home: Home, start:
     )
     assert line.startswith(f"gatepost is ready at http://{told['listen']}/") and not told["listen"].endswith(":0")
     assert up.health()["ok"]
+
+
+def test_a_start_names_the_extra_that_a_way_of_signing_in_lacks(home: Home, start: Callable[..., Up]) -> None:
+    hides = home.path.parent / "hides"
+    hides.mkdir()
+    (hides / "sitecustomize.py").write_text("import sys\nsys.modules['argon2'] = None\n")
+    up = start(env={"PYTHONPATH": str(hides), "GATEPOST_WEB_PASSWORD_LOGIN": "true"}, anew=True)
+    up.ready()
+    said = [up.read_line() for _ in range(3)]
+    assert said[-1] == (
+        "signing in by password is on, and nobody can: its extra is not installed: pip install 'gatepost[password]'\n"
+    )
 
 
 def test_paseo_2_a_second_start_exits_1_and_names_the_first(home: Home, start: Callable[..., Up]) -> None:

@@ -40,10 +40,48 @@ async def test_the_palette_reaches_every_operation_and_its_form_runs_it(daemon: 
     await expect(page.get_by_role("dialog").get_by_role("heading", name="Group: add")).to_be_visible()
     await page.get_by_label("folder").fill("acme")
     await page.get_by_role("button", name="Do it").click()
-    await expect(page.get_by_text("Done: group.add.")).to_be_visible()
+    await expect(page.get_by_text("Group added.")).to_be_visible()
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("link", name="acme")).to_be_visible()  # the page has asked again by itself
     assert [each["folder"] for each in daemon.json("group", "list")] == ["acme", "home", "root"]
+
+
+async def test_what_is_shown_once_is_copied_by_a_button(daemon: DaemonProcess, page: Page) -> None:
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await page.goto(address(daemon, "/api"))
+    await page.get_by_role("button", name="New token").first.click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Scopes").fill("status.read")
+    await dialog.get_by_role("button", name="Do it").click()
+    await expect(dialog.get_by_text("API token added.")).to_be_visible()
+    await expect(dialog.get_by_text("It is shown only this once")).to_be_visible()
+    await dialog.get_by_role("button", name="Copy").press("Enter")
+    await expect(dialog.get_by_role("button", name="Copied")).to_be_visible()
+    copied = str(await page.evaluate("navigator.clipboard.readText()"))
+    assert copied.startswith("gp_api_") and copied == await dialog.get_by_label("The token").inner_text()
+    await page.context.clear_permissions()
+
+
+async def test_a_wrong_path_leads_back_by_its_link_and_by_the_palette(daemon: DaemonProcess, page: Page) -> None:
+    await page.goto(address(daemon, "/no/such/page"))
+    await expect(page.get_by_role("heading", name="Not found")).to_be_visible()
+    await page.keyboard.press("Control+k")
+    await page.get_by_role("combobox", name="Find a page or an operation").fill("/tasks")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="Tasks")).to_be_visible()
+    await page.go_back()
+    await page.get_by_role("link", name="Back to the overview").click()
+    await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+
+
+async def test_a_setting_is_removed_after_its_change_was_seen(daemon: DaemonProcess, page: Page) -> None:
+    daemon.json("settings", "set", "log.level", "debug")
+    await page.goto(address(daemon, "/settings/log.level"))
+    await page.get_by_role("link", name="Back to the default").click()
+    await expect(page.locator(".diff .removed")).to_have_text('-level = "debug"')
+    await page.get_by_role("button", name="Remove it").press("Enter")
+    await expect(page.get_by_text("Setting removed.")).to_be_visible()
+    assert "debug" not in (daemon.home / "gatepost.toml").read_text()
 
 
 async def test_a_wrong_argument_is_said_beside_the_form_which_keeps_what_was_typed(
@@ -65,7 +103,7 @@ async def test_a_destructive_button_says_what_it_does_and_asks_once(daemon: Daem
     await expect(dialog.get_by_role("heading", name="Remove", exact=True)).to_be_visible()
     await expect(dialog).to_contain_text("gone")
     await dialog.get_by_role("button", name="Do it").click()
-    await expect(dialog.get_by_text("Done: group.rm.")).to_be_visible()
+    await expect(dialog.get_by_text("Group removed.")).to_be_visible()
     assert "gone" not in [each["folder"] for each in daemon.json("group", "list")]
 
 

@@ -37,6 +37,13 @@ async def page(window: BrowserContext) -> AsyncIterator[Page]:
         yield page
 
 
+@pytest.mark.page(
+    "welcome",
+    "user.rename: Keep the name",
+    "connect.check: Look what is here",
+    "connect.try: Ask it for one word",
+    "connect.keep: Let it answer in the chat",
+)
 async def test_a_real_agent_answers_after_at_most_six_clicks_and_one_paste(page: Page, tmp_path: Path) -> None:
     tmp_path.chmod(0o711)
     async with ModelEndpoint(SCRIPT, key=KEY) as endpoint:

@@ -76,6 +76,7 @@ async def keep(page: Page, name: str) -> None:
     await page.set_viewport_size({"width": 1180, "height": 800})
 
 
+@pytest.mark.page("sessions", "session.send: Send", "session.stop: Stop", "session.reset: Reset")
 async def test_an_old_link_leads_to_the_conversation_which_is_live_takes_words_and_is_stopped(
     daemon: DaemonProcess, page: Page
 ) -> None:
@@ -100,6 +101,7 @@ async def test_an_old_link_leads_to_the_conversation_which_is_live_takes_words_a
     await expect(page.get_by_role("dialog")).to_contain_text("forget its conversation")
     await page.get_by_role("button", name="Do it").click()
     await expect(page.locator("[data-done='session.reset']")).to_be_visible()
+    daemon.read_audit("session.reset")
 
 
 async def ask(daemon: DaemonProcess, page: Page, text: str, count: int = 1) -> None:
@@ -110,6 +112,7 @@ async def ask(daemon: DaemonProcess, page: Page, text: str, count: int = 1) -> N
     await page.get_by_role("row").nth(1).get_by_role("link").first.click()
 
 
+@pytest.mark.page("requests", "permit.answer: Allow once with these arguments")
 async def test_an_approval_with_changed_arguments_runs_the_held_call(daemon: DaemonProcess, page: Page) -> None:
     await ask(daemon, page, "announce it")
     await expect(page.get_by_role("heading", level=1)).to_contain_text("asks to use send")
@@ -123,6 +126,7 @@ async def test_an_approval_with_changed_arguments_runs_the_held_call(daemon: Dae
     assert "Release on Friday" not in get_texts(daemon, "out")
 
 
+@pytest.mark.page("requests", "permit.answer: *")
 async def test_a_question_is_answered_by_a_button(daemon: DaemonProcess, page: Page) -> None:
     await ask(daemon, page, "which one")
     await page.get_by_role("button", name="Yes", exact=True).click()
@@ -130,6 +134,7 @@ async def test_a_question_is_answered_by_a_button(daemon: DaemonProcess, page: P
     block_until(lambda: any("Yes" in text for text in get_texts(daemon, "out")), "the agent has the answer")
 
 
+@pytest.mark.page("groups", "group.write_file: Save")
 async def test_a_file_is_saved_by_a_key_and_what_the_agent_changed_meanwhile_is_kept(
     daemon: DaemonProcess, page: Page
 ) -> None:
@@ -157,6 +162,7 @@ def list_order(daemon: DaemonProcess) -> list[str]:
     return [each["match"] for each in daemon.json("route", "list")][:3]
 
 
+@pytest.mark.page("routes", "route.move: Up", "route.move: drag")
 async def test_routes_are_moved_by_keyboard_and_by_dragging_and_a_message_is_tested(
     daemon: DaemonProcess, page: Page
 ) -> None:
@@ -177,6 +183,7 @@ async def test_routes_are_moved_by_keyboard_and_by_dragging_and_a_message_is_tes
     await keep(page, "routes")
 
 
+@pytest.mark.page("ledger", "ledger.retry: Give again")
 async def test_what_failed_is_given_again_after_a_question_and_its_time_is_drawn(
     daemon: DaemonProcess, page: Page
 ) -> None:
@@ -193,7 +200,7 @@ async def test_what_failed_is_given_again_after_a_question_and_its_time_is_drawn
     await expect(page.get_by_role("dialog")).to_contain_text("it may do again")
     await page.get_by_role("button", name="Do it").dblclick()
     await expect(
-        page.get_by_role("dialog").get_by_text(re.compile("Done: ledger.retry|neither failed|was tried again"))
+        page.get_by_role("dialog").get_by_text(re.compile("The message is tried again|neither failed|was tried again"))
     ).to_be_visible()
     daemon.read_audit("ledger.retry")
     await page.goto(f"{get_base(daemon)}/dashboard/ledger/{number}")

@@ -12,8 +12,18 @@ from tests.browsers import needs_chromium
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.waiting import PATIENCE_S
 
+from .dashboard_desk import DashboardDesk
+
 PICTURES = os.environ.get("GATEPOST_TEST_PICTURES", "")  # a folder: each page is kept there as it looks
 SECRET = "four words of mine"
+AUTHENTICATOR = {
+    "protocol": "ctap2",
+    "transport": "internal",
+    "hasResidentKey": True,
+    "hasUserVerification": True,
+    "isUserVerified": True,
+    "automaticPresenceSimulation": True,
+}
 
 pytestmark = needs_chromium
 
@@ -21,7 +31,7 @@ pytestmark = needs_chromium
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     home = tmp_path_factory.mktemp("logins") / "home"
-    with DaemonProcess(home, sandbox_kind="process", web_password_login="true") as running:
+    with DaemonProcess(home, sandbox_kind="process", web_password_login="true", web_passkey_login="true") as running:
         yield running
 
 
@@ -60,6 +70,7 @@ async def keep_picture(page: Page, name: str) -> None:
     await page.set_viewport_size({"width": 1180, "height": 800})
 
 
+@pytest.mark.page("logins", "login.end: Sign out")
 async def test_a_browser_is_signed_out_from_another_one_and_sees_at_once_how_to_get_in(
     daemon: DaemonProcess, browser: Browser
 ) -> None:
@@ -81,6 +92,7 @@ async def test_a_browser_is_signed_out_from_another_one_and_sees_at_once_how_to_
     await expect(other.locator("tbody tr")).to_have_count(1)
 
 
+@pytest.mark.page("logins", "login.set_password: Set a password")
 async def test_a_password_is_set_on_the_page_and_leads_back_to_what_was_asked_for(
     daemon: DaemonProcess, browser: Browser
 ) -> None:
@@ -88,9 +100,11 @@ async def test_a_password_is_set_on_the_page_and_leads_back_to_what_was_asked_fo
     await enter(first, daemon)
     await first.goto(f"{get_base(daemon)}/dashboard/logins")
     await first.get_by_role("button", name="Set a password").click()
-    await first.get_by_label("new password").fill(SECRET)
+    await expect(first.get_by_label("New password")).to_have_attribute("autocomplete", "new-password")
+    await expect(first.get_by_label("Old password")).to_have_attribute("autocomplete", "current-password")
+    await first.get_by_label("New password").fill(SECRET)
     await first.get_by_role("button", name="Do it").click()
-    await expect(first.locator("[data-done='login.set_password']")).to_be_visible()
+    await expect(first.locator("[data-done='login.set_password']")).to_have_text("Password saved.")
 
     await second.goto(f"{get_base(daemon)}/dashboard/tasks?state=all")
     await second.get_by_label("Name").fill("owner")
@@ -103,6 +117,45 @@ async def test_a_password_is_set_on_the_page_and_leads_back_to_what_was_asked_fo
     await expect(second.get_by_role("heading", name="Tasks")).to_be_visible()
     assert second.url.endswith("/dashboard/tasks?state=all")
     assert await second.evaluate("document.cookie") == ""  # no script sees what signs in
+
+
+@pytest.mark.slow
+@pytest.mark.page(
+    "logins",
+    "login.set_password: Change password",
+    "login.remove_password: Remove password",
+    "login.end_all: Sign out elsewhere",
+    "login.end_all: Sign out everywhere",
+)
+async def test_a_password_is_changed_and_removed_and_all_browsers_are_signed_out(
+    daemon: DaemonProcess, browser: Browser
+) -> None:
+    page, other = await open_page(browser), await open_page(browser)
+    for each in (page, other):
+        await enter(each, daemon)
+    await page.goto(f"{get_base(daemon)}/dashboard/logins")
+    desk = DashboardDesk(daemon, page)
+    if await page.get_by_role("button", name="Set a password").count():
+        await desk.press("Set a password", "login.set_password", new_password=SECRET)
+    await desk.press("Change password", "login.set_password", new_password=f"{SECRET}, again", old_password=SECRET)
+    assert await try_password(other, daemon, SECRET) == 403
+    assert await try_password(other, daemon, f"{SECRET}, again") == 200
+    await desk.press("Remove password", "login.remove_password")
+    assert await try_password(other, daemon, f"{SECRET}, again") == 403
+    await desk.press("Sign out elsewhere", "login.end_all")
+    assert len(desk.ask("login.list")) == 1
+    await page.get_by_role("button", name="Sign out everywhere").click()
+    await page.locator("#dialog button[type=submit]").click()
+    await expect(page.get_by_text("You are not signed in on this browser.")).to_be_visible()
+    assert desk.ask("login.list") == []
+
+
+async def try_password(page: Page, daemon: DaemonProcess, password: str) -> int:
+    """As the form for it does."""
+    headers = {"x-gatepost": "1", "origin": get_base(daemon)}
+    sent = {"name": "owner", "password": password}
+    answer = await page.context.request.post(f"{get_base(daemon)}/login/password", data=sent, headers=headers)
+    return answer.status
 
 
 async def test_a_page_that_is_open_since_an_earlier_sign_in_still_works(
@@ -131,3 +184,21 @@ async def add_group(page: Page, folder: str) -> int:
             folder,
         )
     )
+
+
+async def test_a_passkey_is_offered_where_the_name_is_typed(daemon: DaemonProcess, browser: Browser) -> None:
+    page = await open_page(browser)
+    base = get_base(daemon).replace("127.0.0.1", "localhost")
+    authenticator = await page.context.new_cdp_session(page)
+    await authenticator.send("WebAuthn.enable")
+    await authenticator.send("WebAuthn.addVirtualAuthenticator", {"options": AUTHENTICATOR})
+    await page.goto(daemon.address.replace("127.0.0.1", "localhost"))
+    await expect(page.locator("#text")).to_be_visible()
+    await page.goto(f"{base}/dashboard/logins")
+    await page.get_by_label("What you call it").fill("Test phone")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("cell", name="Test phone")).to_be_visible()
+    await page.context.clear_cookies()
+    await page.goto(f"{base}/dashboard/tasks")  # the authenticator is at hand, and agrees at once
+    await expect(page.get_by_role("heading", name="Tasks")).to_be_visible()
+    assert {each["way"] for each in daemon.json("login", "list")} >= {"passkey"}

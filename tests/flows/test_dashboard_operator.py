@@ -30,6 +30,7 @@ async def open_page(page: Page, path: str) -> None:
     await page.goto(f"{page.url.partition('#')[0].rstrip('/').partition('/dashboard')[0]}/dashboard{path}")
 
 
+@pytest.mark.page("settings", "settings.set: Write it")
 async def test_a_setting_is_changed_after_its_diff_was_seen(page: Page, daemon: DaemonProcess) -> None:
     path: Path = daemon.home / "gatepost.toml"
     await open_page(page, "/settings/log.level")
@@ -44,6 +45,7 @@ async def test_a_setting_is_changed_after_its_diff_was_seen(page: Page, daemon: 
     await expect(page.get_by_role("link", name="log.level")).to_be_visible()
 
 
+@pytest.mark.page("sidebar", "panic.on: Stop everything", "panic.off: Go on")
 async def test_everything_is_stopped_after_one_question_and_goes_on(page: Page, daemon: DaemonProcess) -> None:
     await open_page(page, "/keep")
     await page.get_by_role("button", name="Stop everything").click()
@@ -55,6 +57,7 @@ async def test_everything_is_stopped_after_one_question_and_goes_on(page: Page, 
     await expect(page.get_by_role("button", name="Stop everything")).to_be_visible()
 
 
+@pytest.mark.page("channels", "channel.add: Ask the platform whether it accepts us")
 async def test_a_channel_is_added_by_its_form_which_says_what_is_wrong(page: Page, daemon: DaemonProcess) -> None:
     await open_page(page, "/channels")
     await page.get_by_role("link", name="Webhook", exact=True).click()

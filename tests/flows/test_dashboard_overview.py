@@ -55,6 +55,7 @@ async def test_a_message_appears_on_its_card_in_place_and_focus_stays(daemon: Da
     assert await page.evaluate("window.removed") == 0
 
 
+@pytest.mark.page("overview", "panic.off: Go on")
 async def test_a_panic_stands_above_everything_and_is_ended_by_keyboard(daemon: DaemonProcess, page: Page) -> None:
     assert daemon.gatepost("panic", "--reason", "smoke <b>here</b>").returncode == 0
     banner = page.locator(".findings")
@@ -65,7 +66,7 @@ async def test_a_panic_stands_above_everything_and_is_ended_by_keyboard(daemon: 
     await expect(dialog.get_by_role("heading", name="Go on")).to_be_visible()
     await dialog.get_by_role("button", name="Do it").focus()
     await page.keyboard.press("Enter")
-    await expect(dialog.get_by_text("Done: panic.off.")).to_be_visible()
+    await expect(dialog.get_by_text("Everything goes on.")).to_be_visible()
     await page.keyboard.press("Escape")
     await expect(banner.get_by_text("smoke")).to_have_count(0)
     assert daemon.json("overview")["panic"] is None

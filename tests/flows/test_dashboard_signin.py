@@ -51,6 +51,7 @@ def get_address(daemon: DaemonProcess) -> str:
     return daemon.address.replace("127.0.0.1", "localhost")
 
 
+@pytest.mark.page("passkey_blocks", "passkey_form.js: Add a passkey", "passkey.rm: Remove")
 async def test_a_passkey_is_added_and_signs_in_and_its_copy_does_not(browser: Browser, daemon: DaemonProcess) -> None:
     context, address = await open_context(browser), get_address(daemon)
     base, page = address.partition("/#")[0], await context.new_page()
@@ -78,6 +79,7 @@ async def test_a_passkey_is_added_and_signs_in_and_its_copy_does_not(browser: Br
     await page.get_by_role("button", name="Remove").click()
     await page.get_by_role("button", name="Do it").click()
     await expect(page.get_by_text("You have no passkey")).to_be_visible()
+    assert daemon.json("passkey", "list")["passkeys"] == []
     await context.close()
 
 

@@ -79,7 +79,7 @@ async def _reply_and_stop(home: Path) -> Counted:
     return counted
 
 
-@pytest.mark.parametrize("analyzed", [False, True])
+@pytest.mark.parametrize("analyzed", [pytest.param(False, marks=pytest.mark.slow), True])
 async def test_stranger_23_no_statement_of_a_reply_reads_more_in_an_old_room(tmp_path: Path, analyzed: bool) -> None:
     ScriptBuilder().turn(when="answer").call("reply", text="by a tool").write(tmp_path / "groups/home")
     young = await _reply_and_stop(tmp_path)

@@ -6,9 +6,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from gatepost.testing.daemon import READY, DaemonProcess
+from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
 from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost.testing.web_manners import make_manners
 
 pytestmark = pytest.mark.skipif(
     find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"
@@ -68,21 +69,20 @@ def ask(daemon: DaemonProcess, path: str, body: object) -> httpx2.Response:
 
 
 def test_a_database_that_goes_away_is_said_and_waited_for(daemon: DaemonProcess, server: PostgresServer) -> None:
-    page = daemon.banner[0].split(READY)[1].split()[0]
-    with httpx2.Client(timeout=PATIENCE_S) as browser:
-        entrance = browser.get(daemon.address.replace("#login=", "login?login="))
+    base, _, token = daemon.address.partition("/#token=")
+    with httpx2.Client(base_url=base, timeout=PATIENCE_S, **make_manners(base)) as browser:
+        assert browser.post("/login", json={"token": token}).status_code == 200
+        assert browser.get("/dashboard/groups").status_code == 200
         server.stop("immediate")
         answers = [
             ask(daemon, "/v1/ops/group.list", {}),
             ask(daemon, "/v1/chat", {"text": "lost?"}),
-            browser.get(f"{page}/readyz"),
-            browser.get(f"{page}/dashboard"),
+            browser.get("/readyz"),
+            browser.get("/dashboard/groups"),
         ]
         said = daemon.gatepost("chat", "-m", "are you there", "--wait")
         server.start()
-    assert entrance.status_code < 500
     assert [(each.status_code, "retry-after" in each.headers) for each in answers] == [(503, True)] * 4
     assert said.returncode == 1 and "is unavailable" in said.stderr
     block_until(lambda: daemon.gatepost("chat", "-m", "hello", "--wait").returncode == 0, "the demo to answer again")
-    account = daemon.json("ledger", "check")
-    assert account["unaccounted"] == 0
+    assert daemon.json("ledger", "check")["unaccounted"] == 0

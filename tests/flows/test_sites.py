@@ -163,7 +163,8 @@ async def open_site(context: BrowserContext, daemon: DaemonProcess, where: str) 
     return page
 
 
-@pytest.mark.parametrize("where", ["public", "private", "host"])
+# A public page has the origin and the policy of a private one.
+@pytest.mark.parametrize("where", [pytest.param("public", marks=pytest.mark.slow), "private", "host"])
 async def test_a_script_of_a_group_has_no_rights_of_the_visitor(
     daemon: DaemonProcess, context: BrowserContext, where: str
 ) -> None:
@@ -232,7 +233,8 @@ async def test_none_of_our_own_pages_loads_a_script_of_a_group(daemon: DaemonPro
     assert await page.evaluate(worker) == "refused"
 
 
-@pytest.mark.parametrize("place", ["origin", "near_origin"])
+# The near one is the harder: browsers send it the same cookies.
+@pytest.mark.parametrize("place", [pytest.param("origin", marks=pytest.mark.slow), "near_origin"])
 async def test_a_page_of_somebody_else_sees_no_private_page(
     daemon: DaemonProcess, context: BrowserContext, foreign: ForeignServer, place: str
 ) -> None:

@@ -28,9 +28,9 @@ async def turn_of(agent: GateAgent) -> Turn:
 
 async def test_stranger_21_equal_calls_are_numbered_and_their_arguments_need_no_order(agent: GateAgent) -> None:
     made, turn = CallKeys(agent.store), await turn_of(agent)
-    first = made.identify(turn, "send", {"text": "x", "chatJid": None})
-    second = made.identify(turn, "send", {"chatJid": None, "text": "x"})
-    other = made.identify(turn, "send", {"text": "y", "chatJid": None})
+    first = await made.identify(turn, "send", {"text": "x", "chatJid": None})
+    second = await made.identify(turn, "send", {"chatJid": None, "text": "x"})
+    other = await made.identify(turn, "send", {"text": "y", "chatJid": None})
     assert first and second and other
     assert first.digest == second.digest != other.digest
     assert (first.number, second.number, other.number) == (1, 2, 1)
@@ -41,33 +41,33 @@ async def test_stranger_21_a_call_that_failed_or_was_cut_off_is_the_same_call_wh
     agent: GateAgent,
 ) -> None:
     made, turn = CallKeys(agent.store), await turn_of(agent)
-    first, second = made.identify(turn, "send", {}), made.identify(turn, "send", {})
+    first, second = await made.identify(turn, "send", {}), await made.identify(turn, "send", {})
     assert first and second
     made.failed(second)
     made.failed(first)
-    assert made.identify(turn, "send", {}) == first
-    assert made.identify(turn, "send", {}) == second
+    assert await made.identify(turn, "send", {}) == first
+    assert await made.identify(turn, "send", {}) == second
 
 
 async def test_stranger_21_the_next_attempt_repeats_what_its_agent_did_not_go_on_from(agent: GateAgent) -> None:
     made, turn = CallKeys(agent.store), await turn_of(agent)
-    known, unknown = made.identify(turn, "send", {}), made.identify(turn, "send", {})
+    known, unknown = await made.identify(turn, "send", {}), await made.identify(turn, "send", {})
     assert known and unknown
     await agent.store.write(tool_calls.record_start, known)
     made.answered(known)
     made.settle_answered()
-    await agent.store.write(tool_calls.record_start, unknown)
+    await agent.store.write(tool_calls.record_start, unknown, lane=turn.session_id)  # behind what was posted
     made.answered(unknown)
 
     after, again = CallKeys(agent.store), replace(turn, attempt=2)
-    assert after.identify(again, "send", {}) == unknown
-    third = after.identify(again, "send", {})
+    assert await after.identify(again, "send", {}) == unknown
+    third = await after.identify(again, "send", {})
     assert third is not None and third.number == 3
 
 
 async def test_stranger_21_what_a_turn_called_is_forgotten_with_its_end(agent: GateAgent) -> None:
     made, turn = CallKeys(agent.store), await turn_of(agent)
-    call = made.identify(turn, "send", {})
+    call = await made.identify(turn, "send", {})
     assert call is not None
     await agent.store.write(tool_calls.record_start, call)
     await agent.store.write(turns.cancel, turn.id, "stopped", agent.around.clock.now())
@@ -80,8 +80,8 @@ async def test_stranger_21_calls_beyond_all_bounds_have_no_identity(
 ) -> None:
     monkeypatch.setattr(call_keys, "MOST_CALLS", 2)
     made, turn = CallKeys(agent.store), await turn_of(agent)
-    assert made.identify(turn, "send", {"n": 1}) and made.identify(turn, "send", {"n": 2})
-    assert made.identify(turn, "send", {"n": 3}) is None
+    assert await made.identify(turn, "send", {"n": 1}) and await made.identify(turn, "send", {"n": 2})
+    assert await made.identify(turn, "send", {"n": 3}) is None
 
 
 async def test_stranger_21_a_repeated_send_is_one_message(agent: GateAgent) -> None:

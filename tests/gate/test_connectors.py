@@ -173,8 +173,8 @@ async def ready(desk: Desk, folder: str = "root", *rules: str, **given: Any) -> 
     return agent
 
 
-def seen(agent: GateAgent) -> set[str]:
-    return {tool.name for tool in agent.dispatch.visible_to(agent.caller)}
+async def seen(agent: GateAgent) -> set[str]:
+    return {tool.name for tool in await agent.dispatch.visible_to(agent.caller)}
 
 
 ALL = {
@@ -201,7 +201,7 @@ ALL = {
 async def test_a_servers_tools_are_listed_under_its_name_as_it_tells_of_them(desk: Desk) -> None:
     agent = await ready(desk)
 
-    listed = {each["name"]: each for each in json.loads(agent.dispatch.listed_for(agent.caller))}
+    listed = {each["name"]: each for each in json.loads(await agent.dispatch.listed_for(agent.caller))}
 
     assert set(listed) == ALL  # one has a name that no model's vendor would take
     assert listed["hub_create-issue"] == {
@@ -218,24 +218,24 @@ async def test_without_a_tier_root_alone_has_them_and_forbidden_looks_like_unkno
 
     refused, unknown = await agent.call("hub_look"), await agent.call("hub_none")
 
-    assert seen(agent) == set()
+    assert await seen(agent) == set()
     assert (refused.code, refused.text.replace("look", "none")) == (unknown.code, unknown.text)
     assert len(desk.runs) == 1  # when it was asked for its list
 
 
 @pytest.mark.parametrize(("folder", "sees"), [("root", True), ("acme", True), ("acme/eng", False)])
 async def test_a_declared_tier_is_the_deepest_that_has_them(desk: Desk, folder: str, sees: bool) -> None:
-    assert bool(seen(await ready(desk, folder, tier="world"))) == sees
+    assert bool(await seen(await ready(desk, folder, tier="world"))) == sees
 
 
 async def test_only_the_tools_that_the_patterns_name_are_there(desk: Desk) -> None:
-    assert seen(await ready(desk, tools=("create*", "look"))) == {"hub_create-issue", "hub_look"}
+    assert await seen(await ready(desk, tools=("create*", "look"))) == {"hub_create-issue", "hub_look"}
 
 
 async def test_a_rule_reaches_them_by_a_glob_that_goes_over_hyphens(desk: Desk) -> None:
     agent = await ready(desk, "acme/eng", "hub_*", "!hub_*-issue", "!hub_look(why=secret*)")
 
-    assert seen(agent) == ALL - {"hub_create-issue"}
+    assert await seen(agent) == ALL - {"hub_create-issue"}
     assert (await agent.call("hub_create-issue", title="x")).code
     assert "a rule of this gateway forbids it" in (await agent.call("hub_look", why="secret plans")).text
     assert not (await agent.call("hub_look", why="idle")).failed
@@ -247,11 +247,11 @@ async def test_a_row_gives_them_and_a_list_is_cut_by_the_connectors_name(desk: D
     for action in ("mcp:hub_look", "mcp:other_look"):
         await desk.store.write(acl.put, acl.AclRow(id=0, principal="folder:acme/eng", action=action), 1)
     agent.around.bells.tools(None)
-    assert seen(agent) == {"hub_look", "other_look"}
+    assert await seen(agent) == {"hub_look", "other_look"}
 
     await desk.store.write(groups.update, "acme/eng", {"tool_groups": "other,messages"})
     agent.around.bells.group("acme/eng")
-    assert seen(agent) == {"other_look"}
+    assert await seen(agent) == {"other_look"}
 
 
 async def test_one_that_does_not_start_takes_nothing_from_the_others(desk: Desk) -> None:
@@ -266,7 +266,7 @@ async def test_one_that_does_not_start_takes_nothing_from_the_others(desk: Desk)
     await desk.connect(agent, **declared).run()
     found = {each.name: each for each in await check_connectors(agent.around.home, declared)}
 
-    assert seen(agent) == ALL and rung == [None]
+    assert await seen(agent) == ALL and rung == [None]
     assert "cannot be started: No such file or directory" in found["gone"].trouble
     assert "within 0.3 s" in found["silent"].trouble and "I do not want to" in found["rude"].trouble
     assert found["hub"].trouble == "" and len(found["hub"].tools) == 12
@@ -281,7 +281,7 @@ async def test_a_tool_never_takes_the_name_of_another(desk: Desk) -> None:
     await desk.connect(agent, send=first, hub=second).run()
 
     assert "send_message" not in desk.tools  # an older name of `send`
-    assert {"send_look", "hub_look", "hub_message"} <= seen(agent)
+    assert {"send_look", "hub_look", "hub_message"} <= await seen(agent)
 
 
 async def test_what_was_listed_is_known_before_the_server_is_asked_again_and_to_commands(desk: Desk) -> None:

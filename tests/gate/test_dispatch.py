@@ -242,7 +242,7 @@ async def test_rules_hide_show_and_scope_and_stand_in_the_description(tmp_path: 
     rules = (parse("!echo"), parse("rule"), parse("!where(jid=fake:room/1)"))
     agent = await GateAgent.create(tmp_path, store, tools=SMALL, rules=rules)
     await store.write(destinations.add_room, "acme/eng", "ops", PLATFORM, OTHER, "", 1)
-    listed = {each["name"]: each["description"] for each in json.loads(agent.dispatch.listed_for(agent.caller))}
+    listed = {each["name"]: each["description"] for each in json.loads(await agent.dispatch.listed_for(agent.caller))}
     assert "echo" not in listed
     assert "!where(jid=fake:room/1)" in listed["where"]
     assert (await agent.call("rule")).text == "ruled"
@@ -254,10 +254,10 @@ async def test_rules_hide_show_and_scope_and_stand_in_the_description(tmp_path: 
 async def test_what_is_visible_is_looked_up_anew_when_the_bell_rings(tmp_path: Path, store: SqliteStore) -> None:
     known: Registry[Tool] = Registry("tool")
     agent = await GateAgent.create(tmp_path, store, tools=known)
-    assert agent.dispatch.visible_to(agent.caller) == ()
+    assert await agent.dispatch.visible_to(agent.caller) == ()
     known.add("echo", SMALL["echo"], "here")
     agent.around.bells.tools(None)
-    assert [tool.name for tool in agent.dispatch.visible_to(agent.caller)] == ["echo"]
+    assert [tool.name for tool in await agent.dispatch.visible_to(agent.caller)] == ["echo"]
 
 
 async def test_a_flood_of_calls_waits_for_the_audit_and_loses_none_of_it(tmp_path: Path, store: SqliteStore) -> None:
@@ -351,6 +351,7 @@ async def test_a_cancelled_call_has_one_row_that_says_whether_it_happened(
     assert rows == ["allowed"] if happened else rows in (["cancelled"], [])
 
 
+@pytest.mark.sqlite(reason="a trigger of SQLite refuses the row")
 async def test_what_was_cancelled_while_its_commit_failed_is_said_to_be_cancelled(
     tmp_path: Path, store: SqliteStore
 ) -> None:
@@ -440,6 +441,7 @@ async def test_a_tool_that_waits_waits_under_its_older_names_too(old: str, tmp_p
     """A call that is taken for a quick one runs without a task, where nothing can time out."""
     agent = await GateAgent.create(tmp_path, store)
     named = ALIASES[old].tool
-    for judge in (agent.dispatch.is_quick, agent.dispatch.only_reads):
-        assert judge(agent.caller, old) is judge(agent.caller, named)
+    assert not agent.dispatch.is_quick(agent.caller, named)  # nothing is known of the caller yet
+    assert await agent.dispatch.only_reads(agent.caller, old) is await agent.dispatch.only_reads(agent.caller, named)
+    assert agent.dispatch.is_quick(agent.caller, old) is agent.dispatch.is_quick(agent.caller, named)
     assert not agent.dispatch.is_quick(agent.caller, "send_message")

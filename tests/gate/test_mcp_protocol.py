@@ -260,7 +260,9 @@ async def test_a_refused_probe_leaves_the_handshake_open(agent: GateAgent) -> No
     assert "result" in await talk.ask("initialize", INITIALIZE)
 
 
+@pytest.mark.sqlite(reason="a server is never asked on the loop")
 async def test_a_quick_call_is_answered_before_receive_returns(old: Talk) -> None:
+    await old.ask("tools/list")  # from here on it is known what the caller sees
     old.tell(id=1, method="tools/call", params=called("haste", wait=False))
     assert not old.quiet()
     assert (await old.hear())["result"]["content"][0]["text"] == "at once"

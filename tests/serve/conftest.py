@@ -19,6 +19,7 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Op, Outbound
+from gatepost.serve import password_hashing
 from gatepost.store import groups, inbox, messages, outbox, rooms, sessions, turn_failures, turns
 from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import NewEffect
@@ -27,6 +28,7 @@ from gatepost.store.sqlite_store import SqliteStore
 from gatepost.store.turn_failures import FailureCause
 
 FOLDER = "home"
+NOBODYS_CHEAP = "$argon2id$v=19$m=8,t=1,p=1$Sct4oUTCqBYQP7bx+X3H1Q$bZ5TJKPCwrVmNNQohKHetHS+xVcMvu5HYxBpRpYvp0M"
 SOON = 10_000_000
 
 
@@ -189,6 +191,14 @@ def home(tmp_path: Path) -> Home:
     made = Home(tmp_path / "home")
     made.prepare()
     return made
+
+
+@pytest.fixture
+def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hashes of the least cost, for tests of who gets in. How dear ours are is in `test_password_hashing.py`."""
+    monkeypatch.setattr(password_hashing, "ROUNDS", 1)
+    monkeypatch.setattr(password_hashing, "MEMORY_KIB", 8)
+    monkeypatch.setattr(password_hashing, "NOBODYS", NOBODYS_CHEAP)
 
 
 def around(instance: str) -> ChannelDeps:

@@ -2,9 +2,10 @@
 
 import pytest
 
-from gatepost.core.clock import MINUTE
+from gatepost.core.clock import DAY, MINUTE, SECOND
+from gatepost.serve.web.links.signatures import WINDOW_S
 from gatepost.store import groups, link_signatures, tokens
-from gatepost.store.link_signatures import FRESH, KEPT, MOST
+from gatepost.store.link_signatures import CLEANED, TIMED_KEPT
 from gatepost.store.port import Db
 from gatepost.store.tokens import NewToken, TokenKind
 
@@ -26,24 +27,35 @@ def count(db: Db) -> int:
 
 
 def test_a_signature_counts_once_for_its_link(db: Db, links: tuple[str, str]) -> None:
-    assert link_signatures.add(db, links[0], "a", NOON)
-    assert not link_signatures.add(db, links[0], "a", NOON + MINUTE)
-    assert link_signatures.add(db, links[1], "a", NOON) and link_signatures.add(db, links[0], "b", NOON)
+    assert link_signatures.add(db, links[0], "a", NOON, timed=False)
+    assert not link_signatures.add(db, links[0], "a", NOON + MINUTE, timed=False)
+    assert link_signatures.add(db, links[1], "a", NOON, timed=False)
+    assert link_signatures.add(db, links[0], "b", NOON, timed=False)
 
 
-def test_the_newest_are_kept_and_the_old_forgotten(db: Db, links: tuple[str, str]) -> None:
-    for number in range(MOST + 50):
-        assert link_signatures.add(db, links[0], f"h{number}", NOON + number)
-    assert count(db) == MOST + 50  # what may still be valid is never forgotten
-    later = NOON + FRESH + MOST + 50
-    assert link_signatures.add(db, links[0], "later", later)
-    assert count(db) == MOST
-    assert not link_signatures.add(db, links[0], f"h{MOST + 49}", later)
-    assert link_signatures.add(db, links[0], "last", later + KEPT)
+def test_what_signs_a_moment_is_kept_until_that_is_too_old(db: Db, links: tuple[str, str]) -> None:
+    for number in range(50):
+        assert link_signatures.add(db, links[0], f"h{number}", NOON + number, timed=True)
+    assert count(db) == 50
+    assert TIMED_KEPT > 2 * WINDOW_S * SECOND
+    assert link_signatures.add(db, links[0], "later", NOON + 49 + TIMED_KEPT, timed=True)
     assert count(db) == 1
 
 
+def test_what_signs_no_moment_is_kept_for_years_up_to_a_number(
+    db: Db, links: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_signatures, "MOST", 100)
+    for number in range(1100):  # more than a thousand, over three years
+        link_signatures.add(db, links[0], f"{number}", NOON + number * DAY, timed=False)
+    assert not link_signatures.add(db, links[0], "0", NOON + 1100 * DAY, timed=False)
+    link_signatures.add(db, links[1], "0", NOON, timed=False)
+    assert link_signatures.add(db, links[0], f"{CLEANED}1", NOON + 1100 * DAY, timed=False)
+    assert count(db) == 101
+    assert not link_signatures.add(db, links[0], "1099", NOON + 1101 * DAY, timed=False)
+
+
 def test_they_go_with_their_link(db: Db, links: tuple[str, str]) -> None:
-    link_signatures.add(db, links[0], "a", NOON)
+    link_signatures.add(db, links[0], "a", NOON, timed=False)
     db.run("DELETE FROM tokens WHERE id = ?", (links[0],))
     assert count(db) == 0

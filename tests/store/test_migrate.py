@@ -63,6 +63,9 @@ SHIPPED = {
     "0044_hook_links": "bacc4efd366f5bdb",
     "0045_web_routes": "48e5673cd0516df1",
     "0046_chat_links": "797c74f3df2bf086",
+    "0047_spent_tickets": "1c094e26943d5dd2",
+    "0048_open_rows": "72fdafbab9be5b73",
+    "0049_gateways": "f23db510664fedcb",
 }
 
 

@@ -52,7 +52,7 @@ ERASED_WITH = {
 NOT_PERSONAL = {
     "audit_anchor", "channel_cursors", "channel_instances", "entrances", "egress_log",
     "egress_rules", "forks", "given_files", "grants", "groups", "link_signatures", "routes", "rule_state",
-    "schema_version", "secret_bindings", "switches", "trusted_setups", "uids", "watchers", "web_hosts",
+    "schema_version", "secret_bindings", "spent_tickets", "switches", "trusted_setups", "uids", "watchers", "web_hosts",
     "web_routes", "worktrees",
 }  # fmt: skip
 

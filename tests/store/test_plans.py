@@ -129,6 +129,13 @@ def test_stranger_23_removing_a_row_reads_no_growing_table(db: SqliteDb, table: 
     assert _reads_too_much(db, f"DELETE FROM {table} WHERE id = ?") == []
 
 
+@pytest.mark.parametrize("table", GROWING)
+def test_no_index_makes_sqlite_fill_a_table_to_write_a_row(db: SqliteDb, table: str) -> None:
+    steps = [row[1] for row in db.connection.execute(f"EXPLAIN INSERT INTO {table} DEFAULT VALUES")]
+
+    assert "Insert" in steps and "OpenEphemeral" not in steps
+
+
 def _reads_too_much(db: SqliteDb, sql: str) -> list[str]:
     if sql.startswith("--"):  # a trigger's
         return []

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from gatepost.core.clock import SECOND
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE, Keyring, UnsealError
 from gatepost.store import groups, identities, secrets, users
 from gatepost.store.port import Db
-from gatepost.store.secrets import SecretOwner, SecretReader, list_scopes
+from gatepost.store.secrets import UNREADABLE_KEPT, KeptSecrets, SecretOwner, SecretReader, list_scopes
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.clock import FixedClock
 
@@ -92,6 +93,7 @@ async def test_every_use_is_recorded_without_the_value(held: SecretReader, fille
     assert "xyzzy" not in repr(secrets.list_all(filled))
 
 
+@pytest.mark.runs_once
 async def test_the_record_of_uses_does_not_grow_for_ever(
     held: SecretReader, filled: Db, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +157,7 @@ async def test_a_rotation_seals_everything_anew_and_the_old_key_can_be_dropped(
     assert all(each.updated_at == NOON for each in secrets.list_all(filled))
 
 
+@pytest.mark.runs_once  # a rotation that is run again leaves a key in the ring that nothing uses
 async def test_a_rotation_that_was_cut_off_leaves_every_secret_readable(
     held: SecretReader, store: SqliteStore, filled: Db, keyring: Keyring
 ) -> None:
@@ -218,3 +221,44 @@ def test_what_is_set_again_is_replaced(filled: Db, keyring: Keyring) -> None:
     assert len(secrets.list_all(filled)) == 4
     assert secrets.remove(filled, SecretOwner("acme"), "TOKEN")
     assert not secrets.remove(filled, SecretOwner("acme"), "TOKEN")
+
+
+class TestKeptSecrets:
+    """Strangers have them used: the record of uses does not grow with their requests."""
+
+    async def test_a_value_is_opened_once_until_another_one_is_set(
+        self, held: SecretReader, filled: Db, store: SqliteStore, keyring: Keyring
+    ) -> None:
+        kept, folder = KeptSecrets(held, store, FixedClock(NOON), 10), SecretOwner("acme")
+        assert {await kept.get("HOOK", "acme/eng", purpose="webhook") for _ in range(20)} == {""}
+        assert len(secrets.list_uses(filled, 100)) == 1
+        for value in ("first", "second"):  # within the same microsecond
+            await store.write(secrets.put, keyring, folder, "HOOK", value, NOON)
+            assert {await kept.get("HOOK", "acme/eng", purpose="webhook") for _ in range(20)} == {value}
+        await store.write(secrets.put, keyring, SecretOwner(), "HOOK", "of the gateway", NOON)
+        assert await kept.get("HOOK", "acme/eng", purpose="webhook") == "second"
+        await store.write(secrets.remove, folder, "HOOK")
+        assert await kept.get("HOOK", "acme/eng", purpose="webhook") == "of the gateway"
+        assert len(secrets.list_uses(filled, 100)) == 4
+
+    async def test_one_that_does_not_open_is_tried_again_after_a_while(
+        self, held: SecretReader, filled: Db, store: SqliteStore, home: Home
+    ) -> None:
+        clock = FixedClock(NOON)
+        kept, ring = KeptSecrets(held, store, clock, 10), home.path / "keyring.json"
+        raw = ring.read_bytes()
+        ring.unlink()
+        for _ in range(20):
+            with pytest.raises(SetupError, match="key ring"):
+                await kept.get("TOKEN", "acme", purpose="webhook")
+        assert len(secrets.list_uses(filled, 100)) == 1
+        ring.touch(0o600)
+        ring.write_bytes(raw)
+        clock.advance(UNREADABLE_KEPT / SECOND)
+        assert await kept.get("TOKEN", "acme", purpose="webhook") == "xyzzy of folder acme"
+
+    async def test_only_so_many_are_kept(self, held: SecretReader, filled: Db, store: SqliteStore) -> None:
+        kept = KeptSecrets(held, store, FixedClock(NOON), 2)
+        for number in range(5):
+            await kept.get(f"HOOK_{number}", "acme", purpose="webhook")
+        assert len(kept._kept) == 2

@@ -370,6 +370,7 @@ def note(db: Db, seen: list[str], name: str) -> None:
     seen.append(name)
 
 
+@pytest.mark.runs_once
 @pytest.mark.sqlite(reason="counts turns of the one writer")
 async def test_stranger_04_a_flood_in_one_lane_lets_the_others_through(store: SqliteStore) -> None:
     gate, seen = Gate(), list[str]()

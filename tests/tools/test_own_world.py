@@ -45,7 +45,7 @@ async def test_nanoclaw_45_and_arizuko_d2_and_d13_an_agent_lists_and_changes_its
 
 async def test_nanoclaw_45_an_agent_that_may_use_no_tool_is_refused_all(tmp_path: Path, store: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, store, "acme", rules=(parse("!*"),))
-    assert list(agent.dispatch.visible_to(agent.caller)) == []
+    assert list(await agent.dispatch.visible_to(agent.caller)) == []
     answer = await agent.call("refresh_groups")
     assert answer.failed or answer.code == INVALID_PARAMS
     assert "groups" not in answer.text.partition("refresh_groups")[2]

@@ -97,7 +97,7 @@ async def test_in_a_replay_every_tool_with_an_effect_is_refused(tmp_path: Path, 
         answer = await agent.call(name, **given)
         assert answer.failed and REPLAY in answer.text
     assert not (await agent.call("list_sessions")).failed
-    effects = {tool.name for tool in agent.dispatch.visible_to(agent.caller) if not tool.read_only}
+    effects = {tool.name for tool in await agent.dispatch.visible_to(agent.caller) if not tool.read_only}
     assert {"send", "post", "schedule_task", "delegate_group", "inject_message", "write_skill"} <= effects
     assert "network_allow" in {name for name, tool in TOOLS.items() if not tool.read_only}
     await agent.dispatch.audit.flush()

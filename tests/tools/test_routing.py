@@ -46,7 +46,7 @@ async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
     name: str, tier: Tier, tmp_path: Path, store: SqliteStore
 ) -> None:
     agent = await GateAgent.create(tmp_path, store, FOLDERS[tier])
-    seen = {tool.name for tool in agent.dispatch.visible_to(agent.caller)}
+    seen = {tool.name for tool in await agent.dispatch.visible_to(agent.caller)}
     assert (name in seen) is (tier <= Tier.WORLD)
     if name not in seen:
         answer = await agent.call(name)

@@ -44,8 +44,8 @@ async def test_a_caller_of_each_tier_sees_exactly_the_tools_of_the_table(
     expected = {name for deepest, names in TABLE.items() if deepest >= tier for name in names.split()}
     expected -= {"escalate_group"} if tier is Tier.ROOT else set()  # nobody is above it
 
-    assert {tool.name for tool in agent.dispatch.visible_to(agent.caller)} == expected
-    assert {each["name"] for each in json.loads(agent.dispatch.listed_for(agent.caller))} == expected
+    assert {tool.name for tool in await agent.dispatch.visible_to(agent.caller)} == expected
+    assert {each["name"] for each in json.loads(await agent.dispatch.listed_for(agent.caller))} == expected
     for name in set(own) - expected:
         answer = await agent.call(name)
         assert (answer.code, answer.text) == (INVALID_PARAMS, f"Unknown tool: {name}")

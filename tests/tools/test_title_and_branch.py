@@ -22,7 +22,7 @@ async def agent(tmp_path: Path, store: SqliteStore) -> GateAgent:
 @pytest.mark.parametrize("folder", ["acme", "acme/eng", "acme/eng/sre"])
 async def test_every_agent_has_them_whatever_its_depth(tmp_path: Path, store: SqliteStore, folder: str) -> None:
     agent = await GateAgent.create(tmp_path / "home", store, folder)
-    assert {"set_title", "set_branch"} <= {each.name for each in agent.dispatch.visible_to(agent.caller)}
+    assert {"set_title", "set_branch"} <= {each.name for each in await agent.dispatch.visible_to(agent.caller)}
 
 
 async def test_a_title_is_trimmed_kept_and_written_down(agent: GateAgent) -> None:

@@ -7,7 +7,6 @@ import stat
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -87,12 +86,7 @@ def _check_start(home: Home, config: Config) -> None:
 
 def _load_readable_settings(home: Home) -> Config:
     """The settings that are well: one that is not, or a file that cannot be read, must not hide the rest."""
-    config = Config()
-    for name, each in SETTINGS.items():
-        with suppress(GatepostError):
-            found = settings.load_declared(home.path, each)
-            if found.source(each) != "default":
-                config = config.with_values({name: found[each]}, found.source(each))
+    config = settings.load_readable(home.path)
     if config[KIND] not in SANDBOXES:
         config = config.with_values({KIND.name: KIND.default}, "default")
     return config

@@ -5,6 +5,8 @@ named `gatepost.keyring`. One key is current and seals; the others still open wh
 at every use, so that a rotation holds at once; only whoever holds the home's lock writes it.
 """
 
+import hashlib
+import hmac
 import os
 import stat
 from collections.abc import Collection, Mapping
@@ -57,6 +59,11 @@ class KeySet:
         nonce = os.urandom(NONCE_BYTES)
         data = AESGCM(self.keys[self.current]).encrypt(nonce, value, _associated_data(about, self.current))
         return SealedValue(self.current, nonce, data)
+
+    def derive(self, key_id: str, purpose: str) -> bytes | None:
+        """A key for signing, of one purpose, which goes with the key of that id; None: there is none such."""
+        key = self.keys.get(key_id)
+        return None if key is None else hmac.digest(key, f"gatepost {purpose}".encode(), hashlib.sha256)
 
     def open(self, sealed: SealedValue, about: tuple[str, ...]) -> bytes:
         if sealed.key_id not in self.keys:

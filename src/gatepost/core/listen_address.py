@@ -72,36 +72,36 @@ def render_open_help(address: str) -> str:
     )
 
 
-def parse(text: str) -> ListenAddress:
-    """Read an address; nonsense is refused with examples."""
+def parse(text: str, name: str = "listen") -> ListenAddress:
+    """Read an address; nonsense is refused with examples. `name`: of its setting."""
     text = text.strip()
     for prefix in ("unix://", "unix:"):
         if text.startswith(prefix):
-            return _unix(text.removeprefix(prefix), text)
+            return _unix(text.removeprefix(prefix), text, name)
     if text.startswith(("/", "~", ".")):
-        return _unix(text, text)
+        return _unix(text, text, name)
     if text.isdigit():
-        return ListenAddress("tcp", LOOPBACK, _port(text, text))
+        return ListenAddress("tcp", LOOPBACK, _port(text, text, name))
     if text.startswith("["):
         host, closed, port = text[1:].partition("]:")
         if not closed or not re.fullmatch(r"[0-9A-Fa-f:.]+(%[A-Za-z0-9]+)?", host):
-            raise SetupError(f"listen = {text!r} is not an address; {_EXAMPLES}")
-        return ListenAddress("tcp", host, _port(port, text))
+            raise SetupError(f"{name} = {text!r} is not an address; {_EXAMPLES}")
+        return ListenAddress("tcp", host, _port(port, text, name))
     host, colon, port = text.rpartition(":")
     if not colon or (host and not _HOST.match(host)):
-        raise SetupError(f"listen = {text!r} is not an address; {_EXAMPLES}")
-    return ListenAddress("tcp", host or LOOPBACK, _port(port, text))
+        raise SetupError(f"{name} = {text!r} is not an address; {_EXAMPLES}")
+    return ListenAddress("tcp", host or LOOPBACK, _port(port, text, name))
 
 
-def _unix(path: str, text: str) -> ListenAddress:
+def _unix(path: str, text: str, name: str) -> ListenAddress:
     if not path or path.endswith("/"):
-        raise SetupError(f"listen = {text!r} names no socket file; {_EXAMPLES}")
+        raise SetupError(f"{name} = {text!r} names no socket file; {_EXAMPLES}")
     return ListenAddress("unix", path=Path(path).expanduser().absolute())
 
 
-def _port(digits: str, text: str) -> int:
+def _port(digits: str, text: str, name: str) -> int:
     if not (digits.isascii() and digits.isdigit()) or int(digits) > 65535:
-        raise SetupError(f"listen = {text!r}: {digits!r} is not a port between 0 and 65535; {_EXAMPLES}")
+        raise SetupError(f"{name} = {text!r}: {digits!r} is not a port between 0 and 65535; {_EXAMPLES}")
     return int(digits)
 
 

@@ -9,6 +9,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
@@ -330,6 +331,17 @@ def load_declared(home: Path, *wanted: Setting[Any], environ: Mapping[str, str] 
             values[declared.name] = _parse(declared, in_file[declared.name], str(path))
             sources[declared.name] = str(path)
     return Config(values, sources)
+
+
+def load_readable(home: Path, environ: Mapping[str, str] | None = None) -> Config:
+    """Every setting that is well. One that is not must not hide the rest, nor keep anybody from mending it."""
+    config = Config()
+    for name, each in SETTINGS.items():
+        with suppress(SetupError):
+            found = load_declared(home, each, environ=environ)
+            if found.source(each) != "default":
+                config = config.with_values({name: found[each]}, found.source(each))
+    return config
 
 
 def _read_file(path: Path) -> dict[str, Any]:

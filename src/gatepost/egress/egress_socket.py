@@ -156,7 +156,7 @@ class EgressSocket:
             )
             self._unaudited = 0
             with suppress(GatepostError):
-                self._around.store.post(audit.append, record)
+                self._around.store.post(audit.append, record, lane=self._caller.lane)
 
     def revoke(self) -> None:
         """Every call in flight is cut now, and whoever comes is refused."""

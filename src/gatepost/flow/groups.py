@@ -23,7 +23,7 @@ from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.store import groups, identities, rooms, routes, users
 from gatepost.store.groups import Group
-from gatepost.store.port import Db, Store
+from gatepost.store.port import Db, LockKind, Store
 from gatepost.store.rooms import RoomPolicy
 from gatepost.store.routes import Route
 from gatepost.store.users import UserRole
@@ -138,6 +138,7 @@ def read_prototype(home: Home, parent: str) -> FolderPrototype:
 
 def add_defaults(db: Db, now: int) -> bool:
     """The rows of a first start; True if it was one. Later starts bring back no route that an operator removed."""
+    db.alone(LockKind.DEFAULTS)
     groups.add(db, ROOT, _NAMES[ROOT], "", now)
     first = groups.add(db, WORLD, _NAMES[WORLD], "", now)
     if first:

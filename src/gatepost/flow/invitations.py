@@ -17,7 +17,7 @@ from gatepost.flow.personal_routes import PersonalChat
 from gatepost.store import audit, groups, identities, newcomers, pairing_codes, tokens, users
 from gatepost.store.newcomers import Newcomer, NewcomerState
 from gatepost.store.pairing_codes import ALPHABET, MOST_GUESSES
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 from gatepost.store.tokens import NewToken, Token, TokenKind
 
 PREFIX, LENGTH = "GI", 16  # 80 bits
@@ -37,6 +37,7 @@ MEMBER_ELSEWHERE = (
 )
 MEMBER = "Welcome! You may write to {} from now on."
 BEFORE = "You may write to {} already, so the invitation was not used."
+ACCEPTED = "You have accepted this invitation. You may write to {}."
 NOT_DIRECT = "This invitation is for an agent of your own. Send it to me in a direct chat."
 FULL = "No further agents can be set up there. Whoever invited you can say more."
 
@@ -61,11 +62,13 @@ class IssuedInvitation(Struct, frozen=True):
 
 
 class InvitationOffer(Struct, frozen=True):
-    """What an invitation would give somebody. `obstacle`: why it gives her nothing, '' if it does."""
+    """What an invitation would give somebody. `obstacle`: why it gives her nothing, '' if it does. `accepted`: what it
+    has given her, '' if it was not she who accepted it."""
 
     group: str = ""
     own_group: bool = False
     obstacle: str = ""
+    accepted: str = ""
 
 
 def find_code(text: str) -> str | None:
@@ -117,6 +120,8 @@ def read_offer(db: Db, code: str, sender: str, now: int) -> InvitationOffer:
     """Without using it, and without counting a wrong one: nobody finds one of 80 bits by trying."""
     if pairing_codes.count_guesses(db, sender, now) >= MOST_GUESSES:
         return InvitationOffer(obstacle=LIMITED)
+    if accepted := _find_accepted(db, code, sender):
+        return InvitationOffer(accepted=accepted)
     token = tokens.find_valid(db, TokenKind.INVITE, code, now)
     rights = sender_rights.find_rights(db, sender, token.folder) if token and token.folder else None
     if token is None or token.folder is None or rights is None:
@@ -124,6 +129,24 @@ def read_offer(db: Db, code: str, sender: str, now: int) -> InvitationOffer:
     name = _get_name(db, token.folder)
     before = BEFORE.format(name) if rights != "guest" and not token.own_group else ""
     return InvitationOffer(name, token.own_group, before)
+
+
+def _find_accepted(db: Db, code: str, sender: str) -> str:
+    """What is said to whoever has accepted it, and still has what it gave; '' to everybody else."""
+    token = tokens.find(db, TokenKind.INVITE, code)
+    if token is None or token.folder is None or sender_rights.find_rights(db, sender, token.folder) is None:
+        return ""
+    if not token.own_group:
+        origin = users.find_member_origin(db, identities.get_person(db, sender), token.folder)
+        return ACCEPTED.format(_get_name(db, token.folder)) if origin == get_origin(token) else ""
+    known = newcomers.find(db, sender, token.folder)
+    is_hers = known is not None and known.decided_by == get_origin(token)
+    return onboarding.KNOWN[known.state] if known is not None and is_hers else ""
+
+
+def get_origin(token: Token) -> str:
+    """How a membership and a newcomer name the invitation that they came by."""
+    return f"invite:{token.id}"
 
 
 def accept(db: Db, code: str, who: Applicant, now: int) -> JoinResult:
@@ -147,7 +170,7 @@ def _add_member(db: Db, code: str, folder: str, who: Applicant, now: int) -> Joi
         return _count_guess(db, who.sender, "not_valid", now)
     person = identities.get_person(db, who.sender)
     users.add(db, person, who.name, now)
-    users.add_member(db, person, folder, f"invite:{used.id}", now)
+    users.add_member(db, person, folder, get_origin(used), now)
     _record(db, now, who.sender, "done", {"token": used.id, "folder": folder, "person": person})
     led = _add_way(db, used, who, folder, now)
     return JoinResult(True, "invited", (MEMBER if led else MEMBER_ELSEWHERE).format(name))
@@ -168,6 +191,7 @@ def _add_way(db: Db, used: Token, who: Applicant, folder: str, now: int) -> bool
 def _give_group(db: Db, code: str, token: Token, who: Applicant, now: int) -> JoinResult:
     """Her group is made after this transaction."""
     parent = token.folder or ""
+    db.alone(LockKind.QUOTA, "newcomers", parent)
     known = newcomers.find(db, who.sender, parent)
     if known is not None and (known.state in ENDED or _stays_denied(known, token)):
         return JoinResult(False, f"join_{known.state}", onboarding.KNOWN[known.state])
@@ -178,7 +202,7 @@ def _give_group(db: Db, code: str, token: Token, who: Applicant, now: int) -> Jo
     used = tokens.use(db, TokenKind.INVITE, code, now)
     if used is None:
         return _count_guess(db, who.sender, "not_valid", now)
-    by = f"invite:{used.id}"
+    by = get_origin(used)
     if known is not None:
         newcomers.admit_invited(db, known.id, used.created_by, by, now)
     else:

@@ -29,7 +29,7 @@ from gatepost.store.port import Db, Store
 from gatepost.store.routes import Route
 from gatepost.store.rule_cache import RuleCache
 from gatepost.store.sessions import SessionMode
-from gatepost.store.tokens import Token, TokenKind
+from gatepost.store.tokens import TIMED_SCHEMES, Token, TokenKind
 
 INSTANCE = "hook"
 INSTRUCTIONS = "instructions"  # in a message's content
@@ -107,7 +107,8 @@ def accept_post(
     known = messages.find(db, INSTANCE, inbound.address, Direction.IN, inbound.platform_id)
     if known is not None:
         return IntakeResult(receipt=_find_receipt(db, known.id))
-    if post.signature and not link_signatures.add(db, link.id, post.signature, now):
+    timed = link.signature in TIMED_SCHEMES
+    if post.signature and not link_signatures.add(db, link.id, post.signature, now, timed=timed):
         raise RepeatedSignature("this signature was used before")
     arrival = replace(arrival, inbound=replace(inbound, extra=_make_extra(link, post)))
     message_id = messages.accept(db, make_message(arrival, "", Verb.MESSAGE), now)

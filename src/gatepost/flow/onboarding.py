@@ -24,7 +24,7 @@ from gatepost.store import direct_rooms, newcomers
 from gatepost.store.inbox import InboxState
 from gatepost.store.newcomers import Entrance, Newcomer, NewcomerState, NewNewcomer
 from gatepost.store.outbox import EffectOrigin
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 
 MOST_QUEUED = 100  # newcomers of one entrance
 MOST_BELOW = 1000  # groups of newcomers below one group
@@ -118,6 +118,7 @@ def ask(db: Db, entrances: Iterable[Entrance], who: Applicant, now: int) -> Join
     entrance = find_entrance(entrances, who)
     if entrance is None or sender_rights.find_rights(db, who.sender, entrance.folder) is None:
         return JoinResult(False, "join_without_code", NO_CODE)
+    db.alone(LockKind.QUOTA, "newcomers", entrance.folder)
     if (known := newcomers.find(db, who.sender, entrance.folder)) is not None:
         return JoinResult(False, f"join_{known.state}", KNOWN[known.state])
     queued = newcomers.count_queued(db, entrance.id)

@@ -37,7 +37,7 @@ class PanicCheckingStore:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.write, self.post, self.read_now = store.write, store.post, store.read_now
+        self.write, self.post = store.write, store.post
         self.rewrite_files, self.truncate_log = store.rewrite_files, store.truncate_log
 
     async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None, lane: str = "") -> T:
@@ -53,7 +53,7 @@ def _read_unless_panic(db: Db, fn: Callable[[Db, *Ts], T], args: tuple[*Ts]) -> 
 async def wait_for_panic(store: Store) -> None:
     """Returns when everything is to end."""
     while True:
-        if store.read_now(switches.get, switches.PANIC) is not None:
+        if await store.read(switches.get, switches.PANIC) is not None:
             return
         await asyncio.sleep(LOOK_S)  # another process turns it on: no bell of ours rings
 

@@ -6,6 +6,7 @@ before the agent went on after the answer. Else it gets a number of its own. The
 first write, so it is on the disk before any effect that follows `call.note()` or `call.write()`.
 """
 
+import asyncio
 from bisect import insort
 from collections.abc import Mapping
 from hashlib import sha256
@@ -34,11 +35,14 @@ class CallKeys:
         self._unknown: dict[str, list[int]] = {}  # numbers whose outcome the agent does not know, by digest
         self._answered: list[CallIdentity] = []  # it has the answer, and did not go on yet
         self._count = 0
+        self._loading = asyncio.Lock()
 
-    def identify(self, turn: Turn, tool: str, arguments: Mapping[str, Any]) -> CallIdentity | None:
+    async def identify(self, turn: Turn, tool: str, arguments: Mapping[str, Any]) -> CallIdentity | None:
         """The identity of a call that begins now; None if there are too many to tell apart."""
         if (turn.id, turn.attempt) != self._at:
-            self._load(turn)
+            async with self._loading:
+                if (turn.id, turn.attempt) != self._at:
+                    await self._load(turn)
         digest = sha256(_encode([tool, arguments])).hexdigest()[:32]
         if unknown := self._unknown.get(digest):
             return CallIdentity(turn.id, digest, unknown.pop(0))
@@ -63,10 +67,10 @@ class CallKeys:
             settled, self._answered = self._answered, []
             self._store.post(tool_calls.record_settled, settled, lane=self._lane)
 
-    def _load(self, turn: Turn) -> None:
+    async def _load(self, turn: Turn) -> None:
+        made = await self._store.read(tool_calls.list_for_turn, turn.id)
         self._at, self._last, self._unknown, self._answered = (turn.id, turn.attempt), {}, {}, []
         self._lane = turn.session_id
-        made = self._store.read_now(tool_calls.list_for_turn, turn.id)
         self._count = len(made)
         for call, settled in made:
             self._last[call.digest] = max(call.number, self._last.get(call.digest, 0))

@@ -5,8 +5,8 @@ Unknown and forbidden tools look alike to the caller; the audit knows the differ
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -28,6 +28,7 @@ from gatepost.gate.tool_answers import ToolAnswer, make_answer, shorten
 from gatepost.jsonrpc.errors import INVALID_PARAMS
 from gatepost.store import budgets, costs, destinations, inbox, origins, requests, sessions, turns
 from gatepost.store.destinations import DestinationKind
+from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db, failing_soon, quick
 from gatepost.store.requests import Request
 from gatepost.store.sessions import SessionMode
@@ -64,39 +65,35 @@ class Dispatch:
     """Ring `bells.tools` when what groups may call has changed."""
 
     def __init__(
-        self, tools: Registry[Tool], around: ToolDeps, policies: Callable[[str], GroupPolicy] | None = None
+        self, tools: Registry[Tool], around: ToolDeps, policies: Callable[[str], Awaitable[GroupPolicy]] | None = None
     ) -> None:
         self._tools, self._around = tools, around
         self._policies = policies or Policies(around.store, around.bells, around.config)
         self._visible: dict[str, _VisibleTools] = {}  # by folder
         self._plain: dict[int, _VisibleTools] = {}  # by tier: of groups that nothing is said about
+        self._forgotten = 0  # how often: what was read before that is not kept
         self.audit = CallAudit(around.store, around.clock)
         around.bells.on_tools(self._forget)
         around.bells.on_group(self._forget)
 
-    def visible_to(self, caller: Caller) -> tuple[Tool, ...]:
-        return tuple(self._seen_by(caller).tools.values())
+    async def visible_to(self, caller: Caller) -> tuple[Tool, ...]:
+        return tuple((await self._seen_by(caller)).tools.values())
 
-    def listed_for(self, caller: Caller) -> bytes:
+    async def listed_for(self, caller: Caller) -> bytes:
         """The tools of `tools/list`, as JSON. Made once for all callers that see the same."""
-        return self._seen_by(caller).listed
+        return (await self._seen_by(caller)).listed
 
     def is_quick(self, caller: Caller, name: str) -> bool:
-        """Whether a call would hardly ever wait. What the caller does not see is refused at once."""
-        tool = self._find(caller, name)
-        return tool is None or tool.quick
+        """Whether a call would hardly ever wait. What the caller does not see is refused at once. While nothing is
+        known of the caller, the call waits for that."""
+        seen = self._visible.get(caller.folder)
+        tool = _find_tool(seen.tools, name) if seen is not None else None
+        return seen is not None and (tool is None or tool.quick)
 
-    def only_reads(self, caller: Caller, name: str) -> bool:
+    async def only_reads(self, caller: Caller, name: str) -> bool:
         """Whether a call has no effect and may be begun later than it came."""
-        tool = self._find(caller, name)
+        tool = _find_tool((await self._seen_by(caller)).tools, name)
         return tool is not None and tool.read_only and not tool.quick
-
-    def _find(self, caller: Caller, name: str) -> Tool | None:
-        """By its name, or by an older one."""
-        tools = self._seen_by(caller).tools
-        if (tool := tools.get(name)) is None and (alias := ALIASES.get(name)) is not None:
-            return tools.get(alias.tool)
-        return tool
 
     async def call(
         self,
@@ -116,7 +113,7 @@ class Dispatch:
             except Unavailable as error:  # what cannot be written down does not happen
                 return ToolAnswer(str(error), failed=True)
         now = self._around.clock.now()
-        seen = self._seen_by(caller)
+        seen = await self._seen_by(caller)
         tool = seen.tools.get(name)
         alias = ALIASES.get(name)
         if alias is not None and (tool is None or alias.tool == name):
@@ -141,7 +138,7 @@ class Dispatch:
         turn = caller.running() if caller.running is not None else await self._turn_of(caller)
         note = AuditedCall(now, caller, name, call_id, turn.id if turn else None, tool, arguments)
         keys = caller.keys if caller.keys is not None and not tool.read_only else None
-        identity = keys.identify(turn, name, arguments) if keys is not None and turn is not None else None
+        identity = await keys.identify(turn, name, arguments) if keys is not None and turn is not None else None
         call = ToolCall(
             around=self._around,
             tool=name,
@@ -225,14 +222,14 @@ class Dispatch:
             if not may_act_on(tool.within, caller.folder, target):
                 raise Refused(caller.folder, tool.name, target, f"it must be {tool.within} of {caller.folder}")
         if policy.has_rules_for(tool.name):
-            asks = self._asks(tool, call, params)
+            asks = await self._asks(tool, call, params)
             call.allows = lambda folder: all(policy.decide(replace(ask, scope=folder)) for ask in asks)
             call.allows_across = lambda folder: all(policy.decide_across(replace(ask, scope=folder)) for ask in asks)
             if not all(map(call.allows, targets)) and not policy.reaches_across(tool.name):
                 raise Refused(caller.folder, tool.name, params.get("jid", ""), "a rule of this gateway forbids it")
         if tool.spends and await call.read(_is_budget_spent, caller.folder, caller.session_id, call.turn, call.now):
             raise Refused(caller.folder, tool.name, why="the budget is spent")
-        also_held = self._check_twin(tool, call, arguments, policy, targets)
+        also_held = await self._check_twin(tool, call, arguments, policy, targets)
         if not tool.held and not policy.holds:
             return None
         usual = render_usual_params(tool, caller.folder) if policy.has_rules_for(tool.name) else {}
@@ -242,7 +239,7 @@ class Dispatch:
             return None
         return make_held_call(tool, call, arguments, targets, holds, policy, ask)
 
-    def _check_twin(
+    async def _check_twin(
         self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], policy: GroupPolicy, targets: Sequence[str]
     ) -> tuple[GroupHold, ...]:
         """A call that does later what another tool does now: what is denied there is refused, and what holds that one
@@ -256,7 +253,7 @@ class Dispatch:
         room = str(arguments.get("jid") or "") if call.to is None else call.to.address
         if room and twin.scope is ToolScope.ROOM and twin.scoped_by is not None:
             params["jid"] = params[twin.scoped_by] = room
-        asks = self._asks(twin, call, params)
+        asks = await self._asks(twin, call, params)
         if not all(policy.decide(replace(ask, scope=target)) for ask in asks for target in targets):
             raise Refused(
                 call.caller.folder, tool.name, params.get("jid", ""), f"a rule of this gateway forbids {name}"
@@ -286,34 +283,34 @@ class Dispatch:
             why = f"{wanted} people must agree to what it was changed into"
             raise Refused(call.caller.folder, call.tool, why=why)
 
-    def _asks(self, tool: Tool, call: ToolCall, params: Mapping[str, str]) -> list[AccessRequest]:
+    async def _asks(self, tool: Tool, call: ToolCall, params: Mapping[str, str]) -> list[AccessRequest]:
         """The call as it stands, and once more for everybody behind it and where they asked: all must be granted. So
         what a person or a room is denied stays denied in a message that an agent passes on, and after the turn's end.
         """
-        caller, turn, look = call.caller, call.turn, self._around.store.read_now
+        caller, turn = call.caller, call.turn
         claims = {"folder": caller.folder, "tier": str(int(caller.tier)), "provider": caller.provider}
-        asks = [self._ask(tool, call, params, claims)]
-        if turn is not None:
-            chain = look(origins.get_for_turn, turn.id)
-        elif caller.session_id is not None:
-            chain = look(origins.get_for_session, caller.session_id)
-        else:
-            return asks
-        for each in chain.origins:
+        behind = await call.read(_find_people_behind, turn.id if turn is not None else "", caller.session_id or "")
+        asks = [self._ask(tool, call, params, claims, behind)]
+        for each in behind.chain.origins:
             known = {**claims, **self._where(each.instance, each.address, each.thread, each.person)}
             also = (each.address, each.person) if each.person else (each.address,)
             asks.append(AccessRequest(tool.name, tool.tier, caller.folder, params, known, also))
         return asks
 
-    def _ask(self, tool: Tool, call: ToolCall, params: Mapping[str, str], claims: Mapping[str, str]) -> AccessRequest:
+    def _ask(
+        self,
+        tool: Tool,
+        call: ToolCall,
+        params: Mapping[str, str],
+        claims: Mapping[str, str],
+        behind: "_PeopleBehind",
+    ) -> AccessRequest:
         """Who calls is told by what the gateway knows, never by what the call says."""
-        turn, look = call.turn, self._around.store.read_now
+        turn = call.turn
         if turn is None:
             return AccessRequest(tool.name, tool.tier, call.caller.folder, params, claims)
-        asker = look(costs.find_asker, turn.id)
-        known = {**claims, **self._where(turn.instance, turn.address, turn.thread, asker)}
-        people = look(inbox.list_senders, turn.id)
-        return AccessRequest(tool.name, tool.tier, call.caller.folder, params, known, (turn.address, *people))
+        known = {**claims, **self._where(turn.instance, turn.address, turn.thread, behind.asker)}
+        return AccessRequest(tool.name, tool.tier, call.caller.folder, params, known, (turn.address, *behind.senders))
 
     def _where(self, instance: str, address: str, thread: str, user: str) -> dict[str, str]:
         return {"platform": self._around.reach.platform(instance), "room": address, "topic": thread, "user": user}
@@ -354,14 +351,16 @@ class Dispatch:
         """A further room, under the same rule. Nothing tells which: the one that the call is about."""
         return call.place if not given and call.turn is None else await self._place(call, tool, given, name)
 
-    def _seen_by(self, caller: Caller) -> _VisibleTools:
+    async def _seen_by(self, caller: Caller) -> _VisibleTools:
         found = self._visible.get(caller.folder)
         if found is None:
-            policy = self._policies(caller.folder)
-            found = self._plain.get(caller.tier) if policy.plain else None
-            found = self._visible[caller.folder] = found or self._see(policy)
-            if policy.plain:
-                self._plain[caller.tier] = found
+            forgotten = self._forgotten
+            policy = await self._policies(caller.folder)
+            found = (self._plain.get(caller.tier) if policy.plain else None) or self._see(policy)
+            if forgotten == self._forgotten:
+                self._visible[caller.folder] = found
+                if policy.plain:
+                    self._plain[caller.tier] = found
         return found
 
     def _see(self, policy: GroupPolicy) -> _VisibleTools:
@@ -369,8 +368,33 @@ class Dispatch:
         return _VisibleTools(shown, _encode([render_listed_tool(tool, policy) for tool in shown.values()]), policy)
 
     def _forget(self, folder: str | None) -> None:
+        self._forgotten += 1
         self._visible.clear()
         self._plain.clear()
+
+
+def _find_tool(tools: Mapping[str, Tool], name: str) -> Tool | None:
+    """By its name, or by an older one."""
+    if (tool := tools.get(name)) is None and (alias := ALIASES.get(name)) is not None:
+        return tools.get(alias.tool)
+    return tool
+
+
+class _PeopleBehind(NamedTuple):
+    """Whose wish a call may be."""
+
+    chain: OriginChain
+    asker: str
+    senders: Sequence[str]
+
+
+@quick
+def _find_people_behind(db: Db, turn_id: str, session_id: str) -> _PeopleBehind:
+    """Of a turn, else of a session."""
+    if turn_id:
+        chain = origins.get_for_turn(db, turn_id)
+        return _PeopleBehind(chain, costs.find_asker(db, turn_id), inbox.list_senders(db, turn_id))
+    return _PeopleBehind(origins.get_for_session(db, session_id) if session_id else OriginChain(()), "", ())
 
 
 def render_listed_tool(tool: Tool, policy: GroupPolicy) -> dict[str, Any]:

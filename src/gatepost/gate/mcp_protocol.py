@@ -194,8 +194,9 @@ class McpProtocol:
             self._call(request, mcp_messages.read_call(params), len(params))
         elif method == "tools/list":
             modern = self._check_era(mcp_messages.read_params(params))
-            tools = self._dispatch.listed_for(self._caller)
-            self._answer(request, b'{"tools":%b,%b' % (tools, _LIST_FIELDS) if modern else b'{"tools":%b}' % tools)
+            flight = self._add_pending_call(request, len(params))
+            if (rest := run_eagerly(self._list(request, flight, modern))) is not None:
+                flight.task = asyncio.get_running_loop().create_task(rest)
         elif method == "submit_turn":
             self._submit(request, params)
         elif method == "initialize":
@@ -238,6 +239,18 @@ class McpProtocol:
         if rest is not None:
             flight.task = asyncio.get_running_loop().create_task(rest)
 
+    async def _list(self, request: RequestId, flight: _PendingCall, modern: bool) -> None:
+        try:
+            tools, why = await self._dispatch.listed_for(self._caller), ""
+        except GatepostError as error:
+            tools, why = b"", str(error)
+        if self._remove_pending_call(request, flight):
+            if why:
+                self._fail(request, errors.INTERNAL_ERROR, why)
+            else:
+                self._answer(request, b'{"tools":%b,%b' % (tools, _LIST_FIELDS) if modern else b'{"tools":%b}' % tools)
+            self._rest()
+
     def _add_pending_call(self, request: RequestId, size: int) -> _PendingCall:
         if len(self._flights) >= MOST_IN_FLIGHT:
             raise JsonRpcFailure(errors.TOO_MANY, f"{MOST_IN_FLIGHT} calls are in flight; wait for an answer")
@@ -272,7 +285,7 @@ class McpProtocol:
         self._calls += 1
         caller, name, raw = self._caller, wanted.name, bytes(wanted.arguments)
         given, call_id = b"{}" if raw == b"null" else raw, f"{self._name}.{self._calls}"
-        outflow = self._outflow if not quick and self._dispatch.only_reads(caller, name) else None
+        outflow = self._outflow if not quick and await self._dispatch.only_reads(caller, name) else None
         if outflow is not None:
             call = partial(self._dispatch.call, caller, name, given, call_id, progress)
             answer = await self._in_place(outflow, call)

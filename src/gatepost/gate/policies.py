@@ -68,17 +68,23 @@ class Policies:
         self._store, self._config = store, config
         self._facts: AccessRules | None = None
         self._known: dict[str, GroupPolicy] = {}
+        self._forgotten = 0  # how often: what was read before that is not kept
         bells.on_tools(self._forget)
         bells.on_group(self._forget)
 
-    def __call__(self, folder: str) -> GroupPolicy:
+    async def __call__(self, folder: str) -> GroupPolicy:
         found = self._known.get(folder)
         if found is None:
-            if self._facts is None:
-                self._facts = self._store.read_now(load_policy_facts, self._config[TOOL_GROUPS])
-            found = self._known[folder] = GroupPolicy(folder, self._facts)
+            forgotten = self._forgotten
+            facts = self._facts
+            if facts is None:
+                facts = await self._store.read(load_policy_facts, self._config[TOOL_GROUPS])
+            found = GroupPolicy(folder, facts)
+            if forgotten == self._forgotten:
+                self._facts, self._known[folder] = facts, found
         return found
 
     def _forget(self, folder: str | None) -> None:
+        self._forgotten += 1
         self._facts = None
         self._known.clear()

@@ -17,6 +17,7 @@ from gatepost.core.settings import setting
 from gatepost.core.token_bucket import Rate, TokenBucket
 from gatepost.core.unix_sockets import BACKLOG, bind_unix, remove_at_exit
 from gatepost.serve.connection_limits import PER_PEER, Connections, LimitedProtocol
+from gatepost.serve.cut_answers import spare_cut_answers
 from gatepost.store.port import failing_soon
 
 CONNECTIONS = setting(
@@ -142,6 +143,7 @@ class HttpServer:
 
     def __init__(self, app: Any, sock: socket.socket, per_peer: int = PER_PEER, arrivals: Rate = ARRIVALS) -> None:
         self._sock = sock
+        spare_cut_answers()
         self.connections = Connections(per_peer=per_peer)
         self._inner = _Uvicorn(
             uvicorn.Config(

@@ -2,26 +2,22 @@
 
 import ipaddress
 
-from starlette.types import Scope
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def parse_address(text: str) -> IpAddress | None:
+    """Without its zone. One of IPv4 that is written as IPv6 is the same host."""
+    try:
+        found = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    return getattr(found, "ipv4_mapped", None) or found
 
 
 def peer_of(address: str) -> str:
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
+    found = parse_address(address)
+    if found is None:
         return address
     if found.version == 6 and not found.is_loopback:
         return str(ipaddress.ip_network((found, 64), strict=False))
     return str(found)
-
-
-def find_public_peer(scope: Scope, *, has_proxy: bool) -> str:
-    """'' for what may be a proxy of everybody. `has_proxy`: the operator says that all peers are one."""
-    client = scope.get("client")
-    if client is None or has_proxy:
-        return ""
-    try:
-        is_public = ipaddress.ip_address(str(client[0]).partition("%")[0]).is_global
-    except ValueError:
-        is_public = False
-    return peer_of(str(client[0])) if is_public else ""

@@ -1,6 +1,7 @@
 """Requests of strangers at a bounded rate: who asks faster waits for the answer, and nobody else does.
 
-What waits holds its connection, and those of an address are bounded. Whoever is signed in is not slowed by strangers at
+What waits holds its connection, and those of an address are bounded. An address that may be a proxy of everybody has a
+larger rate: all who come through it share it. Whoever is signed in is not slowed by strangers at
 the same address: their requests are judged by their login before they come here.
 """
 
@@ -12,8 +13,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gatepost.core.token_bucket import Rate, TokenBucket
 from gatepost.serve.peers import peer_of
+from gatepost.serve.web.client_addresses import ClientAddresses
 
 REQUESTS = Rate(per_second=50, burst=200, patience_s=float("inf"))  # a page with all that belongs to it is a dozen
+SHARED = Rate(per_second=200, burst=800, patience_s=float("inf"))  # of an address that may be everybody's proxy
 LONGEST_S = 10.0
 MOST_PEERS = 1000  # whose rates are remembered, the latest
 
@@ -21,21 +24,22 @@ MOST_PEERS = 1000  # whose rates are remembered, the latest
 class PeerRateLimiter:
     def __init__(
         self,
+        clients: ClientAddresses | None = None,
         rate: Rate = REQUESTS,
+        shared: Rate = SHARED,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         now: Callable[[], float] | None = None,
     ) -> None:
-        self._rate, self._pause, self._now = rate, pause, now
+        self._clients, self._rate, self._shared = clients or ClientAddresses(), rate, shared
+        self._pause, self._now = pause, now
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
     async def hold(self, scope: Scope) -> None:
         """Returns when the request may be answered."""
-        client = scope.get("client")
-        if client is None:  # a socket file, whose owner is the only one
-            return
         now = self._now() if self._now is not None else asyncio.get_running_loop().time()
-        peer = peer_of(str(client[0]))
-        bucket = self._buckets.pop(peer, None) or TokenBucket(self._rate, now)
+        own = self._clients.find_own(scope)
+        peer = own or f"shared {peer_of(self._clients.get(scope))}"
+        bucket = self._buckets.pop(peer, None) or TokenBucket(self._rate if own else self._shared, now)
         self._buckets[peer] = bucket
         if len(self._buckets) > MOST_PEERS:
             self._buckets.popitem(last=False)

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.core.clock import DAY, MINUTE
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, LockKind, quick
 from gatepost.store.table import Table
 from gatepost.store.tokens import TokenState, hash_token
 
@@ -45,6 +45,7 @@ _VALID = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)"  # now
 
 def add(db: Db, new: NewApiToken, token: str, now: int) -> ApiToken | None:
     """Keep a token by its hash. None if there are too many."""
+    db.alone(LockKind.QUOTA, "api_tokens")
     before = now - KEPT
     db.run("DELETE FROM api_tokens WHERE expires_at <= ? OR revoked_at <= ?", (before, before))
     row = db.row(f"SELECT COUNT(*) FROM api_tokens WHERE {_VALID}", (now,))

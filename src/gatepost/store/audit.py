@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from gatepost.core.clock import SECOND
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 
 START = "0" * 64
 CUT = "audit.cut"  # the action of the row that vouches for an anchor
@@ -64,6 +64,7 @@ def _hash(*parts: object) -> str:
 
 def append(db: Db, *records: AuditRecord) -> str:
     """The chain's head then, as `get_head` gives it."""
+    db.alone(LockKind.AUDIT)
     last = db.row("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")
     seq, previous = (int(last[0]), str(last[1])) if last else (0, START)
     rows = []

@@ -10,7 +10,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gatepost.core.periods import Period, end_of, start_of
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, LockKind, quick
 
 NEAR = 80  # percent
 STOP = 100
@@ -63,6 +63,7 @@ def list_scopes(folder: str, user: str) -> tuple[BudgetScope, ...]:
 def put(db: Db, scope: BudgetScope, period: Period, micro: int | None, by: str, now: int) -> None:
     """Set a limit; None takes it away. People hear anew when a changed one is nearly spent."""
     key = (scope.kind, scope.name, period)
+    db.alone(LockKind.MONEY)
     found = db.row("SELECT micro FROM budgets WHERE kind = ? AND name = ? AND period = ?", key)
     if (found[0] if found else None) == micro:
         return

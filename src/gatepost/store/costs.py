@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gatepost.core.clock import DAY, iso
 from gatepost.store import budgets, identities, origins
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, LockKind, quick
 
 BY = {"group": "folder", "user": "user_id", "model": "model", "day": f"at / {DAY}"}
 
@@ -77,6 +77,7 @@ def add_external(db: Db, new: NewCost, now: int) -> bool:
 
     It is booked whether it fits or not. What people must hear of it is handed out with the next reservation.
     """
+    db.alone(LockKind.MONEY)
     if not record_cost(db, new, "external", now):
         return False
     budgets.add_spending(db, new.folder, new.user, new.at, spent=new.micro)

@@ -1,13 +1,13 @@
 """Due sessions: which of them have rows of the inbox to work on, and when somebody must look at them next."""
 
-from gatepost.store.inbox import OPEN
+from gatepost.store.inbox import OPEN, OPEN_I
 from gatepost.store.port import Db, quick
 
 
 def list_sessions_with_work(db: Db, now: int) -> list[tuple[str, str, int]]:
     """(session, folder, first due) of every live session that has a row due."""
     rows = db.rows(
-        f"SELECT i.session_id, i.folder, MIN(i.next_at) FROM inbox i WHERE i.{OPEN}"
+        f"SELECT i.session_id, i.folder, MIN(i.next_at) FROM inbox i WHERE {OPEN_I}"
         " AND i.next_at <= ? AND i.session_id IS NOT NULL GROUP BY i.session_id, i.folder ORDER BY 3",
         (now,),
     )

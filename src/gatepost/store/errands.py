@@ -160,7 +160,7 @@ _FINISHED = (
     "e.ended_at IS NULL AND e.state = 'open'"
     " AND NOT EXISTS (SELECT 1 FROM errands c WHERE c.parent = e.id AND c.ended_at IS NULL)"
     " AND NOT EXISTS (SELECT 1 FROM inbox i JOIN messages m ON m.id = i.message_id"
-    f" WHERE i.session_id = e.session_id AND i.{inbox.OPEN} AND m.thread = e.id)"
+    f" WHERE i.session_id = e.session_id AND {inbox.OPEN_I} AND m.thread = e.id)"
     f" AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.instance = '{INSTANCE}' AND o.address = e.room"
     " AND o.state IN ('pending', 'sending') AND o.thread = e.id)"
     " AND NOT EXISTS (SELECT 1 FROM requests q WHERE q.session_id = e.session_id AND q.notified_at IS NULL"
@@ -299,7 +299,7 @@ class IdleLimits(Struct, frozen=True):
 _AT_REST = (
     "s.closed_at IS NULL"
     " AND NOT EXISTS (SELECT 1 FROM errands c WHERE c.caller_session = s.id AND c.ended_at IS NULL)"
-    f" AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.session_id = s.id AND i.{inbox.OPEN})"
+    f" AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.session_id = s.id AND {inbox.OPEN_I})"
     " AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.session_id = s.id AND t.ended_at IS NULL)"
     " AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.session_id = s.id AND o.state IN ('pending', 'sending'))"
     " AND NOT EXISTS (SELECT 1 FROM requests q WHERE q.session_id = s.id AND q.notified_at IS NULL)"

@@ -14,7 +14,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.store import sessions, tasks
 from gatepost.store.port import Db
 from gatepost.store.sessions import SessionMode
-from gatepost.store.table import MOST_ROWS, Table, value_marks
+from gatepost.store.table import MOST_ROWS, Table, render_marks, value_marks
 
 RIGHTS = "task"  # of what a schedule puts in: no person's
 LONGEST_REASON = 500  # characters
@@ -108,8 +108,7 @@ def make_firing(
 def add_all(db: Db, new: Sequence[NewFiring]) -> None:
     """Unavailable, if a time of a task has its row: somebody was faster, and nothing of all this is done."""
     rows = [(*astuple(each), "") for each in new]
-    added = FIRINGS.insert_rows(db, "ON CONFLICT (task_id, due_at) DO NOTHING RETURNING id", _ADDED, rows)
-    if len(added) != len(new):
+    if FIRINGS.add_rows(db, "ON CONFLICT (task_id, due_at) DO NOTHING", _ADDED, rows) != len(new):
         raise Unavailable("the schedule", "somebody else fires the same task; it is looked at again")
 
 
@@ -166,13 +165,11 @@ def remove_skipped(db: Db, task_id: str, due_at: int, ahead: int) -> None:
 def count_open(db: Db, task_ids: Sequence[str]) -> dict[str, int]:
     """By task: how many runs of it wait or go on. No task has more of them than it may have late ones. A run whose
     message was removed, with a person or a room, waits for nothing."""
-    rows = db.rows(
-        "SELECT f.task_id, COUNT(*) FROM firings f WHERE f.state = 'queued'"
-        f" AND f.task_id IN ({', '.join('?' * len(task_ids))})"
-        " AND EXISTS (SELECT 1 FROM inbox i WHERE i.message_id = f.message_id) GROUP BY f.task_id",
-        task_ids,
-    )
-    return {str(row[0]): int(row[1]) for row in rows}
+    runs = "SELECT COUNT(*) FROM firings f WHERE f.task_id = v.column1 AND f.state = 'queued'"
+    lives = "EXISTS (SELECT 1 FROM inbox i WHERE i.message_id = f.message_id)"
+    asked = render_marks(len(task_ids), 1)  # for IN (…) SQLite would fill a table
+    rows = db.rows(f"SELECT v.column1, ({runs} AND {lives}) FROM (VALUES {asked}) AS v", task_ids)
+    return {task_id: count for task_id, count in rows if count}
 
 
 def get_text_key(task_id: str, due_at: int) -> str:

@@ -28,7 +28,7 @@ _BORDER = re.compile(rf"(?<=[{_SPACELESS}])(?=\w)|(?<=\w)(?=[{_SPACELESS}])")
 _local = threading.local()
 
 
-class MatchCondition(Struct, frozen=True):
+class TextCondition(Struct, frozen=True):
     """A condition on a row `f` of the index, and its parameters."""
 
     sql: str
@@ -58,7 +58,7 @@ class FullText(Protocol):
         """Before a search."""
         ...
 
-    def match(self, query: str, marks: Sequence[Sequence[str]]) -> MatchCondition:
+    def match(self, query: str, marks: Sequence[Sequence[str]]) -> TextCondition:
         """`query` is one that FTS5 understands, '' for any text. Of each of `marks` a message has at least one."""
         ...
 
@@ -89,9 +89,8 @@ def list_words(text: str) -> list[str]:
         name, *options = TOKENIZER
         _local.connection = apsw.Connection(":memory:")
         tokenizer = _local.tokenizer = _local.connection.fts5_tokenizer(name, options)
-    flags = apsw.FTS5_TOKENIZE_DOCUMENT
-    found: list[str] = tokenizer(text.encode(), flags, None, include_offsets=False, include_colocated=False)
-    return found
+    found = tokenizer(text.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False)
+    return [str(word) for word in found]
 
 
 def separate_characters(text: str) -> str:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gatepost.messages.untrusted import is_untrusted
 from gatepost.store import users
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, LockKind, quick
 from gatepost.store.table import Table
 
 
@@ -92,6 +92,7 @@ def _move_rights(db: Db, identity: str, person: str) -> None:
 
 def _move_budgets(db: Db, identity: str, person: str) -> None:
     """The smaller of two limits counts. What was spent and what is reserved adds up."""
+    db.alone(LockKind.MONEY)
     db.run(
         "INSERT INTO budgets (kind, name, period, micro, set_by, set_at)"
         " SELECT kind, ?, period, micro, set_by, set_at FROM budgets WHERE kind = 'user' AND name = ?"

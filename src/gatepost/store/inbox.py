@@ -40,10 +40,17 @@ class InboxState(StrEnum):
 
 
 END = tuple(InboxState)[4:]
-_END_SQL = "(" + ", ".join(f"'{state}'" for state in END) + ")"
+
+
+def render_open(row: str = "") -> str:
+    """That a row is not in an end state. `row`: what it is called in the statement, with its dot. Not as one NOT IN:
+    for each index that has this predicate SQLite fills a table with such a list, in every statement that writes."""
+    return " AND ".join(f"{row}state <> '{state}'" for state in END)
+
+
 # Every question about waiting rows says this, even where it names the states it wants: the partial indexes of open
 # rows serve no other. Without it SQLite reads all that a session ever got.
-OPEN = f"state NOT IN {_END_SQL}"
+OPEN, OPEN_I, OPEN_T = render_open(), render_open("i."), render_open("t.")
 WATCHED = "watched "  # what the reason of a row says before the group that its own one watches
 
 
@@ -135,7 +142,7 @@ def hold(db: Db, message_id: int, folder: str, rights: str, request_id: str, unt
 def list_held(db: Db, folder: str, sender: str) -> list[tuple[InboxEntry, Message]]:
     """What is held of somebody for a group, in the order of its arrival."""
     rows = db.rows(
-        f"{_PAIRS} WHERE i.{OPEN} AND i.state = 'held' AND i.folder = ? AND m.sender = ? ORDER BY i.id",
+        f"{_PAIRS} WHERE {OPEN_I} AND i.state = 'held' AND i.folder = ? AND m.sender = ? ORDER BY i.id",
         (folder, sender),
     )
     return [_parse_pair(row) for row in rows]
@@ -144,7 +151,7 @@ def list_held(db: Db, folder: str, sender: str) -> list[tuple[InboxEntry, Messag
 def count_held(db: Db, folder: str, sender: str) -> int:
     row = db.row(
         "SELECT COUNT(*) FROM inbox i JOIN messages m ON m.id = i.message_id"
-        f" WHERE i.{OPEN} AND i.state = 'held' AND i.folder = ? AND m.sender = ?",
+        f" WHERE {OPEN_I} AND i.state = 'held' AND i.folder = ? AND m.sender = ?",
         (folder, sender),
     )
     return int(row[0]) if row else 0
@@ -153,7 +160,7 @@ def count_held(db: Db, folder: str, sender: str) -> int:
 def list_held_for_request(db: Db, folder: str, request_id: str) -> list[tuple[InboxEntry, Message]]:
     """What is held until this request is decided, in the order of its arrival."""
     rows = db.rows(
-        f"{_PAIRS} WHERE i.{OPEN} AND i.state = 'held' AND i.folder = ? AND i.reason = ? ORDER BY i.id",
+        f"{_PAIRS} WHERE {OPEN_I} AND i.state = 'held' AND i.folder = ? AND i.reason = ? ORDER BY i.id",
         (folder, request_id),
     )
     return [_parse_pair(row) for row in rows]
@@ -217,7 +224,7 @@ def list_for_message(db: Db, message_id: int) -> list[InboxEntry]:
 
 def list_open(db: Db, session_id: str) -> list[tuple[InboxEntry, Message]]:
     """Everything of a session that is not in an end state, by seq."""
-    rows = db.rows(f"{_PAIRS} WHERE i.session_id = ? AND i.{OPEN} ORDER BY i.seq", (session_id,))
+    rows = db.rows(f"{_PAIRS} WHERE i.session_id = ? AND {OPEN_I} ORDER BY i.seq", (session_id,))
     return [_parse_pair(row) for row in rows]
 
 
@@ -243,7 +250,7 @@ def check_room(db: Db, session_id: str, rights: str, more: int, rows: int, chars
     it does. What is worked on counts: a turn that takes in what it says to itself has no end otherwise."""
     found = db.rows(
         "SELECT LENGTH(m.text) FROM inbox i JOIN messages m ON m.id = i.message_id"
-        f" WHERE i.session_id = ? AND i.{OPEN} AND i.rights = ? ORDER BY i.seq LIMIT ?",
+        f" WHERE i.session_id = ? AND {OPEN_I} AND i.rights = ? ORDER BY i.seq LIMIT ?",
         (session_id, rights, rows),
     )
     if len(found) >= rows:
@@ -303,7 +310,7 @@ def list_waiting_rooms(db: Db) -> list[tuple[str, str, str]]:
     """(instance, address, thread) of every row that is not in an end state."""
     rows = db.rows(
         "SELECT DISTINCT m.instance, m.address, m.thread FROM inbox i JOIN messages m ON m.id = i.message_id"
-        f" WHERE i.{OPEN} ORDER BY 1, 2, 3"
+        f" WHERE {OPEN_I} ORDER BY 1, 2, 3"
     )
     return [(row[0], row[1], row[2]) for row in rows]
 
@@ -352,7 +359,7 @@ def cancel_waiting(
     where = " AND m.thread = ?" if thread is not None else ""
     rows = db.rows(
         "SELECT i.id, m.sender, m.platform_id FROM inbox i JOIN messages m ON m.id = i.message_id"
-        f" WHERE i.session_id = ? AND i.{OPEN} AND i.state IN ('queued', 'retry', 'held'){whose}{where}"
+        f" WHERE i.session_id = ? AND {OPEN_I} AND i.state IN ('queued', 'retry', 'held'){whose}{where}"
         " ORDER BY i.seq",
         (session_id, *(senders or ()), *((thread,) if thread is not None else ())),
     )

@@ -15,7 +15,6 @@ from gatepost.store.table import make_row_parser
 GRACE = 60 * SECOND
 LATE = 5 * SECOND  # what became due a moment ago, as all does that waited for a gateway to start, is not overdue yet
 FARTHEST = 600 * SECOND  # no open row waits longer than this for its next look
-_OPEN_IN = "state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed')"
 _OPEN_OUT = "state IN ('pending', 'sending')"
 
 
@@ -31,7 +30,7 @@ def check(db: Db, now: int, *, running: bool = True, newest: int = 0) -> LedgerS
     or is not late at all. `newest`: messages without a row are looked for among so many; 0: among all."""
     unaccounted = in_flight = overdue = 0
     oldest, due = now, now if running else min(now, _get_last_activity(db))
-    for table, condition in (("inbox", _OPEN_IN), ("outbox", _OPEN_OUT)):
+    for table, condition in (("inbox", inbox.OPEN), ("outbox", _OPEN_OUT)):
         row = db.row(
             f"SELECT COUNT(*), COALESCE(SUM(CASE WHEN next_at IS NULL OR next_at < ? THEN 1 ELSE 0 END), 0),"
             f" COALESCE(SUM(CASE WHEN next_at < ? THEN 1 ELSE 0 END), 0), MIN(created_at)"
@@ -64,7 +63,7 @@ def count_late(db: Db, now: int) -> int:
     """Open rows that were due long ago, or have no time at all. Of a running gateway; no message that is done with is
     looked at."""
     late = 0
-    for table, condition in (("inbox", _OPEN_IN), ("outbox", _OPEN_OUT)):
+    for table, condition in (("inbox", inbox.OPEN), ("outbox", _OPEN_OUT)):
         row = db.row(
             f"SELECT COUNT(*) FROM {table} WHERE {condition} AND (next_at IS NULL OR next_at < ?)", (now - GRACE,)
         )
@@ -211,6 +210,6 @@ def was_removed(db: Db, message_id: int) -> bool:
 def reset_due_times(db: Db, now: int) -> None:
     """Nobody looks at anything any more: what was only being waited for is due now. The wall clock may have been set
     back meanwhile: what then seems due in days is looked at soon."""
-    db.run(f"UPDATE inbox SET next_at = ? WHERE {_OPEN_IN} AND state = 'queued' AND next_at > ?", (now, now))
-    for table, condition in (("inbox", _OPEN_IN), ("outbox", _OPEN_OUT), ("turns", "ended_at IS NULL")):
+    db.run(f"UPDATE inbox SET next_at = ? WHERE {inbox.OPEN} AND state = 'queued' AND next_at > ?", (now, now))
+    for table, condition in (("inbox", inbox.OPEN), ("outbox", _OPEN_OUT), ("turns", "ended_at IS NULL")):
         db.run(f"UPDATE {table} SET next_at = ? WHERE {condition} AND next_at > ?", (now + FARTHEST, now + FARTHEST))

@@ -1,19 +1,20 @@
 """Signatures by which webhooks' senders proved a post: each counts once, so that nobody sends a copy under another id.
 
-Kept by their hashes, the newest of each link, and all of the last minutes: what names a moment is refused by that
-before it is forgotten. The rate of a link bounds how many these are.
+Kept by their hashes. What signs a moment is refused by that moment later, so it is kept until then and no longer. What
+signs none (GitHub) is good for as long as its link: it is kept as long, the newest of them. Only who has
+the link's secret adds to them.
 """
 
-from gatepost.core.clock import DAY, MINUTE
+from gatepost.core.clock import MINUTE
 from gatepost.store.port import Db
 
-KEPT = 7 * DAY
-MOST = 1000  # of one link, besides …
-FRESH = 15 * MINUTE  # … those that came since
+TIMED_KEPT = 15 * MINUTE  # more than twice the window within which a moment is believed
+MOST = 20_000  # without a moment, of one link. They go with it, in one step of the writer
+CLEANED = "00"  # how the hashes begin whose posts also clean up: one of 256, because it costs as much as it counts
 
 
-def add(db: Db, token_id: str, digest: str, now: int) -> bool:
-    """False if it was there before."""
+def add(db: Db, token_id: str, digest: str, now: int, *, timed: bool) -> bool:
+    """False if it was there before. `timed`: it signs a moment."""
     row = db.row(
         "INSERT INTO link_signatures (token_id, hash, seen_at) VALUES (?, ?, ?)"
         " ON CONFLICT (token_id, hash) DO NOTHING RETURNING hash",
@@ -21,10 +22,16 @@ def add(db: Db, token_id: str, digest: str, now: int) -> bool:
     )
     if row is None:
         return False
-    db.run("DELETE FROM link_signatures WHERE token_id = ? AND seen_at <= ?", (token_id, now - KEPT))
-    db.run(
-        "DELETE FROM link_signatures WHERE token_id = ? AND seen_at <= ? AND seen_at <= (SELECT seen_at"
-        " FROM link_signatures WHERE token_id = ? ORDER BY seen_at DESC LIMIT 1 OFFSET ?)",
-        (token_id, now - FRESH, token_id, MOST),
-    )
+    if timed:
+        db.run("DELETE FROM link_signatures WHERE token_id = ? AND seen_at <= ?", (token_id, now - TIMED_KEPT))
+    elif digest.startswith(CLEANED):
+        _remove_oldest(db, token_id, MOST)
     return True
+
+
+def _remove_oldest(db: Db, token_id: str, most: int) -> None:
+    db.run(
+        "DELETE FROM link_signatures WHERE token_id = ? AND seen_at <= (SELECT seen_at"
+        " FROM link_signatures WHERE token_id = ? ORDER BY seen_at DESC LIMIT 1 OFFSET ?)",
+        (token_id, token_id, most),
+    )

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.core.clock import DAY, MINUTE
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, LockKind, quick
 from gatepost.store.table import Table
 from gatepost.store.tokens import hash_token
 
@@ -43,6 +43,7 @@ def make_id() -> str:
 
 def add(db: Db, new: NewLinkVisitor, secret: str, now: int) -> LinkVisitor | None:
     """None if the link has too many. Who has never written makes way soon, and who did after a day."""
+    db.alone(LockKind.QUOTA, "link_visitors", new.token_id)
     if _count(db, new.token_id) >= MOST_OF_LINK and not _remove_idlest(db, new.token_id, now):
         return None
     return LINK_VISITORS.put(db, "", new, hash=hash_token(secret), created_at=now, seen_at=now)

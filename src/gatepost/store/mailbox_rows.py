@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from gatepost.store import inbox, messages
-from gatepost.store.inbox import OPEN, InboxEntry
+from gatepost.store.inbox import OPEN, OPEN_I, InboxEntry
 from gatepost.store.messages import Message
 from gatepost.store.port import Db, Row, quick
 
@@ -37,10 +37,10 @@ _CONTEXT = (
 )
 _TO_PROJECT = (
     f"SELECT * FROM ({_CONTEXT}) AS context UNION ALL SELECT * FROM (SELECT 'next', i.id, i.seq, LENGTH(m.content), ''"
-    f" FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.session_id = ? AND i.{OPEN} AND i.state <> 'working'"
+    f" FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.session_id = ? AND {OPEN_I} AND i.state <> 'working'"
     " AND i.mode <> 'task' ORDER BY i.seq LIMIT ?) AS waiting"
     " UNION ALL SELECT * FROM (SELECT 'next', i.id, i.seq, LENGTH(m.content), ''"
-    f" FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.session_id = ? AND i.{OPEN} AND i.state <> 'working'"
+    f" FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.session_id = ? AND {OPEN_I} AND i.state <> 'working'"
     " AND i.mode = 'task' ORDER BY i.seq LIMIT 1) AS task"
     f" UNION ALL SELECT 'working', id, seq, 0, '' FROM inbox WHERE session_id = ? AND {OPEN} AND state = 'working'"
     " UNION ALL SELECT 'window', 0, window_messages, window_chars, '' FROM sessions WHERE id = ?"

@@ -6,9 +6,9 @@ Each is counted by an index over what is open or recent, so that a large ledger 
 from msgspec import Struct
 
 from gatepost.core.clock import DAY, SECOND
+from gatepost.store import inbox
 from gatepost.store.port import Db
 
-_OPEN_IN = "state NOT IN ('answered', 'silent', 'observed', 'refused', 'cancelled', 'failed')"
 _OPEN_OUT = "state IN ('pending', 'sending')"
 
 
@@ -26,7 +26,7 @@ class StoreMeasurements(Struct, frozen=True, kw_only=True):
 
 
 def measure(db: Db, now: int) -> StoreMeasurements:
-    inbound, oldest_in = _get_open(db, "inbox", _OPEN_IN)
+    inbound, oldest_in = _get_open(db, "inbox", inbox.OPEN)
     outbound, oldest_out = _get_open(db, "outbox", _OPEN_OUT)
     oldest = min(now, oldest_in or now, oldest_out or now)
     return StoreMeasurements(

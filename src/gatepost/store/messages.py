@@ -10,7 +10,7 @@ from msgspec.structs import astuple
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.store import search
 from gatepost.store.full_text import IndexedText
-from gatepost.store.port import Db, Row, quick
+from gatepost.store.port import Db, LockKind, Row, quick
 from gatepost.store.table import Table
 
 NEWEST = 1000  # messages of a room among which the beginning of a thread is looked for
@@ -106,6 +106,7 @@ def add_system(db: Db, where: HasRoom, key: str, content: dict[str, Any], now: i
 def accept(db: Db, new: NewMessage, now: int) -> int | None:
     """Insert the fact; None if the platform told us before."""
     once = "ON CONFLICT (instance, address, direction, platform_id, event) DO NOTHING RETURNING id"
+    db.alone(LockKind.ROOM, new.instance, new.address)
     row = MESSAGES.insert(db, once, new, accepted_at=now)
     if row is None:
         return None
@@ -119,6 +120,8 @@ def accept(db: Db, new: NewMessage, now: int) -> int | None:
 def accept_all(db: Db, new: Sequence[NewMessage], now: int) -> dict[str, int]:
     """The same for several, each with a `platform_id` that no other has: by that, the ids of those that are new."""
     once = "ON CONFLICT (instance, address, direction, platform_id, event) DO NOTHING RETURNING platform_id, id"
+    for room in sorted({(each.instance, each.address) for each in new}):
+        db.alone(LockKind.ROOM, *room)
     rows = MESSAGES.insert_rows(db, once, _ACCEPTED, [(*astuple(each), now) for each in new])
     found = {str(row[0]): int(row[1]) for row in rows}
     search.add(db, [_make_indexed(found[each.platform_id], each) for each in new if each.platform_id in found])

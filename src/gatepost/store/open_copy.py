@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 
 from gatepost.store.place import StorePlace, check_library
 from gatepost.store.sqlite_copy import read_sqlite, write_sqlite
-from gatepost.store.store_copy import CopiedTable, StoreReader, StoreWriter, copy_tables
+from gatepost.store.store_copy import CopiedTable, CopySource, CopyTarget, copy_tables
 
 
 def copy_store_rows(old: StorePlace, new: StorePlace, report: Callable[[CopiedTable], None]) -> None:
@@ -13,7 +13,7 @@ def copy_store_rows(old: StorePlace, new: StorePlace, report: Callable[[CopiedTa
     copy_tables(_open_source(old), _open_target(new), report)
 
 
-def _open_source(place: StorePlace) -> AbstractContextManager[StoreReader]:
+def _open_source(place: StorePlace) -> AbstractContextManager[CopySource]:
     check_library(place)
     if place.url:
         from gatepost.store.postgres.postgres_copy import read_postgres
@@ -22,7 +22,7 @@ def _open_source(place: StorePlace) -> AbstractContextManager[StoreReader]:
     return read_sqlite(place.path)
 
 
-def _open_target(place: StorePlace) -> AbstractContextManager[StoreWriter]:
+def _open_target(place: StorePlace) -> AbstractContextManager[CopyTarget]:
     check_library(place)
     if place.url:
         from gatepost.store.postgres.postgres_copy import write_postgres

@@ -18,7 +18,7 @@ from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import MESSAGES, Op
 from gatepost.store import message_steps, messages, sessions
 from gatepost.store.messages import NewMessage
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, LockKind, quick
 from gatepost.store.table import Table, make_row_parser
 
 
@@ -93,6 +93,7 @@ class NewEffect(Struct, frozen=True, kw_only=True):
 
 def add(db: Db, new: NewEffect, now: int) -> OutboxEffect:
     """The effect of that key: made pending, or the one that was there."""
+    db.alone(LockKind.ROOM, new.instance, new.address)
     return find_by_key(db, new.key) or insert(db, new, now)
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gatepost.core.clock import DAY, HOUR, MINUTE
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 
 ALPHABET = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"  # 32 characters, none of which looks like another
 LENGTH = 12  # 60 bits
@@ -32,6 +32,7 @@ class RedeemedCode(Struct, frozen=True):
 
 def issue(db: Db, person: str, by: str, now: int) -> str:
     """A new code, which nobody can read here again; '' if too many are open."""
+    db.alone(LockKind.QUOTA, "pairing_codes")
     db.run("DELETE FROM pairing_codes WHERE expires_at <= ?", (now - KEPT,))
     row = db.row("SELECT COUNT(*) FROM pairing_codes WHERE used_at IS NULL AND expires_at > ?", (now,))
     if row is not None and row[0] >= MOST_OPEN:

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from gatepost.core import ids
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, LockKind, quick
 from gatepost.store.table import Table
 
 PREFIX = "pk"  # how ids begin
@@ -48,6 +48,7 @@ CREDENTIALS = Table("passkeys", PasskeyCredential)
 
 def add(db: Db, new: NewPasskey, now: int) -> Passkey | None:
     """None if this authenticator is known already, or if she has too many."""
+    db.alone(LockKind.QUOTA, "passkeys", new.user_id)
     row = db.row("SELECT COUNT(*) FROM passkeys WHERE user_id = ?", (new.user_id,))
     if row is not None and row[0] >= MOST:
         return None

@@ -125,7 +125,7 @@ def find_busy(db: Db, session_ids: Sequence[str], rooms: Sequence[tuple[str, str
     open_turn = "SELECT 1 FROM turns WHERE session_id = ? AND ended_at IS NULL"
     told = (
         "SELECT 1 FROM inbox i JOIN messages m ON m.id = i.message_id"
-        f" WHERE i.session_id = ? AND i.{inbox.OPEN} AND m.sender = ? LIMIT 1"
+        f" WHERE i.session_id = ? AND {inbox.OPEN_I} AND m.sender = ? LIMIT 1"
     )
     running = tuple(
         each for each in session_ids if db.row(open_turn, (each,)) or db.row(told, (each, SYSTEM)) is not None

@@ -10,6 +10,7 @@ The portable subset: `?` placeholders; times are integer microseconds UTC; curso
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple
 
 if TYPE_CHECKING:
@@ -37,8 +38,25 @@ def failing_soon() -> Iterator[None]:
         FAILS_SOON.reset(token)
 
 
+class LockKind(StrEnum):
+    """What a transaction may have to itself. They are taken in this order, so that nobody waits in a circle."""
+
+    DEFAULTS = "defaults"  # the rows of a first start
+    RULES = "rules"  # routes as a whole, uids
+    ROOM = "room"  # ids of its messages rise in the order of commits; its effects are looked for, then made
+    SESSION = "session"  # numbers of its timeline
+    QUOTA = "quota"  # what is counted, then added to
+    MONEY = "money"
+    AUDIT = "audit"  # the head of the chain
+
+
 class Db(Protocol):
     """One transaction of the store."""
+
+    def alone(self, kind: LockKind, *key: str) -> None:
+        """Until this transaction ends nobody else has that key: say it before you look at what you decide by. One that
+        is given out of the order may have the unit run again. With one writer there is nothing to do."""
+        ...
 
     @property
     def full_text(self) -> "FullText":
@@ -86,17 +104,13 @@ class Store(Protocol):
         """
         ...
 
-    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts, lane: str = "") -> None:
+    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts, lane: str) -> None:
         """The same without waiting and without the disk: it is written before what is written after it in its lane."""
         ...
 
     async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None, lane: str = "") -> T:
         """Run `fn` on one snapshot. `within`: what takes longer than so many seconds fails (Unavailable). `lane`: of
         whom; one that reads much at once waits for itself, and nobody else does."""
-        ...
-
-    def read_now(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
-        """The same at once, for a look-up that is marked `quick`."""
         ...
 
     def rewrite_files(self) -> None:

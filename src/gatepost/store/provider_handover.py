@@ -97,7 +97,7 @@ def _is_enqueued(db: Db, session_id: str) -> bool:
     """In a turn that broke before the provider had it. Ids are chosen by platforms and people; who says it is not."""
     row = db.row(
         "SELECT 1 FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.session_id = ?"
-        f" AND i.{inbox.OPEN} AND i.state IN ('queued', 'retry', 'working') AND m.kind = 'system' AND m.sender = ?"
+        f" AND {inbox.OPEN_I} AND i.state IN ('queued', 'retry', 'working') AND m.kind = 'system' AND m.sender = ?"
         " AND m.platform_id >= ? AND m.platform_id < ? LIMIT 1",
         (session_id, messages.SYSTEM, f"{EVENT}:", f"{EVENT};"),
     )

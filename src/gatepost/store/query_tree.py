@@ -15,7 +15,7 @@ from gatepost.core.errors import Invalid
 from gatepost.store.full_text import LOOKED_AT, list_words
 
 DISTANCE = 10  # of NEAR, if it names none
-MOST_NEAR = 10_000  # words that the alternatives of all NEAR of a query have together
+MOST_NEAR = 4_000  # words that the alternatives of all NEAR of a query have together
 COLUMN = "text"
 
 _TOKEN = re.compile(r'"((?:[^"]|"")*)"|([A-Za-z0-9_\x1a\x80-\U0010ffff]+)|([(){}:,+*^-])')

@@ -12,7 +12,7 @@ from gatepost.core.errors import Invalid
 from gatepost.store import budgets, costs
 from gatepost.store.budgets import BudgetNotice, BudgetStatus
 from gatepost.store.costs import NewCost, TokenCounts
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 from gatepost.store.table import Table
 
 DEAREST = 10**15  # a thousand million USD: more is a mistake, and the sums stay far from 64 bits
@@ -67,6 +67,7 @@ def reserve(
     if not 0 <= worst_micro <= DEAREST:
         raise Invalid("worst_micro", f"{worst_micro} is no price of a call")
     payer = user or ""
+    db.alone(LockKind.MONEY)
     denied = check_fit(budgets.list_applicable(db, folder, payer, now), worst_micro)
     if denied is not None:
         notes = () if denied.busy else budgets.claim_stop_notice(db, denied.standing)
@@ -107,6 +108,7 @@ def find_spent(db: Db, folder: str, user: str | None, now: int) -> BudgetStatus 
 
 def find_spent_budget(db: Db, folder: str, user: str | None, now: int) -> BudgetDenial | None:
     """The same for a turn that is to begin. Its message is handed out once."""
+    db.alone(LockKind.MONEY)
     chosen = find_spent(db, folder, user, now)
     if chosen is None:
         return None
@@ -120,6 +122,7 @@ def settle(
 
     `usage` may have input, output, cache_read, cache_write. None if the reservation is settled already.
     """
+    db.alone(LockKind.MONEY)
     row = db.row(f"DELETE FROM reservations WHERE id = ? RETURNING {RESERVATIONS.columns}", (reservation_id,))
     if row is None:
         return None
@@ -131,6 +134,7 @@ def settle(
 def settle_leftovers(db: Db, now: int, gateway: str = "") -> int:
     """Nobody will settle what a gateway that is gone has left, and the call may have cost its worst. How many there
     were."""
+    db.alone(LockKind.MONEY)
     rows = db.rows(f"DELETE FROM reservations WHERE gateway = ? RETURNING {RESERVATIONS.columns}", (gateway,))
     for row in rows:
         _record_cost(db, RESERVATIONS.parse(row), None, TokenCounts(), now)

@@ -20,7 +20,7 @@ C = TypeVar("C", int, str)
 ACTOR = "gatepost"
 _OPEN_OUT = "state IN ('pending', 'sending')"
 _IN_FLIGHT = (
-    f"(EXISTS (SELECT 1 FROM inbox i WHERE i.message_id = {{id}} AND i.{inbox.OPEN})"
+    f"(EXISTS (SELECT 1 FROM inbox i WHERE i.message_id = {{id}} AND {inbox.OPEN_I})"
     f" OR EXISTS (SELECT 1 FROM outbox o WHERE o.message_id = {{id}} AND o.{_OPEN_OUT})"
     " OR EXISTS (SELECT 1 FROM errands e WHERE e.message_id = {id} AND e.ended_at IS NULL))"
 )
@@ -141,7 +141,7 @@ def remove_turns(db: Db, after: str, before: int, most: int) -> RemovalBatch[str
             "DELETE FROM turns WHERE id = ? AND ended_at < ?"
             " AND EXISTS (SELECT 1 FROM turns n WHERE n.session_id = turns.session_id"
             " AND n.started_at > turns.started_at)"
-            f" AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.turn_id = turns.id AND i.{inbox.OPEN})"
+            f" AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.turn_id = turns.id AND {inbox.OPEN_I})"
             f" AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.turn_id = turns.id AND o.{_OPEN_OUT})",
             (turn_id, before),
         )
@@ -269,7 +269,7 @@ def _make_batch(old: list[C], removed: int, after: C, most: int) -> RemovalBatch
 
 def list_files_in_use(db: Db) -> list[str]:
     """What open rows say of their files, as it is stored: contents of messages and payloads of effects."""
-    came = db.rows(f"SELECT m.content FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.{inbox.OPEN}")
+    came = db.rows(f"SELECT m.content FROM inbox i JOIN messages m ON m.id = i.message_id WHERE {inbox.OPEN_I}")
     goes = db.rows(f"SELECT payload FROM outbox WHERE {_OPEN_OUT}")
     return [str(row[0]) for row in (*came, *goes)]
 

@@ -4,11 +4,13 @@ Sealing and opening happen inside the store's transactions, which come one after
 that a rotation beside it is about to drop. No function here that lists, records or rotates gives a value away.
 """
 
+import asyncio
+from collections import OrderedDict
 from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gatepost.core.clock import Clock, SystemClock
+from gatepost.core.clock import HOUR, SECOND, Clock, SystemClock
 from gatepost.core.errors import SetupError
 from gatepost.core.keyring import Keyring, KeySet, SealedValue, UnsealError
 from gatepost.store import identities
@@ -23,6 +25,7 @@ KNOWN = (ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY)  # those that 
 CHANNELS = "CHANNEL_"  # how the names of channels' secrets begin: for their platforms alone, never for an agent
 
 USES_KEPT = 100_000  # one a model call: the record is for looking back, not for ever
+VALUE_KEPT, UNREADABLE_KEPT = HOUR, 10 * SECOND  # until a value that is kept open is opened anew
 UNBOUND = ""  # the origin of what is no model's key, and of keys that were set before origins were kept
 
 
@@ -163,6 +166,11 @@ def _ring_to_seal(db: Db, keyring: Keyring) -> KeySet:
     return ring if ring is not None else _raise_lost_keyring(keyring)
 
 
+def get_ring(db: Db, keyring: Keyring) -> KeySet:
+    """The ring for what is derived from it. It is made like for a first secret; a lost one is a SetupError."""
+    return _ring_to_seal(db, keyring)
+
+
 def _ring_to_open(keyring: Keyring) -> KeySet:
     ring = keyring.read()
     return ring if ring is not None else _raise_lost_keyring(keyring)
@@ -220,6 +228,14 @@ def _read_and_record(
     return value, trouble
 
 
+def find_mark(db: Db, name: str, folder: str) -> bytes | None:
+    """What changes whenever the value that holds for a group does; None: there is none. No use is recorded."""
+    order = list_scopes(folder)
+    marks = ", ".join("?" * len(order))
+    rows = db.rows(f"SELECT scope, origin, nonce FROM secrets WHERE name = ? AND scope IN ({marks})", (name, *order))
+    return min(((order.index(row[0]), row[1], bytes(row[2])) for row in rows), default=(0, "", None))[2]
+
+
 class SecretReader:
     """For whoever spends secrets on the host."""
 
@@ -245,6 +261,48 @@ class SecretReader:
         if trouble is not None:
             raise trouble
         return value
+
+
+class KeptSecrets:
+    """Values that strangers have us use as often as they like: each is opened once, and its use recorded once, until
+    another one is set. A change counts at once: the store is asked for the mark each time, which writes nothing. One
+    that does not open is tried again after a while, since the key ring may have come back."""
+
+    def __init__(self, reader: SecretReader, store: Store, clock: Clock, most: int) -> None:
+        """`most`: how many are kept, the latest."""
+        self._reader, self._store, self._clock, self._most = reader, store, clock, most
+        self._kept: OrderedDict[tuple[str, str], _KeptSecret] = OrderedDict()
+        self._turn = asyncio.Lock()
+
+    async def get(self, name: str, folder: str, *, purpose: str) -> str:
+        """'' if nobody has set it. A value that does not open is a SetupError."""
+        mark = await self._store.read(find_mark, name, folder)
+        async with self._turn:  # whoever comes while it is opened gets the same one
+            kept = self._kept.pop((name, folder), None)
+            if kept is None or kept.mark != mark or not 0 <= self._clock.now() - kept.at < kept.lasts:
+                kept = await self._open(mark, name, folder, purpose)
+            self._kept[name, folder] = kept
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        if kept.trouble is not None:
+            raise kept.trouble
+        return kept.value
+
+    async def _open(self, mark: bytes | None, name: str, folder: str, purpose: str) -> "_KeptSecret":
+        now = self._clock.now()
+        try:
+            value = await self._reader.get(name, folder, purpose=purpose)
+        except SetupError as error:
+            return _KeptSecret(mark, now, UNREADABLE_KEPT, trouble=error)
+        return _KeptSecret(mark, now, VALUE_KEPT, value or "")
+
+
+class _KeptSecret(Struct, frozen=True):
+    mark: bytes | None
+    at: int
+    lasts: int
+    value: str = ""
+    trouble: SetupError | None = None
 
 
 def reseal(db: Db, keyring: Keyring) -> tuple[str, int]:

@@ -103,17 +103,18 @@ def find_or_add(db: Db, mode: SessionMode, folder: str, instance: str, address: 
 
 
 _ISOLATED = ("id", "key", "folder", "mode", "instance", "address", "thread", "next_seq", "created_at", "active_at")
+_FRESH = f"{SessionMode.ISOLATED}|"  # how their keys begin
 
 
 def add_isolated(db: Db, rooms: Sequence[tuple[str, str, str, str]], now: int) -> list[str]:
     """Fresh ones that speak in these rooms (folder, instance, address, thread) and end with their one turn. The number
     1 is for the message that it is about."""
-    made = [ids.new("s") for _ in rooms]
+    made = ids.new_many("s", len(rooms))
     rows = [
-        (each, f"{SessionMode.ISOLATED}|{each}", folder, SessionMode.ISOLATED, *room, 2, now, now)
-        for each, (folder, *room) in zip(made, rooms, strict=True)
+        (each, f"{_FRESH}{each}", folder, SessionMode.ISOLATED, instance, address, thread, 2, now, now)
+        for each, (folder, instance, address, thread) in zip(made, rooms, strict=True)
     ]
-    SESSIONS.insert_rows(db, "", _ISOLATED, rows)
+    SESSIONS.add_rows(db, "", _ISOLATED, rows)
     return made
 
 

@@ -3,7 +3,7 @@ at a time, since writing the index with each one would cost more than the messag
 
 from collections.abc import Sequence
 
-from gatepost.store.full_text import LOOKED_AT, IndexedText, MatchCondition, list_marks, separate_characters
+from gatepost.store.full_text import LOOKED_AT, IndexedText, TextCondition, list_marks, separate_characters
 from gatepost.store.port import Db
 
 AT_ONCE = 8 * LOOKED_AT  # characters that are indexed in one transaction: everybody's writes wait for it
@@ -16,10 +16,10 @@ class SqliteFullText:
     def prepare(self, db: Db) -> None:
         pass
 
-    def match(self, query: str, marks: Sequence[Sequence[str]]) -> MatchCondition:
+    def match(self, query: str, marks: Sequence[Sequence[str]]) -> TextCondition:
         parts = [f"text : ({query})"] if query else []
         parts += [f"marks : ({' OR '.join(words)})" for words in marks]
-        return MatchCondition("f.search MATCH ?", (" AND ".join(parts),))
+        return TextCondition("f.search MATCH ?", (" AND ".join(parts),))
 
     def add(self, db: Db, texts: Sequence[IndexedText]) -> None:
         pass

@@ -25,8 +25,9 @@ from gatepost.core.errors import SetupError, Unavailable
 from gatepost.store import erased_space, rule_cache
 from gatepost.store.answers import log_lost_error, send_answers
 from gatepost.store.deadline import UNIT_S, Deadline, DeadlineExceeded
-from gatepost.store.port import Db, Row
+from gatepost.store.port import Db, LockKind, Row
 from gatepost.store.sqlite_full_text import SqliteFullText
+from gatepost.store.table import value_marks
 from gatepost.store.upkeep import SqliteUpkeep
 from gatepost.store.write_queue import WriteQueue, WriteUnit
 
@@ -66,6 +67,9 @@ class SqliteDb:
         self.connection, self._of_writer = connection, of_writer
         self._appended: dict[str, list[Sequence[Any]]] = {}
 
+    def alone(self, kind: LockKind, *key: str) -> None:
+        """There is one writer."""
+
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         if self._of_writer and (changed := rule_cache.find_changed_state(sql)) is not None:
             rule_cache.rename_state(self, changed)
@@ -88,8 +92,7 @@ class SqliteDb:
     def flush(self) -> None:
         while self._appended:
             insert, rows = self._appended.popitem()
-            marks = f"({', '.join('?' * len(rows[0]))})"
-            self.rows(f"{insert} {', '.join([marks] * len(rows))}", tuple(chain.from_iterable(rows)))
+            self.rows(f"{insert} {value_marks(rows)}", tuple(chain.from_iterable(rows)))
 
     def discard(self) -> None:
         """Forget what was appended: its transaction was undone."""
@@ -157,8 +160,10 @@ class SqliteStore:
         group_s: float = GROUP_S,
         unit_s: float = UNIT_S.default,
         slow: Callable[[str, float, float], None] = lambda name, wall, cpu: None,
+        rehearse: bool = False,
     ) -> None:
-        self.path, self._group_s, self._slow = path, group_s, slow
+        """`rehearse`, for tests: every unit is run twice, the first time undone."""
+        self.path, self._group_s, self._slow, self._rehearse = path, group_s, slow, rehearse
         self._deadline = Deadline(unit_s)
         self.running: WriteUnit | None = None  # in the writer, right now …
         self._group: list[WriteUnit] = []  # … and what is committed with it
@@ -187,7 +192,7 @@ class SqliteStore:
         self._lanes.put(WriteUnit(fn, args, durable, lane, loop, future))
         return await future
 
-    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts, lane: str = "") -> None:
+    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts, lane: str) -> None:
         if not self._closed:
             loop = asyncio.get_running_loop()
             future: asyncio.Future[object] = loop.create_future()
@@ -215,6 +220,7 @@ class SqliteStore:
         return await asyncio.shield(found)
 
     def read_now(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+        """No part of the port: a server is never asked on the loop. Tests wait with it."""
         if self._closed:
             raise Unavailable("the store", "the gateway is stopping")
         self._refresh()
@@ -391,11 +397,24 @@ class SqliteStore:
         self.running = unit
         wall, cpu = time.monotonic(), time.thread_time()
         try:
+            if self._rehearse:
+                self._rehearse_one(db, unit)
             unit.answer = self._deadline.run(unit.fn, db, *unit.args)
         finally:
             self.running = None
             if (took := time.monotonic() - wall) > SLOW_S:
                 self._slow(unit.name, took, time.thread_time() - cpu)
+
+    def _rehearse_one(self, db: SqliteDb, unit: WriteUnit) -> None:
+        db.flush()
+        self._writer.execute("SAVEPOINT rehearsal")
+        with suppress(Exception):  # it fails the second time, too
+            self._deadline.run(unit.fn, db, *unit.args)
+            db.flush()
+        db.discard()
+        if self._writer.in_transaction:
+            self._writer.execute("ROLLBACK TO rehearsal")
+            self._writer.execute("RELEASE rehearsal")
 
     def _error_of(self, unit: WriteUnit, error: BaseException) -> BaseException:
         if isinstance(error, (DeadlineExceeded, apsw.InterruptError)):

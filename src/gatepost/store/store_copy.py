@@ -28,7 +28,7 @@ class CopiedTable(Struct, frozen=True):
     hash: str
 
 
-class StoreReader(Protocol):
+class CopySource(Protocol):
     """One snapshot of a store."""
 
     def list_tables(self) -> dict[str, tuple[str, ...]]:
@@ -42,7 +42,7 @@ class StoreReader(Protocol):
         ...
 
 
-class StoreWriter(StoreReader, Protocol):
+class CopyTarget(CopySource, Protocol):
     """An empty store in one transaction: it is committed when its block is left without an error."""
 
     @property
@@ -58,8 +58,8 @@ class StoreWriter(StoreReader, Protocol):
 
 
 def copy_tables(
-    source: AbstractContextManager[StoreReader],
-    target: AbstractContextManager[StoreWriter],
+    source: AbstractContextManager[CopySource],
+    target: AbstractContextManager[CopyTarget],
     report: Callable[[CopiedTable], None],
 ) -> None:
     with source as old, target as new:
@@ -86,7 +86,7 @@ def _compare_tables(old: dict[str, tuple[str, ...]], new: dict[str, tuple[str, .
     return old
 
 
-def _copy_table(old: StoreReader, new: StoreWriter, name: str, columns: tuple[str, ...]) -> CopiedTable:
+def _copy_table(old: CopySource, new: CopyTarget, name: str, columns: tuple[str, ...]) -> CopiedTable:
     measure = TableMeasure(name)
     new.write_rows(name, columns, measure.watch(old.read_rows(name, columns)))
     return measure.get_result()

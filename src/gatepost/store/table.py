@@ -62,6 +62,16 @@ class Table(Generic[S]):
             found += db.rows(sql, tuple(chain.from_iterable(some)))
         return found
 
+    def add_rows(self, db: Db, rest: str, names: tuple[str, ...], rows: Sequence[Row]) -> int:
+        """The same where nothing is returned; how many there are now. A list of what is returned costs SQLite a table
+        of its own."""
+        added = 0
+        for at in range(0, len(rows), MOST_ROWS):
+            some = rows[at : at + MOST_ROWS]
+            sql = self._many.get((rest, names, len(some))) or self._insert_many(rest, names, some)
+            added += db.run(sql, tuple(chain.from_iterable(some)))
+        return added
+
     def put(self, db: Db, conflict: str = "", new: Struct | None = None, /, **values: Any) -> S:
         """Insert, and return the row as it stands then."""
         row = self.insert(db, f"{conflict} RETURNING {self.columns}", new, **values)
@@ -88,11 +98,12 @@ class Table(Generic[S]):
 def value_marks(rows: Sequence[Sequence[Any]]) -> str:
     """What follows VALUES for so many rows. A statement that reads from them calls their columns `column1`, `column2`
     and so on: SQLite and PostgreSQL both do."""
-    return _value_marks(len(rows), len(rows[0]))
+    return render_marks(len(rows), len(rows[0]))
 
 
 @lru_cache(maxsize=1024)
-def _value_marks(rows: int, columns: int) -> str:
+def render_marks(rows: int, columns: int) -> str:
+    """The same for so many rows of so many columns."""
     return ", ".join([f"({', '.join('?' * columns)})"] * rows)
 
 

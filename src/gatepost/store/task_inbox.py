@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from gatepost.store import message_steps
 from gatepost.store.firings import RIGHTS
-from gatepost.store.inbox import INBOX, OPEN, InboxMode, InboxState
+from gatepost.store.inbox import INBOX, OPEN_I, InboxMode, InboxState
 from gatepost.store.port import Db
 
 
@@ -34,7 +35,7 @@ def count_waiting(db: Db, session_ids: Sequence[str]) -> dict[str, WaitingLoad]:
     """By session: its firings that have not ended, which are as many as a session may have at most."""
     rows = db.rows(
         "SELECT i.session_id, COUNT(*), SUM(LENGTH(m.text)) FROM inbox i JOIN messages m ON m.id = i.message_id"
-        f" WHERE i.session_id IN ({', '.join('?' * len(session_ids))}) AND i.{OPEN} AND i.mode = 'task'"
+        f" WHERE i.session_id IN ({', '.join('?' * len(session_ids))}) AND {OPEN_I} AND i.mode = 'task'"
         " GROUP BY i.session_id",
         session_ids,
     )
@@ -44,7 +45,7 @@ def count_waiting(db: Db, session_ids: Sequence[str]) -> dict[str, WaitingLoad]:
 def enqueue_all(db: Db, new: Sequence[NewTaskRow], now: int) -> None:
     """Messages that wake their sessions once nothing else waits there. Due at once."""
     same = (InboxMode.TASK, RIGHTS, InboxState.QUEUED, "", now, now, now)
-    rows = [(each.message_id, each.session_id, each.folder, each.seq, *same) for each in new]
+    rows = [(*astuple(each), *same) for each in new]
     steps = {each.message_id: f"{each.folder} #{each.seq}" for each in new}
     for row_id, message_id in sorted(INBOX.insert_rows(db, "RETURNING id, message_id", _ADDED, rows)):
         message_steps.add(db, message_id, row_id, now, InboxState.QUEUED, steps[message_id])

@@ -1,6 +1,7 @@
 """Where the tasks of one look run: one statement for all of them, however many conversations their rooms have."""
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import chain
 
 from msgspec import Struct
@@ -8,7 +9,7 @@ from msgspec.structs import astuple
 
 from gatepost.store.agents import INSTANCE
 from gatepost.store.port import Db
-from gatepost.store.table import value_marks
+from gatepost.store.table import render_marks
 
 
 class PlaceRequest(Struct, frozen=True, kw_only=True):
@@ -57,16 +58,17 @@ _OF_GROUP = "SELECT s.id FROM sessions s WHERE s.key = v.column9 AND s.closed_at
 def find_places(db: Db, asked: Sequence[PlaceRequest]) -> dict[str, TaskPlace]:
     """By task. Not more of them than a look takes up."""
     rows = [astuple(each) for each in asked]
-    found = db.rows(
+    found = db.rows(_render_question(len(rows)), tuple(chain.from_iterable(rows)))
+    return {task_id: TaskPlace(bool(reached), session, folder) for task_id, reached, session, folder in found}
+
+
+@cache
+def _render_question(count: int) -> str:
+    """The same text each time: it is long, and SQLite knows a statement by it."""
+    return (
         f"SELECT v.column1, {_REACHED},"
-        f" CASE WHEN v.column3 = '{INSTANCE}' THEN (SELECT s.id {_AGENT}) WHEN v.column7 = '' THEN NULL"
-        f" ELSE COALESCE(({_OF_ROOM}), ({_OF_GROUP})) END,"
-        f" CASE WHEN v.column3 = '{INSTANCE}' THEN (SELECT s.folder {_AGENT}) END"
-        f" FROM (VALUES {value_marks(rows)}) AS v",
-        tuple(chain.from_iterable(rows)),
+        f" CASE WHEN v.column3 = '{INSTANCE}' THEN COALESCE((SELECT s.id {_AGENT}), '') WHEN v.column7 = '' THEN ''"
+        f" ELSE COALESCE(({_OF_ROOM}), ({_OF_GROUP}), '') END,"
+        f" CASE WHEN v.column3 = '{INSTANCE}' THEN COALESCE((SELECT s.folder {_AGENT}), v.column2) ELSE v.column2 END"
+        f" FROM (VALUES {render_marks(count, len(PlaceRequest.__struct_fields__))}) AS v"
     )
-    folders = {each.task_id: each.folder for each in asked}
-    return {
-        str(task_id): TaskPlace(bool(reached), session_id or "", folder or folders[task_id])
-        for task_id, reached, session_id, folder in found
-    }

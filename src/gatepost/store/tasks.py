@@ -8,14 +8,16 @@ firing: so each time is fired once, however many look at it.
 
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import lru_cache
 from itertools import chain
 
 from msgspec import Struct
 
 from gatepost.core import ids
+from gatepost.store import switches
 from gatepost.store.origins import Origin
 from gatepost.store.port import Db, Row, quick
-from gatepost.store.table import Table, value_marks
+from gatepost.store.table import Table, render_marks
 
 MOST_FAILURES = 5  # in a row; then a task is paused
 BY = "paused by "  # what a reason begins with, if somebody paused it
@@ -100,6 +102,7 @@ class NewTask(Struct, frozen=True, kw_only=True):
 
 
 TASKS = Table("tasks", Task)
+_STOPPED = f"EXISTS (SELECT 1 FROM switches WHERE name = '{switches.PANIC}')"
 
 
 def add(db: Db, new: NewTask, origins: Sequence[Origin], depth: int, now: int) -> Task:
@@ -165,8 +168,9 @@ def list_origins_of(db: Db, task_ids: Sequence[str]) -> dict[str, list[Origin]]:
     """The same of several, by task."""
     found: dict[str, list[Origin]] = {each: [] for each in task_ids}
     rows = db.rows(
-        "SELECT task_id, person, instance, address, thread FROM task_origins"
-        f" WHERE task_id IN ({', '.join('?' * len(task_ids))}) ORDER BY task_id, ordinal",
+        "SELECT o.task_id, o.person, o.instance, o.address, o.thread"
+        f" FROM (VALUES {render_marks(len(task_ids), 1)}) AS v CROSS JOIN task_origins o WHERE o.task_id = v.column1"
+        " ORDER BY o.task_id, o.ordinal",
         task_ids,
     )
     for task_id, *origin in rows:
@@ -192,8 +196,10 @@ def list_page(db: Db, folder: str | None, after: str, most: int, *, ended: bool 
 
 
 def list_due(db: Db, now: int, most: int) -> list[Task]:
-    """The most overdue first."""
-    return TASKS.list(db, "WHERE state = 'active' AND next_at <= ? ORDER BY next_at LIMIT ?", now, most)
+    """The most overdue first. None while everything is stopped."""
+    return TASKS.list(
+        db, f"WHERE state = 'active' AND next_at <= ? AND NOT {_STOPPED} ORDER BY next_at LIMIT ?", now, most
+    )
 
 
 def list_recurring(db: Db, after: str, now: int, most: int) -> list[Task]:
@@ -235,6 +241,12 @@ def get_next_due(db: Db) -> int | None:
     return row[0] if row else None
 
 
+def find_next_due(db: Db) -> tuple[int | None, bool]:
+    """The next time of all, and whether everything is stopped."""
+    row = db.row(f"SELECT (SELECT MIN(next_at) FROM tasks WHERE state = 'active'), {_STOPPED}")
+    return (row[0], bool(row[1])) if row else (None, False)
+
+
 class TaskMove(Struct, frozen=True):
     """From the scheduled time that was read to the next; without one the task is completed, for that reason. `runs`:
     how many times of it are fired."""
@@ -270,12 +282,14 @@ def advance(db: Db, moves: Sequence[TaskMove], now: int) -> set[str]:
 def _move(db: Db, change: str, moves: Sequence[Row], now: int) -> set[str]:
     if not moves:
         return set()
-    rows = db.rows(
-        f"UPDATE tasks SET {change}, runs = runs + v.column3, updated_at = ? {_MOVED.format(value_marks(moves))}"
-        " RETURNING id",
-        (now, *chain.from_iterable(moves)),
-    )
-    return {str(row[0]) for row in rows}
+    rows = db.rows(_render_move(change, len(moves)), (now, *chain.from_iterable(moves)))
+    return {row[0] for row in rows}
+
+
+@lru_cache(maxsize=256)
+def _render_move(change: str, count: int) -> str:
+    moved = _MOVED.format(render_marks(count, 5))
+    return f"UPDATE tasks SET {change}, runs = runs + v.column3, updated_at = ? {moved} RETURNING id"
 
 
 def pause_at(db: Db, task: Task, reason: str, now: int) -> bool:

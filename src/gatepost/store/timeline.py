@@ -1,12 +1,14 @@
 """What an agent did, in the order in which it was seen: rows that are never changed. A cursor is (epoch, seq)."""
 
 import json
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 from gatepost.store.table import Table
 
 PAGE, MOST_BYTES = 64, 4 * 1024 * 1024  # rows in one statement; of what one call returns, but always one entry
@@ -43,6 +45,7 @@ TIMELINE = Table("timeline", TimelineEntry)
 
 
 def add(db: Db, session_id: str, turn_id: str, kind: TimelineKind, data: dict[str, Any], now: int) -> int:
+    db.alone(LockKind.SESSION, session_id)
     rows = db.rows(
         "INSERT INTO timeline (session_id, seq, at, turn_id, kind, data)"
         " SELECT ?, COALESCE(MAX(seq), 0) + 1, ?, ?, ?, ? FROM timeline WHERE session_id = ? RETURNING seq",
@@ -61,6 +64,59 @@ def list_after(db: Db, session_id: str, seq: int, limit: int) -> list[TimelineEn
     """Those after a cursor; no more than fit."""
     sql = f"SELECT {TIMELINE.columns} FROM timeline WHERE session_id = ? AND seq > ? ORDER BY seq LIMIT ?"
     return _read_within_limit(db, sql, session_id, seq, limit)
+
+
+class TimelineToolCall(Struct, frozen=True):
+    """`status`: of the last that was told of it. `ended_at`: None while it runs, or if nobody told its end."""
+
+    at: int
+    turn_id: str
+    name: str
+    status: ToolCallStatus
+    ended_at: int | None = None
+
+
+class _ToldCall(Struct, frozen=True, rename="camel"):
+    """What is read of an entry; its input and output may be long."""
+
+    status: ToolCallStatus
+    call_id: str = ""
+    name: str = ""
+
+
+def list_tool_calls(db: Db, session_id: str, since: int, most: int) -> list[TimelineToolCall]:
+    """The calls that began from a moment on, oldest first: of those that the newest `most` entries tell."""
+    sql = f"SELECT {TIMELINE.columns} FROM timeline WHERE session_id = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
+    begun, ended = [], dict[tuple[str, str], tuple[ToolCallStatus, int]]()
+    for at, turn_id, kind, data in _read_raw(db, sql, session_id, most):
+        if at < since:
+            break
+        if kind != TimelineKind.TOOL_CALL:
+            continue
+        try:
+            told = msgspec.json.decode(data, type=_ToldCall)
+        except msgspec.MsgspecError:  # somebody's words were erased from it
+            continue
+        if told.name:
+            status, end = ended.get((turn_id, told.call_id), (told.status, None))
+            begun.append(TimelineToolCall(at, turn_id, told.name, status, end))
+        else:
+            ended[turn_id, told.call_id] = told.status, at
+    return begun[::-1]
+
+
+def _read_raw(db: Db, sql: str, session_id: str, most: int) -> Iterator[tuple[int, str, str, str]]:
+    """(at, turn, kind, data), the newest first; no more than fit."""
+    cursor, count, size = 2**62, 0, 0
+    while (wanted := min(most - count, PAGE)) > 0:
+        rows = db.rows(sql, (session_id, cursor, wanted))
+        for seq, at, turn_id, kind, data in rows:
+            cursor, count, size = seq, count + 1, size + len(data)
+            if size > MOST_BYTES:
+                return
+            yield at, turn_id, kind, data
+        if len(rows) < wanted:
+            return
 
 
 def _read_within_limit(db: Db, sql: str, session_id: str, cursor: int, limit: int) -> list[TimelineEntry]:

@@ -42,6 +42,9 @@ class SignatureScheme(StrEnum):
     STRIPE = "stripe"
 
 
+TIMED_SCHEMES = frozenset((SignatureScheme.SLACK, SignatureScheme.STRIPE))  # they sign a moment, GitHub signs none
+
+
 class NewToken(Struct, frozen=True, kw_only=True):
     kind: TokenKind
     created_by: str
@@ -115,6 +118,12 @@ def use(db: Db, kind: TokenKind, token: str, now: int) -> Token | None:
 def find_valid(db: Db, kind: TokenKind, token: str, now: int) -> Token | None:
     """Without using it. Unknown, revoked, used up and too old look alike."""
     return TOKENS.get(db, f"WHERE hash = ? AND kind = ? AND {_VALID}", hash_token(token), kind, now)
+
+
+@quick
+def find(db: Db, kind: TokenKind, token: str) -> Token | None:
+    """Whether it is valid or not. For whoever has used it: to others one that is not valid looks unknown."""
+    return TOKENS.get(db, "WHERE hash = ? AND kind = ?", hash_token(token), kind)
 
 
 @quick

@@ -1,9 +1,10 @@
-"""What the ledger knows of one message's life, for traces: ids, sizes, kinds, moments and costs. No text is read.
+"""What the ledger knows of one message's life, for traces: ids, sizes, kinds, moments and costs. No text is kept.
 
 A page of steps tells which messages may be over. A cursor over steps needs no state of its own: the step that ends a
 message's life is the one that finds it whole.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -11,17 +12,19 @@ from msgspec.structs import replace
 
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import Op
-from gatepost.store import audit
+from gatepost.store import audit, timeline
 from gatepost.store.inbox import END as INBOX_END
 from gatepost.store.inbox import InboxMode, InboxState
 from gatepost.store.outbox import END as OUTBOX_END
 from gatepost.store.outbox import EffectOrigin, EffectState
 from gatepost.store.port import Db, Row
 from gatepost.store.table import make_row_parser
+from gatepost.store.timeline import TimelineToolCall
 from gatepost.store.turns import TurnState
 
 MOST_STEPS, MOST_ENTRIES, MOST_EFFECTS, MOST_CALLS, MOST_LINKS = 100, 20, 100, 200, 20  # of one message
 MOST_AUDITED = 5000  # rows of the audit that a page looks at
+MOST_TOLD = 200  # entries of a session's timeline that it looks at
 _NOTES = ("continue:", "history:")  # how the keys of what the gateway tells a turn that goes on begin
 _RESULT = "errand:"  # how the key of the message that returns an errand's result begins
 _ENDS = frozenset((*INBOX_END, *OUTBOX_END, "kept"))
@@ -81,9 +84,12 @@ class TracedModelCall(Struct, frozen=True):
 
 
 class TracedToolCall(Struct, frozen=True):
+    """`ended_at`: None if it is not known."""
+
     at: int
     tool: str
     verdict: str
+    ended_at: int | None = None
 
 
 class TracedEffect(Struct, frozen=True):
@@ -293,9 +299,31 @@ def _add_tool_calls(db: Db, found: Sequence[TraceFacts]) -> Iterator[TraceFacts]
     until = max(each.ended_at or each.started_at for each in turns.values())
     audited = audit.list_for_turns(db, turns, since, until, MOST_AUDITED)
     calls = {
-        turn: tuple(TracedToolCall(at, tool, verdict) for at, _, tool, verdict in rows[:MOST_CALLS])
+        turn: [TracedToolCall(at, tool, verdict) for at, _, tool, verdict in rows[:MOST_CALLS]]
         for turn, rows in audited.items()
     }
+    sessions = {str(entry.session_id) for facts in found for entry in facts.entries if calls.get(entry.turn_id or "")}
+    told: dict[str, list[TimelineToolCall]] = {turn: [] for turn in calls}
+    for name in sessions:
+        for each in timeline.list_tool_calls(db, name, since, MOST_TOLD):
+            told.get(each.turn_id, []).append(each)
+    calls = {turn: find_ends(some, told[turn]) for turn, some in calls.items()}
     for facts in found:
-        work = tuple(replace(each, tools=calls.get(each.turn.id, ())) for each in facts.work)
+        work = tuple(replace(each, tools=tuple(calls.get(each.turn.id, ()))) for each in facts.work)
         yield replace(facts, work=work)
+
+
+def find_ends(calls: Sequence[TracedToolCall], told: Sequence[TimelineToolCall]) -> list[TracedToolCall]:
+    """The audit has the beginning of a call, the timeline its end. No id is in both: the first of a name is the first,
+    if both know of as many."""
+    ends: dict[str, list[int | None]] = {}
+    for each in told:
+        ends.setdefault(each.name, []).append(each.ended_at)
+    counts, seen = Counter(each.tool for each in calls), Counter[str]()
+    found = []
+    for call in calls:
+        known = ends.get(call.tool, [])
+        end = known[seen[call.tool]] if len(known) == counts[call.tool] else None
+        seen[call.tool] += 1
+        found.append(replace(call, ended_at=end))
+    return found

@@ -1,7 +1,7 @@
 """Host uids: which number the sandboxes of a world run as where the gateway is root. A number is never given twice."""
 
 from gatepost.core.errors import SetupError
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, LockKind, quick
 
 
 @quick
@@ -12,6 +12,7 @@ def get(db: Db, world: str) -> int | None:
 
 def assign(db: Db, world: str, first: int, last: int, now: int) -> int:
     """The world's uid. It gets the next one of the range if it has none, or one from outside the range."""
+    db.alone(LockKind.RULES, "uids")
     known = get(db, world)
     if known is not None and first <= known <= last:
         return known

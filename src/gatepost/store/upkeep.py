@@ -46,7 +46,7 @@ class SqliteUpkeep:
 
     def can_shrink(self) -> bool:
         """A file that was made by an older gatepost uses its free pages again and stays as large as it is."""
-        return self._connection.pragma("auto_vacuum") == 2
+        return bool(self._connection.pragma("auto_vacuum") == 2)
 
     def release_pages(self, pages: int) -> int:
         if not self.can_shrink():

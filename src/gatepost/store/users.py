@@ -88,6 +88,13 @@ def add_member(db: Db, user_id: str, folder: str, by: str, now: int) -> bool:
     )
 
 
+@quick
+def find_member_origin(db: Db, user_id: str, folder: str) -> str:
+    """Who or what made her a member; '': she is none."""
+    row = db.row("SELECT added_by FROM group_members WHERE user_id = ? AND folder = ?", (user_id, folder))
+    return str(row[0]) if row else ""
+
+
 def list_owners(db: Db) -> list[str]:
     """Each person once, the first one first."""
     held = ((person, role) for person, role, folder in list_role_holders(db) if not folder)

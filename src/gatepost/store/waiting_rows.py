@@ -92,14 +92,14 @@ class Claimable(Struct, frozen=True):
 
 _OPEN_ROWS = (
     " FROM inbox i JOIN messages m ON m.id = i.message_id LEFT JOIN origins o ON o.message_id = m.id AND o.ordinal = 0"
-    f" WHERE i.session_id = ? AND i.{inbox.OPEN} AND i.state IN ('queued', 'retry')"
+    f" WHERE i.session_id = ? AND {inbox.OPEN_I} AND i.state IN ('queued', 'retry')"
 )
 
 
 _CLAIMABLE = (
     f"{_WAITING}, EXISTS ({provider_handover.AWAY}),"
     " (SELECT conversation FROM conversations WHERE session_id = ? AND provider = ?),"
-    f" EXISTS (SELECT 1 FROM inbox t WHERE t.session_id = i.session_id AND t.mode = 'task' AND t.{inbox.OPEN})"
+    f" EXISTS (SELECT 1 FROM inbox t WHERE t.session_id = i.session_id AND t.mode = 'task' AND {inbox.OPEN_T})"
     f"{_OPEN_ROWS} AND i.mode {{which}} AND NOT EXISTS (SELECT 1 FROM turns WHERE session_id = ? AND ended_at IS NULL)"
     " ORDER BY i.seq LIMIT ?"
 )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from gatepost.store.port import Db, Row
+from gatepost.store.port import Db, LockKind, Row
 from gatepost.store.upkeep import Upkeep
 
 
@@ -26,6 +26,9 @@ class CountingDb:
     def run(self, sql: str, params: Sequence[Any] = ()) -> int:
         self.statements += 1
         return self._db.run(sql, params)
+
+    def alone(self, kind: LockKind, *key: str) -> None:
+        self._db.alone(kind, *key)
 
     def append(self, insert: str, row: Sequence[Any]) -> None:
         self._db.append(insert, row)  # written with others: no statement of its own

@@ -92,7 +92,11 @@ class GateAgent:
         place.session(session.id).mkdir(parents=True, exist_ok=True)
         caller = Caller(folder, session.id, "scripted")
         fixed = AccessRules(rules={folder: rules})
-        dispatch = Dispatch(tools, around, (lambda each: GroupPolicy(each, fixed)) if rules else None)
+
+        async def policy_of(each: str) -> GroupPolicy:
+            return GroupPolicy(each, fixed)
+
+        dispatch = Dispatch(tools, around, policy_of if rules else None)
         agent = cls(store, around, dispatch, session, caller)
         around.bells.on_room(lambda instance, address: agent.rung.append((instance, address)))
         if turn:

@@ -189,7 +189,7 @@ class _InMemoryTransport:
         return ManagementResult(answer.text, structured, answer.failed or bool(answer.code), answer.code)
 
     async def tools(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(self._management.listed_for(MANAGER))
+        found: list[dict[str, Any]] = json.loads(await self._management.listed_for(MANAGER))
         return found
 
 

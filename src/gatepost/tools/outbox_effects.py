@@ -21,7 +21,7 @@ from gatepost.messages.text_size import fits, measure
 from gatepost.store import engagements, messages, outbox
 from gatepost.store.messages import Message
 from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 from gatepost.tools.call import ReachableRoom, ToolCall
 
 LONGEST_TEXT = 100_000  # characters; more is a file
@@ -70,6 +70,7 @@ def _check_room(db: Db, call: ToolCall) -> None:
     if session_id is None:
         return
     most = call.around.config[MOST_RESULTS]
+    db.alone(LockKind.SESSION, session_id)
     use = outbox.count_by_tools(db, session_id, turn.id if turn else None, most - 1)
     if use.failed:
         raise Refused(call.caller.folder, call.tool, call.place.address, "the turn was ended before this call")

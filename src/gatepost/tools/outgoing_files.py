@@ -31,7 +31,8 @@ async def copy_files(
 ) -> AsyncIterator[tuple[OutboundFile, ...]]:
     """The delivery's own copies: what the sandbox does to its files afterwards does not matter. They go with the
     delivery, or at once if the call comes to nothing. `name`: what people see, instead of the file's own."""
-    found = [locate(call, path, field) for path in paths]
+    start = await _start(call) if paths else None
+    found = [locate(call, path, field, start) for path in paths]
     if found and await call.read(outbox.find_by_key, call.key) is not None:
         yield ()  # made again, and on its way since the first time, with its own copies
         return
@@ -66,7 +67,7 @@ async def set_aside(call: ToolCall, size: int) -> None:
 
 async def discard_copies(call: ToolCall) -> None:
     """Nothing of this call is sent: its copies go, and count no more."""
-    call.around.store.post(sent_files.remove, call.key)
+    call.around.store.post(sent_files.remove, call.key, lane=call.caller.lane)
     await call.in_thread(lambda: shutil.rmtree(get_copy_folder(call), ignore_errors=True))
 
 
@@ -84,13 +85,12 @@ class LocatedFile(Struct, frozen=True):
     identity: tuple[int, int] | None = None  # of the root, where others could put another in its place
 
 
-def locate(call: ToolCall, path: str, field: str) -> LocatedFile:
+def locate(call: ToolCall, path: str, field: str, start: StartFolder | None) -> LocatedFile:
     """The folder on the host that a path inside belongs to, and the rest of it."""
     home, caller = call.around.home, call.caller
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts or "\0" in path:
         raise Invalid(field, f"{path[:200]!r} leads out of the workspace")
-    start = _start(call)
     if path.startswith("/"):
         if parts[:1] != ["workspace"]:
             raise Invalid(field, f"{path[:200]!r} is not under /workspace/agent or /workspace")
@@ -113,9 +113,9 @@ def locate(call: ToolCall, path: str, field: str) -> LocatedFile:
     return LocatedFile(home.session(caller.session_id), "/".join(parts))
 
 
-def _start(call: ToolCall) -> StartFolder | None:
+async def _start(call: ToolCall) -> StartFolder | None:
     """Where the session works, if that is not its group's folder."""
-    session = call.around.store.read_now(sessions.get, call.caller.session_id) if call.caller.session_id else None
+    session = await call.read(sessions.get, call.caller.session_id) if call.caller.session_id else None
     return find_start_folder(call.around.home, call.around.config, session.cwd) if session and session.cwd else None
 
 

@@ -109,6 +109,7 @@ CASES: list[Case] = [
 ]
 
 
+@pytest.mark.runs_once
 @pytest.mark.parametrize(("setup", "text", "sender", "verb", "outcome", "reason"), CASES)
 async def test_what_is_explained_is_what_happens(
     world: World, setup: list[Callable[[Db], None]], text: str, sender: str, verb: Verb, outcome: str, reason: str

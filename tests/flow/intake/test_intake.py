@@ -140,7 +140,7 @@ async def test_stranger_07_refused_messages_of_strangers_are_counted_after_the_f
 
     routed.clock.advance(HOUR / SECOND)
     await routed.send("hi", STRANGER)
-    (row,) = await routed.store.write(audit.list_latest, 10)
+    (row,) = await routed.store.write(audit.list_latest, 10, lane="channel:tg")
     assert row[2:5] == ("channel:tg", "intake", "refused")
     assert f'"repeated":{200 - FIRST_OF_A_STRANGER}' in row[5] and STRANGER in row[5]
     assert await routed.count("messages") == FIRST_OF_A_STRANGER + 1

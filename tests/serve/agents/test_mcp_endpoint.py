@@ -212,7 +212,7 @@ async def test_paseo_12_accepting_json_alone_never_hangs(old: McpHttpClient) -> 
 
 async def test_tools_are_those_of_the_group(old: McpHttpClient, agent: GateAgent) -> None:
     names = [tool["name"] for tool in (await old.ask("tools/list"))["result"]["tools"]]
-    assert names == [tool.name for tool in agent.dispatch.visible_to(agent.caller)]
+    assert names == [tool.name for tool in await agent.dispatch.visible_to(agent.caller)]
     assert "rule" not in names
 
 

@@ -38,7 +38,7 @@ def sign_in(db: Db, user: str) -> str:
 
 
 @pytest.fixture
-async def office(store: SqliteStore, home: Home) -> OperationDeps:
+async def office(store: SqliteStore, home: Home, cheap_passwords: None) -> OperationDeps:
     load_package("gatepost.serve.control.operations")
     await store.write(fill)
     config = Config({"web.password_login": True})
@@ -73,9 +73,11 @@ async def test_where_passwords_are_off_none_is_set(office: OperationDeps) -> Non
 
 async def test_a_password_is_removed_by_its_person_by_an_owner_or_by_the_operator(office: OperationDeps) -> None:
     for caller, person in ((BEN, ANN), (BEN, ANN_WEB), (BEN, ""), (BEN, "web:user/nobody"), (OWNER, "")):
-        with pytest.raises(NotFound):
+        with pytest.raises(
+            NotFound, match=f"no person with a password named '{person or caller}'; `gatepost user list`"
+        ):
             await run(office, "login.remove_password", caller, person=person)
-    with pytest.raises(Invalid, match="whose"):
+    with pytest.raises(Invalid, match=r"--person ID.*gatepost user list"):
         await run(office, "login.remove_password", OPERATOR)
     for caller, person in ((ANN, ""), (OWNER, ANN), (OPERATOR, ANN_WEB)):
         await office.store.write(passwords.put, ANN_WEB, "a hash", 1)

@@ -66,8 +66,36 @@ async def test_what_is_pending_is_listed_with_what_is_in_use(deps: OperationDeps
     level = found["log.level"]
     assert (level["value"], level["in_use"], level["is_pending"], level["origin"]) == ("debug", "info", True, "file")
     assert found["log.format"]["origin"] == "default" and not found["log.format"]["is_pending"]
-    await run(deps, "settings.set", name="log.level", unset=True)
-    assert read_file(deps) == "# mine\n[log]\n"
+
+
+async def test_a_setting_is_removed_from_the_file_with_its_record(deps: OperationDeps) -> None:
+    shown = await run(deps, "settings.unset", name="log.level", dry_run=True)
+    assert shown["diff"][1:] == [" # mine", " [log]", "-level = 'info' # quiet"] and read_file(deps) == FILE
+    done = await run(deps, "settings.unset", name="log.level")
+    assert done["is_written"] and done["needs_restart"] and read_file(deps) == "# mine\n[log]\n"
+    assert await _list_acts(deps) == ["settings.unset"]
+    again = await run(deps, "settings.unset", name="log.level")
+    assert not again["is_written"] and "does not have it" in again["text"]
+    with pytest.raises(NotFound, match="did you mean"):
+        await run(deps, "settings.unset", name="log.levle")
+
+
+@pytest.mark.parametrize("written", ["[log]\nlevel = 'loud'\n", "timezone = 'Nowhere/City'\n"])
+async def test_what_is_wrong_in_the_file_can_be_removed_or_mended_one_by_one(deps: OperationDeps, written: str) -> None:
+    file = deps.home.path / "gatepost.toml"
+    file.write_text(written + "[web]\nlogin_days = 'many'\n[telemetry]\notlp_endpoint = 'nowhere'\n")
+    await run(deps, "settings.unset", name="telemetry.otlp_endpoint")
+    await run(deps, "settings.set", name="web.login_days", value="7")
+    name = "log.level" if "log" in written else "timezone"
+    await run(deps, "settings.unset", name=name)
+    assert "loud" not in read_file(deps) and "Nowhere" not in read_file(deps) and "login_days = 7" in read_file(deps)
+
+
+async def test_what_needs_another_setting_keeps_it(deps: OperationDeps) -> None:
+    await run(deps, "settings.set", name="web.oidc_client_id", value="gatepost")
+    await run(deps, "settings.set", name="web.oidc_issuer", value="https://id.example")
+    with pytest.raises(SetupError, match=r"web\.oidc_client_id"):
+        await run(deps, "settings.unset", name="web.oidc_client_id")
 
 
 @pytest.mark.parametrize(
@@ -80,6 +108,16 @@ async def test_what_is_pending_is_listed_with_what_is_in_use(deps: OperationDeps
         ("channels.telegram.token", "1:x", Invalid, "secret"),
         ("timezone", "Nowhere/City", SetupError, "no time zone"),
         ("sessions.provider", "nobody", SetupError, "there is none such"),
+        ("telemetry.otlp_endpoint", "localhost:4318", SetupError, "telemetry.otlp_endpoint .* http://127.0.0.1:4318"),
+        ("control.listen", "unix:/tmp/x", SetupError, "control.listen is for TCP"),
+        ("control.listen", "host:99999", SetupError, "control.listen .* is not a port"),
+        ("web.oidc_issuer", "http://id.example", SetupError, "web.oidc_issuer .* neither https"),
+        ("web.oidc_issuer", "https://id.example", SetupError, "web.oidc_client_id is not: set that first"),
+        ("web.trusted_proxies", "proxy.local", SetupError, "web.trusted_proxies: 'proxy.local'"),
+        ("web.proxy_user_header", "Remote User", SetupError, "web.proxy_user_header"),
+        ("tts.base_url", "speech", SetupError, "tts.base_url .* https://host/v1"),
+        ("programs", "uv", SetupError, "programs: 'uv' .* write it like"),
+        ("sandbox.uids", "many", SetupError, "sandbox.uids .* write it like"),
     ],
 )
 async def test_what_a_start_would_refuse_is_not_written(

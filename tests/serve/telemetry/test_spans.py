@@ -36,7 +36,7 @@ STEPS = (
 )
 TURN = TracedTurn("t-1", "claude", 2, TurnState.DONE, 2000, 9000)
 CALL = TracedModelCall(11, 4100, 5100, "claude-sonnet-4-5", 900, 40, 2500, True)
-TOOL = TracedToolCall(5200, "send_file", "refused")
+TOOL = TracedToolCall(5200, "send_file", "refused", 5350)
 EFFECT = TracedEffect(4, 8, Op.SEND, EffectOrigin.RESULT, "tg", EffectState.SENT, 2, 30, 8000, 9500)
 SENDS = (
     TracedStep(4, 8000, "pending"),
@@ -69,7 +69,7 @@ def test_a_life_is_one_tree_with_the_time_of_each_part() -> None:
         ("queue", "message", 2500, 4000),
         ("turn", "message", 2000, 9000),
         ("chat claude-sonnet-4-5", "turn", 4100, 5100),
-        ("execute_tool send_file", "turn", 5200, 5200),
+        ("execute_tool send_file", "turn", 5200, 5350),
         ("deliver", "message", 8000, 9500),
         ("send", "deliver", 8100, 8200),
         ("send", "deliver", 9000, 9500),

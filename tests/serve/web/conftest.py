@@ -74,7 +74,7 @@ async def get_status() -> Mapping[str, Any]:
 
 @pytest.fixture
 async def site(
-    store: SqliteStore, home: Home, web: Any, office: OperationDeps, given: dict[str, Any]
+    store: SqliteStore, home: Home, web: Any, office: OperationDeps, given: dict[str, Any], cheap_passwords: None
 ) -> AsyncIterator[Site]:
     listen = parse("127.0.0.1:0")
     sock = bind(listen)

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -372,6 +374,25 @@ async def test_files_of_other_places_are_not_served(site: Any, tmp_path: Any) ->
         for message in (*made, 99):
             assert (await browser.get(f"/api/files/{message}/0")).status_code == 404
         assert (await browser.get(f"/api/files/{made[0]}/7")).status_code == 404
+
+
+async def test_a_file_that_is_no_longer_kept_is_said_to_be_so(
+    site: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with site.signed_in() as browser:
+        sent = (await say(browser, "look", files=[("file", ("a.bin", b"x", "application/octet-stream"))])).json()
+        place = f"/api/files/{sent['id']}/0"
+        assert (await browser.get(place)).content == b"x"
+        (kept,) = [each for each in site.home.media.rglob("*") if each.is_file()]
+        kept.unlink()
+        assert (await browser.get(place)).status_code == 404
+        kept.symlink_to(tmp_path / "elsewhere")
+        (tmp_path / "elsewhere").write_text("not this")
+        assert (await browser.get(place)).status_code == 404
+        kept.unlink()
+        os.mkfifo(kept)
+        assert (await browser.get(place)).status_code == 404
+    assert "Traceback" not in caplog.text
 
 
 async def test_a_message_beyond_the_limit_is_refused_with_the_setting(site: Any) -> None:

@@ -1,5 +1,8 @@
 """Pins of a room: by who may write there, bounded, found by everybody there."""
 
+import asyncio
+import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
@@ -7,8 +10,10 @@ import pytest
 from tests.serve.web.test_chat_agents import make_member, set_up
 from tests.serve.web.test_people import ANN, HERS, HOME, signed_in_as
 
+from gatepost.serve.web.chat_pins import MOST_CHANGED, PinChanges
 from gatepost.store import messages, room_pins
 from gatepost.store.retention import remove_message
+from gatepost.testing.waiting import PATIENCE_S
 
 
 async def say(browser: httpx2.AsyncClient, text: str, key: str, room: str = HOME) -> int:
@@ -90,3 +95,44 @@ async def test_a_message_that_is_removed_takes_its_pin_along(site: Any) -> None:
         await site.store.write(remove_message, message)
         assert await site.store.read(messages.get, message) is None
         assert await list_pins(browser, room=HOME) == []
+
+
+async def read_until(lines: AsyncIterator[str], wanted: str) -> list[str]:
+    """The data of the events of pins that came before a word."""
+    found: list[str] = []
+    kind = ""
+    async with asyncio.timeout(PATIENCE_S):
+        async for line in lines:
+            if wanted in line:
+                return found
+            name, _, value = line.partition(": ")
+            kind = value if name == "event" else kind
+            if name == "data" and kind == "pins":
+                found.append(json.loads(value)["room"])
+    raise AssertionError(f"the stream ended before {wanted!r}")
+
+
+async def test_open_pages_are_told_which_room_has_other_pins_and_only_of_rooms_that_are_theirs(site: Any) -> None:
+    await site.store.write(set_up)
+    await site.store.write(make_member)
+    site.answerer.by_itself = False
+    async with site.signed_in() as owner, site.signed_in() as acting, signed_in_as(site, ANN) as ann:
+        hers, other = await say(acting, "welcome", "key-00001", HERS), await say(acting, "secret", "key-00002")
+        async with owner.stream("GET", "/api/events") as first, ann.stream("GET", "/api/events") as second:
+            mine, theirs = first.aiter_lines(), second.aiter_lines()
+            assert await read_until(mine, "cursor") == await read_until(theirs, "cursor") == [""]
+            assert (await pin(acting, other)).status_code == 200
+            assert (await pin(acting, hers, room=HERS)).status_code == 200
+            await say(acting, "the-end", "key-00003", HERS)
+            assert set(await read_until(mine, "the-end")) == {HOME, HERS}
+            assert await read_until(theirs, "the-end") == [HERS]
+
+
+def test_the_rooms_that_are_remembered_are_bounded() -> None:
+    changes = PinChanges()
+    for number in range(MOST_CHANGED + 50):
+        changes.add(f"web:{number}")
+        changes.add("web:home")
+    assert len(changes.list_since(0, "")) == MOST_CHANGED
+    assert changes.list_since(changes.newest - 1, "") == ["web:home"]
+    assert changes.list_since(0, "web:elsewhere") == []

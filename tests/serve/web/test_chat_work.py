@@ -2,11 +2,15 @@
 
 from typing import Any
 
+import pytest
 from tests.serve.web.test_chat_agents import make_member, open_room, set_up
 from tests.serve.web.test_people import ANN, HERS, HOME, signed_in_as
 
 from gatepost.core.clock import SystemClock
-from gatepost.store import audit, users
+from gatepost.flow.sessions.timeline_events import make_timeline_entry
+from gatepost.mailbox.runner_frames import EventFrame, EventKind
+from gatepost.serve.web import chat_work
+from gatepost.store import audit, timeline, users
 from gatepost.store.audit import AuditRecord
 from gatepost.store.port import Db
 from gatepost.store.users import UserRole
@@ -52,6 +56,50 @@ async def test_the_owner_sees_the_calls_of_each_turn_and_which_one_runs(site: An
     calls = [{"name": "send", "verdict": "allowed"}, {"name": "delete_route", "verdict": "refused"}]
     assert found["turns"] == latest["turns"] == {turn: calls}
     assert other == NOTHING
+
+
+def tell_tool(db: Db, session: str, turn: str, call: str, name: str, failed: bool | None = None) -> None:
+    """As a runner tells it: a call, and what came of it."""
+    used = EventFrame("t", EventKind.TOOL_USE, {"id": call, "tool": name, "input": {"command": "ls " * 1000}})
+    frames = [used]
+    if failed is not None:
+        frames.append(EventFrame("t", EventKind.TOOL_RESULT, {"id": call, "text": "out", "error": failed}))
+    for frame in frames:
+        entry = make_timeline_entry(frame)
+        assert entry is not None
+        timeline.add(db, session, turn, *entry, SystemClock().now())
+
+
+async def test_an_agents_own_tools_are_told_beside_those_of_the_gate_and_each_call_once(site: Any) -> None:
+    await site.store.write(set_up)
+    turn = await begin(site)
+    async with site.signed_in() as browser:
+        session = (await ask(browser, room=HOME))["session"]
+        await site.store.write(tell_tool, session, turn, "1", "Bash", False)
+        await site.store.write(tell_tool, session, turn, "2", "send")  # the gate's: the agent tells of it, too
+        await site.store.write(use_tool, turn, "send")
+        await site.store.write(tell_tool, session, turn, "3", "<b>" + "x" * 500, True)
+        await site.store.write(tell_tool, session, turn, "4", "Read")
+        await site.store.write(tell_tool, session, "t-other", "5", "Spy")
+        found = await ask(browser, room=HOME)
+    assert [(each["name"], each["verdict"]) for each in found["turns"][turn]] == [
+        ("Bash", ""),
+        ("send", "allowed"),
+        ("<b>" + "x" * 97, "failed"),
+        ("Read", ""),
+    ]
+
+
+async def test_what_is_read_of_a_timeline_is_bounded(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_work, "MOST_TOLD", 1)
+    await site.store.write(set_up)
+    turn = await begin(site)
+    async with site.signed_in() as browser:
+        session = (await ask(browser, room=HOME))["session"]
+        for number in range(40):
+            await site.store.write(tell_tool, session, turn, str(number), f"Tool{number}")
+        assert len((await ask(browser, room=HOME))["turns"][turn]) == chat_work.MOST_TURNS
+        assert len((await ask(browser, room=HOME, latest="1"))["turns"][turn]) == chat_work.LATEST
 
 
 async def test_guests_and_members_are_told_nothing_of_it_and_an_admin_is(site: Any) -> None:

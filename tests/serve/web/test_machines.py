@@ -220,3 +220,15 @@ async def test_nobody_becomes_a_member_of_no_group(site: Any, office: OperationD
     async with ask(site, secret) as program:
         answer = await program.post("/v1/ops/user.member", json={"id": PERSON, "folder": ""})
     assert answer.status_code == 400 and "folder" in answer.json()["error"]["text"]
+
+
+class TestBehindProxy:
+    """A proxy on this machine that names nobody, and has our own name as its Host."""
+
+    @pytest.fixture
+    def given(self) -> dict[str, Any]:
+        return {"web.trusted_proxies": ("127.0.0.1",)}
+
+    async def test_its_visitors_are_not_on_this_machine(self, site: Any) -> None:
+        async with ask(site) as program:
+            assert (await program.get("/metrics")).status_code == 401

@@ -39,3 +39,17 @@ WRITES_ITSELF = {"csrf.js", "login.js", "link_wire.js"}  # signs in first, or sh
 def test_a_script_writes_by_the_one_function_that_adds_the_browsers_token(script: Path) -> None:
     found = re.search(r"\bfetch\([^;]*\bmethod:", script.read_text(encoding="utf-8"))
     assert found is None or script.name in WRITES_ITSELF, "use `send` of csrf.js: without the token it is refused"
+
+
+def read_tokens(css: str) -> set[str]:
+    return set(re.findall(r"(--[\w-]+):", css))
+
+
+def test_every_colour_that_a_style_uses_is_declared_in_light_and_dark() -> None:
+    """One that is not takes the whole line with it: a border of an unknown colour is no border."""
+    for names in (("page.css",), ("page.css", "dashboard.css")):
+        css = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in names)
+        dark = "\n".join(re.findall(r"prefers-color-scheme: dark\) \{\n(.*?)\n\}", css, re.DOTALL))
+        used = set(re.findall(r"var\((--[\w-]+)", css))
+        fixed = set(re.findall(r"(--[\w-]+): #", css))  # others are made from these
+        assert used <= read_tokens(css) and fixed <= read_tokens(dark)

@@ -14,7 +14,7 @@ from gatepost.core import home_lock, settings
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.settings import SETTINGS, Config, Setting
-from gatepost.serve.control.arguments.settings import SetSettingArgs
+from gatepost.serve.control.arguments.settings import SetSettingArgs, UnsetSettingArgs
 from gatepost.serve.control.operations.settings import TAKEN_UP, get_visible_value
 
 RESTART = (
@@ -36,7 +36,7 @@ as_json_option = click.option(
 @click.option("--docs", is_flag=True, help="Print docs/settings.md: what can be set, without any home's values.")
 @click.pass_context
 def command(context: click.Context, as_json: bool, docs: bool) -> None:
-    """Every setting, its value and where that came from: list, set. Secrets are not shown.
+    """Every setting, its value and where that came from: list, set, unset. Secrets are not shown.
 
     Values come from, in rising order: the default, gatepost.toml in the home, the environment, the command line. A
     running gateway uses what it read when it started: where that is something else, it is said.
@@ -67,6 +67,16 @@ def _load_declarations(home: Home, args: dict[str, Any]) -> dict[str, Any]:
 @command.command("set")
 @from_operation(SetSettingArgs, prepare=_load_declarations)
 def set_setting(run: CommandRun, change: dict[str, Any]) -> None:
+    _print_change(change)
+
+
+@command.command("unset")
+@from_operation(UnsetSettingArgs, prepare=_load_declarations)
+def unset_setting(run: CommandRun, change: dict[str, Any]) -> None:
+    _print_change(change)
+
+
+def _print_change(change: dict[str, Any]) -> None:
     for line in change["diff"]:
         output.print_line(line)
     output.print_line(change["text"])

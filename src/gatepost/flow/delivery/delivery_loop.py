@@ -8,10 +8,10 @@ transaction: it settles the last row and takes the next.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 
@@ -29,6 +29,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.delivery.pace import DeliveryPace
 from gatepost.flow.delivery.retry import load_retry_policy
 from gatepost.flow.gateways.duties import Duties
+from gatepost.gate.eager_task import run_eagerly
 from gatepost.messages.outbound import Feature
 from gatepost.store import outbox, sessions
 from gatepost.store.outbox import EffectOrigin, EffectState
@@ -76,6 +77,7 @@ class DeliveryLoop:
         self._waiting: defaultdict[str, FairQueue[DeliveryLane]] = defaultdict(
             FairQueue
         )  # for a free place, by instance
+        self._asking: set[DeliveryLane] = set()  # will wait, once it is known for which group
         self._running: dict[str, int] = {}
         self._asleep: dict[DeliveryLane, asyncio.TimerHandle] = {}
         self._held_up: dict[str, asyncio.TimerHandle] = {}  # instances none of whose rooms may be sent to yet
@@ -131,7 +133,8 @@ class DeliveryLoop:
         lane = DeliveryLane(instance, address)
         if not self._duties.sends_to(instance):
             return None
-        at_rest = lane not in self._busy and lane not in self._asleep and lane not in self._waiting[instance]
+        places = (self._busy, self._asleep, self._asking, self._waiting[instance])
+        at_rest = not any(lane in each for each in places)
         if not self._open or not at_rest or self._running.get(instance, 0) >= self._most:
             return None
         if self._pace.claim(instance, address):
@@ -145,7 +148,10 @@ class DeliveryLoop:
         self._send_off(lane, None if failed else done.result()[1])
 
     def _send_off(self, lane: DeliveryLane, first: SendJob | WaitUntil | None) -> None:
-        task = asyncio.create_task(self._run_lane(lane, first))
+        self._add_task(self._run_lane(lane, first))
+
+    def _add_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -207,17 +213,32 @@ class DeliveryLoop:
         if lane in self._busy:
             self._busy[lane] = True
             return
-        self._wait(lane)
-        self._start(lane.instance)
+        if lane not in self._asking:
+            self._wait(lane)
+            self._start(lane.instance)
 
     def _wait(self, lane: DeliveryLane) -> None:
         """Groups take turns: one that writes to a hundred rooms delays no other's. Whose a room is, is asked only if
         there is somebody to wait for."""
-        group = ""
         if self._open and (self._waiting[lane.instance] or self._running.get(lane.instance, 0) >= self._most):
+            self._asking.add(lane)
+            if (rest := run_eagerly(self._wait_by_group(lane))) is not None:
+                self._add_task(rest)
+        else:
+            self._waiting[lane.instance].add(lane, "")
+
+    async def _wait_by_group(self, lane: DeliveryLane) -> None:
+        group = ""
+        try:
             with suppress(Unavailable):
-                group = self._store.read_now(sessions.find_group_in_room, lane.address)
-        self._waiting[lane.instance].add(lane, group)
+                group = await self._store.read(sessions.find_group_in_room, lane.address)
+        finally:
+            self._asking.discard(lane)
+            if lane in self._busy:  # it stood in the queue already, and its turn came meanwhile
+                self._busy[lane] = True
+            elif lane not in self._asleep:
+                self._waiting[lane.instance].add(lane, group)
+        self._start(lane.instance)
 
     def _start(self, instance: str) -> None:
         waiting = self._waiting[instance]

@@ -6,7 +6,7 @@ Each such file becomes a copy on the host that outlives the sandbox, and a spars
 from gatepost.core.errors import Refused
 from gatepost.core.settings import Config, setting
 from gatepost.store import sent_files
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 from gatepost.store.sent_files import NewSentFiles
 
 TURN_MB = setting(
@@ -19,6 +19,7 @@ MEGABYTE = 1024 * 1024
 
 def reserve_bytes(db: Db, config: Config, new: NewSentFiles, action: str, now: int) -> None:
     """Refused, with the limit, if these bytes do not fit."""
+    db.alone(LockKind.QUOTA, "files", new.folder)
     turn = sent_files.count_turn_bytes(db, new.session_id, new.turn_id, without=new.key)
     group = sent_files.count_group_bytes(db, new.folder, now, without=new.key)
     for sent, limit, span in ((turn, TURN_MB, "in one turn"), (group, GROUP_MB, "of a group within 24 hours")):

@@ -15,7 +15,7 @@ from gatepost.flow.delivery.retry import DeliveryRetryPolicy
 from gatepost.flow.schedule.text_outcomes import record_text_outcome
 from gatepost.store import growing_drafts, inbox, messages, outbox, sessions
 from gatepost.store.outbox import STALE, EffectOrigin, EffectState, OutboxEffect
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 
 AGENTS_OWN = ("result", "tool")  # origins whose failure somebody waits to hear of
 NOTICE = "stale:"  # how the keys of notices begin
@@ -118,6 +118,7 @@ def _expire_stale(db: Db, reach: ChannelInstances, lane: DeliveryLane, oldest: i
 
 
 def _add_stale_notice(db: Db, reach: ChannelInstances, lane: DeliveryLane, now: int) -> None:
+    db.alone(LockKind.ROOM, lane.instance, lane.address)
     number = 1
     while (earlier := outbox.find_by_key(db, key := f"{NOTICE}{lane.instance}:{lane.address}:{number}")) is not None:
         if earlier.state not in outbox.END:

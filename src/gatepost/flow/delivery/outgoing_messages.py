@@ -19,7 +19,7 @@ from gatepost.messages.text import clean
 from gatepost.messages.text_size import TextUnit, measure
 from gatepost.store import growing_drafts, outbox
 from gatepost.store.outbox import EffectOrigin, NewEffect, OutboxEffect
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 from gatepost.store.rooms import RoomPolicy
 
 MOST_RESULTS = setting(
@@ -142,6 +142,7 @@ def add_outgoing_message(db: Db, reach: ChannelInstances, new: OutgoingMessage, 
 
 def find_or_add(db: Db, reach: ChannelInstances, new: OutgoingMessage, now: int) -> tuple[list[OutboxEffect], bool]:
     """The same, and whether they were added."""
+    db.alone(LockKind.ROOM, new.instance, new.address)
     parts = _split_parts(reach, new)
     if new.origin != EffectOrigin.RESULT or new.turn_id is None:
         found = find_parts(db, new.key)

@@ -22,7 +22,7 @@ from gatepost.store import budgets, errands, groups, inbox, messages, origins, s
 from gatepost.store.errands import Errand, NewErrand
 from gatepost.store.messages import NewMessage
 from gatepost.store.origins import OriginChain
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 from gatepost.store.turns import TurnState
 from gatepost.tools.call import ToolCall
 
@@ -102,6 +102,7 @@ def _find_denial(db: Db, folder: str, chain: OriginChain) -> str:
 
 
 def _check_limits(db: Db, call: ToolCall, order: ErrandOrder, chain: OriginChain) -> None:
+    db.alone(LockKind.QUOTA, "errands")
     own, config = call.caller.folder, call.around.config
     payer = next((each.person for each in chain.origins if each.person), "")
     spent = [each for each in budgets.list_applicable(db, order.folder, payer, call.now) if each.spent >= each.limit]

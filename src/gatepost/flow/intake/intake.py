@@ -213,7 +213,8 @@ class Intake:
                 "since": iso(each.since),
                 "until": iso(each.until),
             }
-            self._store.post(audit.append, audit.AuditRecord(now, f"channel:{instance}", "intake", "refused", details))
+            record = audit.AuditRecord(now, f"channel:{instance}", "intake", "refused", details)
+            self._store.post(audit.append, record, lane=f"channel:{instance}")
 
     def discard_counts(self, senders: tuple[str, ...]) -> None:
         """Of people who are forgotten: no later row of the audit names them."""

@@ -8,7 +8,7 @@ from msgspec import Struct
 from gatepost.messages import address as addresses
 from gatepost.messages.address import Address
 from gatepost.store import destinations, direct_rooms, rooms
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 from gatepost.store.rooms import RoomPolicy
 from gatepost.store.sessions import SessionMode
 
@@ -54,6 +54,7 @@ def make_room_name(given: str, address: Address) -> str:
 def _free_name(db: Db, folder: str, wanted: str) -> str:
     """The name, with a number if it is taken. Among many rooms of one name, one that cannot be taken yet is tried soon:
     nobody looks through a thousand."""
+    db.alone(LockKind.RULES, "destinations", folder)
     name, number = wanted, 2
     while destinations.get(db, folder, name) is not None:
         name = f"{wanted}-{number}"

@@ -24,7 +24,7 @@ from gatepost.flow.requests.asking import (
 )
 from gatepost.flow.requests.deciding import notify_agent
 from gatepost.store import requests, sessions, turns
-from gatepost.store.port import Db, Store
+from gatepost.store.port import Db, LockKind, Store
 from gatepost.store.requests import NewRequest, Request, RequestKind, RequestState
 from gatepost.store.sessions import Session
 from gatepost.store.turns import Turn
@@ -136,6 +136,7 @@ class HeldCalls:
 
 def check_limits(db: Db, new: NewRequest, call: ToolCall) -> None:
     """People have to read each of them: an agent does not flood their rooms."""
+    db.alone(LockKind.QUOTA, "requests", new.folder)
     session_id, why = new.session_id or "", ""
     if requests.count_waiting(db, session_id) >= MOST_WAITING:
         why = f"{MOST_WAITING} requests of this conversation wait for a decision already"

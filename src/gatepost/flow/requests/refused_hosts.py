@@ -13,7 +13,7 @@ from gatepost.flow.requests.asking import AskedRequest, AskingRules, ask, read_r
 from gatepost.flow.requests.unknown_senders import was_refused
 from gatepost.messages.text import clean
 from gatepost.store import egress, groups, requests, sessions
-from gatepost.store.port import Db, Store
+from gatepost.store.port import Db, LockKind, Store
 from gatepost.store.requests import AnswerLasts, NewRequest, Request, RequestKind, RequestState
 from gatepost.store.turns import Turn
 from gatepost.tools.call import Caller
@@ -103,6 +103,7 @@ def ask_about_host(db: Db, reach: ChannelInstances, limits: AskingRules, questio
     session = sessions.get(db, caller.session_id or "")
     if session is None or session.closed_at is not None or not rules.may_be_offered(target):
         return AskedHost("")
+    db.alone(LockKind.QUOTA, "requests", caller.folder)
     last = requests.find_last_of_group(db, RequestKind.HOST, caller.folder, str(target))
     if last is not None and last.state is RequestState.PENDING:
         return AskedHost(ASKED.format(last.id))

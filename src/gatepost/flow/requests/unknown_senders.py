@@ -23,7 +23,7 @@ from gatepost.store import acl, identities, inbox, requests, users
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.inbox import InboxEntry
 from gatepost.store.messages import Message, NewMessage
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 from gatepost.store.requests import AnswerLasts, NewRequest, Request, RequestKind, RequestState
 
 LONGEST_EXCERPT = 500  # characters of what they wrote that a card shows
@@ -76,6 +76,7 @@ def may_hold(db: Db, folder: str, sender: str, now: int) -> bool:
     """Whether people are asked about a sender, or can be, whatever the size of what they write."""
     if "*" in sender:  # a row of the access list that blocks it would be a pattern
         return False
+    db.alone(LockKind.QUOTA, "requests", folder)
     last = requests.find_last(db, RequestKind.SENDER, folder, sender)
     if was_refused(last, now) or inbox.count_held(db, folder, sender) >= MOST_HELD:
         return False

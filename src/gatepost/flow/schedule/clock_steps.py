@@ -48,11 +48,9 @@ def find_recounted(task: Task, ahead: JudgedAhead, now: int) -> int | None:
     first = now + 1 if ahead.before_now else ahead.first
     if first is None:
         return None
-    from cronsim import CronSimError
-
     try:
         found = find_first_from(schedule_of(task), task.next_at, max(first, now + 1))
-    except (CronSimError, LookupError, ValueError, OSError):  # it cannot be read any more: told when it is due
+    except (LookupError, ValueError, OSError):  # it cannot be read any more: told when it is due
         return None
     return found if found is not None and found < task.next_at else None
 

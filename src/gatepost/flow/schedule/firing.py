@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gatepost.access.tiers import covers
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
-from gatepost.flow.schedule.firing_facts import DueTime, FiringFacts, JudgedTime, judge_times, read_facts
+from gatepost.flow.schedule.firing_facts import DueTime, FiringFacts, JudgedTime, judge_times, read_facts, render_no_way
 from gatepost.flow.schedule.held_texts import HeldText, hold_text
 from gatepost.flow.schedule.lateness import LATE, render_late
 from gatepost.flow.schedule.outcomes import add_failure_notice
@@ -24,6 +25,7 @@ from gatepost.mailbox.runner_frames import LONGEST_RESULT
 from gatepost.messages.text_size import measure
 from gatepost.store import destinations, firings, sessions, tasks
 from gatepost.store.firings import FiringState, NewFiring, make_firing
+from gatepost.store.origins import Origin
 from gatepost.store.outbox import EffectOrigin
 from gatepost.store.port import Db
 from gatepost.store.tasks import MissedPolicy, Task, TaskMove
@@ -44,6 +46,7 @@ class FiringPlan(Struct, frozen=True, kw_only=True):
 
     task: Task
     fire: tuple[int, ...]
+    behind: Sequence[Origin] = ()  # on whose behalf it was made
     skipped: SkippedTimes | None = None
     next_at: int | None = None
     ends: str = ""
@@ -67,12 +70,14 @@ def schedule_of(task: Task) -> Schedule:
     return Schedule(kind=task.kind, text=task.schedule, zone=task.zone, every=task.every)
 
 
-def plan_firing(task: Task, now: int, most_late: int) -> FiringPlan:
+def plan_firing(
+    task: Task, now: int, most_late: int, behind: Sequence[Origin] = (), held: HeldText | None = None
+) -> FiringPlan:
     """By the task's policy: of several times that have come, the newest counts, or all of them."""
     assert task.next_at is not None
     until = now if task.expires_at is None else min(now, task.expires_at)
     if task.next_at > until:
-        return FiringPlan(task=task, fire=(), ends=EXPIRED)
+        return FiringPlan(task=task, fire=(), behind=behind, ends=EXPIRED, held=held)
     every = task.missed is MissedPolicy.ALL
     due = list_due(schedule_of(task), task.next_at, until, most_late if every else 1)
     fire = due.newest
@@ -88,7 +93,9 @@ def plan_firing(task: Task, now: int, most_late: int) -> FiringPlan:
     next_at, ends = due.next, "" if due.next is not None else "it ran at its time"
     if next_at is not None and task.expires_at is not None and next_at > task.expires_at:
         next_at, ends = None, EXPIRED
-    return FiringPlan(task=task, fire=fire[:left], skipped=skipped, next_at=next_at, ends=ends)
+    return FiringPlan(
+        task=task, fire=fire[:left], behind=behind, skipped=skipped, next_at=next_at, ends=ends, held=held
+    )
 
 
 def make_move(plan: FiringPlan, ran: int) -> TaskMove:
@@ -101,7 +108,9 @@ def make_move(plan: FiringPlan, ran: int) -> TaskMove:
 
 
 def count_parts(reach: ChannelInstances, task: Task) -> int:
-    """About how many messages one run of it puts into the outbox. Pure."""
+    """About how many messages one run of it puts into the outbox, or the one for its agent. Pure."""
+    if not task.text:
+        return 1
     longest = reach.max_text(task.instance) or LONGEST_RESULT
     return 1 + measure(task.text, reach.text_unit(task.instance)) // longest
 
@@ -110,15 +119,20 @@ def fire_plans(db: Db, reach: ChannelInstances, plans: Sequence[FiringPlan], mos
     """All of a plan or nothing of it: nothing, if its task was moved on meanwhile. What is read and written is read and
     written for all plans together."""
     paused = [_pause(db, reach, plan, now) for plan in plans if plan.broken or plan.refused]
-    whole = [plan for plan in plans if not plan.broken and not plan.refused]
-    if not whole:
+    planned = [plan for plan in plans if not plan.broken and not plan.refused]
+    if not planned:
         return _join(paused)
+    times = [(plan.task.id, at) for plan in planned for at in plan.fire]
+    times += [(plan.task.id, plan.skipped.first) for plan in planned if plan.skipped is not None]
+    behind = {plan.task.id: plan.behind for plan in planned}
+    facts = read_facts(db, [plan.task for plan in planned], times, most_late, behind)
+    whole = [plan for plan in planned if facts.places[plan.task.id].reached]
+    if len(whole) < len(planned):
+        paused += [_pause_unplaced(db, reach, plan, now) for plan in planned if plan not in whole]
     due = [DueTime(plan.task, at) for plan in whole for at in plan.fire if plan.held is None]
     missed = [(plan.task.id, plan.skipped) for plan in whole if plan.skipped is not None]
-    times = [*((each.task.id, each.due_at) for each in due), *((task_id, each.first) for task_id, each in missed)]
-    facts = read_facts(db, [plan.task for plan in whole], times, most_late)
     judged = judge_times(facts, due, most_late, {plan.task.id: count_parts(reach, plan.task) for plan in whole})
-    runs = Counter(each.task.id for each in judged if not each.skipped)
+    runs = Counter([each.task.id for each in judged if not each.skipped])
     moves = [make_move(plan, runs[plan.task.id]) for plan in whole]
     moved = tasks.advance(db, moves, now)
     rows = [
@@ -135,7 +149,7 @@ def fire_times(
     db: Db, reach: ChannelInstances, task: Task, times: tuple[int, ...], most_late: int, now: int
 ) -> FiredRooms:
     """These times of a task, whatever comes next. One that was fired before is not fired again."""
-    facts = read_facts(db, [task], [(task.id, each) for each in times], most_late)
+    facts = read_facts(db, [task], [(task.id, each) for each in times], most_late, tasks.list_origins_of(db, [task.id]))
     due = [DueTime(task, each) for each in times]
     judged = judge_times(facts, due, most_late, {task.id: count_parts(reach, task)})
     fired = _fire(db, reach, judged, (), facts, now)
@@ -169,11 +183,11 @@ def _fire(
                 _row(each, now, FiringState.SENT, "", deliver_text(db, reach, each.task, each.due_at, now))
                 for each in texts
             ),
-            *(
+            *[
                 _row(each.time, now, FiringState.QUEUED, "", each.message_id, each.session_id)
                 for each in queued
                 if not each.why
-            ),
+            ],
         ],
     )
     rooms = _add_failures(db, reach, failed, now)
@@ -219,6 +233,10 @@ def _pause(db: Db, reach: ChannelInstances, plan: FiringPlan, now: int) -> Fired
         in_room = has_way(db, task.folder, task.instance, task.address)
         return FiredRooms(rooms=add_refusal_notices(db, reach, task, due_at, why, now, in_room=in_room))
     return FiredRooms(rooms=(add_failure_notice(db, reach, task, due_at, why, now),))
+
+
+def _pause_unplaced(db: Db, reach: ChannelInstances, plan: FiringPlan, now: int) -> FiredRooms:
+    return _pause(db, reach, replace(plan, refused=render_no_way(plan.task)), now)
 
 
 def _hold(db: Db, reach: ChannelInstances, plan: FiringPlan, now: int) -> FiredRooms:

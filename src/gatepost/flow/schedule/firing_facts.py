@@ -3,14 +3,14 @@
 The number of statements depends neither on the number of tasks nor on how many of them are due.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.flow import sender_rights
-from gatepost.store import agents, firings, sessions, task_places, tasks
+from gatepost.store import agents, firings, sessions, task_places
 from gatepost.store.origins import Origin
 from gatepost.store.port import Db
 from gatepost.store.sessions import SessionMode
@@ -47,20 +47,25 @@ class FiringFacts(Struct, frozen=True, kw_only=True):
     shut_out: set[tuple[str, str]]
 
 
-def read_facts(db: Db, due: Sequence[Task], times: Sequence[tuple[str, int]], most_late: int) -> FiringFacts:
-    """`times`: those, each of a task, that are to have a row."""
+def read_facts(
+    db: Db,
+    due: Sequence[Task],
+    times: Sequence[tuple[str, int]],
+    most_late: int,
+    behind: Mapping[str, Sequence[Origin]],
+) -> FiringFacts:
+    """`times`: those, each of a task, that are to have a row. `behind`: as it was read with its task, which is not
+    moved if somebody changed it since."""
     texts, prompts = [each.id for each in due if each.text], [each.id for each in due if not each.text]
     waiting = firings.count_undelivered(db, texts, most_late) if texts else {}
     waiting |= firings.count_open(db, prompts) if prompts else {}
-    behind = tasks.list_origins_of(db, [each.id for each in due])
+    people = [(origin.person, each.folder) for each in due for origin in behind[each.id]]
     return FiringFacts(
         waiting=waiting,
         behind=behind,
         places=task_places.find_places(db, [make_place_request(each) for each in due]),
         fired=firings.list_fired(db, times),
-        shut_out=sender_rights.list_shut_out(
-            db, ((origin.person, each.folder) for each in due for origin in behind[each.id])
-        ),
+        shut_out=sender_rights.list_shut_out(db, people) if people else set(),
     )
 
 
@@ -86,7 +91,7 @@ def judge_times(
 ) -> list[JudgedTime]:
     """Pure. One that was fired before is not among them. `parts`: by task, how many messages one run of it is: as with
     what waits, so many texts at once as have no more parts than may wait."""
-    waiting, judged = Counter(facts.waiting), list[JudgedTime]()
+    waiting, judged = defaultdict(int, facts.waiting), list[JudgedTime]()
     for each in due:
         task = each.task
         if (task.id, each.due_at) in facts.fired:
@@ -108,10 +113,14 @@ def check_overlap(task: Task, waiting: int, most_late: int) -> str:
     return ""
 
 
+def render_no_way(task: Task) -> str:
+    return f"{task.folder} has no way to its room any more"
+
+
 def find_refusal(facts: FiringFacts, task: Task) -> str:
     """Why a task may not run any more, though it could be made once; '' if it may."""
     if not facts.places[task.id].reached:
-        return f"{task.folder} has no way to its room any more"
-    if any((origin.person, task.folder) in facts.shut_out for origin in facts.behind[task.id]):
+        return render_no_way(task)
+    if facts.shut_out and any((each.person, task.folder) in facts.shut_out for each in facts.behind[task.id]):
         return f"somebody on whose behalf it was made may not speak to {task.folder} any more"
     return ""

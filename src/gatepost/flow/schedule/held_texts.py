@@ -12,7 +12,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.asking import AskingRules, ask
 from gatepost.store import firings, requests, scheduled_texts, tasks
 from gatepost.store.firings import FiringState
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 from gatepost.store.requests import NewRequest, RequestKind, RequestState
 from gatepost.store.tasks import Task
 
@@ -61,6 +61,7 @@ def hold_text(
 def _find_obstacle(db: Db, task: Task, now: int) -> str:
     """Why nobody is asked about this time; '' if somebody is."""
     folder = get_maker(task)
+    db.alone(LockKind.QUOTA, "requests", folder)
     last = requests.find_last(db, RequestKind.TEXT, folder, task.id)
     if last is not None and last.state is RequestState.PENDING:
         return f"the run before waits for a person's decision (request {last.id})"

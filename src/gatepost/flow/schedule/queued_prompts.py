@@ -6,7 +6,7 @@ its task was made.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -28,9 +28,11 @@ MOST_WAITING, LARGEST_WAITING = 200, 4_000_000  # firings, and their characters,
 
 
 class QueuedPrompt(Struct, frozen=True, kw_only=True):
-    """What became of a prompt. `why`: nobody could be given it, for this reason."""
+    """What became of a prompt. `name`: of its message, which no other bears. `why`: nobody could be given it, for this
+    reason."""
 
     time: JudgedTime
+    name: str
     message_id: int | None = None
     session_id: str = ""
     why: str = ""
@@ -39,45 +41,46 @@ class QueuedPrompt(Struct, frozen=True, kw_only=True):
 def queue_prompts(db: Db, due: Sequence[JudgedTime], facts: FiringFacts, now: int) -> list[QueuedPrompt]:
     """In the order in which they are given."""
     placed = _check_loads(db, [_find_session(db, each, facts, now) for each in due])
-    fit = [each for each in placed if not each.why]
-    accepted = messages.accept_all(db, [_make_message(each.time, facts, now) for each in fit], now)
-    new = [each for each in fit if _name(each.time) in accepted]
-    fresh = [each for each in new if not each.session_id]
-    made = iter(sessions.add_isolated(db, [_room(each.time.task) for each in fresh], now))
-    queued = {
-        _name(each.time): QueuedPrompt(
-            time=each.time, message_id=accepted[_name(each.time)], session_id=each.session_id or next(made)
-        )
-        for each in new
-    }
-    _enqueue(db, list(queued.values()), {each.session_id for each in new}, facts, now)
-    return [each if each.why else queued.get(_name(each.time)) or _given_before(each) for each in placed]
+    accepted = messages.accept_all(db, [_make_message(each, facts, now) for each in placed if not each.why], now)
+    fresh = [each.time.task for each in placed if each.name in accepted and not each.session_id]
+    made = iter(sessions.add_isolated(db, [_room(each) for each in fresh], now))
+    found = [each if each.why else _add_numbers(each, accepted.get(each.name), made) for each in placed]
+    lasting = {each.session_id for each in placed if each.session_id}
+    _enqueue(db, [each for each in found if not each.why], lasting, facts, now)
+    return found
 
 
-def _given_before(placed: QueuedPrompt) -> QueuedPrompt:
-    return QueuedPrompt(time=placed.time, why="it was given to its agent before")
+def _add_numbers(placed: QueuedPrompt, message_id: int | None, made: Iterator[str]) -> QueuedPrompt:
+    """With its message, and a fresh conversation if it has none."""
+    if message_id is None:
+        return QueuedPrompt(time=placed.time, name=placed.name, why="it was given to its agent before")
+    session_id = placed.session_id or next(made)
+    return QueuedPrompt(time=placed.time, name=placed.name, message_id=message_id, session_id=session_id)
 
 
 def _find_session(db: Db, due: JudgedTime, facts: FiringFacts, now: int) -> QueuedPrompt:
     """The conversation of the room, or '' for a fresh one. A managed agent is its own conversation."""
-    task, there = due.task, facts.places[due.task.id].session_id
+    task, name = due.task, f"task/{due.task.id}/{due.due_at}"
+    there = facts.places[task.id].session_id
     if task.instance == agents.INSTANCE:
-        return QueuedPrompt(time=due, session_id=there, why="" if there else "its agent was ended")
+        return QueuedPrompt(time=due, name=name, session_id=there, why="" if there else "its agent was ended")
     if task.context is TaskContext.ISOLATED:
-        return QueuedPrompt(time=due)
+        return QueuedPrompt(time=due, name=name)
     there = there or sessions.find_or_add(db, SessionMode.PER_THREAD, *_room(task), now).id
-    return QueuedPrompt(time=due, session_id=there)
+    return QueuedPrompt(time=due, name=name, session_id=there)
 
 
 def _check_loads(db: Db, placed: Sequence[QueuedPrompt]) -> list[QueuedPrompt]:
     """Those that do not fit into what waits in their session say so."""
     there = sorted({each.session_id for each in placed if each.session_id})
-    loads = task_inbox.count_waiting(db, there) if there else {}
+    if not there:
+        return list(placed)
+    loads = task_inbox.count_waiting(db, there)
     checked: list[QueuedPrompt] = []
     for each in placed:
         load, more = loads.get(each.session_id, WaitingLoad()), len(each.time.task.prompt)
         if each.session_id and not each.why and (why := check_load(load, more)):
-            checked.append(QueuedPrompt(time=each.time, why=why))
+            checked.append(QueuedPrompt(time=each.time, name=each.name, why=why))
             continue
         if each.session_id:
             loads[each.session_id] = WaitingLoad(load.rows + 1, load.chars + more)
@@ -94,12 +97,11 @@ def check_load(load: WaitingLoad, more: int) -> str:
     return ""
 
 
-def _enqueue(db: Db, queued: Sequence[QueuedPrompt], lasting: Iterable[str], facts: FiringFacts, now: int) -> None:
+def _enqueue(db: Db, queued: Sequence[QueuedPrompt], lasting: Set[str], facts: FiringFacts, now: int) -> None:
     """`lasting`: sessions that were there before, whose numbers go on."""
     if not queued:
         return
-    kept = set(lasting)
-    wanted = Counter(each.session_id for each in queued if each.session_id in kept)
+    wanted = Counter([each.session_id for each in queued if each.session_id in lasting]) if lasting else {}
     seqs = sessions.claim_seqs(db, wanted, now) if wanted else {}
     rows, behind = list[NewTaskRow](), list[tuple[int, OriginChain]]()
     for each in queued:
@@ -107,7 +109,8 @@ def _enqueue(db: Db, queued: Sequence[QueuedPrompt], lasting: Iterable[str], fac
         task, folder, seq = each.time.task, facts.places[each.time.task.id].folder, seqs.get(each.session_id, 1)
         seqs[each.session_id] = seq + 1
         rows.append(NewTaskRow(each.message_id, each.session_id, folder, seq))
-        behind.append((each.message_id, OriginChain(tuple(facts.behind[task.id]), task.depth)))
+        if people := facts.behind[task.id]:
+            behind.append((each.message_id, OriginChain(tuple(people), task.depth)))
     origins.put_all(db, behind)
     task_inbox.enqueue_all(db, rows, now)
     for each in queued:
@@ -120,13 +123,9 @@ def _room(task: Task) -> tuple[str, str, str, str]:
     return task.folder, task.instance, task.address, task.thread
 
 
-def _name(due: JudgedTime) -> str:
-    """Of its message: no other bears it."""
-    return f"task/{due.task.id}/{due.due_at}"
-
-
-def _make_message(due: JudgedTime, facts: FiringFacts, now: int) -> NewMessage:
-    task, late = due.task, render_late(due.task, due.due_at, now)
+def _make_message(placed: QueuedPrompt, facts: FiringFacts, now: int) -> NewMessage:
+    task, due_at = placed.time.task, placed.time.due_at
+    late = render_late(task, due_at, now)
     content: dict[str, Any] = {"prompt": f"{task.prompt}\n{late}" if late else task.prompt, "task": task.id}
     if task.script:
         content["script"] = task.script
@@ -135,12 +134,12 @@ def _make_message(due: JudgedTime, facts: FiringFacts, now: int) -> NewMessage:
         address=task.address,
         thread=task.thread,
         direction=Direction.IN,
-        platform_id=_name(due),
+        platform_id=placed.name,
         event="task",
         kind=MessageKind.TASK,
         sender=f"task:{task.id}",
         text=task.prompt,
         content=msgspec.json.encode(content).decode(),
         folder=facts.places[task.id].folder,
-        at=due.due_at,
+        at=due_at,
     )

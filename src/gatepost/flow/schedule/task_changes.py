@@ -21,7 +21,7 @@ from gatepost.messages.text import clean
 from gatepost.store import firings, inbox, origins, scheduled_texts, tasks
 from gatepost.store.inbox import InboxState
 from gatepost.store.origins import Origin, OriginChain
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 from gatepost.store.tasks import MissedPolicy, NewTask, ScheduleKind, Task, TaskContext, TaskState
 
 LEAST_INTERVAL_S = setting(
@@ -152,6 +152,7 @@ def add_task(
 ) -> tuple[Task, bool]:
     """The task, and whether it is new: the same one that is active is not made twice. `behind`: on whose behalf, of
     which the first pays; `depth`: how many steps from agent to agent lie behind it."""
+    db.alone(LockKind.QUOTA, "tasks", new.folder)
     if (same := tasks.find_same(db, new)) is not None:
         return same, False
     if not has_way(db, new.folder, new.instance, new.address):
@@ -287,11 +288,9 @@ def find_resumed_time(task: Task, now: int, field: str = "taskId") -> int:
     """Pure."""
     coming = task.next_at
     if coming is not None and coming <= now:
-        from cronsim import CronSimError
-
         try:
             coming = list_due(schedule_of(task), coming, now, 1).next
-        except (CronSimError, LookupError, ValueError, OSError) as error:
+        except (LookupError, ValueError, OSError) as error:
             way = "update its schedule or its time zone, then resume it"
             raise Invalid(field, f"the schedule of {task.id} cannot be read: {error}; {way}") from None
     if coming is None:

@@ -5,8 +5,6 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
-from msgspec.structs import replace
-
 from gatepost.core import log
 from gatepost.core.clock import SECOND, Clock
 from gatepost.core.errors import Unavailable
@@ -20,7 +18,8 @@ from gatepost.flow.schedule.firing import FiredRooms, FiringPlan, count_parts, f
 from gatepost.flow.schedule.held_texts import HeldText
 from gatepost.flow.schedule.task_changes import read_rules
 from gatepost.flow.schedule.task_rights import judge_tasks
-from gatepost.store import switches, tasks
+from gatepost.store import tasks
+from gatepost.store.origins import Origin
 from gatepost.store.port import Db, Store
 from gatepost.store.tasks import Task
 
@@ -121,38 +120,30 @@ class TaskLoop:
 
     async def seconds_to_next(self) -> float:
         """Until the next look. What is due in a panic stays due: it is not asked for again and again."""
-        due, stopped = await self._store.read(find_next_time)
+        due, stopped = await self._store.read(tasks.find_next_due)
         if due is None:
             return LONGEST_WAIT_S
         return min(max((due - self._clock.now()) / SECOND, AGAIN_S if stopped else 0.001), LONGEST_WAIT_S)
 
 
-def find_next_time(db: Db) -> tuple[int | None, bool]:
-    return tasks.get_next_due(db), switches.get(db, switches.PANIC) is not None
-
-
 def plan_due(db: Db, now: int, most: int, most_late: int, asking: AskingRules = USUAL_ASKING) -> list[FiringPlan]:
     """What is to be done now. While everything is stopped nothing is: it is late then, and each policy says what
     becomes of it. A read: schedules are walked through off the loop, and nobody's writes wait for it."""
-    if switches.get(db, switches.PANIC) is not None:
-        return []
     due = tasks.list_due(db, now, most)
-    judged = judge_tasks(db, due)
+    judged = judge_tasks(db, due, placed=True)  # whether they are is looked at where they are fired
     held = {task_id: HeldText(holds, asking) for task_id, holds in judged.held.items()}
     return [
         FiringPlan(task=each, fire=(), refused=judged.refused[each.id])
         if each.id in judged.refused
-        else replace(_plan(each, now, most_late), held=held.get(each.id))
+        else _plan(each, now, most_late, judged.behind[each.id], held.get(each.id))
         for each in due
     ]
 
 
-def _plan(task: Task, now: int, most_late: int) -> FiringPlan:
-    from cronsim import CronSimError
-
+def _plan(task: Task, now: int, most_late: int, behind: Sequence[Origin], held: HeldText | None) -> FiringPlan:
     try:
-        return plan_firing(task, now, most_late)
-    except (CronSimError, LookupError, ValueError, OSError) as error:  # its zone or its schedule is not read any more
+        return plan_firing(task, now, most_late, behind, held)
+    except (LookupError, ValueError, OSError) as error:  # its zone or its schedule is not read any more
         return FiringPlan(task=task, fire=(), broken=f"its schedule cannot be read: {error}")
 
 

@@ -16,7 +16,7 @@ from gatepost.access.senders import check_sender, is_person
 from gatepost.access.tiers import Tier, tier_of
 from gatepost.flow import sender_rights
 from gatepost.flow.operation_rights import has_operation_right
-from gatepost.flow.schedule.firing_facts import make_place_request
+from gatepost.flow.schedule.firing_facts import make_place_request, render_no_way
 from gatepost.flow.schedule.held_texts import BY_AGENT, get_maker
 from gatepost.flow.sender_rights import OPERATOR, PersonStanding
 from gatepost.store import acl, agents, errands, groups, rooms, scheduled_texts, sessions, task_places, tasks
@@ -32,17 +32,21 @@ OWN_INSTANCES = frozenset({agents.INSTANCE, errands.INSTANCE, REPLAY_INSTANCE}) 
 
 
 class JudgedTasks(Struct, frozen=True):
-    """By task: why it may not run; what holds its text."""
+    """By task: why it may not run; what holds its text; on whose behalf it was made."""
 
     refused: Mapping[str, str]
     held: Mapping[str, tuple[GroupHold, ...]]
+    behind: Mapping[str, Sequence[Origin]]
 
 
-def judge_tasks(db: Db, due: Sequence[Task]) -> JudgedTasks:
+def judge_tasks(db: Db, due: Sequence[Task], *, placed: bool = False) -> JudgedTasks:
+    """`placed`: somebody else sees to it that they have a way to their rooms."""
     judge = TaskJudge(db, due)
-    refused = {each.id: why for each in due if (why := judge.find_refusal(each))}
-    left = [each for each in due if each.id not in refused]
-    return JudgedTasks(refused, {each.id: holds for each in left if (holds := judge.list_holds(each))})
+    find = judge.find_rights_refusal if placed else judge.find_refusal
+    refused = {each.id: why for each in due if (why := find(each))}
+    texts = [each for each in due if each.text and each.id not in refused]
+    held = {each.id: holds for each in texts if (holds := judge.list_holds(each))}
+    return JudgedTasks(refused, held, judge.behind)
 
 
 def find_makers_refusal(db: Db, new: NewTask, behind: Sequence[Origin], now: int, *, asked: bool) -> str:
@@ -90,24 +94,28 @@ class TaskJudge:
     def __init__(self, db: Db, due: Sequence[Task], behind: Mapping[str, list[Origin]] | None = None) -> None:
         """`behind`: on whose behalf each is made, if they are not in the store."""
         self._db = db
-        self._behind = tasks.list_origins_of(db, [each.id for each in due]) if due else behind or {}
-        self._places = task_places.find_places(db, [make_place_request(each) for each in due]) if due else {}
+        self.behind = tasks.list_origins_of(db, [each.id for each in due]) if due else behind or {}
         self._facts: AccessRules | None = None
-        self._policies: dict[str, GroupPolicy | None] = {}
+        self._policies: dict[str, GroupPolicy | None] = {}  # by who made a task
         self._standings: dict[str, PersonStanding] = {}
         self._rooms: dict[tuple[str, str], RoomPolicy] = {}
 
     def find_refusal(self, task: Task) -> str:
         """'' if it may run."""
-        if not self._places[task.id].reached:
-            return f"{task.folder} has no way to its room any more"
-        if not all(self._may_speak(task, each) for each in self._behind[task.id]):
+        if not task_places.find_places(self._db, [make_place_request(task)])[task.id].reached:
+            return render_no_way(task)
+        return self.find_rights_refusal(task)
+
+    def find_rights_refusal(self, task: Task) -> str:
+        """The same for one that has a way to its room."""
+        behind = self.behind[task.id]
+        if behind and not all(self._may_speak(task, each) for each in behind):
             return f"somebody on whose behalf it was made may not speak to {task.folder} any more"
         return self.find_makers_refusal(task)
 
     def find_makers_refusal(self, task: Task) -> str:
         if task.created_by.startswith(BY_AGENT):
-            return self._find_agents_refusal(task, get_maker(task))
+            return self._find_agents_refusal(task)
         if is_person(task.created_by) and task.created_by != OPERATOR:
             params = render_operation_params(task)
             if not has_operation_right(self._db, task.created_by, RIGHT, task.folder, params):
@@ -156,14 +164,14 @@ class TaskJudge:
         judged = [(rights, each) for each in folders if (rights := standing.judge(each)) is not None]
         return any(check_sender(policy, rights, each).allowed for rights, each in judged)
 
-    def _find_agents_refusal(self, task: Task, folder: str) -> str:
+    def _find_agents_refusal(self, task: Task) -> str:
         policy = self._find_policy(task)
         if policy is None:
-            return f"the group {folder}, whose agent made it, is gone"
+            return f"the group {get_maker(task)}, whose agent made it, is gone"
         if not self._may_call(policy, task, SCHEDULE, Tier.WORLD):
-            return f"a rule of this gateway forbids {folder} to schedule it"
+            return f"a rule of this gateway forbids {policy.folder} to schedule it"
         if task.text and not self._may_call(policy, task, SEND, Tier.AGENT):
-            return f"a rule of this gateway forbids {folder} to send there"
+            return f"a rule of this gateway forbids {policy.folder} to send there"
         return ""
 
     def _may_call(self, policy: GroupPolicy, task: Task, tool: str, tier: Tier) -> bool:
@@ -173,7 +181,7 @@ class TaskJudge:
         params = render_schedule_params(task) if tool == SCHEDULE else render_send_params(task)
         claims = {"folder": policy.folder, "tier": str(int(tier_of(policy.folder)))}
         asks = [AccessRequest(tool, tier, task.folder, params, claims, (task.address,))]
-        for each in self._behind[task.id]:
+        for each in self.behind[task.id]:
             known = {**claims, "room": each.address, "topic": each.thread, "user": each.person}
             also = (each.address, each.person) if each.person else (each.address,)
             asks.append(AccessRequest(tool, tier, task.folder, params, known, also))
@@ -181,14 +189,14 @@ class TaskJudge:
 
     def _find_policy(self, task: Task) -> GroupPolicy | None:
         """Of the agent that made it; None: no agent did, or its group is gone."""
-        if not task.created_by.startswith(BY_AGENT):
-            return None
-        folder = get_maker(task)
-        if folder not in self._policies:
-            self._facts = self._facts or load_access_rules(self._db)
-            exists = groups.get(self._db, folder) is not None
-            self._policies[folder] = GroupPolicy(folder, self._facts) if exists else None
-        return self._policies[folder]
+        maker = task.created_by
+        if maker not in self._policies:
+            self._policies[maker] = self._load_policy(get_maker(task)) if maker.startswith(BY_AGENT) else None
+        return self._policies[maker]
+
+    def _load_policy(self, folder: str) -> GroupPolicy | None:
+        self._facts = self._facts or load_access_rules(self._db)
+        return GroupPolicy(folder, self._facts) if groups.find_deepest(self._db, [folder]) else None
 
     def _find_standing(self, person: str) -> PersonStanding:
         if person not in self._standings:

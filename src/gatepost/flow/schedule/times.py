@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, tzinfo
 from functools import cache
 from itertools import islice, pairwise, takewhile
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct
@@ -17,6 +18,9 @@ from msgspec import Struct
 from gatepost.core.clock import DAY, HOUR, MINUTE, SECOND, iso
 from gatepost.core.errors import Invalid
 from gatepost.store.tasks import ScheduleKind
+
+if TYPE_CHECKING:
+    from cronsim import CronSim
 
 LONGEST_TEXT = 200  # characters of a schedule
 LONGEST_INTERVAL = 3660 * DAY
@@ -131,11 +135,9 @@ def parse_cron(text: str, zone: str, now: int, field: str = "cron", examples: st
         shape = "minute, hour, day of the month, month, day of the week"
         raise Invalid(field, f"invalid cron {said[:64]!r}: it has not five fields ({shape}); {examples}; also {known}")
     schedule = Schedule(kind=ScheduleKind.CRON, text=fields, zone=zone)
-    from cronsim import CronSimError
-
     try:
         first = next_after(schedule, now) if _has_day(fields) else None
-    except CronSimError as error:
+    except ValueError as error:
         why = str(error).lower().replace("-", " ")
         raise Invalid(field, f"invalid cron {said[:64]!r}: {why}; {examples}") from None
     if first is None:
@@ -146,9 +148,7 @@ def parse_cron(text: str, zone: str, now: int, field: str = "cron", examples: st
 def _has_day(fields: str) -> bool:
     """Whether any day fits. A month has one of 28 shapes: its length, and the weekday that it begins with. Each shape
     that a month can have comes within fifty years, so these few days stand for all that would be walked through."""
-    from cronsim import CronSim
-
-    cron = CronSim(fields, datetime(2000, 1, 1))  # only days are asked for
+    cron = _make_cron(fields, datetime(2000, 1, 1))  # only days are asked for
     lengths = {
         length for month in cron.months for length in ((28, 29) if month == 2 else (monthrange(2001, month)[1],))
     }
@@ -203,13 +203,21 @@ def list_coming(schedule: Schedule, first: int, most: int) -> list[int]:
 
 def _walk(schedule: Schedule, at: int) -> Iterator[int]:
     """Times of a cron schedule behind a moment, each later than the one before."""
-    from cronsim import CronSim  # only who has tasks pays for it
-
-    for moment in CronSim(schedule.text, datetime.fromtimestamp(at // SECOND, _zone(schedule.zone))):
+    for moment in _make_cron(schedule.text, datetime.fromtimestamp(at // SECOND, _zone(schedule.zone))):
         found = int(moment.timestamp()) * SECOND
         if found > at:  # in an hour that comes twice, it starts from the first
             at = found
             yield found
+
+
+def _make_cron(fields: str, after: datetime) -> "CronSim":
+    """ValueError, if they cannot be read."""
+    from cronsim import CronSim, CronSimError  # only who has such tasks pays for it
+
+    try:
+        return CronSim(fields, after)
+    except CronSimError as error:
+        raise ValueError(str(error)) from None
 
 
 def list_due(schedule: Schedule, first: int, now: int, most: int) -> DueTimes:
@@ -219,8 +227,9 @@ def list_due(schedule: Schedule, first: int, now: int, most: int) -> DueTimes:
     if schedule.kind is ScheduleKind.EVERY:
         count = (now - first) // schedule.every + 1
         shown = min(count, most)
-        newest = tuple(first + number * schedule.every for number in range(count - shown, count))
-        return DueTimes(newest=newest, older=count - shown, next=first + count * schedule.every)
+        coming = first + count * schedule.every
+        newest = tuple(range(coming - shown * schedule.every, coming, schedule.every))
+        return DueTimes(newest=newest, older=count - shown, next=coming)
     found: list[int] = []
     for at in _walk(schedule, first - 1):
         if at > now:

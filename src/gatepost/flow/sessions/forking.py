@@ -26,7 +26,7 @@ from gatepost.flow.sessions.effective_group import load_effective_group
 from gatepost.store import agents, forks, inbox, provider_handover, session_notes, sessions, turns
 from gatepost.store.agents import NewAgent
 from gatepost.store.forks import Fork, ForkedSession, ForkMethod
-from gatepost.store.port import Db, Store
+from gatepost.store.port import Db, LockKind, Store
 from gatepost.store.session_notes import HistoryLine, SessionNotes
 from gatepost.store.sessions import SESSIONS, Session, SessionMode
 from gatepost.tools.call import ToolCall, run_to_completion
@@ -158,6 +158,7 @@ class SessionForker:
 
     def _check_quota(self, db: Db, parent: Session, wish: ForkRequest) -> int:
         """How many bytes a further fork of this group may take."""
+        db.alone(LockKind.QUOTA, "forks", parent.folder)
         used = forks.get_usage(db, parent.folder, self._clock.now() - HOUR)
         most, mib = self._config[MOST_FORKS], self._config[FORKS_MB]
         left = mib * MIB - used.bytes

@@ -69,7 +69,7 @@ async def group_uid(store: Store, config: Config, clock: Clock, folder: str) -> 
     if usual is None or wanted is None:
         return usual
     first, last = wanted
-    known = store.read_now(uids.get, world_of(folder))
+    known = await store.read(uids.get, world_of(folder))
     if known is not None and first <= known <= last:
         return known
     return await store.write(uids.assign, world_of(folder), first, last, clock.now())

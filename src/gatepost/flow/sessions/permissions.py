@@ -21,7 +21,7 @@ from gatepost.mailbox.runner_frames import EventKind
 from gatepost.messages.text import clean, one_line
 from gatepost.store import audit, provider_answers, requests, timeline
 from gatepost.store.groups import Group
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 from gatepost.store.requests import PROVIDERS_OWN, NewRequest, Request, RequestKind, RequestState
 from gatepost.store.sessions import Session
 from gatepost.store.timeline import TimelineKind
@@ -96,6 +96,7 @@ def record_request(
         if why := approved_plans.find_fault(wish, terms.modes):
             return RecordedPermission(make_refusal(event, why))
         wish = approved_plans.drop_only_mode(wish, terms.modes)
+    db.alone(LockKind.QUOTA, "requests", session.folder)
     asked = requests.find_in_turn(db, session.id, turn.id, wish.name, wish.digest, others)
     if asked is not None and asked.state in (RequestState.ALLOWED, RequestState.DENIED, RequestState.EXPIRED):
         provider_answers.claim_answer(db, asked.id, now)

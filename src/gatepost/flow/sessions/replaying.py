@@ -33,7 +33,7 @@ from gatepost.store.groups import Group
 from gatepost.store.inbox import InboxEntry
 from gatepost.store.messages import Message, NewMessage
 from gatepost.store.origins import OriginChain
-from gatepost.store.port import Db, Store
+from gatepost.store.port import Db, LockKind, Store
 from gatepost.store.replays import ContextWindow, ObservedMessage, Replay
 from gatepost.store.sessions import SESSIONS, Session, SessionMode
 from gatepost.tools.call import ReplayWish, StartedReplay, ToolCall, run_to_completion
@@ -135,6 +135,7 @@ class SessionReplayer:
         )
 
     def _check_quota(self, db: Db, folder: str, by: str) -> None:
+        db.alone(LockKind.QUOTA, "replays", folder)
         most = self._config[MOST_REPLAYS]
         if replays.count_open(db, folder) >= most:
             why = f"this group has {most} replays, which is all it may; close one with `gatepost session close ID`"

@@ -49,5 +49,5 @@ async def _reserve_and_copy(
     try:
         return await parts.files.run(session_id, copy_files, parts.home, session_id, key, names, sizes)
     except (GatepostError, OSError):
-        parts.store.post(sent_files.remove, counted)
+        parts.store.post(sent_files.remove, counted, lane=session_id)
         raise

@@ -84,7 +84,7 @@ def _grant(config: Config, home: Home, need: Need, who: str) -> GrantedMount:
 
 def program_mounts(config: Config, home: Home, provider: str) -> list[Mount]:
     """The provider's programs as far as they are here (if not, it says so), and those that the operator named."""
-    named = _named(config)
+    named = parse_programs(config)
     wanted = dict.fromkeys((*named, *load_spec(home, provider).needs.programs))
     found = ((name, find_program(config, home, name)) for name in wanted)
     return [Mount(source=path, target=f"{BIN}/{name}") for name, path in found if path is not None]
@@ -92,7 +92,7 @@ def program_mounts(config: Config, home: Home, provider: str) -> list[Mount]:
 
 def find_program(config: Config, home: Home, name: str) -> Path | None:
     """The real file to be mounted; None: there is none, or it lies in /usr, which every sandbox sees."""
-    given = _named(config).get(name)
+    given = parse_programs(config).get(name)
     if given is not None:
         if not given.is_file():
             raise SetupError(f"{PROGRAMS.name}: {name}={given} is not there; mend it, or `gatepost connect {name}`")
@@ -118,11 +118,14 @@ def find_native(path: Path, name: str) -> Path:
     return real
 
 
-def _named(config: Config) -> dict[str, Path]:
+def parse_programs(config: Config) -> dict[str, Path]:
+    """Those that the operator named, whether they are there or not."""
     found: dict[str, Path] = {}
     for entry in config[PROGRAMS]:
         name, equals, path = entry.partition("=")
         if not equals or not name or "/" in name or not path.startswith("/"):
-            raise SetupError(f"{PROGRAMS.name}: {entry!r} is not name=/absolute/path")
+            raise SetupError(
+                f"{PROGRAMS.name}: {entry!r} is not name=/absolute/path; write it like uv=/usr/local/bin/uv"
+            )
         found[name] = Path(path)
     return found

@@ -160,7 +160,7 @@ async def _run(
         trouble=trouble,
         reason=reason,
         answer=answer,
-        tools=len(parts.dispatch.visible_to(seen)),
+        tools=len(await parts.dispatch.visible_to(seen)),
         micro=micro,
         models=used,
         seconds=time.monotonic() - began,

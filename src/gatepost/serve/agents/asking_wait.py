@@ -39,7 +39,7 @@ async def wait_and_ask(service: AgentService, agent_id: str) -> WaitOutcome:
         seen.add(asked.id)
         form = make_form(asked, outcome.title or outcome.agent_id, arrays=calling.client.arrays)
         left = service.count_left(until)
-        if form is None or left <= 0 or not calling.sees(RESPOND):
+        if form is None or left <= 0 or not await calling.sees(RESPOND):
             break
         response = await _ask(service, calling, outcome.agent_id, form, left)
         answer = parse_response(asked, response) if response is not None else None

@@ -100,7 +100,7 @@ class CallingClient(msgspec.Struct, frozen=True):
     """A client that can be asked, and the gate by which its answer goes, like every call of its."""
 
     client: ElicitingClient
-    sees: Callable[[str], bool]  # whether it may call a tool at all
+    sees: Callable[[str], Awaitable[bool]]  # whether it may call a tool at all
     call: Callable[[str, bytes], Awaitable[ToolAnswer]]
 
 

@@ -103,8 +103,8 @@ class RunningCall:
             self.client.changed = self.news.set
         answers = count(1)
 
-        def sees(name: str) -> bool:
-            return any(each.name == name for each in dispatch.visible_to(caller))
+        async def sees(name: str) -> bool:
+            return any(each.name == name for each in await dispatch.visible_to(caller))
 
         async def call(name: str, raw: bytes) -> ToolAnswer:
             return await dispatch.call(caller, name, raw, f"{call_id}.{next(answers)}")
@@ -189,7 +189,7 @@ class FastPath:
         self._stamp, self._list_fields = msgspec.Raw(encode(info.stamp)), encode(info.list_fields)[1:]
         self._judged: tuple[bytes, frozenset[str]] = (b"", frozenset())
 
-    def read(
+    async def read(
         self, head: McpHeaders, message: JsonRpcMessage, caller: Caller, session: McpHttpSession | None
     ) -> CallParams | McpParams | None:
         """The parameters of a plain call, or of a plain listing; None: it is not plain."""
@@ -206,7 +206,8 @@ class FastPath:
             plain = session is not None
         else:
             again = isinstance(params, HttpCallParams) and params.requestState is not msgspec.UNSET
-            plain = self._is_modern(head, message, params) and not again and not self._wants_headers(caller, params)
+            plain = self._is_modern(head, message, params) and not again
+            plain = plain and not await self._wants_headers(caller, params)
         return params if plain else None
 
     def _is_modern(self, head: McpHeaders, message: JsonRpcMessage, params: McpParams) -> bool:
@@ -221,15 +222,15 @@ class FastPath:
             and head.found.get(b"mcp-name") == name
         )
 
-    def _wants_headers(self, caller: Caller, params: McpParams) -> bool:
+    async def _wants_headers(self, caller: Caller, params: McpParams) -> bool:
         """Whether an argument of the tool that is called must also be a header."""
-        listed = self._dispatch.listed_for(caller)
+        listed = await self._dispatch.listed_for(caller)
         if self._judged[0] is not listed:
             self._judged = (listed, _tools_with_headers(listed))
         return isinstance(params, CallParams) and params.name in self._judged[1]
 
-    def listed(self, request: RequestId, caller: Caller, modern: bool) -> bytes:
-        tools = self._dispatch.listed_for(caller)
+    async def listed(self, request: RequestId, caller: Caller, modern: bool) -> bytes:
+        tools = await self._dispatch.listed_for(caller)
         return render_result(
             request, b'{"tools":%b,%b' % (tools, self._list_fields) if modern else b'{"tools":%b}' % tools
         )

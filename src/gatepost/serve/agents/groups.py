@@ -21,9 +21,9 @@ def make_groups_app(dispatch: Dispatch, around: ToolDeps, largest: int) -> McpEn
 def _caller_of(store: Store) -> CallerOf:
     """The group is told by the path alone, and must be there."""
 
-    def caller_of(scope: Scope) -> Caller:
+    async def caller_of(scope: Scope) -> Caller:
         folder = scope["path"].removeprefix(scope["root_path"]).strip("/")
-        if store.read_now(groups.get, folder) is None:
+        if await store.read(groups.get, folder) is None:
             raise NotFound("group", folder)
         return Caller(folder)
 

@@ -20,7 +20,7 @@ def make_management_dispatch(service: AgentService, around: ToolDeps) -> Dispatc
 
 
 def make_management_app(dispatch: Dispatch, around: ToolDeps, largest: int) -> McpEndpoint:
-    def manager(scope: Scope) -> Caller:
+    async def manager(scope: Scope) -> Caller:
         return MANAGER
 
     return McpEndpoint(NAME, __version__, dispatch, manager, around.bells, largest, elicits=True)

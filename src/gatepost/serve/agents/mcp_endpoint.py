@@ -6,7 +6,7 @@ else it does not exist.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
@@ -40,7 +40,7 @@ STOPPING = ToolAnswer(
     "The gateway is stopping. Agents go on where they were when it is up; ask again then.", failed=True
 )
 
-CallerOf = Callable[[Scope], Caller]
+CallerOf = Callable[[Scope], Awaitable[Caller]]
 
 NO_MESSAGE = (
     'Invalid request: this is no JSON-RPC message: it needs "jsonrpc":"2.0" and a method (params, if any, an object),'
@@ -109,7 +109,7 @@ class McpEndpoint:
         if scope["type"] != "http":
             return None
         try:
-            caller = self._caller_of(scope)
+            caller = await self._caller_of(scope)
         except GatepostError as error:
             status = 404 if isinstance(error, NotFound) else 503 if isinstance(error, Unavailable) else 403
             return await _send(send, status, render_error(None, INVALID_REQUEST, str(error)))
@@ -162,11 +162,11 @@ class McpEndpoint:
     async def _answer(self, exchange: _Exchange, message: JsonRpcMessage) -> tuple[int, bytes] | None:
         """Status and answer, if the request is plain. None: it is not, or its call, now begun, takes longer."""
         head, caller, request = exchange.head, exchange.caller, message.id
-        params = self._plain.read(head, message, caller, exchange.session)
+        params = await self._plain.read(head, message, caller, exchange.session)
         if params is None or not isinstance(request, int | str):
             return None
         if not isinstance(params, CallParams):
-            return 200, self._plain.listed(request, caller, not head.old)
+            return 200, await self._plain.listed(request, caller, not head.old)
         raw, told_of = bytes(params.arguments), "progressToken" in (params.meta or {})
         raw, call_id = b"{}" if raw == b"null" else raw, f"{self._prefix}.{next(self._calls)}"
         running = RunningCall(self._dispatch, caller, params.name, raw, call_id, self._make_client(exchange, params))

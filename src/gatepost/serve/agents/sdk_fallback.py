@@ -178,7 +178,7 @@ class SdkFallback:
     # What the SDK asks.
 
     async def _list(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-        return _parse_tools(self._dispatch.listed_for(_caller(ctx)))
+        return _parse_tools(await self._dispatch.listed_for(_caller(ctx)))
 
     async def _call(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         scope = ctx.request.scope if ctx.request is not None else {}

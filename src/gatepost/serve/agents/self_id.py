@@ -15,7 +15,7 @@ from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
 from gatepost.serve.agents.mcp_endpoint import CallerOf, McpEndpoint
 from gatepost.store import session_tokens, sessions
-from gatepost.store.port import Db, Store
+from gatepost.store.port import Db, Store, quick
 from gatepost.tools.call import ToolDeps
 from gatepost.tools.contract import TOOLS, Tool
 
@@ -36,9 +36,9 @@ def make_self_app(dispatch: Dispatch, around: ToolDeps, largest: int) -> McpEndp
 
 
 def make_caller_finder(store: Store) -> CallerOf:
-    def find(scope: Scope) -> Caller:
+    async def find(scope: Scope) -> Caller:
         shown = Headers(scope=scope).get("authorization", "").removeprefix("Bearer ").strip()
-        caller = store.read_now(_find_caller, shown)
+        caller = await store.read(_find_caller, shown)
         if caller is None:
             raise Refused("who shows no agent's token", "speak for one", why="`gatepost agent token` makes one")
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
@@ -49,6 +49,7 @@ def make_caller_finder(store: Store) -> CallerOf:
     return find
 
 
+@quick
 def _find_caller(db: Db, token: str) -> Caller | None:
     session_id = session_tokens.find_session(db, token) if token else None
     session = sessions.get(db, session_id) if session_id else None

@@ -7,6 +7,7 @@ in its own transaction. A caller other than the operator needs an ACL row for th
 
 import asyncio
 import inspect
+import math
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,6 +36,7 @@ _MOMENTS = ("_at", "_until")  # how the names of times end
 SHORT_LIST = 100  # rows of an answer that are made JSON on the event loop
 LONGEST_SHOWN = 200  # characters of a scope that is refused
 FIRST_REFUSED = 20  # refusals of one caller and operation in an hour that are written down one by one
+LARGEST_NUMBER = 2**63  # the first that no row holds
 SOON_S = 0.4  # what must not wait for its record waits so long at most
 OPERATOR = "operator"  # whoever may open the control socket, or the home itself
 
@@ -128,6 +130,8 @@ class Operation(Struct, frozen=True):
         for name, value in given.items():
             if not _is_writable(value):
                 raise Invalid(name, "is not text: it holds bytes that are no UTF-8, or half a character")
+            if not _has_plain_numbers(value):
+                raise Invalid(name, "a number in it is larger than anything here, or is none")
         try:
             return msgspec.convert(given, self.args)
         except msgspec.ValidationError as error:
@@ -177,6 +181,23 @@ def _is_writable(value: Any) -> bool:
         msgspec.json.encode(value)
     except UnicodeEncodeError:
         return False
+    return True
+
+
+def _has_plain_numbers(value: Any) -> bool:
+    """Whether rows and timers can hold each number: none over 64 bits, and neither `nan` nor `inf`, which a form may
+    have and JSON has not. A timer that is no number would break the order of all others."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            waiting += each.values()
+        elif isinstance(each, list | tuple):
+            waiting += each
+        elif (isinstance(each, float) and not math.isfinite(each)) or (
+            isinstance(each, int) and not -LARGEST_NUMBER <= each < LARGEST_NUMBER
+        ):
+            return False
     return True
 
 

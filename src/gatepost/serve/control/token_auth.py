@@ -16,7 +16,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
+from gatepost.core.listen_address import ListenAddress, parse
 from gatepost.core.settings import Config, setting
+from gatepost.core.start_checks import start_check
 from gatepost.core.terminal_text import make_visible
 from gatepost.serve.auth_throttle import AuthThrottle
 from gatepost.serve.control.error_kinds import ApiErrorKind
@@ -41,6 +43,21 @@ SHORTEST = 16  # signs of a token
 LONGEST_NAME = 200  # characters of somebody's name that are said back
 _KINDS = {400: ApiErrorKind.INVALID, 403: ApiErrorKind.REFUSED, 429: ApiErrorKind.UNAVAILABLE}
 OPEN = ("/v1/health", "/mcp/self")  # says nothing that a stranger could use; asks for a token of its own
+
+
+@start_check
+def check_listen(home: Home, config: Config) -> None:
+    find_listen_address(config)
+
+
+def find_listen_address(config: Config) -> ListenAddress | None:
+    """None: the control API is on its socket alone."""
+    if not config[LISTEN]:
+        return None
+    wished = parse(config[LISTEN], LISTEN.name)
+    if not wished.host:  # a socket file
+        raise SetupError("control.listen is for TCP (host:port); where the socket lies, control_socket says")
+    return wished
 
 
 def token_path(home: Home, config: Config) -> Path:

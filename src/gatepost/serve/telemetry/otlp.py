@@ -16,7 +16,9 @@ from msgspec import Struct
 
 from gatepost import __version__
 from gatepost.core.errors import SetupError
+from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
+from gatepost.core.start_checks import start_check
 from gatepost.serve.telemetry.spans import AttributeValue, TraceSpan, TraceSpanKind
 
 if TYPE_CHECKING:
@@ -77,6 +79,12 @@ def check_installed() -> None:
         found = None
     if found is None:
         raise SetupError(NOT_INSTALLED)
+
+
+@start_check
+def check_endpoint(home: Home, config: Config) -> None:
+    if get_url(config):
+        check_installed()
 
 
 def read_headers(environ: Mapping[str, str] | None = None) -> dict[str, str]:

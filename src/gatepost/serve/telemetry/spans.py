@@ -212,7 +212,7 @@ class _SpanMaker:
         return self._span(parts, name, call.at, call.booked_at, about, parent=parent, kind=TraceSpanKind.CLIENT)
 
     def _make_tool_call(self, turn_id: str, parent: bytes, call: TracedToolCall) -> TraceSpan:
-        """The ledger has the moment of a call and its verdict, not its length."""
+        """A call whose end is not known has no length."""
         tool = clean_name(call.tool)
         about: dict[str, AttributeValue] = {
             "gen_ai.operation.name": "execute_tool",
@@ -220,7 +220,8 @@ class _SpanMaker:
             "gatepost.gate.verdict": clean_name(call.verdict),
         }
         name, parts = f"execute_tool {tool}", ("tool", turn_id, call.at, call.tool)
-        return self._span(parts, name, call.at, call.at, about, parent=parent, failed=call.verdict != LET_THROUGH)
+        end = call.ended_at if call.ended_at is not None else call.at
+        return self._span(parts, name, call.at, end, about, parent=parent, failed=call.verdict != LET_THROUGH)
 
     def _list_delivery(self, delivery: TracedDelivery) -> Iterator[TraceSpan]:
         effect = delivery.effect

@@ -63,8 +63,7 @@ class TraceExporter:
         self._remembered: dict[bytes, None] = {}
         self._sent = self._dropped = self._skipped = 0
         self.trouble = ""
-        if self._url:
-            otlp.check_installed()
+        otlp.check_endpoint(home, config)
 
     @property
     def is_on(self) -> bool:

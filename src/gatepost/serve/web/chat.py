@@ -179,6 +179,8 @@ class Chat:
         mine = self.streams.claim(browser)
         try:
             yield b"retry: 1000\n\n"
+            yield render_sse("pins", {"room": ""})  # of whatever room: while there was no stream, nobody told
+            pinned = self._pins.changes.newest
             room, feed, checked, halted = visitor.room or None, DraftFeed(self._drafts), 0.0, False
             follow = room_events.follow_room(self._store, self._hub, room, after, self._stopping, drafts=True)
             async for news in follow:
@@ -190,6 +192,9 @@ class Chat:
                     current, halted = await self._store.read(_read_stream_state, browser, self._clock.now())
                     if current != visitor:  # signed out, or with other rights: the browser must ask again
                         return
+                for changed in self._pins.changes.list_since(pinned, visitor.room):
+                    yield render_sse("pins", {"room": changed})
+                pinned = self._pins.changes.newest
                 for seen in news.seen:
                     yield render_sse("message", await self._show(seen, visitor))
                 for typing in news.typing:

@@ -1,32 +1,39 @@
 """The files of messages, for who may see the message."""
 
-import asyncio
+import os
+import stat
+from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
 
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.errors import NotFound
 from gatepost.core.home import Home
+from gatepost.core.thread_pools import BoundedThreadPool
 from gatepost.messages.inbound import Direction
 from gatepost.serve import room_events
 from gatepost.serve.room_events import RoomEventFile
 from gatepost.serve.web.event_json import PDF, PICTURES, SOUNDS
+from gatepost.serve.web.file_response import OpenFile, OpenFileResponse, make_open_file
 from gatepost.store import messages, outbox
 from gatepost.store.port import Db, Store
 
 LARGEST_ID = 2**53
+THREADS = 8  # that read files at once
 SHOWN = (*PICTURES, *SOUNDS, PDF)  # what a browser shows by itself and never runs: the type is ours, and is believed
 POLICY = "default-src 'none'; sandbox"
-PDF_POLICY = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'"  # no viewer works in a sandbox
+# No viewer works in a sandbox. Our own chat may frame it: it is the only answer here that anything may.
+PDF_POLICY = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'self'"
 
 
 class ChatFiles:
     def __init__(self, store: Store, home: Home, hub: LocalChannel) -> None:
         self._store, self._home, self._hub = store, home, hub
+        self._threads = BoundedThreadPool(THREADS)
 
-    async def get(self, request: Request) -> Response:
+    async def get(self, request: Request) -> OpenFileResponse:
         found = await self._store.read(
             _find_file,
             self._hub,
@@ -38,19 +45,17 @@ class ChatFiles:
             raise NotFound("file", request.url.path)
         file, kept = found
         path = kept if kept is not None else self._home.media / file.path
-        if not await asyncio.to_thread(_is_media_file, path, self._home.media):
-            raise NotFound("file", file.name, "it is no longer kept")
         shown = file.mime in SHOWN
-        return FileResponse(
-            path,
-            media_type=file.mime if shown else "application/octet-stream",
-            filename=file.name,
-            content_disposition_type="inline" if shown else "attachment",
-            headers={
-                "content-security-policy": PDF_POLICY if file.mime == PDF else POLICY,
-                "cache-control": "private, no-cache",
-            },
-        )
+        opened = await self._threads.run(partial(open_media_file, path, self._home.media, file.mime))
+        if opened is None:
+            raise NotFound("file", file.name, "it is no longer kept")
+        headers = {
+            "content-type": file.mime if shown else "application/octet-stream",
+            "content-disposition": render_disposition("inline" if shown else "attachment", file.name),
+            "content-security-policy": PDF_POLICY if file.mime == PDF else POLICY,
+            "cache-control": "private, no-cache",
+        }
+        return OpenFileResponse(opened, headers, self._threads)
 
 
 def _find_file(
@@ -70,7 +75,22 @@ def _find_file(
     return (files[number], hub.kept(effects[0].key, number)) if effects else None
 
 
-def _is_media_file(path: Path, media: Path) -> bool:
-    """A regular file under the media folder, by whatever path it was named."""
-    real = path.resolve()
-    return real.is_relative_to(media.resolve()) and real.is_file()
+def render_disposition(kind: str, name: str) -> str:
+    """A name is a stranger's: what is no plain sign is encoded, so it can end neither the name nor the header."""
+    encoded = quote(name, safe="", errors="replace")
+    return f'{kind}; filename="{name}"' if encoded == name else f"{kind}; filename*=utf-8''{encoded}"
+
+
+def open_media_file(path: Path, media: Path, media_type: str) -> OpenFile | None:
+    """A regular file under the media folder, by whatever path it was named. None: there is none, or no more."""
+    try:
+        real = path.resolve()
+        if not real.is_relative_to(media.resolve()):
+            return None
+        fd = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        return None
+    return make_open_file(fd, media_type)

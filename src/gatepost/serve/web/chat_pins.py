@@ -1,5 +1,6 @@
 """Pins: messages of a room of the page that people want to find again. Who may write in a room may pin there."""
 
+from collections import OrderedDict
 from typing import Any
 
 from starlette.requests import Request
@@ -21,11 +22,33 @@ from gatepost.store.room_pins import MOST_IN_ROOM, RoomPin
 LARGEST_BODY = 4096  # bytes
 LONGEST_TEXT = 200  # characters of a message in the list
 LARGEST_ID = 2**53
+MOST_CHANGED = 100  # rooms that are remembered: a page that is open looks at once
+
+
+class PinChanges:
+    """In which rooms pins changed of late, for the pages that are open. Nothing of what is pinned: a page asks for that
+    as whoever looks at it."""
+
+    def __init__(self) -> None:
+        self._rooms: OrderedDict[str, int] = OrderedDict()  # by room: the number of its last change
+        self.newest = 0
+
+    def add(self, room: str) -> None:
+        self.newest += 1
+        self._rooms.pop(room, None)
+        self._rooms[room] = self.newest
+        while len(self._rooms) > MOST_CHANGED:
+            self._rooms.popitem(last=False)
+
+    def list_since(self, number: int, only: str) -> list[str]:
+        """`only`: of this room; '': of any."""
+        return [room for room, changed in self._rooms.items() if changed > number and only in ("", room)]
 
 
 class ChatPins:
     def __init__(self, store: Store, clock: Clock, hub: LocalChannel, agents: ChatAgents) -> None:
         self._store, self._clock, self._hub, self._agents = store, clock, hub, agents
+        self.changes = PinChanges()
 
     async def list_pins(self, request: Request) -> Response:
         room = read_room(self._hub, request.query_params.get("room", ""), request.state.visitor)
@@ -44,6 +67,8 @@ class ChatPins:
         if not isinstance(on, bool):
             raise Invalid("on", "true or false is expected")
         await self._store.write(self._set, visitor, room, message, on, self._clock.now(), lane=room)
+        self.changes.add(room)
+        self._hub.ring(room)
         return JSONResponse({"ok": True, "pins": await self._store.read(self._list, visitor, room)})
 
     def _set(self, db: Db, visitor: WebVisitor, room: str, message_id: int, on: bool, now: int) -> None:

@@ -9,7 +9,7 @@ from gatepost.serve.room_events import RoomEvent, RoomEventFile
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")  # shown in the page; SVG is a document and is not
 SOUNDS = ("audio/webm", "audio/ogg", "audio/mpeg", "audio/mp4", "audio/wav", "audio/x-wav")  # played in the page
-PDF = "application/pdf"  # opened in a tab of its own
+PDF = "application/pdf"  # shown in the browser's own viewer
 
 
 def render_event(seen: RoomEvent, html: str, names: Collection[str]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from starlette.types import Scope
 
 from gatepost.core.errors import Unavailable
 from gatepost.core.token_bucket import Rate, TokenBucket
-from gatepost.serve.peers import find_public_peer
+from gatepost.serve.web.client_addresses import ClientAddresses
 
 FULL_S = 1.0  # until a place may be free
 MOST_PEERS = 1000  # whose budgets are remembered, the latest
@@ -115,9 +115,8 @@ class HookVisit:
 class UnprovedVisits:
     """The requests of which nobody knows yet who sent them, of all instances, and those who prove nothing."""
 
-    def __init__(self, most: int, of_peer: int, failures: Rate, *, has_proxy: bool) -> None:
-        """`has_proxy`: the operator says that all peers are one reverse proxy."""
-        self._most, self._of_peer, self._has_proxy = most, of_peer, has_proxy
+    def __init__(self, most: int, of_peer: int, failures: Rate, clients: ClientAddresses) -> None:
+        self._most, self._of_peer, self._clients = most, of_peer, clients
         self._budgets = UnprovedBudgets(failures)
         self._visits: list[HookVisit] = []  # oldest first
 
@@ -126,7 +125,7 @@ class UnprovedVisits:
         self, scope: Scope, load: HookLoad, proof_s: float, answer_s: float | None
     ) -> AsyncIterator[HookVisit]:
         """Raises TimeoutError if it takes too long, HookBusy if it cannot be taken now."""
-        peer = find_public_peer(scope, has_proxy=self._has_proxy)
+        peer = self._clients.find_own(scope)
         self._budgets.check(peer, _now())
         load.check(_now())
         try:

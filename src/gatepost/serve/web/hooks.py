@@ -20,8 +20,8 @@ from gatepost.core import log
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config, setting
 from gatepost.core.token_bucket import Rate
-from gatepost.serve.http import CONNECTIONS
 from gatepost.serve.rate_limit import PeerRateLimiter
+from gatepost.serve.web.client_addresses import make_client_addresses
 from gatepost.serve.web.hook_admission import HookBusy, HookLoad, HookVisit, UnprovedVisits
 
 LARGEST = setting(
@@ -63,9 +63,7 @@ class ChannelHooks:
         self._channels, self._largest, self._pace = channels, config[LARGEST], pace
         self._at_once, self._arrivals, self._body_s, self._answer_s = at_once, arrivals, body_s, answer_s
         self._loads: dict[str, HookLoad] = {}
-        self._unproved = UnprovedVisits(
-            UNPROVED_AT_ONCE, UNPROVED_OF_PEER, FAILURES, has_proxy=config[CONNECTIONS] == 0
-        )
+        self._unproved = UnprovedVisits(UNPROVED_AT_ONCE, UNPROVED_OF_PEER, FAILURES, make_client_addresses(config))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].removeprefix(scope.get("root_path", ""))

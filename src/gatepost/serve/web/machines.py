@@ -35,6 +35,7 @@ from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.serve.metrics import MEDIA_TYPE, MetricsPage
 from gatepost.serve.rate_limit import PeerRateLimiter
 from gatepost.serve.web.browser_security import LOCAL, host_of
+from gatepost.serve.web.client_addresses import ClientAddresses
 from gatepost.serve.web.dashboard.contract import PREFIX
 from gatepost.store import api_tokens
 from gatepost.store.api_tokens import ApiToken
@@ -56,6 +57,7 @@ class MachineDeps(Struct, frozen=True, kw_only=True):
     office: OperationDeps
     throttle: AuthThrottle
     pace: PeerRateLimiter
+    clients: ClientAddresses
     is_serving: Callable[[], bool]
     is_signed_in: Callable[[Request], Awaitable[bool]]
     metrics: MetricsPage | None = None
@@ -113,7 +115,8 @@ class Machines:
 
     async def metrics(self, request: Request) -> Response:
         """For whoever sits on this machine, or shows a token that may."""
-        if not is_local(request) and (refusal := await self._refuse_metrics(request)) is not None:
+        near = is_local(request) and not self._deps.clients.comes_by_proxy(request.scope)
+        if not near and (refusal := await self._refuse_metrics(request)) is not None:
             return refusal
         if self._deps.metrics is None:
             return error_response(ApiErrorKind.NOT_FOUND, "there are no numbers here", 404)
@@ -162,15 +165,15 @@ class Machines:
         token = await store.read(api_tokens.find_valid, shown, now)
         if token is None:
             return None
-        self._deps.throttle.reset(get_peer(request))
+        self._deps.throttle.reset(self._deps.clients.get(request.scope))
         if (token.last_used_at or 0) < now - api_tokens.USED_EVERY:
-            store.post(api_tokens.record_use, token.id, now)
+            store.post(api_tokens.record_use, token.id, now, lane=f"token:{token.id}")
         return token
 
     async def _refusal(self, request: Request) -> Response:
         """Who shows a wrong token waits, longer each time."""
         shown = "authorization" in request.headers
-        if shown and not await self._deps.throttle.strike(get_peer(request)):
+        if shown and not await self._deps.throttle.strike(self._deps.clients.get(request.scope)):
             return error_response(ApiErrorKind.UNAVAILABLE, "too many wrong tokens came from here; wait a while", 429)
         text = "an API token is missing or not valid; `gatepost token api add` makes one"
         answer = error_response(ApiErrorKind.UNAUTHORIZED, text, 401)
@@ -205,7 +208,3 @@ def is_local(request: Request) -> bool:
         return False  # a socket file: whoever stands before it
     asked = host_of(request.headers.get("host", ""))
     return near and asked in LOCAL and not any(name in request.headers for name in FORWARDED)
-
-
-def get_peer(request: Request) -> str:
-    return request.client.host if request.client is not None else ""

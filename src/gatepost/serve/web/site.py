@@ -27,12 +27,12 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.web_paths import SiteKind
 from gatepost.flow.web_routes import HOSTS, list_own_names
 from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
-from gatepost.serve.http import CONNECTIONS
 from gatepost.serve.metrics import MetricsPage
 from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware
 from gatepost.serve.web import hooks
-from gatepost.serve.web.browser_security import BrowserSecurityMiddleware, host_allowed
+from gatepost.serve.web.browser_security import HEADERS, BrowserSecurityMiddleware, host_allowed
 from gatepost.serve.web.chat import Chat
+from gatepost.serve.web.client_addresses import make_client_addresses
 from gatepost.serve.web.csrf import show_csrf_token
 from gatepost.serve.web.dashboard.contract import PREFIX
 from gatepost.serve.web.dashboard.handlers import Dashboard, DashboardDeps
@@ -48,6 +48,7 @@ from gatepost.serve.web.pairing import PairingLinks
 from gatepost.serve.web.signin.browser_login import BrowserLoginDeps, BrowserLogins
 from gatepost.serve.web.signin.contract import SignInDeps
 from gatepost.serve.web.signin.login_required import SIGN_IN_PAGE, LoginRequiredMiddleware
+from gatepost.serve.web.signin.tickets import TicketOffice
 from gatepost.serve.web.signin.ways import list_routes
 from gatepost.serve.web.sites import handlers as sites
 from gatepost.serve.web.sites.handlers import GroupSites, SiteDeps
@@ -58,6 +59,10 @@ from gatepost.store.secrets import SecretReader
 
 STATIC = Path(__file__).parent / "static"
 OPEN_TO_ALL = (f"{hooks.PREFIX}/", f"{hook.PREFIX}/")  # where programs post: by any name, and from no page
+# Where programs, visitors and pages of groups ask: nothing of the dashboard stands there.
+WITHOUT_FRAME = (*OPEN_TO_ALL, "/api/", "/static/", API_PREFIX, "/chat/", *sites.PREFIXES)
+# It shows a PDF in its viewer. All else of ours refuses to be framed, and so does the chat.
+CHAT_HEADERS = {**HEADERS, "content-security-policy": f"{HEADERS['content-security-policy']}; frame-src 'self'"}
 EMBEDDED = "/static/widget.js"  # the one file that pages of others load
 
 
@@ -83,7 +88,7 @@ class WebDeps(Struct, frozen=True, kw_only=True):
 def make_site(parts: WebDeps) -> Starlette:
     parts.channel.set_file_folder(parts.home.media / parts.channel.platform)
     chat = Chat(parts.store, parts.clock, parts.config, parts.home, parts.channel, parts.stopping)
-    browsers, pace = _make_browsers(parts, chat), PeerRateLimiter()
+    browsers, pace = _make_browsers(parts, chat), PeerRateLimiter(make_client_addresses(parts.config))
     links = PairingLinks(parts.store, parts.clock, parts.bells, parts.reach)
     invites = InviteLinks(parts.store, parts.clock, parts.bells, parts.channel)
     first_run, chat_widget = FirstRun(parts.store, parts.config), _make_widget(parts, chat)
@@ -136,7 +141,7 @@ def make_site(parts: WebDeps) -> Starlette:
         ],
         exception_handlers={
             GatepostError: render_error,
-            HTTPException: render_http_error,
+            HTTPException: MissingPages(browsers, dashboard).render_error,
             Exception: render_internal_error,
         },
     )
@@ -185,6 +190,7 @@ def _make_sign_in(parts: WebDeps, browsers: BrowserLogins) -> SignInDeps:
         browsers=browsers,
         throttle=AuthThrottle(make_audit_recorder(parts.store, parts.clock, "the web page")),
         secrets=SecretReader(parts.store, Keyring(parts.home), parts.clock),
+        tickets=TicketOffice(Keyring(parts.home), parts.store),
     )
 
 
@@ -200,6 +206,7 @@ def _list_machine_routes(parts: WebDeps, browsers: BrowserLogins, pace: PeerRate
         operations=parts.dashboard.operations,
         throttle=AuthThrottle(make_audit_recorder(parts.store, parts.clock, "the API")),
         pace=pace,
+        clients=make_client_addresses(parts.config),
         is_serving=lambda: not parts.stopping.is_set(),
         find_unready=parts.find_unready,
         is_signed_in=is_signed_in,
@@ -233,7 +240,7 @@ def _make_widget(parts: WebDeps, chat: Chat) -> ChatWidget:
             bells=parts.bells,
             stopping=parts.stopping,
             rendering=chat.rendering,
-            has_proxy=parts.config[CONNECTIONS] == 0,
+            clients=make_client_addresses(parts.config),
         )
     )
 
@@ -255,14 +262,16 @@ class SitePages:
         ]
 
     async def show_chat(self, request: Request) -> Response:
-        return await self._show(request, "chat.html")
+        return await self._show(request, "chat.html", CHAT_HEADERS)
 
     async def show_session(self, request: Request) -> Response:
         """Leads on to the page of the conversation that the fragment of the address names."""
         return await self._show(request, "session.html")
 
-    async def _show(self, request: Request, name: str) -> Response:
-        return FileResponse(STATIC / name if await self._browsers.find_visitor(request) else SIGN_IN_PAGE)
+    async def _show(self, request: Request, name: str, headers: Mapping[str, str] | None = None) -> Response:
+        if await self._browsers.find_visitor(request) is None:
+            return FileResponse(SIGN_IN_PAGE)
+        return FileResponse(STATIC / name, headers=headers)
 
 
 async def _show_health(request: Request) -> Response:
@@ -295,6 +304,24 @@ async def render_error(request: Request, error: Exception) -> Response:
         answer.headers["retry-after"] = render_retry_after(error)
         return answer
     return error_response("invalid" if isinstance(error, Invalid) else "refused", str(error), 400)
+
+
+class MissingPages:
+    """What is said of a path that leads nowhere: to a browser of somebody who is signed in a page with the way back."""
+
+    def __init__(self, browsers: BrowserLogins, dashboard: Dashboard | None) -> None:
+        self._browsers, self._dashboard = browsers, dashboard
+
+    async def render_error(self, request: Request, error: Exception) -> Response:
+        if self._dashboard is None or not isinstance(error, HTTPException) or error.status_code != 404:
+            return await render_http_error(request, error)
+        accepts, path = request.headers.get("accept", ""), request.url.path
+        if path.startswith(f"{PREFIX}/") and accepts.startswith("application/json"):
+            return error_response("not_found", "There is nothing at this address.", 404)
+        if request.method != "GET" or "text/html" not in accepts or path.startswith(WITHOUT_FRAME):
+            return await render_http_error(request, error)
+        visitor = await self._browsers.find_visitor(request)
+        return await (self._dashboard.show_missing(request, visitor) if visitor else render_http_error(request, error))
 
 
 async def render_http_error(request: Request, error: Exception) -> Response:

@@ -1,12 +1,13 @@
 """A connection as `Db`: prepared statements on libpq itself, which is several times as fast as a cursor."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from psycopg import Error, errors, pq
 
 from gatepost.store import rule_cache
-from gatepost.store.port import Row
+from gatepost.store.port import LockKind, Row
+from gatepost.store.postgres.advisory_locks import LockName, TransactionLocks, make_name, make_number
 from gatepost.store.postgres.dialect import translate, translate_definition
 from gatepost.store.postgres.postgres_full_text import PostgresFullText
 from gatepost.store.postgres.upkeep import PostgresUpkeep
@@ -27,6 +28,24 @@ class PostgresDb:
         self.connection, self._of_writer = connection, of_writer
         self._prepared: dict[tuple[str, tuple[int, ...]], bytes] = {}
         self._appended: list[tuple[str, Sequence[Any]]] = []
+        self._locks = TransactionLocks()
+
+    def alone(self, kind: LockKind, *key: str) -> None:
+        if self.connection.transaction_status == pq.TransactionStatus.INTRANS:  # else each statement is by itself
+            self._lock(make_name(kind, key))
+
+    def start_unit(self, first: Iterable[LockName] = ()) -> None:
+        """A transaction has begun; it takes these locks before all else."""
+        self._locks.clear()
+        for name in sorted(first):
+            self._lock(name)
+
+    def _lock(self, name: LockName) -> None:
+        if not (way := self._locks.find_way(name)):
+            return
+        if self.row(way, (make_number(name),)) == (0,):
+            raise self._locks.make_conflict(name)
+        self._locks.add(name)
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         return _decode(self._execute(sql, params))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gatepost.store.full_text import LOOKED_AT, IndexedText, MatchCondition
+from gatepost.store.full_text import LOOKED_AT, IndexedText, TextCondition
 from gatepost.store.port import Db
 from gatepost.store.postgres.tsquery import render_exact, render_for_index, render_marks
 from gatepost.store.postgres.words import make_vector
@@ -20,19 +20,19 @@ class PostgresFullText:
         another."""
         db.row("SELECT set_config('plan_cache_mode', 'force_custom_plan', true)")
 
-    def match(self, query: str, marks: Sequence[Sequence[str]]) -> MatchCondition:
+    def match(self, query: str, marks: Sequence[Sequence[str]]) -> TextCondition:
         given = render_marks(marks)
         if not query:
-            return MatchCondition(_MATCHES, (" & ".join(given),))
+            return TextCondition(_MATCHES, (" & ".join(given),))
         tree = parse_query(query)
         wanted, exact = render_for_index(tree), render_exact(tree)
         if not exact:
-            return MatchCondition("FALSE", ())
+            return TextCondition("FALSE", ())
         found = " & ".join([wanted, *given])
         if wanted == exact:
-            return MatchCondition(_MATCHES, (found,))
+            return TextCondition(_MATCHES, (found,))
         # As a function it is asked only of rows that the index found.
-        return MatchCondition(f"{_MATCHES} AND ts_match_vq(f.words, CAST(? AS tsquery))", (found, exact))
+        return TextCondition(f"{_MATCHES} AND ts_match_vq(f.words, CAST(? AS tsquery))", (found, exact))
 
     def add(self, db: Db, texts: Sequence[IndexedText]) -> None:
         for each in texts:

@@ -51,13 +51,16 @@ class PostgresStore:
         slow: Callable[[str, float, float], None] = lambda name, wall, cpu: None,
         gateway: str = "",
         fence: Callable[[], bytes] | None = None,
+        rehearse: bool = False,
     ) -> None:
-        """`fence`: what every transaction begins with (`UnitWorker`)."""
+        """`fence`: what every transaction begins with (`UnitWorker`). `rehearse`, for tests: every unit is run twice,
+        the first time undone."""
         self.url, self._reader_name = url, f"{render_application(gateway)} read"
         self._lanes = LaneQueue()
         self._closed = False
         self._workers = [
-            UnitWorker(url, number, self._lanes, unit_s, slow, gateway, fence or _no_fence) for number in range(lanes)
+            UnitWorker(url, number, self._lanes, unit_s, slow, gateway, fence or _no_fence, rehearse)
+            for number in range(lanes)
         ]
         self._pool = ThreadPoolExecutor(readers, thread_name_prefix="store-read")
         self._local = threading.local()
@@ -80,12 +83,12 @@ class PostgresStore:
             except StoreAway:
                 await self._wait_for_database()
 
-    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts, lane: str = "") -> None:
+    def post(self, fn: Callable[[Db, *Ts], object], *args: *Ts, lane: str) -> None:
         if not self._closed:
             loop = asyncio.get_running_loop()
             future: asyncio.Future[object] = loop.create_future()
             future.add_done_callback(partial(self._post_again, fn, args, lane))
-            self._lanes.put(WriteUnit(fn, args, False, lane or "posted", loop, future, patient=True))
+            self._lanes.put(WriteUnit(fn, args, False, lane, loop, future, patient=True))
 
     def _post_again(
         self, fn: Callable[..., object], args: tuple[Any, ...], lane: str, future: asyncio.Future[object]
@@ -125,11 +128,6 @@ class PostgresStore:
             return await found
         found.add_done_callback(lambda _: reading.release())
         return await asyncio.shield(found)
-
-    def read_now(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
-        if self._closed:
-            raise Unavailable("the store", "the gateway is stopping")
-        return self._pool.submit(self._read, fn, args, None).result()
 
     def _read(self, fn: Callable[..., T], args: tuple[Any, ...], within: float | None) -> T:
         while True:

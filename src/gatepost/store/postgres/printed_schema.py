@@ -1,4 +1,4 @@
-"""The schema on PostgreSQL as text, for `docs/schema.postgres.sql`: SQLite's, in PostgreSQL's words. No server is needed;
+"""The schema on PostgreSQL as text, for `docs/schema.postgres.sql`: SQLite's, in PostgreSQL's words. no server needed;
 a test compares it with what migrations make on a real one."""
 
 import re

@@ -7,7 +7,7 @@ In a phrase, PostgreSQL's `&` and `|` are about places: both begin at the same o
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import product
+from itertools import pairwise, product
 
 from gatepost.store.postgres.words import FURTHER, MARK, cut_word, make_lexeme
 from gatepost.store.query_tree import Combined, NearPhrases, QueryNode, QueryOperator, QueryWord
@@ -79,11 +79,11 @@ def _render_anchored(near: NearPhrases) -> str:
 
 def _render_each(near: NearPhrases) -> str:
     """Phrases of several lengths: each way in which they can lie before the one that begins last."""
-    found = []
+    found: list[str] = []
     for at, last in enumerate(near.phrases):
         others = [*near.phrases[:at], *near.phrases[at + 1 :]]
-        for before in product(*(range(len(other) + near.distance + 1) for other in others)):
-            found.append(_overlay((0, last), *((-by, other) for by, other in zip(before, others, strict=True))))
+        ways = product(*(range(len(other) + near.distance + 1) for other in others))
+        found += [_overlay((0, last), *zip((-by for by in way), others, strict=True)) for way in ways]
     return _either(filter(None, found))
 
 
@@ -98,7 +98,7 @@ def _overlay(*placed: tuple[int, Phrase]) -> str:
             words[place] = both
     places = sorted(words)
     out = [_render_word(words[places[0]])]
-    for before, place in zip(places, places[1:], strict=False):
+    for before, place in pairwise(places):
         out.append(f" <{place - before}> {_render_word(words[place])}")
     return f"({''.join(out)})"
 

@@ -8,6 +8,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import psycopg
 from psycopg import errors
@@ -16,6 +17,7 @@ from gatepost.core import log
 from gatepost.core.errors import StoreAway, Unavailable
 from gatepost.store.answers import send_answers
 from gatepost.store.deadline import Deadline, DeadlineExceeded
+from gatepost.store.postgres.advisory_locks import LockName, LockOrderConflict
 from gatepost.store.postgres.connection import is_usable, open_connection, render_application, render_place
 from gatepost.store.postgres.lane_queue import LaneQueue
 from gatepost.store.postgres.postgres_db import PostgresDb
@@ -48,10 +50,12 @@ class UnitWorker:
         slow: Callable[[str, float, float], None],
         gateway: str = "",
         fence: Callable[[], bytes] = lambda: NUMBER,
+        rehearse: bool = False,
     ) -> None:
         """`fence`: what a transaction begins with. It finds the number of the transaction, and no row if this life of
         the gateway is over."""
         self._url, self._lanes, self._slow, self._fence = url, lanes, slow, fence
+        self._rehearse = rehearse
         self._name = f"{render_application(gateway)} write {number}"
         self.refused = 0  # units that came after this life of the gateway was over
         self.deadline = Deadline(unit_s)
@@ -85,28 +89,31 @@ class UnitWorker:
 
     def _run(self, unit: WriteUnit) -> object:
         """Until it is committed, or failed for a reason of its own."""
-        pause = PAUSE_S
+        pause, first = PAUSE_S, frozenset[LockName]()
         for _ in range(MOST_TRIES):
             try:
-                return self._try(unit)
-            except _CONFLICTS as error:
+                return self._try(unit, first)
+            except LockOrderConflict as error:
                 last: Exception = error
+                first |= error.wanted
+            except _CONFLICTS as error:
+                last = error
                 time.sleep(random.uniform(0.5, 1) * pause)
                 pause = min(pause * 2, LONGEST_PAUSE_S)
             except _ConnectionBroke as error:
                 last = error
         raise Unavailable("the store", f"others write the same rows all the time ({last})")
 
-    def _try(self, unit: WriteUnit) -> object:
+    def _try(self, unit: WriteUnit, first: frozenset[LockName] = frozenset()) -> object:
         db = self._connect()
         number = 0
         wall, cpu = time.monotonic(), time.thread_time()
         try:
-            opened = db.command((OPEN if unit.durable else OPEN_LIGHT) + self._fence())
-            if not opened:
-                self.refused += 1
-                raise Unavailable("the store", "another gateway has taken over from this one")
-            number = int(opened[0][0])
+            number = self._open(db, unit)
+            if self._rehearse:
+                self._rehearse_unit(db, unit, first)
+                number = self._open(db, unit)
+            db.start_unit(first)
             answer = self.deadline.run(_run_unit, unit, db)
         except BaseException as error:
             self._undo(db)
@@ -125,6 +132,21 @@ class UnitWorker:
             if not self._is_committed(number):
                 raise _ConnectionBroke(str(error)) from None
         return answer
+
+    def _open(self, db: PostgresDb, unit: WriteUnit) -> int:
+        """Begin a transaction. Its number."""
+        opened = db.command((OPEN if unit.durable else OPEN_LIGHT) + self._fence())
+        if not opened:
+            self.refused += 1
+            raise Unavailable("the store", "another gateway has taken over from this one")
+        return int(opened[0][0])
+
+    def _rehearse_unit(self, db: PostgresDb, unit: WriteUnit, first: frozenset[LockName]) -> None:
+        with suppress(Exception):  # it fails the second time, too
+            db.start_unit(first)
+            self.deadline.run(_run_unit, unit, db)
+        db.discard()
+        db.command(b"ROLLBACK")
 
     def _undo(self, db: PostgresDb) -> None:
         db.discard()

@@ -70,6 +70,7 @@ def test_what_is_only_shown_reads_as_little_in_a_long_conversation(db: Db, text:
     assert after.read_rows <= before.read_rows + 2
 
 
+@pytest.mark.sqlite(reason="reads the plans of SQLite")
 def test_what_a_conversation_costs_is_summed_from_an_index_alone(db: Db) -> None:
     query = partial(db.rows, "EXPLAIN QUERY PLAN SELECT SUM(micro) FROM costs WHERE session_id = ? AND at >= ?")
     plan = " ".join(str(row[-1]) for row in query(("s", 0)))

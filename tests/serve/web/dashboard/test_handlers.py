@@ -49,6 +49,14 @@ async def test_an_operation_runs_as_the_person_and_shows_its_answer(site: Any) -
         assert (await browser.post("/dashboard/do/no.such", data={})).status_code == 404
 
 
+async def test_an_address_without_a_page_has_the_navigation_and_says_so(site: Any) -> None:
+    async with site.signed_in() as browser:
+        for path in ("nothing-is-here", "a/<b>b</b>"):
+            answer = await browser.get(f"/dashboard/{path}")
+            assert (answer.status_code, "There is nothing at this address" in answer.text) == (404, True)
+            assert 'href="/dashboard/tasks"' in answer.text and "<b>b</b>" not in answer.text
+
+
 async def test_a_table_is_searched_and_exported_and_no_cell_is_a_formula(site: Any) -> None:
     async with site.signed_in() as browser:
         said = {"text": "hi", "id": "key-00001"}
@@ -139,3 +147,35 @@ async def test_a_page_is_found_by_an_id_with_slashes(site: Any) -> None:
         for address in ("/dashboard/groups/acme%2Feng", "/dashboard/groups/acme/eng"):
             answer = await browser.get(address)
             assert answer.status_code == 200 and "<h1>Group acme/eng</h1>" in answer.text
+
+
+HTML = {"accept": "text/html,application/xhtml+xml"}
+
+
+@pytest.mark.parametrize("path", ["/dashboard/no/such", "/dashboard/do/no.such", "/no-such-page", "/dashboardish"])
+async def test_a_wrong_path_is_a_page_with_the_way_back_for_whoever_is_signed_in(site: Any, path: str) -> None:
+    async with site.signed_in() as browser:
+        page = await browser.get(path, headers=HTML)
+        assert page.status_code == 404 and "There is nothing at this address" in page.text
+        assert 'href="/dashboard/"' in page.text and 'id="palette"' in page.text and 'aria-label="Pages"' in page.text
+        part = await browser.get(path, headers={**HTML, "hx-request": "true"})
+        assert part.status_code == 404 and "There is nothing" in part.text and "<html" not in part.text
+    async with site.browser() as stranger:
+        seen = await stranger.get(path, headers=HTML)
+        assert seen.status_code in (401, 404) and "palette" not in seen.text
+
+
+async def test_a_program_that_asks_for_a_wrong_path_gets_no_page(site: Any) -> None:
+    async with site.signed_in() as browser:
+        told = await browser.get("/dashboard/no/such", headers={"accept": "application/json"})
+        assert told.status_code == 404 and told.json()["error"]["kind"] == "not_found"
+        for path in ("/api/no-such", "/static/no-such.js", "/hook/x/y", "/pub/no/such", "/v1/ops/no.such"):
+            answer = await browser.get(path, headers=HTML)
+            assert answer.status_code in (404, 405, 401) and "palette" not in answer.text, path
+        assert (await browser.post("/no-such-page", headers=HTML)).text == "There is nothing here.\n"
+
+
+async def test_something_that_is_not_there_leads_back(site: Any) -> None:
+    async with site.signed_in() as browser:
+        page = await browser.get("/dashboard/tasks/no-such")
+        assert page.status_code == 404 and "Back to the overview" in page.text

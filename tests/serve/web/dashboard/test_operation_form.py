@@ -36,6 +36,16 @@ def test_a_form_that_is_left_as_it_is_gives_only_what_is_needed(name: str) -> No
         assert field in needed or value == default, field
 
 
+@pytest.mark.parametrize("name", list(OPERATIONS))
+def test_a_browser_sends_a_form_that_is_left_as_it_is(name: str) -> None:
+    """It refuses one with a number beyond its bounds, also where that is folded away and nobody sees why."""
+    for each in make_form(OPERATIONS[name], {}).inputs:
+        assert "--" not in each.description
+        if each.kind is InputKind.NUMBER and each.value:
+            assert each.least is None or float(each.value) >= each.least, each.name
+            assert each.most is None or float(each.value) <= each.most, each.name
+
+
 def test_what_is_no_number_no_json_and_no_argument_is_named() -> None:
     with pytest.raises(Invalid, match="'many' is no whole number"):
         parse_form(OPERATIONS["task.list"], {"limit": "many"})
@@ -43,3 +53,14 @@ def test_what_is_no_number_no_json_and_no_argument_is_named() -> None:
         parse_form(OPERATIONS["group.set"], {"folder": "a", "values": "{"})
     with pytest.raises(Invalid, match="no argument 'caller'"):
         parse_form(OPERATIONS["task.list"], {"caller": "operator"})
+
+
+def test_inputs_have_words_examples_and_what_a_browser_may_fill_in() -> None:
+    token = make_form(OPERATIONS["api_token.add"], {})
+    (scopes,) = [each for each in token.inputs if each.name == "scopes"]
+    assert (token.title, scopes.label, scopes.example) == ("API token: add", "Scopes", "tasks.read\nledger.read")
+    password = make_form(OPERATIONS["login.set_password"], {})
+    assert {each.name: (each.label, each.autocomplete) for each in password.inputs} == {
+        "new_password": ("New password", "new-password"),
+        "old_password": ("Old password", "current-password"),
+    }

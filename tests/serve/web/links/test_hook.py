@@ -11,17 +11,19 @@ import pytest
 from starlette.applications import Starlette
 
 from gatepost.core.clock import DAY, SystemClock
+from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
 from gatepost.flow import link_tokens
 from gatepost.flow.link_tokens import NewLink
 from gatepost.serve.web.hook_admission import HookBusy
 from gatepost.serve.web.links import hook
 from gatepost.serve.web.links.hook import HookLinks, LinkRates
-from gatepost.store import acl, budgets, sessions, tokens
+from gatepost.store import acl, budgets, secrets, sessions, tokens
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.inbox import InboxState
 from gatepost.store.messages import Message
+from gatepost.store.secrets import SecretOwner
 from gatepost.store.tokens import SignatureScheme, TokenKind
 
 from .conftest import FOLDER, JSON, ROOM, HookDesk
@@ -364,3 +366,14 @@ async def test_wrong_signatures_use_up_nothing_of_the_link(desk: HookDesk) -> No
     assert (await desk.post(link.secret, b"{}", headers=sign_github(b"{}"))).status_code == 204
     uses = await desk.store.read(lambda db: db.rows("SELECT COUNT(*) FROM secret_uses"))
     assert uses == [(1,)]  # a stranger does not fill the record
+
+
+async def test_a_secret_that_was_missing_counts_as_soon_as_it_is_set(desk: HookDesk) -> None:
+    link = await desk.issue(signature=SignatureScheme.GITHUB, signing_secret=SECRET)
+    found = await desk.store.read(tokens.list_all)
+    name, body = next(each.signing_key for each in found), b'{"n": 1}'
+    await desk.store.write(secrets.remove_named, name)
+    assert (await desk.post(link.secret, body, headers={**JSON, **sign_github(body)})).status_code == 401
+    keyring, now = Keyring(desk.home), SystemClock().now()
+    await desk.store.write(secrets.put, keyring, SecretOwner(FOLDER), name, SECRET, now)
+    assert (await desk.post(link.secret, body, headers={**JSON, **sign_github(body)})).status_code == 204

@@ -60,13 +60,23 @@ async def test_the_page_says_what_it_gives_and_a_press_accepts_it(site: Any) -> 
         page = await browser.get(f"/invite/{code}")
         assert page.status_code == 200 and "/static/invite.js" in page.text and code not in page.text
         offer = (await post(browser, "read", code)).json()
-        assert offer == {"group": "Acme & <b>sons</b>", "ownGroup": False, "obstacle": "", "person": "Ann"}
+        assert offer == {
+            "group": "Acme & <b>sons</b>",
+            "ownGroup": False,
+            "obstacle": "",
+            "accepted": "",
+            "person": "Ann",
+        }
         assert await list_groups(site, ANN) == () and await count_left(site) == 1  # nothing has changed so far
         done = (await post(browser, "accept", code)).json()
         assert done["ok"] and "Welcome" in done["text"]
         assert await list_groups(site, ANN) == ("acme",) and await count_left(site) == 0
         again = (await post(browser, "accept", code)).json()
         assert (again["ok"], again["text"]) == (False, NOT_VALID)
+        reloaded = (await post(browser, "read", code)).json()
+        assert reloaded["accepted"].startswith("You have accepted this invitation") and reloaded["obstacle"] == ""
+    async with signed_in_as(site, BEA) as other:
+        assert (await post(other, "read", code)).json()["obstacle"] == NOT_VALID
 
 
 async def test_opening_a_link_never_redeems_it(site: Any) -> None:

@@ -92,7 +92,10 @@ async def test_a_webhook_is_made_on_the_page_shown_once_and_revoked(site: Any) -
             "signature": "github",
         }
         done = await browser.post("/dashboard/do/token.add", data=form)
-        assert done.status_code == 200 and "/hook/" in done.text and "signs with, shown only now" in done.text
+        assert (
+            done.status_code == 200 and "/hook/" in done.text and "signs with. It is shown only this once" in done.text
+        )
+        assert 'data-copies="once-2"' in done.text
         (token,) = await site.store.read(tokens.list_all)
         page = (await browser.get("/dashboard/links")).text
         assert "&lt;b&gt;Hush" in page and "/hook/" not in page

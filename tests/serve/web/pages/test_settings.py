@@ -36,10 +36,10 @@ def test_what_cannot_be_written_says_where_it_is_changed() -> None:
 
 def test_a_change_is_a_diff_with_the_button_that_writes_it() -> None:
     args = {"name": "x", "value": "b"}
-    diff, note = make_preview(args, {"diff": ["-a", "+b"], "text": "Later."})
+    diff, note = make_preview("settings.set", args, {"diff": ["-a", "+b"], "text": "Later."})
     assert isinstance(diff, DiffBlock) and isinstance(note, Note) and note.action is not None
     assert (note.action.operation, note.action.args) == ("settings.set", args)
-    [said] = make_preview(args, {"diff": [], "text": "It says so already."})
+    [said] = make_preview("settings.set", args, {"diff": [], "text": "It says so already."})
     assert isinstance(said, Note) and said.action is None
 
 
@@ -59,6 +59,12 @@ async def test_looking_at_a_change_writes_nothing_and_the_button_does(site: Any)
         assert wrong.status_code == 200 and "is not one of" in wrong.text and "<b>loud" not in wrong.text
         done = await browser.post("/dashboard/do/settings.set", data={"name": "log.level", "value": "debug"})
         assert done.status_code == 200 and path.read_text() == '[log]\nlevel = "debug"\n'
+        page = await browser.get("/dashboard/settings/log.level")
+        assert 'href="?unset=1"' in page.text
+        shown = await browser.get("/dashboard/settings/log.level?unset=1")
+        assert '<span class="removed">-level = &#34;debug&#34;</span>' in shown.text and "settings.unset" in shown.text
         listed = await browser.get("/dashboard/settings?which=set")
         assert "log.level" in listed.text and "log.format" not in listed.text
         assert (await browser.get("/dashboard/settings/no.such")).status_code == 404
+        done = await browser.post("/dashboard/do/settings.unset", data={"name": "log.level"})
+        assert done.status_code == 200 and path.read_text() == "[log]\n"

@@ -97,3 +97,16 @@ async def test_signing_out_ends_the_streams_of_this_browser_alone(site: Any) -> 
         async with browser.stream("GET", "/dashboard/live") as stream:
             assert (await browser.post("/logout")).status_code == 200
             await read_to_end(stream)
+
+
+class TestBehindProxy:
+    @pytest.fixture
+    def given(self) -> dict[str, Any]:
+        return {"web.trusted_proxies": ("127.0.0.1",), "web.proxy_address_header": "X-Forwarded-For"}
+
+    async def test_a_login_has_the_address_that_the_proxy_names(self, site: Any) -> None:
+        async with site.browser() as browser:
+            browser.headers["x-forwarded-for"] = "198.51.100.1, 203.0.113.9"
+            assert (await sign_in(site, browser)).status_code == 200
+        (row,) = await site.store.read(list_browsers)
+        assert row.peer == "203.0.113.9"

@@ -16,6 +16,7 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.settings import Config
 from gatepost.flow import pairing
+from gatepost.serve import auth_throttle
 from gatepost.serve.web.signin.oidc import SECRET, check_settings
 from gatepost.store import identities, secrets, users
 from gatepost.store.port import Db
@@ -283,6 +284,24 @@ async def test_no_other_page_can_begin_a_sign_in(site: Any, people: None) -> Non
         for headers in ({}, {"origin": browser.origin}, {"origin": "https://evil.example", "x-gatepost": "1"}):
             assert (await browser.http.post("/login/oidc", json={"next": "/"}, headers=headers)).status_code == 403
         assert (await browser.http.get("/login/oidc")).status_code == 405
+
+
+async def test_failed_returns_of_one_address_wait_and_are_bounded(
+    site: Any, people: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auth_throttle, "MOST_WAITING", 0)  # all places for those who wait are taken
+    async with OidcBrowser(site) as browser:
+        await browser.begin()
+        done = await browser.come_back("/login/oidc/back?state=x&code=y")
+        assert done.status_code == 429 and "wait a while" in done.text
+        assert (await browser.sign_in()).status_code == 200
+
+
+async def test_a_secret_that_is_changed_counts_at_once(site: Any, people: None) -> None:
+    async with OidcBrowser(site) as browser:
+        for value, expected in (("wrong", 403), (CLIENT_SECRET, 200), ("wrong", 403)):
+            await site.store.write(secrets.put, Keyring(site.home), SecretOwner(), SECRET, value, SystemClock().now())
+            assert (await browser.sign_in()).status_code == expected
 
 
 class TestEmail:

@@ -1,48 +1,92 @@
 """Tickets between the two steps of a sign-in: ours, for one purpose, for a few minutes, once."""
 
-from gatepost.serve.web.signin.tickets import LASTS, LONGEST, MOST_SPENT, TicketOffice, TicketPurpose
+import pytest
+
+from gatepost.core.home import Home
+from gatepost.core.keyring import FILE, Keyring
+from gatepost.serve.web.signin.tickets import LASTS, LONGEST, TicketOffice, TicketPurpose, spend
+from gatepost.store import secrets
+from gatepost.store.secrets import SecretOwner
+from gatepost.store.sqlite_store import SqliteStore
 
 NOW = 1_000_000_000
 PASSKEY, OIDC = TicketPurpose.PASSKEY_SIGN_IN, TicketPurpose.OIDC_SIGN_IN
 
 
-def test_a_ticket_brings_back_what_was_written_on_it() -> None:
-    office = TicketOffice()
-    found = office.read(OIDC, office.issue(OIDC, {"nonce": "n"}, NOW), NOW + LASTS - 1)
+@pytest.fixture
+def keyring(home: Home) -> Keyring:
+    return Keyring(home, {})
+
+
+@pytest.fixture
+def office(keyring: Keyring, store: SqliteStore) -> TicketOffice:
+    return TicketOffice(keyring, store)
+
+
+async def test_a_ticket_brings_back_what_was_written_on_it(office: TicketOffice) -> None:
+    found = await office.read(OIDC, await office.issue(OIDC, {"nonce": "n"}, NOW), NOW + LASTS - 1)
     assert found is not None and found.values == {"nonce": "n"}
 
 
-def test_a_ticket_of_another_purpose_office_or_time_is_none() -> None:
-    office = TicketOffice()
-    ticket = office.issue(PASSKEY, {}, NOW)
-    assert office.read(OIDC, ticket, NOW) is None
-    assert office.read(PASSKEY, ticket, NOW + LASTS) is None
-    assert TicketOffice().read(PASSKEY, ticket, NOW) is None
+async def test_a_ticket_of_another_purpose_or_time_is_none(office: TicketOffice) -> None:
+    ticket = await office.issue(PASSKEY, {}, NOW)
+    assert await office.read(OIDC, ticket, NOW) is None
+    assert await office.read(PASSKEY, ticket, NOW + LASTS) is None
 
 
-def test_a_changed_ticket_is_none() -> None:
-    office = TicketOffice()
-    body, _, signature = office.issue(PASSKEY, {"user": "ann"}, NOW).partition(".")
-    other = office.issue(PASSKEY, {"user": "bob"}, NOW).partition(".")[0]
-    for given in (f"{other}.{signature}", body, f"{body}.", f".{signature}", "", ".", "ä.ö", "x" * (LONGEST + 1)):
-        assert office.read(PASSKEY, given, NOW) is None
+async def test_a_changed_ticket_is_none(office: TicketOffice) -> None:
+    body, _, signature = (await office.issue(PASSKEY, {"user": "ann"}, NOW)).partition(".")
+    other = (await office.issue(PASSKEY, {"user": "bob"}, NOW)).partition(".")[0]
+    for given in (
+        f"{other}.{signature}",
+        body,
+        f"{body}.",
+        f".{signature}",
+        "",
+        ".",
+        "ä.ö",
+        "x.y",
+        "x" * LONGEST + ".",
+    ):
+        assert await office.read(PASSKEY, given, NOW) is None
 
 
-def test_a_ticket_is_spent_once() -> None:
-    office = TicketOffice()
-    given = office.issue(PASSKEY, {}, NOW)
-    ticket = office.read(PASSKEY, given, NOW)
-    assert ticket is not None and office.spend(ticket, NOW)
-    assert not office.spend(ticket, NOW)
-    assert office.read(PASSKEY, given, NOW) is None
+async def test_a_ticket_is_good_at_every_gateway_with_the_same_ring_and_spent_at_all(
+    office: TicketOffice, home: Home, store: SqliteStore
+) -> None:
+    other = TicketOffice(Keyring(home, {}), store)  # the same as after a restart
+    given = await office.issue(PASSKEY, {}, NOW)
+    ticket = await other.read(PASSKEY, given, NOW)
+    assert ticket is not None and await store.write(spend, ticket, NOW)
+    assert await office.read(PASSKEY, given, NOW) is None
+    assert not await store.write(spend, ticket, NOW)
 
 
-def test_what_is_remembered_is_bounded_and_forgotten_when_it_is_too_old() -> None:
-    office = TicketOffice()
-    for _ in range(MOST_SPENT):
-        ticket = office.read(PASSKEY, office.issue(PASSKEY, {}, NOW), NOW)
-        assert ticket is not None and office.spend(ticket, NOW)
-    late = office.read(PASSKEY, office.issue(PASSKEY, {}, NOW + 1), NOW + 1)
-    assert late is not None
-    assert not office.spend(late, NOW + 1)
-    assert office.spend(late, NOW + LASTS)
+async def test_another_ring_knows_none_of_our_tickets(
+    office: TicketOffice, store: SqliteStore, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = Keyring(Home(tmp_path_factory.mktemp("other")), {})
+    elsewhere.add_key()
+    assert await TicketOffice(elsewhere, store).read(PASSKEY, await office.issue(PASSKEY, {}, NOW), NOW) is None
+
+
+async def test_a_rotation_keeps_tickets_until_the_old_key_is_removed(office: TicketOffice, keyring: Keyring) -> None:
+    given = await office.issue(PASSKEY, {}, NOW)
+    before = keyring.read()
+    keyring.add_key()
+    assert await office.read(PASSKEY, given, NOW) is not None
+    assert before is not None
+    keyring.remove_keys([before.current])
+    assert await office.read(PASSKEY, given, NOW) is None
+    assert await office.read(PASSKEY, await office.issue(PASSKEY, {}, NOW), NOW) is not None
+
+
+async def test_people_can_sign_in_though_the_ring_is_lost(
+    office: TicketOffice, keyring: Keyring, home: Home, store: SqliteStore
+) -> None:
+    await store.write(secrets.put, keyring, SecretOwner(), "TOKEN", "x", NOW)
+    (home.path / FILE).unlink()
+    given = await office.issue(PASSKEY, {}, NOW)
+    assert await office.read(PASSKEY, given, NOW) is not None
+    assert await TicketOffice(keyring, store).read(PASSKEY, given, NOW) is None
+    assert not (home.path / FILE).exists()

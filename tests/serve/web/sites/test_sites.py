@@ -2,8 +2,11 @@
 
 import asyncio
 import http.client
+import logging
 import os
+import socket
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -179,6 +182,33 @@ async def test_ranges_tags_and_heads_are_answered(pages: Any) -> None:
     assert (await ask(pages, "/pub/acme/data.bin", method="POST"))[0] == 403
     origin = {"origin": pages.base, "x_gatepost": "1"}
     assert (await ask(pages, "/pub/acme/data.bin", method="POST", **origin))[0] == 405
+
+
+async def test_a_file_that_becomes_shorter_while_it_is_sent_ends_the_connection_and_no_more(
+    pages: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = pages.home.group("acme") / "public_html" / "large.bin"
+    with place.open("wb") as file:
+        file.truncate(200_000_000)
+    caplog.set_level(logging.INFO)
+    sent = await asyncio.to_thread(read_while, pages, "/pub/acme/large.bin", lambda: os.truncate(place, 10))
+    assert 0 < sent < 200_000_000
+    assert [(each.name, each.msg) for each in caplog.records if each.name in ("web", "uvicorn.error")] == [
+        ("web", "a file became shorter while it was sent")
+    ]
+    assert (await ask(pages, "/pub/acme/large.bin"))[2] == bytes(10)
+
+
+def read_while(site: Any, path: str, act: Callable[[], None]) -> int:
+    """How many bytes came, if something happens after the first of them."""
+    where = urlsplit(site.base)
+    with socket.create_connection((where.hostname or "", where.port or 0), timeout=PATIENCE_S) as sock:
+        sock.sendall(f"GET {path} HTTP/1.1\r\nHost: {where.netloc}\r\n\r\n".encode())
+        count = len(sock.recv(1000))
+        act()
+        while part := sock.recv(1_000_000):
+            count += len(part)
+    return count
 
 
 async def test_deny_redirect_and_auth_hold(pages: Any) -> None:

@@ -21,7 +21,7 @@ class ListSettingsArgs(OperationArgs, frozen=True):
 
 @declares("settings.set", right="settings.write")
 class SetSettingArgs(OperationArgs, frozen=True):
-    """Write a setting into gatepost.toml, or remove it there. Everything else in the file stays, comments too.
+    """Write a setting into gatepost.toml. Everything else in the file stays, comments too.
 
     The value is checked as a start would check it. A running gateway takes it up with its next start, unless the answer
     says otherwise. Secrets and tables are not set here. Whoever may do this decides what the gateway runs and how: give
@@ -34,5 +34,16 @@ class SetSettingArgs(OperationArgs, frozen=True):
         argument("Its value; several are parted by commas.", "value", examples=("debug",)),
         Meta(max_length=LONGEST_VALUE),
     ] = ""
-    unset: Annotated[bool, option("Remove it from the file: it has its default again.")] = False
+    dry_run: Annotated[bool, option("Only show what would change in the file.")] = False
+
+
+@declares("settings.unset", right="settings.write")
+class UnsetSettingArgs(OperationArgs, frozen=True):
+    """Remove a setting from gatepost.toml: it has its default again. Everything else in the file stays, comments too.
+
+    What is left is checked as a start would check it. A running gateway takes it up with its next start, unless the
+    answer says otherwise.
+    """
+
+    name: Annotated[str, argument("The setting.", examples=("log.level",)), Meta(max_length=200)]
     dry_run: Annotated[bool, option("Only show what would change in the file.")] = False

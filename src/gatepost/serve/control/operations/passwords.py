@@ -68,12 +68,15 @@ async def set_password(deps: OperationDeps, args: SetPasswordArgs) -> SignInStat
 async def remove_password(deps: OperationDeps, args: RemovePasswordArgs) -> SignInState:
     def write(db: Db) -> SignInState:
         if not args.person and deps.caller == OPERATOR:
-            raise Invalid("person", "say whose password is removed; `gatepost user list` shows who there is")
+            raise Invalid(
+                "person", "say whose password is removed (--person ID); `gatepost user list` shows who there is"
+            )
         names = identities.list_names(db, args.person or deps.caller)
         may = deps.caller in names or deps.caller == OPERATOR or has_right(db, deps.caller, f"op:{WRITE}", ROOT_FOLDER)
         removed = may and [each for each in names if passwords.remove(db, each)]
         if not removed:
-            raise NotFound("password", names[0][:80], "they have set none")
+            whose = (args.person or deps.caller)[:80]
+            raise NotFound("person with a password", whose, "`gatepost user list` shows who there is")
         logins.remove_all(db, names, kept=deps.login)
         return _read_state(db, deps.config, names[0])
 

@@ -28,7 +28,7 @@ from gatepost.serve.control.arguments.routes import (
 )
 from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
 from gatepost.store import channel_instances, groups, identities, rooms, routes, switches
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 from gatepost.store.rooms import RoomPolicy
 from gatepost.store.routes import Route
 from gatepost.store.rule_cache import RuleCache
@@ -147,6 +147,7 @@ def list_routes(db: Db, args: ListRoutesArgs, now: int) -> list[RouteListItem]:
 @operation
 async def move(deps: OperationDeps, args: MoveRouteArgs) -> list[RouteListItem]:
     def change(db: Db) -> list[RouteListItem]:
+        db.alone(LockKind.RULES, "routes")
         ordered = routes.list_all(db)
         for route_id in (args.id, *((args.before,) if args.before else ())):
             if all(each.id != route_id for each in ordered):

@@ -16,10 +16,16 @@ from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.registry import load_package
 from gatepost.core.settings import SECRET_ELSEWHERE, SETTINGS, Config, Setting
 from gatepost.core.settings_file import FileValue
+from gatepost.core.start_checks import list_start_errors
 from gatepost.egress.endpoints import BASES
 from gatepost.egress.prices import FILE as PRICES
 from gatepost.flow.channel_specs import load_kinds
-from gatepost.serve.control.arguments.settings import ListSettingsArgs, SetSettingArgs, SettingsInUseArgs
+from gatepost.serve.control.arguments.settings import (
+    ListSettingsArgs,
+    SetSettingArgs,
+    SettingsInUseArgs,
+    UnsetSettingArgs,
+)
 from gatepost.serve.control.contract import OperationDeps, operation
 
 NAME = "gatepost.toml"
@@ -90,10 +96,20 @@ async def list_settings(deps: OperationDeps, args: ListSettingsArgs) -> list[Set
 
 
 def _read_all(home: Home) -> Config:
+    _load_declarations(home)
+    return settings.load_declared(home.path)
+
+
+def _read_readable(home: Home) -> Config:
+    """Without what is wrong in the file, which a change may be about to mend."""
+    _load_declarations(home)
+    return settings.load_readable(home.path)
+
+
+def _load_declarations(home: Home) -> None:
     """With the settings of channels that nobody has added. A command loads the rest before it asks."""
     load_package("gatepost.serve.control")
     load_kinds(home)
-    return settings.load_declared(home.path)
 
 
 def make_view(each: Setting[Any], found: Config, used: Config) -> SettingView:
@@ -131,22 +147,39 @@ def find_shape(each: Setting[Any]) -> SettingShape:
 
 @operation
 async def set_setting(deps: OperationDeps, args: SetSettingArgs) -> SettingChange:
-    found = await asyncio.to_thread(_read_all, deps.home)
-    each = SETTINGS.get(args.name)
-    if each is None:
-        raise NotFound("setting", args.name, f"`gatepost settings` lists all{did_you_mean(args.name, SETTINGS)}")
+    found = await asyncio.to_thread(_read_readable, deps.home)
+    each = _get_setting(args.name)
     check_writable(each, found)
-    value = None if args.unset else _parse_value(each, args.value)
-    changed = found.without([each.name]) if value is None else found.with_values({each.name: value}, NAME)
-    await asyncio.to_thread(_check_start, deps.home, changed)
+    value = _parse_value(each, args.value)
+    await asyncio.to_thread(_check_start, deps.home, found, found.with_values({each.name: value}, NAME))
+    return await _write(deps, each, value, dry_run=args.dry_run)
+
+
+@operation
+async def unset_setting(deps: OperationDeps, args: UnsetSettingArgs) -> SettingChange:
+    found = await asyncio.to_thread(_read_readable, deps.home)
+    each = _get_setting(args.name)
+    check_writable(each, found)
+    await asyncio.to_thread(_check_start, deps.home, found, found.without([each.name]))
+    return await _write(deps, each, None, dry_run=args.dry_run)
+
+
+async def _write(deps: OperationDeps, each: Setting[Any], value: FileValue | None, *, dry_run: bool) -> SettingChange:
     path = deps.home.path / NAME
-    old, new = await asyncio.to_thread(settings_file.change_setting, path, each.name, value, dry_run=args.dry_run)
+    old, new = await asyncio.to_thread(settings_file.change_setting, path, each.name, value, dry_run=dry_run)
     diff = render_diff(old, new)
-    if diff and not args.dry_run:
+    if diff and not dry_run:
         await deps.write(lambda db: None)
         if each.name in TAKEN_UP and deps.move_models is not None:
             deps.move_models(settings.load_declared(deps.home.path, *BASES.values(), PRICES))
-    return _make_change(deps, each, diff, is_written=bool(diff) and not args.dry_run)
+    return _make_change(deps, each, diff, is_written=bool(diff) and not dry_run, is_removed=value is None)
+
+
+def _get_setting(name: str) -> Setting[Any]:
+    each = SETTINGS.get(name)
+    if each is None:
+        raise NotFound("setting", name, f"`gatepost settings` lists all{did_you_mean(name, SETTINGS)}")
+    return each
 
 
 def check_writable(each: Setting[Any], found: Config) -> None:
@@ -169,11 +202,14 @@ def _parse_value(each: Setting[Any], text: str) -> FileValue:
     return value
 
 
-def _check_start(home: Home, config: Config) -> None:
-    """Raises what `gatepost up` would say of these settings."""
-    from gatepost.flow.start_check import check_config  # heavy
+def _check_start(home: Home, found: Config, changed: Config) -> None:
+    """Raises what `gatepost up` would say of the change. What was wrong before is no reason to refuse another mend."""
+    import gatepost.flow.start_check  # noqa: F401  heavy: it has the checks of the flows
 
-    check_config(home, config)
+    before = {str(error) for error in list_start_errors(home, found)}
+    for error in list_start_errors(home, changed):
+        if str(error) not in before:
+            raise error
 
 
 def render_diff(old: str, new: str) -> list[str]:
@@ -182,10 +218,12 @@ def render_diff(old: str, new: str) -> list[str]:
     return [hide_secrets(each) for each in list(lines)[2:]]  # without the names, which are the same
 
 
-def _make_change(deps: OperationDeps, each: Setting[Any], diff: list[str], *, is_written: bool) -> SettingChange:
+def _make_change(
+    deps: OperationDeps, each: Setting[Any], diff: list[str], *, is_written: bool, is_removed: bool
+) -> SettingChange:
     restarts = bool(diff) and RUNNING in deps.extra and each.name not in TAKEN_UP
     if not diff:
-        text = f"{NAME} says so already."
+        text = f"{NAME} does not have it." if is_removed else f"{NAME} says so already."
     elif restarts:
         text = "It takes effect with the next start: `gatepost down` and `gatepost up`."
     else:

@@ -259,11 +259,9 @@ def _walk(task: Task) -> Iterator[ComingFiring]:
 
 
 def _find_next(task: Task, at: int) -> int | None:
-    from cronsim import CronSimError
-
     try:
         return next_after(schedule_of(task), at)
-    except (CronSimError, LookupError, ValueError, OSError):
+    except (LookupError, ValueError, OSError):
         return None
 
 

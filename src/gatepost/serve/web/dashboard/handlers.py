@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from msgspec import Struct
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -23,20 +24,21 @@ from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageReque
 from gatepost.serve.web.dashboard.files import FILE_KINDS, render_file
 from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.dashboard.operation_form import make_form, parse_form
+from gatepost.serve.web.dashboard.operation_words import render_done
 from gatepost.serve.web.dashboard.renderer import render_apart
-from gatepost.serve.web.dashboard.result_links import find_result_link, list_shown_once
+from gatepost.serve.web.dashboard.result_links import find_result_link, is_question, list_shown_once
 from gatepost.serve.web.dashboard.selection import cut_tables, find_words
 from gatepost.serve.web.dashboard.sidebar import Sidebar, read_sidebar
-from gatepost.serve.web.dashboard.view import (
-    Note,
-    PageView,
-    Tone,
-)
-from gatepost.serve.web.signin.visitors import find_visitor
+from gatepost.serve.web.dashboard.view import Link, Note, PageView, Tone
+from gatepost.serve.web.signin.visitors import WebVisitor, find_visitor
 from gatepost.store.port import Db
 
 LARGEST_FORM = 256 * 1024  # bytes
 STATUS = {Invalid: 400, Refused: 403, NotFound: 404, Unavailable: 503}
+BACK = Link("Back to the overview", f"{PREFIX}/")
+MISSING = Note(
+    text="There is nothing at this address.", hint="Find or do (Ctrl K) finds every page and operation.", link=BACK
+)
 SHOWN_RESULT = 40_000  # characters of an operation's answer
 
 
@@ -72,7 +74,8 @@ class Dashboard:
             try:
                 view = await page.show(asked)
             except GatepostError as error:
-                view = PageView(blocks=[Note(text=str(error), tone=Tone.BAD)])
+                back = BACK if isinstance(error, NotFound) else None
+                view = PageView(blocks=[Note(text=str(error), tone=Tone.BAD, link=back)])
                 return await self._render(request, page, view, _get_status(error))
             found = await asyncio.to_thread(find_words, view, request.query_params.get("q", ""))
             wanted = request.query_params.get("format", "")
@@ -81,6 +84,12 @@ class Dashboard:
             return await self._render(request, page, cut_tables(found, request.query_params))
 
         return serve
+
+    async def show_missing(self, request: Request, visitor: WebVisitor) -> Response:
+        """Of a path that leads nowhere, with the way back."""
+        request.state.visitor, request.state.user = visitor, visitor.user
+        view = PageView(title="Not found", blocks=[MISSING])
+        return await self._render(request, None, view, 404)
 
     def _make_request(self, request: Request) -> PageRequest:
         return PageRequest(
@@ -92,7 +101,7 @@ class Dashboard:
             operations=self._deps.operations,
         )
 
-    async def _render(self, request: Request, page: Page, view: PageView, status: int = 200) -> Response:
+    async def _render(self, request: Request, page: Page | None, view: PageView, status: int = 200) -> Response:
         if request.headers.get("hx-request"):
             context = {**self._context(request, page, view), "sidebar": await self._read_sidebar(request)}
             return HTMLResponse(await render_apart("fragment.html", **context, is_fragment=True), status)
@@ -160,28 +169,35 @@ class Dashboard:
         return [each for _, each in self._deps.operations.items() if may_run(rights, each.info)]
 
     async def form(self, request: Request) -> Response:
-        operation = self._deps.operations[request.path_params["operation"]]
+        name = request.path_params["operation"]
+        if name not in self._deps.operations:
+            raise HTTPException(404)
+        operation = self._deps.operations[name]
         made = make_form(operation, dict(request.query_params))
         if request.headers.get("hx-request"):
             return HTMLResponse(await render_apart("form.html", form=made, prefix=PREFIX))
         view = PageView(title=made.title, blocks=[])
         return await self._render_whole("form_page.html", request, None, view, form=made)
 
+    async def _ask(self, request: Request, operation: Operation, args: dict[str, Any]) -> Any:
+        try:
+            return await self._make_request(request).ask(operation.info.name, **args)
+        except OverflowError:  # by what was made of a number
+            raise Invalid(operation.info.name, "a number in it is larger than anything here") from None
+
     async def run(self, request: Request) -> Response:
         """Run an operation as this person. A wrong argument is said beside the form, which keeps what was typed."""
         try:
             operation = self._deps.operations[request.path_params["operation"]]
             args = parse_form(operation, await _read_form(request))
-            answer = await self._make_request(request).ask(operation.info.name, **args)
+            answer = await self._ask(request, operation, args)
         except GatepostError as error:
             if _wants_json(request):
                 return JSONResponse({"error": str(error)}, _get_status(error))
             return HTMLResponse(await render_apart("refusal.html", text=str(error)), _get_status(error))
         if _wants_json(request):
             return Response(json.dumps({"answer": answer}, default=str), media_type="application/json")
-        text, link = await asyncio.to_thread(_dump_answer, answer), find_result_link(operation.info.name, answer)
-        once = list_shown_once(operation.info.name, answer)
-        shown = await render_apart("result.html", operation=operation, answer=answer, text=text, link=link, once=once)
+        shown = await render_apart("result.html", **await asyncio.to_thread(_make_result, operation, args, answer))
         return HTMLResponse(shown, headers={"hx-trigger": "gatepost:changed"})
 
 
@@ -193,6 +209,19 @@ def _wants_json(request: Request) -> bool:
 def _make_pattern(path: str) -> str:
     """What fills a hole at the end may have slashes: a group's folder, a person's address."""
     return f"{path[:-1]}:path}}" if path.endswith("}") else path
+
+
+def _make_result(operation: Operation, args: Mapping[str, Any], answer: Any) -> dict[str, Any]:
+    name = operation.info.name
+    return {
+        "operation": operation,
+        "done": "Done." if args.get("dry_run") else render_done(name),
+        "answer": answer,
+        "text": _dump_answer(answer),
+        "link": find_result_link(name, answer),
+        "once": list_shown_once(name, answer),
+        "is_open": is_question(operation.info),
+    }
 
 
 def _dump_answer(answer: Any) -> str:

@@ -10,11 +10,15 @@ from msgspec import Struct
 from gatepost.core.errors import Invalid
 from gatepost.serve.control.contract import Operation
 from gatepost.serve.control.declaration import ArgumentField, get_help, list_fields
+from gatepost.serve.web.dashboard.operation_words import render_label, render_title
+from gatepost.serve.web.dashboard.result_links import is_question
 from gatepost.serve.web.dashboard.view import FormInput, InputKind
 
 # Arguments of many lines, and those of one line that are hidden while they are typed.
 LONG = ("prompt", "text", "content", "script", "agents_md", "message", "reason", "instructions")
 SECRETS = ("key", "value", "new_password", "old_password", "signing_secret")
+# What a browser may fill in, or offer to keep.
+AUTOCOMPLETE = {"new_password": "new-password", "old_password": "current-password"}
 # By operation and a value that is known already ("": whatever is): arguments that most people give, though it works
 # without them.
 FRONT = {
@@ -39,37 +43,41 @@ class OperationForm(Struct, frozen=True, kw_only=True):
 def make_form(operation: Operation, given: Mapping[str, str]) -> OperationForm:
     front = [name for value in ("", *given.values()) for name in FRONT.get((operation.info.name, value), ())]
     inputs = [_make_input(each, given.get(each.name), front) for each in list_fields(operation.args)]
-    subject, _, verb = operation.info.name.partition(".")
     return OperationForm(
         operation=operation.info.name,
-        title=f"{subject.capitalize()}: {verb.replace('_', ' ')}",
+        title=render_title(operation.info.name),
         help=render_help(operation),
         inputs=[each for each in inputs if each.name not in given],
         fixed=[each for each in inputs if each.name in given],
-        changes=not operation.info.reads,
+        changes=not is_question(operation.info),
     )
 
 
 def render_help(operation: Operation) -> str:
-    """Its help without the command line's marks."""
-    text = _OPTION.sub(lambda found: found[1].replace("-", " "), get_help(operation.args))
+    text = _drop_marks(get_help(operation.args))
     names = [each.name.upper() for each in list_fields(operation.args) if each.spec.positional]
     return re.sub(rf"\b({'|'.join(names)})\b", lambda found: found[0].lower(), text) if names else text
+
+
+def _drop_marks(text: str) -> str:
+    """Without the command line's marks of options."""
+    return _OPTION.sub(lambda found: found[1].replace("-", " "), text)
 
 
 def _make_input(argument: ArgumentField, given: str | None, front: Sequence[str] = ()) -> FormInput:
     return FormInput(
         name=argument.name,
-        label=argument.name.replace("_", " "),
+        label=render_label(argument.name),
         kind=find_kind(argument),
         value=given if given is not None else _render_default(argument),
         required=argument.required,
-        description=argument.description,
+        description=_drop_marks(argument.description),
         choices=argument.choices,
-        example=argument.examples[0] if argument.examples else "",
+        example=_render_example(argument),
         least=argument.spec.least,
         most=argument.spec.most,
         front=argument.name in front,
+        autocomplete=AUTOCOMPLETE.get(argument.name, "off"),
     )
 
 
@@ -90,8 +98,16 @@ def find_kind(argument: ArgumentField) -> InputKind:
     return InputKind.LONG_TEXT if argument.name in LONG else InputKind.TEXT
 
 
+def _render_example(argument: ArgumentField) -> str:
+    """As it is written in the form: of a list, one on each line."""
+    if find_kind(argument) is InputKind.LINES and argument.spec.examples:
+        return "\n".join(argument.spec.examples[0])
+    return argument.examples[0] if argument.examples else ""
+
+
 def _render_default(argument: ArgumentField) -> str:
-    if argument.default is None or argument.default in ("", (), [], {}):
+    """A number that stands for none is left out: a browser sends no form with one that is below its least."""
+    if argument.default in (None, "", (), [], {}) or argument.default == argument.spec.unset:
         return ""
     if isinstance(argument.default, bool):
         return "on" if argument.default else ""

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from gatepost.access.budgets import render_usd
 from gatepost.serve.web.dashboard.ages import render_age
+from gatepost.serve.web.dashboard.code_marks import split_code
 from gatepost.serve.web.dashboard.view import has_content, list_shown
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -28,6 +29,7 @@ def get_environment() -> Environment:
     made.filters["age"] = render_age
     made.globals["tag_of"] = _get_tag
     made.globals["list_shown"] = list_shown
+    made.globals["split_code"] = split_code
     made.tests["content"] = has_content
     return made
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from gatepost.serve.control.declaration import OperationInfo
 from gatepost.serve.web.dashboard.contract import render_path
 from gatepost.serve.web.dashboard.view import Link
 
@@ -21,7 +22,17 @@ ONCE = {
     "token.sign": {"signing_secret": "The secret that the service signs with"},
     "invite.create": {"secret": "The code", "url": "The link"},
     "api_token.add": {"secret": "The token"},
+    "channel.token": {"secret": "The token"},
+    "agent.token": {"token": "The token"},
+    "user.pair": {"code": "The code", "link": "The link"},
 }
+
+CHECKS = frozenset({"connector.check"})  # they change nothing, and what they found is why somebody runs them
+
+
+def is_question(operation: OperationInfo) -> bool:
+    """Whether its answer is what somebody wants of it."""
+    return operation.reads or operation.right.endswith(".read") or operation.name in CHECKS
 
 
 def list_shown_once(operation: str, answer: Any) -> list[tuple[str, str]]:

@@ -37,6 +37,12 @@ class Code(Struct, frozen=True, tag="code"):
     text: str
 
 
+class Prose(Struct, frozen=True, tag="prose"):
+    """A text of ours, in which `…` is code."""
+
+    text: str
+
+
 class Money(Struct, frozen=True, tag="money"):
     """In millionths of a US dollar."""
 
@@ -51,7 +57,7 @@ class Share(Struct, frozen=True, tag="share"):
     text: str
 
 
-Cell = str | int | None | Link | Moment | Badge | Code | Money | Share
+Cell = str | int | None | Link | Moment | Badge | Code | Prose | Money | Share
 
 
 class Action(Struct, frozen=True, kw_only=True):
@@ -214,6 +220,7 @@ class FormInput(Struct, frozen=True, kw_only=True):
     most: int | None = None
     rows: int = 3  # of a long text
     front: bool = False  # among those that are needed, though it is not
+    autocomplete: str = "off"  # what a browser may fill in
 
 
 class FormStep(Struct, frozen=True, kw_only=True):
@@ -385,7 +392,7 @@ def get_plain(cell: Cell) -> str | int | None:
             return at
         case Money(micros=micros):
             return render_usd(micros)
-        case Link(text=text) | Badge(text=text) | Code(text=text) | Share(text=text):
+        case Link(text=text) | Badge(text=text) | Code(text=text) | Prose(text=text) | Share(text=text):
             return text
         case _:
             return cell

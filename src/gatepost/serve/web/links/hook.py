@@ -26,8 +26,8 @@ from gatepost.core.settings import Config, setting
 from gatepost.core.token_bucket import Rate
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.link_messages import LinkEnded, LinkInbox, LinkPost, RepeatedSignature
-from gatepost.serve.http import CONNECTIONS
 from gatepost.serve.rate_limit import PeerRateLimiter
+from gatepost.serve.web.client_addresses import make_client_addresses
 from gatepost.serve.web.hook_admission import HookBusy, HookLoad, HookRate, HookVisit, UnprovedVisits
 from gatepost.serve.web.hooks import LARGEST, NOTHING, list_headers, read_body, render_wait
 from gatepost.serve.web.links.posts import UnknownContent, read_post
@@ -35,7 +35,7 @@ from gatepost.serve.web.links.signatures import find_proof
 from gatepost.serve.web.links.wait import LONGEST_S, LinkWaits, render_outcome
 from gatepost.store import tokens
 from gatepost.store.port import Store
-from gatepost.store.secrets import SecretReader
+from gatepost.store.secrets import KeptSecrets, SecretReader
 from gatepost.store.tokens import SignatureScheme, Token, TokenKind
 
 PER_MINUTE = setting(
@@ -73,10 +73,11 @@ class HookLinks:
         self._deps, self._rates = deps, LinkRates(deps.config[PER_MINUTE])
         self._inbox = LinkInbox(deps.store, deps.clock, deps.config, deps.bells, deps.reach)
         self._waits = waits or LinkWaits(deps.store, deps.bells, deps.stopping)
-        self._secrets = SigningSecrets(SecretReader(deps.store, Keyring(deps.home), deps.clock))
+        reader = SecretReader(deps.store, Keyring(deps.home), deps.clock)
+        self._secrets = SigningSecrets(KeptSecrets(reader, deps.store, deps.clock, MOST_SECRETS))
         self._load: HookLoad | None = None
-        has_proxy = deps.config[CONNECTIONS] == 0
-        self._unproved = UnprovedVisits(UNPROVED_AT_ONCE, UNPROVED_OF_PEER, FAILURES, has_proxy=has_proxy)
+        clients = make_client_addresses(deps.config)
+        self._unproved = UnprovedVisits(UNPROVED_AT_ONCE, UNPROVED_OF_PEER, FAILURES, clients)
 
     def routes(self) -> list[Route]:
         return [Route(f"{PREFIX}/{{token}}", self.answer, methods=["POST"])]
@@ -203,25 +204,17 @@ class LinkRates:
 
 
 class SigningSecrets:
-    """Opened once, and then kept: a stranger who knows a link must not fill the record of uses. A secret that is
-    changed has another name."""
+    """A stranger who knows a link must not fill the record of uses: see KeptSecrets."""
 
-    def __init__(self, reader: SecretReader) -> None:
-        self._reader = reader
-        self._open: OrderedDict[str, str] = OrderedDict()
+    def __init__(self, kept: KeptSecrets) -> None:
+        self._kept = kept
 
     async def get(self, link: Token) -> str:
-        known = self._open.get(link.signing_key)
-        if known is None:
-            try:
-                known = await self._reader.get(link.signing_key, link.folder or "", purpose="webhook") or ""
-            except SetupError as error:
-                _log.error("what signs a webhook cannot be read", link=link.id, error=str(error))
-                raise Unavailable("the webhook", "its secret cannot be read") from None
-            self._open[link.signing_key] = known
-            while len(self._open) > MOST_SECRETS:
-                self._open.popitem(last=False)
-        return known
+        try:
+            return await self._kept.get(link.signing_key, link.folder or "", purpose="webhook")
+        except SetupError as error:
+            _log.error("what signs a webhook cannot be read", link=link.id, error=str(error))
+            raise Unavailable("the webhook", "its secret cannot be read") from None
 
 
 def _read_wait(request: Request) -> int | Response:

@@ -42,6 +42,7 @@ class InviteLinks:
                 "group": offer.group,
                 "ownGroup": offer.own_group,
                 "obstacle": offer.obstacle,
+                "accepted": offer.accepted,
                 "person": visitor.called,
             }
         )

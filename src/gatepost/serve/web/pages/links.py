@@ -1,7 +1,7 @@
 """Links: webhooks, chat links and invitations. Each is shown when it is made, and never again."""
 
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import Answer, badge, in_files, link, made, make_table, moment, shorten
+from gatepost.serve.web.dashboard.tables import Answer, in_files, link, made, make_table, moment, shorten
 from gatepost.serve.web.dashboard.view import Action, Badge, Cell, Code, EmptyState, Moment, PageView, Tone
 from gatepost.store.tokens import SignatureScheme, TokenKind, TokenState
 
@@ -16,7 +16,7 @@ EMPTY = EmptyState(text="There are no links. By a webhook a program hands messag
 LINK = (
     in_files("id"),
     made("label", "Label", lambda row: row["label"] or Code(row["id"])),
-    badge("kind", "Kind"),
+    made("kind", "Kind", lambda row: Badge(row["kind"].replace("_", " "))),
     link("folder", "Group", "/groups/{folder}"),
     made("signature", "Signed", lambda row: Badge(row["signature"]) if is_signed(row) else None),
     made("instructions", "Instructions", lambda row: shorten(row["instructions"], SHOWN) or None),

@@ -107,10 +107,7 @@ def _drop_empty(query: dict[str, str]) -> dict[str, str]:
 def _get_empty(query: dict[str, str]) -> EmptyState:
     if any(query.values()):
         return EmptyState(text="No agent is like that. Choose all, or search for something else.")
-    new = Action(label="New group", operation="group.add", asks=True, tone=Tone.GOOD)
-    return EmptyState(
-        text="There is no agent yet. A group has one: make a group, then connect an agent to it.", action=new
-    )
+    return EmptyState(text="There is no agent yet in the groups that you may see.")  # there is one in every gateway
 
 
 def render_summary(counts: dict[str, int], notes: int) -> str:

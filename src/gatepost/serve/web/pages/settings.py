@@ -18,6 +18,7 @@ from gatepost.serve.web.dashboard.view import (
     Link,
     Note,
     PageView,
+    Prose,
     StepForm,
     Tone,
 )
@@ -49,7 +50,7 @@ def show_origin(setting: Answer) -> Badge:
 
 
 ORIGIN = made("origin", "From", show_origin)
-MEANING = made("help", "Meaning", lambda each: shorten(each["help"], 110))
+MEANING = made("help", "Meaning", lambda each: Prose(shorten(each["help"], 110)))
 SETTING = (link("name", "Setting", "/settings/{name}"), SHORT_VALUE, ORIGIN, MEANING)
 DETAILS = (
     VALUE,
@@ -91,15 +92,16 @@ async def show_setting(request: PageRequest) -> PageView:
         wanted = request.query.get("value")
         blocks += make_change(setting, wanted)
         if wanted is not None or "unset" in request.query:
-            args = {"name": name, "unset": True} if wanted is None else {"name": name, "value": wanted}
-            blocks += await _preview(request, args)
+            operation = "settings.unset" if wanted is None else "settings.set"
+            args = {"name": name} if wanted is None else {"name": name, "value": wanted}
+            blocks += await _preview(request, operation, args)
     return PageView(title=name, lead=setting["help"], blocks=blocks)
 
 
-async def _preview(request: PageRequest, args: Answer) -> list[Block]:
+async def _preview(request: PageRequest, operation: str, args: Answer) -> list[Block]:
     """What is wrong with a value stands below the form, which keeps it."""
     try:
-        return make_preview(args, await request.ask("settings.set", **args, dry_run=True))
+        return make_preview(operation, args, await request.ask(operation, **args, dry_run=True))
     except (Invalid, SetupError) as error:
         return [Note(text=str(error), tone=Tone.BAD)]
 
@@ -126,10 +128,11 @@ def make_change(setting: Answer, wanted: str | None) -> list[Block]:
     return [StepForm(steps=(), inputs=[value], submit="Show the change", skip=usual)]
 
 
-def make_preview(args: Answer, change: Answer) -> list[Block]:
+def make_preview(operation: str, args: Answer, change: Answer) -> list[Block]:
     if not change["diff"]:
         return [Note(text=change["text"], tone=Tone.GOOD)]
-    write = Action(label="Write it", operation="settings.set", args=args, tone=Tone.GOOD)
+    label = "Remove it" if operation == "settings.unset" else "Write it"
+    write = Action(label=label, operation=operation, args=args, tone=Tone.GOOD)
     return [
         DiffBlock(title="What changes in gatepost.toml", lines=change["diff"]),
         Note(text=change["text"], action=write),

@@ -18,6 +18,7 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
 from gatepost.serve.web.browser_security import port_of
 from gatepost.serve.web.browser_streams import BrowserStreams
+from gatepost.serve.web.client_addresses import make_client_addresses
 from gatepost.serve.web.csrf import is_write_proven, render_refusal
 from gatepost.serve.web.signin.devices import parse_device
 from gatepost.serve.web.signin.proxy_users import find_name, get_identity
@@ -50,6 +51,7 @@ class BrowserLogins:
         self._store, self._clock, self._streams, self._bells = deps.store, deps.clock, deps.streams, deps.bells
         self._config, self._days = deps.config, deps.config[BROWSER_DAYS]
         self._store_id = hashlib.sha256(deps.store_id.encode() or os.fsencode(deps.home.path)).hexdigest()[:8]
+        self._clients = make_client_addresses(deps.config)
         self._seen_at: dict[str, int] = {}  # what was written of late, or is being written
 
     async def find_visitor(self, request: Request) -> WebVisitor | None:
@@ -81,7 +83,7 @@ class BrowserLogins:
         if len(self._seen_at) >= MOST_SEEN:
             self._seen_at.clear()
         self._seen_at[login] = now
-        self._store.post(logins.record_seen, login, now - SEEN_EVERY, now)
+        self._store.post(logins.record_seen, login, now - SEEN_EVERY, now, lane=f"login:{login}")
 
     async def sign_in(
         self,
@@ -101,7 +103,9 @@ class BrowserLogins:
             user = find_user(db, now)
             if user is None:
                 return None
-            new = NewBrowser(user_id=user, way=way, device=get_device(request), peer=get_peer(request)[:LONGEST_PEER])
+            new = NewBrowser(
+                user_id=user, way=way, device=get_device(request), peer=self.get_peer(request)[:LONGEST_PEER]
+            )
             if before:
                 logins.sign_out(db, before)  # its cookie is overwritten
             token, row = logins.add_browser(db, new, now + self._days * DAY, now)
@@ -159,6 +163,10 @@ class BrowserLogins:
         self._streams.end(token)
         self._bells.logins()
 
+    def get_peer(self, request: Request) -> str:
+        """The address that a request comes from, as the limits on strangers know it."""
+        return self._clients.get(request.scope)
+
     def get_token(self, request: Request) -> str:
         """The browser's own, '' if it has shown none."""
         return self.get_cookie(request)
@@ -175,11 +183,6 @@ class BrowserLogins:
             f"-{suffix}" if suffix else ""
         )
         return f"__Host-{name}", name
-
-
-def get_peer(request: Request) -> str:
-    """The address that a request comes from; '' for a socket file."""
-    return request.client.host if request.client is not None else ""
 
 
 def get_device(request: Request) -> str:

@@ -16,22 +16,23 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from gatepost.core import ids, log
-from gatepost.core.clock import MINUTE, SECOND
+from gatepost.core.clock import SECOND
 from gatepost.core.errors import GatepostError, Invalid, SetupError
+from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
+from gatepost.core.start_checks import start_check
 from gatepost.flow.page_logins import get_page_identity
 from gatepost.serve.web.dashboard.renderer import render_apart
 from gatepost.serve.web.json_body import get_text, read_object
-from gatepost.serve.web.signin.browser_login import get_peer
 from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_way
 from gatepost.serve.web.signin.id_tokens import NotProven, OidcClaim, TokenExpectation, check_token, read_header
 from gatepost.serve.web.signin.next_page import parse_next
 from gatepost.serve.web.signin.provider_client import ClientIdentity, CodeExchange, ProviderClient, check_issuer
 from gatepost.serve.web.signin.ticket_cookies import TicketCookies
-from gatepost.serve.web.signin.tickets import SignInTicket, TicketPurpose
+from gatepost.serve.web.signin.tickets import SignInTicket, TicketPurpose, spend
 from gatepost.store import identities, users
 from gatepost.store.port import Db
-from gatepost.store.secrets import get_channel_secret_name
+from gatepost.store.secrets import KeptSecrets, get_channel_secret_name
 
 ISSUER = setting(
     "web.oidc_issuer",
@@ -57,8 +58,8 @@ PURPOSE = TicketPurpose.OIDC_SIGN_IN
 LARGEST_BODY = 8192  # bytes
 LONGEST_NEXT = 1000  # characters: a cookie holds it, with the rest of the ticket
 LONGEST_CODE = 4096
-SECRET_KEPT = MINUTE  # a new one counts after so long
 TOO_LATE = "This sign-in did not begin in this browser, was finished before, or took longer than five minutes."
+TOO_MANY = "too many sign-ins from here have failed; wait a while"
 _log = log.get("oidc")
 
 
@@ -66,10 +67,15 @@ def get_identity(value: str) -> str:
     return f"{NAME}:{value}"
 
 
-def find_linked_user(db: Db, identity: str, now: int) -> str | None:
-    """The identity on the page of whoever an owner linked this one to. None: nobody has linked it."""
+def find_linked_user(db: Db, identity: str, ticket: SignInTicket, now: int) -> str | None:
+    """The identity on the page of whoever an owner linked this one to, for whom the ticket is spent. None: nobody has
+    linked it. Anybody may have an account at the provider, so theirs is not spent: only so many are remembered."""
     person = identities.get_person(db, identity)
-    return get_page_identity(db, person, now) if users.get(db, person) is not None else None
+    if users.get(db, person) is None:
+        return None
+    if not spend(db, ticket, now):
+        raise NotProven("it was finished before")
+    return get_page_identity(db, person, now)
 
 
 def render_address(place: str, client_id: str, redirect_uri: str, ticket: dict[str, str], claim: OidcClaim) -> str:
@@ -110,8 +116,13 @@ def check_settings(config: Config) -> None:
     check_issuer(config[ISSUER])
     if not config[CLIENT_ID]:
         raise SetupError(
-            "web.oidc_issuer is set, and web.oidc_client_id is not: the provider gives one to each program"
+            "web.oidc_issuer is set, and web.oidc_client_id is not: set that first, as the provider gave it"
         )
+
+
+@start_check
+def check_provider(home: Home, config: Config) -> None:
+    check_settings(config)
 
 
 @sign_in_way(
@@ -129,8 +140,8 @@ class OidcSignIn:
         self._deps, self._client_id = deps, deps.config[CLIENT_ID]
         self._claim = OidcClaim(deps.config[CLAIM])
         self._provider = ProviderClient(deps.config[ISSUER])
-        self._tickets = TicketCookies(deps.browsers, deps.clock, comes_back=True)
-        self._secret, self._secret_at, self._secret_turn = "", -SECRET_KEPT, asyncio.Lock()
+        self._tickets = TicketCookies(deps.browsers, deps.clock, deps.tickets, comes_back=True)
+        self._secrets = KeptSecrets(deps.secrets, deps.store, deps.clock, 1)
 
     def routes(self) -> list[Route]:
         return [
@@ -158,12 +169,12 @@ class OidcSignIn:
         answer = JSONResponse(
             {"location": render_address(places.authorization, self._client_id, back, values, self._claim)}
         )
-        self._tickets.set(request, answer, PURPOSE, values)
+        await self._tickets.set(request, answer, PURPOSE, values)
         return answer
 
     async def finish(self, request: Request) -> Response:
         """The provider leads back. Whatever comes of it, the ticket is gone."""
-        ticket = self._tickets.find(request, PURPOSE)
+        ticket = await self._tickets.find(request, PURPOSE)
         if ticket is None:
             answer = await _render_page("begin_again", 403, text=TOO_LATE)
         else:
@@ -171,44 +182,38 @@ class OidcSignIn:
                 answer = await self._sign_in(request, ticket)
             except (NotProven, GatepostError) as error:
                 _log.warning("a sign-in by OpenID failed", error=str(error))
-                await self._deps.throttle.strike(get_peer(request))
-                answer = await _render_page("failed", 403, text=str(error))
+                answer = await self._render_failure(request, str(error))
         self._tickets.clear(request, answer, PURPOSE)
         return answer
+
+    async def _render_failure(self, request: Request, why: str) -> Response:
+        """After a while that grows with the failures of an address. Of those that wait there are only so many."""
+        if not await self._deps.throttle.strike(self._deps.browsers.get_peer(request)):
+            return await _render_page("failed", 429, text=TOO_MANY)
+        return await _render_page("failed", 403, text=why)
 
     async def _sign_in(self, request: Request, ticket: SignInTicket) -> Response:
         value = await self._find_value(read_code(request, ticket, self._provider.issuer), ticket)
         identity, secure = get_identity(value), ticket.values["origin"].startswith("https://")
-        if not self._tickets.spend(ticket):
-            return await _render_page("begin_again", 403, text=TOO_LATE)
         # The browser's cookie is not sent along while another site leads it: our own page leads on.
         done = await _render_page("done", 200, next=ticket.values["next"])
         answer = await self._deps.browsers.sign_in(
-            request, NAME, lambda db, now: find_linked_user(db, identity, now), done, secure
+            request, NAME, lambda db, now: find_linked_user(db, identity, ticket, now), done, secure
         )
         if answer is not None:  # only then: anybody may have an account at the provider
-            self._deps.throttle.reset(get_peer(request))
+            self._deps.throttle.reset(self._deps.browsers.get_peer(request))
         return answer or await _render_page("unknown", 403, identity=identity, typed=shlex.quote(identity))
 
     async def _find_value(self, code: str, ticket: SignInTicket) -> str:
         """Who it is at the provider. Raises NotProven."""
         values, issuer = ticket.values, self._provider.issuer
-        client = ClientIdentity(issuer=issuer, client_id=self._client_id, secret=await self._get_secret())
+        secret = await self._secrets.get(SECRET, "", purpose=f"sign-in at {issuer}")
+        client = ClientIdentity(issuer=issuer, client_id=self._client_id, secret=secret)
         exchange = CodeExchange(code=code, verifier=values["verifier"], redirect_uri=values["origin"] + BACK)
         token = await self._provider.fetch_id_token(exchange, client)
         key = await self._provider.find_key(await asyncio.to_thread(read_header, token))
         expected = TokenExpectation(issuer=issuer, client_id=self._client_id, nonce=values["nonce"], claim=self._claim)
         return await asyncio.to_thread(check_token, token, key, expected, self._deps.clock.now() // SECOND)
-
-    async def _get_secret(self) -> str:
-        """Ours, for the provider. A stranger can make up codes without end, and must not fill the record of uses."""
-        async with self._secret_turn:
-            now = self._deps.clock.now()
-            if not 0 <= now - self._secret_at < SECRET_KEPT:
-                purpose = f"sign-in at {self._provider.issuer}"
-                self._secret = await self._deps.secrets.get(SECRET, "", purpose=purpose) or ""
-                self._secret_at = now
-            return self._secret
 
 
 async def _render_page(outcome: str, status: int, **values: str) -> Response:

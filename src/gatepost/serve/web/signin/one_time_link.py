@@ -14,7 +14,6 @@ from gatepost.core.errors import NotFound
 from gatepost.flow.page_logins import ONCE, issue_for_person
 from gatepost.serve.web.error_response import error_response
 from gatepost.serve.web.json_body import read_text_field
-from gatepost.serve.web.signin.browser_login import get_peer
 from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_way
 from gatepost.store import audit, identities, logins, users
 from gatepost.store.port import Db, Store
@@ -40,10 +39,10 @@ class OneTimeLinks:
             return JSONResponse({"ok": True})
         answer = await deps.browsers.sign_in(request, NAME, lambda db, now: logins.redeem(db, token, now))
         if answer is None:
-            if not await deps.throttle.strike(get_peer(request)):
+            if not await deps.throttle.strike(deps.browsers.get_peer(request)):
                 return error_response("refused", "Too many wrong addresses were tried from here; wait a while.", 429)
             return error_response("refused", "This address was used before or is too old.", 403)
-        deps.throttle.reset(get_peer(request))
+        deps.throttle.reset(deps.browsers.get_peer(request))
         return answer
 
 

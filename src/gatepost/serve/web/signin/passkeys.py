@@ -21,10 +21,9 @@ from gatepost.serve.web.csrf import is_write_proven, render_refusal
 from gatepost.serve.web.error_response import error_response
 from gatepost.serve.web.json_body import get_text, read_object
 from gatepost.serve.web.signin import webauthn
-from gatepost.serve.web.signin.browser_login import get_peer
 from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_way
 from gatepost.serve.web.signin.ticket_cookies import TicketCookies
-from gatepost.serve.web.signin.tickets import SignInTicket, TicketPurpose
+from gatepost.serve.web.signin.tickets import SignInTicket, TicketPurpose, spend
 from gatepost.serve.web.signin.visitors import WebVisitor
 from gatepost.serve.web.signin.webauthn import PasskeyOwner, PasskeyRefusal, RelyingParty
 from gatepost.store import audit, logins, passkeys
@@ -51,7 +50,7 @@ STALE = "You signed in more than ten minutes ago. Sign out and in again, then ad
 )
 class PasskeySignIn:
     def __init__(self, deps: SignInDeps) -> None:
-        self._deps, self._tickets = deps, TicketCookies(deps.browsers, deps.clock)
+        self._deps, self._tickets = deps, TicketCookies(deps.browsers, deps.clock, deps.tickets)
 
     def routes(self) -> list[Route]:
         return [
@@ -66,23 +65,23 @@ class PasskeySignIn:
         party, challenge = find_party(request), os.urandom(CHALLENGE_BYTES)
         options = await asyncio.to_thread(webauthn.render_request, party, challenge)
         answer = JSONResponse({"options": options})
-        self._tickets.set(request, answer, TicketPurpose.PASSKEY_SIGN_IN, {"challenge": challenge.hex()})
+        await self._tickets.set(request, answer, TicketPurpose.PASSKEY_SIGN_IN, {"challenge": challenge.hex()})
         return answer
 
     async def finish(self, request: Request) -> Response:
         """Whoever the passkey belongs to is signed in. Unknown, copied and too late look alike."""
         party, given = find_party(request), await read_object(request, LARGEST_BODY)
-        ticket = self._tickets.find(request, TicketPurpose.PASSKEY_SIGN_IN)
+        ticket = await self._tickets.find(request, TicketPurpose.PASSKEY_SIGN_IN)
         check = await self._check(party, ticket, given) if ticket is not None else None
         answer = None
-        if ticket is not None and check is not None and self._tickets.spend(ticket):
+        if check is not None:
             answer = await self._deps.browsers.sign_in(request, NAME, check)
         if answer is None:
-            if not await self._deps.throttle.strike(get_peer(request)):
+            if not await self._deps.throttle.strike(self._deps.browsers.get_peer(request)):
                 return error_response("refused", "Too many wrong passkeys were tried from here; wait a while.", 429)
             answer = error_response("refused", UNKNOWN, 403)
         else:
-            self._deps.throttle.reset(get_peer(request))
+            self._deps.throttle.reset(self._deps.browsers.get_peer(request))
         self._tickets.clear(request, answer, TicketPurpose.PASSKEY_SIGN_IN)
         return answer
 
@@ -100,7 +99,7 @@ class PasskeySignIn:
             count = await asyncio.to_thread(check, party, challenge, known.credential, known.user_handle, given)
         except PasskeyRefusal:
             return None
-        return lambda db, now: record_sign_in(db, known, count, now)
+        return lambda db, now: record_sign_in(db, known, count, now) if spend(db, ticket, now) else None
 
     async def begin_adding(self, request: Request) -> Response:
         visitor, party = await self._find_visitor(request), find_party(request)
@@ -115,7 +114,7 @@ class PasskeySignIn:
         options = await asyncio.to_thread(webauthn.render_creation, party, owner, challenge, known)
         answer = JSONResponse({"options": options})
         values = {"challenge": challenge.hex(), "handle": handle.hex(), "user": visitor.user}
-        self._tickets.set(request, answer, TicketPurpose.ADD_PASSKEY, values)
+        await self._tickets.set(request, answer, TicketPurpose.ADD_PASSKEY, values)
         return answer
 
     async def finish_adding(self, request: Request) -> Response:
@@ -123,7 +122,7 @@ class PasskeySignIn:
         if isinstance(visitor, Response):
             return visitor
         given, label = await read_label(request)
-        ticket = self._tickets.find(request, TicketPurpose.ADD_PASSKEY)
+        ticket = await self._tickets.find(request, TicketPurpose.ADD_PASSKEY)
         if ticket is None or ticket.values["user"] != visitor.user:
             raise Invalid("", NOT_ADDED.format("it took longer than five minutes; try again"))
         challenge, handle = bytes.fromhex(ticket.values["challenge"]), bytes.fromhex(ticket.values["handle"])
@@ -131,8 +130,6 @@ class PasskeySignIn:
             made = await asyncio.to_thread(webauthn.check_creation, party, challenge, given)
         except PasskeyRefusal as error:
             raise Invalid("", NOT_ADDED.format(error)) from None
-        if not self._tickets.spend(ticket):
-            raise Invalid("", NOT_ADDED.format("it was added before"))
         new = NewPasskey(
             credential_id=made.id,
             credential=made.data,
@@ -142,7 +139,8 @@ class PasskeySignIn:
             sign_count=made.sign_count,
             label=label,
         )
-        await self._deps.store.write(add_passkey, new, self._deps.browsers.get_token(request), self._deps.clock.now())
+        browser, now = self._deps.browsers.get_token(request), self._deps.clock.now()
+        await self._deps.store.write(_add_once, ticket, new, browser, now)
         answer = JSONResponse({"ok": True})
         self._tickets.clear(request, answer, TicketPurpose.ADD_PASSKEY)
         return answer
@@ -193,6 +191,12 @@ def check_fresh(db: Db, browser: str, user: str, now: int) -> None:
         raise Invalid("", NOT_ADDED.format("this browser is not signed in any more"))
     if now - found.created_at > FRESH:
         raise Invalid("", STALE)
+
+
+def _add_once(db: Db, ticket: SignInTicket, new: NewPasskey, browser: str, now: int) -> None:
+    if not spend(db, ticket, now):
+        raise Invalid("", NOT_ADDED.format("it was added before"))
+    add_passkey(db, new, browser, now)
 
 
 def add_passkey(db: Db, new: NewPasskey, browser: str, now: int) -> None:

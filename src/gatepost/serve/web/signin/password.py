@@ -14,7 +14,6 @@ from gatepost.serve.password_hashing import EXTRA, HASHING, MODULE, PASSWORD_LOG
 from gatepost.serve.password_limits import PasswordLimits
 from gatepost.serve.web.error_response import error_response
 from gatepost.serve.web.json_body import get_text, read_object
-from gatepost.serve.web.signin.browser_login import get_peer
 from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_way
 from gatepost.store import passwords
 from gatepost.store.passwords import Password
@@ -47,7 +46,7 @@ class PasswordSignIn:
     async def sign_in(self, request: Request) -> Response:
         given = await read_object(request, LARGEST_BODY)
         name, password = clean(get_text(given, "name")[:LONGEST_NAME]).strip(), get_text(given, "password")
-        user, peer = WEB_PERSON + name.removeprefix(WEB_PERSON), get_peer(request)
+        user, peer = WEB_PERSON + name.removeprefix(WEB_PERSON), self._deps.browsers.get_peer(request)
         known = await self._find_known(request, user)
         wait = self._limits.admit(peer, user, known)
         if wait is None:

@@ -10,7 +10,10 @@ from functools import lru_cache
 from starlette.requests import Request
 
 from gatepost.core.errors import SetupError
+from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
+from gatepost.core.start_checks import start_check
+from gatepost.serve.peers import parse_address
 
 PROXY_USER_HEADER = setting(
     "web.proxy_user_header",
@@ -21,8 +24,8 @@ PROXY_USER_HEADER = setting(
 TRUSTED_PROXIES = setting(
     "web.trusted_proxies",
     (),
-    help="Peers whose web.proxy_user_header is believed: addresses, networks, or `unix` for the socket file that the"
-    " web page listens on.",
+    help="Peers whose web.proxy_user_header and web.proxy_address_header are believed: addresses, networks, or `unix`"
+    " for the socket file that the web page listens on.",
 )
 PLATFORM = "proxy"  # of the identities that a proxy names
 UNIX = "unix"
@@ -42,21 +45,20 @@ def is_wanted(config: Config) -> bool:
 
 def find_name(request: Request, config: Config) -> str:
     """'' if the peer is not trusted, names nobody, or names somebody in a way that is not clear."""
-    if not is_wanted(config) or not is_trusted(request, config[TRUSTED_PROXIES]):
+    if not is_wanted(config) or not is_trusted(
+        request.client.host if request.client else None, config[TRUSTED_PROXIES]
+    ):
         return ""
     given = request.headers.getlist(config[PROXY_USER_HEADER])
     return given[0] if len(given) == 1 and _NAME.match(given[0]) else ""  # two of them: one is the visitor's own
 
 
-def is_trusted(request: Request, trusted: tuple[str, ...]) -> bool:
-    if request.client is None:
+def is_trusted(address: str | None, trusted: tuple[str, ...]) -> bool:
+    """None: it comes by the socket file."""
+    if address is None:
         return UNIX in trusted
-    try:
-        peer = ipaddress.ip_address(request.client.host)
-    except ValueError:
-        return False
-    peer = getattr(peer, "ipv4_mapped", None) or peer
-    return any(peer in each for each in parse_trusted(trusted))
+    peer = parse_address(address)
+    return peer is not None and any(peer in each for each in parse_trusted(trusted))
 
 
 @lru_cache(maxsize=8)
@@ -82,3 +84,8 @@ def check_settings(config: Config) -> None:
         raise SetupError(f"web.proxy_user_header: {header!r} is no name of a header, like Remote-User")
     if any(each.prefixlen == 0 for each in parse_trusted(config[TRUSTED_PROXIES])):
         raise SetupError("web.trusted_proxies: it trusts everybody; name the address of the proxy")
+
+
+@start_check
+def check_proxy(home: Home, config: Config) -> None:
+    check_settings(config)

@@ -14,21 +14,17 @@ from gatepost.serve.web.signin.tickets import LASTS, SignInTicket, TicketOffice,
 class TicketCookies:
     """`comes_back`: the second step is led to by another site. A browser sends the cookie along then, too."""
 
-    def __init__(self, browsers: BrowserLogins, clock: Clock, comes_back: bool = False) -> None:
-        self._browsers, self._clock, self._office = browsers, clock, TicketOffice()
+    def __init__(self, browsers: BrowserLogins, clock: Clock, office: TicketOffice, comes_back: bool = False) -> None:
+        self._browsers, self._clock, self._office = browsers, clock, office
         self._comes_back = comes_back
 
-    def set(self, request: Request, answer: Response, purpose: TicketPurpose, values: Mapping[str, str]) -> None:
-        ticket = self._office.issue(purpose, values, self._clock.now())
+    async def set(self, request: Request, answer: Response, purpose: TicketPurpose, values: Mapping[str, str]) -> None:
+        ticket = await self._office.issue(purpose, values, self._clock.now())
         same_site: Literal["lax", "strict"] = "lax" if self._comes_back else "strict"
         self._browsers.set_cookie(request, answer, ticket, LASTS, suffix=purpose, same_site=same_site)
 
-    def find(self, request: Request, purpose: TicketPurpose) -> SignInTicket | None:
-        return self._office.read(purpose, self._browsers.get_cookie(request, purpose), self._clock.now())
-
-    def spend(self, ticket: SignInTicket) -> bool:
-        """False: it was spent before."""
-        return self._office.spend(ticket, self._clock.now())
+    async def find(self, request: Request, purpose: TicketPurpose) -> SignInTicket | None:
+        return await self._office.read(purpose, self._browsers.get_cookie(request, purpose), self._clock.now())
 
     def clear(self, request: Request, answer: Response, purpose: TicketPurpose) -> None:
         self._browsers.clear_cookie(request, answer, purpose)

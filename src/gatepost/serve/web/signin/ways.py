@@ -16,6 +16,16 @@ def list_ways(config: Config, registry: Registry[SignInWay] = SIGN_IN_WAYS) -> l
     return sorted(found, key=lambda each: (each.order, each.name))
 
 
+def list_missing_ways(config: Config, registry: Registry[SignInWay] = SIGN_IN_WAYS) -> list[SignInWay]:
+    """Those that the settings ask for, and whose extra is not installed."""
+    load_package("gatepost.serve.web.signin")
+    return [each for _, each in registry.items() if each.wanted(config) and not each.is_installed]
+
+
+def describe_missing(way: SignInWay) -> str:
+    return f"signing in by {way.name} is on, and nobody can: its extra is not installed"
+
+
 def list_routes(deps: SignInDeps, registry: Registry[SignInWay] = SIGN_IN_WAYS) -> list[Route]:
     ways = list_ways(deps.config, registry)
 

@@ -21,10 +21,10 @@ from gatepost.flow import web_routes
 from gatepost.flow.web_paths import SiteKind, SitePath, normalize_host, parse_segments, parse_site_path, render_url
 from gatepost.flow.web_routes import SitePage
 from gatepost.serve.web.browser_security import READS, read_allowed
+from gatepost.serve.web.file_response import OpenFileResponse
 from gatepost.serve.web.signin.visitors import WebVisitor
 from gatepost.serve.web.sites.site_files import FileAbsence, open_site_file
 from gatepost.serve.web.sites.site_headers import make_policy, make_site_headers
-from gatepost.serve.web.sites.site_response import SiteFileResponse
 from gatepost.serve.web.sites.tickets import MARK, SiteTickets
 from gatepost.store import web_routes as rows
 from gatepost.store.port import Store
@@ -173,7 +173,7 @@ class GroupSites:
             return PlainTextResponse(NOTHING, 404)
         policy = make_policy(request.headers.get("host", ""), f"{place.base}/")
         headers = make_site_headers(found.media_type, policy, public=page.access is WebAccess.PUBLIC)
-        return SiteFileResponse(found, headers, self._threads)
+        return OpenFileResponse(found, headers, self._threads)
 
 
 def _redirect(place: _Place, target: str) -> Response:

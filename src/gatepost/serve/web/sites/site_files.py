@@ -4,13 +4,13 @@ file with one name is opened, and its size has a cap. All of it blocks: call it 
 import os
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.flow.web_routes import SitePage
+from gatepost.serve.web.file_response import OpenFile, make_open_file
 
 INDEX = "index.html"
 LARGEST_FILE = 256 * 1024 * 1024  # bytes
@@ -57,17 +57,7 @@ class FileAbsence(StrEnum):
     NEEDS_SLASH = "needs_slash"  # a folder with an index: its links are relative to it
 
 
-@dataclass(frozen=True, slots=True)
-class SiteFile:
-    """An open file. Whoever has it closes `fd`."""
-
-    fd: int
-    size: int
-    tag: str
-    media_type: str
-
-
-def open_site_file(home: Home, page: SitePage, slash: bool) -> SiteFile | FileAbsence:
+def open_site_file(home: Home, page: SitePage, slash: bool) -> OpenFile | FileAbsence:
     if any(part.startswith(".") and part != HIDDEN_SHOWN for part in page.parts):
         return FileAbsence.MISSING
     with suppress(Invalid, NotFound), open_untrusted(home.groups) as root:  # an agent may replace its own folders, too
@@ -75,7 +65,7 @@ def open_site_file(home: Home, page: SitePage, slash: bool) -> SiteFile | FileAb
     return FileAbsence.MISSING
 
 
-def _open(root: UntrustedFolder, place: str, slash: bool) -> SiteFile | FileAbsence:
+def _open(root: UntrustedFolder, place: str, slash: bool) -> OpenFile | FileAbsence:
     if stat.S_ISDIR(root.stat(place).st_mode):
         place = f"{place}/{INDEX}"
         if not slash:
@@ -88,8 +78,7 @@ def _open(root: UntrustedFolder, place: str, slash: bool) -> SiteFile | FileAbse
             raise Invalid(place, "has a second name, which may lie elsewhere")
         if found.st_size > LARGEST_FILE:
             raise Invalid(place, f"is larger than {LARGEST_FILE} bytes")
-        tag = f'"{found.st_ino:x}-{found.st_ctime_ns:x}-{found.st_size:x}"'
-        return SiteFile(os.dup(file.fileno()), found.st_size, tag, get_media_type(place))
+        return make_open_file(os.dup(file.fileno()), get_media_type(place))
 
 
 def get_media_type(name: str) -> str:

@@ -9,6 +9,7 @@ import { Notifications } from "/static/notifications.js";
 import { Outgoing, readFile } from "/static/outgoing.js";
 import { Pins } from "/static/pins.js";
 import { readMark, setMark } from "/static/read_marks.js";
+import { Documents } from "/static/documents.js";
 import { Pictures } from "/static/pictures.js";
 import { Recorder } from "/static/recorder.js";
 import { Search } from "/static/search.js";
@@ -388,10 +389,12 @@ async function begin() {
   wire();
   new Search(() => current.room, jump);
   new Pictures($("pictures"), $("message-list"));
+  new Documents($("documents"), $("message-list"));
   new Recorder($("record"), (file) => composer.addFiles([file]), (why) => say(why, "OK", () => say("")));
   await open(start.room, "");
   stream = new Stream(start.cursor, {
     message: hearMessage, typing: hearTyping, draft: hearDraft, halted: hearHalted, opened: forgetDrafts, state: hearState,
+    pins: ({ room }) => pins.renew(room),
   });
   composer.sendEarly();
 }

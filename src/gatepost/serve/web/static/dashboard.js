@@ -52,6 +52,20 @@ function showMenu(shown) {
   at("menu")?.setAttribute("aria-expanded", String(shown));
 }
 
+// What is shown once is copied by a button. Without https:// a page may not write to the clipboard: then it is marked.
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copies]");
+  if (!button) return;
+  const shown = at(button.dataset.copies);
+  try {
+    await navigator.clipboard.writeText(shown.textContent);
+    button.textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren(shown);
+    button.textContent = "Marked: press Ctrl C";
+  }
+});
+
 // The palette -------------------------------------------------------------------------------------------------------
 
 document.addEventListener("keydown", (event) => {

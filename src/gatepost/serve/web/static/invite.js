@@ -43,6 +43,11 @@ async function read() {
     showChat();
     return;
   }
+  if (found.accepted) {
+    show(found.accepted);
+    document.getElementById("onward").hidden = false;
+    return;
+  }
   if (found.obstacle) {
     show(found.obstacle, true);
     return;

@@ -50,14 +50,17 @@ function redeem() {
   signIn("/login", { token });
 }
 
+const whenShown = []; // what modules do once all ways stand there
+
 // A way is a link, or a module of ours that shows what it needs.
 async function showWay(way) {
   const place = document.createElement("div");
   place.className = "way";
   ways.append(place);
   if (way.script) {
-    const { show } = await import(`/static/${way.script}`);
+    const { show, ready } = await import(`/static/${way.script}`);
     show(place, way);
+    whenShown.push(ready);
   } else {
     const link = document.createElement("a");
     link.className = "button";
@@ -72,6 +75,7 @@ async function showWays() {
   const answer = await fetch("/login/ways");
   const shown = await Promise.allSettled((await answer.json()).ways.map(showWay));
   for (const each of shown) if (each.reason) console.error(each.reason);
+  for (const ready of whenShown) ready?.();
 }
 
 window.addEventListener("hashchange", redeem);

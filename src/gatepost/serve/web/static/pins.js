@@ -2,10 +2,12 @@
 import { make } from "/static/dom.js";
 import { ask } from "/static/wire.js";
 
+const SOON_MS = 200;
+
 export class Pins {
   // `act`: jump(pin), changed(), refuse(why).
   constructor(element, act) {
-    Object.assign(this, { element, act, room: "", pins: [] });
+    Object.assign(this, { element, act, room: "", pins: [], timer: 0 });
     element.addEventListener("keydown", (event) => {
       if (event.key !== "Escape" || !element.open) return;
       element.open = false;
@@ -24,6 +26,13 @@ export class Pins {
     } catch {
       // the conversation goes on without
     }
+  }
+
+  // Somebody pinned something, perhaps in several steps. '': nobody knows where.
+  renew(room) {
+    if (room && room !== this.room) return;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.room && this.open(this.room), SOON_MS);
   }
 
   put(room, pins) {

@@ -3,7 +3,7 @@ import { signIn } from "/static/login.js";
 
 export function show(place, way) {
   const form = document.createElement("form");
-  const name = makeInput("Name", "text", "username");
+  const name = makeInput("Name", "text", "username webauthn");
   const password = makeInput("Password", "password", "current-password");
   const button = document.createElement("button");
   button.className = "button primary";

@@ -41,7 +41,7 @@ function drawFile(file) {
     item.append(sound);
     return item;
   }
-  const link = make(file.url ? "a" : "span", file.picture ? "" : "file"); // nothing to open before it is sent
+  const link = make(file.url ? "a" : "span", file.picture ? "" : file.document ? "file document" : "file"); // nothing to open before it is sent
   if (file.url) link.href = file.url;
   if (file.url && (file.picture || file.document)) Object.assign(link, { target: "_blank", rel: "noopener" });
   if (file.picture && file.url) {

@@ -53,9 +53,9 @@ export async function createPasskey(options) {
   };
 }
 
-export async function getPasskey(options) {
+export async function getPasskey(options, how = {}) {
   check();
-  const found = await ask(navigator.credentials.get({ publicKey: { ...options, challenge: decode(options.challenge) } }));
+  const found = await ask(navigator.credentials.get({ ...how, publicKey: { ...options, challenge: decode(options.challenge) } }));
   const { clientDataJSON, authenticatorData, signature, userHandle } = found.response;
   return {
     id: found.id,

@@ -29,7 +29,7 @@ export async function ask(path, options = {}) {
 const SILENCE_MS = 45_000; // the gateway speaks at least every 15 s
 const SLOWEST_MS = 15_000;
 
-// Calls hear.message, hear.typing, hear.draft, hear.halted, hear.opened and hear.state("live" | "lost" | "elsewhere"). Resumes behind the last cursor.
+// Calls hear.message, hear.typing, hear.draft, hear.pins, hear.halted, hear.opened and hear.state("live" | "lost" | "elsewhere"). Resumes behind the last cursor.
 export class Stream {
   constructor(cursor, hear) {
     this.cursor = cursor;
@@ -51,6 +51,7 @@ export class Stream {
     source.addEventListener("message", (event) => this.hear.message(JSON.parse(event.data)));
     source.addEventListener("typing", (event) => this.hear.typing(JSON.parse(event.data)));
     source.addEventListener("draft", (event) => this.hear.draft(JSON.parse(event.data)));
+    source.addEventListener("pins", (event) => this.hear.pins(JSON.parse(event.data)));
     source.addEventListener("cursor", (event) => {
       const { cursor, halted } = JSON.parse(event.data);
       this.cursor = cursor;

@@ -73,7 +73,7 @@ export function drawWork(name, calls) {
   for (const { name, verdict } of calls) {
     const step = make("li");
     step.append(make("b", "", name));
-    if (verdict !== "allowed") step.append(make("small", "", verdict.replaceAll("_", " ")));
+    if (verdict && verdict !== "allowed") step.append(make("small", "", verdict.replaceAll("_", " ")));
     steps.append(step);
   }
   folded.append(make("summary", "", `Used ${calls.length} ${calls.length === 1 ? "tool" : "tools"}`), steps);

@@ -25,9 +25,9 @@ from gatepost.flow.link_visits import LinkFacts, TooManyVisitors
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.text import clean
 from gatepost.serve import room_events
-from gatepost.serve.peers import find_public_peer
 from gatepost.serve.room_events import RoomEvent
 from gatepost.serve.web.browser_streams import render_sse
+from gatepost.serve.web.client_addresses import ClientAddresses
 from gatepost.serve.web.json_body import get_text, read_object
 from gatepost.serve.web.markdown_renderer import MarkdownRenderer
 from gatepost.serve.web.widget.page_policy import render_headers
@@ -58,7 +58,7 @@ class WidgetDeps(Struct, frozen=True, kw_only=True):
     bells: EventBus
     stopping: asyncio.Event
     rendering: MarkdownRenderer
-    has_proxy: bool = False
+    clients: ClientAddresses
 
 
 class LinkClosed(GatepostError):
@@ -105,7 +105,7 @@ class ChatWidget:
         facts = await self._find_link(secret)
         if facts is None:
             raise LinkClosed(CLOSED)
-        self._rates.charge_visit(facts.token.id, find_public_peer(request.scope, has_proxy=self._deps.has_proxy))
+        self._rates.charge_visit(facts.token.id, self._deps.clients.find_own(request.scope))
         instance, now = self._deps.hub.instance, self._deps.clock.now()
         made = await self._deps.store.write(link_visits.start_visit, instance, secret, now, lane=facts.token.id)
         if made is None:

@@ -10,9 +10,11 @@ from starlette.datastructures import Headers
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from gatepost.core import log
 from gatepost.core.thread_pools import BoundedThreadPool
-from gatepost.serve.web.sites.site_files import SiteFile
+from gatepost.serve.cut_answers import AnswerCutShort
 
+_log = log.get("web")
 CHUNK = 256 * 1024
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})\Z")
 
@@ -39,10 +41,24 @@ def parse_range(header: str, size: int) -> ByteRange | None:
     return ByteRange(start, end)
 
 
-class SiteFileResponse:
+class OpenFile(Struct, frozen=True):
+    """Whoever has it closes `fd`."""
+
+    fd: int
+    size: int
+    tag: str
+    media_type: str
+
+
+def make_open_file(fd: int, media_type: str) -> OpenFile:
+    found = os.fstat(fd)
+    return OpenFile(fd, found.st_size, f'"{found.st_ino:x}-{found.st_ctime_ns:x}-{found.st_size:x}"', media_type)
+
+
+class OpenFileResponse:
     """Closes the file, whatever happens."""
 
-    def __init__(self, file: SiteFile, headers: Mapping[str, str], threads: BoundedThreadPool) -> None:
+    def __init__(self, file: OpenFile, headers: Mapping[str, str], threads: BoundedThreadPool) -> None:
         self._file, self._headers, self._threads = (
             file,
             {**headers, "etag": file.tag, "accept-ranges": "bytes"},
@@ -76,11 +92,16 @@ class SiteFileResponse:
         return asked.get("if-range", self._file.tag) == self._file.tag
 
     async def _read(self, part: ByteRange) -> AsyncIterator[bytes]:
-        """As many bytes as were promised. A file that became shorter meanwhile ends the connection."""
+        """As many bytes as were promised. A file that became shorter meanwhile ends the connection: its owner may do
+        that at will."""
         at = part.start
         while at < part.end:
-            chunk = await self._threads.run(partial(os.pread, self._file.fd, min(CHUNK, part.end - at), at))
+            try:
+                chunk = await self._threads.run(partial(os.pread, self._file.fd, min(CHUNK, part.end - at), at))
+            except OSError:
+                chunk = b""
             if not chunk:
-                return
+                _log.info("a file became shorter while it was sent", size=self._file.size, sent=at - part.start)
+                raise AnswerCutShort
             at += len(chunk)
             yield chunk

@@ -1,0 +1,57 @@
+"""What a transaction has to itself: advisory locks, in one order for all, so that nobody waits in a circle.
+
+A unit cannot always know beforehand what it will need. A lock that comes out of the order is taken only if it is free;
+else the unit is undone, and run again with all that it has asked for so far taken first, in the order.
+"""
+
+from collections.abc import Iterable
+from hashlib import sha256
+
+from gatepost.store.port import LockKind
+
+_PLACES = {kind: place for place, kind in enumerate(LockKind)}
+
+LockName = tuple[int, str]  # the place of its kind in the order, and the key
+
+TAKE, TRY = "SELECT pg_advisory_xact_lock(?)", "SELECT pg_try_advisory_xact_lock(?)"
+
+
+class LockOrderConflict(Exception):
+    """Somebody else has a lock that was asked for out of the order. `wanted`: all that the unit has asked for."""
+
+    def __init__(self, wanted: frozenset[LockName]) -> None:
+        super().__init__("somebody else has what this needs, too")
+        self.wanted = wanted
+
+
+class TransactionLocks:
+    """Those of one transaction."""
+
+    def __init__(self) -> None:
+        self._held: set[LockName] = set()
+
+    def clear(self) -> None:
+        self._held.clear()
+
+    def find_way(self, name: LockName) -> str:
+        """The statement that takes it; '' if it is held."""
+        if name in self._held:
+            return ""
+        return TRY if self._held and name < max(self._held) else TAKE
+
+    def add(self, name: LockName) -> None:
+        self._held.add(name)
+
+    def make_conflict(self, name: LockName) -> LockOrderConflict:
+        return LockOrderConflict(frozenset({*self._held, name}))
+
+
+def make_name(kind: LockKind, key: Iterable[str]) -> LockName:
+    return _PLACES[kind], "\0".join(key)
+
+
+def make_number(name: LockName) -> int:
+    """Two names with one number wait for each other now and then, which harms nobody."""
+    return int.from_bytes(
+        sha256(f"gatepost\0{name[0]}\0{name[1]}".encode("utf-8", "surrogatepass")).digest()[:8], "big", signed=True
+    )

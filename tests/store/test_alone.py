@@ -1,0 +1,137 @@
+"""What a unit has to itself, among four writers of a server. Each of these fails if `Db.alone` does nothing."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gatepost.core.periods import Period
+from gatepost.store import audit, budgets, groups, messages, reservations, sessions, timeline
+from gatepost.store.audit import AuditRecord
+from gatepost.store.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.messages import NewMessage
+from gatepost.store.port import Db, LockKind
+from gatepost.store.reservations import BudgetReservation
+from gatepost.store.timeline import TimelineKind
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from gatepost.store.postgres.postgres_store import PostgresStore
+    from gatepost.testing.empty_database import EmptyDatabase
+
+NOON = 1_800_000_000_000_000
+USD = 1_000_000
+CALLERS, CALLS = 4, 50
+ROOM = ("fake", "fake:room/1")
+
+
+@pytest.fixture
+async def server(emptied: "EmptyDatabase") -> "AsyncIterator[PostgresStore]":
+    from gatepost.store.postgres.postgres_store import PostgresStore
+
+    opened = PostgresStore(emptied.url, lanes=CALLERS)
+    yield opened
+    opened.close()
+
+
+def add_session(db: Db) -> str:
+    groups.add(db, "acme", "Acme", "", NOON)
+    return sessions.find_or_add(db, "shared", "acme", *ROOM, "", NOON).id
+
+
+async def test_calls_of_four_writers_never_pass_a_budget_together(server: "PostgresStore") -> None:
+    await server.write(budgets.put, BudgetScope(BudgetScopeKind.GROUP, "acme"), Period.DAY, USD, "owner", NOON)
+
+    async def call(caller: int) -> list[object]:
+        asked = ("acme", "fake:user/1", "s", "t", "model", 30_000, NOON)
+        return [
+            await server.write(reservations.reserve, *asked, durable=False, lane=f"caller {caller}")
+            for _ in range(CALLS)
+        ]
+
+    answers = [each for some in await asyncio.gather(*map(call, range(CALLERS))) for each in some]
+
+    assert sum(isinstance(each, BudgetReservation) for each in answers) == 33
+    assert await server.read(reservations.sum_reserved) == 33 * 30_000
+    stops = [note.percent for each in answers for note in getattr(each, "notes", ())]
+    assert len(stops) == len(set(stops))  # each note is given once
+
+
+async def test_the_audit_chain_of_four_writers_holds(server: "PostgresStore") -> None:
+    async def write(caller: int) -> None:
+        for number in range(CALLS):
+            record = AuditRecord(NOON + number, f"caller {caller}", "send", "allowed", {})
+            await server.write(audit.append, record, durable=False, lane=f"caller {caller}")
+
+    await asyncio.gather(*map(write, range(CALLERS)))
+
+    assert await server.read(audit.verify) == (CALLERS * CALLS, None)
+
+
+async def test_the_timeline_of_four_writers_has_no_gap_and_no_double(server: "PostgresStore") -> None:
+    session_id = await server.write(add_session)
+
+    async def write(caller: int) -> list[int]:
+        given = (session_id, "", TimelineKind.STATUS, {"caller": caller}, NOON)
+        return [await server.write(timeline.add, *given, durable=False, lane=f"caller {caller}") for _ in range(CALLS)]
+
+    numbers = await asyncio.gather(*map(write, range(CALLERS)))
+
+    assert sorted(each for some in numbers for each in some) == list(range(1, CALLERS * CALLS + 1))
+
+
+async def test_a_reader_by_cursor_misses_no_message_of_a_room(server: "PostgresStore") -> None:
+    done = asyncio.Event()
+    seen: list[int] = []
+
+    def accept(db: Db, name: str) -> int:
+        new = NewMessage(
+            instance=ROOM[0],
+            address=ROOM[1],
+            direction="in",
+            platform_id=name,
+            kind="chat",
+            sender="fake:user/1",
+            text=name,
+            at=NOON,
+        )
+        made = messages.accept(db, new, NOON)
+        assert made is not None
+        db.rows("SELECT pg_sleep(0.002)" if made % 3 else "SELECT 1")  # ids are drawn in another order than committed
+        return made
+
+    async def write(caller: int) -> list[int]:
+        lane = f"caller {caller}"
+        return [await server.write(accept, f"{caller}/{n}", durable=False, lane=lane) for n in range(CALLS // 2)]
+
+    async def follow() -> None:
+        while not done.is_set() or await look():
+            await look()
+
+    async def look() -> bool:
+        found = await server.read(list_after, seen[-1] if seen else 0)
+        seen.extend(found)
+        return bool(found)
+
+    def list_after(db: Db, after: int) -> list[int]:
+        return [row[0] for row in db.rows("SELECT id FROM messages WHERE id > ? ORDER BY id", (after,))]
+
+    following = asyncio.create_task(follow())
+    made = await asyncio.gather(*map(write, range(CALLERS)))
+    done.set()
+    await following
+
+    assert seen == sorted(each for some in made for each in some)
+
+
+async def test_units_that_need_two_things_in_opposite_orders_both_end(server: "PostgresStore") -> None:
+    def both(db: Db, first: str, second: str) -> str:
+        db.alone(LockKind.ROOM, first)
+        db.alone(LockKind.ROOM, second)
+        return first
+
+    wanted = [("a", "b"), ("b", "a")] * CALLS
+    answers = await asyncio.gather(*(server.write(both, *each, durable=False) for each in wanted))
+
+    assert answers == [first for first, _ in wanted]
