@@ -174,9 +174,10 @@ class Gateway:
 
     async def _wait_for_sends(self) -> None:
         """What is on its way to a platform is written down before another gateway sends there."""
-        until = asyncio.get_running_loop().time() + STOP_S / 2
-        while asyncio.get_running_loop().time() < until and any(map(self.pump.is_sending, self.channels)):
-            await asyncio.sleep(0.02)
+        for _ in range(100):
+            if not any(map(self.pump.is_sending, self.channels)):
+                return
+            await asyncio.sleep(0.05)
 
     def _make_health(self) -> HealthCheck:
         return HealthCheck(

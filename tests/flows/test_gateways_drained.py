@@ -1,5 +1,5 @@
-"""Two gateways on one database: one is drained, and the other goes on. What a gateway must have in common with others is
-asked at its start."""
+"""Two gateways on one database: one is drained, and the other goes on. At its start each is asked what it must have in
+common with the others."""
 
 import json
 import re
@@ -196,7 +196,8 @@ def test_a_gateway_whose_schema_was_overtaken_stops_and_says_so(cluster: Cluster
 
 def test_an_older_gateway_that_lives_is_named_to_one_of_another_schema(cluster: Cluster, tmp_path: Path) -> None:
     cluster.server.execute(
-        "INSERT INTO gateways SELECT 'old', 1, 'running', 9000000000000000, 'h', 'third', '0.1', 1, '', 1, '', '', '', 1",
+        "INSERT INTO gateways VALUES"
+        " ('old', 1, 'running', 9000000000000000, 'h', 'third', '0.1', 1, '', 1, '', '', '', 1)",
         "cluster",
     )
     new = DaemonProcess(tmp_path / "c", **{**SETTINGS, **_shared(cluster), "gateway_name": "c"})

@@ -89,7 +89,9 @@ def test_what_does_not_live_keeps_nobody_from_joining(other: GatewayRow) -> None
 
 
 def test_a_living_gateway_of_another_schema_is_named() -> None:
-    with pytest.raises(SetupError, match=r"gateway 'b' on second \(gatepost 1\) runs with schema 48, this one knows 49"):
+    with pytest.raises(
+        SetupError, match=r"gateway 'b' on second \(gatepost 1\) runs with schema 48, this one knows 49"
+    ):
         check_companions(make_own(), [make_row(schema=48)], NOON)
 
 
@@ -105,7 +107,9 @@ def test_what_differs_between_gateways_is_named_and_keeps_nobody_from_joining(tm
         return join_digest(digest_settings(tmp_path / "gatepost.toml"))
 
     ours = digest('timezone = "UTC"\nlisten = ":1"\n[sessions]\nbatch = 3\n[gateway]\nname = "a"\n')
-    theirs = digest('timezone = "Asia/Tokyo"\nlisten = ":2"\n[sessions]\nbatch = 3\nwindow = 2\n[gateway]\nname = "b"\n')
+    theirs = digest(
+        'timezone = "Asia/Tokyo"\nlisten = ":2"\n[sessions]\nbatch = 3\nwindow = 2\n[gateway]\nname = "b"\n'
+    )
     own = make_own(config=ours, plugins="tools/x.py 1", keys=keys("key-1"))
     other = make_row(config=theirs, plugins="tools/x.py 2")
 

@@ -19,6 +19,11 @@ from gatepost.testing.postgres import PostgresServer
 DATABASE = "cluster"
 
 
+def find_faketime() -> Path | None:
+    """Debian's library that shows a process another time; None: it is not installed."""
+    return next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
+
+
 class Cluster:
     def __init__(self, folder: Path, names: tuple[str, ...], toml: str = "", **settings: str) -> None:
         """`settings`: of all of them, as `DaemonProcess` takes them."""
@@ -55,6 +60,19 @@ class Cluster:
         """Once the first has its keys. Before the others start."""
         for name in self._names[1:]:
             shutil.copy(self.first.home / KEYRING, self.daemons[name].home / KEYRING)
+
+    def skew(self, name: str, by_s: int) -> None:
+        """Before it starts: its machine's wall clock is off by so many seconds. Needs `find_faketime`."""
+        library = find_faketime()
+        assert library is not None
+        daemon = self.daemons[name]
+        daemon.anew = True  # the library is loaded with the interpreter
+        daemon.env |= {
+            "LD_PRELOAD": str(library),
+            "FAKETIME": f"{by_s:+d}s",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "NO_FAKE_STAT": "1",
+        }
 
     def query(self, sql: str) -> list[list[str]]:
         """Rows of the database, as text."""

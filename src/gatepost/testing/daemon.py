@@ -28,6 +28,7 @@ class DaemonProcess:
             "GATEPOST_LISTEN": "127.0.0.1:0",
             **{f"GATEPOST_{name.upper()}": value for name, value in env.items()},
         }
+        self.anew = False  # in an interpreter of its own, which reads the whole of `env`
         self.banner: list[str] = []  # what it said when it was ready
         self._process: fork_server.ForkedProcess | subprocess.Popen[bytes] | None = None
         self._stdout: TextIO | None = None
@@ -46,7 +47,7 @@ class DaemonProcess:
         self.home.parent.mkdir(parents=True, exist_ok=True)
         reads, writes = os.pipe()
         with (self.home.parent / f"{self.home.name}.stderr").open("ab") as stderr, open(writes, "wb") as stdout:
-            self._process = fork_server.start(["up"], self.env, stdout, stderr)
+            self._process = fork_server.start(["up"], self.env, stdout, stderr, anew=self.anew)
         self._stdout = open(reads, encoding="utf-8")  # noqa: SIM115  closed with the daemon
         for line in self._stdout:
             if line.startswith(READY):

@@ -32,6 +32,7 @@ def ring_everything(bells: EventBus) -> None:
     bells.group("acme")
     for ring in (bells.requests, bells.newcomers, bells.tasks, bells.errands, bells.operation, bells.logins):
         ring()
+    bells.gateways()
 
 
 def record(bells: EventBus) -> list[object]:

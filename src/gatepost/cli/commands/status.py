@@ -38,8 +38,9 @@ _OF_DAEMON = (
     "--json",
     "as_json",
     is_flag=True,
-    help="running, answers, pid, since, home, version, listen, control, gateway, draining, sandbox, awake, waiting, pressed, slow_steps,"
-    " slowest, slowest_ms, busiest, busiest_ms (the same by the processor's time), channels, channel_health, store.",
+    help="running, answers, pid, since, home, version, listen, control, gateway, draining, sandbox, awake, waiting,"
+    " pressed, slow_steps, slowest, slowest_ms, busiest, busiest_ms (the same by the processor's time), channels,"
+    " channel_health, store.",
 )
 @click.pass_obj
 def command(home: str | None, as_json: bool) -> int:
