@@ -15,7 +15,7 @@ from gatepost.testing.waiting import PATIENCE_S, block_until
 from .channel_desk import SETTINGS
 
 OFF_S = 600
-FAILS_ONCE = ScriptBuilder().otherwise().error("overloaded", kind="retry", times=1).say("echo: {text}")
+FAILS_ONCE = ScriptBuilder().otherwise().error("overloaded", kind="retryable", times=1).say("echo: {text}")
 
 pytestmark = [
     pytest.mark.slow,

@@ -17,6 +17,8 @@ from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.postgres import PostgresServer
 
 DATABASE = "cluster"
+# libfaketime 0.9.10 answers EINVAL to a sleep whose end has come before it looks.
+SLEEP = "import select, time\ntime.sleep = lambda wait: select.select([], [], [], max(0, wait)) and None\n"
 
 
 def find_faketime() -> Path | None:
@@ -67,11 +69,15 @@ class Cluster:
         assert library is not None
         daemon = self.daemons[name]
         daemon.anew = True  # the library is loaded with the interpreter
+        patch = self._folder / "skew" / "sitecustomize.py"
+        patch.parent.mkdir(exist_ok=True)
+        patch.write_text(SLEEP, encoding="utf-8")
         daemon.env |= {
             "LD_PRELOAD": str(library),
             "FAKETIME": f"{by_s:+d}s",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             "NO_FAKE_STAT": "1",
+            "PYTHONPATH": str(patch.parent),
         }
 
     def query(self, sql: str) -> list[list[str]]:

@@ -12,6 +12,7 @@ from gatepost.serve.control.arguments.gateways import (
     ListGatewaysArgs,
     ShowGatewayArgs,
 )
+from gatepost.store.gateways import GatewayState
 from gatepost.store.place import find_place
 
 ALONE = "this store is a file of one machine, so it has one gateway; docs/scale.md tells how several share one"
@@ -53,7 +54,7 @@ def list_gateways(run: CommandRun, found: list[dict[str, Any]]) -> None:
 def render_state(gateway: dict[str, Any]) -> str:
     """In one word. One that is dead has not been taken over from yet."""
     state = str(gateway["state"])
-    return state if gateway["alive"] or state == "gone" else "dead"
+    return state if gateway["alive"] or state == GatewayState.GONE else "dead"
 
 
 @command.command()

@@ -14,6 +14,7 @@ from gatepost.core.home import Home
 from gatepost.core.records import asdict
 from gatepost.flow.channel_health import parse_report, render_trouble
 from gatepost.store import audit, gateways, groups, ledger, newcomers, requests, sessions, switches, tasks
+from gatepost.store.gateways import GatewayState
 from gatepost.store.place import has_store
 from gatepost.store.port import Db
 from gatepost.store.readonly import read_store
@@ -183,7 +184,7 @@ def _gateway_lines(status: dict[str, Any]) -> list[output.Line]:
         return []
     store = status["store"] or {}
     others = [
-        f"{name} ({state})" if state != "running" else name
+        f"{name} ({state})" if state != GatewayState.RUNNING else name
         for name, state in store.get("gateways", {}).items()
         if name != status["gateway"]
     ]

@@ -3,6 +3,7 @@
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import Answer, badge, code, make_table, moment, number, text
 from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, Tone
+from gatepost.store.gateways import GatewayState
 
 ALONE = EmptyState(
     text="This store is a file of one machine, so it has one gateway. Several share one on PostgreSQL: docs/scale.md."
@@ -32,14 +33,14 @@ async def show_gateways(request: PageRequest) -> PageView:
 
 def describe_gateway(gateway: Answer) -> Answer:
     state = gateway["state"]
-    shown = {"running": "up"}.get(state, state) if gateway["alive"] or state == "gone" else "dead"
+    shown = {GatewayState.RUNNING: "up"}.get(state, state) if gateway["alive"] or state == GatewayState.GONE else "dead"
     return {**gateway, "shown_state": shown, "does": ", ".join(gateway["duties"])}
 
 
 def list_actions(gateway: Answer) -> tuple[Action, ...]:
     given = {"name": gateway["name"]}
-    if gateway["alive"] and gateway["state"] == "running":
+    if gateway["alive"] and gateway["state"] == GatewayState.RUNNING:
         return (Action(label="Drain", operation="gateway.drain", args=given, asks=True, tone=Tone.BAD),)
-    if gateway["state"] == "gone":
+    if gateway["state"] == GatewayState.GONE:
         return (Action(label="Forget", operation="gateway.forget", args=given, asks=True),)
     return ()
