@@ -83,7 +83,7 @@ async def tools_list_ms(agent: GateAgent) -> float:
     for _ in range(20):
         agent.around.bells.tools(None)
         start = time.perf_counter()
-        listed = dispatch.listed_for(root)
+        listed = await dispatch.listed_for(root)
         taken.append((time.perf_counter() - start) * 1000)
     assert len(json.loads(listed)) >= SIXTY - 2
     return statistics.median(taken)

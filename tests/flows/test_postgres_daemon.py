@@ -86,3 +86,13 @@ def test_a_database_that_goes_away_is_said_and_waited_for(daemon: DaemonProcess,
     assert said.returncode == 1 and "is unavailable" in said.stderr
     block_until(lambda: daemon.gatepost("chat", "-m", "hello", "--wait").returncode == 0, "the demo to answer again")
     assert daemon.json("ledger", "check")["unaccounted"] == 0
+
+
+@pytest.mark.slow
+def test_a_start_without_its_database_ends_with_one_sentence(tmp_path: Path) -> None:
+    url = f"postgresql://ann:{PASSWORD}@127.0.0.1:1/ledger"
+    done = DaemonProcess(tmp_path / "home", store_url=url, log_format="json").gatepost("up")
+    assert done.returncode == 1
+    assert "database ledger on 127.0.0.1, port 1 does not let us in" in done.stderr.splitlines()[-1]
+    assert len([line for line in done.stderr.splitlines() if "trying again" in line]) > 1
+    assert PASSWORD not in done.stderr

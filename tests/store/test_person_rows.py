@@ -50,8 +50,8 @@ ERASED_WITH = {
 }  # fmt: skip
 # Tables that say nothing of a person: what operators and agents set up, numbers, hashes. A column `…_by` is replaced.
 NOT_PERSONAL = {
-    "audit_anchor", "channel_cursors", "channel_instances", "entrances", "egress_log",
-    "egress_rules", "forks", "given_files", "grants", "groups", "link_signatures", "routes", "rule_state",
+    "audit_anchor", "channel_cursors", "channel_instances", "duties", "entrances", "egress_log",
+    "egress_rules", "forks", "gateways", "given_files", "grants", "groups", "link_signatures", "routes", "rule_state",
     "schema_version", "secret_bindings", "spent_tickets", "switches", "trusted_setups", "uids", "watchers", "web_hosts",
     "web_routes", "worktrees",
 }  # fmt: skip

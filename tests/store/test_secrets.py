@@ -146,21 +146,22 @@ async def test_a_rotation_seals_everything_anew_and_the_old_key_can_be_dropped(
     before = keyring.read()
     assert before is not None
 
+    keyring.add_key()
     key_id, count = secrets.reseal(filled, keyring)
 
     assert (count, {each.key_id for each in secrets.list_all(filled)}) == (4, {key_id})
     assert key_id != before.current
-    assert secrets.remove_unused_keys(filled, keyring) == [before.current]
-    after = keyring.read()
-    assert after is not None and list(after.keys) == [key_id]
+    assert secrets.list_unused_keys(filled, keyring) == [before.current]
+    keyring.remove_keys([before.current])
     assert await held.get("TOKEN", "acme/eng") == "xyzzy of folder acme/eng"
     assert all(each.updated_at == NOON for each in secrets.list_all(filled))
 
 
-@pytest.mark.runs_once  # a rotation that is run again leaves a key in the ring that nothing uses
 async def test_a_rotation_that_was_cut_off_leaves_every_secret_readable(
     held: SecretReader, store: SqliteStore, filled: Db, keyring: Keyring
 ) -> None:
+    keyring.add_key()
+
     def cut_off(db: Db) -> None:
         secrets.reseal(db, keyring)
         raise SetupError("the power went")
@@ -179,7 +180,7 @@ def test_a_secret_that_does_not_open_stops_a_rotation_before_the_ring_is_touched
     filled.run("UPDATE secrets SET sealed = ? WHERE scope = 'folder:acme'", (b"\0",))
 
     with pytest.raises(UnsealError, match=r"TOKEN of folder acme cannot be read"):
-        secrets.reseal(filled, keyring)
+        secrets.open_all(filled, keyring)
     assert (home.path / FILE).read_bytes() == before
 
 

@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import os
 import stat
+import threading
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ VARIABLE = "GATEPOST_KEYRING"
 CREDENTIAL = "gatepost.keyring"
 KEY_BYTES, NONCE_BYTES = 32, 12
 LARGEST_FILE = 1024 * 1024
+
+_changing = threading.Lock()  # what is read is written back: one at a time does that
 
 
 class UnsealError(SetupError):
@@ -112,18 +115,21 @@ class Keyring:
 
     def add_key(self) -> KeySet:
         """Make a new key the current one, in a ring of its own if there is none. On the disk when this returns."""
-        before = self.read()
         key_id = ids.new("key")
-        keys = {**(before.keys if before else {}), key_id: AESGCM.generate_key(KEY_BYTES * 8)}
-        return self._write(KeySet(key_id, keys))
+        with _changing:
+            before = self.read()
+            keys = {**(before.keys if before else {}), key_id: AESGCM.generate_key(KEY_BYTES * 8)}
+            return self._write(KeySet(key_id, keys))
 
     def remove_keys(self, key_ids: Collection[str]) -> KeySet:
         """Take keys out for good; the current one stays whatever is asked."""
-        ring = self.read()
-        if ring is None:
-            raise SetupError(f"there is no key ring in {self.where}")
-        going = set(key_ids) - {ring.current}
-        return self._write(KeySet(ring.current, {key: value for key, value in ring.keys.items() if key not in going}))
+        with _changing:
+            ring = self.read()
+            if ring is None:
+                raise SetupError(f"there is no key ring in {self.where}")
+            going = set(key_ids) - {ring.current}
+            left = {key: value for key, value in ring.keys.items() if key not in going}
+            return self._write(KeySet(ring.current, left))
 
     def _write(self, ring: KeySet) -> KeySet:
         """Whole or not at all, and the owner's alone from its first moment."""

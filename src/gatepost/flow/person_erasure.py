@@ -10,7 +10,7 @@ import shutil
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import Any, TypeVar, TypeVarTuple
+from typing import TypeVar, TypeVarTuple
 
 from msgspec import Struct
 
@@ -251,8 +251,7 @@ class PersonErasure:
     async def _replace_names(self, scope: PersonScope) -> int:
         changed = 0
         for where in person_rows.COLUMNS:
-            after: Any = "" if where.table in ("requests", "turns") else 0
-            more = True
+            after, more = where.first, True
             while more:
                 portion = await self._write(person_rows.replace_names, where, scope.names, after, ROWS)
                 changed, after, more = changed + portion.removed, portion.after, portion.more

@@ -45,7 +45,8 @@ class PanicCheckingStore:
 
 
 def _read_unless_panic(db: Db, fn: Callable[[Db, *Ts], T], args: tuple[*Ts]) -> T:
-    if switches.get(db, switches.PANIC) is not None:
+    asked: object = fn
+    if asked is not switches.get and switches.get(db, switches.PANIC) is not None:
         raise HttpRefusal(403, STOPPED)
     return fn(db, *args)
 

@@ -283,7 +283,7 @@ def blank_quotes(db: Db, rows: Sequence[tuple[int, str]]) -> int:
 
 class PersonColumn(Struct, frozen=True):
     table: str
-    key: str
+    first: int | str  # a key before all others
     column: str
     prefix: str = ""  # before her name
     value: str = ""  # instead of it
@@ -291,23 +291,22 @@ class PersonColumn(Struct, frozen=True):
 
 
 COLUMNS = (
-    PersonColumn("costs", "id", "user_id"),
-    PersonColumn("secret_uses", "id", "user_id"),
-    PersonColumn("secret_uses", "id", "scope", "user:", f"user:{FORGOTTEN}"),
-    PersonColumn("requests", "id", "answered_by", listed=True),
-    PersonColumn("inbox", "id", "reason", _STOPPED, f"{_STOPPED}{FORGOTTEN}"),
-    PersonColumn("steps", "id", "detail", _STOPPED, f"{_STOPPED}{FORGOTTEN}"),
-    PersonColumn("outbox", "id", "reason", _STOPPED, f"{_STOPPED}{FORGOTTEN}"),
-    PersonColumn("turns", "id", "error", _STOPPED, f"{_STOPPED}{FORGOTTEN}"),
-    PersonColumn("errands", "id", "reason", _STOPPED, f"{_STOPPED}{FORGOTTEN}"),
+    PersonColumn("costs", 0, "user_id"),
+    PersonColumn("secret_uses", 0, "user_id"),
+    PersonColumn("secret_uses", 0, "scope", "user:", f"user:{FORGOTTEN}"),
+    PersonColumn("requests", "", "answered_by", listed=True),
+    PersonColumn("inbox", 0, "reason", _STOPPED, f"{_STOPPED}{FORGOTTEN}"),
+    PersonColumn("steps", 0, "detail", _STOPPED, f"{_STOPPED}{FORGOTTEN}"),
+    PersonColumn("outbox", 0, "reason", _STOPPED, f"{_STOPPED}{FORGOTTEN}"),
+    PersonColumn("turns", "", "error", _STOPPED, f"{_STOPPED}{FORGOTTEN}"),
+    PersonColumn("errands", "", "reason", _STOPPED, f"{_STOPPED}{FORGOTTEN}"),
 )
 
 
 def replace_names(db: Db, where: PersonColumn, names: tuple[str, ...], after: Any, most: int) -> RemovalBatch[Any]:
     """In the next `most` rows of a table."""
     last = db.row(
-        f"SELECT MAX({where.key}), COUNT(*) FROM (SELECT {where.key} FROM {where.table} WHERE {where.key} > ?"
-        f" ORDER BY {where.key} LIMIT ?) w",
+        f"SELECT MAX(id), COUNT(*) FROM (SELECT id FROM {where.table} WHERE id > ? ORDER BY id LIMIT ?) w",
         (after, most),
     )
     if last is None or last[0] is None:
@@ -316,7 +315,7 @@ def replace_names(db: Db, where: PersonColumn, names: tuple[str, ...], after: An
         return RemovalBatch(replace_answerers(db, names, after, last[0]), last[0], int(last[1]) == most)
     values = [f"{where.prefix}{each}" for each in names]
     changed = db.run(
-        f"UPDATE {where.table} SET {where.column} = ? WHERE {where.key} > ? AND {where.key} <= ?"
+        f"UPDATE {where.table} SET {where.column} = ? WHERE id > ? AND id <= ?"
         f" AND {where.column} IN ({make_marks(values)})",
         (where.value, after, last[0], *values),
     )

@@ -43,6 +43,7 @@ class LockKind(StrEnum):
 
     DEFAULTS = "defaults"  # the rows of a first start
     RULES = "rules"  # routes as a whole, uids
+    SECRETS = "secrets"  # which key of the ring they need
     ROOM = "room"  # ids of its messages rise in the order of commits; its effects are looked for, then made
     SESSION = "session"  # numbers of its timeline
     QUOTA = "quota"  # what is counted, then added to

@@ -14,7 +14,7 @@ from gatepost.core.clock import HOUR, SECOND, Clock, SystemClock
 from gatepost.core.errors import SetupError
 from gatepost.core.keyring import Keyring, KeySet, SealedValue, UnsealError
 from gatepost.store import identities
-from gatepost.store.port import Db, Store
+from gatepost.store.port import Db, LockKind, Store
 from gatepost.store.table import Table
 
 ANTHROPIC_API_KEY = "ANTHROPIC_API_KEY"
@@ -98,6 +98,7 @@ def list_scopes(folder: str, *people: str) -> tuple[str, ...]:
 
 def put(db: Db, keyring: Keyring, place: SecretOwner, name: str, value: str, now: int, origin: str = UNBOUND) -> Secret:
     """Seal a value into its place; the one that was there is gone."""
+    db.alone(LockKind.SECRETS)
     sealed = _ring_to_seal(db, keyring).seal(value.encode(), (place.scope, name))
     row = SECRETS.insert(
         db,
@@ -305,17 +306,22 @@ class _KeptSecret(Struct, frozen=True):
     trouble: SetupError | None = None
 
 
-def reseal(db: Db, keyring: Keyring) -> tuple[str, int]:
-    """Seal everything with a new key, or, where the ring is kept elsewhere, with its current one: (the key, how many).
-
-    All are opened before the ring is touched: one that does not open stops it, and nothing has changed.
-    """
+def open_all(db: Db, keyring: Keyring) -> list[tuple[str, str, str, bytes]]:
+    """(scope, name, origin, value) of every secret. Before a rotation, too: one that does not open stops it before the
+    ring is touched."""
     rows = db.rows("SELECT scope, name, origin, key_id, nonce, sealed FROM secrets ORDER BY scope, name, origin")
-    ring = _ring_to_open(keyring) if rows else keyring.read()
-    opened = [(*row[:3], _open(ring, row[0], row[1], SealedValue(*row[3:]))) for row in rows] if ring else []
-    if keyring.is_file:
-        ring = keyring.add_key()  # beside the old ones: a crash from here on leaves every secret readable
-    assert ring is not None
+    if not rows:
+        return []
+    ring = _ring_to_open(keyring)
+    return [(row[0], row[1], row[2], _open(ring, row[0], row[1], SealedValue(*row[3:]))) for row in rows]
+
+
+def reseal(db: Db, keyring: Keyring) -> tuple[str, int]:
+    """Seal everything with the ring's current key: (the key, how many)."""
+    db.alone(LockKind.SECRETS)
+    opened, ring = open_all(db, keyring), keyring.read()
+    if ring is None:
+        raise SetupError(f"there is no key ring in {keyring.where}")
     for scope, name, origin, value in opened:
         sealed = ring.seal(value, (scope, name))
         db.run(
@@ -334,11 +340,3 @@ def list_unused_keys(db: Db, keyring: Keyring) -> list[str]:
     """Keys of the ring that no secret needs any more."""
     ring = keyring.read()
     return sorted(set(ring.keys) - list_key_ids(db) - {ring.current}) if ring else []
-
-
-def remove_unused_keys(db: Db, keyring: Keyring) -> list[str]:
-    """After `reseal` is on the disk, never with it: a key may go only when nothing on the disk needs it."""
-    going = list_unused_keys(db, keyring)
-    if going:
-        keyring.remove_keys(going)
-    return going

@@ -251,7 +251,8 @@ async def test_an_open_errand_is_in_flight_although_nothing_of_it_waits(desk: Er
     errand = await desk.give()
     own = await store.read(turns.find_open, desk.agent.session.id)
     assert own is not None
-    await store.write(turns.begin, own.id, own.epoch, (1,), NOW)
+    waiting = tuple(entry.id for entry, _ in await store.read(inbox.list_open, desk.agent.session.id))
+    await store.write(turns.begin, own.id, own.epoch, waiting, NOW)
     await desk.finish(own)
     await desk.finish(await desk.begin(errand.session_id))
     assert (await store.read(ledger.check, NOW)).in_flight == 1

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -98,14 +99,16 @@ def mention(db: Db, text: str, sender: str) -> None:
     accept(db, REACH, make_arrival("fake", given, Config(), NOON, 0), NOON, asking=RULES)
 
 
+SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "schema.sql"
+
+
 def list_states(db: Db, sender: str) -> list[tuple[str, str]]:
     sql = "SELECT m.text, i.state FROM inbox i JOIN messages m ON m.id = i.message_id WHERE m.sender = ? ORDER BY m.id"
     return [(row[0], row[1]) for row in db.rows(sql, (sender,))]
 
 
 def find_everywhere(db: Db, word: str) -> list[str]:
-    names = [row[0] for row in db.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")]
-    tables = [each for each in names if not each.startswith("search")]
+    tables = [each for each in re.findall(r"CREATE TABLE (\w+)", SCHEMA.read_text()) if each != "unsearched"]
     return [f"{table}: {row}" for table in tables for row in db.rows(f'SELECT * FROM "{table}"') if word in str(row)]
 
 

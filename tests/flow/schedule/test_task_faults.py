@@ -33,6 +33,7 @@ def _refuse_poison(db: Db) -> None:
         )
 
 
+@pytest.mark.sqlite  # its trigger refuses a row
 async def test_a_task_that_cannot_be_written_spoils_no_other_and_is_paused(desk: TaskDesk) -> None:
     await desk.store.write(_refuse_poison)
     before = await desk.add("1h", text="first")
@@ -53,6 +54,7 @@ async def test_a_task_that_cannot_be_written_spoils_no_other_and_is_paused(desk:
     assert not await desk.loop.fire_due()
 
 
+@pytest.mark.sqlite
 async def test_a_task_whose_owner_cannot_be_told_either_is_paused(desk: TaskDesk) -> None:
     await desk.store.write(_refuse_poison)
     bad, good = await desk.add("1h", text="poison"), await desk.add("1h", text="fine")

@@ -1,5 +1,6 @@
-"""The schema on PostgreSQL as text, for `docs/schema.postgres.sql`: SQLite's, in PostgreSQL's words. no server needed;
-a test compares it with what migrations make on a real one."""
+"""The schema on PostgreSQL as text, for `docs/schema.postgres.sql`: SQLite's, in PostgreSQL's words.
+
+No server is needed; a test compares it with what migrations make on a real one."""
 
 import re
 

@@ -1,6 +1,7 @@
 """Secrets: set, list, remove, rotate, bind to hosts, and the record of their uses. A value comes in and never goes
 out."""
 
+import asyncio
 import re
 
 from msgspec import Struct
@@ -193,12 +194,18 @@ def list_bindings(db: Db, args: ListBindingsArgs, now: int) -> list[Binding]:
 
 @operation
 async def rotate(deps: OperationDeps, args: RotateKeysArgs) -> RotateKeysResult:
-    """In two transactions: the old key goes when what it sealed is sealed anew on the disk."""
+    """A new key stands beside the old ones before anything is sealed with it, and the old ones go when what they sealed
+    is sealed anew on the disk: a crash leaves every secret readable."""
     keyring = Keyring(deps.home)
+    await deps.store.read(secrets.open_all, keyring)
+    if keyring.is_file:
+        await asyncio.to_thread(keyring.add_key)
     key_id, count = await deps.write(lambda db: secrets.reseal(db, keyring))
     dropped: list[str] = []
     if keyring.is_file and not args.keep:
-        dropped = await deps.store.write(secrets.remove_unused_keys, keyring)
+        dropped = await deps.store.read(secrets.list_unused_keys, keyring)
+        if dropped:
+            await asyncio.to_thread(keyring.remove_keys, dropped)
     return RotateKeysResult(
         key_id=key_id,
         resealed=count,
