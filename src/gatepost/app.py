@@ -44,6 +44,7 @@ from gatepost.flow.sessions.crash_recovery import continue_turns, sweep_leftover
 from gatepost.flow.sessions.isolation import find_isolation
 from gatepost.flow.sessions.sandbox_freezer import SandboxFreezer
 from gatepost.flow.sessions.sandbox_plan import name_prefix
+from gatepost.flow.sessions.session_deps import MOST_AWAKE
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.agents.management_endpoint import make_management_dispatch
 from gatepost.serve.agents.self_id import make_self_dispatch
@@ -89,16 +90,19 @@ class Gateway:
         config: Config,
         clock: Clock,
         extra: Mapping[str, tuple[ChannelKind, Channel]] | None = None,
+        listen: str = "",
     ) -> None:
         home = place_home(home, config)
-        self.home, self.config, self.clock = home, config, clock
+        self.home, self.config = home, config
         self.bells, self.files, self.stopping = EventBus(), FairThreadPool(), asyncio.Event()
-        self.started_at = clock.now()
         self.page_address = ""  # that the web page is bound to, once it is served
         self.left = ""  # what did not end when we stopped
         self.watchdog = Watchdog(every=config[EVERY_S])
         prepare_store(home, config, clock)
-        self.lease = join_gateways(home, config)
+        self.lease = join_gateways(home, config, listen, config[MOST_AWAKE])
+        self.clock: Clock = clock if self.lease is None else self.lease.clock
+        self.started_at = self.clock.now()
+        self.is_draining = False
         self.duties = Duties(shared=self.lease is not None)
         self.keeper = Keeper() if self.lease is not None else None
         self.store = self._open_store()
@@ -178,6 +182,30 @@ class Gateway:
     def is_in_contact(self) -> bool:
         """False: other gateways may believe that this one is dead, so it calls nobody."""
         return self.lease is None or self.lease.in_contact
+
+    def find_unready(self) -> str:
+        """Why nobody should be sent to this gateway now; '': it serves."""
+        if self.is_draining:
+            return "draining"
+        return "" if self.is_in_contact() else "out of contact with the database"
+
+    async def drain(self, within: float) -> None:
+        """Begin nothing new, give up what one gateway does for all, and let turns end for so many seconds. What is left
+        after it is handed over by the stop."""
+        self.is_draining = True
+        if self.membership is not None:
+            self.membership.close()
+            await self._wait_for_sends()
+            with suppress(Unavailable):
+                await self.membership.release_duties()
+        await self.sessions.drain(within)
+
+    async def _wait_for_sends(self) -> None:
+        """What is on its way to a platform is written down before another gateway sends there."""
+        for _ in range(100):
+            if not any(map(self.pump.is_sending, self.channels)):
+                return
+            await asyncio.sleep(0.05)
 
     def _make_health(self) -> HealthCheck:
         return HealthCheck(

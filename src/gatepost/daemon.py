@@ -15,7 +15,7 @@ import uvloop
 from gatepost import __version__
 from gatepost.app import STOP_S, Gateway, load_plugins
 from gatepost.core import home_lock, log, settings
-from gatepost.core.clock import SystemClock, iso
+from gatepost.core.clock import Clock, SystemClock, iso
 from gatepost.core.descriptor_limit import raise_limit
 from gatepost.core.home import Home
 from gatepost.core.json_limits import limit_numbers
@@ -31,9 +31,11 @@ from gatepost.serve.control.contract import to_json
 from gatepost.serve.http import CONNECTIONS, HttpServer, get_bound_address, open_listener
 from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.serve.web.signin.ways import describe_missing, list_missing_ways
+from gatepost.store.gateway_checks import DRAIN_ASKED
 from gatepost.store.open_store import wait_for_store
 
 WALLS_S = 5.0  # the ready banner waits for a trial start of the sandbox so long
+DRAIN_S = 30.0  # so long turns may go on when somebody else wants this gateway to end
 STUCK = 75  # EX_TEMPFAIL: it ended, and something in it would not
 
 # The control API on TCP: its socket, its token, the host that it is bound to and the further names that it goes by.
@@ -47,17 +49,23 @@ class Daemon:
 
     def __init__(self, home: Home, config: Config, held: home_lock.HomeLock) -> None:
         self.home, self.config, self.lock = home, config, held
-        self.clock = SystemClock()
+        self.clock: Clock = SystemClock()
         self.started_at = self.clock.now()
         self.stopping = asyncio.Event()
         self._signals = 0
+        self._draining: asyncio.Task[None] | None = None
+        self._order = ""  # why it had to end
         self.control: ListenAddress | None = None  # on TCP
         self._commands = DaemonCommands(
-            status=self.status, shutdown=self.stopping.set, new_login=self.new_login, stopping=self.stopping
+            status=self.status,
+            shutdown=self.stopping.set,
+            drain=self.drain,
+            new_login=self.new_login,
+            stopping=self.stopping,
         )
 
-    async def serve(self) -> None:
-        """Bind, run every flow, say that we are ready, wait for the word, stop in good order."""
+    async def serve(self) -> int:
+        """Bind, run every flow, say that we are ready, wait for the word, stop in good order. The exit code."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._signalled)
@@ -70,7 +78,10 @@ class Daemon:
             )
             self.listen = get_bound_address(wished, web_socket)
             further = self._bind_control_tcp(stack)
-            self.gateway = Gateway(self.home, self.config, self.clock)
+            self.gateway = Gateway(self.home, self.config, self.clock, listen=str(self.listen))
+            self.clock = self.gateway.clock
+            if self.gateway.membership is not None:
+                self.gateway.membership.on_order = self._ordered
             async with self.gateway.running():
                 servers = self._make_servers(web_socket, control_socket, further)
                 tasks = [asyncio.create_task(server.run()) for server in servers]
@@ -91,6 +102,10 @@ class Daemon:
             print(f"gatepost: stopped without {self.gateway.left}", file=sys.stderr, flush=True)  # noqa: T201
             log.close()
             os._exit(STUCK)
+        if not self._order:
+            return 0
+        print(f"gatepost: stopped, because {self._order}", file=sys.stderr, flush=True)  # noqa: T201
+        return int(self._order != DRAIN_ASKED)
 
     def _make_servers(self, web: socket, control: socket, further: ControlTcp | None) -> list[HttpServer]:
         self._mcp = make_mcp_endpoints(self.gateway)
@@ -129,6 +144,22 @@ class Daemon:
         waiting.cancel()
         self.stopping.set()
 
+    def drain(self, within: float) -> None:
+        """End turns for so many seconds, then stop."""
+        if self._draining is None and not self.stopping.is_set():
+            self._draining = asyncio.create_task(self._drain(within))
+
+    async def _drain(self, within: float) -> None:
+        try:
+            await self.gateway.drain(within)
+        finally:
+            self.stopping.set()
+
+    def _ordered(self, reason: str) -> None:
+        _log.warning("this gateway drains and stops", reason=reason)
+        self._order = reason
+        self.drain(DRAIN_S)
+
     def _signalled(self) -> None:
         self._signals += 1
         if self._signals > 1:
@@ -151,7 +182,11 @@ class Daemon:
     async def status(self) -> dict[str, Any]:
         gateway = self.gateway
         name, note = await asyncio.to_thread(describe_sandbox, self.config)
+        lease = gateway.lease
         return {
+            "gateway": "" if lease is None else lease.name,
+            "clock_off_ms": 0 if lease is None else -lease.offset // 1000,
+            "draining": gateway.is_draining,
             "pid": os.getpid(),
             "version": __version__,
             "started_at": iso(self.started_at),
@@ -181,7 +216,6 @@ def run(home: Home, given: Mapping[str, Any], held: home_lock.HomeLock) -> int:
     gc.freeze()  # modules are no garbage: no later search looks at them
     gc.enable()
     try:
-        uvloop.run(Daemon(home, config, held).serve())
+        return uvloop.run(Daemon(home, config, held).serve())
     finally:
         log.close()
-    return 0

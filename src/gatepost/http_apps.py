@@ -30,6 +30,7 @@ class DaemonCommands(Struct, frozen=True, kw_only=True):
 
     status: Callable[[], Awaitable[Mapping[str, Any]]]
     shutdown: Callable[[], None]
+    drain: Callable[[float], None]
     new_login: Callable[[str], Awaitable[str]]
     stopping: asyncio.Event
 
@@ -79,6 +80,7 @@ def make_control_api(gateway: Gateway, mcp: Mapping[str, McpEndpoint], daemon: D
             terminal=gateway.get_local_channel("terminal"),
             status=daemon.status,
             shutdown=daemon.shutdown,
+            drain=daemon.drain,
             new_login=daemon.new_login,
             stopping=daemon.stopping,
             mcp=mcp,
@@ -110,6 +112,8 @@ def make_web_site(gateway: Gateway, listen: ListenAddress, daemon: DaemonCommand
             listens=listen.host if listen.kind == "tcp" else None,
             reach=gateway.reach,
             channels=gateway.channels,
+            store_id="" if gateway.lease is None else gateway.lease.store_id,
+            find_unready=gateway.find_unready,
             dashboard=DashboardDeps(office=make_operation_deps(gateway), describe=daemon.status),
             metrics=MetricsPage(gateway.store, gateway.clock, partial(measure_gateway, gateway)),
         )

@@ -1,6 +1,6 @@
 import pytest
 
-from gatepost.core.clock import SystemClock, iso, to_microseconds
+from gatepost.core.clock import DatabaseClock, SystemClock, iso, to_microseconds
 
 
 def test_the_clock_never_stands_still_nor_runs_backwards() -> None:
@@ -69,3 +69,59 @@ def test_the_monotonic_clock_never_runs_backwards() -> None:
     clock = SystemClock()
     moments = [clock.monotonic() for _ in range(1000)]
     assert moments == sorted(moments)
+
+
+class Database:
+    """A database's clock beside a machine's, in microseconds."""
+
+    def __init__(self) -> None:
+        self.machine, self.now = Machine(), 1_900_000_000 * 10**6
+        self.clock = DatabaseClock(lambda: self.machine.steady)
+        self.read()
+
+    def read(self) -> None:
+        self.clock.set_reading(self.machine.steady // 1000, self.now)
+
+    def run(self, by_s: float) -> None:
+        self.machine.run(by_s)
+        self.now += int(by_s * 10**6)
+
+
+@pytest.mark.parametrize("off_s", [0, 600, -600])
+def test_the_databases_time_counts_whatever_the_wall_clock_says(off_s: int) -> None:
+    database = Database()
+    database.machine.wall += off_s * 10**9
+
+    database.run(10)
+    assert database.clock.now() == database.now
+    database.machine.wall += off_s * 10**9  # set while it runs
+    database.run(10)
+    assert database.clock.now() == database.now
+
+
+def test_a_databases_clock_that_is_set_back_slows_ours_until_both_agree() -> None:
+    database = Database()
+    database.run(10)
+    before = database.clock.now()
+    database.now -= 60 * 10**6
+    database.read()
+
+    moments = []
+    for _ in range(14):
+        database.run(10)
+        moments.append(database.clock.now())
+    assert moments == sorted(set(moments))
+    assert moments[0] == before + 5 * 10**6  # half as fast
+    assert moments[-1] == database.now
+
+
+def test_a_databases_clock_that_is_set_forward_makes_nothing_older() -> None:
+    database = Database()
+    made = database.clock.now()
+    database.run(30)
+    database.now += 3600 * 10**6
+    database.read()
+    database.run(20)
+
+    assert database.clock.now() == database.now
+    assert database.clock.ago(60 * 10**6) < made < database.clock.ago(40 * 10**6)

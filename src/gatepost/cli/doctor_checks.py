@@ -5,6 +5,7 @@ import os
 import pwd
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,11 +29,13 @@ from gatepost.sandboxes.enforcement import LimitEnforcement, list_limits, read_m
 from gatepost.serve.control.client import ControlClient
 from gatepost.serve.health.agent_checks import check_agents
 from gatepost.serve.health.findings import Finding, FindingLevel
+from gatepost.serve.health.gateway_checks import check_gateways
 from gatepost.serve.health.machine_checks import check_folder, check_space, check_walls
 from gatepost.serve.health.sign_in_checks import check_sign_in
 from gatepost.serve.health.store_checks import check_panic, check_rows
 from gatepost.serve.health.telemetry_checks import check_telemetry
 from gatepost.store import groups, ledger
+from gatepost.store.gateway_identity import make_identity
 from gatepost.store.place import get_place, has_store
 from gatepost.store.port import Db
 from gatepost.store.readonly import (
@@ -43,6 +46,7 @@ from gatepost.store.readonly import (
     read_store,
 )
 from gatepost.store.retention import can_shrink
+from gatepost.store.store_clock import get_clock
 
 PYTHON = (3, 11)
 
@@ -70,7 +74,7 @@ def run_checks(home: Home) -> list[Finding]:
     findings += [*_providers(home), *_control(home), *_sandboxes(home, config), *_limits(home, config)]
     findings += [*_connectors(home, config), *check_channels(home, config), *check_sign_in(config)]
     findings += [*check_agents(home, config), *check_models(home, config), *check_telemetry(config)]
-    return [*findings, *_store(home, config)]
+    return [*findings, *_store(home, config), *_gateways(home, config)]
 
 
 def _check_start(home: Home, config: Config) -> None:
@@ -225,6 +229,19 @@ def _store(home: Home, config: Config) -> Iterator[Finding]:
         yield from read_snapshot(place, _check_store, config, home_lock.find_holder(home) is not None)
     except GatepostError as error:
         yield Finding("fail", "store", str(error))
+
+
+def _gateways(home: Home, config: Config) -> Iterator[Finding]:
+    """Of a store that several may share."""
+    place = get_place(home, config)
+    if not place.url:
+        return
+    try:
+        own = make_identity(home, config, get_newest_version())
+        now = get_clock(home, config).now()
+        yield from read_snapshot(place, check_gateways, own, now, now - time.time_ns() // 1000)
+    except GatepostError as error:
+        yield Finding("fail", "gateways", str(error))
 
 
 def _check_store(db: Db, config: Config, running: bool) -> list[Finding]:

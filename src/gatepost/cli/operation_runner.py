@@ -58,13 +58,13 @@ def get_worktree_timeout(home: Home) -> float:
 
 def read_operation(home: Home, declared: type[OperationArgs], given: dict[str, Any]) -> Any:
     """Run an operation that only reads, on a snapshot: no gateway is asked, and no lock is held."""
-    from gatepost.core.clock import SystemClock
     from gatepost.serve.control.contract import OPERATIONS, to_json
+    from gatepost.store.store_clock import get_clock
 
     importlib.import_module(declared.__module__.replace(".arguments.", ".operations."))
     found = OPERATIONS[declared.info.name]
     assert found.read is not None
-    return to_json(read_store(home, found.read, found.parse(given), SystemClock().now()))
+    return to_json(read_store(home, found.read, found.parse(given), get_clock(home).now()))
 
 
 def run_operation(
@@ -111,13 +111,13 @@ def _run_locally(home: Home, name: str, args: dict[str, Any], *, awake: bool) ->
 async def _run(home: Home, config: settings.Config, run: Callable[..., Any] | None, args: dict[str, Any]) -> Any:
     """First the groups of every gateway, before anything that may fail: a store without them is of no use to the next
     one."""
-    from gatepost.core.clock import SystemClock
     from gatepost.core.event_bus import EventBus
     from gatepost.flow.groups import ensure_defaults
     from gatepost.serve.control.contract import OperationDeps
     from gatepost.store.open_store import open_store
+    from gatepost.store.store_clock import get_clock
 
-    store, clock = open_store(home, config, readers=1), SystemClock()
+    store, clock = open_store(home, config, readers=1), get_clock(home, config)
     try:
         await ensure_defaults(store, home, clock, config)
         if run is None:

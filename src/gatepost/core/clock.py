@@ -76,6 +76,43 @@ class SystemClock:
         return self._steps.subtract(self.now(), age)
 
 
+class DatabaseClock:
+    """The time of a database that several machines share. Between two readings it runs with this machine's steady
+    clock, so it does not matter what the wall clock says here. It never runs backwards: where the database's clock is
+    set back, it runs at half its speed until both agree."""
+
+    def __init__(self, steady: Callable[[], int] | None = None) -> None:
+        """`steady` in nanoseconds. Before the first reading it is the time of this machine."""
+        self._steady = steady or _boot_ns
+        self._ticks = self._steady() // 1000
+        self._offset: int | None = None
+        self._last = 0
+        self._steps = WallSteps()
+
+    def get_ticks(self) -> int:
+        """Microseconds of the steady clock: by them a reading is dated."""
+        return self._steady() // 1000
+
+    def set_reading(self, ticks: int, at: int) -> None:
+        """It was `at` in the database when the steady clock stood at `ticks`. From any thread."""
+        before, self._offset = self._offset, at - ticks
+        if before is not None and self._offset - before > SECOND:
+            self._steps.add(ticks + before, at)
+
+    def now(self) -> int:
+        ticks = self.get_ticks()
+        offset = self._offset if self._offset is not None else time.time_ns() // 1000 - ticks
+        slowest = self._last + max(1, (ticks - self._ticks) // 2)
+        self._ticks, self._last = ticks, max(ticks + offset, slowest)
+        return self._last
+
+    def monotonic(self) -> int:
+        return time.monotonic_ns() // 1000
+
+    def ago(self, age: int) -> int:
+        return self._steps.subtract(self.now(), age)
+
+
 def _boot_ns() -> int:
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME)

@@ -1,7 +1,7 @@
 """Bells: who is told that there is something to look at. A ring carries no content; who hears it looks in the store.
 
 Lost rings cost time, never a message: everybody who listens also looks every few seconds. Where several gateways share
-a store, `on_any` passes on what is rung here, and `hear` rings what was rung elsewhere.
+a store, `on_any` passes on what is rung here, and `receive` rings what was rung elsewhere.
 """
 
 from collections.abc import Callable
@@ -22,6 +22,7 @@ class Bell(StrEnum):
     OPERATION = "operation"  # somebody who may has changed something
     LOGINS = "logins"  # a browser was signed out: what it has open must end
     COMMANDS = "commands"  # a gateway is to do something for another, or has its answer
+    GATEWAYS = "gateways"  # one has given up something that another may take
 
 
 class EventBus:
@@ -33,13 +34,13 @@ class EventBus:
         """Be told (bell, *what) of everything that is rung here."""
         self._relays.append(relay)
 
-    def hear(self, bell: Bell, *what: str) -> None:
+    def receive(self, bell: Bell, *what: str) -> None:
         """It was rung elsewhere."""
         for hear in self._heard[bell]:
             hear(*(what or ((None,) if bell is Bell.TOOLS else ())))
 
     def _ring(self, bell: Bell, *what: str) -> None:
-        self.hear(bell, *what)
+        self.receive(bell, *what)
         for relay in self._relays:
             relay(bell, *what)
 
@@ -82,6 +83,9 @@ class EventBus:
     def on_commands(self, hear: Callable[[str], None]) -> None:
         self._heard[Bell.COMMANDS].append(hear)
 
+    def on_gateways(self, hear: Callable[[], None]) -> None:
+        self._heard[Bell.GATEWAYS].append(hear)
+
     def session(self, session_id: str) -> None:
         self._ring(Bell.SESSION, session_id)
 
@@ -121,3 +125,6 @@ class EventBus:
 
     def commands(self, gateway: str) -> None:
         self._ring(Bell.COMMANDS, gateway)
+
+    def gateways(self) -> None:
+        self._ring(Bell.GATEWAYS)

@@ -3,25 +3,34 @@
 import hashlib
 import re
 import socket
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from gatepost import __version__
 from gatepost.core import ids
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
+from gatepost.core.keyring import Keyring
 from gatepost.core.settings import Config, setting
+from gatepost.store.gateway_checks import join_digest
 from gatepost.store.gateways import GatewayIdentity
 
 NAME = setting(
     "gateway.name", "", help="How this gateway is known to others on the same store (empty: the host's name)."
 )
 LONGEST = 40
+MOST_FILES = 1000
+OF_ONE_MACHINE = frozenset({"gateway.name", "listen", "control_socket", "store.url"})
 MARK = "gateway-id"  # a file in the home: two gateways of one name on two homes are two
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def make_identity(home: Home, config: Config, schema_number: int) -> GatewayIdentity:
+def make_identity(
+    home: Home, config: Config, schema_number: int, listen: str = "", capacity: int = 0
+) -> GatewayIdentity:
     host = socket.gethostname()
     name = config[NAME] or host[:LONGEST]
     if len(name) > LONGEST or not _NAME.fullmatch(name):
@@ -34,7 +43,11 @@ def make_identity(home: Home, config: Config, schema_number: int) -> GatewayIden
         host=host,
         version=__version__,
         schema_number=schema_number,
-        config_digest=_digest(home.path / "gatepost.toml"),
+        listen=listen,
+        capacity=capacity,
+        config_digest=join_digest(digest_settings(home.path / "gatepost.toml")),
+        plugin_digest=join_digest(digest_folder(home.plugins)),
+        key_ids=join_digest(dict.fromkeys(_list_keys(home), "-")),
     )
 
 
@@ -45,5 +58,35 @@ def _find_mark(path: Path) -> str:
     return path.read_text()
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.exists() else ""
+def _list_keys(home: Home) -> list[str]:
+    ring = Keyring(home).read()
+    return sorted(ring.keys) if ring is not None else []
+
+
+def digest_settings(path: Path) -> dict[str, str]:
+    """By name, a digest of each setting of a file. Those that are meant to differ between machines are left out."""
+    if not path.exists():
+        return {}
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        return {}  # the start itself says what is wrong with it
+    return {name: _digest(repr(value).encode()) for name, value in _flatten(found) if name not in OF_ONE_MACHINE}
+
+
+def _flatten(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def digest_folder(folder: Path) -> dict[str, str]:
+    """By path, a digest of each Python file."""
+    found = sorted(folder.rglob("*.py"))[:MOST_FILES] if folder.is_dir() else []
+    return {str(path.relative_to(folder)): _digest(path.read_bytes()) for path in found if path.is_file()}
+
+
+def _digest(value: bytes) -> str:
+    return hashlib.sha256(value).hexdigest()[:8]

@@ -53,6 +53,13 @@ class GatewayRow(Struct, frozen=True):
     started_at: int
 
 
+class LeaseRenewal(Struct, frozen=True):
+    """What a gateway learns when it renews its lease: the state that it is to be in, and the schema of the store."""
+
+    state: GatewayState
+    schema_number: int
+
+
 GATEWAYS = Table("gateways", GatewayRow)
 
 
@@ -82,9 +89,14 @@ def register(db: Db, new: GatewayIdentity, lease: int, least_epoch: int, now: in
     return epoch
 
 
-def renew(db: Db, name: str, epoch: int, until: int) -> bool:
-    """False: this life of it is over."""
-    return db.run("UPDATE gateways SET until = ? WHERE name = ? AND epoch = ?", (until, name, epoch)) == 1
+def renew(db: Db, name: str, epoch: int, until: int) -> LeaseRenewal | None:
+    """None: this life of it is over."""
+    rows = db.rows(
+        "UPDATE gateways SET until = ? WHERE name = ? AND epoch = ?"
+        " RETURNING state, (SELECT MAX(number) FROM schema_version)",
+        (until, name, epoch),
+    )
+    return LeaseRenewal(GatewayState(rows[0][0]), int(rows[0][1])) if rows else None
 
 
 def set_state(db: Db, name: str, epoch: int, state: GatewayState) -> bool:
@@ -106,6 +118,23 @@ def get(db: Db, name: str) -> GatewayRow | None:
     return GATEWAYS.get(db, "WHERE name = ?", name)
 
 
+def get_store_id(db: Db) -> str:
+    """Tells this store from others: when it was made."""
+    row = db.row("SELECT MIN(applied_at) FROM schema_version")
+    return str(row[0]) if row else ""
+
+
+def count_sessions(db: Db) -> dict[str, int]:
+    """By gateway: sessions that it runs."""
+    rows = db.rows("SELECT owner, COUNT(*) FROM sessions WHERE owner <> '' GROUP BY owner")
+    return {row[0]: row[1] for row in rows}
+
+
+def list_sessions(db: Db, gateway: str, limit: int) -> list[str]:
+    rows = db.rows("SELECT id FROM sessions WHERE owner = ? ORDER BY id LIMIT ?", (gateway, limit))
+    return [row[0] for row in rows]
+
+
 def list_all(db: Db) -> list[GatewayRow]:
     return GATEWAYS.list(db, "ORDER BY name")
 
@@ -114,6 +143,10 @@ def count(db: Db) -> int:
     """How many there are, those that are gone for a while included."""
     row = db.row("SELECT COUNT(*) FROM gateways")
     return int(row[0]) if row else 0
+
+
+def list_living(db: Db, now: int) -> list[GatewayRow]:
+    return GATEWAYS.list(db, "WHERE state <> 'gone' AND until >= ? ORDER BY name", now)
 
 
 def list_overdue(db: Db, now: int) -> list[GatewayRow]:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from gatepost.core.clock import SECOND
 from gatepost.messages.inbound import Direction
-from gatepost.store import audit, costs, errands, forks, inbox, message_steps, messages, outbox, turns
+from gatepost.store import audit, costs, errands, forks, gateways, inbox, message_steps, messages, outbox, turns
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
 from gatepost.store.table import make_row_parser
@@ -172,6 +172,8 @@ def trace_message(db: Db, message_id: int) -> MessageTrace | None:
         for effect in outbox.list_for_turn(db, turn.id):
             moments += _list_effect_events(db, effect, entry.seq)
             effects.append(effect)
+        if gateways.get(db, turn.owner) is not None:
+            moments.append(TraceEvent(turn.started_at, "gateway", turn.owner))
         if turn.ended_at is not None:
             moments.append(TraceEvent(turn.ended_at, f"turn {turn.state}", turn.error))
     moments.sort(key=lambda moment: moment.at)

@@ -40,17 +40,18 @@ def prepare_store(home: Home, config: Config, clock: Clock) -> int:
     from gatepost.store.postgres.server_check import check_server
 
     check_server(place.url, lanes=config[LANES], unsafe=config[UNSAFE])
-    return migrate_postgres(place.url, clock)
+    return migrate_postgres(place.url, clock, make_identity(home, config, list_migrations()[-1].number).name)
 
 
-def join_gateways(home: Home, config: Config) -> "GatewayLease | None":
-    """Where several gateways may share a store that was prepared: the lease of this one."""
+def join_gateways(home: Home, config: Config, listen: str = "", capacity: int = 0) -> "GatewayLease | None":
+    """Where several gateways may share a store that was prepared: the lease of this one. `listen`: where its web page
+    is. `capacity`: how many sandboxes may be awake here."""
     place = get_place(home, config)
     if not place.url:
         return None
     from gatepost.store.postgres.gateway_lease import GatewayLease
 
-    lease = GatewayLease(place.url, make_identity(home, config, list_migrations()[-1].number))
+    lease = GatewayLease(place.url, make_identity(home, config, list_migrations()[-1].number, listen, capacity))
     lease.begin()
     return lease
 

@@ -331,8 +331,12 @@ def reseal(db: Db, keyring: Keyring) -> tuple[str, int]:
     return ring.current, len(opened)
 
 
+def list_key_ids(db: Db) -> set[str]:
+    """Those that secrets are sealed with."""
+    return {str(row[0]) for row in db.rows("SELECT DISTINCT key_id FROM secrets")}
+
+
 def list_unused_keys(db: Db, keyring: Keyring) -> list[str]:
     """Keys of the ring that no secret needs any more."""
     ring = keyring.read()
-    needed = {str(row[0]) for row in db.rows("SELECT DISTINCT key_id FROM secrets")}
-    return sorted(set(ring.keys) - needed - {ring.current}) if ring else []
+    return sorted(set(ring.keys) - list_key_ids(db) - {ring.current}) if ring else []

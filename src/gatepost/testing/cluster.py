@@ -16,6 +16,13 @@ from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.postgres import PostgresServer
 
 DATABASE = "cluster"
+# libfaketime 0.9.10 answers EINVAL to a sleep whose end has come before it looks.
+SLEEP = "import select, time\ntime.sleep = lambda wait: select.select([], [], [], max(0, wait)) and None\n"
+
+
+def find_faketime() -> Path | None:
+    """Debian's library that shows a process another time; None: it is not installed."""
+    return next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
 
 
 class Cluster:
@@ -64,6 +71,23 @@ class Cluster:
         """Once the first has its keys. Before the others start."""
         for name in self._names[1:]:
             shutil.copy(self.first.home / KEYRING, self.daemons[name].home / KEYRING)
+
+    def skew(self, name: str, by_s: int) -> None:
+        """Before it starts: its machine's wall clock is off by so many seconds. Needs `find_faketime`."""
+        library = find_faketime()
+        assert library is not None
+        daemon = self.daemons[name]
+        daemon.anew = True  # the library is loaded with the interpreter
+        patch = self._folder / "skew" / "sitecustomize.py"
+        patch.parent.mkdir(exist_ok=True)
+        patch.write_text(SLEEP, encoding="utf-8")
+        daemon.env |= {
+            "LD_PRELOAD": str(library),
+            "FAKETIME": f"{by_s:+d}s",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "NO_FAKE_STAT": "1",
+            "PYTHONPATH": str(patch.parent),
+        }
 
     def query(self, sql: str) -> list[list[str]]:
         """Rows of the database, as text."""

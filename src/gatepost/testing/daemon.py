@@ -28,6 +28,7 @@ class DaemonProcess:
             "GATEPOST_LISTEN": "127.0.0.1:0",
             **{f"GATEPOST_{name.upper()}": value for name, value in env.items()},
         }
+        self.anew = False  # in an interpreter of its own, which reads the whole of `env`
         self.banner: list[str] = []  # what it said when it was ready
         self._process: fork_server.ForkedProcess | subprocess.Popen[bytes] | None = None
         self._stdout: TextIO | None = None
@@ -55,7 +56,7 @@ class DaemonProcess:
         raise AssertionError(f"the daemon did not start: {self.stderr()[-2000:]}")
 
     def _spawn(self, stdout: IO[bytes], stderr: IO[bytes]) -> "fork_server.ForkedProcess | subprocess.Popen[bytes]":
-        return fork_server.start(["up"], self.env, stdout, stderr)
+        return fork_server.start(["up"], self.env, stdout, stderr, anew=self.anew)
 
     @property
     def address(self) -> str:

@@ -33,6 +33,7 @@ def ring_everything(bells: EventBus) -> None:
     bells.commands("b")
     for ring in (bells.requests, bells.newcomers, bells.tasks, bells.errands, bells.operation, bells.logins):
         ring()
+    bells.gateways()
 
 
 def record(bells: EventBus) -> list[object]:
@@ -47,7 +48,7 @@ def test_every_bell_sounds_the_same_elsewhere() -> None:
     heard_here, heard_there = record(here), record(there)
     BellRelay(here, lambda session: False, lambda: None).board = board
     ring_everything(here)
-    BellRelay(there, lambda session: False, lambda: None).hear(board.said)
+    BellRelay(there, lambda session: False, lambda: None).receive(board.said)
     assert heard_there == heard_here
     assert {each[0] for each in board.said} == set(Bell)
 
@@ -56,7 +57,7 @@ def test_what_was_heard_is_not_said_again() -> None:
     bells, board = EventBus(), SharedBoard()
     relay = BellRelay(bells, lambda session: False, lambda: None)
     relay.board = board
-    relay.hear([("room", "fake", "fake:1")])
+    relay.receive([("room", "fake", "fake:1")])
     assert board.said == []
 
 
@@ -71,11 +72,11 @@ def test_a_session_that_is_awake_here_concerns_nobody_else(here: bool) -> None:
 def test_a_word_of_a_newer_gateway_is_passed_over() -> None:
     bells = EventBus()
     heard = record(bells)
-    BellRelay(bells, lambda session: False, lambda: None).hear([("unheard-of", "x"), ("tasks",)])
+    BellRelay(bells, lambda session: False, lambda: None).receive([("unheard-of", "x"), ("tasks",)])
     assert heard == [("tasks",)]
 
 
 def test_whoever_may_have_missed_words_looks() -> None:
     looks: list[int] = []
-    BellRelay(EventBus(), lambda session: False, lambda: looks.append(1)).hear([])
+    BellRelay(EventBus(), lambda session: False, lambda: looks.append(1)).receive([])
     assert looks == [1]

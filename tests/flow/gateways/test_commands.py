@@ -50,7 +50,7 @@ def connect(*desks: Desk) -> None:
     for desk in desks:
         for other in desks:
             if other is not desk:
-                desk.bells.on_any(lambda bell, *what, other=other: other.bells.hear(Bell(bell), *what))
+                desk.bells.on_any(lambda bell, *what, other=other: other.bells.receive(Bell(bell), *what))
 
 
 def add_session(db: Db, owner: str) -> str:
@@ -113,7 +113,7 @@ async def test_what_a_dead_gateway_was_asked_comes_back_and_the_next_owner_is_as
             gateways.claim_session(db, session_id, "c")
 
         await store.write(move)
-        a.bells.hear(Bell.COMMANDS, "a")
+        a.bells.receive(Bell.COMMANDS, "a")
         assert await asked == {"stopped": True}
     assert c.done == [(CommandKind.STOP, session_id, {"by": "Ann"})]
 

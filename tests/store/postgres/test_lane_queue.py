@@ -12,7 +12,7 @@ def unit(name: str, lane: str = "") -> WriteUnit:
 
 
 def take(queue: LaneQueue) -> tuple[str, str]:
-    taken = queue.take()
+    taken = queue.pop()
     assert taken is not None
     return taken[0], taken[1].args[0]
 
@@ -64,7 +64,7 @@ def test_a_closed_queue_is_emptied_first() -> None:
         lane, name = take(queue)
         assert name == expected
         queue.release(lane)
-    assert queue.take() is None
+    assert queue.pop() is None
 
 
 def test_the_rest_is_everything_that_waits() -> None:

@@ -16,15 +16,27 @@ from gatepost.core.home_lock import LockHolder
 
 @click.command()
 @click.option("--timeout", type=float, default=15.0, show_default=True, help="Seconds to wait for it to be gone.")
+@click.option("--drain", is_flag=True, help="Begin nothing new, and let turns end first.")
+@click.option(
+    "--within",
+    type=click.FloatRange(0, 3600),
+    default=30.0,
+    show_default=True,
+    help="With --drain: seconds in which turns may end. Those that do not are handed over.",
+)
 @click.pass_obj
-def command(home: str | None, timeout: float) -> int:
-    """End the running gateway and wait until it is gone. Exit 0 also if none was running."""
+def command(home: str | None, timeout: float, drain: bool, within: float) -> int:
+    """End the running gateway and wait until it is gone. Exit 0 also if none was running.
+
+    What its agents were doing is continued: by other gateways on the same store at once, else by the next start.
+    """
     place = home_of(home)
     holder = home_lock.find_holder(place)
     if holder is None:
         output.print_line(f"gatepost is not running in {place.path}")
         return 0
-    _request_shutdown(place, holder)
+    _request_shutdown(place, holder, {"drain_s": within} if drain else {})
+    timeout += within if drain else 0
     deadline = time.monotonic() + timeout
     while home_lock.find_holder(place) is not None:
         if time.monotonic() > deadline:
@@ -34,10 +46,10 @@ def command(home: str | None, timeout: float) -> int:
     return 0
 
 
-def _request_shutdown(home: Home, holder: LockHolder) -> None:
+def _request_shutdown(home: Home, holder: LockHolder, how: dict[str, float]) -> None:
     """Over its socket; by a signal only to a process that is for certain this home's gateway."""
     try:
-        control_of(home).post("/v1/shutdown", timeout=5)
+        control_of(home).post("/v1/shutdown", how, timeout=5)
         return
     except GatepostError as error:
         if not holder.is_daemon:

@@ -13,13 +13,25 @@ from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.records import asdict
 from gatepost.flow.channel_health import parse_report, render_trouble
-from gatepost.store import audit, groups, ledger, newcomers, requests, sessions, switches, tasks
+from gatepost.store import audit, gateways, groups, ledger, newcomers, requests, sessions, switches, tasks
+from gatepost.store.gateways import GatewayState
 from gatepost.store.place import has_store
 from gatepost.store.port import Db
 from gatepost.store.readonly import read_store
 
 MOST_NAMED = 5  # tasks that are paused after failures
-_OF_DAEMON = ("channels", "channel_health", "pressed", "slow_steps", "slowest", "slowest_ms", "busiest", "busiest_ms")
+_OF_DAEMON = (
+    "gateway",
+    "draining",
+    "channels",
+    "channel_health",
+    "pressed",
+    "slow_steps",
+    "slowest",
+    "slowest_ms",
+    "busiest",
+    "busiest_ms",
+)
 
 
 @click.command()
@@ -27,8 +39,9 @@ _OF_DAEMON = ("channels", "channel_health", "pressed", "slow_steps", "slowest", 
     "--json",
     "as_json",
     is_flag=True,
-    help="running, answers, pid, since, home, version, listen, control, sandbox, awake, waiting, pressed, slow_steps,"
-    " slowest, slowest_ms, busiest, busiest_ms (the same by the processor's time), channels, channel_health, store.",
+    help="running, answers, pid, since, home, version, listen, control, gateway, draining, sandbox, awake, waiting,"
+    " pressed, slow_steps, slowest, slowest_ms, busiest, busiest_ms (the same by the processor's time), channels,"
+    " channel_health, store.",
 )
 @click.pass_obj
 def command(home: str | None, as_json: bool) -> int:
@@ -54,6 +67,8 @@ def read_status(home: Home) -> dict[str, Any]:
         "since": holder.started_at if holder else None,
         "listen": holder.listen if holder else None,
         "control": holder.control if holder else None,
+        "gateway": "",
+        "draining": False,
         "sandbox": None,
         "awake": 0,
         "waiting": 0,
@@ -95,6 +110,7 @@ def _store(home: Home) -> dict[str, Any] | None:
 
 def _numbers(db: Db, running: bool) -> dict[str, Any]:
     return {
+        "gateways": {each.name: each.state for each in gateways.list_all(db)},
         "groups": len(groups.list_all(db)),
         "sessions": len(sessions.list_open(db)),
         "ledger": asdict(ledger.check(db, SystemClock().now(), running=running)),
@@ -142,6 +158,7 @@ def render_status(status: dict[str, Any]) -> list[output.Line]:
     else:
         out = [(output.colored("gatepost is up", "ok"), f"  pid {status['pid']} since {status['since']}")]
         out.append((f"  {'home':<10} {status['home']}",))
+        out += _gateway_lines(status)
         out.append((f"  {'web':<10} {status['listen']}",))
         out.append((f"  {'control':<10} {status['control']}",))
         out.append((f"  {'channels':<10} {', '.join(status['channels']) or 'none'}",))
@@ -159,6 +176,20 @@ def render_status(status: dict[str, Any]) -> list[output.Line]:
         out.append((f"  {'slow':<10} {steps} held up everybody, {worst}",))
     out.append((f"  {'sandbox':<10} ", _render_sandbox(status["sandbox"])))
     return out + _store_lines(status["store"])
+
+
+def _gateway_lines(status: dict[str, Any]) -> list[output.Line]:
+    """Where several may share the store."""
+    if not status["gateway"]:
+        return []
+    store = status["store"] or {}
+    others = [
+        f"{name} ({state})" if state != GatewayState.RUNNING else name
+        for name, state in store.get("gateways", {}).items()
+        if name != status["gateway"]
+    ]
+    line = status["gateway"] + (", draining" if status["draining"] else "")
+    return [(f"  {'gateway':<10} {line}; beside it: {', '.join(others) or 'none'}",)]
 
 
 def _channel_lines(health: list[dict[str, Any]]) -> list[output.Line]:

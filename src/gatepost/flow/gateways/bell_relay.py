@@ -23,14 +23,14 @@ class BellRelay:
         """`is_here`: whether a session is awake on this gateway. `look`: called when words may have been missed."""
         self._bells, self._is_here, self._look = bells, is_here, look
         self.board: Board | None = None
-        bells.on_any(self._say)
+        bells.on_any(self._relay)
 
     @asynccontextmanager
     async def running(self, open_board: Callable[[Callable[[list[Notice]], None]], Board]) -> AsyncIterator[None]:
         loop = asyncio.get_running_loop()
 
         def pass_on(notices: list[Notice]) -> None:
-            loop.call_soon_threadsafe(self.hear, notices)
+            loop.call_soon_threadsafe(self.receive, notices)
 
         self.board = open_board(pass_on)
         self.board.start()
@@ -40,14 +40,14 @@ class BellRelay:
             board, self.board = self.board, None
             await asyncio.to_thread(board.stop)
 
-    def _say(self, bell: Bell, *args: str) -> None:
+    def _relay(self, bell: Bell, *args: str) -> None:
         if self.board is not None and (bell is not Bell.SESSION or not self._is_here(args[0])):
             self.board.post((bell, *args))
 
-    def hear(self, notices: list[Notice]) -> None:
+    def receive(self, notices: list[Notice]) -> None:
         """What the others rang. On the loop."""
         if not notices:
             self._look()
         for name, *args in notices:
             if name in Bell.__members__.values():
-                self._bells.hear(Bell(name), *args)
+                self._bells.receive(Bell(name), *args)

@@ -16,7 +16,7 @@ from gatepost.core.keeper_process import read_clock
 from gatepost.flow.gateways.bell_relay import BellRelay, Board, Notice
 from gatepost.flow.gateways.duties import LOOPS, Duties
 from gatepost.flow.gateways.keeper import Keeper
-from gatepost.flow.gateways.takeover import Takeover, release_all, take_over
+from gatepost.flow.gateways.takeover import Takeover, recover_from, release_all
 from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 from gatepost.store import due_sessions, gateways
@@ -45,6 +45,8 @@ class Lease(Protocol):
     def is_over(self) -> bool: ...
     @property
     def overdue(self) -> tuple[tuple[str, int], ...]: ...
+    @property
+    def must_leave(self) -> str: ...
 
     def begin(self) -> None: ...
     def start(self, on_change: Callable[[], None]) -> None: ...
@@ -68,8 +70,12 @@ class GatewayMembership:
         self._lease, self._store, self._sessions, self._duties = lease, store, sessions, duties
         self._list_duties, self._keeper = list_duties, keeper
         self._beat, self._contact = asyncio.Event(), asyncio.Event()
-        self._relay = BellRelay(sessions.parts.bells, sessions.is_awake, self._look)
+        self._relay = BellRelay(sessions.parts.bells, sessions.is_awake, self._refresh)
         self.takeovers = 0
+        self.is_draining = False
+        self.on_order: Callable[[str], None] = lambda reason: None  # it must end, and why
+        self._ordered = self._has_news = False
+        sessions.parts.bells.on_gateways(self._receive_news)
 
     async def recover(self) -> None:
         """At the start: what an earlier life of this gateway left."""
@@ -97,9 +103,29 @@ class GatewayMembership:
             watching.cancel()
             await asyncio.to_thread(self._lease.stop)
 
+    def _receive_news(self) -> None:
+        """Another has given something up: it is looked at now, not at the next beat."""
+        self._has_news = True
+        self._beat.set()
+
+    def close(self) -> None:
+        """Take nothing new, and begin nothing for all."""
+        self.is_draining = True
+        self._duties.set_held(())
+
+    async def release_duties(self) -> None:
+        """Once nothing of them is under way: others have them from now on."""
+        await self._store.write(self._release_duties)
+        self._sessions.parts.bells.gateways()
+
+    def _release_duties(self, db: Db) -> None:
+        gateways.release_duties(db, self._lease.name)
+        gateways.set_state(db, self._lease.name, self._lease.epoch, gateways.GatewayState.DRAINING)
+
     async def leave(self) -> None:
         """Everything that this gateway has is anybody's, at once. After its sandboxes have ended."""
         await self._store.write(self._leave)
+        self._sessions.parts.bells.gateways()
 
     def _leave(self, db: Db) -> None:
         name = self._lease.name
@@ -108,14 +134,19 @@ class GatewayMembership:
 
     async def _step(self) -> None:
         try:
+            if self._lease.must_leave and not self._ordered:
+                self._ordered = True
+                self.on_order(self._lease.must_leave)
             if self._lease.is_over:
                 await self._begin_again()
             if not self._lease.in_contact:
                 return
             if self._lease.may_judge:
                 for name, epoch in self._lease.overdue:
-                    await self._take_over(name, epoch)
-            await self._claim_duties()
+                    await self._recover_from(name, epoch)
+            if not self.is_draining:
+                await self._claim_duties()
+                await self._wake_given_up()
         except (Unavailable, SetupError) as error:
             _log.warning("the gateways cannot be looked at", error=str(error))
 
@@ -135,10 +166,10 @@ class GatewayMembership:
         if self._lease.in_contact:
             self._keeper.set_time(self._lease.stops_at, self._lease.epoch)
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         """Words of others may have been missed: everybody looks by themselves, but for those who keep something."""
-        self._sessions.parts.bells.hear(Bell.TOOLS)
-        self._sessions.parts.bells.hear(Bell.COMMANDS, self._lease.name)
+        self._sessions.parts.bells.receive(Bell.TOOLS)
+        self._sessions.parts.bells.receive(Bell.COMMANDS, self._lease.name)
 
     async def _begin_again(self) -> None:
         self._duties.set_held(())
@@ -148,10 +179,10 @@ class GatewayMembership:
         _log.warning("this gateway begins anew", gateway=self._lease.name, epoch=self._lease.epoch)
         await self.recover()
 
-    async def _take_over(self, name: str, epoch: int) -> None:
+    async def _recover_from(self, name: str, epoch: int) -> None:
         await asyncio.to_thread(self._lease.end_connections, name)
         parts = self._sessions.parts
-        done: Takeover | None = await self._store.write(take_over, parts, name, epoch, self._lease.end_life)
+        done: Takeover | None = await self._store.write(recover_from, parts, name, epoch, self._lease.end_life)
         if done is None:
             return
         self.takeovers += 1
@@ -161,10 +192,17 @@ class GatewayMembership:
         for session_id in await self._store.read(due_sessions.list_waiting_sessions):
             self._sessions.request_wake(session_id)
 
+    async def _wake_given_up(self) -> None:
+        if self._has_news:
+            self._has_news = False
+            for session_id in await self._store.read(due_sessions.list_waiting_sessions):
+                self._sessions.request_wake(session_id)
+
     async def _claim_duties(self) -> None:
         wanted = [*LOOPS, *self._list_duties()]
         missing = [each for each in wanted if not self._duties.holds(each)]
         if missing:
             now = self._sessions.parts.clock.now()
             held = await self._store.write(gateways.claim_duties, missing, self._lease.name, now, durable=False)
-            self._duties.set_held(held)
+            if not self.is_draining:  # else they are given up with the rest
+                self._duties.set_held(held)

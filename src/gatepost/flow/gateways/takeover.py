@@ -27,13 +27,13 @@ class Takeover(Struct, frozen=True):
     reservations: int
 
 
-def take_over(db: Db, parts: SessionDeps, name: str, epoch: int, end_life: EndLife) -> Takeover | None:
+def recover_from(db: Db, parts: SessionDeps, name: str, epoch: int, end_life: EndLife) -> Takeover | None:
     """None: it lives after all, or another was first."""
     if not end_life(db, name, epoch):
         return None
     done = release_all(db, parts, name)
     details = {"gateway": name, "epoch": epoch, "turns": done.turns, "sessions": len(done.sessions)}
-    audit.append(db, AuditRecord(parts.clock.now(), f"gateway:{parts.owner}", "gateway.take_over", "done", details))
+    audit.append(db, AuditRecord(parts.clock.now(), f"gateway:{parts.owner}", "gateway.takeover", "done", details))
     return done
 
 

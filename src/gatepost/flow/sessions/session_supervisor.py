@@ -42,6 +42,7 @@ RESTED_LONG = 30 * SECOND  # after that a place at rest is anybody's, however fe
 PROCESSORS = max(2, os.cpu_count() or 1)
 START_S = 2.0  # a start that takes longer is not counted any more
 CHANGED = "it was changed"  # why a session starts anew
+DRAINED = "the gateway ends"
 GONE_S = 2.0  # what the kernel has to end a killed sandbox
 
 _log = log.get("sessions")
@@ -146,6 +147,15 @@ class SessionSupervisor:
         for _ in range(100):
             if not self._live:
                 return
+            await asyncio.sleep(0.05)
+
+    async def drain(self, within: float) -> None:
+        """Nothing is woken here any more. What works may finish its turn, for so many seconds."""
+        self._stopping = True
+        until = asyncio.get_running_loop().time() + within
+        while self._live and asyncio.get_running_loop().time() < until:
+            for live in self.awake:  # some were about to start
+                live.end_after_turn(DRAINED)
             await asyncio.sleep(0.05)
 
     async def end_all(self, ending: Ending) -> None:
@@ -377,7 +387,10 @@ class SessionSupervisor:
         with suppress(Unavailable):  # then the next look finds it
             await self.parts.claims.release(session_id)
             if await self.parts.store.read(due_sessions.has_work, session_id, self.parts.clock.now()):
-                self.request_wake(session_id)
+                if self._stopping:
+                    self.parts.bells.session(session_id)  # another gateway may wake it
+                else:
+                    self.request_wake(session_id)
 
     async def _run_session(self, session_id: str) -> None:
         self._outdated.discard(session_id)

@@ -41,6 +41,7 @@ from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
 from gatepost.serve.control.error_kinds import ApiErrorKind
 from gatepost.serve.control.openapi import make_openapi
 
+LONGEST_DRAIN_S = 3600
 LARGEST_NUMBER = 2**53
 LARGEST_BODY = 4 * 1024 * 1024  # bytes of one request
 KINDS: tuple[tuple[type[GatepostError], ApiErrorKind, int], ...] = (
@@ -65,6 +66,7 @@ class ApiDeps(Struct, frozen=True, kw_only=True):
     stopping: asyncio.Event
     operations: Registry[Operation] = OPERATIONS
     mcp: Mapping[str, ASGIApp] = field(default_factory=dict)  # by path
+    drain: Callable[[float], None] | None = None  # end turns for so many seconds, then shut down
 
 
 class BodyTooLarge(Invalid):
@@ -127,7 +129,14 @@ class ControlApi:
         return self._openapi
 
     async def shutdown(self, request: Request) -> Response:
-        self._parts.shutdown()
+        body = await read_object(request)
+        if "drain_s" in body and self._parts.drain is not None:
+            within = body["drain_s"]
+            if not isinstance(within, int | float) or not 0 <= within <= LONGEST_DRAIN_S:
+                raise Invalid("drain_s", f"is no number of seconds from 0 to {LONGEST_DRAIN_S}")
+            self._parts.drain(float(within))
+        else:
+            self._parts.shutdown()
         return result_response({"stopping": True})
 
     async def login(self, request: Request) -> Response:

@@ -51,6 +51,7 @@ FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")  # somebody sta
 
 class MachineDeps(Struct, frozen=True, kw_only=True):
     """`metrics` None: a site without a gateway has no numbers. `is_serving`: false while it stops.
+    `find_unready`: why nobody should be sent to this gateway now, though it may serve again; '': it serves.
     `pace`: holds whoever shows no token for an operation."""
 
     office: OperationDeps
@@ -60,6 +61,7 @@ class MachineDeps(Struct, frozen=True, kw_only=True):
     is_serving: Callable[[], bool]
     is_signed_in: Callable[[Request], Awaitable[bool]]
     metrics: MetricsPage | None = None
+    find_unready: Callable[[], str] = str
     operations: Registry[Operation] = OPERATIONS
 
 
@@ -85,9 +87,11 @@ class Machines:
         return JSONResponse({"status": "ok"})
 
     async def readyz(self, request: Request) -> Response:
-        """It can accept a message: the store reads and writes."""
+        """It can accept a message: the store reads and writes, and other gateways do not believe it dead."""
         if not self._deps.is_serving():
             return JSONResponse({"status": "stopping"}, 503)
+        if why := self._deps.find_unready():
+            return JSONResponse({"status": why}, 503, headers={"retry-after": "5"})
         if await self._check_ready():
             return JSONResponse({"status": "ok"})
         return JSONResponse({"status": "the store does not answer"}, 503, headers={"retry-after": "5"})

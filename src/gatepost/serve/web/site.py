@@ -1,7 +1,7 @@
 """The web page: who gets in, and what is served to whom. Nobody sees anything but the sign-in page without a cookie."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -81,6 +81,8 @@ class WebDeps(Struct, frozen=True, kw_only=True):
     channels: Mapping[str, Channel] = field(default_factory=dict)  # by instance, for what platforms send to us
     dashboard: DashboardDeps | None = None  # None: a site without operations has no dashboard
     metrics: MetricsPage | None = None
+    store_id: str = ""  # of a store that several gateways share
+    find_unready: Callable[[], str] = str  # why nobody should be sent here now; '': it serves
 
 
 def make_site(parts: WebDeps) -> Starlette:
@@ -174,6 +176,7 @@ def _make_browsers(parts: WebDeps, chat: Chat) -> BrowserLogins:
             home=parts.home,
             streams=chat.streams,
             bells=parts.bells,
+            store_id=parts.store_id,
         )
     )
 
@@ -205,6 +208,7 @@ def _list_machine_routes(parts: WebDeps, browsers: BrowserLogins, pace: PeerRate
         pace=pace,
         clients=make_client_addresses(parts.config),
         is_serving=lambda: not parts.stopping.is_set(),
+        find_unready=parts.find_unready,
         is_signed_in=is_signed_in,
         metrics=parts.metrics,
     )

@@ -6,25 +6,25 @@ renew, this life is over (`is_over`), and the gateway begins another with `begin
 """
 
 import threading
-import time
 from collections.abc import Callable
 
 import psycopg
 
 from gatepost.core import log
-from gatepost.core.clock import to_microseconds
+from gatepost.core.clock import DatabaseClock, to_microseconds
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.keeper_process import read_clock
 from gatepost.store import gateways
+from gatepost.store.gateway_checks import check_companions, find_order
 from gatepost.store.gateways import GatewayIdentity, GatewayState
 from gatepost.store.port import Db
 from gatepost.store.postgres.connection import open_connection, render_application
+from gatepost.store.postgres.database_time import measure_clock, read_time
 from gatepost.store.postgres.notices import Notice, NoticeBoard
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.unit_worker import render_away
 
 LEASE_S, BEAT_S, STOP_S = 6.0, 1.5, 4.5  # how long it lasts, how often it is renewed, when its holder stops by itself
-TIME = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
 
 _log = log.get("gateways")
 
@@ -68,7 +68,10 @@ class GatewayLease:
         self.times = LeaseTimes()
         self.epoch = 0
         self.is_over = False
-        self.offset = 0  # microseconds that the database's clock is ahead of ours
+        self.clock = DatabaseClock()
+        self.offset = 0  # microseconds that the database's clock is ahead of this machine's
+        self.store_id = ""  # the same for all who share the store
+        self.must_leave = ""  # why it is to drain and stop; '': it is not
         self.overdue: tuple[tuple[str, int], ...] = ()  # (name, epoch) of others, as the last renewal saw them
         self._db: PostgresDb | None = None
         self._ending = threading.Event()
@@ -103,8 +106,10 @@ class GatewayLease:
         db = self._connect()
         db.command(b"BEGIN")
         try:
-            now = _read_time(db)
+            now, self.offset = measure_clock(db, self.clock)
             db.rows("SELECT 1 FROM gateways WHERE name = ? FOR UPDATE", (self.name,))
+            check_companions(self.identity, gateways.list_all(db), now)
+            self.store_id = gateways.get_store_id(db)
             self.epoch = gateways.register(db, self.identity, to_microseconds(LEASE_S), self.epoch + 1, now)
             db.command(b"COMMIT")
         except SetupError:
@@ -143,7 +148,7 @@ class GatewayLease:
         """In a transaction of whoever takes over: wait for what the dead one has under way, and refuse what comes
         after. False: it lives after all, or somebody else was first."""
         found = db.row("SELECT epoch, until, state FROM gateways WHERE name = ? FOR UPDATE", (name,))
-        if found is None or found[0] != epoch or found[1] >= _read_time(db) or found[2] == GatewayState.GONE:
+        if found is None or found[0] != epoch or found[1] >= read_time(db) or found[2] == GatewayState.GONE:
             return False
         return gateways.end_life(db, name, epoch)
 
@@ -164,11 +169,11 @@ class GatewayLease:
         sent = read_clock()
         try:
             db = self._connect()
-            begun = time.time_ns() // 1000
-            now = _read_time(db)
-            self.offset = now - (begun + time.time_ns() // 1000) // 2
-            if gateways.renew(db, self.name, self.epoch, now + to_microseconds(LEASE_S)):
+            now, self.offset = measure_clock(db, self.clock)
+            renewal = gateways.renew(db, self.name, self.epoch, now + to_microseconds(LEASE_S))
+            if renewal is not None:
                 self.times.renewed(sent)
+                self.must_leave = self.must_leave or find_order(self.identity, renewal)
                 self.overdue = tuple((each.name, each.epoch) for each in gateways.list_overdue(db, now))
             else:
                 self.is_over = True
@@ -189,9 +194,3 @@ class GatewayLease:
             self._db = PostgresDb(made.pgconn)
             self._kept = made  # it closes with its last reference
         return self._db
-
-
-def _read_time(db: Db) -> int:
-    row = db.row(TIME)
-    assert row is not None
-    return int(row[0])

@@ -28,7 +28,7 @@ class LaneQueue:
             self._waiting.setdefault(lane, deque()).append(unit)
             self._ready.notify()
 
-    def take(self) -> tuple[str, WriteUnit] | None:
+    def pop(self) -> tuple[str, WriteUnit] | None:
         """The next unit and its lane, which is held until `release`; waits for one. None: closed, nothing is left."""
         with self._ready:
             while not self._waiting:

@@ -8,10 +8,12 @@ import psycopg
 from gatepost.core.clock import Clock
 from gatepost.core.errors import SetupError
 from gatepost.core.registry import list_package_modules
+from gatepost.store.gateway_checks import check_schema
 from gatepost.store.migrate import Migration, apply_module, list_migrations
 from gatepost.store.port import Db
 from gatepost.store.postgres import migrations
 from gatepost.store.postgres.connection import open_connection, render_place
+from gatepost.store.postgres.database_time import read_time
 from gatepost.store.postgres.postgres_db import PostgresDb
 
 LOCK = b"7311960312210301"  # of everybody who changes the schema of a store
@@ -33,13 +35,14 @@ def list_postgres_migrations() -> tuple[Migration, ...]:
     )
 
 
-def migrate_postgres(url: str, clock: Clock) -> int:
-    """Bring the store up to date; the version that it has afterwards. A store from a newer one is left alone."""
+def migrate_postgres(url: str, clock: Clock, gateway: str = "") -> int:
+    """Bring the store up to date; the version that it has afterwards. A store from a newer one is left alone, and so is
+    one on which another gateway than this lives."""
     connection = open_connection(url, "gatepost migrate")
     db = PostgresDb(connection.pgconn)
     try:
         db.command(b"SET lock_timeout = 0; SELECT pg_advisory_lock(" + LOCK + b"); SELECT 1")
-        return _migrate(db, url, clock)
+        return _migrate(db, url, clock, gateway)
     finally:
         connection.close()
 
@@ -52,7 +55,7 @@ def apply_all(db: Db, now: int) -> None:
         db.run("INSERT INTO schema_version VALUES (?, ?, ?)", (each.number, each.name, now))
 
 
-def _migrate(db: PostgresDb, url: str, clock: Clock) -> int:
+def _migrate(db: PostgresDb, url: str, clock: Clock, gateway: str) -> int:
     db.define(VERSIONS)
     known = list_postgres_migrations()
     done = {row[0] for row in db.rows("SELECT number FROM schema_version")}
@@ -64,6 +67,8 @@ def _migrate(db: PostgresDb, url: str, clock: Clock) -> int:
         )
     name = ""
     pending = [each for each in known if each.number not in done]
+    if done and pending:
+        _check_nobody_else(db, gateway, newest)
     for together in [pending] if not done else [[each] for each in pending]:
         db.command(b"BEGIN")
         try:
@@ -75,3 +80,15 @@ def _migrate(db: PostgresDb, url: str, clock: Clock) -> int:
         except psycopg.Error as error:
             raise SetupError(f"the store cannot be brought to schema {name}: {error}; nothing was changed") from error
     return newest
+
+
+def _check_nobody_else(db: PostgresDb, gateway: str, newest: int) -> None:
+    """Of the columns of another version only these are counted on."""
+    if db.row("SELECT to_regclass('gateways') IS NULL") == (1,):
+        return
+    living = db.rows(
+        "SELECT name, host, version, schema_number FROM gateways WHERE state <> 'gone' AND until >= ? AND name <> ?",
+        (read_time(db), gateway),
+    )
+    for name, host, version, number in living:
+        check_schema(name, host, version, number, newest)

@@ -83,7 +83,7 @@ class NoticeBoard:
             ready, _, _ = select.select([server, self._wake_read], [], [], LOOK_S)
             if self._wake_read in ready:
                 os.read(self._wake_read, 4096)
-                self._say(connection)
+                self._send(connection)
                 time.sleep(PAUSE_S)
             if server in ready:
                 wire.consume_input()
@@ -98,7 +98,7 @@ class NoticeBoard:
         if heard:
             self._hear(heard)
 
-    def _say(self, connection: psycopg.Connection) -> None:
+    def _send(self, connection: psycopg.Connection) -> None:
         with self._lock:
             waiting, self._waiting = list(self._waiting), {}
         while waiting:

@@ -75,7 +75,7 @@ class UnitWorker:
             _log.error("a write computes beyond its time and is interrupted", unit=unit.name, lane=unit.lane)
 
     def _work(self) -> None:
-        while (taken := self._lanes.take()) is not None:
+        while (taken := self._lanes.pop()) is not None:
             lane, unit = taken
             self.running = unit
             try:

@@ -43,14 +43,15 @@ class BrowserLoginDeps(Struct, frozen=True, kw_only=True):
     home: Home
     streams: BrowserStreams
     bells: EventBus
+    store_id: str = ""  # of a store that several gateways share: a browser is signed in at all of them
 
 
 class BrowserLogins:
     def __init__(self, deps: BrowserLoginDeps) -> None:
         self._store, self._clock, self._streams, self._bells = deps.store, deps.clock, deps.streams, deps.bells
         self._config, self._days = deps.config, deps.config[BROWSER_DAYS]
+        self._store_id = hashlib.sha256(deps.store_id.encode() or os.fsencode(deps.home.path)).hexdigest()[:8]
         self._clients = make_client_addresses(deps.config)
-        self._home_id = hashlib.sha256(os.fsencode(deps.home.path)).hexdigest()[:8]
         self._seen_at: dict[str, int] = {}  # what was written of late, or is being written
 
     async def find_visitor(self, request: Request) -> WebVisitor | None:
@@ -176,9 +177,9 @@ class BrowserLogins:
 
     def _list_cookies(self, request: Request, suffix: str = "") -> tuple[str, str]:
         """The names of our cookie, over https and over http. Browsers send cookies to every port of a host, so the
-        name holds the port and the home: two gateways never take or overwrite each other's. Over https the prefix
+        name holds the port and the store: two gateways never take or overwrite each other's. Over https the prefix
         keeps other hosts of the domain from setting it."""
-        name = f"gatepost-{port_of(request.headers.get('host', '')) or 'web'}-{self._home_id}" + (
+        name = f"gatepost-{port_of(request.headers.get('host', '')) or 'web'}-{self._store_id}" + (
             f"-{suffix}" if suffix else ""
         )
         return f"__Host-{name}", name

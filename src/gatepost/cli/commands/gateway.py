@@ -1,0 +1,84 @@
+"""`gatepost gateway`: the gateways that share a store."""
+
+from typing import Any
+
+import click
+
+from gatepost.cli import output
+from gatepost.cli.operation_command import CommandRun, from_operation
+from gatepost.serve.control.arguments.gateways import (
+    DrainGatewayArgs,
+    ForgetGatewayArgs,
+    ListGatewaysArgs,
+    ShowGatewayArgs,
+)
+from gatepost.store.gateways import GatewayState
+from gatepost.store.place import find_place
+
+ALONE = "this store is a file of one machine, so it has one gateway; docs/scale.md tells how several share one"
+NONE_YET = "no gateway has joined this store yet; `gatepost up` starts one"
+
+
+@click.group()
+def command() -> None:
+    """The gateways that share a store. Works with the gateway up or down.
+
+    \b
+    gatepost gateway list
+    gatepost gateway drain b        # before its machine goes down
+    gatepost gateway forget b       # it will not come back
+    """
+
+
+@command.command("list")
+@from_operation(ListGatewaysArgs)
+def list_gateways(run: CommandRun, found: list[dict[str, Any]]) -> None:
+    output.print_table(
+        ("gateway", "state", "host", "web", "sessions", "does for all", "version"),
+        [
+            (
+                each["name"],
+                render_state(each),
+                each["host"],
+                each["listen"],
+                f"{each['sessions']} of {each['capacity']}",
+                ", ".join(each["duties"]) or "nothing",
+                each["version"],
+            )
+            for each in found
+        ],
+        empty=NONE_YET if find_place(run.home).url else ALONE,
+    )
+
+
+def render_state(gateway: dict[str, Any]) -> str:
+    """In one word. One that is dead has not been taken over from yet."""
+    state = str(gateway["state"])
+    return state if gateway["alive"] or state == GatewayState.GONE else "dead"
+
+
+@command.command()
+@from_operation(ShowGatewayArgs)
+def show(run: CommandRun, found: dict[str, Any]) -> None:
+    output.print_line(f"{found['name']}  {render_state(found)}, life {found['epoch']} since {found['started_at']}")
+    for label, value in (
+        ("host", found["host"]),
+        ("web", found["listen"] or "none"),
+        ("version", f"{found['version']}, schema {found['schema_number']}"),
+        ("sandboxes", f"at most {found['capacity']} awake"),
+        ("for all", ", ".join(found["duties"]) or "nothing"),
+        ("sessions", ", ".join(found["running_sessions"]) or "none"),
+    ):
+        output.print_line(f"  {label:<10} {value}")
+
+
+@command.command()
+@from_operation(DrainGatewayArgs)
+def drain(run: CommandRun, found: dict[str, Any]) -> None:
+    output.print_line(f"{found['name']} drains: it begins nothing new, and ends within half a minute")
+
+
+@command.command()
+@from_operation(ForgetGatewayArgs)
+def forget(run: CommandRun, gone: dict[str, Any]) -> None:
+    output.print_line(f"{gone['name']} is forgotten")

@@ -1,0 +1,32 @@
+"""Gateways that share a store."""
+
+from typing import Annotated
+
+from gatepost.serve.control.declaration import OperationArgs, argument, declares
+
+READ, WRITE = "gateways.read", "gateways.write"
+
+
+class GatewayArgs(OperationArgs, frozen=True):
+    name: Annotated[str, argument("Its name.", "gateway")]
+
+
+@declares("gateway.list", right=READ, reads=True)
+class ListGatewaysArgs(OperationArgs, frozen=True):
+    """The gateways on this store: which of them live, what each does for all, and how many sessions it runs."""
+
+
+@declares("gateway.show", right=READ, reads=True)
+class ShowGatewayArgs(GatewayArgs, frozen=True):
+    """One gateway, with the sessions that it runs."""
+
+
+@declares("gateway.drain", right=WRITE)
+class DrainGatewayArgs(GatewayArgs, frozen=True):
+    """End a gateway in good order: it begins nothing new, its turns may end for half a minute, what is left is handed
+    over to the others, and its process ends."""
+
+
+@declares("gateway.forget", right=WRITE)
+class ForgetGatewayArgs(GatewayArgs, frozen=True):
+    """Remove a gateway that is gone from the list. One that comes back is listed again."""

@@ -1,0 +1,113 @@
+"""Gateways that share a store: list, show, drain, forget."""
+
+from msgspec import Struct
+
+from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.records import replace
+from gatepost.serve.control.arguments.gateways import (
+    DrainGatewayArgs,
+    ForgetGatewayArgs,
+    ListGatewaysArgs,
+    ShowGatewayArgs,
+)
+from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
+from gatepost.store import gateways
+from gatepost.store.gateway_checks import is_living
+from gatepost.store.gateways import GatewayRow, GatewayState
+from gatepost.store.port import Db
+
+MOST_SESSIONS = 200  # that are named
+SEE = "`gatepost gateway list` shows them"
+
+
+class GatewayView(Struct, frozen=True, kw_only=True):
+    """`alive`: by the clock of the database its lease is not over. `duties`: what it does for all of them."""
+
+    name: str
+    alive: bool
+    state: GatewayState
+    host: str
+    listen: str
+    version: str
+    schema_number: int
+    epoch: int
+    capacity: int
+    sessions: int
+    duties: list[str]
+    started_at: int
+    lease_until: int
+
+
+class GatewayDetails(GatewayView, frozen=True, kw_only=True):
+    running_sessions: list[str]
+
+
+def make_view(row: GatewayRow, sessions: int, duties: dict[str, str], now: int) -> GatewayView:
+    return GatewayView(
+        name=row.name,
+        alive=is_living(row, now),
+        state=row.state,
+        host=row.host,
+        listen=row.listen,
+        version=row.version,
+        schema_number=row.schema_number,
+        epoch=row.epoch,
+        capacity=row.capacity,
+        sessions=sessions,
+        duties=sorted(name for name, holder in duties.items() if holder == row.name),
+        started_at=row.started_at,
+        lease_until=row.until,
+    )
+
+
+@read_operation
+def list_gateways(db: Db, args: ListGatewaysArgs, now: int) -> list[GatewayView]:
+    running, duties = gateways.count_sessions(db), gateways.list_duties(db)
+    return [make_view(row, running.get(row.name, 0), duties, now) for row in gateways.list_all(db)]
+
+
+@read_operation
+def show(db: Db, args: ShowGatewayArgs, now: int) -> GatewayDetails:
+    row = _get(db, args.name)
+    running = gateways.list_sessions(db, row.name, MOST_SESSIONS)
+    count = gateways.count_sessions(db).get(row.name, 0)
+    view = make_view(row, count, gateways.list_duties(db), now)
+    return extend(GatewayDetails, view, running_sessions=running)
+
+
+@operation
+async def drain(deps: OperationDeps, args: DrainGatewayArgs) -> GatewayView:
+    now = deps.clock.now()
+
+    def change(db: Db) -> GatewayView:
+        row = _get(db, args.name)
+        if not is_living(row, now):
+            raise Invalid("gateway", f"{row.name} does not run; `gatepost gateway forget {row.name}` removes it")
+        gateways.set_state(db, row.name, row.epoch, GatewayState.DRAINING)
+        count = gateways.count_sessions(db).get(row.name, 0)
+        return make_view(replace(row, state=GatewayState.DRAINING), count, gateways.list_duties(db), now)
+
+    return await deps.write(change)
+
+
+@operation
+async def forget(deps: OperationDeps, args: ForgetGatewayArgs) -> GatewayView:
+    now = deps.clock.now()
+
+    def change(db: Db) -> GatewayView:
+        row = _get(db, args.name)
+        if is_living(row, now):
+            raise Invalid("gateway", f"{row.name} runs; `gatepost gateway drain {row.name}` ends it first")
+        if not gateways.remove(db, row.name):
+            why = "nobody has taken over from it yet; a running gateway does so within seconds"
+            raise Invalid("gateway", f"{row.name} died, and {why}")
+        return make_view(row, 0, {}, now)
+
+    return await deps.write(change)
+
+
+def _get(db: Db, name: str) -> GatewayRow:
+    row = gateways.get(db, name)
+    if row is None:
+        raise NotFound("gateway", name, SEE)
+    return row

@@ -1,0 +1,49 @@
+"""The checks of gateways that share a store. Where one is alone there is nothing to say."""
+
+from collections.abc import Iterable, Iterator
+
+from gatepost.core.clock import SECOND
+from gatepost.serve.health.findings import Finding
+from gatepost.store import gateways, secrets
+from gatepost.store.gateway_checks import is_living, list_differences, split_digest
+from gatepost.store.gateways import GatewayIdentity, GatewayRow
+from gatepost.store.port import Db
+
+MOST_OFF = 2 * SECOND  # a clock that is off by less is well
+
+
+def check_gateways(db: Db, own: GatewayIdentity, now: int, offset: int) -> list[Finding]:
+    """`now` is the database's time, `offset` by how much it is ahead of this machine's clock."""
+    known = gateways.list_all(db)
+    missing = sorted(secrets.list_key_ids(db) - split_digest(own.key_ids).keys())
+    return [*judge_lives(known, now), *judge_clock(offset), *judge_keys(missing), *judge_differences(own, known, now)]
+
+
+def judge_lives(known: Iterable[GatewayRow], now: int) -> Iterator[Finding]:
+    for each in known:
+        if is_living(each, now):
+            where = f" at {each.listen}" if each.listen else ""
+            yield Finding("ok", "gateways", f"{each.name} is {each.state} on {each.host}{where}")
+        elif each.state != gateways.GatewayState.GONE:
+            text = f"{each.name} on {each.host} is dead, and nobody has taken over from it yet"
+            yield Finding("warn", "gateways", text, "a running gateway does so within seconds; start one")
+
+
+def judge_clock(offset: int) -> Iterator[Finding]:
+    if abs(offset) > MOST_OFF:
+        side = "behind" if offset > 0 else "ahead of"
+        text = (
+            f"this machine's clock is {abs(offset) / SECOND:.0f} s {side} the database's, which is the one that counts"
+        )
+        yield Finding("warn", "clock", text, "set it by NTP: logs and agents go by the machine's")
+
+
+def judge_keys(missing: list[str]) -> Iterator[Finding]:
+    if missing:
+        text = f"secrets were sealed with {', '.join(missing)}, which this key ring lacks: they do not open here"
+        yield Finding("fail", "keys", text, "copy keyring.json from the home of the gateway that has it")
+
+
+def judge_differences(own: GatewayIdentity, known: Iterable[GatewayRow], now: int) -> Iterator[Finding]:
+    for each in list_differences(own, known, now):
+        yield Finding("warn", "gateways", f"{each.gateway}: {each.what}", each.way_out)

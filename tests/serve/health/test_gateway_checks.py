@@ -1,0 +1,47 @@
+"""What the doctor says of gateways that share a store."""
+
+import pytest
+
+from gatepost.core.clock import SECOND
+from gatepost.serve.health.gateway_checks import check_gateways, judge_clock
+from gatepost.store import gateways
+from gatepost.store.gateways import GatewayIdentity
+from gatepost.store.port import Db
+
+NOON, LEASE = 1_800_000_000_000_000, 6_000_000
+
+
+def make_own(name: str = "a", *, config: str = "", keys: str = "") -> GatewayIdentity:
+    return GatewayIdentity(
+        name=name, home=name, host="first", version="1", schema_number=49, config_digest=config, key_ids=keys
+    )
+
+
+def test_the_living_are_named_and_the_dead_are_a_warning(db: Db) -> None:
+    gateways.register(db, make_own(), LEASE, 1, NOON)
+    gateways.register(db, make_own("b", config="timezone 1"), LEASE, 1, NOON)
+    gateways.register(db, make_own("c"), LEASE, 1, NOON - 2 * LEASE)
+
+    assert [(each.level, each.text) for each in check_gateways(db, make_own(), NOON, 0)] == [
+        ("ok", "a is running on first"),
+        ("ok", "b is running on first"),
+        ("warn", "c on first is dead, and nobody has taken over from it yet"),
+        ("warn", "b: its gatepost.toml differs from this one's in timezone"),
+    ]
+
+
+def test_secrets_that_do_not_open_here_are_a_failure(db: Db) -> None:
+    db.run(
+        "INSERT INTO secrets (scope, name, key_id, nonce, sealed, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        ("", "X", "key-1", b"n", b"s", NOON, NOON),
+    )
+    [found] = check_gateways(db, make_own(), NOON, 0)
+    assert (found.level, found.subject) == ("fail", "keys") and "key-1" in found.text
+    assert check_gateways(db, make_own(keys="key-1 -"), NOON, 0) == []
+
+
+@pytest.mark.parametrize(("offset", "said"), [(600, "600 s behind"), (-600, "600 s ahead of"), (1, "")])
+def test_a_clock_that_is_off_is_told_with_its_side(offset: int, said: str) -> None:
+    found = [each.text for each in judge_clock(offset * SECOND)]
+    assert bool(found) == bool(said)
+    assert said in "".join(found)
