@@ -21,6 +21,7 @@ from gatepost.testing.waiting import PATIENCE_S
 # The first is Chromium without what a desktop needs: the same pages for less than half of the work.
 PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM = next(filter(None, map(shutil.which, PROGRAMS)), None)
+WHOLE_CHROMIUM = next(filter(None, map(shutil.which, PROGRAMS[1:])), None)  # with its viewer of PDF files
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -47,11 +48,11 @@ expect.set_options(timeout=PATIENCE_S * 1000)  # else 5 s, whatever the context 
 
 
 @asynccontextmanager
-async def start_browser(*flags: str) -> AsyncIterator[Browser]:
-    if CHROMIUM is None:
+async def start_browser(*flags: str, program: str | None = CHROMIUM) -> AsyncIterator[Browser]:
+    if program is None:
         pytest.skip("Chromium is not installed: no page is looked at")
     async with async_playwright() as playwright:
-        started = await playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, *flags])
+        started = await playwright.chromium.launch(executable_path=program, args=[*FLAGS, *flags])
         yield started
         await started.close()
 

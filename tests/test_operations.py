@@ -162,6 +162,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "window": parse_window,
     "connector.check name": settings.check_name,
     "settings.set name": settings.SETTINGS.__getitem__,
+    "settings.unset name": settings.SETTINGS.__getitem__,
     "value": str,
     "path": check_path,
     "site.set path": parse_site_path,

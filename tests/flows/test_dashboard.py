@@ -74,6 +74,7 @@ async def test_a_wrong_path_leads_back_by_its_link_and_by_the_palette(daemon: Da
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
 
 
+@pytest.mark.page("settings", "settings.unset: Remove it")
 async def test_a_setting_is_removed_after_its_change_was_seen(daemon: DaemonProcess, page: Page) -> None:
     daemon.json("settings", "set", "log.level", "debug")
     await page.goto(address(daemon, "/settings/log.level"))

@@ -39,7 +39,7 @@ async def test_a_setting_is_changed_after_its_diff_was_seen(page: Page, daemon: 
     await expect(page.locator(".diff .added").last).to_have_text('+level = "debug"')
     assert not path.exists()
     await page.get_by_role("button", name="Write it").click()
-    await expect(page.locator("#toast")).to_contain_text("Done")
+    await expect(page.locator("#toast")).to_contain_text("Setting saved.")
     assert path.read_text() == '[log]\nlevel = "debug"\n'
     await open_page(page, "/settings?which=pending")
     await expect(page.get_by_role("link", name="log.level")).to_be_visible()

@@ -6,13 +6,20 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from playwright.async_api import BrowserContext, Locator, Page, expect
-from tests.browsers import needs_chromium, visit
+from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
+from tests.browsers import WHOLE_CHROMIUM, start_browser, visit
 from tests.serve.web.page_desk import enter
 
 from gatepost.testing.waiting import PATIENCE_S
 
-pytestmark = needs_chromium
+pytestmark = pytest.mark.skipif(WHOLE_CHROMIUM is None, reason="Chromium is not installed: no page is looked at")
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """The one for machines without a screen has no viewer of PDF files."""
+    async with start_browser(program=WHOLE_CHROMIUM) as started:
+        yield started
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ async def test_an_operation_runs_as_the_person_and_shows_its_answer(site: Any) -
 async def test_an_address_without_a_page_has_the_navigation_and_says_so(site: Any) -> None:
     async with site.signed_in() as browser:
         for path in ("nothing-is-here", "a/<b>b</b>"):
-            answer = await browser.get(f"/dashboard/{path}")
+            answer = await browser.get(f"/dashboard/{path}", headers={"accept": "text/html"})
             assert (answer.status_code, "There is nothing at this address" in answer.text) == (404, True)
             assert 'href="/dashboard/tasks"' in answer.text and "<b>b</b>" not in answer.text
 

@@ -131,9 +131,9 @@ def make_change(setting: Answer, wanted: str | None) -> list[Block]:
 def make_preview(operation: str, args: Answer, change: Answer) -> list[Block]:
     if not change["diff"]:
         return [Note(text=change["text"], tone=Tone.GOOD)]
-    label = "Remove it" if operation == "settings.unset" else "Write it"
-    write = Action(label=label, operation=operation, args=args, tone=Tone.GOOD)
+    write = Action(label="Write it", operation="settings.set", args=args, tone=Tone.GOOD)
+    remove = Action(label="Remove it", operation="settings.unset", args=args, tone=Tone.GOOD)
     return [
         DiffBlock(title="What changes in gatepost.toml", lines=change["diff"]),
-        Note(text=change["text"], action=write),
+        Note(text=change["text"], action=remove if operation == remove.operation else write),
     ]
