@@ -46,12 +46,13 @@ ERASED_WITH = {
     "passkeys", "pairing_codes", "pairing_guesses",
     "tokens", "newcomers", "session_notes", "tasks", "task_origins", "task_holds", "firings",
     "link_visitors", "room_pins", "errands", "pinned_rules", "replays", "replay_turns", "wanted_forks",
-    "messages", "audit",
+    "messages", "audit", "passed_files",
 }  # fmt: skip
 # Tables that say nothing of a person: what operators and agents set up, numbers, hashes. A column `…_by` is replaced.
 NOT_PERSONAL = {
-    "audit_anchor", "channel_cursors", "channel_instances", "duties", "entrances", "egress_log",
-    "egress_rules", "forks", "gateways", "given_files", "grants", "groups", "link_signatures", "routes", "rule_state",
+    "audit_anchor", "channel_cursors", "channel_instances", "commands", "duties", "entrances", "egress_log",
+    "egress_rules", "forks", "gateways", "given_files", "grants", "group_places", "groups", "link_signatures", "routes",
+    "rule_state", "shared_folders",
     "schema_version", "secret_bindings", "spent_tickets", "switches", "trusted_setups", "uids", "watchers", "web_hosts",
     "web_routes", "worktrees",
 }  # fmt: skip
