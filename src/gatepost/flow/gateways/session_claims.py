@@ -22,7 +22,13 @@ class SessionClaims(Protocol):
         """It sleeps: any gateway may wake it that has its group's folder."""
         ...
 
-    async def is_elsewhere(self, session: Session) -> bool: ...
+    def is_run_elsewhere(self, session: Session) -> bool:
+        """Whether another gateway has it awake now."""
+        ...
+
+    async def is_elsewhere(self, session: Session) -> bool:
+        """Whether it is not to be woken here: another has it awake, or its group's folder."""
+        ...
 
     async def list_here(self, due: list[DueSession]) -> list[DueSession]:
         """Those of them that this gateway may run, as far as their folders are concerned."""
@@ -35,6 +41,9 @@ class SoleGateway:
 
     async def release(self, session_id: str) -> None:
         return
+
+    def is_run_elsewhere(self, session: Session) -> bool:
+        return False
 
     async def is_elsewhere(self, session: Session) -> bool:
         return False
@@ -55,8 +64,11 @@ class StoredClaims:
     async def release(self, session_id: str) -> None:
         await self._store.write(gateways.release_session, session_id, self._gateway, durable=False, lane=session_id)
 
+    def is_run_elsewhere(self, session: Session) -> bool:
+        return session.owner not in ("", self._gateway)
+
     async def is_elsewhere(self, session: Session) -> bool:
-        if session.owner not in ("", self._gateway):
+        if self.is_run_elsewhere(session):
             return True
         return self._local and not self._is_here(await self._store.read(group_places.find_gateway, session.folder))
 

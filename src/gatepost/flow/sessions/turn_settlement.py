@@ -120,7 +120,7 @@ async def _settle(
 
     def both(db: Db) -> tuple[str, str] | None:
         found = sessions.get(db, session.id)
-        if found is not None and parts.claims.is_elsewhere(found):
+        if found is not None and parts.claims.is_run_elsewhere(found):
             return None
         return _add_failure_notice(db, parts, session, settle(db), error_class)
 
