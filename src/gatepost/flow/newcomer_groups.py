@@ -154,9 +154,10 @@ def settle(
     person, by = identities.get_person(db, newcomer.sender), newcomer.decided_by or f"entrance:{newcomer.entrance_id}"
     users.add(db, person, newcomer.name, now)
     users.add_member(db, person, folder, by, now)
-    led = _is_routed(db, newcomer, folder) or (
-        _add_route(db, newcomer, folder, now) and _is_routed(db, newcomer, folder)
-    )
+    led = _is_routed(db, newcomer, folder)
+    if not led:
+        _add_route(db, newcomer, folder, now)
+        led = _is_routed(db, newcomer, folder)
     _add_notice(db, reach, newcomer, READY if led else READY_ELSEWHERE, now)
     details = {"newcomer": newcomer.id, "folder": folder, "person": person, "by": by}
     if seed is not None and (why := _add_seed(db, seed, newcomer, person, led=bool(led), now=now)):

@@ -172,7 +172,8 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
         params: Json = {"cwd": str(self._place.start), "mcpServers": protocol.mcp_servers(self._mcp_servers())}
         if session:
             params["sessionId"] = session
-        return await self._request(method, params, protocol.AcpSession, raw=True) or protocol.AcpSession()
+        found: protocol.AcpSession | None = await self._request(method, params, protocol.AcpSession, raw=True)
+        return found or protocol.AcpSession()  # some answer null
 
     async def _choose(self, what: str, setter: protocol.SessionSetter | None, value: str) -> None:
         if setter is None:

@@ -108,7 +108,7 @@ class OpencodeServer:
             answer = link.getresponse()
             data = answer.read()
         except (OSError, http.client.HTTPException) as error:
-            raise OpencodeError(f"no answer to {method} {path} ({error or type(error).__name__})") from None
+            raise OpencodeError(f"no answer to {method} {path} ({str(error) or type(error).__name__})") from None
         finally:
             link.close()
         if answer.status >= 400:
