@@ -135,7 +135,7 @@ async def test_a_person_is_added_gets_rights_is_blocked_and_forgotten(desk: Dash
     person = desk.ask("user.show", id=EVE)
     assert (person["name"], person["roles"], person["member_of"]) == ("Eve", [["admin", "home"]], ["home"])
     await desk.page.get_by_role("button", name="Pair").click()
-    assert "The code, shown only now" in await desk.submit("user.pair")
+    assert "The code. It is shown only this once" in await desk.submit("user.pair")
     await desk.press("Block", "user.block")
     assert (EVE, "deny") in [(each["principal"], each["effect"]) for each in desk.ask("grant.list")["rows"]]
     await desk.press("Forget", "user.forget", erase="on")
