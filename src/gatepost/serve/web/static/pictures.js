@@ -14,7 +14,7 @@ export class Pictures {
     });
     dialog.querySelector("button").addEventListener("click", () => dialog.close());
     dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
-    dialog.addEventListener("close", () => this.shown?.focus({ preventScroll: true }));
+    dialog.addEventListener("close", () => this.leave());
   }
 
   show(link) {
@@ -29,8 +29,17 @@ export class Pictures {
   }
 
   move(step) {
-    const next = this.all()[this.all().indexOf(this.shown) + step];
+    const next = this.all()[this.all().indexOf(this.find(this.shown)) + step];
     if (next) this.show(next);
+  }
+
+  leave() {
+    // A message may have been drawn anew meanwhile.
+    this.find(this.shown)?.focus({ preventScroll: true });
+  }
+
+  find(link) {
+    return this.all().find((each) => each.href === link?.href);
   }
 
   all() {

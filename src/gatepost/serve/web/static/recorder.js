@@ -1,11 +1,12 @@
 // A voice note: recorded while the button is on, then a file like any other.
 const TYPES = ["audio/webm;codecs=opus", "audio/ogg;codecs=opus", "audio/mp4"];
 const LONGEST_MS = 10 * 60_000;
+const LEAST_MS = 400; // what is shorter may hold no sound at all, and cannot be played
 
 export class Recorder {
   // `add`: takes the file; `refuse`: says why there is none.
   constructor(button, add, refuse) {
-    Object.assign(this, { button, add, refuse, recording: null, timer: 0 });
+    Object.assign(this, { button, add, refuse, recording: null, timer: 0, begun: 0 });
     button.hidden = !(navigator.mediaDevices && "MediaRecorder" in window);
     button.addEventListener("click", () => (this.recording ? this.stop() : this.start()));
   }
@@ -29,13 +30,16 @@ export class Recorder {
       if (parts.some((part) => part.size)) this.add(new File(parts, `voice-note.${type.split("/")[1]}`, { type }));
     });
     recording.start();
+    this.begun = performance.now();
     this.timer = setTimeout(() => this.stop(), LONGEST_MS);
     this.draw(recording);
   }
 
   stop() {
     clearTimeout(this.timer);
-    if (this.recording?.state === "recording") this.recording.stop();
+    const left = LEAST_MS - (performance.now() - this.begun);
+    if (left > 0) this.timer = setTimeout(() => this.stop(), left);
+    else if (this.recording?.state === "recording") this.recording.stop();
   }
 
   draw(recording) {
