@@ -149,7 +149,7 @@ async def test_a_budget_that_the_bytes_of_the_prompt_do_not_fit_is_used_all_the_
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
-        now, limit = gateway.clock.now(), parse_usd("0.30", "")
+        now, limit = gateway.clock.now(), parse_usd("0.40", "")
         await gateway.store.write(budgets.put, BudgetScope("group", "home"), Period.DAY, limit, "test", now)
         await channel.say("hello")
         await channel.wait_for(1, timeout=PATIENCE)
