@@ -40,7 +40,7 @@ QUICK = {
     "sessions_look_s": "0.2",
     "delivery_retry_base_s": "0.05",
     "delivery_look_s": "0.2",
-    "delivery_timeout_s": "4",
+    "delivery_timeout_s": "30",  # a busy emulator takes its time; what it has not answered is uncertain
 }
 ANSWER = re.compile(r"echo: (\w+)")
 ECHO = ScriptBuilder().otherwise().say("echo: {text}")
