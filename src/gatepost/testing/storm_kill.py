@@ -16,10 +16,12 @@ from gatepost.testing.platforms.telegram import TelegramPlatform
 from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.storms import (
     LIMIT_S,
+    MODE,
     QUICK,
     WHOLE,
     StormPeople,
     StormSize,
+    StormTime,
     count_unaccounted,
     find_listener,
     open_rooms,
@@ -65,12 +67,15 @@ class KillCounts(Struct, frozen=True, kw_only=True):
         }
         return [what for what, is_so in wrong.items() if is_so]
 
+    def list_times(self) -> list[StormTime]:
+        return [StormTime("longest wait", self.longest_s, LIMIT_S)]
+
     def render(self) -> str:
         return (
             f"{self.size.messages} messages in {self.size.rooms} rooms, seed {self.seed}, {self.open_turns} turns open:"
             f" lost {self.lost}, doubled {self.doubled}, out of order {self.disordered},"
             f" unaccounted {self.unaccounted}, audit {'verifies' if not self.audit_code else 'BROKEN'};"
-            f" longest wait {self.longest_s:.1f} s (limit {LIMIT_S:g}), all answered after {self.last_s:.1f} s"
+            f" {self.list_times()[0].render()}, all answered after {self.last_s:.1f} s"
         )
 
 
@@ -179,4 +184,4 @@ def _read_command(pid: int) -> str:
 
 
 for _victim in Victim:
-    storm("gateways", f"kill {_victim}")(partial(run_kill_storm, victim=_victim))
+    storm(MODE, f"kill {_victim}")(partial(run_kill_storm, victim=_victim))

@@ -15,9 +15,11 @@ from gatepost.testing.platforms.telegram import TelegramPlatform
 from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.storms import (
     ECHO,
+    MODE,
     QUICK,
     StormPeople,
     StormSize,
+    StormTime,
     count_unaccounted,
     find_listener,
     open_rooms,
@@ -71,12 +73,15 @@ class ZombieCounts(Struct, frozen=True, kw_only=True):
         }
         return [what for what, is_so in wrong.items() if is_so]
 
+    def list_times(self) -> list[StormTime]:
+        return [StormTime("frozen after", self.frozen_s, FROZEN_S)]
+
     def render(self) -> str:
         return (
             f"{self.size.messages} messages in {self.size.rooms} rooms, seed {self.seed}, {self.open_turns} turns open:"
             f" lost {self.lost}, doubled {self.doubled}, out of order {self.disordered},"
             f" unaccounted {self.unaccounted}, {self.refused} late writes refused, epoch {self.epochs[0]} to"
-            f" {self.epochs[1]}; frozen after {self.frozen_s:.1f} s (limit {FROZEN_S:g})"
+            f" {self.epochs[1]}; {self.list_times()[0].render()}"
         )
 
 
@@ -206,4 +211,4 @@ def run_zombie_storm(
         return ZombieStorm(cluster, platform, size, seed).run(guarded=guarded)
 
 
-storm("gateways", "zombie")(run_zombie_storm)
+storm(MODE, "zombie")(run_zombie_storm)

@@ -27,6 +27,7 @@ from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.waiting import PATIENCE_S, block_until
 
 SEED = 7
+MODE = "gateways"  # of those that several gateways on one database go through
 LIMIT_S = 10.0  # in which whatever a dead gateway had is answered
 PATIENT_S = 5 * PATIENCE_S
 MOST_AT_ONCE = 3  # messages that a person writes before an answer comes
@@ -56,11 +57,27 @@ WHOLE = StormSize(rooms=50, messages=1000, open_turns=20)
 SMALL = StormSize(rooms=8, messages=64, open_turns=2)
 
 
+class StormTime(Struct, frozen=True):
+    """How long something took, beside its limit. `make prove` compares them; a test does not."""
+
+    name: str
+    seconds: float
+    limit: float
+
+    def render(self) -> str:
+        return f"{self.name} {self.seconds:.1f} s (limit {self.limit:g} s)"
+
+
 class StormResult(Protocol):
     """What a storm counted. `list_faults`: what went wrong; empty if nothing did."""
 
     def list_faults(self) -> list[str]: ...
+    def list_times(self) -> list[StormTime]: ...
     def render(self) -> str: ...
+
+
+def list_overtimes(result: StormResult) -> list[str]:
+    return [f"too long: {each.render()}" for each in result.list_times() if each.seconds > each.limit]
 
 
 Storm = Callable[[Path, int], StormResult]
