@@ -12,11 +12,19 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from playwright.async_api import Browser, Page, async_playwright
 
+from gatepost.core.clock import DAY, MINUTE, SystemClock
+from gatepost.core.home import Home
 from gatepost.core.registry import load_package
 from gatepost.serve.web.dashboard.contract import PAGES
+from gatepost.store import costs, requests
+from gatepost.store.costs import NewCost
+from gatepost.store.port import Db
+from gatepost.store.requests import NewRequest, RequestKind
+from gatepost.store.sqlite_store import SqliteDb, connect
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.waiting import PATIENCE_S
 
@@ -38,10 +46,18 @@ CONTENTS: tuple[tuple[str, ...], ...] = (
     ("invite", "add", "acme/eng", "--label", "new colleagues", "--uses", "5"),
     ("token", "add", "webhook", "acme/eng", "--label", "Deploys"),
     ("site", "set", "acme/eng", "/pub/acme/eng/docs", "public"),
+    ("secret", "set", "GITHUB_TOKEN", "for-pictures-only", "--folder", "acme/eng"),
+    ("agent", "run", "Collect what was decided this week.", "--title", "Decisions"),
     ("chat", "-m", "hello", "--wait"),
     ("chat", "-m", "note The release goes out on Friday at noon.", "--wait"),
     ("task", "add", "home", "--prompt", "Write what changed since yesterday.", "--cron", "0 8 * * 1-5"),
     ("task", "add", "home", "--text", "Stand-up in ten minutes.", "--every", "1d"),
+)
+DAYS, SPENDER = 14, "telegram:user/1001"
+SPENT = (("acme/eng", "claude-sonnet-4-5", 840_000), ("acme/sales", "gpt-5-mini", 310_000))
+ASKED: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("send_file", {"path": "reports/november.pdf", "caption": "The report of November"}),
+    ("send_file", {"path": "invoices/2026-117.pdf", "caption": "For Ada, as asked"}),
 )
 WORDS = ("Hello!", "note The release goes out on **Friday** at noon.", "What do you know about the release?")
 
@@ -51,6 +67,35 @@ def fill(daemon: DaemonProcess) -> None:
         done = daemon.gatepost(*words)
         if done.returncode:
             raise SystemExit(f"screenshots: gatepost {' '.join(words)}: {done.stderr.strip()}")
+    connection = connect(Home(daemon.home).store)
+    try:
+        db = SqliteDb(connection)
+        db.run("BEGIN IMMEDIATE")
+        add_past(db, SystemClock().now())
+        db.run("COMMIT")
+    finally:
+        connection.close()
+
+
+def add_past(db: Db, now: int) -> None:
+    """What no command makes: two weeks of spending, and a call that waits for a person."""
+    for day in range(DAYS):
+        for folder, model, micro in SPENT:
+            key, at = f"picture/{day}/{folder}", now - day * DAY
+            spent = micro * (3 + day * 5 % 7) // 6
+            costs.add_external(db, NewCost(key=key, at=at, folder=folder, model=model, micro=spent, user=SPENDER), now)
+    for number, (tool, given) in enumerate(ASKED):
+        asked = NewRequest(
+            kind=RequestKind.CALL,
+            name=f"picture-{number}",
+            digest=str(number),
+            folder="acme/eng",
+            tool=tool,
+            input=given,
+            why="the rule `hold` of acme/eng",
+            expires_at=now + DAY,
+        )
+        requests.add(db, asked, now - number * MINUTE)
 
 
 async def enter(page: Page, daemon: DaemonProcess) -> str:

@@ -2,7 +2,14 @@
 
 import pytest
 
-from gatepost.access.budgets import count_affordable_tokens, parse_usd, render_denial, render_notice, render_usd
+from gatepost.access.budgets import (
+    count_affordable_tokens,
+    parse_usd,
+    render_about_usd,
+    render_denial,
+    render_notice,
+    render_usd,
+)
 from gatepost.core.errors import Invalid
 from gatepost.core.periods import Period
 from gatepost.store.budgets import BudgetNotice, BudgetScope, BudgetScopeKind, BudgetStatus
@@ -25,6 +32,22 @@ def standing(
 )
 def test_an_amount_is_read_exactly_and_never_vanishes(written: str | float, micro: int) -> None:
     assert parse_usd(written, "daily") == micro
+
+
+@pytest.mark.parametrize(
+    ("micro", "shown"),
+    [
+        (0, "$0.00"),
+        (1, "$0.000001"),
+        (49, "$0.000049"),
+        (155_049, "$0.155"),
+        (999_990, "$1.00"),
+        (16_099_996, "$16.10"),
+        (1_234_500, "$1.23"),
+    ],
+)
+def test_an_amount_for_a_glance_is_short_and_never_nothing(micro: int, shown: str) -> None:
+    assert render_about_usd(micro) == shown
 
 
 @pytest.mark.parametrize("written", ["", "much", "-1", "nan", "inf", "1e40", "1,5", "10000000000", -0.01])

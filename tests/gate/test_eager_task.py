@@ -1,6 +1,7 @@
 """Work that runs ahead of its task."""
 
 import asyncio
+from contextvars import ContextVar
 
 import pytest
 
@@ -85,3 +86,22 @@ async def test_an_error_before_the_first_wait_is_the_callers() -> None:
 
     with pytest.raises(ValueError, match="at once"):
         run_eagerly(work())
+
+
+async def test_what_it_sets_in_its_context_is_its_own_and_can_be_set_back_after_a_wait() -> None:
+    loop, seen = asyncio.get_running_loop(), []
+    first: asyncio.Future[str] = loop.create_future()
+    variable: ContextVar[str] = ContextVar("variable", default="nothing")
+
+    async def work() -> None:
+        token = variable.set("of the work")
+        seen.append(await first)
+        seen.append(variable.get())
+        variable.reset(token)
+
+    rest = run_eagerly(work())
+    assert rest is not None and variable.get() == "nothing"
+    task = loop.create_task(rest)
+    first.set_result("first")
+    await task
+    assert seen == ["first", "of the work"]

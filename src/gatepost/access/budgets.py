@@ -38,6 +38,13 @@ def render_usd(micro: int) -> str:
     return f"${whole}.{digits:0<2}"
 
 
+def render_about_usd(micro: int) -> str:
+    """For a glance: cents from a dollar on, a hundredth of one below. Something is never shown as nothing."""
+    least = MICRO // 100 if micro >= MICRO else MICRO // 10_000
+    near = (micro + least // 2) // least * least
+    return render_usd(near or micro)
+
+
 def to_usd_number(micro: int) -> float:
     """The same as a number, for JSON."""
     return micro / MICRO

@@ -1,20 +1,23 @@
 """Running ahead: work that rarely waits is begun where it is asked for and becomes a task only if it has to wait.
 
 A task costs more than a quick tool does. What runs ahead has no current task, so `asyncio.timeout` and task groups are
-not for it; from its first wait on it is an ordinary task's.
+not for it; from its first wait on it is an ordinary task's. Its context is its own from the beginning: what it sets
+there is not seen by whoever began it, and can be set back after a wait.
 """
 
 from collections.abc import Coroutine, Generator
+from contextvars import Context, copy_context
 from typing import Any
 
 
 def run_eagerly(work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None] | None:
     """Run until it ends (None) or waits; then the rest of it, to be made a task."""
+    context = copy_context()
     try:
-        awaited = work.send(None)
+        awaited = context.run(work.send, None)
     except StopIteration:
         return None
-    return _finish(_RemainingWork(work, awaited))
+    return _finish(_RemainingWork(work, awaited, context))
 
 
 async def _finish(rest: "_RemainingWork") -> None:
@@ -22,8 +25,8 @@ async def _finish(rest: "_RemainingWork") -> None:
 
 
 class _RemainingWork:
-    def __init__(self, work: Coroutine[Any, Any, None], awaited: Any) -> None:
-        self._work, self._awaited = work, awaited
+    def __init__(self, work: Coroutine[Any, Any, None], awaited: Any, context: Context) -> None:
+        self._work, self._awaited, self._context = work, awaited, context
 
     def __await__(self) -> Generator[Any, Any, None]:
         """What the work waits for is handed to the task, and what the task says is handed to the work."""
@@ -33,11 +36,11 @@ class _RemainingWork:
                 said = yield awaited
             except BaseException as error:  # noqa: BLE001  it is the work's own, thrown in where it waits
                 try:
-                    awaited = self._work.throw(error)
+                    awaited = self._context.run(self._work.throw, error)
                 except StopIteration:
                     return
             else:
                 try:
-                    awaited = self._work.send(said)
+                    awaited = self._context.run(self._work.send, said)
                 except StopIteration:
                     return

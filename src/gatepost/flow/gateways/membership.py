@@ -192,6 +192,7 @@ class GatewayMembership:
         _log.warning("took over from a gateway", gateway=name, epoch=epoch, sessions=len(done.sessions))
         for room in done.rooms:
             parts.bells.room(*room)
+        parts.bells.gateways()
         for session_id in await self._store.read(due_sessions.list_waiting_sessions):
             self._sessions.request_wake(session_id)
 

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from gatepost.access.budgets import render_usd
+from gatepost.access.budgets import render_about_usd
 from gatepost.access.senders import Rights, check_sender
 from gatepost.access.tiers import covers
 from gatepost.channels.local_channel import LocalChannel
@@ -120,6 +120,6 @@ def may_see_costs(rights: Rights) -> bool:
 
 def _describe_session(db: Db, session: Session | None) -> dict[str, Any]:
     if session is None:
-        return {"session": "", "cost": render_usd(0), "working": False}
+        return {"session": "", "cost": render_about_usd(0), "working": False}
     working = turns.find_open(db, session.id) is not None
-    return {"session": session.id, "cost": render_usd(costs.sum_for_session(db, session.id)), "working": working}
+    return {"session": session.id, "cost": render_about_usd(costs.sum_for_session(db, session.id)), "working": working}

@@ -29,6 +29,7 @@ class ChangeStreams:
         bells.on_errands(self._ring)
         bells.on_operation(self._ring)
         bells.on_group(lambda folder: self._ring())
+        bells.on_gateways(self._ring)
         bells.on_logins(self._check_all)
 
     @property

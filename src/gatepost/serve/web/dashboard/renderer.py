@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from msgspec import Struct
 
-from gatepost.access.budgets import render_usd
+from gatepost.access.budgets import render_about_usd
 from gatepost.serve.web.dashboard.ages import render_age
 from gatepost.serve.web.dashboard.code_marks import split_code
 from gatepost.serve.web.dashboard.view import has_content, list_shown
@@ -25,7 +25,7 @@ def get_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["usd"] = render_usd
+    made.filters["usd"] = render_about_usd
     made.filters["age"] = render_age
     made.globals["tag_of"] = _get_tag
     made.globals["list_shown"] = list_shown

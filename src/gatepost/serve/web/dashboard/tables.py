@@ -1,6 +1,9 @@
 """Tables from an operation's answer: each field says how a value of a row is shown."""
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
@@ -24,6 +27,8 @@ from gatepost.serve.web.dashboard.view import (
 )
 
 LONGEST = 160  # characters of a text in a cell
+MOST_FIELDS = 40  # that are looked at for one
+HASH = re.compile("[0-9a-f]{64}")
 Answer = Mapping[str, Any]
 
 
@@ -40,6 +45,21 @@ class TableField(Struct, frozen=True):
 def shorten(text: str, longest: int = LONGEST) -> str:
     line = " ".join(text[: longest * 4].split())
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def render_fields(fields: Mapping[str, Any]) -> str:
+    """Names with what they hold, as one line."""
+    return shorten(" · ".join(islice(_list_fields(fields), MOST_FIELDS)))
+
+
+def _list_fields(fields: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    """Hashes by their beginnings: they are compared, not read."""
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            yield from _list_fields(value, f"{above}{name}.")
+        elif value not in (None, ""):
+            said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            yield f"{above}{name} {f'{said[:8]}…' if HASH.fullmatch(said) else said}"
 
 
 def text(name: str, label: str) -> TableField:

@@ -1,16 +1,21 @@
 """The audit log: who did what, what was refused, and whether the chain is whole."""
 
-import json
-import re
-from collections.abc import Iterator, Mapping
-from typing import Any
-
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import Answer, badge, code, made, make_table, moment, number, shorten, text
+from gatepost.serve.web.dashboard.tables import (
+    Answer,
+    badge,
+    code,
+    made,
+    make_table,
+    moment,
+    number,
+    render_fields,
+    shorten,
+    text,
+)
 from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView
 
 LIMIT = 300
-HASH = re.compile("[0-9a-f]{64}")
 VERIFY = Action(label="Verify the chain", operation="audit.verify", asks=True)
 
 
@@ -18,17 +23,7 @@ def show_details(entry: Answer) -> str | None:
     details = entry["details"]
     if not isinstance(details, dict):
         return shorten(str(details)) if details else None
-    return shorten(" · ".join(_list_facts(details))) or None
-
-
-def _list_facts(details: Mapping[str, Any], above: str = "") -> Iterator[str]:
-    """Hashes by their beginnings: they are compared, not read."""
-    for name, value in details.items():
-        if isinstance(value, dict):
-            yield from _list_facts(value, f"{above}{name}.")
-        elif value not in (None, ""):
-            said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            yield f"{above}{name} {f'{said[:8]}…' if HASH.fullmatch(said) else said}"
+    return render_fields(details) or None
 
 
 ENTRY = (

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gatepost.access.budgets import render_usd
+from gatepost.access.budgets import render_about_usd
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import Answer, TableField, made, make_table
 from gatepost.serve.web.dashboard.view import (
@@ -46,15 +46,15 @@ async def show_costs(request: PageRequest) -> PageView:
 
 def render_total(report: Answer) -> str:
     reserved = f", and up to ${report['reserved_usd']:.2f} by calls under way" if report["reserved_usd"] else ""
-    return f"{render_usd(report['total_micro'])} were spent{reserved}."
+    return f"{render_about_usd(report['total_micro'])} were spent{reserved}."
 
 
 def make_chart(report: Answer, budgets: list[dict[str, Any]]) -> BarChart:
     """Days, with the daily limit of the whole gateway across."""
-    bars = [Bar(str(row["day"])[5:], row["micro"], render_usd(row["micro"])) for row in report["rows"]]
+    bars = [Bar(str(row["day"])[5:], row["micro"], render_about_usd(row["micro"])) for row in report["rows"]]
     whole = next((each for each in budgets if each["kind"] == BudgetScopeKind.INSTANCE and each["daily"]), None)
     limit = round(whole["daily"]["limit_usd"] * 1_000_000) if whole else 0
-    return BarChart(title="By day", bars=bars, limit=limit, limit_shown=render_usd(limit))
+    return BarChart(title="By day", bars=bars, limit=limit, limit_shown=render_about_usd(limit))
 
 
 def make_spending(report: Answer) -> Block:

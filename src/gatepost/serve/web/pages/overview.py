@@ -3,7 +3,7 @@
 from typing import Any
 from urllib.parse import urlencode
 
-from gatepost.access.budgets import render_usd
+from gatepost.access.budgets import render_about_usd
 from gatepost.flow.overview.standing import BUSY, IDLE, NEEDS_SOMEBODY, AgentStanding, SafeStep
 from gatepost.serve.control.arguments.overview import LONGEST_SEARCH, OverviewPart
 from gatepost.serve.control.operations.overview import OverviewExtent
@@ -218,7 +218,7 @@ def list_facts(agent: dict[str, Any]) -> list[Fact]:
 
 def render_budget(budget: dict[str, Any], folder: str) -> str:
     whose = "" if budget["folder"] == folder else f", {budget['folder'] or 'the gateway'}"
-    return f"{render_usd(budget['spent'])} of {render_usd(budget['limit'])} a {budget['period']}{whose}"
+    return f"{render_about_usd(budget['spent'])} of {render_about_usd(budget['limit'])} a {budget['period']}{whose}"
 
 
 def render_wait(wait: dict[str, Any], agent: dict[str, Any], now: int) -> str:

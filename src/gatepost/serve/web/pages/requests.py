@@ -12,6 +12,7 @@ from gatepost.serve.web.dashboard.tables import (
     make_facts,
     make_table,
     moment,
+    render_fields,
     shorten,
     text,
 )
@@ -40,7 +41,7 @@ REQUEST = (
     made("agent", "Agent", lambda each: shorten(each["agent"]["title"] or each["agent"]["folder"], 60)),
     text("kind", "Asks for"),
     code("name", "What"),
-    made("input", "With", lambda each: shorten(json.dumps(each["input"], ensure_ascii=False))),
+    made("input", "With", lambda each: render_fields(each["input"])),
     moment("askedAt", "Since"),
 )
 DETAILS = (
