@@ -52,14 +52,16 @@ def main(argv: Sequence[str]) -> int:
     asked = parse_arguments(argv, sorted(found))
     chosen = {name: run for name, run in found[asked.mode].items() if asked.only in name}
     if not chosen:
-        _say(f"no storm of mode {asked.mode} has {asked.only!r} in its name; there are: {', '.join(found[asked.mode])}")
+        _print_line(
+            f"no storm of mode {asked.mode} has {asked.only!r} in its name; there are: {', '.join(found[asked.mode])}"
+        )
         return 1
-    failed = run_storms(chosen, asked.seed, _say)
-    _say(f"{len(chosen)} storms, {failed} failed")
+    failed = run_storms(chosen, asked.seed, _print_line)
+    _print_line(f"{len(chosen)} storms, {failed} failed")
     return 1 if failed else 0
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 

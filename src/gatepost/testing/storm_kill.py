@@ -83,7 +83,7 @@ def run_kill_storm(folder: Path, seed: int, *, victim: Victim, size: StormSize =
     settings = {**QUICK, "sessions_most_awake": str(size.rooms)}
     with (
         TelegramPlatform() as platform,
-        Cluster(folder, NAMES, render_settings(platform), **settings) as cluster,
+        Cluster(folder, NAMES, render_settings(platform), local=False, **settings) as cluster,
     ):
         prepare(cluster, platform)
         for daemon in cluster.daemons.values():

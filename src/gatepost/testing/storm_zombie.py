@@ -11,6 +11,7 @@ from msgspec import Struct
 from gatepost.core.keeper_process import read_start_time
 from gatepost.testing.cluster import Cluster
 from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.platforms.base import EmulatedPlatform
 from gatepost.testing.platforms.telegram import TelegramPlatform
 from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.storms import (
@@ -120,7 +121,7 @@ def read_epoch(cluster: Cluster, name: str) -> int:
 
 
 class ZombieStorm:
-    def __init__(self, cluster: Cluster, platform: TelegramPlatform, size: StormSize, seed: int) -> None:
+    def __init__(self, cluster: Cluster, platform: EmulatedPlatform, size: StormSize, seed: int) -> None:
         self._cluster, self._platform, self._size = cluster, platform, size
         self._group = cluster.shared_folder / "groups" / "home"
         self._people = StormPeople(platform, size, seed)
@@ -203,7 +204,7 @@ def run_zombie_storm(
     settings = {**QUICK, "sessions_most_awake": str(size.rooms + 2)}
     with (
         TelegramPlatform() as platform,
-        Cluster(folder, (STOPPED, OTHER), render_settings(platform), **settings) as cluster,
+        Cluster(folder, (STOPPED, OTHER), render_settings(platform), local=False, **settings) as cluster,
     ):
         for daemon in cluster.daemons.values():
             daemon.anew = env is not None

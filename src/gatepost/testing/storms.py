@@ -22,7 +22,6 @@ from gatepost.flow.gateways.duties import channel_duty
 from gatepost.testing.cluster import Cluster
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.platforms.base import EmulatedPlatform
-from gatepost.testing.platforms.telegram import TelegramPlatform
 from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.waiting import PATIENCE_S, block_until
 
@@ -195,7 +194,7 @@ def list_answers(platform: EmulatedPlatform) -> list[str]:
 # Gateways whose one channel is an emulated Telegram.
 
 
-def render_settings(platform: TelegramPlatform) -> str:
+def render_settings(platform: EmulatedPlatform) -> str:
     lines = ["[channels.telegram]", 'kind = "telegram"']
     lines += [
         f'{name} = "{value}"' if isinstance(value, str) else f"{name} = {value}"
@@ -204,7 +203,7 @@ def render_settings(platform: TelegramPlatform) -> str:
     return "\n".join(lines) + "\n"
 
 
-def prepare(cluster: Cluster, platform: TelegramPlatform) -> None:
+def prepare(cluster: Cluster, platform: EmulatedPlatform) -> None:
     """Before any of them starts."""
     first = cluster.first
     for name, value in platform.get_secrets().items():
@@ -215,7 +214,7 @@ def prepare(cluster: Cluster, platform: TelegramPlatform) -> None:
     cluster.share_keys()
 
 
-def open_rooms(daemon: DaemonProcess, platform: TelegramPlatform, count: int) -> None:
+def open_rooms(daemon: DaemonProcess, platform: EmulatedPlatform, count: int) -> None:
     """Everybody may write to the bot in private."""
     for room in range(count):
         run_command(daemon, "room", "policy", platform.get_address(f"direct:p{room}"), "public")
