@@ -9,7 +9,7 @@ ARGS   ?=
 export GATEPOST_VENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := run
-.PHONY: help python setup setup-test run test test-all bare conformance check format bench bench-against docs screenshots grades lock release clean
+.PHONY: help python setup setup-test run test test-all bare conformance check format prove bench bench-against docs screenshots grades lock release clean
 
 help:  ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /make \1	/p' $(MAKEFILE_LIST) | expand -t 18
@@ -57,6 +57,9 @@ check: setup-test  ## format, lint, types, imports
 format: setup-test  ## bring the source into shape
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+prove: setup-test  ## run the storms in whole size, a line each (ARGS="--mode gateways --seed 7 --only zombie")
+	@$(BIN)/python -m gatepost.testing.prove $(ARGS)
 
 bench: setup-test  ## measure, each figure beside its limit
 	@$(BIN)/python bench/run.py $(ARGS)

@@ -255,6 +255,22 @@ class Gateway:
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Gateway"]:
         """Settle what the last run left, then run every flow until the block is left."""
+        if self.membership is not None:
+            self.membership.start()
+        try:
+            await self._prepare_start()
+        except BaseException:
+            if self.lease is not None:
+                await asyncio.to_thread(self.lease.stop)
+            raise
+        self.flows = asyncio.create_task(self._flows())
+        with self.watchdog.watching(asyncio.get_running_loop()):
+            try:
+                yield self
+            finally:
+                await self._stop()
+
+    async def _prepare_start(self) -> None:
         if self.lease is not None and self.home.shared is not None:
             await check_shared_folder(self.store, self.home.shared, self.lease.name, self.clock.now())
         here = self.lease.name if self.lease is not None and self.has_local_groups else ""
@@ -273,12 +289,6 @@ class Gateway:
         self.store.set_unit_timeout(
             self.config[UNIT_S]
         )  # not before: a start may have much to settle, and nobody waits
-        self.flows = asyncio.create_task(self._flows())
-        with self.watchdog.watching(asyncio.get_running_loop()):
-            try:
-                yield self
-            finally:
-                await self._stop()
 
     async def _flows(self) -> None:
         async with asyncio.TaskGroup() as tasks:

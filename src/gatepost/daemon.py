@@ -187,6 +187,7 @@ class Daemon:
             "gateway": "" if lease is None else lease.name,
             "clock_off_ms": 0 if lease is None else -lease.offset // 1000,
             "draining": gateway.is_draining,
+            "refused_writes": gateway.store.refused_writes,
             "pid": os.getpid(),
             "version": __version__,
             "started_at": iso(self.started_at),

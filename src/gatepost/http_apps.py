@@ -94,6 +94,7 @@ def measure_gateway(gateway: Gateway) -> GatewayMeasurements:
         sessions_awake=len(gateway.sessions.awake),
         sessions_waiting=gateway.sessions.waiting,
         slow_steps=gateway.watchdog.count,
+        refused_writes=gateway.store.refused_writes,
         channels=tuple(gateway.supervisor.list_reports()),
         traces=gateway.traces.get_counts(),
     )

@@ -30,6 +30,7 @@ class GatewayMeasurements(Struct, frozen=True, kw_only=True):
     sessions_awake: int
     sessions_waiting: int
     slow_steps: int
+    refused_writes: int = 0
     channels: tuple[ChannelReport, ...]
     traces: ExportCounts | None = None  # None: they are off
 
@@ -94,6 +95,11 @@ def list_metrics(store: StoreMeasurements, gateway: GatewayMeasurements) -> list
         gauge("sessions_awake", "Conversations whose sandbox runs.", gateway.sessions_awake),
         gauge("sessions_waiting", "Conversations that wait for a sandbox.", gateway.sessions_waiting),
         CounterMetricFamily("gatepost_slow_steps", "Steps over 50 ms that held up all.", value=gateway.slow_steps),
+        CounterMetricFamily(
+            "gatepost_refused_writes",
+            "Writes that came after another gateway had taken over from this one.",
+            value=gateway.refused_writes,
+        ),
         up,
         restarts,
         *_list_trace_metrics(gateway.traces),

@@ -131,6 +131,11 @@ class Store(Protocol):
 class OpenStore(Store, Protocol):
     """The store of whoever opened it."""
 
+    @property
+    def refused_writes(self) -> int:
+        """Units that were not run, because they came after another gateway had taken over from this one."""
+        ...
+
     def set_unit_timeout(self, seconds: float) -> None:
         """From now on a unit has so long; one that takes longer is undone."""
         ...

@@ -163,7 +163,7 @@ def test_tokens_are_bounded_and_old_ones_make_way(db: Db) -> None:
 
 REPORT = ChannelReport(instance="tg", kind="telegram", state=ChannelState.ENDED, since_at=1, restarts=3)
 NUMBERS = GatewayMeasurements(
-    started_at=5_000_000, sessions_awake=2, sessions_waiting=1, slow_steps=4, channels=(REPORT,)
+    started_at=5_000_000, sessions_awake=2, sessions_waiting=1, slow_steps=4, refused_writes=7, channels=(REPORT,)
 )
 
 
@@ -174,6 +174,7 @@ def test_the_numbers_are_those_of_the_store_and_of_the_process(db: Db) -> None:
         'gatepost_open_messages{direction="in"} 0.0',
         "gatepost_sessions_awake 2.0",
         "gatepost_slow_steps_total 4.0",
+        "gatepost_refused_writes_total 7.0",
         "gatepost_start_time_seconds 5.0",
         'gatepost_channel_up{channel="tg",kind="telegram"} 0.0',
         'gatepost_channel_restarts_total{channel="tg",kind="telegram"} 3.0',

@@ -173,7 +173,7 @@ async def test_a_gateway_that_was_taken_over_from_writes_nothing_more(database: 
             await store.write(note, "late")
         mine.beat()  # its connection was ended, too
         mine.beat()
-        assert mine.is_over and not mine.in_contact and store.refused == 1
+        assert mine.is_over and not mine.in_contact and store.refused_writes == 1
         mine.begin()
         await store.write(note, "again")
         assert await theirs.read(notes) == ["again", "before"]

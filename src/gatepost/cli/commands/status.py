@@ -23,6 +23,7 @@ MOST_NAMED = 5  # tasks that are paused after failures
 _OF_DAEMON = (
     "gateway",
     "draining",
+    "refused_writes",
     "channels",
     "channel_health",
     "pressed",
@@ -39,8 +40,9 @@ _OF_DAEMON = (
     "--json",
     "as_json",
     is_flag=True,
-    help="running, answers, pid, since, home, version, listen, control, gateway, draining, sandbox, awake, waiting,"
-    " pressed, slow_steps, slowest, slowest_ms, busiest, busiest_ms (the same by the processor's time), channels,"
+    help="running, answers, pid, since, home, version, listen, control, gateway, draining, refused_writes (that came"
+    " after another gateway had taken over), sandbox, awake, waiting, pressed, slow_steps, slowest, slowest_ms,"
+    " busiest, busiest_ms (the same by the processor's time), channels,"
     " channel_health, store.",
 )
 @click.pass_obj
@@ -69,6 +71,7 @@ def read_status(home: Home) -> dict[str, Any]:
         "control": holder.control if holder else None,
         "gateway": "",
         "draining": False,
+        "refused_writes": 0,
         "sandbox": None,
         "awake": 0,
         "waiting": 0,
@@ -189,7 +192,11 @@ def _gateway_lines(status: dict[str, Any]) -> list[output.Line]:
         if name != status["gateway"]
     ]
     line = status["gateway"] + (", draining" if status["draining"] else "")
-    return [(f"  {'gateway':<10} {line}; beside it: {', '.join(others) or 'none'}",)]
+    lines: list[output.Line] = [(f"  {'gateway':<10} {line}; beside it: {', '.join(others) or 'none'}",)]
+    if refused := status["refused_writes"]:
+        writes = f"{refused} write{'' if refused == 1 else 's'}"
+        lines.append((f"  {'refused':<10} {writes} that came after another gateway had taken over",))
+    return lines
 
 
 def _channel_lines(health: list[dict[str, Any]]) -> list[output.Line]:

@@ -81,8 +81,8 @@ class GatewayMembership:
         """At the start: what an earlier life of this gateway left."""
         await self._store.write(release_all, self._sessions.parts, self._lease.name)
 
-    async def run(self) -> None:
-        """Until cancelled."""
+    def start(self) -> None:
+        """Before anything that takes long: a gateway that starts slowly is not taken for dead meanwhile."""
         loop = asyncio.get_running_loop()
 
         def wake() -> None:
@@ -92,6 +92,9 @@ class GatewayMembership:
 
         self._update_keeper()
         self._lease.start(wake)
+
+    async def run(self) -> None:
+        """Until cancelled. After `start`."""
         watching = asyncio.create_task(self._watch_contact())
         try:
             async with self._relay.running(self._lease.open_board):

@@ -184,7 +184,7 @@ class PostgresStore:
         return ""
 
     @property
-    def refused(self) -> int:
+    def refused_writes(self) -> int:
         """Units that came after a life of this gateway was over."""
         return sum(each.refused for each in self._workers)
 

@@ -25,6 +25,9 @@ from msgspec import Struct
 from gatepost.testing.waiting import PATIENCE_S
 
 Asgi = Callable[..., Any]
+# As platforms do. Uvicorn's own 5 s are also those after which our client gives up an idle connection, so that it sent
+# now and then into one that was about to be closed, and what it sent was uncertain.
+KEEP_ALIVE_S = 75
 
 
 class PlatformFault(StrEnum):
@@ -170,6 +173,7 @@ class EmulatedPlatform:
             access_log=False,
             lifespan="off",
             timeout_graceful_shutdown=1,
+            timeout_keep_alive=KEEP_ALIVE_S,
             ws_ping_interval=None,
         )
         self._server = uvicorn.Server(config)

@@ -1,0 +1,239 @@
+"""What storms of several gateways share: people who write by a seed, gateways on one database, and the judge, which is
+the record of the platform outside of them.
+
+A storm is a function that `@storm` names: it gets a folder and a seed, and returns its counts. `make prove` runs all of
+a mode, in whole size; tests run the same functions.
+"""
+
+import importlib
+import pkgutil
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from gatepost import testing
+from gatepost.flow.gateways.duties import channel_duty
+from gatepost.testing.cluster import Cluster
+from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.platforms.base import EmulatedPlatform
+from gatepost.testing.provider import ScriptBuilder
+from gatepost.testing.waiting import PATIENCE_S, block_until
+
+SEED = 7
+MODE = "gateways"  # of those that several gateways on one database go through
+LIMIT_S = 10.0  # in which whatever a dead gateway had is answered
+PATIENT_S = 5 * PATIENCE_S
+MOST_AT_ONCE = 3  # messages that a person writes before an answer comes
+LOOK_S = 0.2
+MODULES = "storm_"  # how the names of files begin that have storms
+
+QUICK = {
+    "sessions_provider": "scripted",
+    "sandbox_least_free_mb": "0",
+    "sessions_retry_s": "0.05",
+    "sessions_look_s": "0.2",
+    "delivery_retry_base_s": "0.05",
+    "delivery_look_s": "0.2",
+    "delivery_timeout_s": "30",  # a busy emulator takes its time; what it has not answered is uncertain
+}
+ANSWER = re.compile(r"echo: (\w+)")
+ECHO = ScriptBuilder().otherwise().say("echo: {text}")
+
+
+class StormSize(Struct, frozen=True, kw_only=True):
+    rooms: int
+    messages: int
+    open_turns: int  # at least, of a gateway at the moment at which something happens to it
+
+
+WHOLE = StormSize(rooms=50, messages=1000, open_turns=20)
+SMALL = StormSize(rooms=8, messages=64, open_turns=2)
+
+
+class StormTime(Struct, frozen=True):
+    """How long something took, beside its limit. `make prove` compares them; a test does not."""
+
+    name: str
+    seconds: float
+    limit: float
+
+    def render(self) -> str:
+        return f"{self.name} {self.seconds:.1f} s (limit {self.limit:g} s)"
+
+
+class StormResult(Protocol):
+    """What a storm counted. `list_faults`: what went wrong; empty if nothing did."""
+
+    def list_faults(self) -> list[str]: ...
+    def list_times(self) -> list[StormTime]: ...
+    def render(self) -> str: ...
+
+
+def list_overtimes(result: StormResult) -> list[str]:
+    return [f"too long: {each.render()}" for each in result.list_times() if each.seconds > each.limit]
+
+
+Storm = Callable[[Path, int], StormResult]
+STORMS: dict[str, dict[str, Storm]] = {}  # by mode, then by name, in the order in which they are run
+
+
+def storm(mode: str, name: str) -> Callable[[Storm], Storm]:
+    def add(run: Storm) -> Storm:
+        STORMS.setdefault(mode, {})[name] = run
+        return run
+
+    return add
+
+
+def load_storms() -> dict[str, dict[str, Storm]]:
+    """Those of every file of this folder whose name begins with `storm_`."""
+    for info in pkgutil.iter_modules(testing.__path__):
+        if info.name.startswith(MODULES):
+            importlib.import_module(f"{testing.__name__}.{info.name}")
+    return STORMS
+
+
+class StormPeople:
+    """In each room a person writes one to three messages, and the next ones when those are answered. So what a message
+    waits is the gateways' doing, and not that of the messages before it."""
+
+    def __init__(self, platform: EmulatedPlatform, size: StormSize, seed: int) -> None:
+        self._platform, self.size, self._seed = platform, size, seed
+        self._random = random.Random(seed)
+        self._left = dict.fromkeys(range(size.rooms), size.messages // size.rooms)
+        self._waiting: dict[int, set[str]] = {room: set() for room in range(size.rooms)}
+        self._prefix, self._seen = "m", 0
+        self.sent_at: dict[str, float] = {}
+        self.answered_at: dict[str, float] = {}
+        self.answers: list[str] = []  # in the order in which people saw them
+
+    def start(self) -> None:
+        for room in self._random.sample(range(self.size.rooms), self.size.rooms):
+            self._send(room)
+
+    def hold(self) -> None:
+        """From now on they write one message each, which an agent keeps open."""
+        self._prefix = "h"
+
+    def let_go(self) -> None:
+        self._prefix = "m"
+
+    def run_until(self, holds: Callable[[], bool], what: str) -> None:
+        bound = time.monotonic() + PATIENT_S
+        while not holds():
+            assert time.monotonic() < bound, f"waited in vain for {what}; unanswered: {self.list_unanswered()[:20]}"
+            self._platform.wait_for(self._has_news, LOOK_S)
+            self._receive()
+
+    def run_to_the_end(self) -> None:
+        self.run_until(lambda: len(self.answered_at) == self.size.messages, "all to be answered")
+
+    def list_unanswered(self) -> list[str]:
+        return sorted(self.sent_at.keys() - self.answered_at.keys())
+
+    def find_longest_wait(self, since: float) -> float:
+        """Of those that were answered after a moment; from that moment, or from when they were written."""
+        waits = [at - max(since, self.sent_at[text]) for text, at in self.answered_at.items() if at > since]
+        return max(waits, default=0.0)
+
+    def judge(self) -> tuple[int, int, int]:
+        """How many were lost, said twice, and said out of order in their room."""
+        self._receive()
+        lost = len(self.sent_at.keys() - set(self.answers))
+        counts = Counter(self.answers)
+        return lost, sum(count - 1 for count in counts.values()), self._count_disordered()
+
+    def _count_disordered(self) -> int:
+        first, last, found = dict.fromkeys(self.answers), dict[str, int](), 0
+        for text in first:
+            room, _, number = text[1:].partition("x")
+            found += int(number) < last.get(room, -1)
+            last[room] = max(last.get(room, -1), int(number))
+        return found
+
+    def _has_news(self) -> bool:
+        return len(self._platform.record) > self._seen
+
+    def _receive(self) -> None:
+        with self._platform.changed:
+            news = self._platform.record[self._seen :]
+            self._seen += len(news)
+        now = time.monotonic()
+        for text in (found[1] for each in news if each.sender == "bot" and (found := ANSWER.search(each.text))):
+            self.answers.append(text)
+            self.answered_at.setdefault(text, now)
+            room = int(text[1:].partition("x")[0])
+            self._waiting[room].discard(text)
+            if not self._waiting[room]:
+                self._send(room)
+
+    def _send(self, room: int) -> None:
+        most = 1 if self._prefix == "h" else self._random.randint(1, MOST_AT_ONCE)
+        for _ in range(min(most, self._left[room])):
+            number = self.size.messages // self.size.rooms - self._left[room]
+            self._left[room] -= 1
+            text = f"{self._prefix}{room}x{number}"
+            self._waiting[room].add(text)
+            self.sent_at[text] = time.monotonic()
+            self._platform.send(text, room=f"direct:p{room}", sender=f"p{room}")
+
+
+def list_answers(platform: EmulatedPlatform) -> list[str]:
+    """What was answered, in the order in which people saw it."""
+    with platform.changed:
+        shown = [each.text for each in platform.record if each.sender == "bot"]
+    return [found[1] for text in shown if (found := ANSWER.search(text))]
+
+
+# Gateways whose one channel is an emulated Telegram.
+
+
+def render_settings(platform: EmulatedPlatform) -> str:
+    lines = ["[channels.telegram]", 'kind = "telegram"']
+    lines += [
+        f'{name} = "{value}"' if isinstance(value, str) else f"{name} = {value}"
+        for name, value in platform.get_settings().items()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def prepare(cluster: Cluster, platform: EmulatedPlatform) -> None:
+    """Before any of them starts."""
+    first = cluster.first
+    for name, value in platform.get_secrets().items():
+        run_command(first, "secret", "set", f"CHANNEL_TELEGRAM_{name}".upper(), value)
+    ann = platform.get_sender("ann")
+    run_command(first, "user", "add", ann, "--name", "Ann")
+    run_command(first, "user", "role", ann, "owner")
+    cluster.share_keys()
+
+
+def open_rooms(daemon: DaemonProcess, platform: EmulatedPlatform, count: int) -> None:
+    """Everybody may write to the bot in private."""
+    for room in range(count):
+        run_command(daemon, "room", "policy", platform.get_address(f"direct:p{room}"), "public")
+
+
+def run_command(daemon: DaemonProcess, *args: str) -> str:
+    done = daemon.gatepost(*args)
+    assert done.returncode == 0, f"gatepost {' '.join(args)}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def find_listener(cluster: Cluster) -> str:
+    """Who listens to the platform, once somebody does."""
+    duty = channel_duty("telegram")
+    block_until(lambda: bool(cluster.find_holder(duty)), "a gateway to listen")
+    return cluster.find_holder(duty)
+
+
+def count_unaccounted(daemon: DaemonProcess) -> int:
+    """Once everything is settled."""
+    block_until(lambda: daemon.json("ledger", "check")["in_flight"] == 0, "everything to be settled")
+    return int(daemon.json("ledger", "check")["unaccounted"])
