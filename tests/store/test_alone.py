@@ -81,7 +81,8 @@ async def test_the_timeline_of_four_writers_has_no_gap_and_no_double(server: "Po
     assert sorted(each for some in numbers for each in some) == list(range(1, CALLERS * CALLS + 1))
 
 
-async def test_a_reader_by_cursor_misses_no_message_of_a_room(server: "PostgresStore") -> None:
+async def read_among_writers(server: "PostgresStore") -> tuple[list[int], list[int]]:
+    """What a reader by cursor has seen, and what was there to see."""
     done = asyncio.Event()
     seen: list[int] = []
 
@@ -122,7 +123,31 @@ async def test_a_reader_by_cursor_misses_no_message_of_a_room(server: "PostgresS
     done.set()
     await following
 
-    assert seen == sorted(each for some in made for each in some)
+    return seen, sorted(each for some in made for each in some)
+
+
+async def test_a_reader_by_cursor_misses_no_message_of_a_room(server: "PostgresStore") -> None:
+    seen, made = await read_among_writers(server)
+
+    assert seen == made
+
+
+async def test_without_the_rooms_lock_the_reader_misses_some(
+    server: "PostgresStore", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gatepost.store.postgres.postgres_db import PostgresDb
+
+    alone = PostgresDb.alone
+
+    def alone_but_for_rooms(db: PostgresDb, kind: LockKind, *key: str) -> None:
+        if kind is not LockKind.ROOM:
+            alone(db, kind, *key)
+
+    monkeypatch.setattr(PostgresDb, "alone", alone_but_for_rooms)
+
+    seen, made = await read_among_writers(server)
+
+    assert len(made) == CALLERS * CALLS // 2 and set(made) - set(seen)
 
 
 async def test_units_that_need_two_things_in_opposite_orders_both_end(server: "PostgresStore") -> None:

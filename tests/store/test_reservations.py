@@ -19,8 +19,10 @@ from gatepost.core.periods import Period
 from gatepost.store import budgets, costs, reservations
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.port import Db
+from gatepost.store.postgres.postgres_store import PostgresStore
 from gatepost.store.reservations import BudgetDenial, BudgetReservation, CostSettlement
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.empty_database import EmptyDatabase
 
 NOON = int(datetime(2026, 11, 15, 12, tzinfo=UTC).timestamp()) * 1_000_000
 USD = 1_000_000
@@ -233,3 +235,19 @@ def test_what_is_refused_leaves_nothing_behind(db: Db) -> None:
 def test_a_price_that_makes_no_sense_is_refused(db: Db, worst: int) -> None:
     with pytest.raises(Invalid):
         reservations.reserve(db, "acme", ADA, "s", "t", "claude", worst, NOON)
+
+
+async def test_what_a_gateway_set_aside_carries_its_name_and_is_booked_with_it_alone(emptied: EmptyDatabase) -> None:
+    stores = {name: PostgresStore(emptied.url, lanes=1, gateway=name) for name in ("a", "b", "")}
+    try:
+        await stores["a"].write(limit, 1 * USD)
+        for each in stores.values():
+            await each.write(reserve, 200_000)
+
+        assert await stores["b"].write(reservations.settle_leftovers, NOON, "a") == 1
+        assert await stores["b"].read(booked) == 200_000
+        assert await stores["b"].read(reservations.sum_reserved) == 400_000
+        assert await stores["b"].write(reservations.settle_leftovers, NOON) == 1  # of a command
+    finally:
+        for each in stores.values():
+            each.close()

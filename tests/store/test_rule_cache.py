@@ -1,14 +1,19 @@
 """What is read of the rules is kept until they change, and never longer."""
 
+import asyncio
+import threading
 from pathlib import Path
 
 import pytest
 
 from gatepost.store import rooms, routes, sticky_choices, switches, users
 from gatepost.store.port import Db
+from gatepost.store.postgres.postgres_store import PostgresStore
 from gatepost.store.rule_cache import PLACES, TABLES, RuleCache, RuleState, find_changed_state
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.store.sticky_choices import StickyChoice
+from gatepost.testing.empty_database import EmptyDatabase
+from gatepost.testing.waiting import PATIENCE_S
 
 ROOM = ("fake", "fake:room/1")
 
@@ -140,3 +145,39 @@ def test_no_statement_of_the_store_writes_rules_in_a_form_that_is_not_noticed() 
     text = "\n".join(each.read_text(encoding="utf-8") for each in source.glob("*.py"))
     for form in ("INSERT OR", "REPLACE INTO"):  # and no WITH … UPDATE, which PostgreSQL has and SQLite has not
         assert f'"{form}' not in text, form
+
+
+async def test_what_one_writer_read_before_a_change_is_not_found_by_another_after_it(emptied: EmptyDatabase) -> None:
+    """On a server several threads write, and a unit may take long between its read and what it keeps."""
+    store, rules = PostgresStore(emptied.url, lanes=2), RuleCache()
+    has_read, go_on = threading.Event(), threading.Event()
+
+    def read_slowly(db: Db, instance: str, address: str) -> str:
+        room = rooms.get(db, instance, address)
+        if threading.current_thread() is slow[0]:
+            has_read.set()
+            assert go_on.wait(PATIENCE_S)
+        return room.policy if room else ""
+
+    slow: list[threading.Thread] = []
+
+    def ask(db: Db, slowly: bool) -> str:
+        if slowly:
+            slow.append(threading.current_thread())
+        rules.renew(db)
+        return rules.read(db, read_slowly, *ROOM)
+
+    try:
+        await store.write(rooms.add, *ROOM, "room", False, "public", 1)
+        first = asyncio.create_task(store.write(ask, True, lane="slow"))
+        await asyncio.to_thread(has_read.wait, PATIENCE_S)
+        await store.write(rooms.set_policy, *ROOM, "strict")
+        await store.write(rules.renew)
+        go_on.set()
+        assert await first == "public"  # it was first: nobody had changed anything
+        slow[0] = threading.main_thread()
+        for _ in range(4):
+            assert await store.write(ask, False) == "strict"
+    finally:
+        go_on.set()
+        store.close()

@@ -18,7 +18,7 @@ from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import MESSAGES, Op
 from gatepost.store import message_steps, messages, sessions
 from gatepost.store.messages import NewMessage
-from gatepost.store.port import Db, LockKind, quick
+from gatepost.store.port import Db, LockKind, OutdatedDecision, quick
 from gatepost.store.table import Table, make_row_parser
 
 
@@ -280,11 +280,13 @@ def claim_head(
         return None
     due = first.state == EffectState.PENDING and (first.next_at or 0) <= now and first.created_at >= oldest
     if due or first.state == EffectState.SENDING:
-        db.run(
+        changed = db.run(
             "UPDATE outbox SET state = 'sending', owner = ?, lease_until = ?, next_at = ?, epoch = epoch + 1,"
-            " updated_at = ? WHERE id = ?",
-            (owner, now + lease, now + lease, now, first.id),
+            " updated_at = ? WHERE id = ? AND state = ?",
+            (owner, now + lease, now + lease, now, first.id, first.state),
         )
+        if not changed:  # somebody has withdrawn it: it must not go out
+            raise OutdatedDecision("the effect was changed meanwhile")
     if due:
         message_steps.add(db, first.message_id, first.id, now, "sending", f"try {first.tries + 1}")
     return first

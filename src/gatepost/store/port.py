@@ -51,6 +51,11 @@ class LockKind(StrEnum):
     AUDIT = "audit"  # the head of the chain
 
 
+class OutdatedDecision(Exception):
+    """Raised by a unit whose statement found that what it had decided by was changed by another meanwhile: it is run
+    again. With one writer nobody does."""
+
+
 class Db(Protocol):
     """One transaction of the store."""
 

@@ -61,9 +61,8 @@ def reserve(
     model: str,
     worst_micro: int,
     now: int,
-    gateway: str = "",
 ) -> BudgetReservation | BudgetDenial:
-    """Set aside the worst that a call can cost, if it fits everywhere up the tree. `gateway`: that makes the call."""
+    """Set aside the worst that a call can cost, if it fits everywhere up the tree."""
     if not 0 <= worst_micro <= DEAREST:
         raise Invalid("worst_micro", f"{worst_micro} is no price of a call")
     payer = user or ""
@@ -81,7 +80,7 @@ def reserve(
         turn_id=turn_id or "",
         model=model,
         worst=worst_micro,
-        gateway=gateway,
+        gateway=db.gateway,  # that makes the call: whoever takes over from it books what it leaves
     )
     budgets.add_spending(db, folder, payer, now, reserved=worst_micro)
     return BudgetReservation(held.id, budgets.claim_notices(db, folder, payer, now))

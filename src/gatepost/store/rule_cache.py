@@ -11,6 +11,7 @@ that such a change leaves the rules where they are. A change of the rules ends b
 """
 
 import re
+import threading
 from collections.abc import Callable
 from enum import StrEnum
 from functools import lru_cache
@@ -75,8 +76,9 @@ def get_state(db: Db) -> str:
     return str(row[0]) if row else ""
 
 
-class RuleCache:
-    """Results of reads, for one thread. `renew` at the beginning of each transaction, then `read`."""
+class RuleCache(threading.local):
+    """Results of reads. `renew` at the beginning of each transaction, then `read`. Each thread that writes has its own:
+    what one reads before a change of the rules must not be found by another that has heard of the change."""
 
     def __init__(self) -> None:
         self._states = ("", "")

@@ -30,7 +30,7 @@ from gatepost.store import (
 )
 from gatepost.store.inbox import InboxMode, InboxState
 from gatepost.store.messages import Message
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, OutdatedDecision, quick
 from gatepost.store.sessions import SessionState
 from gatepost.store.sleeping_turns import ASLEEP
 from gatepost.store.table import Table
@@ -218,11 +218,13 @@ def _claim_interrupted(
     turn broke, and is claimed like any other message."""
     if turn.state != TurnState.INTERRUPTED or turn.next_at > now:
         return None
-    db.run(
+    changed = db.run(
         "UPDATE turns SET state = 'claimed', attempt = attempt + 1, epoch = epoch + 1, owner = ?, lease_until = ?,"
-        " next_at = ? WHERE id = ?",
-        (owner, now + lease, now + lease, turn.id),
+        " next_at = ? WHERE id = ? AND epoch = ? AND ended_at IS NULL",
+        (owner, now + lease, now + lease, turn.id, turn.epoch),
     )
+    if not changed:
+        raise OutdatedDecision("the turn was changed meanwhile")
     _add_continuation(db, turn, now)
     entries = [entry for entry, _ in inbox.list_for_turn(db, turn.id)]
     batch = [
@@ -315,9 +317,12 @@ def _claim_rows(
     for row_id in rows:
         found = db.rows(
             "UPDATE inbox SET state = 'working', turn_id = ?, given = CASE WHEN ? = 1 THEN 1 ELSE given END, owner = ?,"
-            " lease_until = ?, next_at = ?, epoch = epoch + 1, updated_at = ? WHERE id = ? RETURNING message_id",
+            f" lease_until = ?, next_at = ?, epoch = epoch + 1, updated_at = ? WHERE id = ? AND {inbox.OPEN}"
+            " RETURNING message_id",
             (turn_id, int(given), owner, now + lease, now + lease, now, row_id),
         )
+        if not found:  # somebody has withdrawn it: it must not be answered
+            raise OutdatedDecision("the message was changed meanwhile")
         message_steps.add(db, int(found[0][0]), row_id, now, "given" if given else "working", turn_id)
 
 

@@ -14,7 +14,7 @@ from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow.intake import route_targets, routing
 from gatepost.flow.intake.engagement import parse_ttl
 from gatepost.store import groups, routes
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 from gatepost.store.routes import Route
 from gatepost.store.sessions import SessionMode
 from gatepost.tools.call import ToolCall
@@ -135,6 +135,7 @@ async def add_route(call: ToolCall, route: OneRoute) -> AddedRoute:
     await _check_routes(call, [wanted])
 
     def add(db: Db) -> int:
+        db.alone(LockKind.RULES, "routes")
         routing.check_route_count(routes.list_all(db), call.caller.folder, [wanted.match])
         return _add(db, call, wanted, _list_known_folders(db, call))
 
@@ -155,6 +156,7 @@ async def set_routes(call: ToolCall, routes: ManyRoutes) -> UpdatedRoutes:
     await _check_routes(call, wanted)
 
     def replace(db: Db) -> None:
+        db.alone(LockKind.RULES, "routes")
         for route in _in_order(db):
             if is_own_route(route, call.caller.folder):
                 _remove(db, route.id)

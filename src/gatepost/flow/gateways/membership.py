@@ -19,7 +19,7 @@ from gatepost.flow.gateways.keeper import Keeper
 from gatepost.flow.gateways.takeover import Takeover, recover_from, release_all
 from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
-from gatepost.store import due_sessions, gateways
+from gatepost.store import due_sessions, gateways, reservations
 from gatepost.store.port import Db, Store
 
 AGAIN_S = 1.0
@@ -78,8 +78,9 @@ class GatewayMembership:
         sessions.parts.bells.on_gateways(self._receive_news)
 
     async def recover(self) -> None:
-        """At the start: what an earlier life of this gateway left."""
+        """At the start: what an earlier life of this gateway left, and what commands beside it did."""
         await self._store.write(release_all, self._sessions.parts, self._lease.name)
+        await self._store.write(reservations.settle_leftovers, self._sessions.parts.clock.now())
 
     def start(self) -> None:
         """Before anything that takes long: a gateway that starts slowly is not taken for dead meanwhile."""

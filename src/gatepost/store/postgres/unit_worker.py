@@ -17,6 +17,7 @@ from gatepost.core import log
 from gatepost.core.errors import StoreAway, Unavailable
 from gatepost.store.answers import send_answers
 from gatepost.store.deadline import Deadline, DeadlineExceeded
+from gatepost.store.port import OutdatedDecision
 from gatepost.store.postgres.advisory_locks import LockName, LockOrderConflict
 from gatepost.store.postgres.connection import is_usable, open_connection, render_application, render_place
 from gatepost.store.postgres.lane_queue import LaneQueue
@@ -28,6 +29,7 @@ AWAY_S = 4.0  # for which a unit waits for a database that is away
 UNSURE_S = 60.0  # for which one is waited for that may have committed a unit
 AGAIN_S = 0.05  # between two tries to reach it
 MOST_TRIES = 30
+MOST_LOOKS = 2  # at a key that is taken; then the unit is to blame
 PAUSE_S = 0.002  # after the first conflict; twice as long after each further one …
 LONGEST_PAUSE_S = 0.1  # … up to this
 
@@ -35,7 +37,7 @@ OPEN = b"BEGIN; "
 OPEN_LIGHT = b"BEGIN; SET LOCAL synchronous_commit = off; "
 NUMBER = b"SELECT pg_current_xact_id()::text"
 
-_CONFLICTS = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable)
+_CONFLICTS = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable, OutdatedDecision)
 
 _log = log.get("store")
 
@@ -91,7 +93,7 @@ class UnitWorker:
     def _run(self, unit: WriteUnit) -> object:
         """Until it is committed, or failed for a reason of its own."""
         pause, first = PAUSE_S, frozenset[LockName]()
-        for _ in range(MOST_TRIES):
+        for number in range(MOST_TRIES):
             try:
                 return self._try(unit, first)
             except LockOrderConflict as error:
@@ -101,6 +103,10 @@ class UnitWorker:
                 last = error
                 time.sleep(random.uniform(0.5, 1) * pause)
                 pause = min(pause * 2, LONGEST_PAUSE_S)
+            except errors.UniqueViolation as error:  # it may have looked before another wrote the same key
+                last = error
+                if number >= MOST_LOOKS:
+                    raise
             except _ConnectionBroke as error:
                 last = error
         raise Unavailable("the store", f"others write the same rows all the time ({last})")
