@@ -40,8 +40,8 @@ def verify(home: Home, args: dict[str, Any], as_json: bool) -> int:
     return 0 if found.whole else 1
 
 
-def _render_head(head: str) -> str:
-    heads = head.split()
+def _render_head(head: str | None) -> str:
+    heads = (head or "").split()
     return f"its head is {head}" if len(heads) == 1 else f"their heads are {', '.join(heads)}"
 
 

@@ -96,7 +96,10 @@ def _parse_head(text: str) -> tuple[str, int, str]:
 @read_operation
 def list_entries(db: Db, args: ListAuditArgs, now: int) -> list[AuditEntry]:
     rows = reversed(audit.list_latest_of_all(db, args.limit))
-    return [AuditEntry(*about, _read_details(text), gateway) for *about, text, gateway in rows]
+    return [
+        AuditEntry(seq, at, who, act, verdict, _read_details(text), gateway)
+        for seq, at, who, act, verdict, text, gateway in rows
+    ]
 
 
 def _read_details(text: str | None) -> dict[str, Any] | str | None:

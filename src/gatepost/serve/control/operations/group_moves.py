@@ -62,7 +62,8 @@ async def _wait(store: Store, move: GroupMove, wait_s: float) -> GroupMove:
     until = asyncio.get_running_loop().time() + wait_s
     while move.state not in _SETTLED and asyncio.get_running_loop().time() < until:
         await asyncio.sleep(LOOK_S)
-        move = await store.read(group_moves.get, move.id) or move
+        found: GroupMove | None = await store.read(group_moves.get, move.id)
+        move = move if found is None else found
     return move
 
 
