@@ -35,10 +35,11 @@ CREATE TABLE audit (
         details_hash TEXT COLLATE "C" NOT NULL,
         previous TEXT COLLATE "C" NOT NULL,
         hash TEXT COLLATE "C" NOT NULL
-    );
-CREATE TABLE audit_anchor (
-            "only" BIGINT NOT NULL PRIMARY KEY CHECK ("only" = 1),
-            seq BIGINT NOT NULL,                     -- of the last row that was removed
+    , gateway TEXT COLLATE "C" NOT NULL DEFAULT '', number BIGINT);
+CREATE TABLE audit_anchors (
+            gateway TEXT COLLATE "C" NOT NULL PRIMARY KEY,    -- whose chain begins later
+            seq BIGINT NOT NULL,                     -- of the last row that was removed, of whichever chain
+            number BIGINT NOT NULL,                  -- of the last row that was removed of this one
             hash TEXT COLLATE "C" NOT NULL,
             at BIGINT NOT NULL                       -- when it was removed
         );
@@ -144,10 +145,25 @@ CREATE TABLE given_files (
             bytes BIGINT NOT NULL,                       -- as they are on the host: holes count
             at BIGINT NOT NULL
         );
+CREATE TABLE group_moves (
+            id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+            world TEXT COLLATE "C" NOT NULL,
+            source TEXT COLLATE "C" NOT NULL,                 -- the gateway that has its files
+            target TEXT COLLATE "C" NOT NULL,                 -- the one that is to have them
+            state TEXT COLLATE "C" NOT NULL,                  -- wanted | packed | arrived | done | failed
+            sessions TEXT COLLATE "C" NOT NULL,               -- JSON: the ids of those that go with it
+            files BIGINT NOT NULL,
+            bytes BIGINT NOT NULL,
+            digest TEXT COLLATE "C" NOT NULL,                 -- of every name, mode and content, by the source
+            note TEXT COLLATE "C" NOT NULL,                   -- why it failed, or what somebody should know
+            created_at BIGINT NOT NULL,
+            ended_at BIGINT
+        );
 CREATE TABLE group_places (
             world TEXT COLLATE "C" NOT NULL PRIMARY KEY,      -- a group at the top, with all below it
             gateway TEXT COLLATE "C" NOT NULL,                -- that has its folders, where they are not shared
-            since BIGINT NOT NULL
+            since BIGINT NOT NULL,
+            moving BIGINT NOT NULL DEFAULT 0         -- 1: nothing of it is woken, because its files are on their way
         );
 CREATE TABLE groups (
         folder TEXT COLLATE "C" PRIMARY KEY,
@@ -835,6 +851,7 @@ CREATE TABLE request_votes (
             voted_at BIGINT NOT NULL,
             PRIMARY KEY (request_id, person)
         );
+CREATE UNIQUE INDEX audit_chains ON audit (gateway, number) WHERE gateway <> '';
 CREATE INDEX commands_by_asker ON commands (asker, state);
 CREATE INDEX commands_by_gateway ON commands (gateway, state);
 CREATE INDEX costs_at ON costs (at);
@@ -862,6 +879,7 @@ CREATE INDEX forks_parent ON forks (parent_id);
 CREATE INDEX given_files_group ON given_files (folder, at);
 CREATE INDEX given_files_turn ON given_files (session_id, turn_id);
 CREATE INDEX grants_folder ON grants (folder, id);
+CREATE UNIQUE INDEX group_moves_open ON group_moves (world) WHERE ended_at IS NULL;
 CREATE INDEX identities_person ON identities (person);
 CREATE INDEX inbox_failed ON inbox (folder) WHERE state = 'failed';
 CREATE INDEX inbox_held ON inbox (folder, id) WHERE state = 'held';

@@ -32,10 +32,11 @@ CREATE TABLE audit (
         details_hash TEXT NOT NULL,
         previous TEXT NOT NULL,
         hash TEXT NOT NULL
-    ) STRICT;
-CREATE TABLE audit_anchor (
-            only INTEGER NOT NULL PRIMARY KEY CHECK (only = 1),
-            seq INTEGER NOT NULL,                     -- of the last row that was removed
+    , gateway TEXT NOT NULL DEFAULT '', number INTEGER) STRICT;
+CREATE TABLE audit_anchors (
+            gateway TEXT NOT NULL PRIMARY KEY,    -- whose chain begins later
+            seq INTEGER NOT NULL,                     -- of the last row that was removed, of whichever chain
+            number INTEGER NOT NULL,                  -- of the last row that was removed of this one
             hash TEXT NOT NULL,
             at INTEGER NOT NULL                       -- when it was removed
         ) STRICT;
@@ -255,10 +256,25 @@ CREATE TABLE group_members (
         added_at INTEGER NOT NULL,
         PRIMARY KEY (user_id, folder)
     ) STRICT;
+CREATE TABLE group_moves (
+            id TEXT NOT NULL PRIMARY KEY,
+            world TEXT NOT NULL,
+            source TEXT NOT NULL,                 -- the gateway that has its files
+            target TEXT NOT NULL,                 -- the one that is to have them
+            state TEXT NOT NULL,                  -- wanted | packed | arrived | done | failed
+            sessions TEXT NOT NULL,               -- JSON: the ids of those that go with it
+            files INTEGER NOT NULL,
+            bytes INTEGER NOT NULL,
+            digest TEXT NOT NULL,                 -- of every name, mode and content, by the source
+            note TEXT NOT NULL,                   -- why it failed, or what somebody should know
+            created_at INTEGER NOT NULL,
+            ended_at INTEGER
+        ) STRICT;
 CREATE TABLE group_places (
             world TEXT NOT NULL PRIMARY KEY,      -- a group at the top, with all below it
             gateway TEXT NOT NULL,                -- that has its folders, where they are not shared
-            since INTEGER NOT NULL
+            since INTEGER NOT NULL,
+            moving INTEGER NOT NULL DEFAULT 0         -- 1: nothing of it is woken, because its files are on their way
         ) STRICT;
 CREATE TABLE groups (
         folder TEXT PRIMARY KEY,
@@ -834,6 +850,7 @@ CREATE TABLE worktrees (
             archived_at INTEGER,
             PRIMARY KEY (project, slug)
         ) STRICT;
+CREATE UNIQUE INDEX audit_chains ON audit (gateway, number) WHERE gateway <> '';
 CREATE INDEX commands_by_asker ON commands (asker, state);
 CREATE INDEX commands_by_gateway ON commands (gateway, state);
 CREATE INDEX costs_at ON costs (at);
@@ -861,6 +878,7 @@ CREATE INDEX forks_parent ON forks (parent_id);
 CREATE INDEX given_files_group ON given_files (folder, at);
 CREATE INDEX given_files_turn ON given_files (session_id, turn_id);
 CREATE INDEX grants_folder ON grants (folder, id);
+CREATE UNIQUE INDEX group_moves_open ON group_moves (world) WHERE ended_at IS NULL;
 CREATE INDEX identities_person ON identities (person);
 CREATE INDEX inbox_failed ON inbox (folder) WHERE state = 'failed';
 CREATE INDEX inbox_held ON inbox (folder, id) WHERE state = 'held';

@@ -29,6 +29,7 @@ from gatepost.flow.flow_deps import FlowDeps
 from gatepost.flow.gateways import duties
 from gatepost.flow.gateways.commands import GatewayCommands
 from gatepost.flow.gateways.duties import Duties, channel_duty
+from gatepost.flow.gateways.group_mover import GroupMover
 from gatepost.flow.gateways.group_place import PLACE, GroupPlace, check_shared_folder, place_home
 from gatepost.flow.gateways.keeper import Keeper
 from gatepost.flow.gateways.membership import GatewayMembership
@@ -317,7 +318,8 @@ class Gateway:
                 tasks.create_task(self.provider_answers.run())
             if self.passing is not None:
                 tasks.create_task(self.duties.run_while_held(duties.FILES, self.passing.run))
-            if self.has_local_groups:
+            if self.lease is not None and self.has_local_groups:
+                tasks.create_task(GroupMover(self.sessions, self.lease.name, self.bells).run())
                 notices = PlaceNotices(self.store, self.clock, self.config, self.bells, self.reach)
                 tasks.create_task(self.duties.run_while_held(duties.PLACES, notices.run))
             tasks.create_task(self._prepare())

@@ -15,6 +15,7 @@ from gatepost.testing.postgres import PACKAGE, find_programs
 from gatepost.testing.waiting import PATIENCE_S, block_until
 
 from .channel_desk import SETTINGS
+from .paced_people import PacedPeople
 from .test_gateways_killed import ECHO, list_answers, prepare, render_settings
 
 pytestmark = pytest.mark.skipif(
@@ -22,11 +23,15 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+def read_epochs(cluster: Cluster) -> list[list[str]]:
+    return cluster.query("SELECT name, epoch FROM gateways ORDER BY name")
+
+
 @pytest.mark.slow
 def test_a_database_that_crashes_and_comes_back_loses_and_doubles_nothing(
     tmp_path: Path, figures: Callable[[str], None]
 ) -> None:
-    rooms, count = 10, 200
+    rooms, count = 20, 1000
     with (
         TelegramPlatform() as platform,
         Cluster(tmp_path, ("a", "b"), render_settings(platform), **SETTINGS) as cluster,
@@ -39,25 +44,25 @@ def test_a_database_that_crashes_and_comes_back_loses_and_doubles_nothing(
         for room in range(rooms):
             done = cluster.first.gatepost("room", "policy", platform.get_address(f"direct:p{room}"), "public")
             assert done.returncode == 0, done.stderr
-        epochs = cluster.query("SELECT name, epoch FROM gateways ORDER BY name")
-        sent = [f"m{number}" for number in range(count)]
-        for number, text in enumerate(sent):
-            platform.send(text, room=f"direct:p{number % rooms}", sender=f"p{number % rooms}")
-        assert platform.wait_for(lambda: len(list_answers(platform)) >= 0.3 * count, 2 * PATIENCE_S)
+        epochs = read_epochs(cluster)
+        people = PacedPeople(platform, rooms, count)
+        people.start()
+        assert people.run_until(lambda: len(people.waits) >= 0.3 * count, 4 * PATIENCE_S), len(people.waits)
+        usual = max(list(people.waits.values())[rooms:])  # after the first of each, for which a sandbox started
 
         begun = time.monotonic()
         cluster.server.restart("immediate")
         away = time.monotonic() - begun
 
-        assert platform.wait_for(lambda: len(set(list_answers(platform))) == count, 2 * PATIENCE_S), sorted(
-            set(sent) - set(list_answers(platform))
-        )
+        assert people.run_to_the_end(8 * PATIENCE_S), sorted(set(people.sent) - set(people.waits))
         block_until(lambda: cluster.first.json("ledger", "check")["in_flight"] == 0, "everything to be settled")
-        answers = list_answers(platform)
-        assert Counter(answers) == Counter(sent)
-        for room in range(rooms):
-            own = [each for each in answers if int(each[1:]) % rooms == room]
-            assert own == sorted(own, key=lambda each: int(each[1:]))
+        assert Counter(list_answers(platform)) == Counter(people.sent)
+        for person in range(rooms):
+            assert people.list_of(person) == sorted(people.list_of(person), key=lambda each: int(each[1:]))
         assert cluster.first.json("ledger", "check")["unaccounted"] == 0
-        assert cluster.query("SELECT name, epoch FROM gateways ORDER BY name") == epochs
-        figures(f"{count} messages, the database away for {away:.1f} s: all answered once, nobody taken over")
+        assert read_epochs(cluster) == epochs
+        longest = max(list(people.waits.values())[rooms:])
+        figures(
+            f"{count} messages, the database away for {away:.1f} s: all answered once, nobody taken over, the longest"
+            f" wait {longest:.1f} s ({usual:.1f} s before)"
+        )

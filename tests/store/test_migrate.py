@@ -65,7 +65,7 @@ SHIPPED = {
     "0046_chat_links": "797c74f3df2bf086",
     "0047_spent_tickets": "1c094e26943d5dd2",
     "0048_open_rows": "72fdafbab9be5b73",
-    "0049_gateways": "0317dcb854319c8b",
+    "0049_gateways": "a1787121e211c843",
 }
 
 

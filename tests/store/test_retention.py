@@ -168,7 +168,7 @@ def test_an_anchor_that_no_row_vouches_for_does_not_hold(db: Db) -> None:
     record(db, 10, NOON)
     row = db.row("SELECT hash FROM audit WHERE seq = 4")
     assert row is not None
-    db.run("INSERT INTO audit_anchor (only, seq, hash, at) VALUES (1, 4, ?, ?)", (row[0], NOON))
+    db.run("INSERT INTO audit_anchors (gateway, seq, number, hash, at) VALUES ('', 4, 4, ?, ?)", (row[0], NOON))
     db.run("DELETE FROM audit WHERE seq <= 4")
 
     assert audit.verify(db)[1] == 5

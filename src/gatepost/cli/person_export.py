@@ -92,7 +92,7 @@ async def _list_requests(db: Db, snapshot: _Snapshot, found: PersonTraces) -> As
 
 
 async def _list_audit(db: Db, found: PersonTraces) -> AsyncIterator[Any]:
-    newest, after, more, words = int(audit.get_head(db).partition(":")[0]), 0, True, found.words
+    newest, after, more, words = audit.get_newest(db), 0, True, found.words
     while more:
         portion = person_audit.find_rows(db, found.scope, words, after, newest, ROWS)
         after, more = portion.after, portion.more

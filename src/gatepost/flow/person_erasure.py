@@ -200,7 +200,7 @@ class PersonErasure:
 
     async def _erase_audit(self, found: PersonTraces, stand_in: str, after: int, counts: Counter[str]) -> int:
         """Up to the newest row of now, which is returned: those that are written meanwhile vouch for these."""
-        newest = int((await self._store.read(audit.get_head)).partition(":")[0])
+        newest = await self._store.read(audit.get_newest)
         more, words, now = True, found.words, self._clock.now()
         while more:
             portion = await self._store.read(person_audit.find_rows, found.scope, words, after, newest, ROWS)

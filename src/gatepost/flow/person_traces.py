@@ -170,7 +170,7 @@ async def list_requests(store: StoreReader, scope: PersonScope) -> AsyncIterator
 
 async def _count_audit(store: StoreReader, traces: PersonTraces) -> int:
     found, after, words = 0, 0, traces.words
-    newest = int((await store.read(audit.get_head)).partition(":")[0])
+    newest = await store.read(audit.get_newest)
     while True:
         portion = await store.read(person_audit.find_rows, traces.scope, words, after, newest, ROWS)
         found, after = found + len(portion.own) + len(portion.others), portion.after

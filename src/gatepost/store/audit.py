@@ -1,5 +1,9 @@
 """Audit: a hash chain over who did what with which verdict. Details and the actor can be erased; the chain holds.
 
+Of several gateways each has a chain of its own, so that none waits for another. `number` is a row's place in its
+chain; rows from before there were several have none, and stand at `seq`. Whoever takes over from a gateway seals its
+chain: the row that says so (`SEAL`) holds where that ended.
+
 Details are chained by their hash, so they can simply go. The actor is chained as it is. A row whose actor was erased
 cannot be hashed again: a later row (`ERASED`) vouches for all that is left of it, so no further change goes unseen.
 """
@@ -20,10 +24,12 @@ from gatepost.store.port import Db, LockKind
 START = "0" * 64
 CUT = "audit.cut"  # the action of the row that vouches for an anchor
 ERASED = "audit.erased"  # the action of a row that vouches for those whose actor was erased
+SEAL = "gateway.takeover"  # the action of a row that says where another chain ended
 FORGOTTEN = "forgotten:"  # what stands for such an actor begins so
 _ROWS = 64  # in one statement: calls that are written behind come in heaps, and each statement costs the loop its turn
 _TEXTS = ("actor", "action", "verdict", "details", "details_hash", "previous", "hash")
 _COLUMNS = ", ".join(("seq", "at", *_TEXTS))
+_NEW = ", ".join(("gateway", "number", "at", *_TEXTS))
 _WHOLE = "integer text text text text text text text"
 _ERASED = "integer text text text null text text text"
 _READ = 500  # rows at a time
@@ -43,9 +49,22 @@ class _ErasureVoucher(msgspec.Struct):
     rows: dict[str, str]  # by seq: the digest of what is left
 
 
+class ChainSeal(msgspec.Struct, frozen=True):
+    """Where the chain of a gateway ended when it was taken over from."""
+
+    gateway: str
+    number: int
+    hash: str
+
+
+class _SealDetails(msgspec.Struct):
+    seal: ChainSeal
+
+
 _COUNTS = '{"repeated":'  # what such details begin with: names are sorted
 _read_turn = msgspec.json.Decoder(_TurnDetails).decode
 _read_voucher = msgspec.json.Decoder(_ErasureVoucher).decode
+_read_seal = msgspec.json.Decoder(_SealDetails).decode
 
 
 class AuditRecord(Struct, frozen=True):
@@ -63,24 +82,64 @@ def _hash(*parts: object) -> str:
 
 
 def append(db: Db, *records: AuditRecord) -> str:
-    """The chain's head then, as `get_head` gives it."""
-    db.alone(LockKind.AUDIT)
-    last = db.row("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")
-    seq, previous = (int(last[0]), str(last[1])) if last else (0, START)
+    """The head of this gateway's chain then, as `get_head` gives it."""
+    gateway = db.gateway
+    db.alone(LockKind.AUDIT, gateway)
+    number, previous = _find_end(db, gateway)
     rows = []
     for record in records:
-        seq += 1
+        number += 1
         details = _encode(record.details)
         details_hash = hashlib.sha256(details).hexdigest()
-        about = (seq, record.at, record.actor, record.action, record.verdict)
-        chained = _hash(*about, details_hash, previous)
-        rows.append((*about, details.decode(), details_hash, previous, chained))
+        about = (record.at, record.actor, record.action, record.verdict)
+        chained = _hash(*_name(gateway), number, *about, details_hash, previous)
+        rows.append((gateway, number, *about, details.decode(), details_hash, previous, chained))
         previous = chained
     waiting = iter(rows)
     while heap := tuple(islice(waiting, _ROWS)):
-        values = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?)"] * len(heap))
-        db.run(f"INSERT INTO audit ({_COLUMNS}) VALUES {values}", tuple(chain.from_iterable(heap)))
-    return f"{seq}:{previous}"
+        values = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"] * len(heap))
+        db.run(f"INSERT INTO audit ({_NEW}) VALUES {values}", tuple(chain.from_iterable(heap)))
+    return f"{number}:{previous}"
+
+
+def _name(gateway: str) -> tuple[str, ...]:
+    """What the hashes of a chain begin with: that of a gateway by itself has no name."""
+    return (gateway,) if gateway else ()
+
+
+def _of_chain(gateway: str) -> str:
+    """For a statement: the index is over chains that have a name."""
+    return "gateway = ? AND gateway <> ''" if gateway else "gateway = ?"
+
+
+def _in_order(gateway: str) -> str:
+    """The column that its rows stand in order by."""
+    return "number" if gateway else "seq"
+
+
+def _find_end(db: Db, gateway: str) -> tuple[int, str]:
+    """(number, hash) of the newest row of a chain."""
+    last = db.row(
+        f"SELECT COALESCE(number, seq), hash FROM audit WHERE {_of_chain(gateway)}"
+        f" ORDER BY {_in_order(gateway)} DESC LIMIT 1",
+        (gateway,),
+    )
+    return (int(last[0]), str(last[1])) if last else get_anchor(db, gateway)
+
+
+def find_until(db: Db, gateway: str, seq: int) -> tuple[int, str] | None:
+    """(number, hash) of the last row of a chain up to that row of any; None: it has none there any more."""
+    row = db.row(
+        f"SELECT COALESCE(number, seq), hash FROM audit WHERE {_of_chain(gateway)} AND seq <= ?"
+        f" ORDER BY {_in_order(gateway)} DESC LIMIT 1",
+        (gateway, seq),
+    )
+    return (int(row[0]), str(row[1])) if row else None
+
+
+def make_seal(db: Db, gateway: str) -> ChainSeal:
+    """To be written by whoever takes over from it: nothing is appended to that chain any more."""
+    return ChainSeal(gateway, *_find_end(db, gateway))
 
 
 def erase_details(db: Db, seq: int) -> bool:
@@ -104,54 +163,135 @@ def erase_actors(db: Db, seqs: Sequence[int], stand_in: str, by: str, now: int) 
     return len(left)
 
 
+class ChainBreak(Struct, frozen=True):
+    """The first row that does not hold. `number`: where it should be in its chain."""
+
+    gateway: str
+    number: int
+    why: str = "it was changed or removed"
+
+
+class ChainVerdict(Struct, frozen=True):
+    """`rows`: how many were checked. `chains`: by gateway, the head of each."""
+
+    rows: int
+    broken: ChainBreak | None
+    heads: dict[str, str]
+
+
+class _Vouchers:
+    """What rows of all chains say of others, until all have been read."""
+
+    def __init__(self) -> None:
+        self.erased: dict[str, tuple[str, str, int]] = {}  # by seq: (digest, gateway, number) of what is left
+        self.vouched: set[tuple[str, str]] = set()  # (seq, digest)
+        self.cuts: set[str] = set()  # hashes of details
+        self.seals: list[ChainSeal] = []
+
+    def find_unvouched(self) -> tuple[str, int] | None:
+        """(gateway, number) of the first row whose actor was erased by nobody who says so."""
+        left = (each[1:] for seq, each in self.erased.items() if (seq, each[0]) not in self.vouched)
+        return min(left, default=None)
+
+
 def verify(db: Db) -> tuple[int, int | None]:
-    """(rows checked, the first row that does not hold or None). Whatever the file holds, it answers. A chain whose old
-    rows were removed begins at its anchor, which holds only if a row of the chain vouches for it."""
-    start, begins = get_anchor(db)
-    previous, checked, vouched = begins, start, start == 0
-    unvouched: dict[str, str] = {}  # rows whose actor was erased, until one vouches for them
-    wanted = hashlib.sha256(_encode(make_voucher(start, begins))).hexdigest()
-    while rows := _read_next(db, checked):
+    """(rows checked, the number of the first row that does not hold or None), over all chains."""
+    found = verify_chains(db)
+    return found.rows, found.broken.number if found.broken is not None else None
+
+
+def verify_chains(db: Db) -> ChainVerdict:
+    """Whatever the file holds, it answers. A chain whose old rows were removed begins at its anchor, which holds only
+    if a row vouches for it. A chain that was sealed goes as far as its seal."""
+    said, heads, rows = _Vouchers(), dict[str, str](), 0
+    for gateway in list_chains(db):
+        checked, end, broken = _verify_chain(db, gateway, said)
+        rows += checked
+        if broken is not None:
+            return ChainVerdict(rows, broken, heads)
+        heads[gateway] = f"{end[0]}:{end[1]}"
+    return ChainVerdict(rows, _check_vouchers(db, list(heads), said), heads)
+
+
+def list_chains(db: Db) -> list[str]:
+    """Gateways that wrote rows, or whose rows were removed because of their age. That without a name comes first."""
+    named = db.rows("SELECT DISTINCT gateway FROM audit WHERE gateway <> ''")
+    cut = db.rows("SELECT gateway FROM audit_anchors")
+    return sorted({"", *(str(row[0]) for row in (*named, *cut))})
+
+
+def _verify_chain(db: Db, gateway: str, said: _Vouchers) -> tuple[int, tuple[int, str], ChainBreak | None]:
+    """(rows checked, number and hash of its end, what does not hold)."""
+    start, previous = get_anchor(db, gateway)
+    number, after = start, start if gateway else _find_cut(db)
+    while rows := _read_next(db, gateway, after):
         for row in rows:
-            checked += 1
-            chained = _check_row(row, checked, previous, unvouched)
-            if chained is None:
-                return checked - start, checked  # where it should be: what it calls itself may be what was changed
+            number, after = number + 1, row[1] if gateway else row[0]
+            chained = _check_row(row, gateway, number, previous, said)
+            if chained is None:  # where it should be: what it calls itself may be what was changed
+                return number - start, (number, previous), ChainBreak(gateway, number)
             previous = chained
-            vouched = vouched or (row[4], row[-3]) == (CUT.encode(), wanted.encode())
-    if rows is None or not vouched:
-        return checked - start + 1, checked + 1 if rows is None else start + 1
-    return checked - start, min(map(int, unvouched), default=None)
+    if rows is None:
+        return number - start + 1, (number, previous), ChainBreak(gateway, number + 1)
+    return number - start, (number, previous), None
 
 
-def get_anchor(db: Db) -> tuple[int, str]:
-    """(seq, hash) of the row after which the chain begins: rows before it were removed because of their age."""
-    row = db.row("SELECT seq, hash FROM audit_anchor WHERE only = 1")
+def _check_vouchers(db: Db, chains: Sequence[str], said: _Vouchers) -> ChainBreak | None:
+    for gateway in chains:
+        start, begins = get_anchor(db, gateway)
+        wanted = hashlib.sha256(_encode(make_voucher(start, begins, gateway))).hexdigest()
+        if start and wanted not in said.cuts:
+            return ChainBreak(gateway, start + 1)
+    for seal in said.seals:
+        if not _holds_seal(db, seal):
+            why = "rows were removed behind the seal of whoever took over from it, or all was written anew"
+            return ChainBreak(seal.gateway, seal.number, why)
+    unvouched = said.find_unvouched()
+    return ChainBreak(*unvouched) if unvouched is not None else None
+
+
+def _holds_seal(db: Db, seal: ChainSeal) -> bool:
+    start, _ = get_anchor(db, seal.gateway)
+    return seal.number < start or continues_from(db, seal.number, seal.hash, seal.gateway)
+
+
+def get_anchor(db: Db, gateway: str = "") -> tuple[int, str]:
+    """(number, hash) of the row after which a chain begins: rows before it were removed because of their age."""
+    row = db.row("SELECT number, hash FROM audit_anchors WHERE gateway = ?", (gateway,))
     return (int(row[0]), str(row[1])) if row else (0, START)
 
 
-def make_voucher(through: int, chained: str) -> dict[str, Any]:
+def _find_cut(db: Db) -> int:
+    """The row after which the chain without a name begins; those before it may not all be removed yet."""
+    row = db.row("SELECT seq FROM audit_anchors WHERE gateway = ''")
+    return int(row[0]) if row else 0
+
+
+def make_voucher(through: int, chained: str, gateway: str = "") -> dict[str, Any]:
     """The details of the row that vouches for an anchor. They can be erased: their hash is compared."""
-    return {"through": through, "hash": chained}
+    return {"through": through, "hash": chained, **({"gateway": gateway} if gateway else {})}
 
 
-def _read_next(db: Db, after: int) -> list[tuple[Any, ...]] | None:
+def _read_next(db: Db, gateway: str, after: int) -> list[tuple[Any, ...]] | None:
     """The following rows; None: there is one that cannot be read. Texts come as bytes, which need not be UTF-8."""
     kept = ", ".join(f"CAST({column} AS BLOB)" for column in _TEXTS)
     kinds = " || ' ' || ".join(f"typeof({column})" for column in ("at", *_TEXTS))
-    sql = f"SELECT seq, at, {kinds}, {kept} FROM audit WHERE seq > ? ORDER BY seq LIMIT ?"
+    order = _in_order(gateway)
+    sql = (
+        f"SELECT seq, COALESCE(number, seq), at, {kinds}, {kept} FROM audit"
+        f" WHERE {_of_chain(gateway)} AND {order} > ? ORDER BY {order} LIMIT ?"
+    )
     for limit in (_READ, 1):  # one by one where something is damaged: those before it still hold
         try:
-            return db.rows(sql, (after, limit))
+            return db.rows(sql, (gateway, after, limit))
         except apsw.CorruptError:
             continue
     return None
 
 
-def _check_row(row: tuple[Any, ...], expected: int, previous: str, unvouched: dict[str, str]) -> str | None:
-    """The row's hash, if it holds. `unvouched` gets a row whose actor was erased, and loses those that this one vouches
-    for."""
-    seq, at, kinds, *kept = row
+def _check_row(row: tuple[Any, ...], gateway: str, expected: int, previous: str, said: _Vouchers) -> str | None:
+    """The row's hash, if it holds. `said` gets what it says of others."""
+    seq, number, at, kinds, *kept = row
     if kinds not in (_WHOLE, _ERASED):
         return None
     try:
@@ -160,21 +300,29 @@ def _check_row(row: tuple[Any, ...], expected: int, previous: str, unvouched: di
         return None
     if details is not None and hashlib.sha256(details.encode()).hexdigest() != details_hash:
         return None
-    if seq != expected or before != previous:
+    if number != expected or before != previous:
         return None
     if actor.startswith(FORGOTTEN) and details is None:
-        unvouched[str(seq)] = _hash(seq, at, actor, action, verdict, details_hash, previous, chained)
+        left = _hash(seq, at, actor, action, verdict, details_hash, previous, chained)
+        said.erased[str(seq)] = (left, gateway, number)
         return str(chained)
-    if action == ERASED and details is not None:
-        _vouch(details, unvouched)
-    return chained if _hash(seq, at, actor, action, verdict, details_hash, previous) == chained else None
+    if _hash(*_name(gateway), number, at, actor, action, verdict, details_hash, previous) != chained:
+        return None
+    _read_words(action, details, details_hash, said)
+    return str(chained)
 
 
-def _vouch(details: str, unvouched: dict[str, str]) -> None:
+def _read_words(action: str, details: str | None, details_hash: str, said: _Vouchers) -> None:
+    """What a row that holds says of others."""
+    if action == CUT:
+        said.cuts.add(details_hash)
+    if details is None or action not in (ERASED, SEAL):
+        return
     with suppress(msgspec.MsgspecError):
-        for seq, digest in _read_voucher(details).rows.items():
-            if unvouched.get(seq) == digest:
-                del unvouched[seq]
+        if action == ERASED:
+            said.vouched.update(_read_voucher(details).rows.items())
+        else:
+            said.seals.append(_read_seal(details).seal)
 
 
 def count_repeated(db: Db) -> int:
@@ -192,20 +340,46 @@ def find_damage(db: Db) -> str:
     return db.upkeep.find_damage("audit")
 
 
-def get_head(db: Db) -> str:
-    """`SEQ:HASH` of the newest row. Kept elsewhere, it shows later whether the chain is still the same that far."""
-    row = db.row("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")
-    return f"{row[0]}:{row[1]}" if row else f"0:{START}"
+def get_head(db: Db, gateway: str = "") -> str:
+    """`NUMBER:HASH` of a chain's newest row. Kept elsewhere, it shows later whether the chain is still the same that
+    far."""
+    number, chained = _find_end(db, gateway)
+    return f"{number}:{chained}"
 
 
-def continues_from(db: Db, seq: int, chained: str) -> bool:
-    """Whether the chain has that row, or begins after it."""
-    if seq == 0:
+def get_newest(db: Db) -> int:
+    """The `seq` of the newest row, of whichever chain."""
+    row = db.row("SELECT COALESCE(MAX(seq), 0) FROM audit")
+    return int(row[0]) if row else 0
+
+
+def continues_from(db: Db, number: int, chained: str, gateway: str = "") -> bool:
+    """Whether a chain has that row, or begins after it."""
+    if number == 0:
         return chained == START
-    if (seq, chained) == get_anchor(db):
+    if (number, chained) == get_anchor(db, gateway):
         return True
-    row = db.row("SELECT hash FROM audit WHERE seq = ?", (seq,))
+    at = "number = ?" if gateway else "seq >= ? AND COALESCE(number, seq) = ?"
+    row = db.row(
+        f"SELECT hash FROM audit WHERE {_of_chain(gateway)} AND {at} ORDER BY seq LIMIT 1",
+        (gateway, number) if gateway else (gateway, number, number),
+    )
     return row is not None and row[0] == chained
+
+
+def parse_head(text: str) -> tuple[str, int, str] | None:
+    """(gateway, number, hash) of `NUMBER:HASH` or `GATEWAY/NUMBER:HASH`; None: it is neither."""
+    gateway, _, rest = text.strip().rpartition("/")
+    number, colon, chained = rest.partition(":")
+    return (gateway, int(number), chained) if colon and number.isascii() and number.isdigit() else None
+
+
+def render_heads(db: Db) -> str:
+    """Of all chains, each as `parse_head` reads it."""
+    named = [each for each in list_chains(db) if each]
+    own = get_head(db)
+    unnamed = [] if named and own.startswith("0:") else [own]
+    return " ".join((*unnamed, *(f"{each}/{get_head(db, each)}" for each in named)))
 
 
 def get(db: Db, seq: int) -> dict[str, Any] | None:
@@ -216,7 +390,14 @@ def get(db: Db, seq: int) -> dict[str, Any] | None:
 
 
 def list_latest(db: Db, limit: int) -> list[tuple[Any, ...]]:
-    return db.rows("SELECT seq, at, actor, action, verdict, details FROM audit ORDER BY seq DESC LIMIT ?", (limit,))
+    return [row[:-1] for row in list_latest_of_all(db, limit)]
+
+
+def list_latest_of_all(db: Db, limit: int) -> list[tuple[Any, ...]]:
+    """The same, each with the gateway in whose chain it is."""
+    return db.rows(
+        "SELECT seq, at, actor, action, verdict, details, gateway FROM audit ORDER BY seq DESC LIMIT ?", (limit,)
+    )
 
 
 def list_for_turns(

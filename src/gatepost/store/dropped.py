@@ -104,4 +104,4 @@ def list_counted(db: Db, first: int, most: int) -> list[DroppedMessage]:
 def get_newest_rows(db: Db) -> tuple[int, int]:
     """The newest row of the inbox and of the audit log: whoever follows goes on behind them."""
     row = db.row("SELECT COALESCE(MAX(id), 0) FROM inbox")
-    return int(row[0]) if row else 0, int(audit.get_head(db).partition(":")[0])
+    return int(row[0]) if row else 0, audit.get_newest(db)

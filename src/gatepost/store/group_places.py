@@ -40,6 +40,18 @@ def find_gateway(db: Db, folder: str) -> str:
     return str(row[0]) if row else ""
 
 
+@quick
+def find_runner(db: Db, folder: str) -> str | None:
+    """The gateway that may run a group's sessions; '' if any may, None if none may now."""
+    row = db.row("SELECT gateway, moving FROM group_places WHERE world = ?", (get_world(folder),))
+    return (None if row[1] else str(row[0])) if row else ""
+
+
+def list_runners(db: Db) -> dict[str, str | None]:
+    """The same by world. Those that are not in it are anybody's."""
+    return {row[0]: None if row[2] else row[1] for row in db.rows("SELECT world, gateway, moving FROM group_places")}
+
+
 def claim(db: Db, folder: str, gateway: str, now: int) -> str:
     """The gateway that has a group's folder: this one, if none had it yet."""
     found = find_gateway(db, folder)
@@ -63,7 +75,7 @@ def remove_unused(db: Db, folder: str) -> None:
     db.run(
         "DELETE FROM group_places WHERE world = ?"
         " AND NOT EXISTS (SELECT 1 FROM groups WHERE folder = ? OR (folder > ? AND folder < ?))",
-        (world, world, *_below(world)),
+        (world, world, *below(world)),
     )
 
 
@@ -85,7 +97,7 @@ def list_waiting_rooms(db: Db, world: str, before: int) -> list[WaitingRoom]:
         f" JOIN messages m ON m.id = i.message_id WHERE i.{OPEN} AND (i.folder = ? OR (i.folder > ? AND i.folder < ?))"
         " AND i.session_id IS NOT NULL AND i.mode IN ('trigger', 'next') AND i.created_at <= ?"
         " GROUP BY m.instance, m.address) ORDER BY m.id LIMIT ?",
-        (world, *_below(world), before, MOST_ROOMS),
+        (world, *below(world), before, MOST_ROOMS),
     )
     return [WaitingRoom(*row) for row in rows]
 
@@ -94,10 +106,10 @@ def defer_due(db: Db, world: str, now: int, until: int) -> int:
     """What waits for a gateway that is away is known of: it is not overdue before `until`."""
     return db.run(
         f"UPDATE inbox SET next_at = ? WHERE {OPEN} AND (folder = ? OR (folder > ? AND folder < ?)) AND next_at <= ?",
-        (until, world, *_below(world), now),
+        (until, world, *below(world), now),
     )
 
 
-def _below(world: str) -> tuple[str, str]:
+def below(world: str) -> tuple[str, str]:
     """What the folders below it lie between: '0' comes after '/'."""
     return f"{world}/", f"{world}0"

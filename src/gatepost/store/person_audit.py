@@ -12,7 +12,7 @@ from gatepost.store.person_rows import is_of_person
 from gatepost.store.person_scope import PersonScope
 from gatepost.store.port import Db
 
-_KEPT = (audit.CUT, audit.ERASED)  # rows that vouch for others say nothing of people
+_KEPT = (audit.CUT, audit.ERASED, audit.SEAL)  # rows that vouch for others say nothing of people
 
 
 class _Turn(msgspec.Struct):

@@ -235,28 +235,35 @@ def remove_secret_uses(db: Db, after: int, before: int, most: int) -> RemovalBat
 
 
 def truncate_audit(db: Db, before: int, now: int) -> int:
-    """Let the chain begin later: its new start is kept as the anchor, and a row at its end vouches for it. What lies
-    before it is then removed with `remove_cut`. The row up to which it was cut, 0 if nothing is old enough."""
-    newest = db.row("SELECT COALESCE(MAX(seq), 0) FROM audit")
-    through = min(audit.find_first_since(db, before), int(newest[0]) if newest else 0) - 1
-    if through <= audit.get_anchor(db)[0]:
+    """Let each chain begin later: its new start is kept as its anchor, and a row at the end of this gateway's vouches
+    for it. What lies before it is then removed with `remove_cut`. The row up to which it was cut, 0 if nothing is old
+    enough."""
+    through = min(audit.find_first_since(db, before), audit.get_newest(db)) - 1
+    if through <= _get_truncated(db):
         return 0
-    row = db.row("SELECT hash FROM audit WHERE seq = ?", (through,))
-    if row is None:
+    cut = [(each, *found) for each in audit.list_chains(db) if (found := audit.find_until(db, each, through))]
+    if not cut:
         return 0
-    chained = str(row[0])
-    audit.append(db, AuditRecord(now, ACTOR, audit.CUT, "done", audit.make_voucher(through, chained)))
-    db.run(
-        "INSERT INTO audit_anchor (only, seq, hash, at) VALUES (1, ?, ?, ?)"
-        " ON CONFLICT (only) DO UPDATE SET seq = excluded.seq, hash = excluded.hash, at = excluded.at",
-        (through, chained, now),
-    )
+    vouchers = (audit.make_voucher(number, chained, gateway) for gateway, number, chained in cut)
+    audit.append(db, *(AuditRecord(now, ACTOR, audit.CUT, "done", each) for each in vouchers))
+    for gateway, number, chained in cut:
+        db.run(
+            "INSERT INTO audit_anchors (gateway, seq, number, hash, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT (gateway)"
+            " DO UPDATE SET seq = excluded.seq, number = excluded.number, hash = excluded.hash, at = excluded.at",
+            (gateway, through, number, chained, now),
+        )
     return through
 
 
+def _get_truncated(db: Db) -> int:
+    """The row up to which chains were cut."""
+    row = db.row("SELECT COALESCE(MAX(seq), 0) FROM audit_anchors")
+    return int(row[0]) if row else 0
+
+
 def remove_truncated(db: Db, after: int, most: int) -> RemovalBatch[int]:
-    """Rows before the anchor."""
-    through = audit.get_anchor(db)[0]
+    """Rows before the anchors."""
+    through = _get_truncated(db)
     old = [int(row[0]) for row in db.rows("SELECT seq FROM audit WHERE seq <= ? ORDER BY seq LIMIT ?", (through, most))]
     if old:
         db.run("DELETE FROM audit WHERE seq <= ?", (old[-1],))

@@ -298,7 +298,7 @@ class ToolCall(msgspec.Struct, kw_only=True):  # made for every call: three time
         """Whether its effect and its row are there, whoever waited for them. To be asked in a transaction: whatever
         the call had under way when it was cancelled is committed before that in its lane, or never."""
         seq, _, chained = self._row.partition(":")
-        return bool(seq) and audit.continues_from(db, int(seq), chained)
+        return bool(seq) and audit.continues_from(db, int(seq), chained, db.gateway)
 
     def chain(self, db: Db) -> OriginChain:
         """Everybody on whose behalf this call is made: of its turn, or of the session's last one. For a tool that gives

@@ -60,6 +60,8 @@ def test_a_used_home_is_clean_and_tells_its_head(run: Run, home: Home) -> None:
         "first_bad": None,
         "trouble": "",
         "head": f"{seq}:{chained}",
+        "broken_chain": "",
+        "chains": {},
     }
     assert f"its head is {seq}:{chained}" in run("audit", "verify").out
     assert run("status", "--json").json["store"]["audit_head"] == f"{seq}:{chained}"

@@ -32,9 +32,17 @@ def verify(home: Home, args: dict[str, Any], as_json: bool) -> int:
         output.print_line(output.colored("nothing is recorded yet", "ok"))
     else:
         counted = f" ({found.repeated:,} further events are only counted in them)" if found.repeated else ""
-        holds = output.colored(f"the chain of {found.rows} rows holds", "ok")
-        output.print_line(holds, f"{counted}, its head is {found.head}")
+        one = f"the chain of {found.rows} rows holds"
+        several = f"the chains of {len(found.chains)} gateways hold, {found.rows} rows"
+        output.print_line(
+            output.colored(several if found.chains else one, "ok"), f"{counted}, {_render_head(found.head)}"
+        )
     return 0 if found.whole else 1
+
+
+def _render_head(head: str | None) -> str:
+    heads = (head or "").split()
+    return f"its head is {head}" if len(heads) == 1 else f"their heads are {', '.join(heads)}"
 
 
 @command.command("list")

@@ -14,6 +14,7 @@ from gatepost.core.records import asdict
 from gatepost.core.terminal_text import one_line
 from gatepost.serve.control.arguments.group_files import ListGroupFilesArgs, ReadGroupFileArgs, WriteGroupFileArgs
 from gatepost.serve.control.arguments.group_links import LinkGroupArgs, UnlinkGroupArgs
+from gatepost.serve.control.arguments.group_moves import MoveGroupArgs
 from gatepost.serve.control.arguments.groups import (
     AddGroupArgs,
     ListGroupsArgs,
@@ -30,7 +31,7 @@ _OPEN = {True: "yes (its siblings may watch it)", False: "no (sealed: its siblin
 
 @click.group()
 def command() -> None:
-    """The agents and their folders: add, list, show, set, link, rm. Works with the gateway up or down."""
+    """The agents and their folders: add, list, show, set, link, move, rm. Works with the gateway up or down."""
 
 
 @command.command()
@@ -201,6 +202,20 @@ def link(run: CommandRun, made: dict[str, Any]) -> None:
 @from_operation(UnlinkGroupArgs)
 def unlink(run: CommandRun, gone: dict[str, Any]) -> None:
     output.print_line(f"the agent of {gone['folder']} knows {gone['group']} no more as {gone['name']}")
+
+
+@command.command()
+@from_operation(MoveGroupArgs)
+def move(run: CommandRun, found: dict[str, Any]) -> None:
+    world, target = found["world"], found["target"]
+    if found["state"] in ("arrived", "done"):
+        output.print_line(f"{world} is on {target} now, with {found['files']} files ({found['bytes']:,} bytes)")
+    elif found["state"] == "failed":
+        output.print_line(f"{world} stays on {found['source']}")
+    else:
+        output.print_line(f"{world} is on its way from {found['source']} to {target}; the same command waits further")
+    if found["note"]:
+        output.print_line(one_line(found["note"]))
 
 
 def _check_removal(home: Home, args: dict[str, Any], yes: bool) -> dict[str, Any]:

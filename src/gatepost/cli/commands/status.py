@@ -121,7 +121,7 @@ def _numbers(db: Db, running: bool) -> dict[str, Any]:
         "requests": dict(zip(("waiting", "unreached"), requests.count_pending(db), strict=True)),
         "newcomers": newcomers.count_waiting(db),
         "tasks": _tasks(db),
-        "audit_head": audit.get_head(db),
+        "audit_head": audit.render_heads(db),
     }
 
 

@@ -70,20 +70,25 @@ class StoredClaims:
     async def is_elsewhere(self, session: Session) -> bool:
         if self.is_run_elsewhere(session):
             return True
-        return self._local and not self._is_here(await self._store.read(group_places.find_gateway, session.folder))
+        return self._local and not self._is_here(await self._store.read(group_places.find_runner, session.folder))
 
     async def list_here(self, due: list[DueSession]) -> list[DueSession]:
         if not due or not self._local:
             return due
-        places = await self._store.read(group_places.list_all)
+        places = await self._store.read(group_places.list_runners)
         return [each for each in due if self._is_here(places.get(group_places.get_world(each[1]), ""))]
 
-    def _is_here(self, gateway: str) -> bool:
+    def _is_here(self, gateway: str | None) -> bool:
         return gateway in ("", self._gateway)
 
 
 def _claim(db: Db, session_id: str, folder: str, gateway: str, now: int) -> bool:
     """`folder`: that must lie here; '': it does anywhere."""
-    if folder and group_places.claim(db, folder, gateway, now) != gateway:
+    if folder and not _may_run(db, folder, gateway, now):
         return False
     return gateways.claim_session(db, session_id, gateway)
+
+
+def _may_run(db: Db, folder: str, gateway: str, now: int) -> bool:
+    found = group_places.find_runner(db, folder)
+    return (group_places.claim(db, folder, gateway, now) if found == "" else found) == gateway

@@ -31,9 +31,9 @@ def recover_from(db: Db, parts: SessionDeps, name: str, epoch: int, end_life: En
     """None: it lives after all, or another was first."""
     if not end_life(db, name, epoch):
         return None
-    done = release_all(db, parts, name)
-    details = {"gateway": name, "epoch": epoch, "turns": done.turns, "sessions": len(done.sessions)}
-    audit.append(db, AuditRecord(parts.clock.now(), f"gateway:{parts.owner}", "gateway.takeover", "done", details))
+    done, seal = release_all(db, parts, name), audit.make_seal(db, name)
+    details = {"gateway": name, "epoch": epoch, "turns": done.turns, "sessions": len(done.sessions), "seal": seal}
+    audit.append(db, AuditRecord(parts.clock.now(), f"gateway:{parts.owner}", audit.SEAL, "done", details))
     return done
 
 

@@ -78,6 +78,10 @@ class SessionSupervisor:
     def is_awake(self, session_id: str) -> bool:
         return session_id in self._live
 
+    def is_at_rest(self, session_id: str) -> bool:
+        """Whether it is neither awake nor about to be claimed. One that stands in line is at rest."""
+        return session_id not in self._live and not self._slots.has_place(session_id)
+
     @property
     def held_back(self) -> str:
         """Why nothing further starts, where the store does not say it; '' if something may."""

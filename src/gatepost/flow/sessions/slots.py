@@ -34,6 +34,9 @@ class SessionSlots:
         """Whether it holds a place or waits for one."""
         return session_id in self._awake or session_id in self._people or session_id in self._background
 
+    def has_place(self, session_id: str) -> bool:
+        return session_id in self._awake
+
     @property
     def awake(self) -> int:
         return len(self._awake)

@@ -54,7 +54,8 @@ def apply(db: Db) -> None:
         """CREATE TABLE group_places (
             world {text} NOT NULL PRIMARY KEY,      -- a group at the top, with all below it
             gateway {text} NOT NULL,                -- that has its folders, where they are not shared
-            since {int} NOT NULL
+            since {int} NOT NULL,
+            moving {int} NOT NULL DEFAULT 0         -- 1: nothing of it is woken, because its files are on their way
         ) {strict}"""
     )
     db.define(
@@ -76,3 +77,34 @@ def apply(db: Db) -> None:
         ) {strict}"""
     )
     db.define("CREATE INDEX passed_files_message ON passed_files (message_id) WHERE message_id IS NOT NULL")
+    db.define(
+        """CREATE TABLE group_moves (
+            id {text} NOT NULL PRIMARY KEY,
+            world {text} NOT NULL,
+            source {text} NOT NULL,                 -- the gateway that has its files
+            target {text} NOT NULL,                 -- the one that is to have them
+            state {text} NOT NULL,                  -- wanted | packed | arrived | done | failed
+            sessions {text} NOT NULL,               -- JSON: the ids of those that go with it
+            files {int} NOT NULL,
+            bytes {int} NOT NULL,
+            digest {text} NOT NULL,                 -- of every name, mode and content, by the source
+            note {text} NOT NULL,                   -- why it failed, or what somebody should know
+            created_at {int} NOT NULL,
+            ended_at {int}
+        ) {strict}"""
+    )
+    db.define("CREATE UNIQUE INDEX group_moves_open ON group_moves (world) WHERE ended_at IS NULL")
+    db.define("ALTER TABLE audit ADD COLUMN gateway {text} NOT NULL DEFAULT ''")
+    db.define("ALTER TABLE audit ADD COLUMN number {int}")
+    db.define("CREATE UNIQUE INDEX audit_chains ON audit (gateway, number) WHERE gateway <> ''")
+    db.define(
+        """CREATE TABLE audit_anchors (
+            gateway {text} NOT NULL PRIMARY KEY,    -- whose chain begins later
+            seq {int} NOT NULL,                     -- of the last row that was removed, of whichever chain
+            number {int} NOT NULL,                  -- of the last row that was removed of this one
+            hash {text} NOT NULL,
+            at {int} NOT NULL                       -- when it was removed
+        ) {strict}"""
+    )
+    db.run("INSERT INTO audit_anchors (gateway, seq, number, hash, at) SELECT '', seq, seq, hash, at FROM audit_anchor")
+    db.define("DROP TABLE audit_anchor")

@@ -11,12 +11,14 @@ READ = "audit.read"
 class VerifyAuditArgs(OperationArgs, frozen=True):
     """Check the hash chain from its first row. Exit 1 if a row does not hold.
 
+    Of several gateways each has a chain; all of them are checked, and the seals of those that were taken over from.
+
     It tells the head of the chain. Keep that where nobody who can write to the store can: with --head it shows whether
     the newest rows were cut off, or all of it was written anew, which the chain alone cannot show.
     """
 
     head: Annotated[
-        str | None, option("A head that was told before: the chain must go on from it.", metavar="SEQ:HASH")
+        str | None, option("A head that was told before: the chain must go on from it.", metavar="[GATEWAY/]SEQ:HASH")
     ] = None
 
 

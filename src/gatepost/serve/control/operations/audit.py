@@ -22,6 +22,7 @@ class AuditEntry(Struct, frozen=True):
     action: str
     verdict: str
     details: dict[str, Any] | str | None  # None: they were erased; a text: it is no JSON any more
+    gateway: str = ""  # whose chain it is in, if several share the store
 
 
 class AuditCheck(Struct, frozen=True, kw_only=True):
@@ -31,6 +32,8 @@ class AuditCheck(Struct, frozen=True, kw_only=True):
     first_bad: int | None = None
     trouble: str = ""
     head: str | None = None
+    broken_chain: str = ""  # the gateway whose chain does not hold
+    chains: dict[str, str] = {}  # by gateway, the head of its chain, if several share the store
 
 
 @operation
@@ -41,45 +44,62 @@ async def verify(deps: OperationDeps, args: VerifyAuditArgs) -> AuditCheck:
 
 def verify_chain(db: Db, head: str | None) -> AuditCheck:
     kept = _parse_head(head) if head is not None else None
-    rows, bad = audit.verify(db)
-    if bad is not None:
-        text = f"row {bad} does not hold: it was changed or removed"
-        return AuditCheck(rows=rows, whole=False, first_bad=bad, trouble=text)
+    found = audit.verify_chains(db)
+    if (bad := found.broken) is not None:
+        text = f"row {bad.number}{_name_chain(bad.gateway)} does not hold: {bad.why}"
+        return AuditCheck(
+            rows=found.rows,
+            whole=False,
+            first_bad=bad.number,
+            trouble=text,
+            broken_chain=bad.gateway,
+            chains=found.heads,
+        )
     damaged = audit.find_damage(db)
     if damaged:
         text = f"every row holds, but the pages that keep them are damaged: {damaged}; restore a backup"
-        return AuditCheck(rows=rows, whole=False, trouble=text)
+        return AuditCheck(rows=found.rows, whole=False, trouble=text)
     text = _compare_head(db, *kept) if kept is not None else ""
     return AuditCheck(
-        rows=rows,
+        rows=found.rows,
         repeated=audit.count_repeated(db),
         whole=not text,
-        first_bad=kept[0] if kept is not None and text else None,
+        first_bad=kept[1] if kept is not None and text else None,
         trouble=text,
-        head=audit.get_head(db),
+        head=audit.render_heads(db),
+        broken_chain=kept[0] if kept is not None and text else "",
+        chains={name: each for name, each in found.heads.items() if name},
     )
 
 
-def _compare_head(db: Db, seq: int, chained: str) -> str:
-    """What is wrong, if the chain does not go on from there."""
-    if 0 < seq < audit.get_anchor(db)[0]:
-        return f"row {seq} was removed because of its age (keep.audit_days); compare a newer head"
-    if not audit.continues_from(db, seq, chained):
-        return f"row {seq} is not the one that was the head: rows were cut off, or all was written anew"
+def _name_chain(gateway: str) -> str:
+    return f" of gateway {gateway}" if gateway else ""
+
+
+def _compare_head(db: Db, gateway: str, number: int, chained: str) -> str:
+    """What is wrong, if a chain does not go on from there."""
+    row = f"row {number}{_name_chain(gateway)}"
+    if 0 < number < audit.get_anchor(db, gateway)[0]:
+        return f"{row} was removed because of its age (keep.audit_days); compare a newer head"
+    if not audit.continues_from(db, number, chained, gateway):
+        return f"{row} is not the one that was the head: rows were cut off, or all was written anew"
     return ""
 
 
-def _parse_head(text: str) -> tuple[int, str]:
-    seq, colon, chained = text.strip().partition(":")
-    if not colon or not seq.isdecimal():
-        raise Invalid("head", "write it as it was told: SEQ:HASH")
-    return int(seq), chained
+def _parse_head(text: str) -> tuple[str, int, str]:
+    found = audit.parse_head(text)
+    if found is None:
+        raise Invalid("head", "write it as it was told: SEQ:HASH, or GATEWAY/SEQ:HASH")
+    return found
 
 
 @read_operation
 def list_entries(db: Db, args: ListAuditArgs, now: int) -> list[AuditEntry]:
-    rows = reversed(audit.list_latest(db, args.limit))
-    return [AuditEntry(seq, at, who, act, verdict, _read_details(text)) for seq, at, who, act, verdict, text in rows]
+    rows = reversed(audit.list_latest_of_all(db, args.limit))
+    return [
+        AuditEntry(seq, at, who, act, verdict, _read_details(text), gateway)
+        for seq, at, who, act, verdict, text, gateway in rows
+    ]
 
 
 def _read_details(text: str | None) -> dict[str, Any] | str | None:

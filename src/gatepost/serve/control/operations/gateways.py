@@ -11,7 +11,7 @@ from gatepost.serve.control.arguments.gateways import (
     ShowGatewayArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
-from gatepost.store import gateways
+from gatepost.store import gateways, group_moves
 from gatepost.store.gateway_checks import is_living
 from gatepost.store.gateways import GatewayRow, GatewayState
 from gatepost.store.port import Db
@@ -101,6 +101,7 @@ async def forget(deps: OperationDeps, args: ForgetGatewayArgs) -> GatewayView:
         if not gateways.remove(db, row.name):
             why = "nobody has taken over from it yet; a running gateway does so within seconds"
             raise Invalid("gateway", f"{row.name} died, and {why}")
+        group_moves.end_of_forgotten(db, row.name, now)
         return make_view(row, 0, {}, now)
 
     return await deps.write(change)

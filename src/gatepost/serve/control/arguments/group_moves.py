@@ -1,0 +1,20 @@
+"""Groups that move to another gateway."""
+
+from typing import Annotated
+
+from gatepost.serve.control.arguments.groups import WRITE
+from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+
+
+@declares("group.move", right=WRITE)
+class MoveGroupArgs(OperationArgs, frozen=True):
+    """Move a group with its whole world, their files and what providers remember, to another gateway.
+
+    A world is the group at the top and all below it. Turns may end for a quarter of a minute; what is open then goes on
+    there. Nothing of it is answered meanwhile. If it is cut short, run it again: it goes on. GATEWAY may be the one
+    that has it: then a move that has not arrived is given up. The right is needed at the root.
+    """
+
+    folder: Annotated[str, argument("A group of that world.", examples=("acme/eng",))]
+    gateway: Annotated[str, argument("The gateway that is to have it.", "gateway")]
+    wait_s: Annotated[float, option("How long to wait until it has arrived, in seconds.", least=0, most=600)] = 45.0
