@@ -109,9 +109,9 @@ _FRESH = f"{SessionMode.ISOLATED}|"  # how their keys begin
 def add_isolated(db: Db, rooms: Sequence[tuple[str, str, str, str]], now: int) -> list[str]:
     """Fresh ones that speak in these rooms (folder, instance, address, thread) and end with their one turn. The number
     1 is for the message that it is about."""
-    made = ids.new_many("s", len(rooms))
+    made, mode = ids.new_many("s", len(rooms)), SessionMode.ISOLATED
     rows = [
-        (each, f"{_FRESH}{each}", folder, SessionMode.ISOLATED, instance, address, thread, 2, now, now)
+        (each, f"{_FRESH}{each}", folder, mode, instance, address, thread, 2, now, now)
         for each, (folder, instance, address, thread) in zip(made, rooms, strict=True)
     ]
     SESSIONS.add_rows(db, "", _ISOLATED, rows)

@@ -45,7 +45,5 @@ def count_waiting(db: Db, session_ids: Sequence[str]) -> dict[str, WaitingLoad]:
 def enqueue_all(db: Db, new: Sequence[NewTaskRow], now: int) -> None:
     """Messages that wake their sessions once nothing else waits there. Due at once."""
     same = (InboxMode.TASK, RIGHTS, InboxState.QUEUED, "", now, now, now)
-    rows = [(*astuple(each), *same) for each in new]
-    steps = {each.message_id: f"{each.folder} #{each.seq}" for each in new}
-    for row_id, message_id in sorted(INBOX.insert_rows(db, "RETURNING id, message_id", _ADDED, rows)):
-        message_steps.add(db, message_id, row_id, now, InboxState.QUEUED, steps[message_id])
+    INBOX.add_rows(db, "", _ADDED, [(*astuple(each), *same) for each in new])
+    message_steps.add_queued(db, [each.message_id for each in new], now)

@@ -132,13 +132,15 @@ def fire_plans(db: Db, reach: ChannelInstances, plans: Sequence[FiringPlan], mos
     due = [DueTime(plan.task, at) for plan in whole for at in plan.fire if plan.held is None]
     missed = [(plan.task.id, plan.skipped) for plan in whole if plan.skipped is not None]
     judged = judge_times(facts, due, most_late, {plan.task.id: count_parts(reach, plan.task) for plan in whole})
-    runs = Counter([each.task.id for each in judged if not each.skipped])
+    runs = dict.fromkeys(behind, 0)
+    for each in judged:
+        runs[each.task.id] += not each.skipped
     moves = [make_move(plan, runs[plan.task.id]) for plan in whole]
     moved = tasks.advance(db, moves, now)
     rows = [
-        make_firing(task_id, each.first, now, FiringState.SKIPPED, each.reason, each.times)
-        for task_id, each in missed
-        if task_id in moved and (task_id, each.first) not in facts.fired
+        make_firing(task_id, some.first, now, FiringState.SKIPPED, some.reason, some.times)
+        for task_id, some in missed
+        if task_id in moved and (task_id, some.first) not in facts.fired
     ]
     fired = _fire(db, reach, [each for each in judged if each.task.id in moved], rows, facts, now)
     held = [_hold(db, reach, plan, now) for plan in whole if plan.held is not None and plan.task.id in moved]
@@ -173,6 +175,7 @@ def _fire(
     skipped = [(each, each.skipped) for each in judged if each.skipped]
     failed = [(each, each.refused) for each in judged if each.refused]
     failed += [(each.time, each.why) for each in queued if each.why]
+    begun = FiringState.QUEUED
     firings.add_all(
         db,
         [
@@ -184,13 +187,13 @@ def _fire(
                 for each in texts
             ),
             *[
-                _row(each.time, now, FiringState.QUEUED, "", each.message_id, each.session_id)
+                make_firing(each.time.task.id, each.time.due_at, now, begun, "", 1, each.message_id, each.session_id)
                 for each in queued
                 if not each.why
             ],
         ],
     )
-    rooms = _add_failures(db, reach, failed, now)
+    rooms = _add_failures(db, reach, failed, now) if failed else set()
     rooms.update((each.task.instance, each.task.address) for each in texts)
     woken = {each.session_id for each in queued if not each.why}
     return FiredRooms(tuple(sorted(woken)), tuple(sorted(rooms)), len(judged) - len(skipped))
@@ -204,6 +207,8 @@ def _row(
 
 def _join(fired: Iterable[FiredRooms]) -> FiredRooms:
     every = list(fired)
+    if len(every) == 1:
+        return every[0]
     woken = {session for each in every for session in each.sessions}
     rooms = {room for each in every for room in each.rooms}
     return FiredRooms(tuple(sorted(woken)), tuple(sorted(rooms)), sum(each.ran for each in every))

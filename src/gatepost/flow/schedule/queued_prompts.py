@@ -24,6 +24,8 @@ from gatepost.store.task_inbox import NewTaskRow, WaitingLoad
 from gatepost.store.tasks import Task, TaskContext
 from gatepost.store.timeline import TimelineKind
 
+# Members of their sets: in Python 3.11 it takes as long as a call to find one, and this is done for each prompt.
+_IN, _TASK, _ISOLATED = Direction.IN, MessageKind.TASK, TaskContext.ISOLATED
 MOST_WAITING, LARGEST_WAITING = 200, 4_000_000  # firings, and their characters, that wait in one conversation
 
 
@@ -64,7 +66,7 @@ def _find_session(db: Db, due: JudgedTime, facts: FiringFacts, now: int) -> Queu
     there = facts.places[task.id].session_id
     if task.instance == agents.INSTANCE:
         return QueuedPrompt(time=due, name=name, session_id=there, why="" if there else "its agent was ended")
-    if task.context is TaskContext.ISOLATED:
+    if task.context is _ISOLATED:
         return QueuedPrompt(time=due, name=name)
     there = there or sessions.find_or_add(db, SessionMode.PER_THREAD, *_room(task), now).id
     return QueuedPrompt(time=due, name=name, session_id=there)
@@ -133,10 +135,10 @@ def _make_message(placed: QueuedPrompt, facts: FiringFacts, now: int) -> NewMess
         instance=task.instance,
         address=task.address,
         thread=task.thread,
-        direction=Direction.IN,
+        direction=_IN,
         platform_id=placed.name,
         event="task",
-        kind=MessageKind.TASK,
+        kind=_TASK,
         sender=f"task:{task.id}",
         text=task.prompt,
         content=msgspec.json.encode(content).decode(),

@@ -97,6 +97,7 @@ class TaskJudge:
         self.behind = tasks.list_origins_of(db, [each.id for each in due]) if due else behind or {}
         self._facts: AccessRules | None = None
         self._policies: dict[str, GroupPolicy | None] = {}  # by who made a task
+        self._alike: dict[tuple[str, bool], str] = {}  # the same, and whether it is a text: why none of these may run
         self._standings: dict[str, PersonStanding] = {}
         self._rooms: dict[tuple[str, str], RoomPolicy] = {}
 
@@ -114,8 +115,14 @@ class TaskJudge:
         return self.find_makers_refusal(task)
 
     def find_makers_refusal(self, task: Task) -> str:
+        alike = (task.created_by, task.text != "")
+        if (known := self._alike.get(alike)) is not None:
+            return known
         if task.created_by.startswith(BY_AGENT):
-            return self._find_agents_refusal(task)
+            why = self._find_agents_refusal(task)
+            if (policy := self._find_policy(task)) is None or policy.plain:  # nothing of the task itself has a say
+                self._alike[alike] = why
+            return why
         if is_person(task.created_by) and task.created_by != OPERATOR:
             params = render_operation_params(task)
             if not has_operation_right(self._db, task.created_by, RIGHT, task.folder, params):
@@ -191,12 +198,14 @@ class TaskJudge:
         """Of the agent that made it; None: no agent did, or its group is gone."""
         maker = task.created_by
         if maker not in self._policies:
-            self._policies[maker] = self._load_policy(get_maker(task)) if maker.startswith(BY_AGENT) else None
+            self._policies[maker] = self._load_policy(task) if maker.startswith(BY_AGENT) else None
         return self._policies[maker]
 
-    def _load_policy(self, folder: str) -> GroupPolicy | None:
-        self._facts = self._facts or load_access_rules(self._db)
-        return GroupPolicy(folder, self._facts) if groups.find_deepest(self._db, [folder]) else None
+    def _load_policy(self, task: Task) -> GroupPolicy | None:
+        folder, self._facts = get_maker(task), self._facts or load_access_rules(self._db)
+        own = task.id and folder == task.folder  # of a task that is stored: a group that goes takes its tasks with it
+        there = own or groups.find_deepest(self._db, [folder])
+        return GroupPolicy(folder, self._facts) if there else None
 
     def _find_standing(self, person: str) -> PersonStanding:
         if person not in self._standings:

@@ -225,10 +225,10 @@ def list_due(schedule: Schedule, first: int, now: int, most: int) -> DueTimes:
     if schedule.kind is ScheduleKind.ONCE:
         return DueTimes(newest=(first,), next=None)
     if schedule.kind is ScheduleKind.EVERY:
-        count = (now - first) // schedule.every + 1
-        shown = min(count, most)
-        coming = first + count * schedule.every
-        newest = tuple(range(coming - shown * schedule.every, coming, schedule.every))
+        every = schedule.every
+        count = (now - first) // every + 1
+        shown, coming = min(count, most), first + count * every
+        newest = (coming - every,) if shown == 1 else tuple(range(coming - shown * every, coming, every))
         return DueTimes(newest=newest, older=count - shown, next=coming)
     found: list[int] = []
     for at in _walk(schedule, first - 1):
