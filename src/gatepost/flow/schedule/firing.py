@@ -30,6 +30,7 @@ from gatepost.store.outbox import EffectOrigin
 from gatepost.store.port import Db
 from gatepost.store.tasks import MissedPolicy, Task, TaskMove
 
+_ALL, _SKIP = MissedPolicy.ALL, MissedPolicy.SKIP  # in Python 3.11 it takes as long as a call to find a member
 EXPIRED = "its time is over (expiresAt)"
 
 
@@ -78,10 +79,9 @@ def plan_firing(
     until = now if task.expires_at is None else min(now, task.expires_at)
     if task.next_at > until:
         return FiringPlan(task=task, fire=(), behind=behind, ends=EXPIRED, held=held)
-    every = task.missed is MissedPolicy.ALL
-    due = list_due(schedule_of(task), task.next_at, until, most_late if every else 1)
+    due = list_due(schedule_of(task), task.next_at, until, most_late if task.missed is _ALL else 1)
     fire = due.newest
-    if task.missed is MissedPolicy.SKIP and fire and fire[-1] < now - LATE:
+    if task.missed is _SKIP and fire and fire[-1] < now - LATE:
         fire = ()
     left = len(fire) if task.max_runs is None else max(0, task.max_runs - task.runs)
     times = due.older + len(due.newest) - len(fire)

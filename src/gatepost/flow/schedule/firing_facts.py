@@ -93,7 +93,7 @@ def judge_times(
 ) -> list[JudgedTime]:
     """Pure. One that was fired before is not among them. `parts`: by task, how many messages one run of it is: as with
     what waits, so many texts at once as have no more parts than may wait."""
-    waiting, judged = dict(facts.waiting), list[JudgedTime]()
+    waiting, judged = dict(facts.waiting), []
     for each in due:
         task = each.task
         if (task.id, each.due_at) in facts.fired:

@@ -14,9 +14,8 @@ from msgspec import Struct
 
 from gatepost.flow.schedule.firing_facts import FiringFacts, JudgedTime
 from gatepost.flow.schedule.lateness import render_late
-from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.store import agents, messages, origins, sessions, task_inbox, timeline
-from gatepost.store.messages import NewMessage
+from gatepost.store.messages import NewPrompt
 from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db
 from gatepost.store.sessions import SessionMode
@@ -24,8 +23,7 @@ from gatepost.store.task_inbox import NewTaskRow, WaitingLoad
 from gatepost.store.tasks import Task, TaskContext
 from gatepost.store.timeline import TimelineKind
 
-# Members of their sets: in Python 3.11 it takes as long as a call to find one, and this is done for each prompt.
-_IN, _TASK, _ISOLATED = Direction.IN, MessageKind.TASK, TaskContext.ISOLATED
+_ISOLATED = TaskContext.ISOLATED  # in Python 3.11 it takes as long as a call to find a member
 MOST_WAITING, LARGEST_WAITING = 200, 4_000_000  # firings, and their characters, that wait in one conversation
 
 
@@ -43,7 +41,7 @@ class QueuedPrompt(Struct, frozen=True, kw_only=True):
 def queue_prompts(db: Db, due: Sequence[JudgedTime], facts: FiringFacts, now: int) -> list[QueuedPrompt]:
     """In the order in which they are given."""
     placed = _check_loads(db, [_find_session(db, each, facts, now) for each in due])
-    accepted = messages.accept_all(db, [_make_message(each, facts, now) for each in placed if not each.why], now)
+    accepted = messages.accept_prompts(db, [_make_message(each, facts, now) for each in placed if not each.why], now)
     fresh = [each.time.task for each in placed if each.name in accepted and not each.session_id]
     made = iter(sessions.add_isolated(db, [_room(each) for each in fresh], now))
     found = [each if each.why else _add_numbers(each, accepted.get(each.name), made) for each in placed]
@@ -105,7 +103,8 @@ def _enqueue(db: Db, queued: Sequence[QueuedPrompt], lasting: Set[str], facts: F
         return
     wanted = Counter([each.session_id for each in queued if each.session_id in lasting]) if lasting else {}
     seqs = sessions.claim_seqs(db, wanted, now) if wanted else {}
-    rows, behind = list[NewTaskRow](), list[tuple[int, OriginChain]]()
+    rows: list[NewTaskRow] = []
+    behind: list[tuple[int, OriginChain]] = []
     for each in queued:
         assert each.message_id is not None
         task, folder, seq = each.time.task, facts.places[each.time.task.id].folder, seqs.get(each.session_id, 1)
@@ -113,7 +112,8 @@ def _enqueue(db: Db, queued: Sequence[QueuedPrompt], lasting: Set[str], facts: F
         rows.append(NewTaskRow(each.message_id, each.session_id, folder, seq))
         if people := facts.behind[task.id]:
             behind.append((each.message_id, OriginChain(tuple(people), task.depth)))
-    origins.put_all(db, behind)
+    if behind:
+        origins.put_all(db, behind)
     task_inbox.enqueue_all(db, rows, now)
     for each in queued:
         if each.time.task.instance == agents.INSTANCE:
@@ -125,20 +125,17 @@ def _room(task: Task) -> tuple[str, str, str, str]:
     return task.folder, task.instance, task.address, task.thread
 
 
-def _make_message(placed: QueuedPrompt, facts: FiringFacts, now: int) -> NewMessage:
+def _make_message(placed: QueuedPrompt, facts: FiringFacts, now: int) -> NewPrompt:
     task, due_at = placed.time.task, placed.time.due_at
     late = render_late(task, due_at, now)
     content: dict[str, Any] = {"prompt": f"{task.prompt}\n{late}" if late else task.prompt, "task": task.id}
     if task.script:
         content["script"] = task.script
-    return NewMessage(
+    return NewPrompt(
         instance=task.instance,
         address=task.address,
         thread=task.thread,
-        direction=_IN,
         platform_id=placed.name,
-        event="task",
-        kind=_TASK,
         sender=f"task:{task.id}",
         text=task.prompt,
         content=msgspec.json.encode(content).decode(),

@@ -5,6 +5,7 @@ is lost, the next firing is refused. What holds an agent's `send` holds its text
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -28,6 +29,7 @@ from gatepost.store.tasks import MissedPolicy, NewTask, Task, TaskContext, TaskS
 
 SCHEDULE, SEND = "schedule_task", "send"  # the tools that make a task, and that say now what a text says later
 RIGHT = "op:tasks.write"  # what a person needs to make one
+NO_RULES = AccessRules()
 OWN_INSTANCES = frozenset({agents.INSTANCE, errands.INSTANCE, REPLAY_INSTANCE})  # whose rooms have no policy
 
 
@@ -76,7 +78,7 @@ def agree_to_holds(db: Db, task: Task) -> None:
 def load_access_rules(db: Db) -> AccessRules:
     """What decides about calls. Which tools a group is shown has no say in it."""
     if not acl.has_any(db):
-        return AccessRules()
+        return NO_RULES
     rules: dict[str, list[GrantRule]] = defaultdict(list)
     for rule in acl.list_rules(db):
         rules[rule.folder].append(parse(rule.text))
@@ -205,7 +207,9 @@ class TaskJudge:
         folder, self._facts = get_maker(task), self._facts or load_access_rules(self._db)
         own = task.id and folder == task.folder  # of a task that is stored: a group that goes takes its tasks with it
         there = own or groups.find_deepest(self._db, [folder])
-        return GroupPolicy(folder, self._facts) if there else None
+        if not there:
+            return None
+        return _get_plain_policy(folder) if self._facts is NO_RULES else GroupPolicy(folder, self._facts)
 
     def _find_standing(self, person: str) -> PersonStanding:
         if person not in self._standings:
@@ -219,6 +223,12 @@ class TaskJudge:
             room = rooms.get(self._db, *place)
             self._rooms[place] = room.policy if room is not None else RoomPolicy.STRICT
         return self._rooms[place]
+
+
+@lru_cache(maxsize=1024)
+def _get_plain_policy(folder: str) -> GroupPolicy:
+    """Where nobody has said anything, which is the same each time."""
+    return GroupPolicy(folder, NO_RULES)
 
 
 def render_send_params(task: Task) -> dict[str, str]:
