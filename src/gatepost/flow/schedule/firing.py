@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from gatepost.access.tiers import covers
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
-from gatepost.flow.schedule.firing_facts import DueTime, FiringFacts, JudgedTime, judge_times, read_facts, render_no_way
+from gatepost.flow.schedule.firing_facts import FiringFacts, JudgedTime, judge_times, read_facts, render_no_way
 from gatepost.flow.schedule.held_texts import HeldText, hold_text
 from gatepost.flow.schedule.lateness import LATE, render_late
 from gatepost.flow.schedule.outcomes import add_failure_notice
@@ -129,7 +129,7 @@ def fire_plans(db: Db, reach: ChannelInstances, plans: Sequence[FiringPlan], mos
     whole = [plan for plan in planned if facts.places[plan.task.id].reached]
     if len(whole) < len(planned):
         paused += [_pause_unplaced(db, reach, plan, now) for plan in planned if plan not in whole]
-    due = [DueTime(plan.task, at) for plan in whole for at in plan.fire if plan.held is None]
+    due = [(plan.task, at) for plan in whole for at in plan.fire if plan.held is None]
     missed = [(plan.task.id, plan.skipped) for plan in whole if plan.skipped is not None]
     judged = judge_times(facts, due, most_late, {plan.task.id: count_parts(reach, plan.task) for plan in whole})
     runs = dict.fromkeys(behind, 0)
@@ -152,7 +152,7 @@ def fire_times(
 ) -> FiredRooms:
     """These times of a task, whatever comes next. One that was fired before is not fired again."""
     facts = read_facts(db, [task], [(task.id, each) for each in times], most_late, tasks.list_origins_of(db, [task.id]))
-    due = [DueTime(task, each) for each in times]
+    due = [(task, each) for each in times]
     judged = judge_times(facts, due, most_late, {task.id: count_parts(reach, task)})
     fired = _fire(db, reach, judged, (), facts, now)
     if fired.ran:
@@ -194,7 +194,7 @@ def _fire(
         ],
     )
     rooms = _add_failures(db, reach, failed, now) if failed else set()
-    rooms.update((each.task.instance, each.task.address) for each in texts)
+    rooms |= {(each.task.instance, each.task.address) for each in texts}
     woken = {each.session_id for each in queued if not each.why}
     return FiredRooms(tuple(sorted(woken)), tuple(sorted(rooms)), len(judged) - len(skipped))
 

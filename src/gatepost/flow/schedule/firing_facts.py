@@ -20,13 +20,6 @@ _GROUP = TaskContext.GROUP  # in Python 3.11 it takes as long as a call to find 
 LAST = "\U0010ffff"  # no folder lies behind it
 
 
-class DueTime(Struct, frozen=True):
-    """One time of a task that has come."""
-
-    task: Task
-    due_at: int
-
-
 class JudgedTime(Struct, frozen=True, kw_only=True):
     """`skipped`: why it does not run. `refused`: why it runs, and fails at once."""
 
@@ -89,20 +82,19 @@ def make_place_request(task: Task) -> PlaceRequest:
 
 
 def judge_times(
-    facts: FiringFacts, due: Sequence[DueTime], most_late: int, parts: Mapping[str, int]
+    facts: FiringFacts, due: Sequence[tuple[Task, int]], most_late: int, parts: Mapping[str, int]
 ) -> list[JudgedTime]:
-    """Pure. One that was fired before is not among them. `parts`: by task, how many messages one run of it is: as with
-    what waits, so many texts at once as have no more parts than may wait."""
+    """Pure, of times of tasks that have come. One that was fired before is not among them. `parts`: by task, how many
+    messages one run of it is: as with what waits, so many texts at once as have no more parts than may wait."""
     waiting, judged = dict(facts.waiting), []
-    for each in due:
-        task = each.task
-        if (task.id, each.due_at) in facts.fired:
+    for task, due_at in due:
+        if (task.id, due_at) in facts.fired:
             continue
         before = waiting.get(task.id, 0)
         skipped = check_overlap(task, before, most_late)
         refused = "" if skipped else find_refusal(facts, task)
-        judged.append(JudgedTime(task=task, due_at=each.due_at, skipped=skipped, refused=refused))
-        if not skipped and not refused:
+        judged.append(JudgedTime(task=task, due_at=due_at, skipped=skipped, refused=refused))
+        if not (skipped or refused):
             waiting[task.id] = before + parts[task.id]
     return judged
 

@@ -27,9 +27,9 @@ _ISOLATED = TaskContext.ISOLATED  # in Python 3.11 it takes as long as a call to
 MOST_WAITING, LARGEST_WAITING = 200, 4_000_000  # firings, and their characters, that wait in one conversation
 
 
-class QueuedPrompt(Struct, frozen=True, kw_only=True):
-    """What became of a prompt. `name`: of its message, which no other bears. `why`: nobody could be given it, for this
-    reason."""
+class QueuedPrompt(Struct, kw_only=True):
+    """What becomes of a prompt, filled in while it is written. `name`: of its message, which no other bears. `why`:
+    nobody could be given it, for this reason."""
 
     time: JudgedTime
     name: str
@@ -44,18 +44,21 @@ def queue_prompts(db: Db, due: Sequence[JudgedTime], facts: FiringFacts, now: in
     accepted = messages.accept_prompts(db, [_make_message(each, facts, now) for each in placed if not each.why], now)
     fresh = [each.time.task for each in placed if each.name in accepted and not each.session_id]
     made = iter(sessions.add_isolated(db, [_room(each) for each in fresh], now))
-    found = [each if each.why else _add_numbers(each, accepted.get(each.name), made) for each in placed]
     lasting = {each.session_id for each in placed if each.session_id}
-    _enqueue(db, [each for each in found if not each.why], lasting, facts, now)
-    return found
+    for each in placed:
+        if not each.why:
+            _set_numbers(each, accepted.get(each.name), made)
+    _enqueue(db, [each for each in placed if not each.why], lasting, facts, now)
+    return placed
 
 
-def _add_numbers(placed: QueuedPrompt, message_id: int | None, made: Iterator[str]) -> QueuedPrompt:
-    """With its message, and a fresh conversation if it has none."""
+def _set_numbers(placed: QueuedPrompt, message_id: int | None, made: Iterator[str]) -> None:
+    """Its message, and a fresh conversation if it has none."""
     if message_id is None:
-        return QueuedPrompt(time=placed.time, name=placed.name, why="it was given to its agent before")
-    session_id = placed.session_id or next(made)
-    return QueuedPrompt(time=placed.time, name=placed.name, message_id=message_id, session_id=session_id)
+        placed.session_id, placed.why = "", "it was given to its agent before"
+        return
+    placed.message_id = message_id
+    placed.session_id = placed.session_id or next(made)
 
 
 def _find_session(db: Db, due: JudgedTime, facts: FiringFacts, now: int) -> QueuedPrompt:
