@@ -62,7 +62,18 @@ class NewMessage(Struct, frozen=True, kw_only=True):
     folder: str = ""
 
 
-_ACCEPTED = (*NewMessage.__struct_fields__, "accepted_at")
+class NewPrompt(Struct, frozen=True, kw_only=True):
+    """A message that a task puts in: the fields of `NewMessage` in which two of them may differ."""
+
+    instance: str
+    address: str
+    thread: str
+    platform_id: str
+    sender: str
+    text: str
+    content: str
+    folder: str
+    at: int
 
 
 class HasRoom(Protocol):
@@ -111,13 +122,21 @@ def accept(db: Db, new: NewMessage, now: int) -> int | None:
     return message_id
 
 
-def accept_all(db: Db, new: Sequence[NewMessage], now: int) -> dict[str, int]:
+def accept_prompts(db: Db, new: Sequence[NewPrompt], now: int) -> dict[str, int]:
     """The same for several, each with a `platform_id` that no other has: by that, the ids of those that are new."""
-    once = "ON CONFLICT (instance, address, direction, platform_id, event) DO NOTHING RETURNING platform_id, id"
-    rows = MESSAGES.insert_rows(db, once, _ACCEPTED, [(*astuple(each), now) for each in new])
-    if any(row[1] % search.EVERY == 0 for row in rows):
+    rows = MESSAGES.insert_rows(
+        db,
+        "ON CONFLICT (instance, address, direction, platform_id, event) DO NOTHING RETURNING platform_id, id",
+        NewPrompt.__struct_fields__,
+        [*map(astuple, new)],
+        direction=Direction.IN,
+        event="task",
+        kind=MessageKind.TASK,
+        accepted_at=now,
+    )
+    if 0 in {row[1] % search.EVERY for row in rows}:
         search.index(db)
-    return {str(row[0]): int(row[1]) for row in rows}
+    return dict(rows)
 
 
 @quick
