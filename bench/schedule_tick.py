@@ -81,6 +81,7 @@ def measure_looks(count: int, looks: int) -> LookCost:
                 statements = counted.statements
             assert fired.ran == DUE
             end_runs(db, fired.sessions, now)
+            db.flush()  # what ends a run is not part of the next look
             db.run("COMMIT")
     whole = [one + other for one, other in zip(found, written, strict=True)]
     return LookCost(statements, *map(statistics.median, (found, written, whole)))

@@ -9,6 +9,16 @@ def test_ids_tell_their_kind_sort_by_age_and_do_not_repeat() -> None:
     assert [each[2:11] for each in made] == sorted(each[2:11] for each in made)
 
 
+def test_ids_that_are_made_together_are_of_the_alphabet_and_do_not_repeat() -> None:
+    made = ids.new_many("s", 1000)
+
+    assert len(set(made)) == 1000
+    assert len({each[:11] for each in made}) == 1
+    assert all(len(each) == 20 for each in made)
+    assert set("".join(each[11:] for each in made)) == set(ids.ALPHABET)
+    assert ids.new_many("s", 0) == []
+
+
 def test_a_token_may_stand_in_a_url() -> None:
     token = ids.token()
 

@@ -5,7 +5,7 @@ import pytest
 from gatepost.core.clock import HOUR, MINUTE
 from gatepost.store import firings, groups, inbox, messages, reservations, sessions, task_inbox, tasks, turns
 from gatepost.store.firings import FiringState, Run, make_firing
-from gatepost.store.messages import NewMessage
+from gatepost.store.messages import NewPrompt
 from gatepost.store.port import Db
 from gatepost.store.reservations import BudgetReservation
 from gatepost.store.sessions import SessionMode
@@ -33,11 +33,11 @@ class FiredTask:
 
     def fire(self, due_at: int) -> int:
         name = f"task/{self.task.id}/{due_at}"
-        new = NewMessage(
-            instance=ROOM[0], address=ROOM[1], direction="in", sender="task", text="look", at=due_at, kind="task",
-            platform_id=name, event="task",
+        new = NewPrompt(
+            instance=ROOM[0], address=ROOM[1], thread="", platform_id=name, sender="task", text="look", content="{}",
+            folder="acme", at=due_at,
         )  # fmt: skip
-        message_id = messages.accept_all(self.db, [new], due_at)[name]
+        message_id = messages.accept_prompts(self.db, [new], due_at)[name]
         seq = sessions.claim_seqs(self.db, {self.session.id: 1}, due_at)[self.session.id]
         task_inbox.enqueue_all(self.db, [NewTaskRow(message_id, self.session.id, "acme", seq)], due_at)
         row = make_firing(

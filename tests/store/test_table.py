@@ -63,6 +63,17 @@ def test_a_struct_is_inserted_by_its_fields_and_a_conflict_is_settled_as_said(pe
     assert (changed.id, changed.size) == (1, Size.LARGE)
 
 
+def test_many_rows_have_their_own_values_and_those_that_all_of_them_have(pets: Db) -> None:
+    names = [(f"Tom {number}",) for number in range(120)]
+    once = "ON CONFLICT (name) DO NOTHING"
+    assert PETS.add_rows(pets, once, ("name",), names[:70], size=Size.SMALL, hidden=7) == 70
+    added = PETS.insert_rows(pets, f"{once} RETURNING name", ("name",), names, size=Size.LARGE, hidden=8)
+    assert sorted(added) == sorted(names[70:])
+    rows = pets.rows("SELECT name, size, hidden FROM pets ORDER BY id")
+    assert [row[0] for row in rows] == [each for (each,) in names]
+    assert {row[1:] for row in rows[:70]} == {("small", 7)} and {row[1:] for row in rows[70:]} == {("large", 8)}
+
+
 def test_the_columns_follow_the_fields_also_under_another_name(pets: Db) -> None:
     assert PETS.columns == "name, size, tame, toys, facts, id"
     PETS.insert(pets, "", NewPet("Tom", Size.SMALL))

@@ -6,7 +6,7 @@ from typing import Any
 import apsw
 import pytest
 
-from gatepost.store import firings, groups, sessions, task_inbox, tasks
+from gatepost.store import firings, groups, message_steps, sessions, task_inbox, tasks
 from gatepost.store.port import Db
 from gatepost.store.sessions import SessionMode
 from gatepost.store.sqlite_store import SqliteDb
@@ -24,6 +24,7 @@ ASKED: dict[str, Callable[[Db], Any]] = {
     "places": lambda db: find_places(db, [PLACE] * 3),
     "fired": lambda db: firings.list_fired(db, [("a", 1), ("b", 2), ("c", 3)]),
     "open": lambda db: firings.count_open(db, ["a", "b", "c"]),
+    "steps": lambda db: message_steps.add_queued(db, [1, 2, 3], 1),
     "undelivered": lambda db: firings.count_undelivered(db, ["a", "b", "c"], 10),
     "ahead": lambda db: firings.list_judged_ahead(db, ["a", "b", "c"], 1, 2),
     "last": firings.find_last_fired,

@@ -5,6 +5,7 @@ queued → answered · silent · failed · cancelled      sent: a text, given to
 
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import cache
 from itertools import chain
 
 from msgspec import Struct
@@ -56,10 +57,11 @@ class NewFiring(Struct, frozen=True, kw_only=True):
     message_id: int | None = None
     session_id: str = ""
     ended_at: int | None
+    turn_id: str = ""
 
 
 FIRINGS = Table("firings", Firing)
-_ADDED = (*NewFiring.__struct_fields__, "turn_id")
+_QUEUED = FiringState.QUEUED  # Python 3.11 takes as long to find a member as for a call, and many rows are made
 _ENDS = {each.value: each for each in FiringState}
 
 
@@ -77,7 +79,7 @@ def add(
 ) -> int | None:
     """None: that time of the task has its row."""
     new = make_firing(task_id, due_at, now, state, reason, times)
-    row = FIRINGS.insert(db, "ON CONFLICT (task_id, due_at) DO NOTHING RETURNING id", new, turn_id="")
+    row = FIRINGS.insert(db, "ON CONFLICT (task_id, due_at) DO NOTHING RETURNING id", new)
     return int(row[0]) if row else None
 
 
@@ -101,14 +103,14 @@ def make_firing(
         times=times,
         message_id=message_id,
         session_id=session_id,
-        ended_at=None if state is FiringState.QUEUED else now,
+        ended_at=None if state is _QUEUED else now,
     )
 
 
 def add_all(db: Db, new: Sequence[NewFiring]) -> None:
     """Unavailable, if a time of a task has its row: somebody was faster, and nothing of all this is done."""
-    rows = [(*astuple(each), "") for each in new]
-    if FIRINGS.add_rows(db, "ON CONFLICT (task_id, due_at) DO NOTHING", _ADDED, rows) != len(new):
+    once, names = "ON CONFLICT (task_id, due_at) DO NOTHING", NewFiring.__struct_fields__
+    if FIRINGS.add_rows(db, once, names, [*map(astuple, new)]) != len(new):
         raise Unavailable("the schedule", "somebody else fires the same task; it is looked at again")
 
 
@@ -165,11 +167,30 @@ def remove_skipped(db: Db, task_id: str, due_at: int, ahead: int) -> None:
 def count_open(db: Db, task_ids: Sequence[str]) -> dict[str, int]:
     """By task: how many runs of it wait or go on. No task has more of them than it may have late ones. A run whose
     message was removed, with a person or a room, waits for nothing."""
+    return {each.task_id: each.open for each in list_standings(db, task_ids) if each.open}
+
+
+class TaskStanding(Struct, frozen=True):
+    """Of a task: how many runs of it wait or go on, as `count_open` counts them, and its `newest` due time that has its
+    row."""
+
+    task_id: str
+    open: int
+    newest: int | None
+
+
+def list_standings(db: Db, task_ids: Sequence[str]) -> list[TaskStanding]:
+    """Of all these tasks. Not more of them than a look takes up."""
+    return [TaskStanding(*row) for row in db.rows(_render_standings(len(task_ids)), task_ids)]
+
+
+@cache
+def _render_standings(count: int) -> str:
     runs = "SELECT COUNT(*) FROM firings f WHERE f.task_id = v.column1 AND f.state = 'queued'"
     lives = "EXISTS (SELECT 1 FROM inbox i WHERE i.message_id = f.message_id)"
-    asked = render_marks(len(task_ids), 1)  # for IN (…) SQLite would fill a table
-    rows = db.rows(f"SELECT v.column1, ({runs} AND {lives}) FROM (VALUES {asked}) AS v", task_ids)
-    return {task_id: count for task_id, count in rows if count}
+    newest = "SELECT f.due_at FROM firings f WHERE f.task_id = v.column1 ORDER BY f.due_at DESC LIMIT 1"
+    asked = render_marks(count, 1)  # for IN (…) SQLite would fill a table
+    return f"SELECT v.column1, ({runs} AND {lives}), ({newest}) FROM (VALUES {asked}) AS v"
 
 
 def get_text_key(task_id: str, due_at: int) -> str:

@@ -66,7 +66,18 @@ class NewMessage(Struct, frozen=True, kw_only=True):
     folder: str = ""
 
 
-_ACCEPTED = (*NewMessage.__struct_fields__, "accepted_at")
+class NewPrompt(Struct, frozen=True, kw_only=True):
+    """A message that a task puts in: the fields of `NewMessage` in which two of them may differ."""
+
+    instance: str
+    address: str
+    thread: str
+    platform_id: str
+    sender: str
+    text: str
+    content: str
+    folder: str
+    at: int
 
 
 class HasRoom(Protocol):
@@ -117,20 +128,28 @@ def accept(db: Db, new: NewMessage, now: int) -> int | None:
     return message_id
 
 
-def accept_all(db: Db, new: Sequence[NewMessage], now: int) -> dict[str, int]:
+def accept_prompts(db: Db, new: Sequence[NewPrompt], now: int) -> dict[str, int]:
     """The same for several, each with a `platform_id` that no other has: by that, the ids of those that are new."""
-    once = "ON CONFLICT (instance, address, direction, platform_id, event) DO NOTHING RETURNING platform_id, id"
     for room in sorted({(each.instance, each.address) for each in new}):
         db.alone(LockKind.ROOM, *room)
-    rows = MESSAGES.insert_rows(db, once, _ACCEPTED, [(*astuple(each), now) for each in new])
-    found = {str(row[0]): int(row[1]) for row in rows}
+    rows = MESSAGES.insert_rows(
+        db,
+        "ON CONFLICT (instance, address, direction, platform_id, event) DO NOTHING RETURNING platform_id, id",
+        NewPrompt.__struct_fields__,
+        [*map(astuple, new)],
+        direction=Direction.IN,
+        event="task",
+        kind=MessageKind.TASK,
+        accepted_at=now,
+    )
+    found: dict[str, int] = dict(rows)
     search.add(db, [_make_indexed(found[each.platform_id], each) for each in new if each.platform_id in found])
-    if any(row[1] % search.EVERY == 0 for row in rows):
+    if 0 in {row[1] % search.EVERY for row in rows}:
         search.index(db)
     return found
 
 
-def _make_indexed(message_id: int, new: NewMessage) -> IndexedText:
+def _make_indexed(message_id: int, new: NewMessage | NewPrompt) -> IndexedText:
     return IndexedText(message_id, new.instance, new.address, new.sender, new.text)
 
 

@@ -102,7 +102,7 @@ def find_or_add(db: Db, mode: SessionMode, folder: str, instance: str, address: 
     return found
 
 
-_ISOLATED = ("id", "key", "folder", "mode", "instance", "address", "thread", "next_seq", "created_at", "active_at")
+_ISOLATED = ("id", "key", "folder", "instance", "address", "thread")
 _FRESH = f"{SessionMode.ISOLATED}|"  # how their keys begin
 
 
@@ -110,11 +110,8 @@ def add_isolated(db: Db, rooms: Sequence[tuple[str, str, str, str]], now: int) -
     """Fresh ones that speak in these rooms (folder, instance, address, thread) and end with their one turn. The number
     1 is for the message that it is about."""
     made = ids.new_many("s", len(rooms))
-    rows = [
-        (each, f"{_FRESH}{each}", folder, SessionMode.ISOLATED, instance, address, thread, 2, now, now)
-        for each, (folder, instance, address, thread) in zip(made, rooms, strict=True)
-    ]
-    SESSIONS.add_rows(db, "", _ISOLATED, rows)
+    rows = [(each, f"{_FRESH}{each}", *room) for each, room in zip(made, rooms, strict=True)]
+    SESSIONS.add_rows(db, "", _ISOLATED, rows, mode=SessionMode.ISOLATED, next_seq=2, created_at=now, active_at=now)
     return made
 
 

@@ -31,7 +31,7 @@ class Table(Generic[S]):
         self.parse = make_row_parser(struct)
         self._selects: dict[str, str] = {}
         self._inserts: dict[tuple[str | type, ...], str] = {}
-        self._many: dict[tuple[str, tuple[str, ...], int], str] = {}
+        self._many: dict[tuple[str | int | tuple[str, ...], ...], str] = {}
 
     def columns_of(self, alias: str) -> str:
         """The same for a table that a statement gives another name."""
@@ -52,24 +52,24 @@ class Table(Generic[S]):
         sql = self._inserts.get((rest, type(new), *values)) or self._insert(rest, new, tuple(values))
         return db.row(sql, (*(astuple(new) if new is not None else ()), *values.values()))
 
-    def insert_rows(self, db: Db, rest: str, names: tuple[str, ...], rows: Sequence[Row]) -> Rows:
-        """Many rows of these columns, in their order, in as few statements as they fit into. What `rest` returns comes
-        in any order."""
+    def insert_rows(self, db: Db, rest: str, names: tuple[str, ...], rows: Sequence[Row], /, **same: Any) -> Rows:
+        """Many rows of these columns, in their order, in as few statements as they fit into. `same`: what all of them
+        have, which is given to the store once. What `rest` returns comes in any order."""
         found: Rows = []
         for at in range(0, len(rows), MOST_ROWS):
             some = rows[at : at + MOST_ROWS]
-            sql = self._many.get((rest, names, len(some))) or self._insert_many(rest, names, some)
-            found += db.rows(sql, tuple(chain.from_iterable(some)))
+            sql = self._many.get((rest, names, len(some), *same)) or self._insert_many(rest, names, len(some), (*same,))
+            found += db.rows(sql, (*same.values(), *chain.from_iterable(some)))
         return found
 
-    def add_rows(self, db: Db, rest: str, names: tuple[str, ...], rows: Sequence[Row]) -> int:
+    def add_rows(self, db: Db, rest: str, names: tuple[str, ...], rows: Sequence[Row], /, **same: Any) -> int:
         """The same where nothing is returned; how many there are now. A list of what is returned costs SQLite a table
         of its own."""
         added = 0
         for at in range(0, len(rows), MOST_ROWS):
             some = rows[at : at + MOST_ROWS]
-            sql = self._many.get((rest, names, len(some))) or self._insert_many(rest, names, some)
-            added += db.run(sql, tuple(chain.from_iterable(some)))
+            sql = self._many.get((rest, names, len(some), *same)) or self._insert_many(rest, names, len(some), (*same,))
+            added += db.run(sql, (*same.values(), *chain.from_iterable(some)))
         return added
 
     def put(self, db: Db, conflict: str = "", new: Struct | None = None, /, **values: Any) -> S:
@@ -89,9 +89,14 @@ class Table(Generic[S]):
         self._inserts[rest, type(new), *others] = sql
         return sql
 
-    def _insert_many(self, rest: str, names: tuple[str, ...], rows: Sequence[Row]) -> str:
-        sql = f"INSERT INTO {self.name} ({', '.join(names)}) VALUES {value_marks(rows)} {rest}"
-        self._many[rest, names, len(rows)] = sql
+    def _insert_many(self, rest: str, names: tuple[str, ...], count: int, same: tuple[str, ...]) -> str:
+        values = f"VALUES {render_marks(count, len(names))}"
+        if same:
+            own = ", ".join(f"v.column{at + 1}" for at in range(len(names)))
+            # Without WHERE, SQLite takes the ON of what follows for that of a join.
+            values = f"SELECT {', '.join('?' * len(same))}, {own} FROM ({values}) AS v WHERE true"
+        sql = f"INSERT INTO {self.name} ({', '.join((*same, *names))}) {values} {rest}"
+        self._many[rest, names, count, *same] = sql
         return sql
 
 

@@ -25,12 +25,6 @@ class NewTaskRow(Struct, frozen=True):
     seq: int
 
 
-_ADDED = (
-    *("message_id", "session_id", "folder", "seq", "mode", "rights", "state", "reason", "next_at"),
-    *("created_at", "updated_at"),
-)
-
-
 def count_waiting(db: Db, session_ids: Sequence[str]) -> dict[str, WaitingLoad]:
     """By session: its firings that have not ended, which are as many as a session may have at most."""
     rows = db.rows(
@@ -44,8 +38,16 @@ def count_waiting(db: Db, session_ids: Sequence[str]) -> dict[str, WaitingLoad]:
 
 def enqueue_all(db: Db, new: Sequence[NewTaskRow], now: int) -> None:
     """Messages that wake their sessions once nothing else waits there. Due at once."""
-    same = (InboxMode.TASK, RIGHTS, InboxState.QUEUED, "", now, now, now)
-    rows = [(*astuple(each), *same) for each in new]
-    steps = {each.message_id: f"{each.folder} #{each.seq}" for each in new}
-    for row_id, message_id in sorted(INBOX.insert_rows(db, "RETURNING id, message_id", _ADDED, rows)):
-        message_steps.add(db, message_id, row_id, now, InboxState.QUEUED, steps[message_id])
+    INBOX.add_rows(
+        db,
+        "",
+        NewTaskRow.__struct_fields__,
+        [*map(astuple, new)],
+        mode=InboxMode.TASK,
+        rights=RIGHTS,
+        state=InboxState.QUEUED,
+        next_at=now,
+        created_at=now,
+        updated_at=now,
+    )
+    message_steps.add_queued(db, [each.message_id for each in new], now)

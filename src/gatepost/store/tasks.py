@@ -103,6 +103,8 @@ class NewTask(Struct, frozen=True, kw_only=True):
 
 TASKS = Table("tasks", Task)
 _STOPPED = f"EXISTS (SELECT 1 FROM switches WHERE name = '{switches.PANIC}')"
+_DUE = f"WHERE state = 'active' AND next_at <= ? AND NOT {_STOPPED} ORDER BY next_at LIMIT ?"
+_NEXT_DUE = f"SELECT (SELECT MIN(next_at) FROM tasks WHERE state = 'active'), {_STOPPED}"
 
 
 def add(db: Db, new: NewTask, origins: Sequence[Origin], depth: int, now: int) -> Task:
@@ -167,15 +169,18 @@ def list_origins(db: Db, task_id: str) -> list[Origin]:
 def list_origins_of(db: Db, task_ids: Sequence[str]) -> dict[str, list[Origin]]:
     """The same of several, by task."""
     found: dict[str, list[Origin]] = {each: [] for each in task_ids}
-    rows = db.rows(
-        "SELECT o.task_id, o.person, o.instance, o.address, o.thread"
-        f" FROM (VALUES {render_marks(len(task_ids), 1)}) AS v CROSS JOIN task_origins o WHERE o.task_id = v.column1"
-        " ORDER BY o.task_id, o.ordinal",
-        task_ids,
-    )
-    for task_id, *origin in rows:
+    for task_id, *origin in db.rows(_render_origins(len(task_ids)), task_ids):
         found[task_id].append(Origin(*origin))
     return found
+
+
+@lru_cache(maxsize=256)
+def _render_origins(count: int) -> str:
+    return (
+        "SELECT o.task_id, o.person, o.instance, o.address, o.thread"
+        f" FROM (VALUES {render_marks(count, 1)}) AS v CROSS JOIN task_origins o WHERE o.task_id = v.column1"
+        " ORDER BY o.task_id, o.ordinal"
+    )
 
 
 def count_live(db: Db, folder: str) -> int:
@@ -197,9 +202,7 @@ def list_page(db: Db, folder: str | None, after: str, most: int, *, ended: bool 
 
 def list_due(db: Db, now: int, most: int) -> list[Task]:
     """The most overdue first. None while everything is stopped."""
-    return TASKS.list(
-        db, f"WHERE state = 'active' AND next_at <= ? AND NOT {_STOPPED} ORDER BY next_at LIMIT ?", now, most
-    )
+    return TASKS.list(db, _DUE, now, most)
 
 
 def list_recurring(db: Db, after: str, now: int, most: int) -> list[Task]:
@@ -243,7 +246,7 @@ def get_next_due(db: Db) -> int | None:
 
 def find_next_due(db: Db) -> tuple[int | None, bool]:
     """The next time of all, and whether everything is stopped."""
-    row = db.row(f"SELECT (SELECT MIN(next_at) FROM tasks WHERE state = 'active'), {_STOPPED}")
+    row = db.row(_NEXT_DUE)
     return (row[0], bool(row[1])) if row else (None, False)
 
 

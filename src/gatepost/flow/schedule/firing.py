@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from gatepost.access.tiers import covers
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
-from gatepost.flow.schedule.firing_facts import DueTime, FiringFacts, JudgedTime, judge_times, read_facts, render_no_way
+from gatepost.flow.schedule.firing_facts import FiringFacts, JudgedTime, judge_times, read_facts, render_no_way
 from gatepost.flow.schedule.held_texts import HeldText, hold_text
 from gatepost.flow.schedule.lateness import LATE, render_late
 from gatepost.flow.schedule.outcomes import add_failure_notice
@@ -30,6 +30,7 @@ from gatepost.store.outbox import EffectOrigin
 from gatepost.store.port import Db
 from gatepost.store.tasks import MissedPolicy, Task, TaskMove
 
+_ALL, _SKIP = MissedPolicy.ALL, MissedPolicy.SKIP  # in Python 3.11 it takes as long as a call to find a member
 EXPIRED = "its time is over (expiresAt)"
 
 
@@ -78,10 +79,9 @@ def plan_firing(
     until = now if task.expires_at is None else min(now, task.expires_at)
     if task.next_at > until:
         return FiringPlan(task=task, fire=(), behind=behind, ends=EXPIRED, held=held)
-    every = task.missed is MissedPolicy.ALL
-    due = list_due(schedule_of(task), task.next_at, until, most_late if every else 1)
+    due = list_due(schedule_of(task), task.next_at, until, most_late if task.missed is _ALL else 1)
     fire = due.newest
-    if task.missed is MissedPolicy.SKIP and fire and fire[-1] < now - LATE:
+    if task.missed is _SKIP and fire and fire[-1] < now - LATE:
         fire = ()
     left = len(fire) if task.max_runs is None else max(0, task.max_runs - task.runs)
     times = due.older + len(due.newest) - len(fire)
@@ -129,16 +129,18 @@ def fire_plans(db: Db, reach: ChannelInstances, plans: Sequence[FiringPlan], mos
     whole = [plan for plan in planned if facts.places[plan.task.id].reached]
     if len(whole) < len(planned):
         paused += [_pause_unplaced(db, reach, plan, now) for plan in planned if plan not in whole]
-    due = [DueTime(plan.task, at) for plan in whole for at in plan.fire if plan.held is None]
+    due = [(plan.task, at) for plan in whole for at in plan.fire if plan.held is None]
     missed = [(plan.task.id, plan.skipped) for plan in whole if plan.skipped is not None]
     judged = judge_times(facts, due, most_late, {plan.task.id: count_parts(reach, plan.task) for plan in whole})
-    runs = Counter([each.task.id for each in judged if not each.skipped])
+    runs = dict.fromkeys(behind, 0)
+    for each in judged:
+        runs[each.task.id] += not each.skipped
     moves = [make_move(plan, runs[plan.task.id]) for plan in whole]
     moved = tasks.advance(db, moves, now)
     rows = [
-        make_firing(task_id, each.first, now, FiringState.SKIPPED, each.reason, each.times)
-        for task_id, each in missed
-        if task_id in moved and (task_id, each.first) not in facts.fired
+        make_firing(task_id, some.first, now, FiringState.SKIPPED, some.reason, some.times)
+        for task_id, some in missed
+        if task_id in moved and (task_id, some.first) not in facts.fired
     ]
     fired = _fire(db, reach, [each for each in judged if each.task.id in moved], rows, facts, now)
     held = [_hold(db, reach, plan, now) for plan in whole if plan.held is not None and plan.task.id in moved]
@@ -150,7 +152,7 @@ def fire_times(
 ) -> FiredRooms:
     """These times of a task, whatever comes next. One that was fired before is not fired again."""
     facts = read_facts(db, [task], [(task.id, each) for each in times], most_late, tasks.list_origins_of(db, [task.id]))
-    due = [DueTime(task, each) for each in times]
+    due = [(task, each) for each in times]
     judged = judge_times(facts, due, most_late, {task.id: count_parts(reach, task)})
     fired = _fire(db, reach, judged, (), facts, now)
     if fired.ran:
@@ -173,6 +175,7 @@ def _fire(
     skipped = [(each, each.skipped) for each in judged if each.skipped]
     failed = [(each, each.refused) for each in judged if each.refused]
     failed += [(each.time, each.why) for each in queued if each.why]
+    begun = FiringState.QUEUED
     firings.add_all(
         db,
         [
@@ -184,14 +187,14 @@ def _fire(
                 for each in texts
             ),
             *[
-                _row(each.time, now, FiringState.QUEUED, "", each.message_id, each.session_id)
+                make_firing(each.time.task.id, each.time.due_at, now, begun, "", 1, each.message_id, each.session_id)
                 for each in queued
                 if not each.why
             ],
         ],
     )
-    rooms = _add_failures(db, reach, failed, now)
-    rooms.update((each.task.instance, each.task.address) for each in texts)
+    rooms = _add_failures(db, reach, failed, now) if failed else set()
+    rooms |= {(each.task.instance, each.task.address) for each in texts}
     woken = {each.session_id for each in queued if not each.why}
     return FiredRooms(tuple(sorted(woken)), tuple(sorted(rooms)), len(judged) - len(skipped))
 
@@ -204,6 +207,8 @@ def _row(
 
 def _join(fired: Iterable[FiredRooms]) -> FiredRooms:
     every = list(fired)
+    if len(every) == 1:
+        return every[0]
     woken = {session for each in every for session in each.sessions}
     rooms = {room for each in every for room in each.rooms}
     return FiredRooms(tuple(sorted(woken)), tuple(sorted(rooms)), sum(each.ran for each in every))

@@ -3,7 +3,6 @@
 The number of statements depends neither on the number of tasks nor on how many of them are due.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
@@ -17,14 +16,8 @@ from gatepost.store.sessions import SessionMode
 from gatepost.store.task_places import PlaceRequest, TaskPlace
 from gatepost.store.tasks import MissedPolicy, Task, TaskContext
 
+_GROUP = TaskContext.GROUP  # in Python 3.11 it takes as long as a call to find a member, and this is done for each task
 LAST = "\U0010ffff"  # no folder lies behind it
-
-
-class DueTime(Struct, frozen=True):
-    """One time of a task that has come."""
-
-    task: Task
-    due_at: int
 
 
 class JudgedTime(Struct, frozen=True, kw_only=True):
@@ -56,15 +49,17 @@ def read_facts(
 ) -> FiringFacts:
     """`times`: those, each of a task, that are to have a row. `behind`: as it was read with its task, which is not
     moved if somebody changed it since."""
-    texts, prompts = [each.id for each in due if each.text], [each.id for each in due if not each.text]
-    waiting = firings.count_undelivered(db, texts, most_late) if texts else {}
-    waiting |= firings.count_open(db, prompts) if prompts else {}
+    standings = firings.list_standings(db, [each.id for each in due])
+    waiting, newest = {each.task_id: each.open for each in standings}, {each.task_id: each.newest for each in standings}
+    if texts := [each.id for each in due if each.text]:
+        waiting |= firings.count_undelivered(db, texts, most_late)
+    behind_newest = [each for each in times if (last := newest[each[0]]) is not None and last >= each[1]]
     people = [(origin.person, each.folder) for each in due for origin in behind[each.id]]
     return FiringFacts(
         waiting=waiting,
         behind=behind,
         places=task_places.find_places(db, [make_place_request(each) for each in due]),
-        fired=firings.list_fired(db, times),
+        fired=firings.list_fired(db, behind_newest) if behind_newest else set(),
         shut_out=sender_rights.list_shut_out(db, people) if people else set(),
     )
 
@@ -72,7 +67,7 @@ def read_facts(
 def make_place_request(task: Task) -> PlaceRequest:
     room = (task.folder, task.instance, task.address, task.thread)
     root = task.folder == ROOT_FOLDER
-    lasting = task.context is TaskContext.GROUP and task.instance != agents.INSTANCE
+    lasting = task.context is _GROUP and task.instance != agents.INSTANCE
     return PlaceRequest(
         task_id=task.id,
         folder=task.folder,
@@ -87,24 +82,27 @@ def make_place_request(task: Task) -> PlaceRequest:
 
 
 def judge_times(
-    facts: FiringFacts, due: Sequence[DueTime], most_late: int, parts: Mapping[str, int]
+    facts: FiringFacts, due: Sequence[tuple[Task, int]], most_late: int, parts: Mapping[str, int]
 ) -> list[JudgedTime]:
-    """Pure. One that was fired before is not among them. `parts`: by task, how many messages one run of it is: as with
-    what waits, so many texts at once as have no more parts than may wait."""
-    waiting, judged = defaultdict(int, facts.waiting), list[JudgedTime]()
-    for each in due:
-        task = each.task
-        if (task.id, each.due_at) in facts.fired:
+    """Pure, of times of tasks that have come. One that was fired before is not among them. `parts`: by task, how many
+    messages one run of it is: as with what waits, so many texts at once as have no more parts than may wait."""
+    waiting, judged = dict(facts.waiting), []
+    for task, due_at in due:
+        if (task.id, due_at) in facts.fired:
             continue
-        skipped = check_overlap(task, waiting[task.id], most_late)
+        before = waiting.get(task.id, 0)
+        skipped = check_overlap(task, before, most_late)
         refused = "" if skipped else find_refusal(facts, task)
-        judged.append(JudgedTime(task=task, due_at=each.due_at, skipped=skipped, refused=refused))
-        waiting[task.id] += 0 if skipped or refused else parts[task.id]
+        judged.append(JudgedTime(task=task, due_at=due_at, skipped=skipped, refused=refused))
+        if not (skipped or refused):
+            waiting[task.id] = before + parts[task.id]
     return judged
 
 
 def check_overlap(task: Task, waiting: int, most_late: int) -> str:
     """Why a time is not fired though it has come; '' if it is."""
+    if not waiting and most_late:
+        return ""
     end = "been delivered" if task.text else "ended"
     if waiting and task.missed is not MissedPolicy.ALL:
         return f"the run before has not {end}"

@@ -14,9 +14,8 @@ from msgspec import Struct
 
 from gatepost.flow.schedule.firing_facts import FiringFacts, JudgedTime
 from gatepost.flow.schedule.lateness import render_late
-from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.store import agents, messages, origins, sessions, task_inbox, timeline
-from gatepost.store.messages import NewMessage
+from gatepost.store.messages import NewPrompt
 from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db
 from gatepost.store.sessions import SessionMode
@@ -24,12 +23,13 @@ from gatepost.store.task_inbox import NewTaskRow, WaitingLoad
 from gatepost.store.tasks import Task, TaskContext
 from gatepost.store.timeline import TimelineKind
 
+_ISOLATED = TaskContext.ISOLATED  # in Python 3.11 it takes as long as a call to find a member
 MOST_WAITING, LARGEST_WAITING = 200, 4_000_000  # firings, and their characters, that wait in one conversation
 
 
-class QueuedPrompt(Struct, frozen=True, kw_only=True):
-    """What became of a prompt. `name`: of its message, which no other bears. `why`: nobody could be given it, for this
-    reason."""
+class QueuedPrompt(Struct, kw_only=True):
+    """What becomes of a prompt, filled in while it is written. `name`: of its message, which no other bears. `why`:
+    nobody could be given it, for this reason."""
 
     time: JudgedTime
     name: str
@@ -41,21 +41,24 @@ class QueuedPrompt(Struct, frozen=True, kw_only=True):
 def queue_prompts(db: Db, due: Sequence[JudgedTime], facts: FiringFacts, now: int) -> list[QueuedPrompt]:
     """In the order in which they are given."""
     placed = _check_loads(db, [_find_session(db, each, facts, now) for each in due])
-    accepted = messages.accept_all(db, [_make_message(each, facts, now) for each in placed if not each.why], now)
+    accepted = messages.accept_prompts(db, [_make_message(each, facts, now) for each in placed if not each.why], now)
     fresh = [each.time.task for each in placed if each.name in accepted and not each.session_id]
     made = iter(sessions.add_isolated(db, [_room(each) for each in fresh], now))
-    found = [each if each.why else _add_numbers(each, accepted.get(each.name), made) for each in placed]
     lasting = {each.session_id for each in placed if each.session_id}
-    _enqueue(db, [each for each in found if not each.why], lasting, facts, now)
-    return found
+    for each in placed:
+        if not each.why:
+            _set_numbers(each, accepted.get(each.name), made)
+    _enqueue(db, [each for each in placed if not each.why], lasting, facts, now)
+    return placed
 
 
-def _add_numbers(placed: QueuedPrompt, message_id: int | None, made: Iterator[str]) -> QueuedPrompt:
-    """With its message, and a fresh conversation if it has none."""
+def _set_numbers(placed: QueuedPrompt, message_id: int | None, made: Iterator[str]) -> None:
+    """Its message, and a fresh conversation if it has none."""
     if message_id is None:
-        return QueuedPrompt(time=placed.time, name=placed.name, why="it was given to its agent before")
-    session_id = placed.session_id or next(made)
-    return QueuedPrompt(time=placed.time, name=placed.name, message_id=message_id, session_id=session_id)
+        placed.session_id, placed.why = "", "it was given to its agent before"
+        return
+    placed.message_id = message_id
+    placed.session_id = placed.session_id or next(made)
 
 
 def _find_session(db: Db, due: JudgedTime, facts: FiringFacts, now: int) -> QueuedPrompt:
@@ -64,7 +67,7 @@ def _find_session(db: Db, due: JudgedTime, facts: FiringFacts, now: int) -> Queu
     there = facts.places[task.id].session_id
     if task.instance == agents.INSTANCE:
         return QueuedPrompt(time=due, name=name, session_id=there, why="" if there else "its agent was ended")
-    if task.context is TaskContext.ISOLATED:
+    if task.context is _ISOLATED:
         return QueuedPrompt(time=due, name=name)
     there = there or sessions.find_or_add(db, SessionMode.PER_THREAD, *_room(task), now).id
     return QueuedPrompt(time=due, name=name, session_id=there)
@@ -103,7 +106,8 @@ def _enqueue(db: Db, queued: Sequence[QueuedPrompt], lasting: Set[str], facts: F
         return
     wanted = Counter([each.session_id for each in queued if each.session_id in lasting]) if lasting else {}
     seqs = sessions.claim_seqs(db, wanted, now) if wanted else {}
-    rows, behind = list[NewTaskRow](), list[tuple[int, OriginChain]]()
+    rows: list[NewTaskRow] = []
+    behind: list[tuple[int, OriginChain]] = []
     for each in queued:
         assert each.message_id is not None
         task, folder, seq = each.time.task, facts.places[each.time.task.id].folder, seqs.get(each.session_id, 1)
@@ -111,7 +115,8 @@ def _enqueue(db: Db, queued: Sequence[QueuedPrompt], lasting: Set[str], facts: F
         rows.append(NewTaskRow(each.message_id, each.session_id, folder, seq))
         if people := facts.behind[task.id]:
             behind.append((each.message_id, OriginChain(tuple(people), task.depth)))
-    origins.put_all(db, behind)
+    if behind:
+        origins.put_all(db, behind)
     task_inbox.enqueue_all(db, rows, now)
     for each in queued:
         if each.time.task.instance == agents.INSTANCE:
@@ -123,20 +128,17 @@ def _room(task: Task) -> tuple[str, str, str, str]:
     return task.folder, task.instance, task.address, task.thread
 
 
-def _make_message(placed: QueuedPrompt, facts: FiringFacts, now: int) -> NewMessage:
+def _make_message(placed: QueuedPrompt, facts: FiringFacts, now: int) -> NewPrompt:
     task, due_at = placed.time.task, placed.time.due_at
     late = render_late(task, due_at, now)
     content: dict[str, Any] = {"prompt": f"{task.prompt}\n{late}" if late else task.prompt, "task": task.id}
     if task.script:
         content["script"] = task.script
-    return NewMessage(
+    return NewPrompt(
         instance=task.instance,
         address=task.address,
         thread=task.thread,
-        direction=Direction.IN,
         platform_id=placed.name,
-        event="task",
-        kind=MessageKind.TASK,
         sender=f"task:{task.id}",
         text=task.prompt,
         content=msgspec.json.encode(content).decode(),

@@ -5,6 +5,7 @@ is lost, the next firing is refused. What holds an agent's `send` holds its text
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -28,6 +29,7 @@ from gatepost.store.tasks import MissedPolicy, NewTask, Task, TaskContext, TaskS
 
 SCHEDULE, SEND = "schedule_task", "send"  # the tools that make a task, and that say now what a text says later
 RIGHT = "op:tasks.write"  # what a person needs to make one
+NO_RULES = AccessRules()
 OWN_INSTANCES = frozenset({agents.INSTANCE, errands.INSTANCE, REPLAY_INSTANCE})  # whose rooms have no policy
 
 
@@ -76,7 +78,7 @@ def agree_to_holds(db: Db, task: Task) -> None:
 def load_access_rules(db: Db) -> AccessRules:
     """What decides about calls. Which tools a group is shown has no say in it."""
     if not acl.has_any(db):
-        return AccessRules()
+        return NO_RULES
     rules: dict[str, list[GrantRule]] = defaultdict(list)
     for rule in acl.list_rules(db):
         rules[rule.folder].append(parse(rule.text))
@@ -97,6 +99,7 @@ class TaskJudge:
         self.behind = tasks.list_origins_of(db, [each.id for each in due]) if due else behind or {}
         self._facts: AccessRules | None = None
         self._policies: dict[str, GroupPolicy | None] = {}  # by who made a task
+        self._alike: dict[tuple[str, bool], str] = {}  # the same, and whether it is a text: why none of these may run
         self._standings: dict[str, PersonStanding] = {}
         self._rooms: dict[tuple[str, str], RoomPolicy] = {}
 
@@ -114,8 +117,14 @@ class TaskJudge:
         return self.find_makers_refusal(task)
 
     def find_makers_refusal(self, task: Task) -> str:
+        alike = (task.created_by, task.text != "")
+        if (known := self._alike.get(alike)) is not None:
+            return known
         if task.created_by.startswith(BY_AGENT):
-            return self._find_agents_refusal(task)
+            why = self._find_agents_refusal(task)
+            if (policy := self._find_policy(task)) is None or policy.plain:  # nothing of the task itself has a say
+                self._alike[alike] = why
+            return why
         if is_person(task.created_by) and task.created_by != OPERATOR:
             params = render_operation_params(task)
             if not has_operation_right(self._db, task.created_by, RIGHT, task.folder, params):
@@ -191,12 +200,16 @@ class TaskJudge:
         """Of the agent that made it; None: no agent did, or its group is gone."""
         maker = task.created_by
         if maker not in self._policies:
-            self._policies[maker] = self._load_policy(get_maker(task)) if maker.startswith(BY_AGENT) else None
+            self._policies[maker] = self._load_policy(task) if maker.startswith(BY_AGENT) else None
         return self._policies[maker]
 
-    def _load_policy(self, folder: str) -> GroupPolicy | None:
-        self._facts = self._facts or load_access_rules(self._db)
-        return GroupPolicy(folder, self._facts) if groups.find_deepest(self._db, [folder]) else None
+    def _load_policy(self, task: Task) -> GroupPolicy | None:
+        folder, self._facts = get_maker(task), self._facts or load_access_rules(self._db)
+        own = task.id and folder == task.folder  # of a task that is stored: a group that goes takes its tasks with it
+        there = own or groups.find_deepest(self._db, [folder])
+        if not there:
+            return None
+        return _get_plain_policy(folder) if self._facts is NO_RULES else GroupPolicy(folder, self._facts)
 
     def _find_standing(self, person: str) -> PersonStanding:
         if person not in self._standings:
@@ -210,6 +223,12 @@ class TaskJudge:
             room = rooms.get(self._db, *place)
             self._rooms[place] = room.policy if room is not None else RoomPolicy.STRICT
         return self._rooms[place]
+
+
+@lru_cache(maxsize=1024)
+def _get_plain_policy(folder: str) -> GroupPolicy:
+    """Where nobody has said anything, which is the same each time."""
+    return GroupPolicy(folder, NO_RULES)
 
 
 def render_send_params(task: Task) -> dict[str, str]:

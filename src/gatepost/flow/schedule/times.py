@@ -35,6 +35,7 @@ _NICKNAMES = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
+_ONCE, _EVERY = ScheduleKind.ONCE, ScheduleKind.EVERY  # in Python 3.11 it takes as long as a call to find a member
 _UNITS = {"d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND}
 _DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9})s)?", re.ASCII)
 _FROM_NOW = re.compile(r"in +(\d{1,8}) *(second|sec|s|minute|min|m|hour|h|day|d|week|w)s?", re.ASCII | re.IGNORECASE)
@@ -222,13 +223,13 @@ def _make_cron(fields: str, after: datetime) -> "CronSim":
 
 def list_due(schedule: Schedule, first: int, now: int, most: int) -> DueTimes:
     """Times from `first` until now: the newest, so many at most. The work is bounded, however long ago that is."""
-    if schedule.kind is ScheduleKind.ONCE:
+    if schedule.kind is _ONCE:
         return DueTimes(newest=(first,), next=None)
-    if schedule.kind is ScheduleKind.EVERY:
-        count = (now - first) // schedule.every + 1
-        shown = min(count, most)
-        coming = first + count * schedule.every
-        newest = tuple(range(coming - shown * schedule.every, coming, schedule.every))
+    if schedule.kind is _EVERY:
+        every = schedule.every
+        count = (now - first) // every + 1
+        shown, coming = min(count, most), first + count * every
+        newest = (coming - every,) if shown == 1 else tuple(range(coming - shown * every, coming, every))
         return DueTimes(newest=newest, older=count - shown, next=coming)
     found: list[int] = []
     for at in _walk(schedule, first - 1):
