@@ -35,6 +35,7 @@ from gatepost.store.gateway_checks import DRAIN_ASKED
 from gatepost.store.open_store import wait_for_store
 
 WALLS_S = 5.0  # the ready banner waits for a trial start of the sandbox so long
+NOTICE_S = 2.0  # so long a load balancer may go on to send requests to a gateway that has begun to drain
 DRAIN_S = 30.0  # so long turns may go on when somebody else wants this gateway to end
 STUCK = 75  # EX_TEMPFAIL: it ended, and something in it would not
 
@@ -150,8 +151,10 @@ class Daemon:
             self._draining = asyncio.create_task(self._drain(within))
 
     async def _drain(self, within: float) -> None:
+        until = asyncio.get_running_loop().time() + (NOTICE_S if self.gateway.lease is not None else 0.0)
         try:
             await self.gateway.drain(within)
+            await asyncio.sleep(max(0.0, until - asyncio.get_running_loop().time()))  # what still comes is accepted
         finally:
             self.stopping.set()
 

@@ -4,7 +4,7 @@ Both ways a post has an idempotency key and is proved by one secret. The URL is 
 that is said can send a request elsewhere.
 """
 
-from gatepost.channels.contract import AddCheck, ChannelGuide, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelConnection, ChannelGuide, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -22,6 +22,7 @@ declare_channel(
     "gatepost.channels.webhook.adapter:WebhookPosts",
     title="Webhook",
     per_server=True,
+    connection=ChannelConnection.ANY,
     features=frozenset({Feature.MARKDOWN, Feature.REPLY, Feature.THREADS, Feature.KEYED}),
     settings=(SECRET, URL),
     verbs=frozenset({Verb.MESSAGE, Verb.MENTION, Verb.REPLY}),

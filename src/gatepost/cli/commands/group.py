@@ -23,6 +23,7 @@ from gatepost.serve.control.arguments.groups import (
     ShowGroupArgs,
 )
 from gatepost.store import groups
+from gatepost.store.group_moves import GroupMoveState
 from gatepost.store.readonly import read_store
 
 WIDE = 24  # of the names in `group show`
@@ -208,9 +209,10 @@ def unlink(run: CommandRun, gone: dict[str, Any]) -> None:
 @from_operation(MoveGroupArgs)
 def move(run: CommandRun, found: dict[str, Any]) -> None:
     world, target = found["world"], found["target"]
-    if found["state"] in ("arrived", "done"):
+    state = GroupMoveState(found["state"])
+    if state in (GroupMoveState.ARRIVED, GroupMoveState.DONE):
         output.print_line(f"{world} is on {target} now, with {found['files']} files ({found['bytes']:,} bytes)")
-    elif found["state"] == "failed":
+    elif state is GroupMoveState.FAILED:
         output.print_line(f"{world} stays on {found['source']}")
     else:
         output.print_line(f"{world} is on its way from {found['source']} to {target}; the same command waits further")
