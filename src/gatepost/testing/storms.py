@@ -53,7 +53,7 @@ class StormSize(Struct, frozen=True, kw_only=True):
     places: int  # for sandboxes, of each gateway; with fewer than there are rooms, no gateway takes them all
 
 
-WHOLE = StormSize(rooms=50, messages=1000, open_turns=20, places=50)  # a start takes a while: none takes all
+WHOLE = StormSize(rooms=50, messages=1000, open_turns=20, places=30)
 SMALL = StormSize(rooms=8, messages=64, open_turns=2, places=6)
 
 
