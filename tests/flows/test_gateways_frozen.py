@@ -38,7 +38,7 @@ def run_unguarded(folder: Path, patch: str, size: StormSize = SMALL_ZOMBIE) -> Z
     site = folder / "unguarded" / "sitecustomize.py"
     site.parent.mkdir()
     site.write_text(patch, encoding="utf-8")
-    return run_zombie_storm(folder / "storm", SEED, size=size, env={"PYTHONPATH": str(site.parent)}, guarded=False)
+    return run_zombie_storm(folder, SEED, size=size, env={"PYTHONPATH": str(site.parent)}, guarded=False)
 
 
 @pytest.mark.parametrize("size", [SMALL_ZOMBIE, pytest.param(ZOMBIE, marks=pytest.mark.slow)], ids=["small", "whole"])

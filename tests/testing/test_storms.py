@@ -7,7 +7,7 @@ from gatepost.testing.prove import run_storms
 from gatepost.testing.storm_kill import KillCounts, Victim
 from gatepost.testing.storms import MODE, SEED, StormPeople, StormSize, list_overtimes, load_storms
 
-SIZE = StormSize(rooms=2, messages=8, open_turns=0)
+SIZE = StormSize(rooms=2, messages=8, open_turns=0, places=2)
 
 
 class Parrot(EmulatedPlatform):

@@ -80,7 +80,7 @@ class KillCounts(Struct, frozen=True, kw_only=True):
 
 
 def run_kill_storm(folder: Path, seed: int, *, victim: Victim, size: StormSize = WHOLE) -> KillCounts:
-    settings = {**QUICK, "sessions_most_awake": str(size.rooms)}
+    settings = {**QUICK, "sessions_most_awake": str(size.places)}
     with (
         TelegramPlatform() as platform,
         Cluster(folder, NAMES, render_settings(platform), local=False, **settings) as cluster,
@@ -96,6 +96,7 @@ def run_kill_storm(folder: Path, seed: int, *, victim: Victim, size: StormSize =
         people.run_until(lambda: len(people.answers) >= SHARE * size.messages, "a part to be answered")
         people.hold()
         killed = _list_killed(victim, listener)
+        people.run_until(lambda: people.are_held, "all turns to be kept open")
         people.run_until(partial(_are_open, cluster, killed, size.open_turns), "turns to be open")
         open_turns = sum(map(cluster.count_open_turns, killed))
         killed_at = _kill(cluster, victim, killed)

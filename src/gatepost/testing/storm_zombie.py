@@ -42,8 +42,8 @@ HELD = (
     .otherwise()
     .say("echo: {text}")
 )
-ZOMBIE = StormSize(rooms=20, messages=200, open_turns=20)
-SMALL_ZOMBIE = StormSize(rooms=4, messages=16, open_turns=4)
+ZOMBIE = StormSize(rooms=20, messages=200, open_turns=20, places=22)
+SMALL_ZOMBIE = StormSize(rooms=4, messages=16, open_turns=4, places=6)
 
 
 class ZombieCounts(Struct, frozen=True, kw_only=True):
@@ -201,7 +201,7 @@ def run_zombie_storm(
 ) -> ZombieCounts:
     """`env`: of the gateways, which then start in interpreters of their own. `guarded`: nothing was taken away from
     what keeps a stopped gateway from acting."""
-    settings = {**QUICK, "sessions_most_awake": str(size.rooms + 2)}
+    settings = {**QUICK, "sessions_most_awake": str(size.places)}
     with (
         TelegramPlatform() as platform,
         Cluster(folder, (STOPPED, OTHER), render_settings(platform), local=False, **settings) as cluster,

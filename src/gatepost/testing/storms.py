@@ -50,10 +50,11 @@ class StormSize(Struct, frozen=True, kw_only=True):
     rooms: int
     messages: int
     open_turns: int  # at least, of a gateway at the moment at which something happens to it
+    places: int  # for sandboxes, of each gateway; with fewer than there are rooms, no gateway takes them all
 
 
-WHOLE = StormSize(rooms=50, messages=1000, open_turns=20)
-SMALL = StormSize(rooms=8, messages=64, open_turns=2)
+WHOLE = StormSize(rooms=50, messages=1000, open_turns=20, places=30)
+SMALL = StormSize(rooms=8, messages=64, open_turns=2, places=6)
 
 
 class StormTime(Struct, frozen=True):
@@ -120,6 +121,13 @@ class StormPeople:
     def hold(self) -> None:
         """From now on they write one message each, which an agent keeps open."""
         self._prefix = "h"
+
+    @property
+    def are_held(self) -> bool:
+        """Whether all that is unanswered is kept open. Turns that are open now do not end by themselves."""
+        waiting = [(room, text) for room, texts in self._waiting.items() for text in texts]
+        rooms = {room for room, _ in waiting} | {room for room, left in self._left.items() if not left}
+        return len(rooms) == self.size.rooms and all(text.startswith("h") for _, text in waiting)
 
     def let_go(self) -> None:
         self._prefix = "m"
