@@ -101,14 +101,15 @@ async def test_after_a_commit_without_an_answer_the_server_is_asked(
 
     from gatepost.store.postgres import postgres_db
 
-    real, lost = postgres_db.PostgresDb.command, list[bytes]()
+    real, lost = postgres_db.PostgresDb.commit, list[bool]()
 
-    def command(self: postgres_db.PostgresDb, sql: bytes) -> list[tuple[object, ...]]:
-        if sql != b"COMMIT" or lost:
-            return real(self, sql)
-        lost.append(sql)
+    def commit(self: postgres_db.PostgresDb) -> None:
+        if lost:
+            real(self)
+            return
+        lost.append(True)
         if committed:
-            real(self, sql)
+            real(self)
         self.connection.finish()
         raise errors.ConnectionFailure("gone")
 
@@ -118,7 +119,7 @@ async def test_after_a_commit_without_an_answer_the_server_is_asked(
         runs.append(1)
         note(db, "one")
 
-    monkeypatch.setattr(postgres_db.PostgresDb, "command", command)
+    monkeypatch.setattr(postgres_db.PostgresDb, "commit", commit)
     await shared.write(once)
     assert (await shared.read(notes), len(runs)) == (["one"], 1 if committed else 2)
 
