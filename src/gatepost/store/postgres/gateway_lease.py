@@ -169,8 +169,8 @@ class GatewayLease:
         sent = read_clock()
         try:
             db = self._connect()
-            now, self.offset = measure_clock(db, self.clock)
             db.command(b"BEGIN")
+            now, self.offset = measure_clock(db, self.clock)
             renewal = gateways.renew(db, self.name, self.epoch, now + to_microseconds(LEASE_S))
             overdue = gateways.list_overdue(db, now)
             db.command(b"COMMIT")
