@@ -19,11 +19,13 @@ import uvloop
 from gatepost.app import Gateway
 from gatepost.messages.inbound import Inbound
 from gatepost.store import rooms
+from gatepost.store.full_text import IndexedText
 from gatepost.store.port import Db, Store
 from gatepost.store.postgres import postgres_db
 from gatepost.store.postgres.connection import open_connection
 from gatepost.store.postgres.notices import Notice, NoticeBoard
 from gatepost.store.postgres.postgres_db import PostgresDb
+from gatepost.store.postgres.words import make_vector
 from gatepost.store.rooms import RoomPolicy
 from gatepost.testing.gateway import running_gateway
 from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
@@ -189,6 +191,7 @@ BARE = (
     "UPDATE sessions SET next_seq = next_seq + 1 WHERE address = ? AND closed_at IS NULL RETURNING id, next_seq",
     "INSERT INTO inbox (message_id, session_id, folder, seq, state, created_at, updated_at)"
     " VALUES (?, ?, 'home', ?, 'queued', 1, 1) RETURNING id",
+    "INSERT INTO search (message_id, words) VALUES (?, ?)",
     "INSERT INTO steps (message_id, row_id, at, step, detail) VALUES (?, ?, 1, 'queued', '')",
 )
 
@@ -219,7 +222,9 @@ def _accept_bare(db: PostgresDb, lane: int, number: int) -> None:
     (message_id,) = db.rows(BARE[2], (address, f"bare {number}"))[0]
     session_id, seq = db.rows(BARE[3], (address,))[0]
     (row_id,) = db.rows(BARE[4], (message_id, session_id, seq))[0]
-    db.rows(BARE[5], (message_id, row_id))
+    text = IndexedText(message_id, "fake", address, "fake:user/1", "a short message")
+    db.rows(BARE[5], (message_id, make_vector(text)))
+    db.rows(BARE[6], (message_id, row_id))
     db.command(b"COMMIT")
 
 
@@ -247,18 +252,13 @@ async def _run_gateways(url: str, firsts: dict[str, int], count: int) -> float:
 
 def measure_words(url: str, times: int) -> tuple[float, float]:
     """One way of a word between two gateways, and of a datagram between two processes: microseconds, the median."""
+    answering = subprocess.Popen([sys.executable, __file__, "--answer", url], stdout=subprocess.PIPE)
+    assert answering.stdout is not None
+    answering.stdout.readline()
     heard = threading.Event()
     board = NoticeBoard(url, "a", lambda said: heard.set() if said else None)
-    other: NoticeBoard
-
-    def answer(said: list[Notice]) -> None:
-        if said:
-            other.post(said[0])
-
-    other = NoticeBoard(url, "b", answer)
-    for each in (board, other):
-        each.start()
-    while not (board.is_listening and other.is_listening):
+    board.start()
+    while not board.is_listening:
         time.sleep(0.01)
 
     def ask(number: int) -> None:
@@ -267,9 +267,26 @@ def measure_words(url: str, times: int) -> tuple[float, float]:
         heard.wait(5)
 
     word = _median_us(ask, times, 0.012)
-    for each in (board, other):
-        each.stop()
+    board.stop()
+    answering.terminate()
+    answering.wait()
     return word / 2, _measure_datagrams(times) / 2
+
+
+def answer_words(url: str) -> None:
+    """Until it is ended: whatever is heard is said."""
+    board: NoticeBoard
+
+    def answer(said: list[Notice]) -> None:
+        for each in said:
+            board.post(each)
+
+    board = NoticeBoard(url, "b", answer)
+    board.start()
+    while not board.is_listening:
+        time.sleep(0.01)
+    print("ready", flush=True)
+    time.sleep(600)
 
 
 def _measure_datagrams(times: int) -> float:
@@ -307,7 +324,7 @@ async def measure_idle(server: PostgresServer, seconds: float = 12.0) -> float:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "h"
         async with running_gateway(home, {"fake": (channel.kind, channel)}, store__url=url, **DAEMON):
-            await asyncio.sleep(4)
+            await asyncio.sleep(12)  # the server counts what a connection did up to ten seconds later
             before, begun = int(server.execute(count)), time.monotonic()
             await asyncio.sleep(seconds)
             return (int(server.execute(count)) - before) / (time.monotonic() - begun)
@@ -315,6 +332,8 @@ async def measure_idle(server: PostgresServer, seconds: float = 12.0) -> float:
 
 if __name__ == "__main__":
     given = sys.argv[1:]
+    if given[0] == "--answer":
+        answer_words(given[1])
     try:
         print(uvloop.run(_ingest_per_s(given[0], int(given[3]), given[1], int(given[2]))))
     except psycopg.Error as error:
