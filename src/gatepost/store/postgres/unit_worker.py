@@ -109,14 +109,14 @@ class UnitWorker:
         number = 0
         wall, cpu = time.monotonic(), time.thread_time()
 
-        def take(found: Row | None) -> None:
+        def set_number(found: Row | None) -> None:
             nonlocal number
-            number = self._take_number(unit, found)
+            number = self._read_number(unit, found)
 
         try:
             if self._rehearse:
                 self._rehearse_unit(db, unit, first)
-            db.begin_unit(self._fence(), take, first, durable=unit.durable)
+            db.begin_unit(self._fence(), set_number, first, durable=unit.durable)
             answer = self.deadline.run(_run_unit, unit, db)
         except BaseException as error:
             self._undo(db)
@@ -143,7 +143,7 @@ class UnitWorker:
             if not self._is_committed(number):
                 raise _ConnectionBroke(str(error)) from None
 
-    def _take_number(self, unit: WriteUnit, found: Row | None) -> int:
+    def _read_number(self, unit: WriteUnit, found: Row | None) -> int:
         """The number of the transaction."""
         if found is None:
             self.refused += 1
