@@ -231,7 +231,7 @@ async def test_more_than_a_socket_holds_travels_together(shared: PostgresStore) 
 
     def append(db: Db) -> None:
         for number in range(30):
-            db.append(INSERT, (str(number), large, "", 0))
+            db.append(INSERT, (str(number), "", large, 0))
 
     async with asyncio.timeout(PATIENCE_S):
         await shared.write(append, durable=False)
