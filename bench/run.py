@@ -24,6 +24,7 @@ import gate
 import growth
 import limits
 import neighbours
+import postgres
 import schedule_tick
 import search
 import startup
@@ -332,6 +333,7 @@ async def figures() -> list[Figure]:
         *await dashboard.figures(),
         *await browser.figures(),
         *drafts.figures(echo),
+        *await postgres.figures(),
     ]
 
 

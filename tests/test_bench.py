@@ -23,6 +23,7 @@ PARTS = {
     "browser": "print(run.table(uvloop.run(run.browser.figures(40, 400, 60, 8, 3))))",
     "drafts": "print(run.table(run.drafts.figures(100, 2)))",
     "schedule_tick": "print(run.table(run.schedule_tick.figures(20, 60, 3)))",
+    "postgres": "print(run.table(uvloop.run(run.postgres.figures(10, 128))))",
     "streamable": "print(run.table(uvloop.run(run.streamable.figures(1, 1, 20))))",
 }
 

@@ -60,7 +60,7 @@ class LinkInbox:
 
     def __init__(self, store: Store, clock: Clock, config: Config, bells: EventBus, reach: ChannelInstances) -> None:
         self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
-        self._rules = RuleCache()  # for the writers alone
+        self._rules = RuleCache()  # the writers' alone
 
     async def receive(self, link: Token, post: LinkPost) -> Receipt:
         """Raises LinkEnded, RepeatedSignature, and Invalid for a text that is too long."""

@@ -72,3 +72,8 @@ def defer_session_due(db: Db, session_id: str, until: int) -> None:
         f"UPDATE inbox SET next_at = ? WHERE session_id = ? AND {OPEN} AND state = 'queued' AND next_at < ?",
         (until, session_id, until),
     )
+
+
+def find_work(db: Db, now: int) -> tuple[list[tuple[str, str, int]], int | None]:
+    """Sessions with work that is due, and when the next of all rows is. One look, for it is asked for every second."""
+    return list_sessions_with_work(db, now), get_next_due(db)

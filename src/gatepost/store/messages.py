@@ -258,12 +258,12 @@ def marks(values: Collection[object]) -> str:
 
 def set_content(db: Db, message_id: int, content: dict[str, Any]) -> None:
     """As the agent gets it. What was written stays in the text."""
-    db.run("UPDATE messages SET content = ? WHERE id = ?", (json.dumps(content, ensure_ascii=False), message_id))
+    db.put("UPDATE messages SET content = ? WHERE id = ?", (json.dumps(content, ensure_ascii=False), message_id))
 
 
 def set_platform_id(db: Db, message_id: int, platform_id: str) -> None:
     """Once, when it was sent. A platform that gives one id twice is not believed the second time."""
-    db.run(
+    db.put(
         "UPDATE messages SET platform_id = ? WHERE id = ? AND platform_id IS NULL AND NOT EXISTS ("
         " SELECT 1 FROM messages twin WHERE twin.instance = messages.instance AND twin.address = messages.address"
         " AND twin.direction = messages.direction AND twin.platform_id = ? AND twin.event = messages.event)",
@@ -304,7 +304,7 @@ def remove_files(db: Db, message: Message) -> tuple[str, ...]:
     if not isinstance(files, list) or not files:
         return ()
     left = {name: value for name, value in message.content.items() if name != "attachments"}
-    db.run("UPDATE messages SET content = ? WHERE id = ?", (json.dumps(left, ensure_ascii=False), message.id))
+    db.put("UPDATE messages SET content = ? WHERE id = ?", (json.dumps(left, ensure_ascii=False), message.id))
     return tuple(str(each["path"]) for each in files if isinstance(each, dict) and each.get("path"))
 
 

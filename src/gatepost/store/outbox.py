@@ -101,6 +101,8 @@ def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
     """Make it pending; the caller has seen in this transaction that its key is free. In a room of a replay it is over
     from its first moment: no delivery ever sees it."""
     kept = new.instance == REPLAY_INSTANCE
+    db.alone(LockKind.ROOM, new.instance, new.address)
+    get_seq = sessions.ask_seq(db, new.session_id, now) if new.session_id else None
     event = "message" if new.op in MESSAGES else f"{new.op}:{new.key}"
     message_id = messages.accept(
         db,
@@ -121,13 +123,12 @@ def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
         now,
     )
     assert message_id is not None  # platform_id is NULL, so the identity cannot clash
-    seq = sessions.claim_seq(db, new.session_id, now) if new.session_id else 0
     made = OUTBOX.put(
         db,
         key=new.key,
         message_id=message_id,
         session_id=new.session_id,
-        seq=seq,
+        seq=get_seq() if get_seq is not None else 0,
         turn_id=new.turn_id,
         attempt=new.attempt,
         origin=new.origin,
@@ -342,7 +343,7 @@ def retry_ended(db: Db, effect_id: int, now: int) -> bool:
 def set_send_time(db: Db, effect_ids: Sequence[int], at: int) -> None:
     """These may go out from that moment on, unless somebody sends them already."""
     for effect_id in effect_ids:
-        db.run("UPDATE outbox SET next_at = ? WHERE id = ? AND state = 'pending'", (at, effect_id))
+        db.put("UPDATE outbox SET next_at = ? WHERE id = ? AND state = 'pending'", (at, effect_id))
 
 
 def cancel_results(db: Db, turn_id: str, reason: str, now: int) -> int:

@@ -84,6 +84,16 @@ class Db(Protocol):
         """How many rows were changed."""
         ...
 
+    def put(self, sql: str, params: Sequence[Any] = ()) -> None:
+        """A write of which nobody needs to know how many rows it changed. It is done in its turn, before what follows,
+        and may travel with that."""
+        ...
+
+    def ask(self, sql: str, params: Sequence[Any] = ()) -> Callable[[], list[Row]]:
+        """Rows that are needed later, if at all: it is done in its turn, before what follows, and may travel with that.
+        Call what is returned within the same transaction."""
+        ...
+
     def append(self, insert: str, row: Sequence[Any]) -> None:
         """Insert a row of which nobody needs the id: `insert` ends with VALUES. Rows are written together, in their
         order, before the transaction ends; who reads them within it calls `flush` first."""

@@ -80,9 +80,9 @@ def keep_newest(lines: list[HistoryLine]) -> list[HistoryLine]:
     return kept[::-1]
 
 
-def enqueue_missed(db: Db, turn: "Turn", now: int) -> int | None:
-    """A row for a turn that is about to begin, of a provider that was away. Its id; None if there is nothing to tell,
-    or it waits there already."""
+def enqueue_missed(db: Db, turn: "Turn", now: int) -> tuple[int, int] | None:
+    """A row for a turn that is about to begin, of a provider that was away. Its id and its message; None if there is
+    nothing to tell, or it waits there already."""
     if _is_enqueued(db, turn.session_id):
         return None
     lines = list_missed(db, turn)
@@ -90,7 +90,7 @@ def enqueue_missed(db: Db, turn: "Turn", now: int) -> int | None:
         return None
     message_id = messages.add_system(db, turn, f"{EVENT}:{turn.id}", {"event": EVENT, "messages": lines}, now)
     assert message_id is not None
-    return inbox.enqueue(db, message_id, turn.session_id, turn.folder, turn.rights, now)
+    return inbox.enqueue(db, message_id, turn.session_id, turn.folder, turn.rights, now), message_id
 
 
 def _is_enqueued(db: Db, session_id: str) -> bool:

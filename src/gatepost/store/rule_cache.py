@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any, TypeVar, TypeVarTuple
 
 from gatepost.core import ids
-from gatepost.store.port import Db
+from gatepost.store.port import Db, Row
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -67,7 +67,7 @@ def find_changed_state(sql: str) -> RuleState | None:
 
 def rename_state(db: Db, state: RuleState = RuleState.RULES) -> None:
     """What anybody has kept is not valid any more, once this is committed."""
-    db.run(f"UPDATE rule_state SET {state} = ?", (ids.token(12),))
+    db.put(f"UPDATE rule_state SET {state} = ?", (ids.token(12),))
 
 
 def get_state(db: Db) -> str:
@@ -77,17 +77,24 @@ def get_state(db: Db) -> str:
 
 
 class RuleCache(threading.local):
-    """Results of reads. `renew` at the beginning of each transaction, then `read`. Each thread that writes has its own:
-    what one reads before a change of the rules must not be found by another that has heard of the change."""
+    """Results of reads. `renew` at the beginning of each transaction, then `read`. Each thread has its own: what one
+    reads behind its own writes is nobody else's before it is committed."""
 
     def __init__(self) -> None:
         self._states = ("", "")
+        self._asked: Callable[[], list[Row]] | None = None
         self._kept: dict[tuple[Any, ...], Any] = {}
         self._places: dict[tuple[Any, ...], Any] = {}
 
     def renew(self, db: Db) -> None:
-        row = db.row("SELECT name, places FROM rule_state")
-        states = (str(row[0]), str(row[1])) if row else ("", "")
+        self._asked = db.ask("SELECT name, places FROM rule_state")
+
+    def _compare(self) -> None:
+        """What is kept is of the state that the rules are in."""
+        if self._asked is None:
+            return
+        rows, self._asked = self._asked(), None
+        states = (str(rows[0][0]), str(rows[0][1])) if rows else ("", "")
         if states[0] != self._states[0] or not states[0] or len(self._kept) > MOST:
             self._kept.clear()
             self._places.clear()
@@ -97,10 +104,12 @@ class RuleCache(threading.local):
 
     def read(self, db: Db, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
         """What `fn` reads of these tables, and of no other. Nobody may change the answer: others get it, too."""
+        self._compare()
         return _find_or_read(self._kept, db, fn, *args)
 
     def read_place(self, db: Db, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
         """The same of `PLACES`."""
+        self._compare()
         return _find_or_read(self._places, db, fn, *args)
 
 

@@ -1,6 +1,6 @@
 """Sessions: one conversation of one group. `key` is computed from the mode and unique among the live ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from itertools import chain
 
@@ -190,13 +190,22 @@ def find_group_in_room(db: Db, address: str) -> str:
 
 def claim_seq(db: Db, session_id: str, now: int) -> int:
     """The next number of this session; one space for both directions."""
-    rows = db.rows(
+    return ask_seq(db, session_id, now)()
+
+
+def ask_seq(db: Db, session_id: str, now: int) -> Callable[[], int]:
+    """The same for one who needs it later."""
+    asked = db.ask(
         "UPDATE sessions SET next_seq = next_seq + 1, active_at = ? WHERE id = ? RETURNING next_seq - 1",
         (now, session_id),
     )
-    if not rows:
-        raise NotFound("session", session_id, "its group was removed")
-    return int(rows[0][0])
+
+    def get_seq() -> int:
+        if not (rows := asked()):
+            raise NotFound("session", session_id, "its group was removed")
+        return int(rows[0][0])
+
+    return get_seq
 
 
 def claim_seqs(db: Db, wanted: Mapping[str, int], now: int) -> dict[str, int]:
@@ -212,26 +221,26 @@ def claim_seqs(db: Db, wanted: Mapping[str, int], now: int) -> dict[str, int]:
 
 def set_window(db: Db, session_id: str, messages: int | None, chars: int | None) -> None:
     """How much observed context it is shown, as the route says that brings it."""
-    db.run("UPDATE sessions SET window_messages = ?, window_chars = ? WHERE id = ?", (messages, chars, session_id))
+    db.put("UPDATE sessions SET window_messages = ?, window_chars = ? WHERE id = ?", (messages, chars, session_id))
 
 
 def set_state(db: Db, session_id: str, state: SessionState, now: int) -> None:
     """One that is closed stays so, whatever still ends in it."""
-    db.run("UPDATE sessions SET state = ?, active_at = ? WHERE id = ? AND closed_at IS NULL", (state, now, session_id))
+    db.put("UPDATE sessions SET state = ?, active_at = ? WHERE id = ? AND closed_at IS NULL", (state, now, session_id))
 
 
 def set_title(db: Db, session_id: str, title: str) -> None:
-    db.run("UPDATE sessions SET title = ? WHERE id = ?", (title, session_id))
+    db.put("UPDATE sessions SET title = ? WHERE id = ?", (title, session_id))
 
 
 def set_provider(db: Db, session_id: str, provider: str) -> None:
     """Its own, from the next turn on; '': its group's. A model and a mode belong to their provider, so they go."""
-    db.run("UPDATE sessions SET provider = ?, model = '', permission_mode = '' WHERE id = ?", (provider, session_id))
+    db.put("UPDATE sessions SET provider = ?, model = '', permission_mode = '' WHERE id = ?", (provider, session_id))
 
 
 def set_model(db: Db, session_id: str, model: str) -> None:
     """Its own, from the next turn on; '': its group's."""
-    db.run("UPDATE sessions SET model = ? WHERE id = ?", (model, session_id))
+    db.put("UPDATE sessions SET model = ? WHERE id = ?", (model, session_id))
 
 
 def close(db: Db, session_id: str, now: int) -> bool:
@@ -253,9 +262,9 @@ def get_conversation(db: Db, session_id: str, provider: str) -> str:
 
 def set_conversation(db: Db, session_id: str, provider: str, conversation_id: str, now: int) -> None:
     if not conversation_id:
-        db.run("DELETE FROM conversations WHERE session_id = ? AND provider = ?", (session_id, provider))
+        db.put("DELETE FROM conversations WHERE session_id = ? AND provider = ?", (session_id, provider))
         return
-    db.run(
+    db.put(
         "INSERT INTO conversations (session_id, provider, conversation, updated_at) VALUES (?, ?, ?, ?)"
         " ON CONFLICT (session_id, provider) DO UPDATE SET conversation = excluded.conversation,"
         " updated_at = excluded.updated_at",
@@ -265,13 +274,13 @@ def set_conversation(db: Db, session_id: str, provider: str, conversation_id: st
 
 def shorten_conversation(db: Db, session_id: str, summary: str) -> None:
     """Whatever provider comes next starts from this summary. What was allowed for the conversation still is."""
-    db.run("DELETE FROM conversations WHERE session_id = ?", (session_id,))
+    db.put("DELETE FROM conversations WHERE session_id = ?", (session_id,))
     session_notes.set_summary(db, session_id, summary)
 
 
 def remove_conversations(db: Db, session_id: str, now: int) -> None:
     """Whatever provider comes next starts anew, and is allowed nothing for the conversation that was."""
-    db.run("UPDATE sessions SET reset_at = ? WHERE id = ?", (now, session_id))
+    db.put("UPDATE sessions SET reset_at = ? WHERE id = ?", (now, session_id))
     requests.end_lasting(db, session_id)
     session_notes.remove_summary(db, session_id)
-    db.run("DELETE FROM conversations WHERE session_id = ?", (session_id,))
+    db.put("DELETE FROM conversations WHERE session_id = ?", (session_id,))

@@ -84,6 +84,13 @@ class SqliteDb:
         self.rows(sql, params)
         return self.connection.changes()
 
+    def put(self, sql: str, params: Sequence[Any] = ()) -> None:
+        self.rows(sql, params)
+
+    def ask(self, sql: str, params: Sequence[Any] = ()) -> Callable[[], list[Row]]:
+        found = self.rows(sql, params)
+        return lambda: found
+
     def append(self, insert: str, row: Sequence[Any]) -> None:
         rows = self._appended.setdefault(insert, [])
         rows.append(row)

@@ -192,14 +192,14 @@ def claim_waiting(
         started_at=now,
         begun_at=now if at_once else None,
     )
-    rows = [row.id for row in batch]
+    rows = [(row.id, row.message_id) for row in batch]
     if found.away and (told := provider_handover.enqueue_missed(db, turn, now)) is not None:
         rows.append(told)
     _claim_rows(db, turn.id, rows, owner, now, lease, given=at_once)
     sessions.set_state(db, session_id, SessionState.RUNNING, now)
     return TurnClaim(
         turn,
-        tuple(rows),
+        tuple(row_id for row_id, _ in rows),
         begun=at_once,
         more=more,
         conversation=found.conversation,
@@ -228,7 +228,7 @@ def _claim_interrupted(
     _add_continuation(db, turn, now)
     entries = [entry for entry, _ in inbox.list_for_turn(db, turn.id)]
     batch = [
-        entry.id
+        (entry.id, entry.message_id)
         for entry in entries
         if entry.state == InboxState.WORKING and (not entry.given or not turn.conversation or entry.id in begun)
     ]
@@ -238,9 +238,8 @@ def _claim_interrupted(
     assert claimed is not None
     conversation = turn.conversation or sessions.get_conversation(db, turn.session_id, provider)
     compacts = any(entry.mode is InboxMode.COMPACT for entry in entries)
-    return TurnClaim(
-        claimed, tuple(batch), continued=True, conversation=conversation, returning=True, compacts=compacts
-    )
+    rows = tuple(row_id for row_id, _ in batch)
+    return TurnClaim(claimed, rows, continued=True, conversation=conversation, returning=True, compacts=compacts)
 
 
 def _add_continuation(db: Db, turn: Turn, now: int) -> None:
@@ -278,7 +277,7 @@ def _add_continuation(db: Db, turn: Turn, now: int) -> None:
     )
     assert message_id is not None
     row_id = inbox.enqueue(db, message_id, turn.session_id, turn.folder, turn.rights, now)
-    db.run("UPDATE inbox SET state = 'working', turn_id = ? WHERE id = ?", (turn.id, row_id))
+    db.put("UPDATE inbox SET state = 'working', turn_id = ? WHERE id = ?", (turn.id, row_id))
 
 
 def _continuation_prefix(turn: Turn) -> str:
@@ -302,28 +301,28 @@ def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int
         joining = waiting_rows.limit_to_one_payer(db, first, joining) if first is not None else []
     if not joining:
         return None
-    batch = [row.id for row in joining]
+    batch = [(row.id, row.message_id) for row in joining]
     _claim_rows(db, turn_id, batch, turn.owner, now, lease)
     return TurnClaim(
         turn,
-        tuple(batch),
+        tuple(row_id for row_id, _ in batch),
         conversation=turn.conversation or sessions.get_conversation(db, turn.session_id, turn.provider),
     )
 
 
 def _claim_rows(
-    db: Db, turn_id: str, rows: list[int], owner: str, now: int, lease: int, *, given: bool = False
+    db: Db, turn_id: str, rows: list[tuple[int, int]], owner: str, now: int, lease: int, *, given: bool = False
 ) -> None:
-    for row_id in rows:
-        found = db.rows(
+    """`rows`: their ids, and their messages'."""
+    for row_id, message_id in rows:
+        claimed = db.run(
             "UPDATE inbox SET state = 'working', turn_id = ?, given = CASE WHEN ? = 1 THEN 1 ELSE given END, owner = ?,"
-            f" lease_until = ?, next_at = ?, epoch = epoch + 1, updated_at = ? WHERE id = ? AND {inbox.OPEN}"
-            " RETURNING message_id",
+            f" lease_until = ?, next_at = ?, epoch = epoch + 1, updated_at = ? WHERE id = ? AND {inbox.OPEN}",
             (turn_id, int(given), owner, now + lease, now + lease, now, row_id),
         )
-        if not found:  # somebody has withdrawn it: it must not be answered
+        if not claimed:  # somebody has withdrawn it: it must not be answered
             raise OutdatedDecision("the message was changed meanwhile")
-        message_steps.add(db, int(found[0][0]), row_id, now, "given" if given else "working", turn_id)
+        message_steps.add(db, message_id, row_id, now, "given" if given else "working", turn_id)
 
 
 def begin(db: Db, turn_id: str, epoch: int, rows: tuple[int, ...], now: int) -> bool:
@@ -382,7 +381,7 @@ def claim_bytes(
 
 def return_bytes(db: Db, turn_id: str, size: int) -> None:
     """They were not said after all."""
-    db.run("UPDATE turns SET said_bytes = said_bytes - ? WHERE id = ?", (size, turn_id))
+    db.put("UPDATE turns SET said_bytes = said_bytes - ? WHERE id = ?", (size, turn_id))
 
 
 def messages_of(db: Db, turn_id: str) -> list[tuple[int, int]]:
@@ -398,7 +397,7 @@ def renew_lease(db: Db, turn_id: str, epoch: int, now: int, lease: int) -> bool:
         (now + lease, now + lease, turn_id, epoch),
     )
     if changed:
-        db.run(
+        db.put(
             "UPDATE inbox SET lease_until = ?, next_at = ? WHERE turn_id = ? AND state = 'working'",
             (now + lease, now + lease, turn_id),
         )
@@ -431,7 +430,7 @@ def requeue(db: Db, turn: Turn, entry: inbox.InboxEntry, message: Message, reaso
         inbox.set_state(db, entry.id, InboxState.CANCELLED, reason, None, now)
         return
     inbox.set_state(db, entry.id, InboxState.QUEUED, reason, now, now)
-    db.run("UPDATE inbox SET turn_id = NULL, given = 0 WHERE id = ?", (entry.id,))
+    db.put("UPDATE inbox SET turn_id = NULL, given = 0 WHERE id = ?", (entry.id,))
 
 
 def cancel(db: Db, turn_id: str, reason: str, now: int) -> bool:
@@ -450,7 +449,7 @@ def cancel(db: Db, turn_id: str, reason: str, now: int) -> bool:
 
 
 def end(db: Db, turn: Turn, state: TurnState, error: str, usage: str, now: int) -> None:
-    db.run(
+    db.put(
         "UPDATE turns SET state = ?, error = ?, usage = ?, ended_at = ?, next_at = ? WHERE id = ?",
         (state, error, usage, now, now, turn.id),
     )

@@ -16,7 +16,7 @@ MOST_MESSAGES = 900  # of one turn, which a frame can name
 _WAITING = (
     "SELECT i.id, i.folder, i.rights, m.instance, m.address, m.thread, m.text, i.mode, m.kind, m.sender, o.person,"
     " EXISTS (SELECT 1 FROM budgets WHERE kind = 'user') OR EXISTS (SELECT 1 FROM secrets WHERE user_id IS NOT NULL),"
-    " i.state, i.next_at"
+    " i.state, i.next_at, i.message_id"
 )
 
 
@@ -35,6 +35,7 @@ class WaitingRow(Struct, frozen=True):
     personal: int  # whether anybody at all has a secret or a budget of their own
     state: InboxState
     next_at: int | None
+    message_id: int
 
     @property
     def alone(self) -> bool:

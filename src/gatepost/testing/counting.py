@@ -1,6 +1,6 @@
 """A transaction that counts its work: statements, rows and characters that were read. For tests of growth."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gatepost.store.port import Db, LockKind, Row
@@ -26,6 +26,14 @@ class CountingDb:
     def run(self, sql: str, params: Sequence[Any] = ()) -> int:
         self.statements += 1
         return self._db.run(sql, params)
+
+    def put(self, sql: str, params: Sequence[Any] = ()) -> None:
+        self.statements += 1
+        self._db.put(sql, params)
+
+    def ask(self, sql: str, params: Sequence[Any] = ()) -> Callable[[], list[Row]]:
+        found = self.rows(sql, params)
+        return lambda: found
 
     def alone(self, kind: LockKind, *key: str) -> None:
         self._db.alone(kind, *key)

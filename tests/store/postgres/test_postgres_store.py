@@ -101,14 +101,15 @@ async def test_after_a_commit_without_an_answer_the_server_is_asked(
 
     from gatepost.store.postgres import postgres_db
 
-    real, lost = postgres_db.PostgresDb.command, list[bytes]()
+    real, lost = postgres_db.PostgresDb.commit, list[bool]()
 
-    def command(self: postgres_db.PostgresDb, sql: bytes) -> list[tuple[object, ...]]:
-        if sql != b"COMMIT" or lost:
-            return real(self, sql)
-        lost.append(sql)
+    def commit(self: postgres_db.PostgresDb) -> None:
+        if lost:
+            real(self)
+            return
+        lost.append(True)
         if committed:
-            real(self, sql)
+            real(self)
         self.connection.finish()
         raise errors.ConnectionFailure("gone")
 
@@ -118,7 +119,7 @@ async def test_after_a_commit_without_an_answer_the_server_is_asked(
         runs.append(1)
         note(db, "one")
 
-    monkeypatch.setattr(postgres_db.PostgresDb, "command", command)
+    monkeypatch.setattr(postgres_db.PostgresDb, "commit", commit)
     await shared.write(once)
     assert (await shared.read(notes), len(runs)) == (["one"], 1 if committed else 2)
 
@@ -220,3 +221,41 @@ def test_words_reach_the_other_gateways_and_not_oneself(database: EmptyDatabase)
             board.stop()
     assert heard["a"] == []
     assert heard["b"] == [*(("session", f"s-{number:060}") for number in range(500)), ("room", "fake", "last")]
+
+
+INSERT = "INSERT INTO trusted_setups (project, digest, trusted_by, trusted_at) VALUES"
+
+
+async def test_more_than_a_socket_holds_travels_together(shared: PostgresStore) -> None:
+    large = "x" * 300_000
+
+    def append(db: Db) -> None:
+        for number in range(30):
+            db.append(INSERT, (str(number), "", large, 0))
+
+    async with asyncio.timeout(PATIENCE_S):
+        await shared.write(append, durable=False)
+        assert len(await shared.read(notes)) == 30
+
+
+async def test_what_waits_for_an_answer_is_done_in_its_turn(shared: PostgresStore) -> None:
+    def write(db: Db) -> list[tuple[object, ...]]:
+        db.put(f"{INSERT} (?, '', '', 0)", ("a",))
+        asked = db.ask("SELECT COUNT(*) FROM trusted_setups")
+        db.put(f"{INSERT} (?, '', '', 0)", ("b",))
+        return [*asked(), *db.rows("SELECT COUNT(*) FROM trusted_setups")]
+
+    assert await shared.write(write) == [(1,), (2,)]
+
+
+async def test_a_failure_of_what_travels_with_the_commit_undoes_all(shared: PostgresStore) -> None:
+    def write(db: Db) -> None:
+        note(db, "first")
+        db.append(INSERT, ("second", "", "", 0))
+        db.append(INSERT, ("first", "", "", 0))
+
+    with pytest.raises(Exception, match="duplicate key"):
+        await shared.write(write)
+    assert await shared.read(notes) == []
+    await shared.write(note, "after")
+    assert await shared.read(notes) == ["after"]

@@ -16,7 +16,7 @@ from gatepost.flow.errands.returning import return_result
 from gatepost.flow.errands.stopping import stop_errand
 from gatepost.store import errands
 from gatepost.store.errands import Errand
-from gatepost.store.port import Store
+from gatepost.store.port import Db, Store
 
 AT_ONCE = 50  # errands that one look finds
 MOST_RUNG = 100  # rooms that are remembered; more: all are looked at
@@ -51,8 +51,10 @@ class ErrandLoop:
             rooms, self._rooms = self._rooms, set()
             self._rung.clear()
             try:
-                await self._stop_marked()
-                await self._return_finished(None if everywhere or len(rooms) > MOST_RUNG else sorted(rooms))
+                wanted = None if everywhere or len(rooms) > MOST_RUNG else sorted(rooms)
+                if await self._store.read(_has_work, wanted):
+                    await self._stop_marked()
+                    await self._return_finished(wanted)
             except Unavailable as error:
                 _log.warning("errands wait for the store", why=str(error))
                 await asyncio.sleep(AGAIN_S)
@@ -85,3 +87,8 @@ class ErrandLoop:
             self._bells.session(woken)
             self._bells.change(errand.instance, errand.address)
         return woken is not None
+
+
+def _has_work(db: Db, rooms: list[str] | None) -> bool:
+    """One look, for it is mostly in vain."""
+    return bool(errands.list_stopping(db, 1)) or (rooms != [] and bool(errands.list_finished(db, rooms, 1)))

@@ -105,7 +105,7 @@ class Intake:
         """`end`: of a session's sandbox, what waits goes on; `renew`: after its turn; `page`: the web page's address,
         '' if it is not served; `passing`: of files to other gateways, if there may be some."""
         self._store, self._clock, self._config = store, clock, config
-        self._rules = RuleCache()  # for the writers alone
+        self._rules = RuleCache()  # the writers' alone
         self._bells, self._reach, self._home, self._stop, self._kill = bells, reach, home, stop, kill
         self._end, self._renew, self._page, self._ring_forks = end, renew, page, ring_forks
         self._choices, self._choices_until = ProviderChoices(), 0

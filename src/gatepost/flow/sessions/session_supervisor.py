@@ -443,22 +443,22 @@ class SessionSupervisor:
             try:
                 if self.halted:
                     await self.parts.store.write(due_sessions.defer_all_due, now, now + LOOKED_AT, durable=False)
-                found = await self.parts.store.read(due_sessions.list_sessions_with_work, now)
+                found, next_due = await self.parts.store.read(due_sessions.find_work, now)
                 due = await self.parts.claims.list_here(found)
                 for session_id, _, _ in due:
                     self.request_wake(session_id)
                 if due:
                     seen = [each for each, _, _ in due]
                     await self.parts.store.write(_defer, seen, now + LOOKED_AT, durable=False)
-                wait = await self._until_next(now)
+                    next_due = await self.parts.store.read(due_sessions.get_next_due)
+                wait = self._until_next(now, next_due)
             except Unavailable as error:
                 _log.error("waiting work cannot be looked at", error=str(error))
             await asyncio.sleep(wait)
 
-    async def _until_next(self, now: int) -> float:
+    def _until_next(self, now: int, due: int | None) -> float:
         """Not longer than until the next row is due: a retry starts on time."""
         longest = self.parts.config[LOOK_S]
-        due = await self.parts.store.read(due_sessions.get_next_due)
         if due is None or due <= now:
             return longest
         return min(longest, (due - now) / SECOND + 0.001)

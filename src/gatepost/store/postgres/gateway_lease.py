@@ -136,13 +136,13 @@ class GatewayLease:
         """Where gateways leave words for each other. `hear` is called in a thread of its own."""
         return NoticeBoard(self.url, self.name, hear)
 
-    def render_opening(self) -> bytes:
+    def render_opening(self) -> str:
         """What a transaction of this life begins with: the number of the transaction, if this life goes on."""
         name = self.name.replace("'", "''")
         return (
             f"SELECT pg_current_xact_id()::text FROM gateways WHERE name = '{name}' AND epoch = {self.epoch}"
             " FOR KEY SHARE"
-        ).encode()
+        )
 
     def end_life(self, db: Db, name: str, epoch: int) -> bool:
         """In a transaction of whoever takes over: wait for what the dead one has under way, and refuse what comes
@@ -169,12 +169,15 @@ class GatewayLease:
         sent = read_clock()
         try:
             db = self._connect()
+            db.command(b"BEGIN")
             now, self.offset = measure_clock(db, self.clock)
             renewal = gateways.renew(db, self.name, self.epoch, now + to_microseconds(LEASE_S))
+            overdue = gateways.list_overdue(db, now)
+            db.command(b"COMMIT")
             if renewal is not None:
                 self.times.renewed(sent)
                 self.must_leave = self.must_leave or find_order(self.identity, renewal)
-                self.overdue = tuple((each.name, each.epoch) for each in gateways.list_overdue(db, now))
+                self.overdue = tuple((each.name, each.epoch) for each in overdue)
             else:
                 self.is_over = True
         except psycopg.Error as error:

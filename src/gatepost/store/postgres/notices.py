@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 
 import psycopg
+from psycopg import errors, pq
 
 from gatepost.core import log
 from gatepost.store.postgres.connection import is_usable, open_connection, render_application
@@ -67,6 +68,8 @@ class NoticeBoard:
         while not self._ending:
             try:
                 with open_connection(self._url, f"{render_application(self._gateway)} notices") as connection:
+                    # A lost word costs time only, so none waits for the disk.
+                    connection.execute("SET synchronous_commit = off")
                     connection.execute(f"LISTEN {CHANNEL}")
                     self.is_listening = True
                     self._hear([])  # what was said meanwhile was missed: look at everything
@@ -79,12 +82,15 @@ class NoticeBoard:
 
     def _serve(self, connection: psycopg.Connection) -> None:
         server, wire = connection.fileno(), connection.pgconn
+        may_send = 0.0  # from when on; meanwhile it listens
         while not self._ending and is_usable(wire):
-            ready, _, _ = select.select([server, self._wake_read], [], [], LOOK_S)
+            pause = may_send - time.monotonic()
+            heeded = [server] if pause > 0 else [server, self._wake_read]
+            ready, _, _ = select.select(heeded, [], [], pause if pause > 0 else LOOK_S)
             if self._wake_read in ready:
                 os.read(self._wake_read, 4096)
                 self._send(connection)
-                time.sleep(PAUSE_S)
+                may_send = time.monotonic() + PAUSE_S
             if server in ready:
                 wire.consume_input()
             self._listen(connection)
@@ -105,5 +111,11 @@ class NoticeBoard:
             count = len(waiting)
             while len(said := json.dumps([self._gateway, waiting[:count]])) > LARGEST and count > 1:
                 count = (count + 1) // 2
-            connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, said))
+            self._notify(connection.pgconn, said.encode())
             waiting = waiting[count:]
+
+    def _notify(self, wire: pq.abc.PGconn, said: bytes) -> None:
+        """By libpq itself: a cursor takes as long again."""
+        result = wire.exec_params(b"SELECT pg_notify($1, $2)", [CHANNEL.encode(), said])
+        if result.status != pq.ExecStatus.TUPLES_OK:
+            raise errors.error_from_result(result)

@@ -1,19 +1,24 @@
 """A connection as `Db`: prepared statements on libpq itself, which is several times as fast as a cursor."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn, cast
 
-from psycopg import Error, errors, pq
+from psycopg import errors, pq
 
 from gatepost.store import rule_cache
 from gatepost.store.port import LockKind, Row
-from gatepost.store.postgres.advisory_locks import LockName, TransactionLocks, make_name, make_number
+from gatepost.store.postgres.advisory_locks import TAKE, LockName, TransactionLocks, make_name, make_number
 from gatepost.store.postgres.dialect import translate, translate_definition
+from gatepost.store.postgres.pipeline import Statement, drop_answer, execute_together, send_commit
 from gatepost.store.postgres.postgres_full_text import PostgresFullText
 from gatepost.store.postgres.upkeep import PostgresUpkeep
 from gatepost.store.postgres.values import DECODERS, decode_text, encode
 
 MOST_PREPARED = 2000  # statements that a connection keeps
+MOST_TOGETHER = 50  # rows that travel with a COMMIT, which no deadline may end
+BEGIN, BEGIN_READ, COMMIT = "BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", "COMMIT"
+LIGHT = "SET LOCAL synchronous_commit = off"
+WITHIN = "SELECT set_config('statement_timeout', ?, true)"
 _GOOD = frozenset({pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK})
 _BINARY = pq.Format.BINARY
 _LAST_WORDS = frozenset({b"57P01", b"57P02", b"57P03", b"57P05", b"25P03"})  # after which the server hangs up
@@ -29,21 +34,73 @@ class PostgresDb:
         self._prepared: dict[tuple[str, tuple[int, ...]], bytes] = {}
         self._appended: list[tuple[str, Sequence[Any]]] = []
         self._locks = TransactionLocks()
+        self._waiting: list[Statement] = []  # travel with the next one whose answer is needed, before it
+        self._answers: dict[int, WaitingAnswer] = {}  # to those of them whose rows are asked for
+        self._take: Callable[[Row | None], None] | None = None  # waits for what the fence finds
+        self._in_unit = self._unread = False
 
     def alone(self, kind: LockKind, *key: str) -> None:
-        if self.connection.transaction_status == pq.TransactionStatus.INTRANS:  # else each statement is by itself
+        # Else each statement is by itself.
+        if self._in_unit or self.connection.transaction_status == pq.TransactionStatus.INTRANS:
             self._lock(make_name(kind, key))
 
-    def start_unit(self, first: Iterable[LockName] = ()) -> None:
-        """A transaction has begun; it takes these locks before all else."""
+    def begin_unit(
+        self,
+        fence: str,
+        take: Callable[[Row | None], None],
+        first: Iterable[LockName] = (),
+        *,
+        durable: bool = True,
+    ) -> None:
+        """A transaction that begins with its first statement, in the same round trip: `fence` is asked, and `take` gets
+        what it found. Then it takes these locks before all else."""
+        self._trim_prepared()
         self._locks.clear()
+        self._in_unit = True
+        self._waiting = [self._make_statement(BEGIN), self._make_statement(fence)]
+        self._take = take
+        if not durable:
+            self._waiting.append(self._make_statement(LIGHT))
         for name in sorted(first):
             self._lock(name)
+
+    def begin_read(self, within_ms: int = 0) -> None:
+        """A transaction on one snapshot, that begins with its first statement. 0: each may take as long as it does."""
+        if self._unread:
+            self._unread = False
+            drop_answer(self.connection)
+        self._trim_prepared()
+        self._waiting = [self._make_statement(BEGIN_READ)]
+        if within_ms:
+            self._waiting.append(self._make_statement(WITHIN, (str(within_ms),)))
+
+    def end_read(self) -> None:
+        """Nobody waits for its end."""
+        self._waiting.clear()
+        if self.connection.transaction_status != pq.TransactionStatus.IDLE:
+            send_commit(self.connection)
+            self._unread = True
+
+    def prepare_commit(self) -> None:
+        """Within the time of the unit. Afterwards the server has answered what the transaction began with, so that one
+        can ask what became of it; and there is little left to write."""
+        if self._take is not None or len(self._waiting) + len(self._appended) > MOST_TOGETHER:
+            self.flush()
+
+    def commit(self) -> None:
+        """With what was appended, in one round trip."""
+        self._move_appended()
+        self._waiting.append(self._make_statement(COMMIT))
+        self._in_unit = False
+        if self._execute_waiting().command_status != COMMIT.encode():
+            raise errors.InFailedSqlTransaction("a statement had failed, so nothing was written")
 
     def _lock(self, name: LockName) -> None:
         if not (way := self._locks.find_way(name)):
             return
-        if self.row(way, (make_number(name),)) == (0,):
+        if way == TAKE:
+            self.put(way, (make_number(name),))
+        elif self.row(way, (make_number(name),)) == (0,):
             raise self._locks.make_conflict(name)
         self._locks.add(name)
 
@@ -57,6 +114,28 @@ class PostgresDb:
     def run(self, sql: str, params: Sequence[Any] = ()) -> int:
         return self._execute(sql, params).command_tuples or 0
 
+    def put(self, sql: str, params: Sequence[Any] = ()) -> None:
+        if self._of_writer:
+            self._add_waiting(sql, params)
+        else:
+            self._execute(sql, params)
+
+    def ask(self, sql: str, params: Sequence[Any] = ()) -> Callable[[], list[Row]]:
+        if not self._of_writer:
+            found = self.rows(sql, params)
+            return lambda: found
+        answer = WaitingAnswer(self._execute_waiting)
+        self._add_waiting(sql, params, answer)
+        return answer.get_rows
+
+    def _add_waiting(self, sql: str, params: Sequence[Any], answer: "WaitingAnswer | None" = None) -> None:
+        if len(self._waiting) >= MOST_TOGETHER:
+            self._execute_waiting()
+        self._rename_rules(sql)
+        self._waiting.append(self._make_statement(sql, params))
+        if answer is not None:
+            self._answers[len(self._waiting) - 1] = answer
+
     def append(self, insert: str, row: Sequence[Any]) -> None:
         self._appended.append((f"{insert} ({', '.join('?' * len(row))})", row))
         if not self._of_writer:
@@ -64,22 +143,22 @@ class PostgresDb:
 
     def flush(self) -> None:
         """All that was appended, in one round trip."""
-        if not self._appended:
-            return
+        self._move_appended()
+        if self._waiting:
+            self._execute_waiting()
+
+    def _move_appended(self) -> None:
         rows, self._appended = self._appended, []
-        if len(rows) == 1:
-            self._execute(*rows[0])
-            return
-        ready = []
         for sql, row in rows:
-            types, values = encode(row)
             self._rename_rules(sql)
-            ready.append((self._prepare(sql, types), values))
-        self._execute_together(ready)
+            self._waiting.append(self._make_statement(sql, row))
 
     def discard(self) -> None:
-        """Forget what was appended: its transaction was undone."""
+        """Forget what was appended and what waits: its transaction was undone."""
         self._appended.clear()
+        self._waiting.clear()
+        self._answers.clear()
+        self._take, self._in_unit = None, False
 
     def define(self, ddl: str) -> None:
         self.command(translate_definition(ddl))
@@ -94,6 +173,8 @@ class PostgresDb:
 
     def command(self, sql: bytes) -> list[Row]:
         """One or several statements without parameters, in one round trip; the rows of the last one, as text."""
+        if self._waiting:
+            self._execute_waiting()
         result = self._check(self.connection.exec_(sql))
         return [
             tuple(
@@ -105,68 +186,72 @@ class PostgresDb:
 
     def _execute(self, sql: str, params: Sequence[Any]) -> pq.abc.PGresult:
         self._rename_rules(sql)
-        types, values = encode(params)
-        name = self._prepare(sql, types)
+        name, values = statement = self._make_statement(sql, params)
+        if self._waiting:
+            self._waiting.append(statement)
+            return self._execute_waiting()
         given = cast("list[bytes]", values)  # libpq takes None for NULL
         return self._check(self.connection.exec_prepared(name, given, [_BINARY] * len(values), _BINARY))
+
+    def _execute_waiting(self) -> pq.abc.PGresult:
+        """The result of the last."""
+        waiting, self._waiting = self._waiting, []
+        answers, self._answers = self._answers, {}
+        found = execute_together(self.connection, waiting)
+        if not found or found[-1].status not in _GOOD or len(found) < len(waiting):
+            self._fail(found[-1] if found else None)
+        if self._take is not None:  # the second is the fence
+            take, self._take = self._take, None
+            take(next(iter(_decode(found[1])), None))
+        for place, answer in answers.items():
+            answer.rows = _decode(found[place])
+        return found[-1]
 
     def _rename_rules(self, sql: str) -> None:
         if self._of_writer and (changed := rule_cache.find_changed_state(sql)) is not None:
             rule_cache.rename_state(self, changed)
 
-    def _prepare(self, sql: str, types: tuple[int, ...]) -> bytes:
+    def _make_statement(self, sql: str, params: Sequence[Any] = ()) -> Statement:
+        types, values = encode(params)
         name = self._prepared.get((sql, types))
         if name is None:
-            if len(self._prepared) >= MOST_PREPARED:
-                self.command(b"DEALLOCATE ALL")
-                self._prepared.clear()
             name = b"s%d" % len(self._prepared)
             self._check(self.connection.prepare(name, translate(sql), types))
             self._prepared[sql, types] = name
-        return name
+        return name, values
 
-    def _execute_together(self, ready: Sequence[tuple[bytes, list[bytes | None]]]) -> None:
-        connection = self.connection
-        connection.enter_pipeline_mode()
-        failed: pq.abc.PGresult | None = None
-        try:
-            for name, values in ready:
-                connection.send_query_prepared(name, values, [_BINARY] * len(values), _BINARY)
-            connection.pipeline_sync()
-            while True:
-                result = connection.get_result()
-                if result is None:
-                    if connection.status != pq.ConnStatus.OK:
-                        break
-                    continue
-                if result.status == pq.ExecStatus.PIPELINE_SYNC:
-                    break
-                if result.status == pq.ExecStatus.FATAL_ERROR and failed is None:
-                    failed = result
-        finally:
-            _leave_pipeline(connection)
-        if failed is not None:
-            self._check(failed)
+    def _trim_prepared(self) -> None:
+        """While none of them waits to be run."""
+        if len(self._prepared) >= MOST_PREPARED:
+            self.command(b"DEALLOCATE ALL")
+            self._prepared.clear()
 
     def _check(self, result: pq.abc.PGresult) -> pq.abc.PGresult:
         if result.status not in _GOOD:
-            state = result.error_field(pq.DiagnosticField.SQLSTATE)
-            # libpq may not have noticed yet that the server has gone, or is about to go.
-            if self.connection.status != pq.ConnStatus.OK or state is None or state in _LAST_WORDS:
-                text = (result.error_message or b"the connection is gone").decode(errors="replace")
-                self.connection.finish()
-                raise errors.ConnectionFailure(text)
-            raise errors.error_from_result(result)
+            self._fail(result)
         return result
 
+    def _fail(self, result: pq.abc.PGresult | None) -> NoReturn:
+        """None: the connection is gone without a word."""
+        state = None if result is None else result.error_field(pq.DiagnosticField.SQLSTATE)
+        # libpq may not have noticed yet that the server has gone, or is about to go.
+        if result is None or self.connection.status != pq.ConnStatus.OK or state is None or state in _LAST_WORDS:
+            said = result.error_message if result is not None else b""
+            self.connection.finish()
+            raise errors.ConnectionFailure((said or b"the connection is gone").decode(errors="replace"))
+        raise errors.error_from_result(result)
 
-def _leave_pipeline(connection: pq.abc.PGconn) -> None:
-    """One that cannot be left is of no more use."""
-    try:
-        if connection.status == pq.ConnStatus.OK:
-            connection.exit_pipeline_mode()
-    except Error:
-        connection.finish()
+
+class WaitingAnswer:
+    def __init__(self, execute: Callable[[], object]) -> None:
+        self._execute = execute
+        self.rows: list[Row] | None = None
+
+    def get_rows(self) -> list[Row]:
+        if self.rows is None:
+            self._execute()
+        assert self.rows is not None  # else it is asked for after its transaction
+        return self.rows
 
 
 def _decode(result: pq.abc.PGresult) -> list[Row]:

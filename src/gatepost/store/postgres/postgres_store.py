@@ -34,8 +34,6 @@ CLOSE_S = 3.0
 OVERDUE_S = 1.0
 RETRY_S = 0.25  # between two tries of a flow that waits for the database
 
-READ = b"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
-
 
 class PostgresStore:
     """Open it on a running loop; `close` waits for what was accepted, within bounds. `slow` is called in a worker's
@@ -50,7 +48,7 @@ class PostgresStore:
         unit_s: float = UNIT_S.default,
         slow: Callable[[str, float, float], None] = lambda name, wall, cpu: None,
         gateway: str = "",
-        fence: Callable[[], bytes] | None = None,
+        fence: Callable[[], str] | None = None,
         rehearse: bool = False,
     ) -> None:
         """`fence`: what every transaction begins with (`UnitWorker`). `rehearse`, for tests: every unit is run twice,
@@ -198,7 +196,7 @@ class PostgresStore:
 
 
 def _read_once(db: PostgresDb, fn: Callable[..., T], args: tuple[Any, ...], within: float | None) -> T:
-    db.command(READ if within is None else READ + b"; SET LOCAL statement_timeout = %d" % max(1, within * 1000))
+    db.begin_read(0 if within is None else max(1, int(within * 1000)))
     try:
         return fn(db, *args)
     except errors.QueryCanceled:
@@ -207,8 +205,8 @@ def _read_once(db: PostgresDb, fn: Callable[..., T], args: tuple[Any, ...], with
         raise Unavailable("the answer", f"it takes more than {within:g} s to find; ask for less at once") from None
     finally:
         if is_usable(db.connection):
-            db.command(b"COMMIT")
+            db.end_read()
 
 
-def _no_fence() -> bytes:
+def _no_fence() -> str:
     return NUMBER

@@ -17,7 +17,7 @@ from gatepost.core import log
 from gatepost.core.errors import StoreAway, Unavailable
 from gatepost.store.answers import send_answers
 from gatepost.store.deadline import Deadline, DeadlineExceeded
-from gatepost.store.port import OutdatedDecision
+from gatepost.store.port import OutdatedDecision, Row
 from gatepost.store.postgres.advisory_locks import LockName, LockOrderConflict
 from gatepost.store.postgres.connection import is_usable, open_connection, render_application, render_place
 from gatepost.store.postgres.lane_queue import LaneQueue
@@ -33,9 +33,7 @@ MOST_LOOKS = 2  # at a key that is taken; then the unit is to blame
 PAUSE_S = 0.002  # after the first conflict; twice as long after each further one …
 LONGEST_PAUSE_S = 0.1  # … up to this
 
-OPEN = b"BEGIN; "
-OPEN_LIGHT = b"BEGIN; SET LOCAL synchronous_commit = off; "
-NUMBER = b"SELECT pg_current_xact_id()::text"
+NUMBER = "SELECT pg_current_xact_id()::text"
 
 _CONFLICTS = (errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable, OutdatedDecision)
 
@@ -51,7 +49,7 @@ class UnitWorker:
         unit_s: float,
         slow: Callable[[str, float, float], None],
         gateway: str = "",
-        fence: Callable[[], bytes] = lambda: NUMBER,
+        fence: Callable[[], str] = lambda: NUMBER,
         rehearse: bool = False,
     ) -> None:
         """`fence`: what a transaction begins with. It finds the number of the transaction, and no row if this life of
@@ -115,12 +113,15 @@ class UnitWorker:
         db = self._connect()
         number = 0
         wall, cpu = time.monotonic(), time.thread_time()
+
+        def set_number(found: Row | None) -> None:
+            nonlocal number
+            number = self._read_number(unit, found)
+
         try:
-            number = self._open(db, unit)
             if self._rehearse:
                 self._rehearse_unit(db, unit, first)
-                number = self._open(db, unit)
-            db.start_unit(first)
+            db.begin_unit(self._fence(), set_number, first, durable=unit.durable)
             answer = self.deadline.run(_run_unit, unit, db)
         except BaseException as error:
             self._undo(db)
@@ -130,29 +131,36 @@ class UnitWorker:
         finally:
             if (took := time.monotonic() - wall) > SLOW_S:
                 self._slow(unit.name, took, time.thread_time() - cpu)
-        try:
-            db.command(b"COMMIT")
-        except psycopg.Error as error:
-            if is_usable(db.connection):
-                raise
-            self._undo(db)
-            if not self._is_committed(number):
-                raise _ConnectionBroke(str(error)) from None
+        self._commit(db, number)
         return answer
 
-    def _open(self, db: PostgresDb, unit: WriteUnit) -> int:
-        """Begin a transaction. Its number."""
-        opened = db.command((OPEN if unit.durable else OPEN_LIGHT) + self._fence())
-        if not opened:
+    def _commit(self, db: PostgresDb, number: int) -> None:
+        if not number:  # whatever the unit made of that
+            self._undo(db)
+            raise Unavailable("the store", "this life of the gateway is over")
+        try:
+            db.commit()
+        except psycopg.Error as error:
+            lost = not is_usable(db.connection)
+            self._undo(db)
+            if not lost:
+                raise
+            if not self._is_committed(number):
+                raise _ConnectionBroke(str(error)) from None
+
+    def _read_number(self, unit: WriteUnit, found: Row | None) -> int:
+        """The number of the transaction."""
+        if found is None:
             self.refused += 1
             _log.warning("a write was refused: another gateway has taken over", unit=unit.name, lane=unit.lane)
             raise Unavailable("the store", "another gateway has taken over from this one")
-        return int(opened[0][0])
+        return int(found[0])
 
     def _rehearse_unit(self, db: PostgresDb, unit: WriteUnit, first: frozenset[LockName]) -> None:
         with suppress(Exception):  # it fails the second time, too
-            db.start_unit(first)
+            db.begin_unit(self._fence(), lambda found: None, first, durable=unit.durable)
             self.deadline.run(_run_unit, unit, db)
+            db.flush()
         db.discard()
         db.command(b"ROLLBACK")
 
@@ -216,7 +224,7 @@ class _ConnectionBroke(Exception):
 
 def _run_unit(unit: WriteUnit, db: PostgresDb) -> object:
     answer = unit.fn(db, *unit.args)
-    db.flush()
+    db.prepare_commit()
     return answer
 
 
