@@ -32,6 +32,7 @@ from gatepost.store import budgets, groups, sessions
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.costs import TokenCounts
 from gatepost.store.port import Db
+from gatepost.store.sessions import SessionMode
 from gatepost.testing.gateway import running_gateway
 from gatepost.testing.postgres import PostgresServer
 from gatepost.testing.waiting import PATIENCE_S, block_until
@@ -230,7 +231,7 @@ def _settle(db: Db, name: str, now: int) -> str:
     if groups.get(db, FOLDER) is None:
         groups.add(db, FOLDER, FOLDER, "", now)
     budgets.put(db, BudgetScope(BudgetScopeKind.GROUP, FOLDER), Period.MONTH, LIMIT, "storm", now)
-    return sessions.find_or_add(db, "shared", FOLDER, "fake", f"fake:room/{name}", "", now).id
+    return sessions.find_or_add(db, SessionMode.SHARED, FOLDER, "fake", f"fake:room/{name}", "", now).id
 
 
 async def _pay(till: CallPayments, spender: Spender, micro: int, hang: asyncio.Event | None) -> bool:
