@@ -86,6 +86,5 @@ class _SerializableWorker(UnitWorker):
                 self._connect().rows("SELECT pg_advisory_unlock_all()")
 
     def _learn(self, db: PostgresDb, unit: WriteUnit, first: frozenset[LockName]) -> frozenset[LockName]:
-        self._open(db, unit)
         self._rehearse_unit(db, unit, first)
         return frozenset(db._locks._held)

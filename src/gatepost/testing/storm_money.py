@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, Any
 
 from msgspec import Struct
 
@@ -251,7 +251,7 @@ async def _pay(till: CallPayments, spender: Spender, micro: int, hang: asyncio.E
 
 async def _serve(folder: Path, url: str, name: str, seed: int, calls: int) -> None:
     drawn = random.Random(seed)
-    given = {"store__url": url, "store__unsafe": True, "gateway__name": name, "sessions__most_awake": 0}
+    given: dict[str, Any] = {"store__url": url, "store__unsafe": True, "gateway__name": name, "sessions__most_awake": 0}
     async with running_gateway(folder, **given) as gateway:
         spender = Spender(FOLDER, await gateway.store.write(_settle, name, gateway.clock.now()), None)
         purse = _NotingBudget(gateway)
