@@ -26,6 +26,7 @@ class SlackMissedMessages:
     def __init__(self, cursor: ChannelCursor, hand_in: Callable[[dict[str, Any], str], Awaitable[None]]) -> None:
         self._cursor, self._hand_in = cursor, hand_in
         self._last: dict[str, str] | None = None  # by room, the latest last
+        self._term = 0
 
     async def record(self, channel: str, ts: str) -> None:
         """All up to this message of a room is durable."""
@@ -60,8 +61,10 @@ class SlackMissedMessages:
             await self._hand_in(message, channel)
 
     async def _load(self) -> dict[str, str]:
-        if self._last is None:
+        if self._last is None or self._term != self._cursor.term:
+            term = self._cursor.term
             saved = await self._cursor.load(ROOMS)
             known = json.loads(saved) if saved else {}
             self._last = {channel: ts for channel, ts in known.items() if is_id(channel) and is_ts(ts)}
+            self._term = term
         return self._last
