@@ -8,6 +8,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from gatepost.channels.contract import MemoryCursor
+from gatepost.channels.github.adapter import ASKED
+from gatepost.core.clock import HOUR
 from gatepost.testing.platforms.base import Asgi
 from gatepost.testing.platforms.github import REPOSITORY, TOKEN, GitHubPlatform
 from gatepost.testing.platforms.wiring import listening, make_channel
@@ -123,3 +125,21 @@ async def test_a_closed_issue_that_is_gone_does_not_keep_what_follows_it_from_be
         async with listening(channel) as received:
             await received.wait_for(lambda events: any(each.event.startswith("close:") for each in events))
         assert [each.sender_name for each in received.events if each.event.startswith("close:")] == ["bob"]
+
+
+async def test_what_another_gateway_asked_in_this_round_is_not_asked_again() -> None:
+    with GitHubPlatform() as platform:
+        cursor = MemoryCursor()
+        channel, around = make_channel(platform, cursor=cursor, poll_s=0.02)
+        pulse = around.pulse
+        assert pulse is not None
+        async with listening(channel):
+            await until(lambda: pulse.beats >= 3)
+            asked = len(platform.requests)
+            assert asked > 3  # each round anew
+            cursor.saved[ASKED] = str(around.clock.now() + HOUR)
+            begun = pulse.beats
+            await until(lambda: pulse.beats >= begun + 2)  # of a round that had begun, nothing is left
+            asked = len(platform.requests)
+            await until(lambda: pulse.beats >= begun + 6)
+            assert len(platform.requests) == asked

@@ -77,6 +77,12 @@ class ChannelPulse:
 class ChannelCursor(Protocol):
     """How far a channel has received, kept in the store. Named, for a channel that reads several streams."""
 
+    @property
+    def term(self) -> int:
+        """It changes when this gateway gets the channel from another: what was loaded before may be old by then. What
+        is kept from a load is loaded again in another term."""
+        ...
+
     async def load(self, name: str = "") -> str:
         """'' if nothing was saved yet."""
         ...
@@ -92,6 +98,7 @@ class MemoryCursor:
 
     def __init__(self) -> None:
         self.saved: dict[str, str] = {}
+        self.term = 0
 
     async def load(self, name: str = "") -> str:
         return self.saved.get(name, "")

@@ -1,15 +1,22 @@
 """A channel's cursor, kept in the store. A save that is lost only means that the platform brings something again, which
 intake knows by its identity: so a save waits for nothing, unless the channel says that it must."""
 
+from collections.abc import Callable
+
 from gatepost.core.clock import Clock
 from gatepost.store import channel_cursors
 from gatepost.store.port import Store
 
 
 class StoreCursor:
-    def __init__(self, store: Store, clock: Clock, instance: str) -> None:
+    def __init__(self, store: Store, clock: Clock, instance: str, get_term: Callable[[], int]) -> None:
         self._store, self._clock, self._instance = store, clock, instance
+        self._get_term = get_term
         self._lane = f"channel {instance}"
+
+    @property
+    def term(self) -> int:
+        return self._get_term()
 
     async def load(self, name: str = "") -> str:
         """In the lane of the saves: one that is still to be written is written before."""

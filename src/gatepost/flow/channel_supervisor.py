@@ -31,7 +31,7 @@ from gatepost.flow.channel_cursor import StoreCursor
 from gatepost.flow.channel_health import ChannelHealth, ChannelReport, render_trouble
 from gatepost.flow.channel_listener import record_end, run_channel
 from gatepost.flow.channel_specs import BrokenSpec, ChannelSpec, SpecOrigin
-from gatepost.flow.gateways.duties import Duties
+from gatepost.flow.gateways.duties import Duties, channel_duty
 from gatepost.flow.server_senders import add_server
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.store import channel_instances, tokens
@@ -131,6 +131,9 @@ class ChannelSupervisor:
     def _may_listen(self, instance: str) -> bool:
         kind = self._kinds.get(instance)
         return self._duties.sends_to(instance) or (kind is not None and kind.listens_everywhere)
+
+    def _get_term(self, instance: str) -> int:
+        return self._duties.get_term(channel_duty(instance))
 
     # What is there.
 
@@ -263,7 +266,7 @@ class ChannelSupervisor:
             config=spec.make_config(around.config),
             clock=around.clock,
             secret=make_secret_reader(around.secrets, spec.instance, health.hide),
-            cursor=StoreCursor(around.store, around.clock, spec.instance),
+            cursor=StoreCursor(around.store, around.clock, spec.instance, partial(self._get_term, spec.instance)),
             pulse=health.pulse,
             folder=folder,
             check_token=make_token_check(around.store, around.clock, spec.instance),

@@ -8,11 +8,13 @@ They share a key ring, a settings file and, unless `local`, the folders of group
 
 import shutil
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
 from gatepost.core.keyring import FILE as KEYRING
 from gatepost.testing.daemon import DaemonProcess
+from gatepost.testing.network_link import NetworkLink
 from gatepost.testing.postgres import PostgresServer
 
 DATABASE = "cluster"
@@ -27,13 +29,22 @@ def find_faketime() -> Path | None:
 
 class Cluster:
     def __init__(
-        self, folder: Path, names: tuple[str, ...], toml: str = "", *, local: bool = False, **settings: str
+        self,
+        folder: Path,
+        names: tuple[str, ...],
+        toml: str = "",
+        *,
+        local: bool = False,
+        links: Mapping[str, NetworkLink] | None = None,
+        **settings: str,
     ) -> None:
-        """`settings`: of all of them, as `DaemonProcess` takes them. `local`: each has groups of its own."""
+        """`settings`: of all of them, as `DaemonProcess` takes them. `local`: each has groups of its own. `links`: open
+        ones, behind which some of them run, so that they can be cut off."""
         self.shared_folder = folder / "shared"
         if not local:
             settings = {"groups_place": "shared", "groups_shared_folder": str(self.shared_folder), **settings}
-        self.server = PostgresServer()
+        self._links = links or {}
+        self.server = PostgresServer(addresses=[each.host for each in self._links.values()])
         self._folder, self._names, self._toml, self._settings = folder, names, toml, settings
         self.daemons: dict[str, DaemonProcess] = {}
 
@@ -47,6 +58,9 @@ class Cluster:
             shared = {"store_url": url, "store_unsafe": "true", "gateway_name": name}
             self.daemons[name] = DaemonProcess(self._folder / name, **{**self._settings, **shared})
             self.daemons[name].home.mkdir(parents=True)
+            if (link := self._links.get(name)) is not None:
+                self.daemons[name].enter = link.enter
+                self.daemons[name].env["GATEPOST_STORE_URL"] = self.server.url(DATABASE, link.host)
             (self.daemons[name].home / "gatepost.toml").write_text(self._toml, encoding="utf-8")
             if "groups_shared_folder" in self._settings:  # for tests, which look for groups in a home
                 (self.daemons[name].home / "groups").symlink_to(self.shared_folder / "groups")
@@ -88,6 +102,13 @@ class Cluster:
             "NO_FAKE_STAT": "1",
             "PYTHONPATH": str(patch.parent),
         }
+
+    def cut(self, name: str) -> None:
+        """It reaches neither the database nor a platform, and is not told so. Its link is one of `links`."""
+        self._links[name].cut()
+
+    def join(self, name: str) -> None:
+        self._links[name].join()
 
     def query(self, sql: str) -> list[list[str]]:
         """Rows of the database, as text."""

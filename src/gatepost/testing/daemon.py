@@ -29,6 +29,7 @@ class DaemonProcess:
             **{f"GATEPOST_{name.upper()}": value for name, value in env.items()},
         }
         self.anew = False  # in an interpreter of its own, which reads the whole of `env`
+        self.enter: list[str] = []  # a command before its own, which becomes it; then it is in such an interpreter, too
         self.banner: list[str] = []  # what it said when it was ready
         self._process: fork_server.ForkedProcess | subprocess.Popen[bytes] | None = None
         self._stdout: TextIO | None = None
@@ -56,7 +57,7 @@ class DaemonProcess:
         raise AssertionError(f"the daemon did not start: {self.stderr()[-2000:]}")
 
     def _spawn(self, stdout: IO[bytes], stderr: IO[bytes]) -> "fork_server.ForkedProcess | subprocess.Popen[bytes]":
-        return fork_server.start(["up"], self.env, stdout, stderr, anew=self.anew)
+        return fork_server.start(["up"], self.env, stdout, stderr, anew=self.anew, enter=self.enter)
 
     @property
     def address(self) -> str:

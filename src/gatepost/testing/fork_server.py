@@ -73,12 +73,19 @@ class ForkedProcess:
 
 
 def start(
-    argv: Sequence[str], env: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes], *, anew: bool = False
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    stdout: IO[bytes],
+    stderr: IO[bytes],
+    *,
+    anew: bool = False,
+    enter: Sequence[str] = (),
 ) -> ForkedProcess | subprocess.Popen[bytes]:
-    """A command that runs beside us, without input. `anew`: in an interpreter of its own, as a shell starts it."""
+    """A command that runs beside us, without input. `anew`: in an interpreter of its own, as a shell starts it.
+    `enter`: a command before it, which becomes it (`nsenter`)."""
     with open(os.devnull, "rb") as nothing:
-        if anew or not FORKS:
-            command = [sys.executable, "-m", "gatepost", *argv]
+        if anew or enter or not FORKS:
+            command = [*enter, sys.executable, "-m", "gatepost", *argv]
             return subprocess.Popen(command, env=env, stdin=nothing, stdout=stdout, stderr=stderr)
         return ForkedProcess(argv, env, [each.fileno() for each in (nothing, stdout, stderr)])
 

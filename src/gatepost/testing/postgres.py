@@ -1,4 +1,5 @@
-"""A real PostgreSQL server of one's own, in a folder that goes with it: Debian's package, a unix socket only.
+"""A real PostgreSQL server of one's own, in a folder that goes with it: Debian's package, a unix socket, and TCP
+only at addresses that are asked for.
 
 `fsync` is off, so that a test waits for no disk: what a crash of the machine loses is not looked at here; a crash
 of the server is (`restart(mode="immediate")`).
@@ -9,6 +10,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -42,11 +44,15 @@ def find_programs() -> Path | None:
 class PostgresServer:
     """`with PostgresServer() as server: server.add_database("one")`."""
 
-    def __init__(self, **options: str) -> None:
+    def __init__(self, *, addresses: Sequence[str] = (), **options: str) -> None:
+        """`addresses`: of this machine, where everybody who gets there is let in."""
         programs = find_programs()
         if programs is None:
             raise SetupError(f"PostgreSQL is not installed; apt-get install {PACKAGE}")
         self._programs, self._options = programs, OPTIONS | options
+        self._addresses = addresses
+        if addresses:
+            self._options["listen_addresses"] = f"'{','.join(addresses)}'"
         # A socket's path is at most 107 bytes long, so the folder is a short one.
         self.folder = Path(tempfile.mkdtemp(prefix="gppg-", dir="/tmp"))
         self._as_account: list[str] = []
@@ -60,6 +66,8 @@ class PostgresServer:
         with (self.folder / "data" / "postgresql.conf").open("a") as file:
             file.writelines(f"{name} = {value}\n" for name, value in self._options.items())
             file.write(f"unix_socket_directories = '{self.folder}'\n")
+        with (self.folder / "data" / "pg_hba.conf").open("a") as file:
+            file.writelines(f"host all all {address} 255.255.255.252 trust\n" for address in self._addresses)
         self.start()
         return self
 
@@ -82,8 +90,9 @@ class PostgresServer:
     def restart(self, mode: str = "fast") -> None:
         self._run("pg_ctl", "-D", self._data, "-l", str(self.folder / "log"), "-w", "-s", "-m", mode, "restart")
 
-    def url(self, database: str) -> str:
-        return f"postgresql://postgres@/{database}?host={self.folder}"
+    def url(self, database: str, address: str = "") -> str:
+        """By its socket, or by TCP at this one of its addresses."""
+        return f"postgresql://postgres@{address}/{database}" + ("" if address else f"?host={self.folder}")
 
     def add_database(self, name: str, template: str = "template0") -> str:
         """Its address."""

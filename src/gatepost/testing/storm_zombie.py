@@ -31,6 +31,7 @@ from gatepost.testing.storms import (
 from gatepost.testing.waiting import block_until
 
 STOPPED, OTHER = "a", "b"
+NONE_REFUSED = "no late write was refused"
 FROZEN_S = 5.0  # within which the sandboxes of a stopped gateway stand still
 GO, AFTER = "go", "after"  # files in the group's folder
 HELD = (
@@ -67,7 +68,7 @@ class ZombieCounts(Struct, frozen=True, kw_only=True):
             f"{self.disordered} out of order": self.disordered,
             f"{self.unaccounted} unaccounted": self.unaccounted,
             "the audit log does not verify": self.audit_code,
-            "no late write was refused": not self.refused,
+            NONE_REFUSED: not self.refused,
             "an agent of the stopped gateway wrote after the takeover": self.wrote_after,
             "the stopped gateway has no new life": self.epochs[1] <= self.epochs[0],
             f"only {self.open_turns} turns were open": self.open_turns < self.size.open_turns,
@@ -136,7 +137,7 @@ class ZombieStorm:
         self._start_with_open_turns()
         epoch, inside = read_epoch(cluster, STOPPED), list_inside(self._stopped.pid)
         open_turns = cluster.count_open_turns(STOPPED)
-        self._stopped.pause()
+        self._stop()
         frozen_s = self._wait_until_frozen(inside) if guarded else 0.0
         gate = self._group / GO  # who stands still does not see it
         gate.touch()
@@ -144,7 +145,7 @@ class ZombieStorm:
         held = set(people.sent_at)
         people.run_until(lambda: held <= people.answered_at.keys(), "the other gateway to answer")
         people.let_go()
-        self._stopped.resume()
+        self._go_on()
         self._wait_until_over(epoch, inside, guarded=guarded)
         wrote_after = (self._group / AFTER).exists()
         people.run_to_the_end()
@@ -164,6 +165,12 @@ class ZombieStorm:
             audit_code=cluster[OTHER].gatepost("audit", "verify").returncode,
             frozen_s=frozen_s,
         )
+
+    def _stop(self) -> None:
+        self._stopped.pause()
+
+    def _go_on(self) -> None:
+        self._stopped.resume()
 
     def _start_with_open_turns(self) -> None:
         """One gateway listens, and its agents wait in the middle of their turns; another one is beside it."""

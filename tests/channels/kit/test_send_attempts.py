@@ -70,3 +70,25 @@ async def test_an_open_send_that_had_to_be_forgotten_is_not_certainly_unsent() -
 
     clock.advance(OPEN_KEPT / SECOND + 1)
     assert await attempts.find("k0") is None and not await attempts.is_open("k0")
+
+
+async def test_a_send_that_another_gateway_began_meanwhile_is_known_to_the_one_that_gets_the_channel_back() -> None:
+    cursor, clock = MemoryCursor(), FixedClock()
+    back, other = make(cursor, clock), make(cursor, clock)
+    await back.begin("own")
+    back.end("own")
+    await other.begin("of the other")
+
+    cursor.term += 1
+    assert await back.is_open("of the other")
+    assert await back.find("of the other") is not None
+    await back.begin("next")
+    assert await make(cursor, clock).find("of the other") is not None
+
+
+async def test_a_gateway_that_does_not_send_sees_what_another_began_and_keeps_nothing_of_it() -> None:
+    cursor, clock = MemoryCursor(), FixedClock()
+    sends, looks = make(cursor, clock), make(cursor, clock)
+    assert not await looks.is_open("k")
+    await sends.begin("k")
+    assert await looks.is_open("k")

@@ -27,6 +27,17 @@ def test_whoever_follows_is_told_of_changes_alone() -> None:
     assert len(told) == 2
 
 
+def test_a_duty_that_was_lost_and_got_again_is_held_for_another_term() -> None:
+    shared, duty = Duties(shared=True), channel_duty("telegram")
+    shared.set_held({duty})
+    first = shared.get_term(duty)
+    shared.set_held({duty, SCHEDULE})
+    assert shared.get_term(duty) == first
+    shared.set_held({SCHEDULE})
+    shared.set_held({duty, SCHEDULE})
+    assert shared.get_term(duty) != first
+
+
 async def test_a_loop_runs_while_its_duty_is_held() -> None:
     shared, runs = Duties(shared=True), asyncio.Queue[str]()
 

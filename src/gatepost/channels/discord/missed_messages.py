@@ -29,6 +29,7 @@ class DiscordMissedMessages:
     ) -> None:
         self._around, self._get_http, self._hand_in = around, get_http, hand_in
         self._direct: list[str] | None = None
+        self._term = 0
         self._begun = 0
         self._last: dict[str, int] = {}  # what is saved, by room
 
@@ -87,7 +88,9 @@ class DiscordMissedMessages:
                 return
 
     async def _load_direct(self) -> list[str]:
-        if self._direct is None:
+        if self._direct is None or self._term != self._around.cursor.term:
+            term = self._around.cursor.term
             saved = await self._around.cursor.load(DIRECT)
             self._direct = [each for each in (json.loads(saved) if saved else []) if is_id(each)]
+            self._term = term
         return self._direct

@@ -4,7 +4,7 @@ GitHub does not repeat a delivery that failed, so the adapter also lists what ch
 public address that alone works too, only later.
 """
 
-from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelConnection, ChannelGuide, ChannelPace, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import SUBJECT_VERBS, Verb
 from gatepost.messages.outbound import Feature
@@ -40,6 +40,7 @@ declare_channel(
     "github",
     "gatepost.channels.github.adapter:GitHubComments",
     title="GitHub",
+    connection=ChannelConnection.ANY,
     per_server=True,  # an Enterprise server numbers its people itself
     features=frozenset(
         {Feature.EDIT, Feature.DELETE, Feature.REACT, Feature.MARKDOWN, Feature.LOOKUP, Feature.HISTORY}

@@ -29,6 +29,8 @@ from gatepost.messages.outbound import Op, Outbound
 
 WAY_OUT = "make a new token for the bot's account and set it with `gatepost channel set`"
 HOOK_S = 8.0  # GitHub waits ten seconds for an answer
+ASKED = "asked"  # the name of a cursor: when a gateway asked last
+ROUND = 0.9  # of the time between two rounds, in which it is still the same one
 PAGE = 100
 MOST_PAGES = 20
 LOOKED_BACK = timedelta(days=30)  # no effect waits for so long
@@ -66,11 +68,13 @@ class GitHubComments:
     async def listen(self, receive: Receive) -> None:
         self._check_repositories()
         async with self._inbox.open(receive):
+            is_first = True  # what was missed before goes before what comes now, whoever else asks
             while True:
                 try:
-                    async with self._catching_up:
-                        for name in self._repositories.values():
-                            await self._catch_up_if_there(name)
+                    if is_first or not await self._has_asked():
+                        async with self._catching_up:
+                            await self._catch_up_all()
+                    is_first = False
                     self._around.beat()
                 except Unavailable as error:
                     _log.warning("GitHub was not asked whole", instance=self._around.instance, error=str(error))
@@ -97,6 +101,16 @@ class GitHubComments:
                 return
         except TimeoutError:
             raise Unavailable("GitHub", "it is still being asked for what was missed") from None
+
+    async def _has_asked(self) -> bool:
+        """Whether another gateway did, in this round: several need no more requests than one."""
+        saved = await self._around.cursor.load(ASKED)
+        return saved.isdecimal() and self._around.clock.now() - int(saved) < ROUND * self._config[POLL_S] * SECOND
+
+    async def _catch_up_all(self) -> None:
+        await self._around.cursor.save(str(self._around.clock.now()), ASKED)
+        for name in self._repositories.values():
+            await self._catch_up_if_there(name)
 
     async def _catch_up_if_there(self, repository: str) -> None:
         """One repository that is gone, or closed to us, must not keep us from the others."""

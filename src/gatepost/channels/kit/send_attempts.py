@@ -34,6 +34,7 @@ class SendAttempts:
     def __init__(self, cursor: ChannelCursor, clock: Clock, *, name: str = "sends", most: int = MOST) -> None:
         self._cursor, self._clock, self._name, self._most = cursor, clock, name, most
         self._known: dict[str, SendAttempt] | None = None
+        self._term = cursor.term
 
     @asynccontextmanager
     async def attempt(self, key: str, *, thread: str = "", note: str = "") -> AsyncIterator[None]:
@@ -74,8 +75,9 @@ class SendAttempts:
         return found
 
     async def is_open(self, key: str) -> bool:
-        """Whether it may have begun, and its outcome is not known."""
-        known = await self._load()
+        """Whether it may have begun, and its outcome is not known. Also where another gateway sends: nothing of what is
+        loaded is kept for that, since it grows old."""
+        known = self._get_kept() or _read(await self._cursor.load(self._name))
         found = known.get(_digest(key))
         return self._has_dropped(known) if found is None else not found.done_at
 
@@ -83,11 +85,18 @@ class SendAttempts:
         return DROPPED in known and known[DROPPED].at >= self._clock.now() - OPEN_KEPT
 
     async def _load(self) -> dict[str, SendAttempt]:
-        if self._known is None:
-            loaded = _read(await self._cursor.load(self._name))
-            if self._known is None:  # nobody else was faster
-                self._known = loaded
-        return self._known
+        if (kept := self._get_kept()) is not None:
+            return kept
+        term = self._cursor.term
+        loaded = _read(await self._cursor.load(self._name))
+        if self._get_kept() is None:  # nobody else was faster
+            self._known, self._term = loaded, term
+        return self._known if self._known is not None else loaded
+
+    def _get_kept(self) -> dict[str, SendAttempt] | None:
+        """None: nothing was loaded since this gateway has the channel. What it knew before is worse than nothing: of a
+        send that another began it says that there was none."""
+        return self._known if self._term == self._cursor.term else None
 
     async def _save(self, known: dict[str, SendAttempt]) -> None:
         rows = {key: [each.at, each.thread, each.note, each.done_at] for key, each in known.items()}

@@ -2,8 +2,16 @@
 
 from enum import StrEnum
 
-from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel, make_draft_setting
-from gatepost.core.settings import setting
+from gatepost.channels.contract import (
+    ChannelConnection,
+    ChannelGuide,
+    ChannelKind,
+    ChannelPace,
+    declare_channel,
+    make_draft_setting,
+)
+from gatepost.core.records import replace
+from gatepost.core.settings import Config, setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
 from gatepost.messages.text_size import TextUnit
@@ -34,6 +42,12 @@ API_URL = setting("channels.slack.api_url", "https://slack.com/api/", help="Wher
 PING_S = setting("channels.slack.ping_s", 15.0, help="How often to ask whether the socket is alive, in seconds.")
 
 DRAFTS = make_draft_setting("slack")
+
+
+def tailor(kind: ChannelKind, instance: str, config: Config) -> ChannelKind:
+    by_hooks = SlackMode(config[MODE]) is SlackMode.HTTP
+    return replace(kind, connection=ChannelConnection.ANY) if by_hooks else kind
+
 
 declare_channel(
     "slack",
@@ -74,4 +88,5 @@ declare_channel(
     ),
     tested_against="our emulator of 2026-11, which slack-sdk 3.46 accepts; never run against Slack itself",
     extra="slack",
+    tailor=tailor,
 )

@@ -83,7 +83,7 @@ class SlackChannel:
         self._latest: OrderedDict[str, str] = OrderedDict()  # by channel: where a status can be shown
         self._queues = RoomQueues()
         self._receive: Receive | None = None
-        self._missed = SlackMissedMessages(around.cursor, self._receive_message)
+        self._missed = SlackMissedMessages(around.cursor, self._receive_message, shared=self._mode is SlackMode.HTTP)
         self._sender = SlackSender(around, self._get_http, self._latest)
 
     @property

@@ -23,15 +23,22 @@ ROOMS = "rooms"
 
 
 class SlackMissedMessages:
-    def __init__(self, cursor: ChannelCursor, hand_in: Callable[[dict[str, Any], str], Awaitable[None]]) -> None:
-        self._cursor, self._hand_in = cursor, hand_in
+    def __init__(
+        self, cursor: ChannelCursor, hand_in: Callable[[dict[str, Any], str], Awaitable[None]], *, shared: bool = False
+    ) -> None:
+        """`shared`: other gateways receive at the same time, and know other rooms."""
+        self._cursor, self._hand_in, self._shared = cursor, hand_in, shared
         self._last: dict[str, str] | None = None  # by room, the latest last
+        self._term = 0
 
     async def record(self, channel: str, ts: str) -> None:
         """All up to this message of a room is durable."""
         last = await self._load()
         if channel in last and Decimal(ts) <= Decimal(last[channel]):
             return
+        if self._shared:
+            for room, latest in (await self._read()).items():
+                last[room] = max(latest, last.get(room, latest), key=Decimal)
         last.pop(channel, None)
         last[channel] = ts
         while len(last) > MOST_ROOMS:
@@ -60,8 +67,13 @@ class SlackMissedMessages:
             await self._hand_in(message, channel)
 
     async def _load(self) -> dict[str, str]:
-        if self._last is None:
-            saved = await self._cursor.load(ROOMS)
-            known = json.loads(saved) if saved else {}
-            self._last = {channel: ts for channel, ts in known.items() if is_id(channel) and is_ts(ts)}
+        if self._last is None or self._term != self._cursor.term:
+            term = self._cursor.term
+            self._last = await self._read()
+            self._term = term
         return self._last
+
+    async def _read(self) -> dict[str, str]:
+        saved = await self._cursor.load(ROOMS)
+        known = json.loads(saved) if saved else {}
+        return {channel: ts for channel, ts in known.items() if is_id(channel) and is_ts(ts)}

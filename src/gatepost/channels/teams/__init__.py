@@ -4,7 +4,7 @@ Rooms are `teams:channel/<id>` (whose posts are threads), `teams:chat/<id>` and 
 `teams:user/<object id>`.
 """
 
-from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelConnection, ChannelGuide, ChannelPace, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -33,6 +33,7 @@ declare_channel(
     "teams",
     "gatepost.channels.teams.adapter:TeamsBot",
     title="Microsoft Teams",
+    connection=ChannelConnection.ANY,
     features=frozenset(
         {Feature.EDIT, Feature.DELETE, Feature.THREADS, Feature.MARKDOWN, Feature.TYPING, Feature.CARDS}
     ),

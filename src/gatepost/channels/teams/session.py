@@ -118,6 +118,8 @@ class TeamsSession:
 
     async def _get_service(self, address: str) -> str:
         services = await self._load_services()
+        if address not in services:  # another gateway may have heard of it
+            services = await self._load_services(fresh=True)
         found = services.get(address) or next(reversed(services.values()), "")
         if not found or not wire.is_below(found, self._config[SERVICE_URLS]):
             why = "nobody has written to the bot yet, so its service address is not known"
@@ -128,15 +130,16 @@ class TeamsSession:
         services = await self._load_services()
         if services.get(address) == service_url:
             return
+        services = await self._load_services(fresh=True)  # with those that came to other gateways
         services[address] = service_url
         while len(services) > MOST_SERVICES:
             services.popitem(last=False)
         await self._around.cursor.save(json.dumps(services), SERVICES, durable=True)
 
-    async def _load_services(self) -> OrderedDict[str, str]:
-        if self._services is None:
+    async def _load_services(self, *, fresh: bool = False) -> OrderedDict[str, str]:
+        if self._services is None or fresh:
             saved = await self._around.cursor.load(SERVICES)
-            if self._services is None:
+            if self._services is None or fresh:
                 self._services = OrderedDict(json.loads(saved) if saved else {})
         return self._services
 

@@ -58,6 +58,7 @@ class TelegramChannel:
         self._receive: Receive | None = None
         self._choices = CardChoices()
         self._long_ids: dict[str, str] | None = None  # of buttons, by what stands for them
+        self._term = 0
 
     @property
     def own_names(self) -> frozenset[str]:
@@ -218,9 +219,11 @@ class TelegramChannel:
         return keyboard
 
     async def _load_long_ids(self) -> dict[str, str]:
-        if self._long_ids is None:
+        if self._long_ids is None or self._term != self._around.cursor.term:
+            term = self._around.cursor.term
             kept = json.loads(await self._around.cursor.load(LONG_IDS) or "{}")
             self._long_ids = {str(short): str(ident) for short, ident in kept.items() if short.startswith(DIGEST)}
+            self._term = term
         return self._long_ids
 
     # The rest.

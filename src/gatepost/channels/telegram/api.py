@@ -29,6 +29,7 @@ class TelegramApi:
             "Telegram", f"{base}/bot{token}/", way_out=WAY_OUT, find_retry_after=lambda _, answer: find_wait(answer)
         )
         self._moved: dict[int, int] | None = None  # a supergroup: the group that it was
+        self._term = 0
         self._limited: dict[int, int] = {}  # a chat: until when, on the monotonic clock
 
     async def close(self) -> None:
@@ -89,9 +90,11 @@ class TelegramApi:
     # Groups that became supergroups.
 
     async def load_moved(self) -> dict[int, int]:
-        if self._moved is None:
+        if self._moved is None or self._term != self._around.cursor.term:
+            term = self._around.cursor.term
             kept = await self._around.cursor.load(MOVED)
             self._moved = {int(new): int(old) for new, old in json.loads(kept or "{}").items()}
+            self._term = term
         return self._moved
 
     async def record_move(self, old: int, new: int) -> None:

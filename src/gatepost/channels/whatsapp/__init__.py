@@ -4,7 +4,7 @@ It has no groups, no edits and no deletions. What the bot says reaches people wi
 later only a template that Meta has approved does.
 """
 
-from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import ChannelConnection, ChannelGuide, ChannelPace, declare_channel
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -45,6 +45,7 @@ declare_channel(
     "whatsapp",
     "gatepost.channels.whatsapp.adapter:WhatsAppCloud",
     title="WhatsApp",
+    connection=ChannelConnection.ANY,
     features=frozenset(
         {
             Feature.REACT,

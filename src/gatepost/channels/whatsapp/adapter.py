@@ -93,7 +93,6 @@ class WhatsAppCloud:
         self._clients: dict[str, PlatformHttp] = {}
         self._attempts = SendAttempts(around.cursor, around.clock)
         self._reported: OrderedDict[str, str] = OrderedDict()  # our key -> the message that Meta reported
-        self._has_loaded = False  # what an earlier process was told is among them
         self._asked: OrderedDict[str, int] = OrderedDict()  # since when a look-up waits for a report
         self._last: OrderedDict[str, str] = OrderedDict()  # room -> the message that a typing sign answers
 
@@ -137,13 +136,14 @@ class WhatsAppCloud:
         return HookResponse(body=challenge.encode())
 
     async def _record_statuses(self, statuses: list[wire.MessageStatus]) -> None:
-        """A report on a message whose answer has not come outlives a kill: Meta does not repeat what we answered."""
-        reports = await self._get_reports()
-        is_needed = False
+        """A report on a message whose answer has not come outlives a kill, and is seen by the gateway that sends: Meta
+        does not repeat what we answered."""
+        needed: dict[str, str] = {}
         for status in statuses:
             if status.key and status.message:
-                _keep(reports, status.key, status.message)
-                is_needed = is_needed or await self._attempts.is_open(status.key)
+                _keep(self._reported, status.key, status.message)
+                if await self._attempts.is_open(status.key):
+                    needed[status.key] = status.message
             if status.has_failed:
                 _log.warning(
                     "WhatsApp could not deliver a message",
@@ -152,17 +152,15 @@ class WhatsAppCloud:
                     code=status.code,
                     detail=status.detail[:200],
                 )
-        if is_needed:
-            saved = json.dumps(dict(list(reports.items())[-MOST_SAVED:]))
-            await self._around.cursor.save(saved, REPORTS, durable=True)
+        if needed:
+            saved = await self._load_reports() | needed
+            newest = json.dumps(dict(list(saved.items())[-MOST_SAVED:]))
+            await self._around.cursor.save(newest, REPORTS, durable=True)
 
-    async def _get_reports(self) -> OrderedDict[str, str]:
-        if not self._has_loaded:
-            saved = await self._around.cursor.load(REPORTS)
-            for key, message in (json.loads(saved) if saved else {}).items():
-                self._reported.setdefault(key, message)
-            self._has_loaded = True
-        return self._reported
+    async def _load_reports(self) -> dict[str, str]:
+        """What an earlier process was told, and other gateways."""
+        saved = await self._around.cursor.load(REPORTS)
+        return json.loads(saved) if saved else {}
 
     async def send(self, address: str, message: Outbound) -> str:
         to = wire.parse_recipient(address)
@@ -245,7 +243,8 @@ class WhatsAppCloud:
 
     async def look_up(self, address: str, key: str) -> str | None:
         """None only for what never began: that Meta has not reported a message does not prove that it lacks it."""
-        found = (await self._get_reports()).get(key[: wire.LONGEST_CALLBACK])
+        known = key[: wire.LONGEST_CALLBACK]
+        found = self._reported.get(known) or (await self._load_reports()).get(known)
         if found is not None:
             return found
         if await self._attempts.find(key) is None:

@@ -4,6 +4,7 @@ A gateway by itself has them all. Of several, each takes what is nobody's, and k
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
@@ -20,6 +21,7 @@ class Duties:
     def __init__(self, *, shared: bool = False) -> None:
         """`shared`: there may be other gateways, so nothing is this one's before `set_held` says so."""
         self._held: frozenset[str] | None = frozenset() if shared else None
+        self._terms: Counter[str] = Counter()
         self._changed = asyncio.Event()
         self._followers: list[Callable[[], None]] = []
 
@@ -30,6 +32,10 @@ class Duties:
         """Whether this gateway sends on a channel."""
         return self._held is None or channel_duty(instance) in self._held
 
+    def get_term(self, name: str) -> int:
+        """How often this gateway has got a duty: another may have had it between two of them."""
+        return self._terms[name]
+
     def on_change(self, follow: Callable[[], None]) -> None:
         self._followers.append(follow)
 
@@ -37,6 +43,7 @@ class Duties:
         held = frozenset(names)
         if held == self._held:
             return
+        self._terms.update(held - (self._held or frozenset()))
         self._held = held
         self._changed.set()
         self._changed = asyncio.Event()

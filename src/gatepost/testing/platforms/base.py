@@ -124,6 +124,8 @@ class EmulatedPlatform:
     hook_secret: str = ""  # with which it signs them; `emulation.make_platform` sets one that nobody knows
     folder: Path | None = None  # of the channel, where its library keeps something on the disk
 
+    host: str = "127.0.0.1"  # where it listens; another one is set before it starts
+
     def __init__(self) -> None:
         self.changed = threading.Condition()  # an RLock inside: held while `record` or other state is touched
         self.record: list[ShownMessage] = []
@@ -164,7 +166,7 @@ class EmulatedPlatform:
 
         bound = socket.socket()
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(("127.0.0.1", port))
+        bound.bind((self.host, port))
         bound.listen(256)
         self.port = int(bound.getsockname()[1])
         config = uvicorn.Config(
@@ -197,7 +199,7 @@ class EmulatedPlatform:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     def call_soon(self, fn: Callable[..., None], *args: Any) -> None:
         """Run something in the platform's own loop, from any thread."""

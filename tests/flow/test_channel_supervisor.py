@@ -1,0 +1,160 @@
+"""Channels of one among several gateways: hooks are taken by each of them, connections are held by one."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from gatepost.channels.contract import (
+    CHANNELS,
+    Channel,
+    ChannelConnection,
+    MemoryCursor,
+    SupportsLookup,
+)
+from gatepost.core.clock import SystemClock
+from gatepost.core.errors import Unavailable
+from gatepost.core.home import Home
+from gatepost.core.keyring import Keyring
+from gatepost.core.registry import load_package
+from gatepost.core.settings import Config
+from gatepost.flow.channel_specs import ChannelSpec, SpecOrigin
+from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundings
+from gatepost.flow.gateways.duties import Duties, channel_duty
+from gatepost.messages.inbound import Inbound, Receipt
+from gatepost.messages.outbound import Outbound
+from gatepost.store.port import Store
+from gatepost.store.secrets import SecretReader
+from gatepost.testing.emulation import list_emulators, make_platform
+from gatepost.testing.platforms.base import EmulatedPlatform, PlatformFault
+from gatepost.testing.platforms.hooked import HookedPlatform
+from gatepost.testing.platforms.wiring import ReceivedEvents, make_channel, serve_hooks
+from gatepost.testing.waiting import until
+
+pytestmark = pytest.mark.sqlite
+
+load_package("gatepost.channels")
+HOOKED = [kind for kind in list_emulators() if make_platform(kind).calls_hooks]
+
+
+class HookGateway(Struct):
+    """One of those that share a store."""
+
+    channel: Channel
+    duties: Duties
+    received: ReceivedEvents
+
+
+class HookGateways:
+    """On one platform. What they share is what their channels save."""
+
+    def __init__(self, platform: EmulatedPlatform, store: Store, folder: Path, **settings: Any) -> None:
+        self._platform, self._settings, self._cursor = platform, settings, MemoryCursor()
+        home = Home(folder)
+        self._around = ChannelSurroundings(
+            home=home,
+            config=Config(),
+            store=store,
+            clock=SystemClock(),
+            secrets=SecretReader(store, Keyring(home)),
+        )
+
+    @asynccontextmanager
+    async def running(self, *held: str) -> AsyncIterator[HookGateway]:
+        name = self._platform.kind
+        channel, around = make_channel(self._platform, cursor=self._cursor, **self._settings)
+        spec = ChannelSpec(instance=name, kind=CHANNELS[name], origin=SpecOrigin.GIVEN)
+        made = HookGateway(channel, Duties(shared=True), ReceivedEvents())
+        made.duties.set_held(held)
+        supervisor = ChannelSupervisor(self._around, {}, {})
+        supervisor.add_made(name, spec.make_kind(around.config), channel, SpecOrigin.GIVEN)
+        supervisor.follow_duties(made.duties)
+
+        async def receive(instance: str, inbound: Inbound) -> Receipt:
+            return await made.received.receive(inbound)
+
+        task = asyncio.create_task(supervisor.run(receive))
+        try:
+            yield made
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await supervisor.close()
+
+
+@asynccontextmanager
+async def two_gateways(
+    kind: str, store: Store, folder: Path
+) -> AsyncIterator[tuple[HookedPlatform, HookGateway, HookGateway]]:
+    """The first sends; the second gets all hooks."""
+    async with AsyncExitStack() as stack:
+        platform = make_platform(kind)
+        assert isinstance(platform, HookedPlatform)
+        await asyncio.to_thread(platform.start)
+        stack.push_async_callback(asyncio.to_thread, platform.stop)
+        gateways = HookGateways(platform, store, folder)
+        sends = await stack.enter_async_context(gateways.running(channel_duty(kind)))
+        hears = await stack.enter_async_context(gateways.running())
+        platform.hook_url = await stack.enter_async_context(serve_hooks(hears.channel))
+        yield platform, sends, hears
+
+
+def find_room(platform: EmulatedPlatform) -> str:
+    return "team" if platform.has_groups else "direct:ann"
+
+
+@pytest.mark.parametrize("kind", HOOKED)
+async def test_a_hook_is_taken_by_a_gateway_that_does_not_send_there_and_the_other_can_answer(
+    kind: str, store: Store, tmp_path: Path
+) -> None:
+    async with two_gateways(kind, store, tmp_path) as (platform, sends, hears):
+        room = find_room(platform)
+        platform.send("hello", room=room)
+        await hears.received.wait_for(lambda events: any("hello" in each.text for each in events))
+        await sends.channel.send(platform.get_address(room), Outbound(key="k", text="hello back"))
+        assert [text for text in platform.texts(room) if "hello back" in text] != []
+
+
+async def test_whoever_sends_finds_a_report_that_came_to_another_gateway(store: Store, tmp_path: Path) -> None:
+    async with two_gateways("whatsapp", store, tmp_path) as (platform, sends, _):
+        ann = platform.get_address("direct:ann")
+        platform.fault(PlatformFault.NO_ANSWER)
+        with pytest.raises(Unavailable):
+            await sends.channel.send(ann, Outbound(key="k", text="once"))
+        await platform.until(lambda: 200 in platform.deliveries)
+        assert isinstance(sends.channel, SupportsLookup)
+        assert await sends.channel.look_up(ann, "k") == platform.list_shown()[0].id
+
+
+def test_what_comes_by_hooks_may_come_to_each_gateway_and_everything_else_to_one() -> None:
+    for kind in list_emulators():
+        if kind in CHANNELS:
+            expected = ChannelConnection.ANY if make_platform(kind).calls_hooks else ChannelConnection.ONE
+            assert CHANNELS[kind].connection is expected, kind
+
+
+@pytest.mark.parametrize(("mode", "connection"), [("http", ChannelConnection.ANY), ("socket", ChannelConnection.ONE)])
+def test_slack_may_come_to_each_gateway_where_it_comes_by_http(mode: str, connection: ChannelConnection) -> None:
+    spec = ChannelSpec(instance="slack", kind=CHANNELS["slack"], origin=SpecOrigin.FILE)
+    assert spec.make_kind(Config({"channels.slack.mode": mode})).connection is connection
+
+
+async def test_a_channel_with_a_connection_listens_where_its_duty_is_held_alone(store: Store, tmp_path: Path) -> None:
+    platform = make_platform("telegram")
+    await asyncio.to_thread(platform.start)
+    try:
+        gateways = HookGateways(platform, store, tmp_path)
+        async with gateways.running(channel_duty("telegram")) as one, gateways.running() as other:
+            platform.send("first", room="direct:ann")
+            await one.received.wait_for(1)
+            one.duties.set_held(())
+            other.duties.set_held({channel_duty("telegram")})
+            platform.send("second", room="direct:ann")
+            await until(lambda: "second" in other.received.texts, "the other to receive")
+            assert one.received.texts == ["first"]
+    finally:
+        await asyncio.to_thread(platform.stop)

@@ -1,0 +1,28 @@
+"""Two gateways on one database, one of them cut off from it and from the platform, and joined again. The platform's own
+record is the judge: nothing is said twice, nothing is lost, and the one that was away serves again by itself."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gatepost.testing.network_link import find_link_hindrance
+from gatepost.testing.postgres import PACKAGE, find_programs
+from gatepost.testing.storm_cut import CUT, SMALL_CUT, run_cut_storm
+from gatepost.testing.storms import SEED, StormSize
+
+pytestmark = [
+    pytest.mark.skipif(find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"),
+    pytest.mark.slow,
+]
+
+
+@pytest.mark.parametrize("size", [SMALL_CUT, CUT], ids=["small", "whole"])
+def test_a_gateway_whose_link_is_down_says_nothing_twice_and_rejoins_by_itself(
+    tmp_path: Path, figures: Callable[[str], None], size: StormSize
+) -> None:
+    if hindrance := find_link_hindrance():
+        pytest.skip(hindrance)
+    counts = run_cut_storm(tmp_path, SEED, size=size)
+    figures(f"cut: {counts.render()}")
+    assert counts.list_faults() == []
