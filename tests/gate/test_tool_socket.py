@@ -341,6 +341,7 @@ async def test_messages_in_pieces_and_in_heaps_are_the_same_messages(served: Ser
     raw.close()
 
 
+@pytest.mark.sqlite  # elsewhere a call waits for its reader, and what has waited is answered in heaps of its own
 async def test_heaps_of_calls_leave_the_loop_to_others_in_between(served: Served) -> None:
     """However many connections the caller has."""
     loop, each = asyncio.get_running_loop(), 5 * MOST_LINES

@@ -36,14 +36,13 @@ from gatepost.serve.health.store_checks import check_panic, check_rows
 from gatepost.serve.health.telemetry_checks import check_telemetry
 from gatepost.store import groups, ledger
 from gatepost.store.gateway_identity import make_identity
-from gatepost.store.place import get_place, has_store
+from gatepost.store.place import get_place
 from gatepost.store.port import Db
 from gatepost.store.readonly import (
     find_damage,
     get_newest_version,
     get_version,
     read_snapshot,
-    read_store,
 )
 from gatepost.store.retention import can_shrink
 from gatepost.store.store_clock import get_clock
@@ -167,18 +166,19 @@ def list_sandboxes(config: Config) -> list[SandboxAvailability]:
     return seen
 
 
-def _sandboxes_of_groups(home: Home) -> set[str]:
+def _sandboxes_of_groups(home: Home, config: Config) -> set[str]:
     """What groups ask for by name."""
-    if not has_store(home):
+    place = get_place(home, config)
+    if not place.exists():
         return set()
     try:
-        return {group.sandbox for group in read_store(home, groups.list_all)}
+        return {group.sandbox for group in read_snapshot(place, groups.list_all)}
     except GatepostError:
         return set()  # the store's own check says so
 
 
 def _sandboxes(home: Home, config: Config) -> Iterator[Finding]:
-    chosen, named = get_isolation(home, config), _sandboxes_of_groups(home)
+    chosen, named = get_isolation(home, config), _sandboxes_of_groups(home, config)
     for each in list_sandboxes(config):
         if each.trouble is None:
             yield Finding("ok", "sandbox", f"{each.name} works" + ("" if each.isolated else " (it has no walls)"))
