@@ -17,7 +17,7 @@ from gatepost.channels.contract import (
     SupportsLookup,
 )
 from gatepost.core.clock import SystemClock
-from gatepost.core.errors import Unavailable
+from gatepost.core.errors import Refused, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.registry import load_package
@@ -122,12 +122,29 @@ async def test_a_hook_is_taken_by_a_gateway_that_does_not_send_there_and_the_oth
 async def test_whoever_sends_finds_a_report_that_came_to_another_gateway(store: Store, tmp_path: Path) -> None:
     async with two_gateways("whatsapp", store, tmp_path) as (platform, sends, _):
         ann = platform.get_address("direct:ann")
+        assert isinstance(sends.channel, SupportsLookup)
+        assert await sends.channel.look_up(ann, "never sent") is None
+        await sends.channel.send(ann, Outbound(key="before", text="before"))
+        await platform.until(lambda: 200 in platform.deliveries)  # both have looked into what they share
+        platform.deliveries.clear()
         platform.fault(PlatformFault.NO_ANSWER)
         with pytest.raises(Unavailable):
             await sends.channel.send(ann, Outbound(key="k", text="once"))
         await platform.until(lambda: 200 in platform.deliveries)
-        assert isinstance(sends.channel, SupportsLookup)
-        assert await sends.channel.look_up(ann, "k") == platform.list_shown()[0].id
+        assert await sends.channel.look_up(ann, "k") == platform.list_shown()[1].id
+
+
+async def test_whoever_sends_in_teams_learns_a_service_address_that_came_to_another_gateway(
+    store: Store, tmp_path: Path
+) -> None:
+    async with two_gateways("teams", store, tmp_path) as (platform, sends, hears):
+        team = platform.get_address("team")
+        with pytest.raises(Refused, match="nobody has written"):
+            await sends.channel.send(team, Outbound(key="early", text="too early"))
+        platform.send("hello")
+        await hears.received.wait_for(1)
+        await sends.channel.send(team, Outbound(key="k", text="hello back"))
+        assert platform.texts("team") == ["hello back"]
 
 
 def test_what_comes_by_hooks_may_come_to_each_gateway_and_everything_else_to_one() -> None:

@@ -8,7 +8,6 @@ They share a key ring, a settings file and, unless `local`, the folders of group
 
 import shutil
 import signal
-from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -29,24 +28,21 @@ def find_faketime() -> Path | None:
 
 class Cluster:
     def __init__(
-        self,
-        folder: Path,
-        names: tuple[str, ...],
-        toml: str = "",
-        *,
-        local: bool = False,
-        links: Mapping[str, NetworkLink] | None = None,
-        **settings: str,
+        self, folder: Path, names: tuple[str, ...], toml: str = "", *, local: bool = False, **settings: str
     ) -> None:
-        """`settings`: of all of them, as `DaemonProcess` takes them. `local`: each has groups of its own. `links`: open
-        ones, behind which some of them run, so that they can be cut off."""
+        """`settings`: of all of them, as `DaemonProcess` takes them. `local`: each has groups of its own."""
         self.shared_folder = folder / "shared"
         if not local:
             settings = {"groups_place": "shared", "groups_shared_folder": str(self.shared_folder), **settings}
-        self._links = links or {}
-        self.server = PostgresServer(addresses=[each.host for each in self._links.values()])
+        self._links: dict[str, NetworkLink] = {}
+        self.server = PostgresServer()
         self._folder, self._names, self._toml, self._settings = folder, names, toml, settings
         self.daemons: dict[str, DaemonProcess] = {}
+
+    def put_behind(self, name: str, link: NetworkLink) -> None:
+        """Before it is entered: this one runs behind an open link, so that it can be cut off."""
+        self._links[name] = link
+        self.server.listen_at(link.host)
 
     def __enter__(self) -> "Cluster":
         self.server.__enter__()
@@ -104,7 +100,7 @@ class Cluster:
         }
 
     def cut(self, name: str) -> None:
-        """It reaches neither the database nor a platform, and is not told so. Its link is one of `links`."""
+        """It reaches neither the database nor a platform, and is not told so. It is behind a link."""
         self._links[name].cut()
 
     def join(self, name: str) -> None:

@@ -10,7 +10,6 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -44,15 +43,12 @@ def find_programs() -> Path | None:
 class PostgresServer:
     """`with PostgresServer() as server: server.add_database("one")`."""
 
-    def __init__(self, *, addresses: Sequence[str] = (), **options: str) -> None:
-        """`addresses`: of this machine, where everybody who gets there is let in."""
+    def __init__(self, **options: str) -> None:
         programs = find_programs()
         if programs is None:
             raise SetupError(f"PostgreSQL is not installed; apt-get install {PACKAGE}")
         self._programs, self._options = programs, OPTIONS | options
-        self._addresses = addresses
-        if addresses:
-            self._options["listen_addresses"] = f"'{','.join(addresses)}'"
+        self._addresses: list[str] = []
         # A socket's path is at most 107 bytes long, so the folder is a short one.
         self.folder = Path(tempfile.mkdtemp(prefix="gppg-", dir="/tmp"))
         self._as_account: list[str] = []
@@ -60,6 +56,11 @@ class PostgresServer:
             account = pwd.getpwnam(ACCOUNT)
             os.chown(self.folder, account.pw_uid, account.pw_gid)
             self._as_account = ["setpriv", f"--reuid={ACCOUNT}", f"--regid={ACCOUNT}", "--clear-groups"]
+
+    def listen_at(self, address: str) -> None:
+        """Before it starts: at an address of this machine, by which everybody is let in who gets there."""
+        self._addresses.append(address)
+        self._options["listen_addresses"] = f"'{','.join(self._addresses)}'"
 
     def __enter__(self) -> "PostgresServer":
         self._run("initdb", "-D", self._data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "-N")

@@ -118,13 +118,11 @@ def run_cut_storm(folder: Path, seed: int, *, size: StormSize = CUT) -> CutCount
     with NetworkLink() as link:
         platform.host = link.host  # which the other gateway reaches with the link down, too
         settings = {**QUICK, "sessions_most_awake": str(size.rooms + 2)}
-        with (
-            platform,
-            Cluster(
-                folder, (STOPPED, OTHER), render_settings(platform), local=False, links={STOPPED: link}, **settings
-            ) as cluster,
-        ):
-            return CutStorm(cluster, platform, size, seed).run_cut()
+        with platform:
+            cluster = Cluster(folder, (STOPPED, OTHER), render_settings(platform), local=False, **settings)
+            cluster.put_behind(STOPPED, link)
+            with cluster:
+                return CutStorm(cluster, platform, size, seed).run_cut()
 
 
 storm(MODE, "cut")(run_cut_storm)
