@@ -6,12 +6,12 @@ renew, this life is over (`is_over`), and the gateway begins another with `begin
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import psycopg
 
 from gatepost.core import log
-from gatepost.core.clock import DatabaseClock, to_microseconds
+from gatepost.core.clock import SECOND, DatabaseClock, to_microseconds
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.keeper_process import read_clock
 from gatepost.store import gateways
@@ -25,6 +25,7 @@ from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.unit_worker import render_away
 
 LEASE_S, BEAT_S, STOP_S = 6.0, 1.5, 4.5  # how long it lasts, how often it is renewed, when its holder stops by itself
+LEAST_S = 0.02  # between two beats, whatever ends in between
 
 _log = log.get("gateways")
 
@@ -73,6 +74,7 @@ class GatewayLease:
         self.store_id = ""  # the same for all who share the store
         self.must_leave = ""  # why it is to drain and stop; '': it is not
         self.overdue: tuple[tuple[str, int], ...] = ()  # (name, epoch) of others, as the last renewal saw them
+        self.pause = BEAT_S  # until the next beat: at most so long, and no longer than the lease of another lasts
         self._db: PostgresDb | None = None
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -172,21 +174,22 @@ class GatewayLease:
             db.command(b"BEGIN")
             now, self.offset = measure_clock(db, self.clock)
             renewal = gateways.renew(db, self.name, self.epoch, now + to_microseconds(LEASE_S))
-            overdue = gateways.list_overdue(db, now)
+            ending = gateways.list_overdue(db, now + to_microseconds(BEAT_S))
             db.command(b"COMMIT")
             if renewal is not None:
                 self.times.renewed(sent)
                 self.must_leave = self.must_leave or find_order(self.identity, renewal)
-                self.overdue = tuple((each.name, each.epoch) for each in overdue)
+                self.overdue = tuple((each.name, each.epoch) for each in ending if each.until < now)
+                self.pause = choose_pause([each.until for each in ending], now)
             else:
                 self.is_over = True
         except psycopg.Error as error:
             _log.warning("the lease cannot be renewed", gateway=self.name, error=str(error).strip())
             self.times.broken()
-            self._db = None
+            self._db, self.pause = None, BEAT_S
 
     def _work(self, on_change: Callable[[], None]) -> None:
-        while not self._ending.wait(BEAT_S):
+        while not self._ending.wait(self.pause):
             if not self.is_over:
                 self.beat()
             on_change()
@@ -197,3 +200,10 @@ class GatewayLease:
             self._db = PostgresDb(made.pgconn)
             self._kept = made  # it closes with its last reference
         return self._db
+
+
+def choose_pause(ends: Sequence[int], now: int) -> float:
+    """Seconds until the next beat: who waits for an answer of a dead gateway does not wait for our beat as well. One
+    that is overdue already is left to its time: whoever may judge it does."""
+    soonest = min((each for each in ends if each >= now), default=None)
+    return BEAT_S if soonest is None else min(BEAT_S, max(LEAST_S, (soonest - now) / SECOND + LEAST_S))
