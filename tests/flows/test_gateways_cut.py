@@ -8,7 +8,7 @@ import pytest
 
 from gatepost.testing.network_link import find_link_hindrance
 from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.storm_cut import CUT, SMALL_CUT, run_cut_storm
+from gatepost.testing.storm_cut import CUT, SMALL_CUT, run_busy_cut_storm, run_cut_storm
 from gatepost.testing.storms import SEED, StormSize
 
 pytestmark = [
@@ -17,12 +17,25 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def check_links() -> None:
+    if hindrance := find_link_hindrance():
+        pytest.skip(hindrance)
+
+
 @pytest.mark.parametrize("size", [SMALL_CUT, CUT], ids=["small", "whole"])
 def test_a_gateway_whose_link_is_down_says_nothing_twice_and_rejoins_by_itself(
     tmp_path: Path, figures: Callable[[str], None], size: StormSize
 ) -> None:
-    if hindrance := find_link_hindrance():
-        pytest.skip(hindrance)
     counts = run_cut_storm(tmp_path, SEED, size=size)
     figures(f"cut: {counts.render()}")
+    assert counts.list_faults() == []
+
+
+@pytest.mark.timeout(600)
+def test_a_thousand_messages_are_answered_once_though_the_listeners_link_is_down(
+    tmp_path: Path, figures: Callable[[str], None]
+) -> None:
+    counts = run_busy_cut_storm(tmp_path, SEED)
+    figures(f"cut busy: {counts.render()}")
     assert counts.list_faults() == []

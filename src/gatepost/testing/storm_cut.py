@@ -4,6 +4,8 @@ the database nor the platform. Another answers meanwhile; when the link is up ag
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
@@ -22,13 +24,28 @@ from gatepost.testing.storm_zombie import (
     ZombieStorm,
     read_epoch,
 )
-from gatepost.testing.storms import MODE, QUICK, StormSize, StormTime, find_listener, render_settings, storm
+from gatepost.testing.storms import (
+    ECHO,
+    MODE,
+    QUICK,
+    WHOLE,
+    StormPeople,
+    StormSize,
+    StormTime,
+    count_unaccounted,
+    find_listener,
+    open_rooms,
+    prepare,
+    render_settings,
+    storm,
+)
 from gatepost.testing.waiting import block_until
 
 CUT_S = 12.0  # for which the link is down
 REJOIN_S = 10.0  # within which a gateway serves again once its link is up
 BACK = "back"  # what is written to it when it is alone
 LATE = "telegram:user/424242"  # whom somebody adds at a gateway that is cut off
+SHARE = 0.3  # of the messages that are answered when a busy one is cut off
 CUT, SMALL_CUT = ZOMBIE, SMALL_ZOMBIE
 
 
@@ -113,16 +130,95 @@ class CutStorm(ZombieStorm):
         return sum(BACK in text for text in self._platform.texts())
 
 
-def run_cut_storm(folder: Path, seed: int, *, size: StormSize = CUT) -> CutCounts:
+@contextmanager
+def open_cut_cluster(folder: Path, most_awake: int) -> Iterator[tuple[Cluster, EmulatedPlatform]]:
+    """Two gateways, of which the first is behind a link."""
     platform = TelegramPlatform()
     with NetworkLink() as link:
         platform.host = link.host  # which the other gateway reaches with the link down, too
-        settings = {**QUICK, "sessions_most_awake": str(size.rooms + 2)}
+        settings = {**QUICK, "sessions_most_awake": str(most_awake)}
         with platform:
             cluster = Cluster(folder, (STOPPED, OTHER), render_settings(platform), local=False, **settings)
             cluster.put_behind(STOPPED, link)
             with cluster:
-                return CutStorm(cluster, platform, size, seed).run_cut()
+                yield cluster, platform
+
+
+def run_cut_storm(folder: Path, seed: int, *, size: StormSize = CUT) -> CutCounts:
+    with open_cut_cluster(folder, size.rooms + 2) as (cluster, platform):
+        return CutStorm(cluster, platform, size, seed).run_cut()
+
+
+class BusyCutCounts(Struct, frozen=True, kw_only=True):
+    seed: int
+    size: StormSize
+    lost: int
+    doubled: int
+    disordered: int
+    unaccounted: int
+    uncertain: int  # sends whose answer the cut swallowed: nobody repeats them
+    refused: int
+    epochs: tuple[int, int]
+    audit_code: int
+    longest_s: float  # that somebody waited for an answer, from the cut on
+
+    def list_faults(self) -> list[str]:
+        wrong = {
+            f"{self.lost} lost": self.lost,
+            f"{self.doubled} said twice": self.doubled,
+            f"{self.disordered} out of order": self.disordered,
+            f"{self.unaccounted} unaccounted": self.unaccounted,
+            "the audit log does not verify": self.audit_code,
+            "the cut-off gateway has no new life": self.epochs[1] <= self.epochs[0],
+        }
+        return [what for what, is_so in wrong.items() if is_so]
+
+    def list_times(self) -> list[StormTime]:
+        return []
+
+    def render(self) -> str:
+        return (
+            f"{self.size.messages} messages in {self.size.rooms} rooms, seed {self.seed}, the listener's link down for"
+            f" {CUT_S:g} s: lost {self.lost}, doubled {self.doubled}, out of order {self.disordered}, unaccounted"
+            f" {self.unaccounted}, {self.uncertain} uncertain, {self.refused} late writes refused, epoch"
+            f" {self.epochs[0]} to {self.epochs[1]}; longest wait {self.longest_s:.1f} s"
+        )
+
+
+def run_busy_cut_storm(folder: Path, seed: int, *, size: StormSize = WHOLE) -> BusyCutCounts:
+    """People write all the time, and what happens to be under way is cut: claims, sends, commits."""
+    with open_cut_cluster(folder, size.rooms) as (cluster, platform):
+        prepare(cluster, platform)
+        cluster[STOPPED].start()
+        ECHO.write(cluster.shared_folder / "groups" / "home").chmod(0o644)
+        block_until(lambda: find_listener(cluster) == STOPPED, "it to listen")
+        open_rooms(cluster[STOPPED], platform, size.rooms)
+        cluster[OTHER].start()
+        people = StormPeople(platform, size, seed)
+        people.start()
+        people.run_until(lambda: len(people.answers) >= SHARE * size.messages, "a part to be answered")
+        epoch, cut_at = read_epoch(cluster, STOPPED), time.monotonic()
+        cluster.cut(STOPPED)
+        people.run_until(lambda: time.monotonic() >= cut_at + CUT_S, "the time to be over")
+        cluster.join(STOPPED)
+        people.run_until(lambda: read_epoch(cluster, STOPPED) > epoch, "it to begin anew")
+        people.run_to_the_end()
+        unaccounted = count_unaccounted(cluster[OTHER])
+        lost, doubled, disordered = people.judge()
+        return BusyCutCounts(
+            seed=seed,
+            size=size,
+            lost=lost,
+            doubled=doubled,
+            disordered=disordered,
+            unaccounted=unaccounted,
+            uncertain=int(cluster.query("SELECT COUNT(*) FROM outbox WHERE state = 'uncertain'")[0][0]),
+            refused=cluster[STOPPED].json("status")["refused_writes"],
+            epochs=(epoch, read_epoch(cluster, STOPPED)),
+            audit_code=cluster[OTHER].gatepost("audit", "verify").returncode,
+            longest_s=people.find_longest_wait(cut_at),
+        )
 
 
 storm(MODE, "cut")(run_cut_storm)
+storm(MODE, "cut busy")(run_busy_cut_storm)
