@@ -6,6 +6,7 @@ one row with the next number, so one that is lost or done twice shows.
 
 import asyncio
 import random
+import re
 import shutil
 import socket
 import tempfile
@@ -27,10 +28,13 @@ from gatepost.store.postgres.postgres_store import PostgresStore
 from gatepost.store.sessions import SessionMode
 from gatepost.store.timeline import TimelineKind
 from gatepost.testing.postgres import PostgresServer
+from gatepost.testing.storms import MODE, StormTime, storm
 
 DATABASE, SOCKET = "backends", ".s.PGSQL.5432"
-COMMIT = b"Q" + (4 + len(b"COMMIT\0")).to_bytes(4, "big") + b"COMMIT\0"
+# As the protocol has it: "Parse" gives a statement a name, and "Bind" is its use.
+PREPARED = re.compile(rb"P.{4}([^\0]+)\0COMMIT\0", re.DOTALL)
 CHUNK = 65536
+UNITS = 200  # in `make prove`
 
 
 class CommitCut(StrEnum):
@@ -77,9 +81,12 @@ class CommitCutter:
 
     def _send(self, pair: "_Pair") -> None:
         """From the client to the server, until one of them has gone."""
+        used: re.Pattern[bytes] | None = None
         with suppress(OSError):
             while data := pair.client.recv(CHUNK):
-                cut = self._choose() if data == COMMIT else None
+                cut = self._choose() if used is not None and used.search(data) else None
+                if named := PREPARED.search(data):
+                    used = re.compile(rb"B.{4}\0" + re.escape(named[1]) + rb"\0", re.DOTALL)
                 if cut is None:
                     pair.server.sendall(data)
                     continue
@@ -132,6 +139,13 @@ class BackendCounts(Struct, frozen=True, kw_only=True):
         }
         return [what for what, is_so in wrong.items() if is_so]
 
+    def list_times(self) -> list[StormTime]:
+        return []
+
+    def render(self) -> str:
+        cuts = ", ".join(f"{count} {kind}" for kind, count in sorted(self.cuts.items()))
+        return f"seed {self.seed}, {self.units} units, connections cut at COMMIT: {cuts}; {self.rows} rows"
+
 
 def run_backends_storm(server: PostgresServer, *, units: int = 60, lanes: int = 1, seed: int = 7) -> BackendCounts:
     """With one lane the first COMMIT of every unit is cut; with several, every second one at random."""
@@ -177,3 +191,15 @@ def _add_session(db: Db) -> str:
 
 def _add_row(db: Db, session_id: str, number: int) -> int:
     return timeline.add(db, session_id, "", TimelineKind.STATUS, {"unit": number}, 1)
+
+
+@storm(MODE, "backends")
+def run_with_server(folder: Path, seed: int) -> BackendCounts:
+    with PostgresServer() as server:
+        return run_backends_storm(server, units=UNITS, seed=seed)
+
+
+@storm(MODE, "backends of several lanes")
+def run_lanes_with_server(folder: Path, seed: int) -> BackendCounts:
+    with PostgresServer() as server:
+        return run_backends_storm(server, units=UNITS, lanes=4, seed=seed)

@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from msgspec import Struct
 
+from gatepost.access.budgets import render_usd
 from gatepost.app import Gateway
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE, Keyring
@@ -35,6 +36,7 @@ from gatepost.store.port import Db
 from gatepost.store.sessions import SessionMode
 from gatepost.testing.gateway import running_gateway
 from gatepost.testing.postgres import PostgresServer
+from gatepost.testing.storms import LIMIT_S, MODE, StormTime, storm
 from gatepost.testing.waiting import PATIENCE_S, block_until
 
 FOLDER, DATABASE = "acme", "money"
@@ -77,6 +79,15 @@ class MoneyCounts(Struct, frozen=True, kw_only=True):
             "no call was in flight": not self.held,
         }
         return [what for what, is_so in wrong.items() if is_so]
+
+    def list_times(self) -> list[StormTime]:
+        return [StormTime("takeover", self.takeover_s, LIMIT_S)]
+
+    def render(self) -> str:
+        return (
+            f"seed {self.seed}, {self.calls} calls, {self.passed} passed, at most {render_usd(self.peak)} of"
+            f" {render_usd(LIMIT)}, {self.held} in flight of a killed one booked, told at {self.notes}"
+        )
 
 
 def run_money_storm(
@@ -279,3 +290,9 @@ def _print(answer: Mapping[str, object]) -> None:
 
 if __name__ == "__main__":
     asyncio.run(_serve(Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])))
+
+
+@storm(MODE, "money")
+def run_with_server(folder: Path, seed: int) -> MoneyCounts:
+    with PostgresServer() as server:
+        return run_money_storm(server, folder, seed=seed)

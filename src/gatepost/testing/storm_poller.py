@@ -21,6 +21,7 @@ from gatepost.testing.cluster import Cluster
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.platforms.base import Asgi
 from gatepost.testing.platforms.telegram import TelegramPlatform
+from gatepost.testing.storms import LIMIT_S, MODE, StormTime, storm
 from gatepost.testing.waiting import PATIENCE_S, block_until
 
 INSTANCE, ROOMS = "telegram", 10
@@ -80,6 +81,15 @@ class PollerCounts(Struct, frozen=True, kw_only=True):
             f"{self.pollers} polled, one after the other": len(self.pollers) <= self.takeovers,
         }
         return [what for what, is_so in wrong.items() if is_so]
+
+    def list_times(self) -> list[StormTime]:
+        return [StormTime("until another polled", each, LIMIT_S) for each in self.waits_s]
+
+    def render(self) -> str:
+        return (
+            f"seed {self.seed}, {self.different} of {self.updates} updates, {self.takeovers} takeovers,"
+            f" polled by {' '.join(self.pollers)}, {self.conflicts} polls ended by another's"
+        )
 
 
 def run_poller_storm(folder: Path, *, updates: int = 1000, seed: int = 7) -> PollerCounts:
@@ -165,3 +175,8 @@ def _count(cluster: Cluster, what: str) -> int:
     """Of what people said: the gateways add words of their own."""
     said = "direction = 'in' AND event = 'message' AND starts_with(sender, 'telegram:')"
     return int(cluster.query(f"SELECT COUNT({what}) FROM messages WHERE {said}")[0][0])
+
+
+@storm(MODE, "poller")
+def run_by_seed(folder: Path, seed: int) -> PollerCounts:
+    return run_poller_storm(folder, seed=seed)
