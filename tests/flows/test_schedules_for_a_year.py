@@ -1,6 +1,7 @@
 """Schedules on a fixed clock, in six time zones, with the loop killed at random: every time is fired as its policy
 says, and none twice. What should have come is computed here by itself, from dates and wall clocks."""
 
+import asyncio
 import random
 from bisect import bisect_right
 from collections import Counter
@@ -20,12 +21,16 @@ from gatepost.flow.schedule.firing import FiringPlan, fire_plans
 from gatepost.flow.schedule.task_changes import MOST_TASKS, TaskRequest, add_task, make_task, read_rules
 from gatepost.flow.schedule.task_loop import TaskLoop
 from gatepost.store import groups, sessions, tasks
-from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.port import Db, Store
 from gatepost.store.tasks import MissedPolicy
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import FixedClock
+from gatepost.testing.empty_database import EmptyDatabase
+from gatepost.testing.postgres import PACKAGE, find_programs
 
+needs_postgres = pytest.mark.skipif(
+    find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"
+)
 INSTANCE, ROOM = "fake", "fake:room/1"
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Sydney", "Asia/Kolkata", "America/Sao_Paulo")
 DOWN_MINUTES = (0, 1, 20, 400, 36 * 60)  # after a kill; fewer times than a task with missed=all makes up for
@@ -114,7 +119,7 @@ class Killed(Exception):
 class FragileStore:
     """A store under a gateway that dies: before a transaction, or after it and before anybody hears of it."""
 
-    store: SqliteStore
+    store: Store
     dies: str = ""  # before | after
     seen: dict[str, list[int]] = field(default_factory=dict)  # by task: the moments at which a look was committed
 
@@ -156,12 +161,13 @@ def deliver_all(db: Db) -> None:
 
 
 async def simulate(
-    store: SqliteStore, rules: Sequence[Rule], start: int, end: int, kills: int, seed: int
+    stores: Sequence[Store], rules: Sequence[Rule], start: int, end: int, kills: int, seed: int
 ) -> Counter[str]:
+    """Each store has a gateway of its own, and all of them look at the same moments."""
     dice, clock, config = random.Random(seed), FixedClock(start), Config({MOST_TASKS.name: len(rules)})
     channel = FakeChannel(platform=INSTANCE)
     reach = ChannelInstances({INSTANCE: channel.kind}, {INSTANCE: channel})
-    fragile, counts = FragileStore(store), Counter[str]()
+    store, fragile, counts = stores[0], [FragileStore(each) for each in stores], Counter[str]()
 
     def prepare(db: Db) -> list[str]:
         groups.add(db, "acme", "Acme", "", start)
@@ -187,23 +193,37 @@ async def simulate(
     while (due := await store.read(tasks.get_next_due)) is not None and due <= end:
         clock.set(max(clock.now(), due))
         await store.write(deliver_all)
-        loop = TaskLoop(fragile, clock, config, EventBus(), reach)  # type: ignore[arg-type]  # a new one each time
         hours = (clock.now() - start) // (60 * MINUTE)
-        fragile.dies = dice.choice(("before", "after")) if deaths and hours >= deaths[0] else ""
-        try:
-            while await loop.fire_due():
-                pass
-        except Killed:
-            counts[f"killed {fragile.dies} a transaction"] += 1
+        dies = dice.choice(("before", "after")) if deaths and hours >= deaths[0] else ""
+        doomed = fragile if dice.random() < 0.5 else [dice.choice(fragile)]
+        for each in fragile:
+            each.dies = dies if each in doomed else ""
+        alive = await asyncio.gather(*(_fire_all(each, clock, config, reach) for each in fragile))
+        if not all(alive):
+            counts[f"killed {dies} a transaction"] += 1
+            counts["killed, all at once"] += not any(alive)
             deaths.pop(0)
+        if not any(alive):
             clock.set(clock.now() + dice.choice(DOWN_MINUTES) * MINUTE)
     for task_id, rule in zip(ids, rules, strict=True):
-        await _compare(store, task_id, rule, fragile.seen.get(task_id, []), start, end, counts)
+        looks = sorted(look for each in fragile for look in each.seen.get(task_id, ()))
+        await _compare(store, task_id, rule, looks, start, end, counts)
     return counts
 
 
+async def _fire_all(store: FragileStore, clock: FixedClock, config: Config, reach: ChannelInstances) -> bool:
+    """By a gateway that has just started; False: it was killed meanwhile."""
+    loop = TaskLoop(store, clock, config, EventBus(), reach)  # type: ignore[arg-type]
+    try:
+        while await loop.fire_due():
+            pass
+    except Killed:
+        return False
+    return True
+
+
 async def _compare(
-    store: SqliteStore, task_id: str, rule: Rule, looks: list[int], start: int, end: int, counts: Counter[str]
+    store: Store, task_id: str, rule: Rule, looks: list[int], start: int, end: int, counts: Counter[str]
 ) -> None:
     def read(db: Db) -> tuple[list[int], int, list[str]]:
         log = db.rows("SELECT due_at, state, times FROM firings WHERE task_id = ?", (task_id,))
@@ -228,19 +248,50 @@ def moment(text: str) -> int:
     return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * SECOND
 
 
-async def test_autumn_nights_of_both_halves_of_the_world_with_kills(store: SqliteStore) -> None:
+async def test_autumn_nights_of_both_halves_of_the_world_with_kills(store: Store) -> None:
     rules = make_rules(24, random.Random(7))
     start, end = moment("2026-10-20T00:00:00"), moment("2026-11-04T00:00:00")
-    counts = await simulate(store, rules, start, end, kills=12, seed=1)
+    counts = await simulate([store], rules, start, end, kills=12, seed=1)
     assert counts["killed before a transaction"] + counts["killed after a transaction"] == 12
     assert counts["fired"] > 100
 
 
+@pytest.fixture
+def two_stores(emptied: EmptyDatabase) -> Iterator[tuple[Store, Store]]:
+    from gatepost.store.postgres.postgres_store import PostgresStore
+
+    stores = PostgresStore(emptied.url), PostgresStore(emptied.url)
+    yield stores
+    for each in stores:
+        each.close()
+
+
+@needs_postgres
+async def test_autumn_nights_with_two_gateways_on_one_database(two_stores: tuple[Store, Store]) -> None:
+    rules = make_rules(24, random.Random(7))
+    start, end = moment("2026-10-20T00:00:00"), moment("2026-11-04T00:00:00")
+    counts = await simulate(two_stores, rules, start, end, kills=12, seed=1)
+    assert counts["killed before a transaction"] + counts["killed after a transaction"] == 12
+    assert 0 < counts["killed, all at once"] < 12
+    assert counts["fired"] > 100
+
+
 @pytest.mark.slow
-async def test_arizuko_d28_a_year_of_200_schedules_with_300_kills(store: SqliteStore) -> None:
+async def test_arizuko_d28_a_year_of_200_schedules_with_300_kills(store: Store) -> None:
+    await simulate_year([store])
+
+
+@pytest.mark.slow
+@needs_postgres
+@pytest.mark.timeout(900)
+async def test_a_year_with_two_gateways_on_one_database(two_stores: tuple[Store, Store]) -> None:
+    await simulate_year(two_stores)
+
+
+async def simulate_year(stores: Sequence[Store]) -> None:
     rules = make_rules(200, random.Random(2026))
     start, end = moment("2026-01-01T00:00:00"), moment("2027-01-01T00:00:00")
-    counts = await simulate(store, rules, start, end, kills=300, seed=9)
+    counts = await simulate(stores, rules, start, end, kills=300, seed=9)
     print("\n" + "\n".join(f"{name}: {number}" for name, number in sorted(counts.items())))  # noqa: T201
     assert counts["killed before a transaction"] + counts["killed after a transaction"] == 300
     assert counts["fired"] > 10_000
