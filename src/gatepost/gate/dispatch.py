@@ -30,7 +30,7 @@ from gatepost.jsonrpc.errors import INVALID_PARAMS
 from gatepost.store import budgets, costs, destinations, inbox, origins, requests, sessions, turns
 from gatepost.store.destinations import DestinationKind
 from gatepost.store.origins import OriginChain
-from gatepost.store.port import Db, failing_soon, quick
+from gatepost.store.port import Db, FailingSoon, quick
 from gatepost.store.requests import Request
 from gatepost.store.sessions import SessionMode
 from gatepost.store.turns import Turn
@@ -180,7 +180,7 @@ class Dispatch:
     ) -> ToolAnswer:
         try:
             if tool.scope is not None or tool.held or tool.spends or policy.has_rules_for(tool.name):
-                with failing_soon():
+                with FailingSoon():
                     held = await self._admit(tool, call, arguments, policy)
                 if held is not None and call.approved is None and not await self._is_allowed(call, held):
                     if tool.preview is not None:
@@ -190,7 +190,7 @@ class Dispatch:
                     self._check_edited(call, held, call.approved)
             if not tool.read_only:
                 call.check_contact()
-            with failing_soon():
+            with FailingSoon():
                 answer = await make_answer(tool, call, await tool.run(call, **arguments))
         except GatepostError as error:
             self.audit.add(note, _verdict(error), str(error))

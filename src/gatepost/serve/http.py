@@ -18,7 +18,7 @@ from gatepost.core.token_bucket import Rate, TokenBucket
 from gatepost.core.unix_sockets import BACKLOG, bind_unix, remove_at_exit
 from gatepost.serve.connection_limits import PER_PEER, Connections, LimitedProtocol
 from gatepost.serve.cut_answers import spare_cut_answers
-from gatepost.store.port import failing_soon
+from gatepost.store.port import FailingSoon
 
 CONNECTIONS = setting(
     "http.connections_per_peer",
@@ -132,7 +132,7 @@ def _fail_soon(app: ASGIApp) -> ASGIApp:
     """Whoever asks over HTTP is told when the store is away, and not left waiting."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        with failing_soon():
+        with FailingSoon():
             await app(scope, receive, send)
 
     return serve

@@ -7,8 +7,7 @@ The portable subset: `?` placeholders; times are integer microseconds UTC; curso
 `ON CONFLICT`; no LIKE, GLOB or JSON operators.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple
@@ -29,13 +28,16 @@ Row = tuple[Any, ...]
 FAILS_SOON: ContextVar[bool] = ContextVar("FAILS_SOON", default=False)
 
 
-@contextmanager
-def failing_soon() -> Iterator[None]:
-    token = FAILS_SOON.set(True)
-    try:
-        yield
-    finally:
-        FAILS_SOON.reset(token)
+class FailingSoon:
+    """Within it, who asks the store is told soon that it is away. A class, not a generator: every tool call has one."""
+
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> None:
+        self._token = FAILS_SOON.set(True)
+
+    def __exit__(self, *_: object) -> None:
+        FAILS_SOON.reset(self._token)
 
 
 class LockKind(StrEnum):
