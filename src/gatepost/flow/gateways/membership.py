@@ -40,11 +40,9 @@ class Lease(Protocol):
     @property
     def stops_at(self) -> float: ...
     @property
-    def may_judge(self) -> bool: ...
-    @property
     def is_over(self) -> bool: ...
     @property
-    def overdue(self) -> tuple[tuple[str, int], ...]: ...
+    def dead(self) -> tuple[tuple[str, int], ...]: ...
     @property
     def must_leave(self) -> str: ...
 
@@ -145,9 +143,8 @@ class GatewayMembership:
                 await self._begin_again()
             if not self._lease.in_contact:
                 return
-            if self._lease.may_judge:
-                for name, epoch in self._lease.overdue:
-                    await self._recover_from(name, epoch)
+            for name, epoch in self._lease.dead:
+                await self._recover_from(name, epoch)
             if not self.is_draining:
                 await self._claim_duties()
                 await self._wake_given_up()

@@ -328,11 +328,13 @@ class SessionSupervisor:
             self._tasks.create_task(self._wake(next_one))
 
     def _make_room(self) -> None:
-        """More want to wake than there are places: some of those at rest make way, no more than can start soon."""
-        if not self._slots.waiting:
-            return
+        """More want to wake than there are places: some of those at rest make way, no more than can start soon. Who
+        ends for a place that nobody takes yet has to be started again."""
         ending = sum(1 for live in self.awake if live.ending)
-        for session_id in self._slots.pick_evictions(self._resting(), ending)[: max(0, 2 * PROCESSORS - ending)]:
+        needed = min(self._slots.waiting, 2 * PROCESSORS) - self._slots.free - ending
+        if needed <= 0:
+            return
+        for session_id in self._slots.pick_evictions(self._resting(), ending)[:needed]:
             self._live[session_id].kill(Ending.by_gateway("made way for another session"))
 
     def _resting(self) -> list[IdleSession]:

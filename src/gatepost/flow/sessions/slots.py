@@ -46,8 +46,13 @@ class SessionSlots:
         return len(self._people) + len(self._background)
 
     @property
+    def free(self) -> int:
+        """Places that nobody holds. Fewer than none after a setting was lowered."""
+        return self.most - len(self._awake)
+
+    @property
     def full(self) -> bool:
-        return len(self._awake) >= self.most
+        return self.free <= 0
 
     @property
     def can_wake(self) -> bool:
@@ -99,7 +104,7 @@ class SessionSlots:
         """Which of those at rest end, so that others that wait get a place. `ending`: places that are about to be
         free."""
         held = Counter(self._awake.values())
-        free = self.most - len(self._awake) + ending
+        free = self.free + ending
         left, ended = list(resting), list[str]()
         for line in (self._people, self._background):
             waiting = line.sizes()

@@ -16,7 +16,7 @@ from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.keeper_process import read_clock
 from gatepost.store import gateways
 from gatepost.store.gateway_checks import check_companions, find_order
-from gatepost.store.gateways import GatewayIdentity, GatewayState
+from gatepost.store.gateways import GatewayIdentity, GatewayRow, GatewayState
 from gatepost.store.port import Db
 from gatepost.store.postgres.connection import open_connection, render_application
 from gatepost.store.postgres.database_time import measure_clock, read_time
@@ -47,11 +47,16 @@ class LeaseTimes:
     def in_contact(self) -> bool:
         return self._now() - self._sent < STOP_S
 
-    @property
-    def may_judge(self) -> bool:
-        """Whether it was in contact for a whole lease. After a restart of the database nobody is, so nobody judges
-        anybody before all had the time to renew."""
-        return self.in_contact and self._now() - self._since > LEASE_S
+    def find_judging(self, overdue_s: float) -> float:
+        """Seconds until it may judge another whose lease has been over for so long; 0 or less: it may now.
+
+        Who was in contact for a whole lease judges everybody. After a restart of the database nobody was, so nobody is
+        judged before all had the time to renew. Who began later judges those whose lease went on for two more beats
+        after that: they let these pass while the database answered.
+        """
+        contact = self._now() - self._since
+        saw_two_beats = contact - overdue_s > 2 * BEAT_S
+        return 0.0 if saw_two_beats else LEASE_S - contact
 
     def renewed(self, sent: float) -> None:
         if self._since == float("inf") or self._now() - self._sent >= STOP_S:
@@ -73,8 +78,8 @@ class GatewayLease:
         self.offset = 0  # microseconds that the database's clock is ahead of this machine's
         self.store_id = ""  # the same for all who share the store
         self.must_leave = ""  # why it is to drain and stop; '': it is not
-        self.overdue: tuple[tuple[str, int], ...] = ()  # (name, epoch) of others, as the last renewal saw them
-        self.pause = BEAT_S  # until the next beat: at most so long, and no longer than the lease of another lasts
+        self._dead: tuple[tuple[str, int], ...] = ()
+        self.pause = BEAT_S  # until the next beat: at most so long, and no longer than until another may be judged
         self._db: PostgresDb | None = None
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -92,8 +97,9 @@ class GatewayLease:
         return not self.is_over and self.times.in_contact
 
     @property
-    def may_judge(self) -> bool:
-        return not self.is_over and self.times.may_judge
+    def dead(self) -> tuple[tuple[str, int], ...]:
+        """(name, epoch) of others whose lease is over, and whom this one may judge."""
+        return self._dead if self.in_contact else ()
 
     def begin(self) -> None:
         """A new life. Blocks. Raises SetupError if another gateway has this name, Unavailable without a database."""
@@ -179,14 +185,23 @@ class GatewayLease:
             if renewal is not None:
                 self.times.renewed(sent)
                 self.must_leave = self.must_leave or find_order(self.identity, renewal)
-                self.overdue = tuple((each.name, each.epoch) for each in ending if each.until < now)
-                self.pause = choose_pause([each.until for each in ending], now)
+                self._judge(ending, now)
             else:
                 self.is_over = True
         except psycopg.Error as error:
             _log.warning("the lease cannot be renewed", gateway=self.name, error=str(error).strip())
             self.times.broken()
             self._db, self.pause = None, BEAT_S
+
+    def _judge(self, ending: Sequence[GatewayRow], now: int) -> None:
+        """`ending`: those whose lease is over, or is before our next beat."""
+        waits = {(each.name, each.epoch): self._find_wait((now - each.until) / SECOND) for each in ending}
+        self._dead = tuple(each for each, wait in waits.items() if wait <= 0)
+        self.pause = choose_pause([wait for wait in waits.values() if wait > 0])
+
+    def _find_wait(self, overdue_s: float) -> float:
+        """Seconds until another may be taken for dead. 0 or less: it is."""
+        return -overdue_s if overdue_s <= 0 else self.times.find_judging(overdue_s)
 
     def _work(self, on_change: Callable[[], None]) -> None:
         while not self._ending.wait(self.pause):
@@ -202,8 +217,7 @@ class GatewayLease:
         return self._db
 
 
-def choose_pause(ends: Sequence[int], now: int) -> float:
-    """Seconds until the next beat: who waits for an answer of a dead gateway does not wait for our beat as well. One
-    that is overdue already is left to its time: whoever may judge it does."""
-    soonest = min((each for each in ends if each >= now), default=None)
-    return BEAT_S if soonest is None else min(BEAT_S, max(LEAST_S, (soonest - now) / SECOND + LEAST_S))
+def choose_pause(waits: Sequence[float]) -> float:
+    """Seconds until the next beat, by those until another may be judged: who waits for an answer of a dead gateway does
+    not wait for our beat as well."""
+    return min(BEAT_S, max(LEAST_S, min(waits, default=BEAT_S) + LEAST_S))

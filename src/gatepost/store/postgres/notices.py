@@ -19,6 +19,7 @@ from gatepost.core import log
 from gatepost.store.postgres.connection import is_usable, open_connection, render_application
 
 CHANNEL = "gatepost"
+SAY = b"say"  # the prepared statement
 PAUSE_S = 0.005  # between two statements
 LOOK_S = 2.0
 AGAIN_S = 0.5
@@ -70,6 +71,7 @@ class NoticeBoard:
                 with open_connection(self._url, f"{render_application(self._gateway)} notices") as connection:
                     # A lost word costs time only, so none waits for the disk.
                     connection.execute("SET synchronous_commit = off")
+                    connection.pgconn.prepare(SAY, b"SELECT pg_notify($1, $2)")
                     connection.execute(f"LISTEN {CHANNEL}")
                     self.is_listening = True
                     self._hear([])  # what was said meanwhile was missed: look at everything
@@ -115,7 +117,7 @@ class NoticeBoard:
             waiting = waiting[count:]
 
     def _notify(self, wire: pq.abc.PGconn, said: bytes) -> None:
-        """By libpq itself: a cursor takes as long again."""
-        result = wire.exec_params(b"SELECT pg_notify($1, $2)", [CHANNEL.encode(), said])
+        """By libpq itself and prepared: a cursor takes twice as long, parsing a third more."""
+        result = wire.exec_prepared(SAY, [CHANNEL.encode(), said])
         if result.status != pq.ExecStatus.TUPLES_OK:
             raise errors.error_from_result(result)
