@@ -72,6 +72,7 @@ class Dispatch:
         own = Policies(around.store, around.bells, around.config)
         self._policies = policies or own
         self._renew = own.renew if around.shared and policies is None else None
+        self._run = self._run_or_fail_soon if around.shared else self._run_call  # a file is never away
         self._visible: dict[str, _VisibleTools] = {}  # by folder
         self._plain: dict[int, _VisibleTools] = {}  # by tier: of groups that nothing is said about
         self._forgotten = 0  # how often: what was read before that is not kept
@@ -112,14 +113,13 @@ class Dispatch:
         """Let one call through, or not. Never raises but when it is cancelled. `approved`: a person has allowed this
         call; everything but the hold is judged anew."""
         asked = name
-        try:
-            if self.audit.is_full:
-                await self.audit.flush()
-            await self._renew_rules(caller)
-        except Unavailable as error:  # what cannot be written down, or judged, does not happen
-            return ToolAnswer(str(error), failed=True)
+        if self._renew is not None or self.audit.is_full:
+            try:
+                await self._prepare(caller)
+            except Unavailable as error:  # what cannot be written down, or judged, does not happen
+                return ToolAnswer(str(error), failed=True)
         now = self._around.clock.now()
-        seen = await self._seen_by(caller)
+        seen = self._visible.get(caller.folder) or await self._seen_by(caller)
         tool = seen.tools.get(name)
         alias = ALIASES.get(name)
         if alias is not None and (tool is None or alias.tool == name):
@@ -166,6 +166,11 @@ class Dispatch:
         finally:
             (keys.failed if answer is None or answer.failed else keys.answered)(identity)
 
+    async def _prepare(self, caller: Caller) -> None:
+        if self.audit.is_full:
+            await self.audit.flush()
+        await self._renew_rules(caller)
+
     async def _turn_of(self, caller: Caller) -> Turn | None:
         if caller.session_id is None:
             return None
@@ -175,13 +180,19 @@ class Dispatch:
         """Write behind what calls came to, until cancelled; then what is left."""
         await self.audit.run()
 
-    async def _run(
+    async def _run_or_fail_soon(
+        self, tool: Tool, call: ToolCall, arguments: dict[str, Any], policy: GroupPolicy, note: AuditedCall
+    ) -> ToolAnswer:
+        """Who calls a tool is told at once that the store is away."""
+        with FailingSoon():
+            return await self._run_call(tool, call, arguments, policy, note)
+
+    async def _run_call(
         self, tool: Tool, call: ToolCall, arguments: dict[str, Any], policy: GroupPolicy, note: AuditedCall
     ) -> ToolAnswer:
         try:
             if tool.scope is not None or tool.held or tool.spends or policy.has_rules_for(tool.name):
-                with FailingSoon():
-                    held = await self._admit(tool, call, arguments, policy)
+                held = await self._admit(tool, call, arguments, policy)
                 if held is not None and call.approved is None and not await self._is_allowed(call, held):
                     if tool.preview is not None:
                         held = replace(held, preview=await tool.preview(call, arguments))
@@ -190,8 +201,7 @@ class Dispatch:
                     self._check_edited(call, held, call.approved)
             if not tool.read_only:
                 call.check_contact()
-            with FailingSoon():
-                answer = await make_answer(tool, call, await tool.run(call, **arguments))
+            answer = await make_answer(tool, call, await tool.run(call, **arguments))
         except GatepostError as error:
             self.audit.add(note, _verdict(error), str(error))
             return ToolAnswer(shorten(str(error)), failed=True)
