@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from gatepost.flow.agent_assembly import ToolAssembly
 from gatepost.flow.channel_assembly import ChannelAssembly
+from gatepost.flow.delivery.delivery_loop import LOOK_S
 from gatepost.flow.errands.closing import ErrandSessionCloser
 from gatepost.flow.errands.errand_loop import ErrandLoop
 from gatepost.flow.flow_deps import FlowDeps
@@ -18,7 +19,6 @@ from gatepost.flow.requests.provider_answers import ProviderAnswers
 from gatepost.flow.requests.request_loop import RequestLoop
 from gatepost.flow.retention import Retention
 from gatepost.flow.schedule.task_loop import TaskLoop
-from gatepost.flow.sessions.session_deps import LOOK_S
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 
 

@@ -26,7 +26,7 @@ from gatepost.store.passed_files import CHUNK
 
 MOST_MB = setting("groups.move_mb", 4096, help="The most that the files of a group may have which is moved, in MB.")
 MOST_FILES = 100_000
-LOOK_S = 5.0  # behind the bell
+LOOK_S = 10.0  # behind the bell
 TURN_S = 15.0  # for which turns may end by themselves
 REST_S = 60.0  # after which a world that does not come to rest stays
 FOLDER = "moves"  # in the home: what is unpacked, and what lay there before
