@@ -42,6 +42,7 @@ from gatepost.store.outbox import NewEffect
 from gatepost.store.port import Db
 from gatepost.store.routes import NEVER_ENDS
 from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.testing.arrivals import add_arrival
 
 Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer
 
@@ -204,12 +205,19 @@ def test_a_reason_that_is_no_code_is_left_alone(reason: str, words: str) -> None
 
 def test_a_row_that_the_gateway_wrote_for_an_agent_says_what_it_is(run: Run, db: Db) -> None:
     _, session_id = ask(db, "hello", "p1", 1_000_000)
-    new = NewMessage(
-        instance="web", address="web:home", direction="in", kind="system", sender="gatepost:system", text="", at=1,
-        platform_id="continue:t1:2", event="system", content='{"event": "continued"}',
-    )  # fmt: skip
-    message_id = messages.accept(db, new, 2_000_000)
-    assert message_id is not None
+    message_id = add_arrival(
+        db,
+        2_000_000,
+        instance="web",
+        address="web:home",
+        kind="system",
+        sender="gatepost:system",
+        text="",
+        at=1,
+        platform_id="continue:t1:2",
+        event="system",
+        content='{"event": "continued"}',
+    )
     inbox.enqueue(db, message_id, session_id, "home", "member", 2_000_000)
 
     assert "(note: continued after it broke off)" in run("ledger", "list").out

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from gatepost.core.periods import Period
-from gatepost.store import budgets, costs, identities, inbox, messages, origins, turns, users
+from gatepost.store import budgets, costs, identities, inbox, origins, turns, users
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
-from gatepost.store.messages import NewMessage
 from gatepost.store.origins import Origin
 from gatepost.testing.counting import CountingDb
 
@@ -20,19 +19,7 @@ ADA, BOB, CEM = "fake:user/ada", "fake:user/bob", "fake:user/cem"
 
 def write(desk: Desk, sender: str, kind: str = "chat", behalf: Iterable[str] = ()) -> int:
     """A message of one person, queued; its inbox row. `behalf`: it was put in by an agent, for these people."""
-    desk._count += 1
-    new = NewMessage(
-        instance=ROOM[0],
-        address=ROOM[1],
-        direction="in",
-        platform_id=f"p{desk._count}",
-        kind=kind,
-        sender=sender,
-        text="hello",
-        at=desk.now,
-    )
-    message_id = messages.accept(desk.db, new, desk.now)
-    assert message_id is not None
+    message_id = desk.accept(kind=kind, sender=sender)
     origins.put(desk.db, message_id, tuple(Origin(person, *ROOM) for person in behalf), 1)
     return inbox.enqueue(desk.db, message_id, desk.session.id, "acme", "member", desk.now)
 

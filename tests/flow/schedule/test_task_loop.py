@@ -23,6 +23,7 @@ from gatepost.store.origins import Origin
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.store.tasks import TaskState
+from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.counting import CountingDb
 from gatepost.testing.waiting import PATIENCE_S
 
@@ -259,13 +260,9 @@ async def test_people_come_before_tasks_that_wait_longer(desk: TaskDesk) -> None
     session_id = desk.woken[-1]
 
     def ask(db: Db) -> int:
-        from gatepost.store import inbox, messages
+        from gatepost.store import inbox
 
-        new = messages.NewMessage(
-            instance="fake", address=ROOM, direction="in", sender="fake:user/1", text="hello", at=1, platform_id="p1"
-        )
-        message_id = messages.accept(db, new, desk.clock.now())
-        assert message_id is not None
+        message_id = add_arrival(db, desk.clock.now(), address=ROOM, at=1, platform_id="p1")
         return inbox.enqueue(db, message_id, session_id, "acme", "member", desk.clock.now())
 
     row = await desk.store.write(ask)
