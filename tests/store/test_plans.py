@@ -26,6 +26,7 @@ from gatepost.store import (
     sessions,
     timeline,
     turns,
+    waiting_requests,
     waiting_rows,
 )
 from gatepost.store.port import Db
@@ -99,10 +100,10 @@ ASKED: dict[str, Ask] = {
     "watching": lambda db: sessions.list_open(db, "g", 10),
     "audit_append": lambda db: audit.append(db, audit.AuditRecord(1, "a", "b", "c", {})),
     "timeline_last": lambda db: timeline.list_last(db, "s", 10),
-    "permissions_of_session": lambda db: requests.list_pending(db, "s"),
-    "all_requests_waiting": lambda db: requests.list_waiting(db, None, 10),
-    "permissions_waiting": lambda db: requests.count_waiting(db, "s"),
-    "requests_in_group": lambda db: requests.count_waiting_in_group(db, "g"),
+    "permissions_of_session": lambda db: waiting_requests.list_pending(db, "s"),
+    "all_requests_waiting": lambda db: waiting_requests.list_waiting(db, None, 10),
+    "permissions_waiting": lambda db: waiting_requests.count_waiting(db, "s"),
+    "requests_in_group": lambda db: waiting_requests.count_waiting_in_group(db, "g"),
     "requests_undelivered": lambda db: provider_answers.list_undelivered(db, "s"),
     "requests_over": lambda db: requests.withdraw_for_turn(db, "s", "t", "", 1),
     "destination_of_room": lambda db: destinations.find_by_room(db, "g", "i", "a"),

@@ -14,6 +14,7 @@ from gatepost.store import (
     sleeping_turns,
     turn_failures,
     turns,
+    waiting_requests,
 )
 from gatepost.store.port import Db
 from gatepost.store.readonly import count_expired_leases
@@ -115,6 +116,6 @@ def test_what_providers_ask_in_chats_counts_as_waiting_and_what_managed_agents_a
     _, turn = at_work(db)
     ask(db, turn, "a", END)
     ask(db, turn, "held", END, RequestKind.CALL)
-    assert requests.count_pending(db) == (2, 2)
+    assert waiting_requests.count_pending(db) == (2, 2)
     db.run("UPDATE sessions SET agent = 1")
-    assert requests.count_pending(db) == (1, 1)
+    assert waiting_requests.count_pending(db) == (1, 1)

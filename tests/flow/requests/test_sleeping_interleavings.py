@@ -28,6 +28,7 @@ from gatepost.store import (
     sleeping_turns,
     turn_failures,
     turns,
+    waiting_requests,
 )
 from gatepost.store.port import Db
 from gatepost.store.requests import Request, RequestState
@@ -222,7 +223,7 @@ async def test_the_next_person_is_asked_while_a_turn_sleeps_and_their_answer_wak
     await agent.sleep()
     agent.now += RULES.escalate
     await store.write(move_due, RULES, REACH, agent.now)
-    (request,) = await store.read(requests.list_pending)
+    (request,) = await store.read(waiting_requests.list_pending)
     cards = await store.read(request_cards.list_for_request, request.id)
     assert [card.person for card in cards] == [ADA, BOB]
     await agent.wake()
