@@ -33,6 +33,7 @@ from gatepost.store import (
     rooms,
     routes,
     sessions,
+    turn_claims,
     turns,
     users,
 )
@@ -82,7 +83,7 @@ def ask(db: Db, text: str, platform_id: str, now: int) -> tuple[int, str]:
 
 def answer(db: Db, session_id: str, text: str, now: int) -> None:
     """Its turn runs, says one thing, and that is sent."""
-    claim = turns.claim(db, session_id, "demo", "run-1", now, 60_000_000, 10)
+    claim = turn_claims.claim(db, session_id, "demo", "run-1", now, 60_000_000, 10)
     assert claim is not None
     rows = tuple(entry.id for entry, _ in inbox.list_for_turn(db, claim.turn.id))
     turns.begin(db, claim.turn.id, claim.turn.epoch, rows, now + 1000)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.store import inbox, ledger, outbox, sessions, turns
+from gatepost.store import inbox, ledger, outbox, sessions, turn_claims, turns
 from gatepost.store.port import Db
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.channel import FakeChannel
@@ -142,7 +142,7 @@ async def _turn_in(gateway: Gateway) -> str:
         session = sessions.find_or_add(db, "per-thread", "home", "fake", ROOM, "", now)
         message_id = add_arrival(db, now, address=ROOM, text="hi", platform_id="v")
         inbox.enqueue(db, message_id, session.id, "home", "member", now)
-        claim = turns.claim(db, session.id, "liar", "somebody", now, 3_600_000_000, 1, ready=True)
+        claim = turn_claims.claim(db, session.id, "liar", "somebody", now, 3_600_000_000, 1, ready=True)
         assert claim is not None
         return claim.turn.id
 

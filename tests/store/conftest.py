@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from gatepost.core.clock import SECOND
-from gatepost.store import groups, inbox, outbox, sessions, turn_failures, turns
+from gatepost.store import groups, inbox, outbox, sessions, turn_claims, turn_failures, turns
 from gatepost.store.outbox import NewEffect, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
+from gatepost.store.turn_claims import TurnClaim
 from gatepost.store.turn_failures import FailureCause, TurnFailure, TurnRetryPolicy
-from gatepost.store.turns import Turn, TurnClaim
+from gatepost.store.turns import Turn
 from gatepost.testing.arrivals import add_arrival
 
 NOON = 1_800_000_000_000_000
@@ -40,7 +41,7 @@ class Desk:
         return inbox.enqueue(self.db, message_id, self.session.id, "acme", rights, self.now)
 
     def claim(self, most: int = 20) -> TurnClaim | None:
-        return turns.claim(self.db, self.session.id, "scripted", self.owner, self.now, LEASE, most)
+        return turn_claims.claim(self.db, self.session.id, "scripted", self.owner, self.now, LEASE, most)
 
     def begun(self, *texts: str) -> Turn:
         """A turn whose provider has these messages."""

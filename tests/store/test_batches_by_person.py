@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gatepost.core.periods import Period
-from gatepost.store import budgets, costs, identities, inbox, origins, turns, users
+from gatepost.store import budgets, costs, identities, inbox, origins, turn_claims, turns, users
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.origins import Origin
 from gatepost.testing.counting import CountingDb
@@ -65,10 +65,10 @@ def test_stranger_11_a_follow_up_of_another_person_does_not_join(desk: Desk, gra
     assert claim is not None
     grant(desk, whose)
     joining, other = write(desk, ADA), write(desk, BOB)
-    more = turns.claim_more(desk.db, claim.turn.id, claim.turn.epoch, desk.now, LEASE, 20)
+    more = turn_claims.claim_more(desk.db, claim.turn.id, claim.turn.epoch, desk.now, LEASE, 20)
 
     assert more is not None and more.rows == (joining,)
-    assert turns.claim_more(desk.db, claim.turn.id, claim.turn.epoch, desk.now, LEASE, 20) is None
+    assert turn_claims.claim_more(desk.db, claim.turn.id, claim.turn.epoch, desk.now, LEASE, 20) is None
     assert desk.entry(other).state == "queued"
 
 
@@ -96,10 +96,10 @@ def test_stranger_11_what_nobody_wrote_is_not_booked_on_a_person(desk: Desk) -> 
 
 def _statements(desk: Desk) -> int:
     counting = CountingDb(desk.db)
-    claim = turns.claim(counting, desk.session.id, "scripted", desk.owner, desk.now, LEASE, 20)
+    claim = turn_claims.claim(counting, desk.session.id, "scripted", desk.owner, desk.now, LEASE, 20)
     assert claim is not None
     write(desk, BOB)
-    turns.claim_more(counting, claim.turn.id, claim.turn.epoch, desk.now, LEASE, 20)
+    turn_claims.claim_more(counting, claim.turn.id, claim.turn.epoch, desk.now, LEASE, 20)
     return counting.statements
 
 
@@ -128,7 +128,7 @@ def test_stranger_11_a_turn_is_paid_by_exactly_those_whose_messages_it_has(desk:
         turns.begin(desk.db, turn.id, turn.epoch, claim.rows, desk.now)
         while left and chance.random() < 0.5:
             write(desk, left.pop())
-            more = turns.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, chance.randint(1, 6))
+            more = turn_claims.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, chance.randint(1, 6))
             if more is not None:
                 turns.begin(desk.db, turn.id, turn.epoch, more.rows, desk.now)
         senders = set(inbox.list_senders(desk.db, turn.id))

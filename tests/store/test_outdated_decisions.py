@@ -11,12 +11,12 @@ from typing import TypeVar
 import psycopg
 import pytest
 
-from gatepost.store import groups, inbox, outbox, sessions, turns, users
+from gatepost.store import groups, inbox, outbox, sessions, turn_claims, users
 from gatepost.store.outbox import NewEffect, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.postgres.connection import open_connection
 from gatepost.store.postgres.postgres_store import PostgresStore
-from gatepost.store.turns import TurnClaim
+from gatepost.store.turn_claims import TurnClaim
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.empty_database import EmptyDatabase
 from gatepost.testing.waiting import until
@@ -92,7 +92,7 @@ async def test_a_message_that_was_cancelled_meanwhile_is_not_answered(server: Po
     _, second = await server.write(add_message, "two")
 
     def claim(db: Db) -> TurnClaim | None:
-        return turns.claim(db, session_id, "scripted", "d", NOON, LEASE, 20)
+        return turn_claims.claim(db, session_id, "scripted", "d", NOON, LEASE, 20)
 
     cancel = f"UPDATE inbox SET state = 'cancelled', next_at = NULL WHERE id = {first}"
     claimed = await write_behind(server, cancel, claim)

@@ -12,6 +12,7 @@ from gatepost.store import (
     requests,
     sessions,
     sleeping_turns,
+    turn_claims,
     turn_failures,
     turns,
     waiting_requests,
@@ -33,7 +34,7 @@ def at_work(db: Db) -> tuple[Session, Turn]:
     message_id = messages.add_system(db, session, "m", {"event": "test"}, NOON)
     assert message_id is not None
     inbox.enqueue(db, message_id, session.id, "acme", "member", NOON)
-    claim = turns.claim(db, session.id, "scripted", "me", NOON, MINUTE, 20, ready=True)
+    claim = turn_claims.claim(db, session.id, "scripted", "me", NOON, MINUTE, 20, ready=True)
     assert claim is not None
     return session, claim.turn
 
@@ -71,8 +72,8 @@ def test_it_is_due_when_the_first_of_its_requests_expires_and_nobody_is_late(db:
         not due_sessions.has_work(db, session.id, later) and due_sessions.get_retry_time(db, session.id, later) == END
     )
     assert ledger.check(db, later).unaccounted == 0 == count_expired_leases(db, later)
-    assert turns.claim(db, session.id, "scripted", "me", later, MINUTE, 20) is None
-    assert turns.claim(db, session.id, "scripted", "me", END, MINUTE, 20) is not None
+    assert turn_claims.claim(db, session.id, "scripted", "me", later, MINUTE, 20) is None
+    assert turn_claims.claim(db, session.id, "scripted", "me", END, MINUTE, 20) is not None
 
 
 def test_one_that_waits_for_nobody_any_more_goes_on_at_once(db: Db) -> None:

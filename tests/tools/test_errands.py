@@ -23,6 +23,7 @@ from gatepost.store import (
     messages,
     origins,
     sessions,
+    turn_claims,
     turns,
     users,
 )
@@ -181,7 +182,7 @@ async def test_the_person_behind_it_pays_for_it(tmp_path: Path, tree: SqliteStor
     agent = await GateAgent.create(tmp_path, tree, "acme")
     errand = await given(tree, await agent.call("delegate_group", group="acme/eng", prompt="look"))
     now = agent.around.clock.now()
-    claim = await tree.write(turns.claim, errand.session_id, "scripted", "test", now, MINUTE, 20)
+    claim = await tree.write(turn_claims.claim, errand.session_id, "scripted", "test", now, MINUTE, 20)
     assert claim is not None and claim.turn.thread == errand.id
     assert await tree.read(costs.find_payer, claim.turn.id) == "fake:user/1"
     assert await tree.read(costs.find_asker, claim.turn.id) == "agent:acme", "her secrets are not used for it"

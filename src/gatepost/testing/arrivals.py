@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from gatepost.store import inbox, messages, turns
+from gatepost.store import inbox, messages, turn_claims
 from gatepost.store.messages import Direction, NewMessage
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
-from gatepost.store.turns import TurnClaim
+from gatepost.store.turn_claims import TurnClaim
 
 MINUTE = 60_000_000
 
@@ -28,6 +28,6 @@ def begin_turn(db: Db, session: Session, now: int, **fields: Any) -> TurnClaim:
     """A turn of a session with one new message in it."""
     message_id = add_arrival(db, now, instance=session.instance, address=session.address, **fields)
     inbox.enqueue(db, message_id, session.id, session.folder, "member", now)
-    claim = turns.claim(db, session.id, "scripted", "test", now, MINUTE, 10)
+    claim = turn_claims.claim(db, session.id, "scripted", "test", now, MINUTE, 10)
     assert claim is not None
     return claim

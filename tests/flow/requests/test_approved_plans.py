@@ -18,7 +18,7 @@ from gatepost.store import (
     outbox,
     requests,
     sessions,
-    turns,
+    turn_claims,
     users,
     waiting_requests,
 )
@@ -50,7 +50,7 @@ def at_work(db: Db) -> tuple[Session, Turn]:
     message_id = messages.accept(db, new, NOW)
     assert message_id is not None
     inbox.enqueue(db, message_id, session.id, "home", "member", NOW)
-    claim = turns.claim(db, session.id, "scripted", "test", NOW, 60 * SECOND, 20)
+    claim = turn_claims.claim(db, session.id, "scripted", "test", NOW, 60 * SECOND, 20)
     assert claim is not None
     return session, claim.turn
 

@@ -26,6 +26,7 @@ from gatepost.store import (
     requests,
     sessions,
     sleeping_turns,
+    turn_claims,
     turn_failures,
     turns,
     waiting_requests,
@@ -74,8 +75,8 @@ class AskingAgent:
             claim = await self._write(self._claim)
             self.turn = claim.turn if claim is not None else None
 
-    def _claim(self, db: Db) -> turns.TurnClaim | None:
-        claim = turns.claim(db, self.session_id, "scripted", "me", self.now, MINUTE, 1, ready=True)
+    def _claim(self, db: Db) -> turn_claims.TurnClaim | None:
+        claim = turn_claims.claim(db, self.session_id, "scripted", "me", self.now, MINUTE, 1, ready=True)
         if claim is not None and claim.turn.state is not TurnState.BEGUN:
             turns.begin(db, claim.turn.id, claim.turn.epoch, claim.rows, self.now)
         return claim

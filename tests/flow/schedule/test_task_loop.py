@@ -16,7 +16,7 @@ from gatepost.flow.schedule.task_changes import (
 )
 from gatepost.flow.schedule.task_loop import AGAIN_S, AT_ONCE, plan_due
 from gatepost.messages.inbound import MessageKind
-from gatepost.store import acl, agents, origins, sessions, switches, tasks, timeline, turns
+from gatepost.store import acl, agents, origins, sessions, switches, tasks, timeline, turn_claims, turns
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.agents import NewAgent
 from gatepost.store.origins import Origin
@@ -268,7 +268,7 @@ async def test_people_come_before_tasks_that_wait_longer(desk: TaskDesk) -> None
     row = await desk.store.write(ask)
 
     def claim(db: Db) -> tuple[int, ...]:
-        found = turns.claim(db, session_id, "scripted", "test", desk.clock.now(), MINUTE, 20)
+        found = turn_claims.claim(db, session_id, "scripted", "test", desk.clock.now(), MINUTE, 20)
         assert found is not None and found.more
         turns.begin(db, found.turn.id, 1, found.rows, desk.clock.now())
         turns.finish(db, found.turn.id, 1, "{}", desk.clock.now())
@@ -357,7 +357,7 @@ async def test_a_cancelled_task_leaves_its_running_turn_and_withdraws_what_waits
     desk.clock.advance(2 * 3600)
     await desk.tick()
     session_id = desk.woken[-1]
-    claim = await desk.store.write(turns.claim, session_id, "scripted", "test", desk.clock.now(), MINUTE, 20)
+    claim = await desk.store.write(turn_claims.claim, session_id, "scripted", "test", desk.clock.now(), MINUTE, 20)
     assert claim is not None
     await desk.store.write(cancel_task, task.id, "me", desk.clock.now())
     assert [each.state for each in await desk.log(task)] == ["queued", "cancelled"]

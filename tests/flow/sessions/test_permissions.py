@@ -19,7 +19,18 @@ from gatepost.flow.sessions.permissions import (
 )
 from gatepost.flow.sessions.timeline_events import LARGEST
 from gatepost.mailbox import runner_frames
-from gatepost.store import agents, audit, groups, inbox, requests, sessions, timeline, turns, waiting_requests
+from gatepost.store import (
+    agents,
+    audit,
+    groups,
+    inbox,
+    requests,
+    sessions,
+    timeline,
+    turn_claims,
+    turns,
+    waiting_requests,
+)
 from gatepost.store.agents import NewAgent
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
@@ -42,7 +53,7 @@ def at_work(db: Db) -> tuple[Session, Turn]:
     groups.add(db, "agents", "agents", "", NOW)
     session = agents.create(db, NewAgent(folder="agents", provider="claude"), NOW)
     agents.add_prompt(db, session, "sweep", "op", "op", inbox.InboxMode.NEXT, NOW)
-    claim = turns.claim(db, session.id, "claude", "me", NOW, 60_000_000, 20, ready=True)
+    claim = turn_claims.claim(db, session.id, "claude", "me", NOW, 60_000_000, 20, ready=True)
     assert claim is not None
     return session, claim.turn
 

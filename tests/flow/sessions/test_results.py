@@ -6,10 +6,21 @@ from gatepost.core.clock import SECOND
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.sessions.results import ResultLimits, record_results, record_status
 from gatepost.mailbox import runner_frames
-from gatepost.store import agents, destinations, engagements, groups, inbox, outbox, sessions, timeline, turns
+from gatepost.store import (
+    agents,
+    destinations,
+    engagements,
+    groups,
+    inbox,
+    outbox,
+    sessions,
+    timeline,
+    turn_claims,
+    turns,
+)
 from gatepost.store.engagements import Engagement
 from gatepost.store.port import Db
-from gatepost.store.turns import TurnClaim
+from gatepost.store.turn_claims import TurnClaim
 from gatepost.testing.arrivals import begin_turn
 from gatepost.testing.counting import CountingDb
 
@@ -47,7 +58,7 @@ def test_what_a_continued_turn_of_an_agent_says_again_is_told_once_on_its_timeli
     groups.add(db, "acme", "Acme", "scripted", NOON)
     made = agents.create(db, agents.NewAgent(folder="acme", provider="scripted"), NOON)
     agents.add_prompt(db, made, "sweep", "operator", "operator", inbox.InboxMode.NEXT, NOON)
-    claim = turns.claim(db, made.id, "scripted", "run-1", NOON, 60_000_000, 10)
+    claim = turn_claims.claim(db, made.id, "scripted", "run-1", NOON, 60_000_000, 10)
     assert claim is not None
     take(db, claim, result(claim))
     take(db, claim, result(claim))  # the same, handed over again

@@ -12,7 +12,7 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import audit, costs, groups, inbox, sessions, turns, users
+from gatepost.store import audit, costs, groups, inbox, sessions, turn_claims, turns, users
 from gatepost.store.costs import NewCost
 from gatepost.store.port import Db
 from gatepost.store.sessions import SessionMode
@@ -74,7 +74,7 @@ async def test_the_time_line_has_turns_with_their_cost_and_pages_back(deps: Oper
     session = await deps.store.write(seed)
 
     def work(db: Db) -> str:
-        claimed = turns.claim(db, session, "scripted", "o", NOON + 5, 1000, 10, ready=True)
+        claimed = turn_claims.claim(db, session, "scripted", "o", NOON + 5, 1000, 10, ready=True)
         assert claimed is not None
         spent = NewCost(
             key="k", at=NOON + 6, folder="acme", model="m", micro=1500, session_id=session, turn_id=claimed.turn.id
