@@ -39,7 +39,7 @@ from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import NewEffect, add
 from gatepost.store.port import Db, Row
 from gatepost.store.rooms import RoomPolicy
-from gatepost.store.sqlite_store import SqliteDb
+from gatepost.store.sqlite_db import SqliteDb
 from gatepost.store.turns import Turn
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.gateway import running_gateway

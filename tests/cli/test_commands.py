@@ -42,7 +42,7 @@ from gatepost.store.migrate import migrate
 from gatepost.store.outbox import NewEffect
 from gatepost.store.port import Db
 from gatepost.store.routes import NEVER_ENDS
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
 from gatepost.testing.arrivals import add_arrival
 
 Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer

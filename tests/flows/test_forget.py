@@ -22,7 +22,7 @@ from gatepost.store import acl, audit, inbox, ledger, search, users
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.audit import AuditRecord
 from gatepost.store.port import Db, Store
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
 from gatepost.store.users import UserRole
 from gatepost.testing import fork_server
 from gatepost.testing.arrivals import add_arrival

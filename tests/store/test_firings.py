@@ -20,7 +20,7 @@ from gatepost.store.messages import NewPrompt
 from gatepost.store.port import Db
 from gatepost.store.reservations import BudgetReservation
 from gatepost.store.sessions import SessionMode
-from gatepost.store.sqlite_store import SqliteDb
+from gatepost.store.sqlite_db import SqliteDb
 from gatepost.store.task_inbox import NewTaskRow
 from gatepost.store.tasks import NewTask, ScheduleKind, Task
 

@@ -31,7 +31,7 @@ from gatepost.store import (
     waiting_rows,
 )
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteDb
+from gatepost.store.sqlite_db import SqliteDb
 
 pytestmark = pytest.mark.sqlite(reason="reads the plans of SQLite")
 

@@ -16,8 +16,9 @@ from gatepost.store.messages import NewMessage
 from gatepost.store.migrate import list_migrations
 from gatepost.store.port import Db
 from gatepost.store.search import SearchQuery, Subtree
+from gatepost.store.sqlite_db import SqliteDb, connect
 from gatepost.store.sqlite_full_text import AT_ONCE
-from gatepost.store.sqlite_store import SqliteDb, SqliteStore, connect
+from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.arrivals import add_arrival
 
 ROOT = Subtree("root", everything=True)

@@ -12,7 +12,8 @@ import pytest
 from gatepost.core.errors import NotFound, SetupError, Unavailable
 from gatepost.store import groups, message_steps
 from gatepost.store.port import Db, quick
-from gatepost.store.sqlite_store import LARGEST_GROUP, MOST_APPENDED, SLOW_S, SqliteDb, SqliteStore, connect
+from gatepost.store.sqlite_db import MOST_APPENDED, SqliteDb, connect
+from gatepost.store.sqlite_store import LARGEST_GROUP, SLOW_S, SqliteStore
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.store_errors import READ_ONLY_ERRORS
 from gatepost.testing.waiting import PATIENCE_S

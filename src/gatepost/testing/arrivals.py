@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from gatepost.messages.inbound import Direction
 from gatepost.store import inbox, messages, turn_claims
-from gatepost.store.messages import Direction, NewMessage
+from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 from gatepost.store.turn_claims import TurnClaim

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from gatepost.store.gateways import GatewayState
 from gatepost.testing.cluster import Cluster
+from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.platforms.base import EmulatedPlatform
 from gatepost.testing.storms import (
     ECHO,
@@ -36,16 +38,17 @@ class DrainCounts(Struct, frozen=True, kw_only=True):
     verdict: StormVerdict
     held: int  # turns that were open there
     drain_code: int  # the exit code of the command
-    state: str  # of the drained one, at the end
+    state: GatewayState  # of the drained one, at the end
     is_replaced: bool  # another one listens
-    first_s: float  # from the command to the first answer to what it held
+    drain_s: float  # that the command took
+    first_s: float  # from its end to the first answer to what it held, and to the last
     last_s: float
 
     def list_faults(self) -> list[str]:
         wrong = {
             f"only {self.held} turns were open": self.held < self.verdict.size.open_turns,
             f"the drain exited with {self.drain_code}": self.drain_code,
-            f"the drained gateway is {self.state}": self.state != "gone",
+            f"the drained gateway is {self.state}": self.state is not GatewayState.GONE,
             "nobody else listens": not self.is_replaced,
         }
         return [*self.verdict.list_faults(), *list_true(wrong)]
@@ -55,8 +58,8 @@ class DrainCounts(Struct, frozen=True, kw_only=True):
 
     def render(self) -> str:
         return (
-            f"{self.verdict.render()}; {self.held} turns open, {self.list_times()[0].render()}, all of them answered"
-            f" after {self.last_s:.1f} s"
+            f"{self.verdict.render()}; {self.held} turns open, drained in {self.drain_s:.1f} s,"
+            f" {self.list_times()[0].render()}, all of them answered after {self.last_s:.1f} s"
         )
 
 
@@ -71,21 +74,28 @@ def run_drain_storm(folder: Path, seed: int, *, size: StormSize = WHOLE) -> Drai
         ECHO.write(cluster.group).chmod(0o644)  # for those who begin now; the others still wait
         begun = time.monotonic()
         with ThreadPoolExecutor(1) as beside:
-            done = beside.submit(cluster[drained].gatepost, *DRAIN)
+            draining = beside.submit(_drain, cluster[drained])
             people.run_until(lambda: held <= people.answered_at.keys(), "what it held to go on")
+        code, ended = draining.result()
         open_gate(cluster)
         people.let_go()
         people.run_to_the_end()
-        waits = sorted(people.answered_at[text] - begun for text in held)
+        answered = [people.answered_at[text] for text in held]
         return DrainCounts(
             verdict=get_verdict(people, left),
             held=len(rooms),
-            drain_code=done.result().returncode,
-            state=cluster.query(f"SELECT state FROM gateways WHERE name = '{drained}'")[0][0],
+            drain_code=code,
+            state=GatewayState(cluster.query(f"SELECT state FROM gateways WHERE name = '{drained}'")[0][0]),
             is_replaced=find_listener(cluster) != drained,
-            first_s=waits[0],
-            last_s=waits[-1],
+            drain_s=ended - begun,
+            first_s=max(0.0, min(answered) - ended),
+            last_s=max(0.0, max(answered) - ended),
         )
+
+
+def _drain(daemon: DaemonProcess) -> tuple[int, float]:
+    """The exit code, and when it was there."""
+    return daemon.gatepost(*DRAIN).returncode, time.monotonic()
 
 
 def list_held_rooms(cluster: Cluster, platform: EmulatedPlatform, name: str, count: int) -> set[int]:

@@ -253,10 +253,13 @@ def list_answers(platform: EmulatedPlatform) -> list[str]:
 
 
 @contextmanager
-def open_cluster(folder: Path, names: tuple[str, ...], places: int) -> Iterator[tuple[Cluster, TelegramPlatform]]:
+def open_cluster(folder: Path, names: tuple[str, ...], places: int) -> Iterator[tuple[Cluster, EmulatedPlatform]]:
     """`places`: for sandboxes, of each."""
     settings = {**QUICK, "sessions_most_awake": str(places)}
-    with TelegramPlatform() as platform, Cluster(folder, names, render_settings(platform), **settings) as cluster:
+    with (
+        TelegramPlatform() as platform,
+        Cluster(folder, names, render_settings(platform), local=False, **settings) as cluster,
+    ):
         yield cluster, platform
 
 

@@ -9,7 +9,7 @@ from gatepost.store import audit, inbox
 from gatepost.store.audit import AuditRecord
 from gatepost.store.inbox import InboxState
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
 from gatepost.testing.arrivals import add_arrival
 
 Run = Callable[..., Any]

@@ -10,7 +10,7 @@ from gatepost.core.clock import DAY, SystemClock
 from gatepost.core.home import Home
 from gatepost.store import inbox
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
 from gatepost.testing.arrivals import add_arrival
 
 Run = Callable[..., Ran]

@@ -9,7 +9,7 @@ from gatepost.core.home import Home
 from gatepost.flow import pairing
 from gatepost.store import audit, direct_rooms, inbox, search
 from gatepost.store.audit import AuditRecord
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
 from gatepost.testing.arrivals import add_arrival
 
 Run = Callable[..., Any]
