@@ -8,7 +8,7 @@ import apsw
 
 from gatepost.store import audit, search
 from gatepost.store.sessions import Session
-from gatepost.store.sqlite_store import SqliteDb
+from gatepost.store.sqlite_db import SqliteDb
 
 PORTION = 5_000
 STEPS = (

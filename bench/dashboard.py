@@ -30,7 +30,8 @@ from gatepost.store.migrate import migrate
 from gatepost.store.port import Db
 from gatepost.store.requests import NewRequest, RequestKind
 from gatepost.store.sessions import SessionMode
-from gatepost.store.sqlite_store import SqliteDb, SqliteStore, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
+from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.counting import CountingDb
 from measure import Figure, at_most, within
 

@@ -15,7 +15,7 @@ from gatepost.messages.inbound import Inbound
 from gatepost.store import groups, rooms, routes, sessions
 from gatepost.store.port import Db
 from gatepost.store.rooms import RoomPolicy
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
 from gatepost.testing.gateway import running_gateway
 from instant import Instant
 from measure import Figure, at_least, within

@@ -34,12 +34,12 @@ from gatepost.app import Gateway
 from gatepost.gate.caller import Caller
 from gatepost.gate.tool_socket import ToolSocket
 from gatepost.messages.inbound import Inbound
-from gatepost.store import inbox, messages, rooms, sessions, turns
+from gatepost.store import inbox, messages, rooms, sessions, turn_claims
 from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import NewEffect, add
 from gatepost.store.port import Db, Row
 from gatepost.store.rooms import RoomPolicy
-from gatepost.store.sqlite_store import SqliteDb
+from gatepost.store.sqlite_db import SqliteDb
 from gatepost.store.turns import Turn
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.gateway import running_gateway
@@ -268,7 +268,7 @@ def _begin_turn(db: Db, now: int) -> Turn:
     message_id = messages.accept(db, new, now)
     assert message_id is not None
     inbox.enqueue(db, message_id, session.id, "home", "member", now)
-    claim = turns.claim(db, session.id, "scripted", "bench", now, 3600_000_000, 1, ready=True)
+    claim = turn_claims.claim(db, session.id, "scripted", "bench", now, 3600_000_000, 1, ready=True)
     assert claim is not None
     return claim.turn
 

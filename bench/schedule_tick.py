@@ -21,7 +21,7 @@ from gatepost.store import groups, inbox, sessions, tasks
 from gatepost.store.inbox import InboxState
 from gatepost.store.migrate import migrate
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
 from gatepost.store.tasks import NewTask, ScheduleKind, TaskContext
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.counting import CountingDb

@@ -16,7 +16,8 @@ from gatepost.store import groups, search, sessions
 from gatepost.store.full_text import separate_characters
 from gatepost.store.migrate import migrate
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteDb, SqliteStore, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
+from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
 
 MESSAGES, ROOMS, WORDS = 1_000_000, 2000, 20_000

@@ -24,7 +24,7 @@ from gatepost.store import costs, requests
 from gatepost.store.costs import NewCost
 from gatepost.store.port import Db
 from gatepost.store.requests import NewRequest, RequestKind
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.waiting import PATIENCE_S
 

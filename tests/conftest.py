@@ -16,7 +16,8 @@ import pytest
 from gatepost.core.clock import SystemClock
 from gatepost.store.migrate import migrate
 from gatepost.store.port import Db, Store
-from gatepost.store.sqlite_store import SqliteDb, SqliteStore, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
+from gatepost.store.sqlite_store import SqliteStore
 
 from .bytecode import compile_share
 

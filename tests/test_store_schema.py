@@ -9,7 +9,7 @@ import pytest
 from gatepost.core.clock import SystemClock
 from gatepost.store.migrate import list_definitions, migrate, render_schema
 from gatepost.store.postgres.printed_schema import render_postgres_schema
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
 from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "schema.sql"

@@ -40,7 +40,7 @@ def short_waits(tree: ast.AST) -> Iterator[int]:
 
 
 def impatient_connections(tree: ast.AST) -> Iterator[int]:
-    """Lines that open SQLite without saying how long to wait for a lock. `store.sqlite_store.connect` says it."""
+    """Lines that open SQLite without saying how long to wait for a lock. `store.sqlite_db.connect` says it."""
     for scope in ast.walk(tree):
         if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
             calls = [node for node in ast.walk(scope) if isinstance(node, ast.Call)]

@@ -33,6 +33,7 @@ from gatepost.store import (
     rooms,
     routes,
     sessions,
+    turn_claims,
     turns,
     users,
 )
@@ -41,7 +42,8 @@ from gatepost.store.migrate import migrate
 from gatepost.store.outbox import NewEffect
 from gatepost.store.port import Db
 from gatepost.store.routes import NEVER_ENDS
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
+from gatepost.testing.arrivals import add_arrival
 
 Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer
 
@@ -81,7 +83,7 @@ def ask(db: Db, text: str, platform_id: str, now: int) -> tuple[int, str]:
 
 def answer(db: Db, session_id: str, text: str, now: int) -> None:
     """Its turn runs, says one thing, and that is sent."""
-    claim = turns.claim(db, session_id, "demo", "run-1", now, 60_000_000, 10)
+    claim = turn_claims.claim(db, session_id, "demo", "run-1", now, 60_000_000, 10)
     assert claim is not None
     rows = tuple(entry.id for entry, _ in inbox.list_for_turn(db, claim.turn.id))
     turns.begin(db, claim.turn.id, claim.turn.epoch, rows, now + 1000)
@@ -204,12 +206,19 @@ def test_a_reason_that_is_no_code_is_left_alone(reason: str, words: str) -> None
 
 def test_a_row_that_the_gateway_wrote_for_an_agent_says_what_it_is(run: Run, db: Db) -> None:
     _, session_id = ask(db, "hello", "p1", 1_000_000)
-    new = NewMessage(
-        instance="web", address="web:home", direction="in", kind="system", sender="gatepost:system", text="", at=1,
-        platform_id="continue:t1:2", event="system", content='{"event": "continued"}',
-    )  # fmt: skip
-    message_id = messages.accept(db, new, 2_000_000)
-    assert message_id is not None
+    message_id = add_arrival(
+        db,
+        2_000_000,
+        instance="web",
+        address="web:home",
+        kind="system",
+        sender="gatepost:system",
+        text="",
+        at=1,
+        platform_id="continue:t1:2",
+        event="system",
+        content='{"event": "continued"}',
+    )
     inbox.enqueue(db, message_id, session_id, "home", "member", 2_000_000)
 
     assert "(note: continued after it broke off)" in run("ledger", "list").out

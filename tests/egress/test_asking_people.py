@@ -20,7 +20,18 @@ from gatepost.flow.requests import refused_hosts
 from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, ALLOW_SESSION, BLOCK, DENY, AnswerChoice, make_card
 from gatepost.flow.requests.deciding import Decision, decide
 from gatepost.flow.requests.refused_hosts import MOST_WAITING, RefusedHosts
-from gatepost.store import direct_rooms, egress, groups, inbox, messages, outbox, requests, sessions, users
+from gatepost.store import (
+    direct_rooms,
+    egress,
+    groups,
+    inbox,
+    messages,
+    outbox,
+    requests,
+    sessions,
+    users,
+    waiting_requests,
+)
 from gatepost.store.port import Db
 from gatepost.store.requests import AnswerLasts, Request, RequestState
 from gatepost.store.users import UserRole
@@ -44,7 +55,7 @@ def settle(db: Db, now: int) -> str:
 
 def decide_all(db: Db, choice: AnswerChoice, by: str = BOSS) -> list[Decision]:
     now = SystemClock().now()
-    return [decide(db, REACH, each.id, choice, by, now) for each in requests.list_pending(db)]
+    return [decide(db, REACH, each.id, choice, by, now) for each in waiting_requests.list_pending(db)]
 
 
 def told(db: Db, session_id: str) -> list[dict[str, Any]]:
@@ -67,7 +78,7 @@ async def asking(way: Any, tmp_path: Path) -> AsyncIterator[Any]:
 
 
 async def pending(way: Any) -> list[Request]:
-    found: list[Request] = await way.store.read(requests.list_pending)
+    found: list[Request] = await way.store.read(waiting_requests.list_pending)
     return found
 
 

@@ -9,10 +9,10 @@ from gatepost.channels.contract import get_file_folder_name
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.flow.group_removal import find_leftovers, remove_leftovers
-from gatepost.store import groups, inbox, messages, worktrees
-from gatepost.store.messages import NewMessage
+from gatepost.store import groups, inbox, worktrees
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.arrivals import add_arrival
 
 
 @pytest.fixture
@@ -25,12 +25,16 @@ def home(tmp_path: Path, empty_store: Path) -> Home:
 
 def arrive(db: Db, number: int, *folders: str) -> None:
     content = f'{{"attachments": [{{"path": "in/f-{number}/a.txt"}}]}}'
-    new = NewMessage(
-        instance="web", address="web:x", direction="in", platform_id=str(number), kind="chat", sender="web:user/owner",
-        sender_name="", text="", content=content, at=1,
-    )  # fmt: skip
-    message_id = messages.accept(db, new, 1)
-    assert message_id is not None
+    message_id = add_arrival(
+        db,
+        1,
+        instance="web",
+        address="web:x",
+        platform_id=str(number),
+        sender="web:user/owner",
+        text="",
+        content=content,
+    )
     for folder in folders:
         db.run(
             "INSERT INTO inbox (message_id, folder, state, created_at, updated_at) VALUES (?, ?, 'done', 1, 1)",

@@ -13,11 +13,11 @@ from gatepost.core.settings import Config
 from gatepost.flow.retention import Retention, RetentionCounts
 from gatepost.store import dropped, engagements, groups, inbox, ledger, messages, requests, sessions
 from gatepost.store.engagements import Engagement
-from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import NewEffect, add
 from gatepost.store.port import Db
 from gatepost.store.requests import NewRequest, RequestKind
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.clock import NOON, FixedClock
 
 NEVER = dict.fromkeys(
@@ -51,19 +51,7 @@ def sweeper(home: Home, store: SqliteStore, **days: int) -> Retention:
 def accept(db: Db, content: str, now: int, *, waits: bool = True) -> None:
     groups.add(db, "acme", "acme", "scripted", now)
     session = sessions.find_or_add(db, "shared", "acme", "fake", "fake:room/1", "", now)
-    new = NewMessage(
-        instance="fake",
-        address="fake:room/1",
-        direction="in",
-        kind="chat",
-        sender="fake:user/1",
-        text="look",
-        at=now,
-        platform_id="1",
-        content=content,
-    )
-    message_id = messages.accept(db, new, now)
-    assert message_id is not None
+    message_id = add_arrival(db, now, text="look", platform_id="1", content=content)
     row = inbox.enqueue(db, message_id, session.id, "acme", "member", now)
     if not waits:
         inbox.set_state(db, row, "answered", "", None, now)
@@ -235,19 +223,15 @@ async def test_bookings_of_a_running_month_stay_whatever_is_set(home: Home, stor
 
 
 def refuse(db: Db, number: int, rights: str, reason: str, now: int) -> None:
-    new = NewMessage(
-        instance="fake",
-        address="fake:room/1",
-        direction="in",
+    message_id = add_arrival(
+        db,
+        now,
         sender=f"fake:user/{number}",
         sender_name="Eve",
         text=f"text {number}",
-        at=now,
         platform_id=f"p{number}",
         content=f'{{"text": "text {number}"}}',
     )
-    message_id = messages.accept(db, new, now)
-    assert message_id is not None
     inbox.refuse(db, message_id, "acme", rights, reason, now)
 
 

@@ -15,7 +15,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.flow.sessions import trial
 from gatepost.flow.sessions.trial import TrialRequest
 from gatepost.serve.control.client import ControlClient
-from gatepost.store import inbox, ledger, sessions, turns
+from gatepost.store import inbox, ledger, sessions, turn_claims, turns
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.daemon import DaemonProcess
@@ -191,7 +191,7 @@ async def test_a_trial_that_the_daemon_was_killed_in_is_over_and_the_groups_own_
     )
     session, message_id = await store.write(trial.start_trial_session, wish, clock.now())
     if begun:
-        claim = await store.write(turns.claim, session.id, "openai", "killed", clock.now(), 60_000_000, 20)
+        claim = await store.write(turn_claims.claim, session.id, "openai", "killed", clock.now(), 60_000_000, 20)
         assert claim is not None
         await store.write(turns.begin, claim.turn.id, claim.turn.epoch, claim.rows, clock.now())
     store.close()

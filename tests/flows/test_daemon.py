@@ -282,6 +282,15 @@ def test_paseo_8_a_file_in_the_place_of_a_socket_is_refused_and_stays(home: Home
     assert_nothing_left(home)
 
 
+def test_a_home_whose_agents_could_not_be_reached_is_refused_before_it_is_made(home: Home) -> None:
+    long = Home(home.path.with_name("h" * (81 - len(str(home.path.parent)) - 1)))
+    done = command(long, "up")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "has 81 bytes, and at most 80 are possible" in done.stderr
+    assert not long.path.exists()
+    assert "has 81 bytes" in command(long, "doctor").stdout
+
+
 @pytest.mark.parametrize("form", ["unix:{}", "unix://{}", "{}"])
 def test_paseo_8_the_page_can_be_served_on_a_socket(home: Home, start: Callable[..., Up], form: str) -> None:
     path = home.path.parent / "web.sock"

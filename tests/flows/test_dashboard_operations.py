@@ -15,7 +15,7 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.store import newcomers
 from gatepost.store.newcomers import NewcomerState, NewNewcomer
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.waiting import PATIENCE_S, block_until
 

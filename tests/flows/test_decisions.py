@@ -14,7 +14,7 @@ from gatepost.core.clock import DAY, SECOND, SystemClock
 from gatepost.flow import grant_changes
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature, Op
-from gatepost.store import audit, egress, groups, messages, requests, rooms, routes, users
+from gatepost.store import audit, egress, groups, messages, requests, rooms, routes, users, waiting_requests
 from gatepost.store.port import Db
 from gatepost.store.requests import Request, RequestKind, RequestState
 from gatepost.store.rooms import RoomPolicy
@@ -95,7 +95,7 @@ def is_card(each: SentMessage) -> bool:
 
 async def wait_for_card(gateway: Gateway, channel: FakeChannel, number: int = 1) -> tuple[Request, SentMessage]:
     sent = await channel.wait_for(lambda sent: sum(map(is_card, sent)) >= number)
-    (request,) = await gateway.store.read(requests.list_pending)
+    (request,) = await gateway.store.read(waiting_requests.list_pending)
     return request, [each for each in sent if is_card(each)][number - 1]
 
 
@@ -152,7 +152,7 @@ async def test_nanoclaw_10_after_a_no_nobody_is_asked_for_a_day_and_then_somebod
         request, _ = await wait_for_card(gateway, channel)
         await channel.say(f"/deny {request.id}", address=DIRECT, sender=BOSS, direct=True)
         assert (await channel.say("number 2", address=ASKING, sender=EVE)).state == "refused"
-        assert await gateway.store.read(requests.list_pending) == []
+        assert await gateway.store.read(waiting_requests.list_pending) == []
         clock.ahead = DAY + SECOND
         assert (await channel.say("number 3", address=ASKING, sender=EVE)).state == "held"
         await wait_for_card(gateway, channel, 2)
@@ -261,4 +261,4 @@ async def test_arizuko_39_a_call_whose_request_cannot_be_written_down_does_not_r
         said = next(each for each in sent if each.address == ROOM).message.text
         assert said.startswith("asked: send: internal error")
         assert "the secret plan" not in channel.texts(ROOM)
-        assert await gateway.store.read(requests.list_pending) == [] and channel.texts(DIRECT) == ["hi"]
+        assert await gateway.store.read(waiting_requests.list_pending) == [] and channel.texts(DIRECT) == ["hi"]

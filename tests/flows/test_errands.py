@@ -5,7 +5,7 @@ from pathlib import Path
 
 from gatepost.app import Gateway
 from gatepost.messages.inbound import Direction
-from gatepost.store import acl, destinations, errands, groups, messages, requests, sessions, turns, users
+from gatepost.store import acl, destinations, errands, groups, messages, sessions, turns, users, waiting_requests
 from gatepost.store.errands import Errand, ErrandState
 from gatepost.store.port import Db
 from gatepost.store.users import UserRole
@@ -181,9 +181,9 @@ async def test_a_call_that_a_person_must_agree_to_is_part_of_an_errand(tmp_path:
         script = ScriptBuilder().turn("learn").call("write_skill", name="greet", content="Say hello.").say("asked")
         script.turn("", kind="system").say("learnt").write(gateway.home.group("acme"))
         await channel.say("learn it")
-        await until(lambda: len(gateway.store.read_now(requests.list_pending)) == 1)
+        await until(lambda: len(gateway.store.read_now(waiting_requests.list_pending)) == 1)
         await until(lambda: gateway.store.read_now(count_open_turns) == 0)
-        (request,) = gateway.store.read_now(requests.list_pending)
+        (request,) = gateway.store.read_now(waiting_requests.list_pending)
         assert (await gateway.store.read(list_all))[0].state is ErrandState.OPEN
         await gateway.agents.respond(request.id, "operator", allow=True)
         await channel.wait_for(lambda sent: any(each.message.text.startswith("it says") for each in sent))

@@ -17,15 +17,15 @@ from gatepost.app import Gateway
 from gatepost.core.errors import Invalid
 from gatepost.flow import grant_changes
 from gatepost.flow.person_erasure import PersonErasure
-from gatepost.messages.inbound import Direction, Quote
-from gatepost.store import acl, audit, inbox, ledger, messages, search, users
+from gatepost.messages.inbound import Quote
+from gatepost.store import acl, audit, inbox, ledger, search, users
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.audit import AuditRecord
-from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db, Store
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
 from gatepost.store.users import UserRole
 from gatepost.testing import fork_server
+from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import FixedClock
 from gatepost.testing.daemon import DaemonProcess
@@ -384,17 +384,9 @@ async def test_no_unit_of_the_writer_is_large_however_much_she_wrote(chat: Chat)
 
     def add(db: Db) -> None:
         for number in range(600):
-            new = NewMessage(
-                instance="fake",
-                address="fake:room/1",
-                direction=Direction.IN,
-                sender="fake:user/9",
-                text=f"a text of {number} words",
-                at=now,
-                platform_id=f"p{number}",
+            message_id = add_arrival(
+                db, now, sender="fake:user/9", text=f"a text of {number} words", platform_id=f"p{number}"
             )
-            message_id = messages.accept(db, new, now)
-            assert message_id is not None
             inbox.refuse(db, message_id, "home", "guest", "no_route", now)
 
     await store.write(add)

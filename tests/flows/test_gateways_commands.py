@@ -14,7 +14,7 @@ from gatepost.channels.local_channel import LocalChannel, RoomWatch
 from gatepost.http_apps import make_operation_deps
 from gatepost.messages.inbound import Inbound
 from gatepost.serve.control.contract import OPERATIONS
-from gatepost.store import commands, direct_rooms, groups, requests, users
+from gatepost.store import commands, direct_rooms, groups, users, waiting_requests
 from gatepost.store.outbox import EffectState
 from gatepost.store.port import Db
 from gatepost.store.users import UserRole
@@ -25,10 +25,10 @@ from gatepost.testing.gateway import open_room, running_gateway, wait_until_sett
 from gatepost.testing.platforms.telegram import TelegramPlatform
 from gatepost.testing.postgres import PACKAGE, find_programs
 from gatepost.testing.provider import ScriptBuilder
+from gatepost.testing.storms import prepare, render_settings
 from gatepost.testing.waiting import PATIENCE_S, block_until
 
 from .channel_desk import SETTINGS
-from .test_gateways_killed import prepare, render_settings
 
 pytestmark = pytest.mark.skipif(
     find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"
@@ -148,7 +148,7 @@ async def test_a_permission_that_is_given_on_one_gateway_reaches_the_agent_on_th
     await pair.channel.wait_for(lambda sent: any("asks to use" in each.message.text for each in sent))
     await pair.channel.say("allow once", address=DIRECT, sender=BOSS, direct=True)
     await pair.channel.wait_for(lambda sent: any(each.message.text == "they said allow" for each in sent))
-    assert await pair.a.store.read(requests.list_pending) == []
+    assert await pair.a.store.read(waiting_requests.list_pending) == []
 
 
 def has_sent(db: Db, room: str) -> bool:

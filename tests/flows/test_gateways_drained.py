@@ -3,10 +3,8 @@ common with the others."""
 
 import json
 import re
-import time
 import urllib.error
 import urllib.request
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import copy
@@ -14,23 +12,21 @@ from shutil import copy
 import pytest
 
 from gatepost.core.keyring import FILE as KEYRING
-from gatepost.flow.gateways.duties import channel_duty
 from gatepost.testing.cluster import Cluster
 from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.platforms.telegram import TelegramPlatform
 from gatepost.testing.postgres import PACKAGE, find_programs
 from gatepost.testing.provider import ScriptBuilder
+from gatepost.testing.storm_drain import run_drain_storm
+from gatepost.testing.storms import SEED, SMALL, WHOLE
 from gatepost.testing.waiting import PATIENCE_S, block_until
 
 from .channel_desk import SETTINGS
-from .test_gateways_killed import list_answers, prepare, render_settings
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"),
 ]
 
-SLOW = ScriptBuilder().otherwise().wait(0.3).say("echo: {text}")
 HELD = ScriptBuilder().turn("hold").wait_for("go").say("echo: {text}").otherwise().say("echo: {text}")
 
 
@@ -51,42 +47,18 @@ def get_state(daemon: DaemonProcess, name: str) -> str:
 def test_what_a_drained_gateway_had_is_answered_once_by_the_other(
     tmp_path: Path, figures: Callable[[str], None]
 ) -> None:
-    rooms, count = 6, 48
-    with (
-        TelegramPlatform() as platform,
-        Cluster(tmp_path, ("a", "b"), render_settings(platform), **SETTINGS) as cluster,
-    ):
-        prepare(cluster, platform)
-        for daemon in cluster.daemons.values():
-            daemon.start()
-            SLOW.write(daemon.home / "groups" / "home").chmod(0o644)
-        duty = channel_duty("telegram")
-        block_until(lambda: bool(cluster.find_holder(duty)), "a gateway to listen")
-        holder = cluster.find_holder(duty)
-        for room in range(rooms):
-            address = platform.get_address(f"direct:p{room}")
-            assert cluster.first.gatepost("room", "policy", address, "public").returncode == 0
-        sent = [f"m{number}" for number in range(count)]
-        for number, text in enumerate(sent):
-            platform.send(text, room=f"direct:p{number % rooms}", sender=f"p{number % rooms}")
-        assert platform.wait_for(lambda: len(list_answers(platform)) >= 6, 2 * PATIENCE_S)
-        done = cluster[holder].gatepost("down", "--drain", "--within", "0")
-        begun, before = time.monotonic(), len(list_answers(platform))
-        assert done.returncode == 0, done.stderr
-        assert platform.wait_for(lambda: len(list_answers(platform)) > before, 2 * PATIENCE_S)
-        took = time.monotonic() - begun
-        assert platform.wait_for(lambda: len(set(list_answers(platform))) == count, 2 * PATIENCE_S)
-        left = next(each for name, each in cluster.daemons.items() if name != holder)
-        block_until(lambda: left.json("ledger", "check")["in_flight"] == 0, "everything to be settled")
-        answers = list_answers(platform)
-        assert Counter(answers) == Counter(sent)
-        for room in range(rooms):
-            own = [each for each in answers if int(each[1:]) % rooms == room]
-            assert own == sorted(own, key=lambda each: int(each[1:]))
-        assert left.json("ledger", "check")["unaccounted"] == 0
-        assert cluster.find_holder(duty) != holder
-        assert get_state(left, holder) == "gone"
-        figures(f"a gateway drained at {before} of {count}: the other's next answer {took:.2f} s after its end")
+    counts = run_drain_storm(tmp_path, SEED, size=SMALL)
+    figures(f"drain: {counts.render()}")
+    assert counts.list_faults() == []
+
+
+@pytest.mark.timeout(600)
+def test_a_thousand_messages_are_answered_once_though_the_listener_is_drained(
+    tmp_path: Path, figures: Callable[[str], None]
+) -> None:
+    counts = run_drain_storm(tmp_path, SEED, size=WHOLE)
+    figures(f"drain: {counts.render()}")
+    assert counts.list_faults() == []
 
 
 @pytest.fixture(scope="module")

@@ -55,9 +55,9 @@ def test_without_its_guards_a_gateway_that_goes_on_says_things_twice_and_the_jud
     tmp_path: Path, figures: Callable[[str], None]
 ) -> None:
     counts = run_unguarded(tmp_path, UNGUARDED + UNFENCED_TURNS)
-    figures(f"zombie without guards: {counts.doubled} said twice, {counts.disordered} out of order")
-    assert counts.doubled > 0
-    assert f"{counts.doubled} said twice" in counts.list_faults()
+    figures(f"zombie without guards: {counts.verdict.doubled} said twice, {counts.verdict.disordered} out of order")
+    assert counts.verdict.doubled > 0
+    assert f"{counts.verdict.doubled} said twice" in counts.list_faults()
     assert counts.refused == 0 and counts.wrote_after
 
 
@@ -65,5 +65,5 @@ def test_without_its_guards_a_gateway_that_goes_on_says_things_twice_and_the_jud
 def test_turns_hold_back_late_words_where_the_gateways_guards_are_gone(tmp_path: Path) -> None:
     """What their own fence cannot stop is what an agent writes into the shared folder."""
     counts = run_unguarded(tmp_path, UNGUARDED)
-    assert counts.doubled == 0
+    assert counts.verdict.doubled == 0
     assert counts.refused == 0 and counts.wrote_after

@@ -8,9 +8,7 @@ import pytest
 
 from gatepost.testing.postgres import PACKAGE, find_programs
 from gatepost.testing.storm_kill import Victim, run_kill_storm
-from gatepost.testing.storms import ECHO, SEED, SMALL, WHOLE, StormSize, list_answers, prepare, render_settings
-
-__all__ = ["ECHO", "list_answers", "prepare", "render_settings"]  # which other flows of gateways use, too
+from gatepost.testing.storms import SEED, SMALL, WHOLE, StormSize
 
 pytestmark = pytest.mark.skipif(
     find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"

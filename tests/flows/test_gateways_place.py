@@ -15,10 +15,10 @@ from gatepost.testing.platforms.base import GivenFile
 from gatepost.testing.platforms.telegram import TelegramPlatform
 from gatepost.testing.postgres import PACKAGE, find_programs
 from gatepost.testing.provider import ScriptBuilder
+from gatepost.testing.storms import list_answers, prepare, render_settings
 from gatepost.testing.waiting import PATIENCE_S, block_until
 
 from .channel_desk import SETTINGS
-from .test_gateways_killed import list_answers, prepare, render_settings
 
 pytestmark = pytest.mark.skipif(
     find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"

@@ -17,7 +17,7 @@ from gatepost.core.clock import DAY
 from gatepost.flow.retention import Retention
 from gatepost.store import groups, retention, sessions
 from gatepost.store.migrate import migrate
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import FixedClock
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled

@@ -12,7 +12,7 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.flow import grant_changes
 from gatepost.messages.outbound import Feature
-from gatepost.store import acl, audit, requests, users
+from gatepost.store import acl, audit, requests, users, waiting_requests
 from gatepost.store.port import Db
 from gatepost.store.requests import Request, RequestState
 from gatepost.store.users import UserRole
@@ -49,7 +49,7 @@ async def ask(gateway: Gateway, channel: FakeChannel) -> tuple[Request, SentMess
     await channel.say("go")
     await channel.wait_for(lambda sent: any(each.message.text == "asked" for each in sent))
     sent = await channel.wait_for(lambda sent: any("asks to use send" in each.message.text for each in sent))
-    (request,) = await gateway.store.read(requests.list_pending)
+    (request,) = await gateway.store.read(waiting_requests.list_pending)
     return request, next(each for each in sent if "asks to use send" in each.message.text)
 
 
@@ -89,7 +89,7 @@ async def test_nanoclaw_5_and_d13_who_may_not_decide_is_told_and_recorded_and_ch
         await channel.say(f"/approve {request.id}", sender=STRANGER)
         await channel.wait_for(lambda sent: sum("Only an admin" in each.message.text for each in sent) == 2)
 
-        (waiting,) = await gateway.store.read(requests.list_pending)
+        (waiting,) = await gateway.store.read(waiting_requests.list_pending)
         assert waiting.id == request.id
         rows = await gateway.store.read(audit.list_latest, 50)
         assert [row[2:5] for row in rows if row[3] == "request.decide"] == [(STRANGER, "request.decide", "refused")] * 2
@@ -110,7 +110,7 @@ async def test_edited_arguments_are_what_runs_and_what_the_audit_has(tmp_path: P
             await channel.say(f"/approve {request.id} {wrong}", address=DIRECT, sender=BOSS, direct=True)
         told = await channel.wait_for(lambda sent: sum("does not fit send" in each.message.text for each in sent) == 2)
         assert any("txet" in each.message.text for each in told)
-        assert len(await gateway.store.read(requests.list_pending)) == 1
+        assert len(await gateway.store.read(waiting_requests.list_pending)) == 1
 
         edited = {**request.input, "text": "a kind word"}
         text = f"/approve {request.id}\n{json.dumps(edited)}"
@@ -206,7 +206,7 @@ async def test_a_held_reply_answers_the_message_of_its_turn(tmp_path: Path) -> N
         await channel.say("go", platform_id="asked-1")
         await channel.wait_for(lambda sent: any("asks to use reply" in each.message.text for each in sent))
         await wait_until_settled(gateway)
-        (request,) = await gateway.store.read(requests.list_pending)
+        (request,) = await gateway.store.read(waiting_requests.list_pending)
         await channel.say(f"/approve {request.id}", address=DIRECT, sender=BOSS, direct=True)
         sent = await channel.wait_for(lambda sent: any(each.message.text == "an answer" for each in sent))
         assert next(each.message.reply_to for each in sent if each.message.text == "an answer") == "asked-1"
@@ -240,6 +240,6 @@ async def test_the_first_of_two_votes_is_noted_and_the_second_decides(tmp_path: 
         request, _ = await ask(gateway, channel)
 
         assert await gateway.agents.respond(request.id, BOSS, allow=True) == "Noted: 1 of 2 who must agree."
-        assert [each.id for each in await gateway.store.read(requests.list_pending)] == [request.id]
+        assert [each.id for each in await gateway.store.read(waiting_requests.list_pending)] == [request.id]
         assert await gateway.agents.respond(request.id, other, allow=True) == ""
         await channel.wait_for(lambda sent: any(each.message.text == "the secret plan" for each in sent))

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.store import inbox, ledger, messages, outbox, sessions, turns
-from gatepost.store.messages import NewMessage
+from gatepost.store import inbox, ledger, outbox, sessions, turn_claims, turns
 from gatepost.store.port import Db
+from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.waiting import PATIENCE_S
@@ -140,20 +140,9 @@ async def _turn_in(gateway: Gateway) -> str:
 
     def begin(db: Db) -> str:
         session = sessions.find_or_add(db, "per-thread", "home", "fake", ROOM, "", now)
-        new = NewMessage(
-            instance="fake",
-            address=ROOM,
-            direction="in",
-            kind="chat",
-            sender="fake:user/1",
-            text="hi",
-            at=now,
-            platform_id="v",
-        )
-        message_id = messages.accept(db, new, now)
-        assert message_id is not None
+        message_id = add_arrival(db, now, address=ROOM, text="hi", platform_id="v")
         inbox.enqueue(db, message_id, session.id, "home", "member", now)
-        claim = turns.claim(db, session.id, "liar", "somebody", now, 3_600_000_000, 1, ready=True)
+        claim = turn_claims.claim(db, session.id, "liar", "somebody", now, 3_600_000_000, 1, ready=True)
         assert claim is not None
         return claim.turn.id
 

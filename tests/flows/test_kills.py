@@ -78,8 +78,8 @@ def no_more_in_flight(daemon: DaemonProcess) -> None:
 FOLLOW_UP = ScriptBuilder().turn("slow").say("slowly").wait_for_message().say("done")
 EXPECTED = Counter(["slowly", "done", "echo: and me"])
 AT_THE_DAEMON = [
-    FaultPoint(f"{TURNS}:claim_more", "before"),
-    FaultPoint(f"{TURNS}:claim_more", "after"),
+    FaultPoint("gatepost.store.turn_claims:claim_more", "before"),
+    FaultPoint("gatepost.store.turn_claims:claim_more", "after"),
     FaultPoint(f"{TALK}._answer_claim", "before", match="rows=(", nth=2),
     FaultPoint(f"{TALK}._answer_claim", "after", match="rows=(", nth=2),
     FaultPoint(f"{TURNS}:begin", "before", nth=2),

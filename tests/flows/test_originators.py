@@ -13,7 +13,19 @@ from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
 from gatepost.flow import grant_changes
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import acl, budgets, costs, groups, inbox, origins, requests, secrets, sessions, turns, users
+from gatepost.store import (
+    acl,
+    budgets,
+    costs,
+    groups,
+    inbox,
+    origins,
+    secrets,
+    sessions,
+    turns,
+    users,
+    waiting_requests,
+)
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.port import Db
@@ -219,7 +231,7 @@ async def test_what_a_person_is_denied_stays_denied_in_the_turn_that_hears_her_a
         await wait_until_settled(gateway)
         await channel.say("ask me", sender=ADA)
         await wait_until_settled(gateway)
-        (request,) = await gateway.store.read(requests.list_pending)
+        (request,) = await gateway.store.read(waiting_requests.list_pending)
         await channel.say(f"/answer {request.id} that one", sender=ADA)
         await channel.wait_for(lambda sent: any(each.message.text == "and then" for each in sent))
         await wait_until_settled(gateway)

@@ -12,7 +12,7 @@ from gatepost.app import Gateway
 from gatepost.cli.operation_runner import run_operation
 from gatepost.core.errors import Invalid
 from gatepost.flow import grant_changes, pairing
-from gatepost.store import audit, identities, messages, requests
+from gatepost.store import audit, identities, messages, requests, waiting_requests
 from gatepost.store.port import Db
 from gatepost.store.requests import Request, RequestState
 from gatepost.testing.channel import FakeChannel
@@ -55,7 +55,7 @@ async def ask(gateway: Gateway, channel: FakeChannel) -> Request:
     """The agent asks for a call that is held."""
     await channel.say("go")
     await channel.wait_for(lambda sent: any("asks to use send" in each.message.text for each in sent))
-    (request,) = await gateway.store.read(requests.list_pending)
+    (request,) = await gateway.store.read(waiting_requests.list_pending)
     return request
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from gatepost.core.keyring import Keyring
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import direct_rooms, groups, requests, secrets, sessions, users
+from gatepost.store import direct_rooms, groups, secrets, sessions, users, waiting_requests
 from gatepost.store.port import Db
 from gatepost.store.users import UserRole
 from gatepost.testing.agent_profiles import AGENTS, PATIENCE, run_agent_gateway
@@ -58,7 +58,7 @@ async def test_whoever_may_decide_gets_a_card_and_the_provider_their_answer(
         await channel.wait_for(lambda sent: any(each.address == ROOM for each in sent), PATIENCE_S)
         await wait_until_settled(gateway)
         assert channel.texts(ROOM) == [f"they said {heard}"]
-        assert await gateway.store.read(requests.list_pending) == []
+        assert await gateway.store.read(waiting_requests.list_pending) == []
 
 
 async def test_nobody_decides_and_the_provider_is_told_so(tmp_path: Path, channel: FakeChannel) -> None:
@@ -88,7 +88,7 @@ async def test_a_turn_that_ends_withdraws_what_it_asked_and_its_card_says_so(
         await wait_for_card(channel)
         await channel.say("/stop", sender=BOSS)
         await channel.wait_for(lambda sent: any("Withdrawn" in each.message.text for each in sent), PATIENCE_S)
-        assert await gateway.store.read(requests.list_pending) == []
+        assert await gateway.store.read(waiting_requests.list_pending) == []
 
 
 @pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed")
@@ -183,4 +183,4 @@ async def test_claudes_plan_is_approved_by_a_card_and_goes_on_in_the_mode_that_i
             await channel.say("quokka")
             await channel.wait_for(lambda sent: any(each.message.text == "swept again" for each in sent), PATIENCE)
             assert (gateway.home.group("home") / "again").exists()
-            assert await gateway.store.read(requests.list_pending) == []
+            assert await gateway.store.read(waiting_requests.list_pending) == []

@@ -12,7 +12,7 @@ from gatepost.app import Gateway
 from gatepost.messages.card import OWN_WORDS, join_clicks
 from gatepost.messages.inbound import Direction, Quote
 from gatepost.messages.outbound import Feature
-from gatepost.store import audit, messages, requests, rooms, users
+from gatepost.store import audit, messages, requests, rooms, users, waiting_requests
 from gatepost.store.port import Db
 from gatepost.store.requests import Request, RequestState
 from gatepost.store.rooms import RoomPolicy
@@ -71,7 +71,7 @@ def find_told(db: Db, request_id: str) -> dict[str, Any]:
 
 
 async def get_request(gateway: Gateway) -> Request:
-    (request,) = await gateway.store.read(requests.list_pending)
+    (request,) = await gateway.store.read(waiting_requests.list_pending)
     return request
 
 
@@ -99,7 +99,7 @@ async def test_nanoclaw_32_a_choice_is_what_the_tool_returns_and_the_card_shows_
         assert result["answers"] == [{"question": "Which drink?", "answer": "Coffee"}]
         await wait_until_settled(gateway)
         assert any("Answered by fake:user/1: Coffee." in text for text in channel.texts(ROOM))
-        assert await gateway.store.read(requests.list_pending) == []
+        assert await gateway.store.read(waiting_requests.list_pending) == []
         late = await channel.say(f"/answer {result['request']} tea", sender=ADA)
         await channel.wait_for(lambda sent: any("It was decided before" in each.message.text for each in sent))
         assert late.reason == f"not decided {result['request']}" and late.state == "answered"
@@ -297,7 +297,7 @@ async def test_who_stops_the_turn_withdraws_its_question(tmp_path: Path) -> None
         await wait_for_card(channel)
         await channel.say("/stop", sender=ADA)
         await channel.wait_for(lambda sent: any("Withdrawn" in each.message.text for each in sent))
-        assert await gateway.store.read(requests.list_pending) == []
+        assert await gateway.store.read(waiting_requests.list_pending) == []
 
 
 @pytest.mark.parametrize("buttons", [True, False])
@@ -316,7 +316,7 @@ async def test_a_providers_own_question_is_asked_in_the_room_and_answered_there(
             await channel.say("that", sender=ADA)
         await channel.wait_for(lambda sent: any(each.message.text == "they said that" for each in sent))
         await wait_until_settled(gateway)
-        assert await gateway.store.read(requests.list_pending) == []
+        assert await gateway.store.read(waiting_requests.list_pending) == []
 
 
 async def test_nobody_answers_a_providers_question_and_it_is_told_so(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gatepost.messages.outbound import Feature
-from gatepost.store import requests
+from gatepost.store import requests, waiting_requests
 from gatepost.testing.agent_profiles import AGENTS, PATIENCE, run_agent_gateway
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SentMessage
 from gatepost.testing.gateway import wait_until_settled
@@ -81,7 +81,7 @@ async def test_claude_gets_the_choice_also_when_the_gateway_is_restarted_while_i
         async with run_agent_gateway(CLAUDE, tmp_path / "h", channel, endpoint) as gateway:
             await channel.say("ask them", sender=ADA)
             await wait_for_card(channel)
-            (request,) = await gateway.store.read(requests.list_pending)
+            (request,) = await gateway.store.read(waiting_requests.list_pending)
         async with run_agent_gateway(CLAUDE, tmp_path / "h", channel, endpoint) as gateway:
             await channel.say(f"/answer {request.id} coffee", sender=ADA)
             await wait_for_end(channel)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gatepost.store import egress, groups, requests, users
+from gatepost.store import egress, groups, users, waiting_requests
 from gatepost.store.port import Db
 from gatepost.store.users import UserRole
 from gatepost.testing.channel import FakeChannel
@@ -31,7 +31,7 @@ async def test_what_is_decided_about_a_host_is_told_to_the_agent_once(tmp_path: 
         await channel.say("fetch", address=ROOM)
         await channel.wait_for(lambda sent: any("asks to reach a host" in each.message.text for each in sent))
         await wait_until_settled(gateway)
-        (asked,) = await gateway.store.read(requests.list_pending)
+        (asked,) = await gateway.store.read(waiting_requests.list_pending)
         card = next(text for text in channel.texts(DIRECT) if asked.id in text)
         assert "- host: files.example.com" in card and "- why: for the manual" in card and "2. Always allow" in card
 

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from gatepost.testing.waiting import PATIENCE_S, block_until
 
 SCALE = Path(__file__).parents[2] / "docs" / "scale.md"
 URL = "postgresql://gatepost:PASSWORD@db.example:5432/gatepost?sslmode=verify-full"
+SHARED = "/mnt/gatepost"
 
 pytestmark = [
     pytest.mark.slow,
@@ -77,23 +79,28 @@ class Machine:
 
 
 @pytest.fixture
-def machines(tmp_path: Path) -> Iterator[dict[str, Machine]]:
-    made = {name: Machine(tmp_path / name, tmp_path / "first") for name in ("first", "second")}
-    yield made
-    for machine in made.values():
-        machine.stop()
+def machines() -> Iterator[dict[str, Machine]]:
+    """In a short folder: the page names the homes, and the path of a home has at most 80 bytes."""
+    with tempfile.TemporaryDirectory(prefix="gp-", dir="/tmp") as made:
+        folder = Path(made)
+        folder.chmod(0o711)  # agents of a root's gateway are other users
+        (folder / "shared").mkdir(mode=0o711)
+        machines = {name: Machine(folder / name, folder / "first") for name in ("first", "second")}
+        yield machines
+        for machine in machines.values():
+            machine.stop()
 
 
-def list_blocks(url: str) -> list[tuple[str, str]]:
-    """(machine, lines) of the chapter, with the address of a real database."""
+def list_blocks(url: str, shared: Path) -> list[tuple[str, str]]:
+    """(machine, lines) of the chapter, with the address of a real database and a folder that is here."""
     chapter = SCALE.read_text(encoding="utf-8").partition("## Two machines")[2].partition("\n## ")[0]
     found = re.findall(r"```\n(# on the (\w+) machine\n.*?)```", chapter, re.S)
-    return [(name, text.replace(URL, url)) for text, name in found]
+    return [(name, text.replace(URL, url).replace(SHARED, str(shared))) for text, name in found]
 
 
 def test_the_page_leads_from_two_empty_homes_to_a_takeover(machines: dict[str, Machine]) -> None:
     with PostgresServer() as server:
-        blocks = list_blocks(server.add_database("scale"))
+        blocks = list_blocks(server.add_database("scale"), machines["first"].folder.with_name("shared"))
         assert [name for name, _ in blocks] == ["first", "second", "second", "first", "second"]
         said = [machines[name].run(text) for name, text in blocks[:4]]
         assert re.search(r"^first +running.*\n(?:.*\n)?second +running", said[2], re.M), said[2]

@@ -12,7 +12,7 @@ from gatepost.core.clock import SystemClock
 from gatepost.flow.requests.choices import ALLOW_ONCE
 from gatepost.flow.requests.deciding import decide, follow_decision
 from gatepost.flow.schedule.task_changes import TaskRequest, add_task, make_task, read_rules, run_task
-from gatepost.store import acl, direct_rooms, due_sessions, firings, ledger, requests, sessions, tasks, users
+from gatepost.store import acl, direct_rooms, due_sessions, firings, ledger, sessions, tasks, users, waiting_requests
 from gatepost.store.acl import AclRow
 from gatepost.store.firings import Firing
 from gatepost.store.port import Db
@@ -190,7 +190,7 @@ async def test_a_text_that_a_rule_holds_is_said_once_a_person_has_agreed(tmp_pat
         task = await add(gateway, "in 1 second", text="Take the bread out.")
         await gateway.store.write(hold)
         await channel.wait_for(lambda sent: any(each.address == DIRECT for each in sent), PATIENCE_S)
-        [request] = await gateway.store.read(requests.list_pending)
+        [request] = await gateway.store.read(waiting_requests.list_pending)
         assert channel.texts(ROOM) == [] and "Take the bread out." in channel.texts(DIRECT)[0]
 
         by, now = "fake:user/7", gateway.clock.now()

@@ -12,7 +12,7 @@ from tests.flows.test_permissions import BOSS, DIRECT, ROOM, settle_people, wait
 from gatepost.app import Gateway
 from gatepost.flow.sessions.notices import ASLEEP
 from gatepost.serve.control.arguments.agents import AgentSpec
-from gatepost.store import groups, ledger, requests, turns
+from gatepost.store import groups, ledger, requests, turns, waiting_requests
 from gatepost.store import sleeping_turns as sleeping
 from gatepost.store.port import Db
 from gatepost.store.requests import Request, RequestState
@@ -77,7 +77,7 @@ async def test_a_turn_that_waits_long_sleeps_and_the_answer_wakes_it(
         await channel.say("may I")
         await wait_for_card(channel)
         turn = await wait_until_asleep(gateway)
-        (waiting,) = await gateway.store.read(requests.list_pending)
+        (waiting,) = await gateway.store.read(waiting_requests.list_pending)
         assert turn.next_at == waiting.expires_at  # nobody looks at it before there is a reason
         assert await gateway.store.read(count_reservations) == 0
         assert (await gateway.store.read(ledger.check, gateway.clock.now())).unaccounted == 0
@@ -141,7 +141,9 @@ async def test_who_stops_a_sleeping_turn_ends_it_and_withdraws_what_it_asked(
         await channel.wait_for(lambda sent: any("Withdrawn" in each.message.text for each in sent), PATIENCE_S)
         await wait_until_settled(gateway)
         assert channel.texts(ROOM) == [ASLEEP, "Stopped."]
-        assert await gateway.store.read(requests.list_pending) == [] == await gateway.store.read(turns.list_open)
+        assert (
+            await gateway.store.read(waiting_requests.list_pending) == [] == await gateway.store.read(turns.list_open)
+        )
 
 
 async def test_an_agent_that_somebody_manages_sleeps_as_well(tmp_path: Path, channel: FakeChannel) -> None:

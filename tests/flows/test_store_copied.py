@@ -10,7 +10,7 @@ from gatepost.app import Gateway
 from gatepost.store.open_copy import copy_store_rows
 from gatepost.store.place import StorePlace
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import connect
+from gatepost.store.sqlite_db import connect
 from gatepost.store.store_copy import CopiedTable
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled

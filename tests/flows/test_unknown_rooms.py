@@ -12,7 +12,18 @@ from gatepost.core.clock import DAY, SECOND, SystemClock
 from gatepost.core.errors import Invalid
 from gatepost.messages.inbound import Attachment, Receipt, Verb
 from gatepost.serve.agents.questions import make_answers
-from gatepost.store import acl, destinations, direct_rooms, groups, inbox, messages, requests, rooms, routes, users
+from gatepost.store import (
+    acl,
+    destinations,
+    direct_rooms,
+    groups,
+    inbox,
+    messages,
+    rooms,
+    routes,
+    users,
+    waiting_requests,
+)
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.port import Db
 from gatepost.store.requests import RequestKind
@@ -58,7 +69,7 @@ async def mention_three(gateway: Gateway, channel: FakeChannel) -> None:
     for number in range(1, 4):
         assert (await mention(channel, f"number {number}")).state == "held"
     await channel.wait_for(lambda sent: bool(cards(channel)))
-    assert len(await gateway.store.read(requests.list_pending)) == 1
+    assert len(await gateway.store.read(waiting_requests.list_pending)) == 1
     assert channel.texts(ROOM) == []
 
 
@@ -159,7 +170,7 @@ async def test_nanoclaw_4_never_is_a_route_that_drops_and_can_be_taken_back(
 async def test_an_admin_gives_a_room_to_her_own_group_and_to_no_other(tmp_path: Path, channel: FakeChannel) -> None:
     async with asking_gateway(tmp_path / "h", channel) as gateway:
         await mention_three(gateway, channel)
-        (asked,) = await gateway.store.read(requests.list_pending)
+        (asked,) = await gateway.store.read(waiting_requests.list_pending)
         for refused in (
             f"/approve {asked.id} home",
             f"/approve {asked.id}",
@@ -167,12 +178,12 @@ async def test_an_admin_gives_a_room_to_her_own_group_and_to_no_other(tmp_path: 
             f"/approve {asked.id} root",
         ):
             await answer(channel, refused, sender=ADA)
-            assert len(await gateway.store.read(requests.list_pending)) == 1, refused
+            assert len(await gateway.store.read(waiting_requests.list_pending)) == 1, refused
         await answer(channel, f"/approve {asked.id} nowhere")  # by the owner
-        assert len(await gateway.store.read(requests.list_pending)) == 1
+        assert len(await gateway.store.read(waiting_requests.list_pending)) == 1
         await answer(channel, f"/approve {asked.id} acme", sender=ADA)
         await wait_until_settled(gateway)
-        assert await gateway.store.read(requests.list_pending) == []
+        assert await gateway.store.read(waiting_requests.list_pending) == []
         assert len(channel.texts(ROOM)) >= 1
 
 
@@ -194,16 +205,16 @@ async def test_strangers_fill_neither_the_store_nor_a_persons_room(tmp_path: Pat
     async with asking_gateway(tmp_path / "h", channel) as gateway:
         for number in range(60):  # many senders, one room
             await mention(channel, f"number {number}", sender=f"fake:user/{number}")
-        (asked,) = await gateway.store.read(requests.list_pending)
+        (asked,) = await gateway.store.read(waiting_requests.list_pending)
         assert len(await gateway.store.read(inbox.list_held_for_request, "", asked.id)) == 20
         for number in range(6):  # one sender, many rooms
             await gateway.store.write(open_room, f"fake:many/{number}", gateway.clock.now())
             await mention(channel, "hello", address=f"fake:many/{number}")
-        assert len(await gateway.store.read(requests.list_pending)) == 4
+        assert len(await gateway.store.read(waiting_requests.list_pending)) == 4
         for number in range(40):  # a sender for every room
             await gateway.store.write(open_room, f"fake:more/{number}", gateway.clock.now())
             await mention(channel, "hello", address=f"fake:more/{number}", sender=f"fake:crowd/{number}")
-        assert len(await gateway.store.read(requests.list_pending)) == 20
+        assert len(await gateway.store.read(waiting_requests.list_pending)) == 20
 
 
 def open_room(db: Db, address: str, now: int) -> None:
@@ -225,7 +236,7 @@ async def test_a_room_whose_address_would_be_a_pattern_is_not_asked_about(
     async with asking_gateway(tmp_path / "h", channel) as gateway:
         await gateway.store.write(open_room, address, gateway.clock.now())
         assert (await mention(channel, "hello", address=address)).state == "refused"
-        assert await gateway.store.read(requests.list_pending) == []
+        assert await gateway.store.read(waiting_requests.list_pending) == []
 
 
 async def test_who_is_shut_out_of_the_chosen_group_is_not_delivered(tmp_path: Path, channel: FakeChannel) -> None:
@@ -245,7 +256,7 @@ async def test_where_rooms_do_not_ask_nothing_is_held(tmp_path: Path, channel: F
     async with asking_gateway(tmp_path / "h", channel) as gateway:
         await gateway.store.write(rooms.set_policy, "fake", ROOM, policy)
         assert (await mention(channel, "number 1")).state == "refused"
-        assert await gateway.store.read(requests.list_pending) == []
+        assert await gateway.store.read(waiting_requests.list_pending) == []
 
 
 async def test_permit_lists_a_room_and_gives_it_to_a_group(tmp_path: Path, channel: FakeChannel) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.core.records import replace
-from gatepost.store import acl, destinations, direct_rooms, inbox, messages, requests, rooms, users
+from gatepost.store import acl, destinations, direct_rooms, inbox, messages, rooms, users, waiting_requests
 from gatepost.store.acl import AclEffect
 from gatepost.store.port import Db
 from gatepost.store.rooms import RoomPolicy
@@ -54,7 +54,7 @@ async def write_three(gateway: Gateway, channel: FakeChannel) -> None:
         receipt = await channel.say(f"number {number}", sender=EVE)
         assert receipt.state == "held"
     await channel.wait_for(lambda sent: bool(cards(channel)))
-    assert len(await gateway.store.read(requests.list_pending)) == 1
+    assert len(await gateway.store.read(waiting_requests.list_pending)) == 1
     assert channel.texts(ROOM) == []
 
 

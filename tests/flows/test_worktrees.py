@@ -12,7 +12,7 @@ from gatepost.core.settings import Config
 from gatepost.sandboxes.contract import trouble_of
 from gatepost.sandboxes.podman import Podman
 from gatepost.serve.control.arguments.agents import AgentSpec as NewAgent
-from gatepost.store import audit, egress, ledger, requests
+from gatepost.store import audit, egress, ledger, waiting_requests
 from gatepost.store.worktrees import Worktree
 from gatepost.testing.agent_profiles import AGENTS, PATIENCE
 from gatepost.testing.agent_profiles import run_agent_gateway as agents_gateway
@@ -276,4 +276,4 @@ async def test_claude_names_itself_and_its_branch_and_nobody_is_asked(shop: Path
         assert worktree.branch == "mend-login"
         assert git(gateway.worktrees.path(worktree), "branch", "--show-current") == "mend-login"
         assert b"/workspace/project" in endpoint.calls[-1].raw, "where it works"
-        assert await gateway.store.read(requests.list_pending) == []
+        assert await gateway.store.read(waiting_requests.list_pending) == []

@@ -16,7 +16,7 @@ from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, ALLOW_SESSI
 from gatepost.flow.requests.deciding import decide
 from gatepost.flow.requests.held_calls import HeldCalls, choose_quorum, get_arguments, make_caller
 from gatepost.gate.dispatch import Dispatch, ToolAnswer
-from gatepost.store import destinations, requests, sessions, turns
+from gatepost.store import destinations, requests, sessions, turns, waiting_requests
 from gatepost.store.port import Db
 from gatepost.store.requests import NewRequest, Request, RequestKind
 from gatepost.store.sqlite_store import SqliteStore
@@ -85,7 +85,7 @@ class HeldAgent:
         return "waits for a person's decision" in answer.text
 
     async def last(self) -> Request:
-        return (await self.agent.store.read(requests.list_pending))[-1]
+        return (await self.agent.store.read(waiting_requests.list_pending))[-1]
 
     async def decide(self, choice: AnswerChoice, given: dict[str, object] | None = None) -> Request:
         request = await self.last()
@@ -297,7 +297,7 @@ async def test_a_session_asks_people_so_often_in_an_hour_and_no_more(tmp_path: P
     answers = [await agent.agent.call("echo", "same-id", text=str(number)) for number in range(MOST_AN_HOUR + 3)]
     assert [each.failed for each in answers] == [False] * MOST_AN_HOUR + [True] * 3
     assert "in an hour" in answers[-1].text
-    assert len(await store.read(requests.list_pending)) == 1
+    assert len(await store.read(waiting_requests.list_pending)) == 1
 
 
 async def test_what_was_asked_before_costs_nothing_of_it(tmp_path: Path, store: SqliteStore) -> None:

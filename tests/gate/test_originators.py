@@ -12,7 +12,7 @@ from gatepost.egress.contract import BudgetShortage, ReservationHandle, Spender
 from gatepost.flow import grant_changes
 from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
 from gatepost.gate.caller import Caller
-from gatepost.store import agents, budgets, costs, groups, inbox, origins, secrets, sessions, turns
+from gatepost.store import agents, budgets, costs, groups, inbox, origins, secrets, sessions, turn_claims, turns
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.agents import NewAgent
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
@@ -58,7 +58,7 @@ def _session(db: Db, folder: str, address: str) -> Session:
 
 
 async def _begin(store: SqliteStore, session: Session) -> Turn:
-    claim = await store.write(turns.claim, session.id, "scripted", "test", NOW, MINUTE, 20)
+    claim = await store.write(turn_claims.claim, session.id, "scripted", "test", NOW, MINUTE, 20)
     assert claim is not None
     return claim.turn
 
@@ -237,7 +237,7 @@ async def test_stranger_09_the_news_of_an_agents_end_is_on_behalf_of_who_it_work
         agents.add_prompt(
             db, child, "work", "operator", "op", inbox.InboxMode.NEXT, NOW, origins.get_for_turn(db, own.id)
         )
-        claim = turns.claim(db, child.id, "scripted", "test", NOW, MINUTE, 20)
+        claim = turn_claims.claim(db, child.id, "scripted", "test", NOW, MINUTE, 20)
         assert claim is not None
         turns.begin(db, claim.turn.id, claim.turn.epoch, claim.rows, NOW)
         assert turns.finish(db, claim.turn.id, claim.turn.epoch, "{}", NOW)

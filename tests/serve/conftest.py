@@ -20,7 +20,7 @@ from gatepost.core.settings import Config
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Op, Outbound
 from gatepost.serve import password_hashing
-from gatepost.store import groups, inbox, messages, outbox, rooms, sessions, turn_failures, turns
+from gatepost.store import groups, inbox, messages, outbox, rooms, sessions, turn_claims, turn_failures, turns
 from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import NewEffect
 from gatepost.store.port import Db
@@ -116,7 +116,7 @@ class Answerer:
         entry = inbox.list_for_message(db, message_id)[0]
         if entry.session_id is None:
             return None
-        claim = turns.claim(db, entry.session_id, "demo", "test", self.clock.now(), SOON, 10)
+        claim = turn_claims.claim(db, entry.session_id, "demo", "test", self.clock.now(), SOON, 10)
         assert claim is not None
         turns.begin(db, claim.turn.id, claim.turn.epoch, claim.rows, self.clock.now())
         return claim.turn.id

@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 import pytest
 
 from gatepost.core.clock import SECOND
-from gatepost.store import groups, inbox, messages, outbox, sessions, turn_failures, turns
-from gatepost.store.messages import NewMessage
+from gatepost.store import groups, inbox, outbox, sessions, turn_claims, turn_failures, turns
 from gatepost.store.outbox import NewEffect, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
+from gatepost.store.turn_claims import TurnClaim
 from gatepost.store.turn_failures import FailureCause, TurnFailure, TurnRetryPolicy
-from gatepost.store.turns import Turn, TurnClaim
+from gatepost.store.turns import Turn
+from gatepost.testing.arrivals import add_arrival
 
 NOON = 1_800_000_000_000_000
 LEASE = 30 * SECOND
@@ -29,22 +30,10 @@ class Desk:
     owner: str = "d-1"
     _count: int = field(default=0)
 
-    def accept(self, text: str, *, thread: str = "", address: str = ROOM[1]) -> int:
+    def accept(self, text: str = "hello", **fields: str) -> int:
         self._count += 1
-        new = NewMessage(
-            instance=ROOM[0],
-            address=address,
-            thread=thread,
-            direction="in",
-            platform_id=f"p{self._count}",
-            kind="chat",
-            sender="fake:user/1",
-            text=text,
-            at=self.now,
-        )
-        message_id = messages.accept(self.db, new, self.now)
-        assert message_id is not None
-        return message_id
+        usual = {"instance": ROOM[0], "address": ROOM[1], "platform_id": f"p{self._count}", "text": text}
+        return add_arrival(self.db, self.now, **{**usual, **fields})
 
     def hear(self, text: str = "hello", *, rights: str = "member", thread: str = "", address: str = ROOM[1]) -> int:
         """A message queued for the session; its inbox row."""
@@ -52,7 +41,7 @@ class Desk:
         return inbox.enqueue(self.db, message_id, self.session.id, "acme", rights, self.now)
 
     def claim(self, most: int = 20) -> TurnClaim | None:
-        return turns.claim(self.db, self.session.id, "scripted", self.owner, self.now, LEASE, most)
+        return turn_claims.claim(self.db, self.session.id, "scripted", self.owner, self.now, LEASE, most)
 
     def begun(self, *texts: str) -> Turn:
         """A turn whose provider has these messages."""

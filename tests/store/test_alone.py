@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gatepost.core.periods import Period
-from gatepost.store import audit, budgets, groups, messages, reservations, sessions, timeline
+from gatepost.store import audit, budgets, groups, reservations, sessions, timeline
 from gatepost.store.audit import AuditRecord
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
-from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db, LockKind
 from gatepost.store.reservations import BudgetReservation
 from gatepost.store.timeline import TimelineKind
+from gatepost.testing.arrivals import add_arrival
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -87,18 +87,7 @@ async def read_among_writers(server: "PostgresStore") -> tuple[list[int], list[i
     seen: list[int] = []
 
     def accept(db: Db, name: str) -> int:
-        new = NewMessage(
-            instance=ROOM[0],
-            address=ROOM[1],
-            direction="in",
-            platform_id=name,
-            kind="chat",
-            sender="fake:user/1",
-            text=name,
-            at=NOON,
-        )
-        made = messages.accept(db, new, NOON)
-        assert made is not None
+        made = add_arrival(db, NOON, instance=ROOM[0], address=ROOM[1], platform_id=name, text=name)
         db.rows("SELECT pg_sleep(0.002)" if made % 3 else "SELECT 1")  # ids are drawn in another order than committed
         return made
 

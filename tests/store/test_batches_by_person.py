@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from gatepost.core.periods import Period
-from gatepost.store import budgets, costs, identities, inbox, messages, origins, turns, users
+from gatepost.store import budgets, costs, identities, inbox, origins, turn_claims, turns, users
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
-from gatepost.store.messages import NewMessage
 from gatepost.store.origins import Origin
 from gatepost.testing.counting import CountingDb
 
@@ -20,19 +19,7 @@ ADA, BOB, CEM = "fake:user/ada", "fake:user/bob", "fake:user/cem"
 
 def write(desk: Desk, sender: str, kind: str = "chat", behalf: Iterable[str] = ()) -> int:
     """A message of one person, queued; its inbox row. `behalf`: it was put in by an agent, for these people."""
-    desk._count += 1
-    new = NewMessage(
-        instance=ROOM[0],
-        address=ROOM[1],
-        direction="in",
-        platform_id=f"p{desk._count}",
-        kind=kind,
-        sender=sender,
-        text="hello",
-        at=desk.now,
-    )
-    message_id = messages.accept(desk.db, new, desk.now)
-    assert message_id is not None
+    message_id = desk.accept(kind=kind, sender=sender)
     origins.put(desk.db, message_id, tuple(Origin(person, *ROOM) for person in behalf), 1)
     return inbox.enqueue(desk.db, message_id, desk.session.id, "acme", "member", desk.now)
 
@@ -78,10 +65,10 @@ def test_stranger_11_a_follow_up_of_another_person_does_not_join(desk: Desk, gra
     assert claim is not None
     grant(desk, whose)
     joining, other = write(desk, ADA), write(desk, BOB)
-    more = turns.claim_more(desk.db, claim.turn.id, claim.turn.epoch, desk.now, LEASE, 20)
+    more = turn_claims.claim_more(desk.db, claim.turn.id, claim.turn.epoch, desk.now, LEASE, 20)
 
     assert more is not None and more.rows == (joining,)
-    assert turns.claim_more(desk.db, claim.turn.id, claim.turn.epoch, desk.now, LEASE, 20) is None
+    assert turn_claims.claim_more(desk.db, claim.turn.id, claim.turn.epoch, desk.now, LEASE, 20) is None
     assert desk.entry(other).state == "queued"
 
 
@@ -109,10 +96,10 @@ def test_stranger_11_what_nobody_wrote_is_not_booked_on_a_person(desk: Desk) -> 
 
 def _statements(desk: Desk) -> int:
     counting = CountingDb(desk.db)
-    claim = turns.claim(counting, desk.session.id, "scripted", desk.owner, desk.now, LEASE, 20)
+    claim = turn_claims.claim(counting, desk.session.id, "scripted", desk.owner, desk.now, LEASE, 20)
     assert claim is not None
     write(desk, BOB)
-    turns.claim_more(counting, claim.turn.id, claim.turn.epoch, desk.now, LEASE, 20)
+    turn_claims.claim_more(counting, claim.turn.id, claim.turn.epoch, desk.now, LEASE, 20)
     return counting.statements
 
 
@@ -141,7 +128,7 @@ def test_stranger_11_a_turn_is_paid_by_exactly_those_whose_messages_it_has(desk:
         turns.begin(desk.db, turn.id, turn.epoch, claim.rows, desk.now)
         while left and chance.random() < 0.5:
             write(desk, left.pop())
-            more = turns.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, chance.randint(1, 6))
+            more = turn_claims.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, chance.randint(1, 6))
             if more is not None:
                 turns.begin(desk.db, turn.id, turn.epoch, more.rows, desk.now)
         senders = set(inbox.list_senders(desk.db, turn.id))

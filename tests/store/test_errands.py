@@ -1,13 +1,12 @@
 """Errands as rows: how long they stay, and what an old or a forgotten message takes with it."""
 
-from gatepost.messages.inbound import Direction
-from gatepost.store import errands, groups, inbox, messages, origins, person_rows, retention
+from gatepost.store import errands, groups, inbox, origins, person_rows, retention
 from gatepost.store.errands import Errand, ErrandOutcome, ErrandState, NewErrand
 from gatepost.store.inbox import InboxState
-from gatepost.store.messages import NewMessage
 from gatepost.store.origins import Origin
 from gatepost.store.person_scope import FORGOTTEN, PersonScope
 from gatepost.store.port import Db
+from gatepost.testing.arrivals import add_arrival
 
 HER = "fake:user/9"
 ROOM = "fake:room/1"
@@ -18,18 +17,16 @@ def add_errand(db: Db, number: int = 1) -> Errand:
     for folder in ("acme", "acme/eng"):
         groups.add(db, folder, folder, "", NOON)
     session = errands.find_or_add_session(db, "s-1", "acme/eng", "", NOON)
-    new = NewMessage(
+    message_id = add_arrival(
+        db,
+        NOON,
         instance=errands.INSTANCE,
         address=session.address,
         thread=f"e-{number}",
-        direction=Direction.IN,
         sender="agent:acme",
         text="look",
-        at=NOON,
         platform_id=f"errand/e-{number}",
     )
-    message_id = messages.accept(db, new, NOON)
-    assert message_id is not None
     origins.put(db, message_id, [Origin(HER, "fake", ROOM)], 1)
     row = inbox.enqueue(db, message_id, session.id, "acme/eng", "agent", NOON)
     inbox.set_state(db, row, InboxState.SILENT, "", None, NOON)

@@ -3,13 +3,24 @@
 import pytest
 
 from gatepost.core.clock import HOUR, MINUTE
-from gatepost.store import firings, groups, inbox, messages, reservations, sessions, task_inbox, tasks, turns
+from gatepost.store import (
+    firings,
+    groups,
+    inbox,
+    messages,
+    reservations,
+    sessions,
+    task_inbox,
+    tasks,
+    turn_claims,
+    turns,
+)
 from gatepost.store.firings import FiringState, Run, make_firing
 from gatepost.store.messages import NewPrompt
 from gatepost.store.port import Db
 from gatepost.store.reservations import BudgetReservation
 from gatepost.store.sessions import SessionMode
-from gatepost.store.sqlite_store import SqliteDb
+from gatepost.store.sqlite_db import SqliteDb
 from gatepost.store.task_inbox import NewTaskRow
 from gatepost.store.tasks import NewTask, ScheduleKind, Task
 
@@ -47,7 +58,7 @@ class FiredTask:
         return message_id
 
     def begin(self, now: int) -> str:
-        claim = turns.claim(self.db, self.session.id, "scripted", "test", now, MINUTE, 20)
+        claim = turn_claims.claim(self.db, self.session.id, "scripted", "test", now, MINUTE, 20)
         assert claim is not None
         turns.begin(self.db, claim.turn.id, claim.turn.epoch, claim.rows, now)
         return claim.turn.id
@@ -99,7 +110,7 @@ def test_a_turn_that_is_continued_after_a_kill_costs_what_all_its_attempts_cost(
     record_failure(fired.db, turn_id, 1, FailureCause(reason="the gateway stopped"), TurnRetryPolicy(), NOON + 3)
     reservations.settle_leftovers(fired.db, NOON + MINUTE)
     assert [(run.firing.state, run.cost) for run in fired.log()] == [("queued", 0)]
-    claim = turns.claim(fired.db, fired.session.id, "scripted", "test", NOON + HOUR, MINUTE, 20)
+    claim = turn_claims.claim(fired.db, fired.session.id, "scripted", "test", NOON + HOUR, MINUTE, 20)
     assert claim is not None and claim.turn.id == turn_id and claim.continued
     turns.begin(fired.db, turn_id, claim.turn.epoch, claim.rows, NOON + HOUR)
     held = fired.call_model(turn_id, 500, NOON + HOUR + 1)

@@ -1,26 +1,17 @@
 """Forks that people want: who is next."""
 
-from gatepost.messages.inbound import Direction
-from gatepost.store import forks, groups, messages, sessions
-from gatepost.store.messages import NewMessage
+from gatepost.store import forks, groups, sessions
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.arrivals import add_arrival
 
 ROOM = "fake:room/1"
 
 
 def _want(db: Db, parent_id: str, number: int) -> int:
-    new = NewMessage(
-        instance="fake",
-        address=ROOM,
-        direction=Direction.IN,
-        platform_id=f"m{number}",
-        sender="fake:user/ann",
-        text="/fork side",
-        at=number,
+    message_id = add_arrival(
+        db, number, address=ROOM, platform_id=f"m{number}", sender="fake:user/ann", text="/fork side"
     )
-    message_id = messages.accept(db, new, number)
-    assert message_id is not None
     forks.add_wanted(db, message_id, parent_id, f"topic {number}")
     return message_id
 

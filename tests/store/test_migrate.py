@@ -13,7 +13,7 @@ from gatepost.store import identities, logins, migrations, users
 from gatepost.store import migrate as module
 from gatepost.store.migrate import Migration, list_migrations, migrate, render_schema
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
 
 # A migration that is in the main branch is in somebody's store: it is never edited again. A new one is added here.
 SHIPPED = {

@@ -1,7 +1,6 @@
 """Who is behind what a session does between its turns."""
 
-from gatepost.store import inbox, messages, origins, turns
-from gatepost.store.messages import NewMessage
+from gatepost.store import inbox, origins, turns
 from gatepost.store.origins import LATEST, Origin
 
 from .conftest import ROOM, Desk
@@ -10,20 +9,8 @@ ADA = "fake:user/ada"
 
 
 def run_turn(desk: Desk, sender: str, kind: str = "chat") -> None:
-    desk._count += 1
     desk.now += 1
-    new = NewMessage(
-        instance=ROOM[0],
-        address=ROOM[1],
-        direction="in",
-        platform_id=f"p{desk._count}",
-        kind=kind,
-        sender=sender,
-        text="hello",
-        at=desk.now,
-    )
-    message_id = messages.accept(desk.db, new, desk.now)
-    assert message_id is not None
+    message_id = desk.accept(kind=kind, sender=sender)
     inbox.enqueue(desk.db, message_id, desk.session.id, "acme", "member", desk.now)
     claim = desk.claim()
     assert claim is not None

@@ -11,13 +11,13 @@ from typing import TypeVar
 import psycopg
 import pytest
 
-from gatepost.store import groups, inbox, messages, outbox, sessions, turns, users
-from gatepost.store.messages import NewMessage
+from gatepost.store import groups, inbox, outbox, sessions, turn_claims, users
 from gatepost.store.outbox import NewEffect, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.postgres.connection import open_connection
 from gatepost.store.postgres.postgres_store import PostgresStore
-from gatepost.store.turns import TurnClaim
+from gatepost.store.turn_claims import TurnClaim
+from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.empty_database import EmptyDatabase
 from gatepost.testing.waiting import until
 
@@ -83,18 +83,7 @@ def add_message(db: Db, name: str) -> tuple[str, int]:
     if groups.get(db, "acme") is None:
         groups.add(db, "acme", "Acme", "", NOON)
     session = sessions.find_or_add(db, "shared", "acme", *ROOM, "", NOON)
-    new = NewMessage(
-        instance=ROOM[0],
-        address=ROOM[1],
-        direction="in",
-        platform_id=name,
-        kind="chat",
-        sender="fake:user/1",
-        text=name,
-        at=NOON,
-    )
-    message_id = messages.accept(db, new, NOON)
-    assert message_id is not None
+    message_id = add_arrival(db, NOON, instance=ROOM[0], address=ROOM[1], platform_id=name, text=name)
     return session.id, inbox.enqueue(db, message_id, session.id, "acme", "member", NOON)
 
 
@@ -103,7 +92,7 @@ async def test_a_message_that_was_cancelled_meanwhile_is_not_answered(server: Po
     _, second = await server.write(add_message, "two")
 
     def claim(db: Db) -> TurnClaim | None:
-        return turns.claim(db, session_id, "scripted", "d", NOON, LEASE, 20)
+        return turn_claims.claim(db, session_id, "scripted", "d", NOON, LEASE, 20)
 
     cancel = f"UPDATE inbox SET state = 'cancelled', next_at = NULL WHERE id = {first}"
     claimed = await write_behind(server, cancel, claim)

@@ -25,11 +25,13 @@ from gatepost.store import (
     requests,
     sessions,
     timeline,
+    turn_claims,
     turns,
+    waiting_requests,
     waiting_rows,
 )
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteDb
+from gatepost.store.sqlite_db import SqliteDb
 
 pytestmark = pytest.mark.sqlite(reason="reads the plans of SQLite")
 
@@ -69,7 +71,7 @@ ASKED: dict[str, Ask] = {
     "wanted_forks": lambda db: forks.list_wanted(db, 20),
     "next_due": due_sessions.get_next_due,
     "keep_waiting": lambda db: due_sessions.defer_all_due(db, 1, 2),
-    "claim": lambda db: turns.claim(db, "s", "scripted", "o", 1, 1, 10),
+    "claim": lambda db: turn_claims.claim(db, "s", "scripted", "o", 1, 1, 10),
     "open_of": lambda db: turns.find_open(db, "s"),
     "open_turns": turns.list_open,
     "renew": lambda db: turns.renew_lease(db, "t", 1, 1, 1),
@@ -99,10 +101,10 @@ ASKED: dict[str, Ask] = {
     "watching": lambda db: sessions.list_open(db, "g", 10),
     "audit_append": lambda db: audit.append(db, audit.AuditRecord(1, "a", "b", "c", {})),
     "timeline_last": lambda db: timeline.list_last(db, "s", 10),
-    "permissions_of_session": lambda db: requests.list_pending(db, "s"),
-    "all_requests_waiting": lambda db: requests.list_waiting(db, None, 10),
-    "permissions_waiting": lambda db: requests.count_waiting(db, "s"),
-    "requests_in_group": lambda db: requests.count_waiting_in_group(db, "g"),
+    "permissions_of_session": lambda db: waiting_requests.list_pending(db, "s"),
+    "all_requests_waiting": lambda db: waiting_requests.list_waiting(db, None, 10),
+    "permissions_waiting": lambda db: waiting_requests.count_waiting(db, "s"),
+    "requests_in_group": lambda db: waiting_requests.count_waiting_in_group(db, "g"),
     "requests_undelivered": lambda db: provider_answers.list_undelivered(db, "s"),
     "requests_over": lambda db: requests.withdraw_for_turn(db, "s", "t", "", 1),
     "destination_of_room": lambda db: destinations.find_by_room(db, "g", "i", "a"),

@@ -20,7 +20,17 @@ if TYPE_CHECKING:
 FOLDER = Path(next(iter(gatepost.store.__path__)))
 # About the file itself, or with a text of its own for each engine.
 OF_ONE_ENGINE = frozenset(
-    {"sqlite_store", "sqlite_full_text", "sqlite_copy", "upkeep", "migrate", "readonly", "backup", "erased_space"}
+    {
+        "sqlite_store",
+        "sqlite_db",
+        "sqlite_full_text",
+        "sqlite_copy",
+        "upkeep",
+        "migrate",
+        "readonly",
+        "backup",
+        "erased_space",
+    }
 )
 # Parts of longer texts, and one whose numbers have no type until they are given.
 PARTS = (" AND mode", "{which}", "THEN ? ELSE ?")

@@ -5,15 +5,16 @@ from typing import Any
 import pytest
 
 from gatepost.core.clock import SECOND
-from gatepost.store import due_sessions, messages, provider_handover, sessions, turns
-from gatepost.store.turns import Turn, TurnClaim
+from gatepost.store import due_sessions, messages, provider_handover, sessions, turn_claims, turns
+from gatepost.store.turn_claims import TurnClaim
+from gatepost.store.turns import Turn
 
 from .conftest import LEASE, Desk
 
 
 def claim(desk: Desk, provider: str, *, ready: bool = False) -> TurnClaim:
     desk.now += SECOND
-    found = turns.claim(desk.db, desk.session.id, provider, desk.owner, desk.now, LEASE, 20, ready=ready)
+    found = turn_claims.claim(desk.db, desk.session.id, provider, desk.owner, desk.now, LEASE, 20, ready=ready)
     assert found is not None
     return found
 

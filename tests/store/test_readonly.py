@@ -8,7 +8,7 @@ from gatepost.store import groups
 from gatepost.store.migrate import migrate
 from gatepost.store.port import Db
 from gatepost.store.readonly import find_damage, get_newest_version, get_version, read_snapshot
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
 
 
 def test_a_home_without_a_store_says_so(tmp_path: Path) -> None:

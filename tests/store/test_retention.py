@@ -25,7 +25,7 @@ from gatepost.store.audit import AuditRecord
 from gatepost.store.firings import FiringState
 from gatepost.store.port import Db
 from gatepost.store.retention import RemovalBatch
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
 from gatepost.store.tasks import NewTask, TaskState
 
 from .conftest import LEASE, NOON, ROOM, Desk

@@ -16,8 +16,10 @@ from gatepost.store.messages import NewMessage
 from gatepost.store.migrate import list_migrations
 from gatepost.store.port import Db
 from gatepost.store.search import SearchQuery, Subtree
+from gatepost.store.sqlite_db import SqliteDb, connect
 from gatepost.store.sqlite_full_text import AT_ONCE
-from gatepost.store.sqlite_store import SqliteDb, SqliteStore, connect
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.arrivals import add_arrival
 
 ROOT = Subtree("root", everything=True)
 _ids = count(1)
@@ -26,18 +28,7 @@ _ids = count(1)
 def say(
     db: Db, text: str, room: str = "fake:room/1", sender: str = "fake:user/1", at: int = 5, folder: str = ""
 ) -> int:
-    new = NewMessage(
-        instance="fake",
-        address=room,
-        direction="in",
-        kind="chat",
-        sender=sender,
-        text=text,
-        at=at,
-        platform_id=str(next(_ids)),
-    )
-    message_id = messages.accept(db, new, at)
-    assert message_id is not None
+    message_id = add_arrival(db, at, address=room, sender=sender, text=text, platform_id=str(next(_ids)))
     inbox.refuse(db, message_id, folder, "guest", "", at, state="observed")
     return message_id
 
@@ -240,11 +231,7 @@ def test_the_index_is_written_now_and_then_by_itself(db: Db) -> None:
 
 
 def test_a_stranger_whom_nobody_let_in_is_not_found(db: Db) -> None:
-    new = NewMessage(
-        instance="fake", address="fake:room/1", direction="in", kind="chat", sender="x:1", text="tea", at=1
-    )
-    message_id = messages.accept(db, new, 1)
-    assert message_id is not None
+    message_id = add_arrival(db, 1, sender="x:1", text="tea")
     inbox.refuse(db, message_id, "", "guest", "unknown_sender_strict", 1)
     assert found(db, "tea") == []
 

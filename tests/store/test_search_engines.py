@@ -13,7 +13,7 @@ from gatepost.store.full_text import LOOKED_AT
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.search import SearchQuery, Subtree
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
 from gatepost.testing.empty_database import EmptyDatabase
 
 ROOT = Subtree("root", everything=True)

@@ -12,8 +12,10 @@ from gatepost.store import (
     requests,
     sessions,
     sleeping_turns,
+    turn_claims,
     turn_failures,
     turns,
+    waiting_requests,
 )
 from gatepost.store.port import Db
 from gatepost.store.readonly import count_expired_leases
@@ -32,7 +34,7 @@ def at_work(db: Db) -> tuple[Session, Turn]:
     message_id = messages.add_system(db, session, "m", {"event": "test"}, NOON)
     assert message_id is not None
     inbox.enqueue(db, message_id, session.id, "acme", "member", NOON)
-    claim = turns.claim(db, session.id, "scripted", "me", NOON, MINUTE, 20, ready=True)
+    claim = turn_claims.claim(db, session.id, "scripted", "me", NOON, MINUTE, 20, ready=True)
     assert claim is not None
     return session, claim.turn
 
@@ -70,8 +72,8 @@ def test_it_is_due_when_the_first_of_its_requests_expires_and_nobody_is_late(db:
         not due_sessions.has_work(db, session.id, later) and due_sessions.get_retry_time(db, session.id, later) == END
     )
     assert ledger.check(db, later).unaccounted == 0 == count_expired_leases(db, later)
-    assert turns.claim(db, session.id, "scripted", "me", later, MINUTE, 20) is None
-    assert turns.claim(db, session.id, "scripted", "me", END, MINUTE, 20) is not None
+    assert turn_claims.claim(db, session.id, "scripted", "me", later, MINUTE, 20) is None
+    assert turn_claims.claim(db, session.id, "scripted", "me", END, MINUTE, 20) is not None
 
 
 def test_one_that_waits_for_nobody_any_more_goes_on_at_once(db: Db) -> None:
@@ -115,6 +117,6 @@ def test_what_providers_ask_in_chats_counts_as_waiting_and_what_managed_agents_a
     _, turn = at_work(db)
     ask(db, turn, "a", END)
     ask(db, turn, "held", END, RequestKind.CALL)
-    assert requests.count_pending(db) == (2, 2)
+    assert waiting_requests.count_pending(db) == (2, 2)
     db.run("UPDATE sessions SET agent = 1")
-    assert requests.count_pending(db) == (1, 1)
+    assert waiting_requests.count_pending(db) == (1, 1)

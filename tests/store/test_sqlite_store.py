@@ -10,11 +10,11 @@ import apsw
 import pytest
 
 from gatepost.core.errors import NotFound, SetupError, Unavailable
-from gatepost.messages.inbound import Direction
-from gatepost.store import groups, message_steps, messages
-from gatepost.store.messages import NewMessage
+from gatepost.store import groups, message_steps
 from gatepost.store.port import Db, quick
-from gatepost.store.sqlite_store import LARGEST_GROUP, MOST_APPENDED, SLOW_S, SqliteDb, SqliteStore, connect
+from gatepost.store.sqlite_db import MOST_APPENDED, SqliteDb, connect
+from gatepost.store.sqlite_store import LARGEST_GROUP, SLOW_S, SqliteStore
+from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.store_errors import READ_ONLY_ERRORS
 from gatepost.testing.waiting import PATIENCE_S
 
@@ -125,10 +125,7 @@ def append_step(db: Db, message_id: int) -> None:
 
 
 def accept_message(db: Db) -> int:
-    new = NewMessage(instance="fake", address="fake:room/1", direction=Direction.IN, sender="a", text="hi", at=1)
-    message_id = messages.accept(db, new, 1)
-    assert message_id is not None
-    return message_id
+    return add_arrival(db, 1, sender="a", text="hi")
 
 
 def steps(db: Db) -> list[tuple[int, str]]:

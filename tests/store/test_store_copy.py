@@ -9,7 +9,7 @@ import pytest
 from gatepost.core.errors import SetupError
 from gatepost.store.open_copy import copy_store_rows
 from gatepost.store.place import StorePlace
-from gatepost.store.sqlite_store import connect
+from gatepost.store.sqlite_db import connect
 from gatepost.store.store_copy import CopiedTable
 from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
 

@@ -9,7 +9,7 @@ import pytest
 from gatepost.store import firings, groups, message_steps, sessions, task_inbox, tasks
 from gatepost.store.port import Db
 from gatepost.store.sessions import SessionMode
-from gatepost.store.sqlite_store import SqliteDb
+from gatepost.store.sqlite_db import SqliteDb
 from gatepost.store.task_places import PlaceRequest, find_places
 from gatepost.store.tasks import TASKS
 

@@ -9,7 +9,8 @@ import pytest
 from gatepost.core.clock import DAY, HOUR, MINUTE
 from gatepost.store import groups, tokens
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteDb, SqliteStore, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
+from gatepost.store.sqlite_store import SqliteStore
 from gatepost.store.tokens import NewToken, Token, TokenKind, TokenState
 
 NOON = 1_800_000_000_000_000

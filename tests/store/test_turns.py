@@ -14,6 +14,7 @@ from gatepost.store import (
     messages,
     outbox,
     sessions,
+    turn_claims,
     turn_failures,
     turns,
     waiting_rows,
@@ -95,9 +96,9 @@ def test_follow_ups_join_only_their_own_room_and_rights(desk: Desk) -> None:
     stranger = desk.hear("c", rights="guest")
     behind = desk.hear("d")
 
-    more = turns.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, 20)
+    more = turn_claims.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, 20)
     assert more is not None and more.rows == (joining,)
-    assert turns.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, 20) is None
+    assert turn_claims.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, 20) is None
     assert [desk.entry(row).state for row in (stranger, behind)] == ["queued", "queued"]
 
 
@@ -316,7 +317,7 @@ def test_what_is_spared_uses_up_no_continuation_and_a_death_of_the_sandbox_still
 def test_a_follow_up_that_was_not_given_goes_back_to_the_queue(desk: Desk) -> None:
     turn = desk.begun("a")
     late = desk.hear("b")
-    turns.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, 20)
+    turn_claims.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, 20)
     desk.say("k", "answer to a", turn=turn)
     assert desk.finish(turn)
 
@@ -328,7 +329,7 @@ def test_a_follow_up_that_was_not_given_goes_back_to_the_queue(desk: Desk) -> No
 def test_a_follow_up_that_was_not_given_survives_a_crash_behind_the_turn_it_would_have_joined(desk: Desk) -> None:
     turn = desk.begun("a")
     late = desk.hear("b")
-    turns.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, 20)
+    turn_claims.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, 20)
     desk.break_off(turn)
 
     assert (desk.entry(late).state, desk.entry(late).turn_id) == ("queued", None)
@@ -347,14 +348,14 @@ def test_stranger_17_a_continued_turn_shows_again_what_was_begun_only_if_the_led
     turns.begin(desk.db, turn.id, turn.epoch, claim.rows, desk.now)
     turns.set_conversation(desk.db, turn.id, turn.epoch, "c-1", desk.now)
     given, announced = desk.hear("given"), desk.hear("announced")
-    assert turns.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, 20) is not None
+    assert turn_claims.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, 20) is not None
     turns.begin(desk.db, turn.id, turn.epoch, (given,), desk.now)
     turn_failures.record_failure(
         desk.db, turn.id, turn.epoch, FailureCause(reason="killed", counts_as_failure=False), POLICY, desk.now
     )
 
     begun = frozenset({first, given, announced, 10_000})
-    again = turns.claim(desk.db, turn.session_id, "scripted", "next", desk.now, LEASE, 20, begun=begun)
+    again = turn_claims.claim(desk.db, turn.session_id, "scripted", "next", desk.now, LEASE, 20, begun=begun)
     assert again is not None and again.continued
     assert {first, given} < set(again.rows) and announced not in again.rows
     assert (desk.entry(announced).state, desk.entry(announced).turn_id) == ("queued", None)
@@ -392,7 +393,7 @@ def test_what_an_old_epoch_says_is_not_believed(desk: Desk) -> None:
     assert not turns.finish(desk.db, turn.id, old, "{}", desk.now)
     assert not turns.renew_lease(desk.db, turn.id, old, desk.now, LEASE)
     assert not turns.set_conversation(desk.db, turn.id, old, "stolen", desk.now)
-    assert turns.claim_more(desk.db, turn.id, old, desk.now, LEASE, 20) is None
+    assert turn_claims.claim_more(desk.db, turn.id, old, desk.now, LEASE, 20) is None
     assert turn_failures.record_failure(desk.db, turn.id, old, FailureCause(reason="late"), POLICY, desk.now) is None
     assert sessions.get_conversation(desk.db, desk.session.id, "scripted") == ""
 
@@ -681,12 +682,14 @@ def test_stranger_new_a_continuation_lists_few_rows_of_few_words_and_names_the_t
     desk.break_off(turn)
     counting = CountingDb(desk.db)
 
-    claim = turns.claim(counting, desk.session.id, "scripted", desk.owner, desk.now, LEASE, 20)
+    claim = turn_claims.claim(counting, desk.session.id, "scripted", desk.owner, desk.now, LEASE, 20)
 
     assert claim is not None and claim.continued and counting.read_chars < 500_000
     [content] = [message.content for _, message in inbox.list_for_turn(desk.db, turn.id) if message.kind == "system"]
-    assert content["total"] == 300 and len(content["done"]) == turns.MOST_LISTED
-    assert sum(len(each["text"]) for each in content["done"]) <= turns.MOST_LISTED * (turns.LONGEST_LISTED + 1)
+    assert content["total"] == 300 and len(content["done"]) == turn_claims.MOST_LISTED
+    assert sum(len(each["text"]) for each in content["done"]) <= turn_claims.MOST_LISTED * (
+        turn_claims.LONGEST_LISTED + 1
+    )
     assert content["done"][-1]["text"].startswith("299 ") and content["done"][-1]["text"].endswith("…")
 
 
@@ -695,7 +698,7 @@ def test_stranger_new_a_turn_takes_follow_ups_up_to_a_number(desk: Desk) -> None
     for number in range(2 * waiting_rows.MOST_MESSAGES):
         desk.hear(str(number))
     taken = 0
-    while (more := turns.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, 50)) is not None:
+    while (more := turn_claims.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, 50)) is not None:
         taken += len(more.rows)
 
     assert taken + 1 <= waiting_rows.MOST_MESSAGES

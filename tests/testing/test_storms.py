@@ -5,7 +5,7 @@ from pathlib import Path
 from gatepost.testing.platforms.base import EmulatedPlatform, GivenMessage, ShownMessage
 from gatepost.testing.prove import run_storms
 from gatepost.testing.storm_kill import KillCounts, Victim
-from gatepost.testing.storms import MODE, SEED, StormPeople, StormSize, list_overtimes, load_storms
+from gatepost.testing.storms import MODE, SEED, StormPeople, StormSize, StormVerdict, list_overtimes, load_storms
 
 SIZE = StormSize(rooms=2, messages=8, open_turns=0, places=2)
 
@@ -73,19 +73,8 @@ def test_the_judge_sees_what_is_said_twice_and_out_of_order() -> None:
 
 
 def make_counts(longest_s: float = 1.0, lost: int = 0) -> KillCounts:
-    return KillCounts(
-        victim=Victim.OTHER,
-        seed=SEED,
-        size=SIZE,
-        open_turns=1,
-        lost=lost,
-        doubled=0,
-        disordered=0,
-        unaccounted=0,
-        audit_code=0,
-        longest_s=longest_s,
-        last_s=2.0,
-    )
+    verdict = StormVerdict(seed=SEED, size=SIZE, lost=lost, doubled=0, disordered=0, unaccounted=0, audit_code=0)
+    return KillCounts(victim=Victim.OTHER, verdict=verdict, open_turns=1, longest_s=longest_s, last_s=2.0)
 
 
 def test_a_time_over_its_limit_is_no_fault_of_a_test_but_of_a_proof() -> None:

@@ -12,7 +12,6 @@ from gatepost.flow.errands import giving
 from gatepost.flow.errands.giving import MOST_OPEN, MOST_OPEN_GROUP
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import ToolAnswer
-from gatepost.messages.inbound import Direction
 from gatepost.store import (
     acl,
     budgets,
@@ -24,6 +23,7 @@ from gatepost.store import (
     messages,
     origins,
     sessions,
+    turn_claims,
     turns,
     users,
 )
@@ -34,6 +34,7 @@ from gatepost.store.inbox import InboxState
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.store.users import UserRole
+from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.gate_agent import MINUTE, ROOM, GateAgent
 
 load_package("gatepost.tools")
@@ -181,7 +182,7 @@ async def test_the_person_behind_it_pays_for_it(tmp_path: Path, tree: SqliteStor
     agent = await GateAgent.create(tmp_path, tree, "acme")
     errand = await given(tree, await agent.call("delegate_group", group="acme/eng", prompt="look"))
     now = agent.around.clock.now()
-    claim = await tree.write(turns.claim, errand.session_id, "scripted", "test", now, MINUTE, 20)
+    claim = await tree.write(turn_claims.claim, errand.session_id, "scripted", "test", now, MINUTE, 20)
     assert claim is not None and claim.turn.thread == errand.id
     assert await tree.read(costs.find_payer, claim.turn.id) == "fake:user/1"
     assert await tree.read(costs.find_asker, claim.turn.id) == "agent:acme", "her secrets are not used for it"
@@ -224,12 +225,7 @@ async def test_nanoclaw_40_agents_pass_work_on_no_further_than_the_depth(tmp_pat
 
     def tell(db: Db) -> None:
         """A message with twenty steps behind it."""
-        new = messages.NewMessage(
-            instance="fake", address=ROOM, direction=Direction.IN, sender="agent:beta", text="again", at=1,
-            platform_id="far",
-        )  # fmt: skip
-        message_id = messages.accept(db, new, 1)
-        assert message_id is not None
+        message_id = add_arrival(db, 1, address=ROOM, sender="agent:beta", text="again", platform_id="far")
         origins.put(db, message_id, [origins.Origin("fake:user/1", "fake", ROOM)], 20)
         inbox.enqueue(db, message_id, agent.session.id, "acme", "agent", 1)
 

@@ -22,6 +22,7 @@ from gatepost.store.port import Db
 from gatepost.store.room_history import Cursor
 from gatepost.store.search import Subtree
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.counting import CountingDb
 from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
@@ -50,21 +51,18 @@ def texts(answer: ToolAnswer) -> list[str]:
 
 
 def _said(db: Db, text: str, at: int, room: str = ROOM, thread: str = "", reason: str = "", folder: str = "") -> int:
-    new = NewMessage(
+    message_id = add_arrival(
+        db,
+        at,
         instance=PLATFORM,
         address=room,
         thread=thread,
-        direction="in",
-        kind="chat",
         sender=f"{PLATFORM}:user/2",
         sender_name='Bo <b> "x"',
         text=text,
-        at=at,
         platform_id=f"p-{text[:40]}",
         folder=folder,
     )
-    message_id = messages.accept(db, new, at)
-    assert message_id is not None
     inbox.refuse(db, message_id, "", "guest", reason, at, state="refused" if reason else "silent")
     return message_id
 

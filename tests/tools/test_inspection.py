@@ -9,10 +9,10 @@ import pytest
 from gatepost.access.tiers import Tier
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
-from gatepost.store import groups, identities, inbox, messages, routes, sessions, users
-from gatepost.store.messages import NewMessage
+from gatepost.store import groups, identities, inbox, routes, sessions, users
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.gate_agent import PLATFORM, GateAgent
 from gatepost.tools.contract import TOOLS
 
@@ -41,9 +41,7 @@ def _route(db: Db, seq: int, match: str, target: str, also: bool = False) -> int
 def _fail(db: Db, folder: str, room: str, reason: str) -> None:
     if groups.get(db, folder) is None:
         groups.add(db, folder, folder, "scripted", 1)
-    new = NewMessage(instance=PLATFORM, address=room, direction="in", kind="chat", sender="x:1", text="x", at=1)
-    message_id = messages.accept(db, new, 1)
-    assert message_id is not None
+    message_id = add_arrival(db, 1, instance=PLATFORM, address=room, sender="x:1", text="x")
     inbox.refuse(db, message_id, folder, "guest", reason, 1, state="failed")
 
 
@@ -184,17 +182,9 @@ async def test_who_spoke_in_rooms_of_others_is_nobody_here(tmp_path: Path, store
 
     def speak(db: Db) -> None:
         session = sessions.find_or_add(db, "per-thread", "other", PLATFORM, "fake:room/3", "", 1)
-        new = NewMessage(
-            instance=PLATFORM,
-            address=session.address,
-            direction="in",
-            kind="chat",
-            sender="fake:user/silent",
-            text="hi",
-            at=1,
+        message_id = add_arrival(
+            db, 1, instance=PLATFORM, address=session.address, sender="fake:user/silent", text="hi"
         )
-        message_id = messages.accept(db, new, 1)
-        assert message_id is not None
         inbox.enqueue(db, message_id, session.id, "other", "member", 1)
 
     await store.write(speak)

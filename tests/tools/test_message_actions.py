@@ -18,10 +18,10 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
 from gatepost.messages.outbound import Feature, Op, Outbound
 from gatepost.store import destinations, groups, messages, outbox, rooms, sessions
-from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import EffectOrigin, NewEffect, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
 from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
 from gatepost.testing.waiting import PATIENCE_S
@@ -124,19 +124,9 @@ async def done(agent: GateAgent, channel: FakeChannel, name: str, **given: objec
 
 def hear_in(db: Db, address: str, text: str, platform_id: str, kind: str = "chat") -> int:
     rooms.add(db, PLATFORM, address, "", False, "public", 1)
-    new = NewMessage(
-        instance=PLATFORM,
-        address=address,
-        direction="in",
-        kind=kind,
-        sender="fake:user/2",
-        text=text,
-        platform_id=platform_id,
-        at=1,
+    return add_arrival(
+        db, 1, instance=PLATFORM, address=address, kind=kind, sender="fake:user/2", text=text, platform_id=platform_id
     )
-    message_id = messages.accept(db, new, 1)
-    assert message_id is not None
-    return message_id
 
 
 @pytest.mark.parametrize("name", sorted(GOOD))

@@ -12,7 +12,7 @@ from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.refused_hosts import RefusedHosts
-from gatepost.store import egress, groups, requests
+from gatepost.store import egress, groups, waiting_requests
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.tools.contract import TOOLS
@@ -70,7 +70,7 @@ async def test_an_agent_asks_for_a_host_where_its_group_asks_people(tmp_path: Pa
     assert refused.failed and "nobody is asked" in refused.text
     await store.write(groups.update, "acme/eng", {"egress": "ask"})
     asked = await agent.call("network_request", host="example.com", why="to read the manual")
-    (request,) = await store.read(requests.list_pending)
+    (request,) = await store.read(waiting_requests.list_pending)
     assert request.id in asked.text and not json.loads(asked.text)["allowed"]
     assert (request.name, request.input["why"], request.input["asked by"]) == (
         "example.com:443",

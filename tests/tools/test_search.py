@@ -14,11 +14,11 @@ from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.clock import DAY, iso
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
-from gatepost.store import destinations, groups, inbox, messages, search, sessions
-from gatepost.store.messages import NewMessage
+from gatepost.store import destinations, groups, inbox, search, sessions
 from gatepost.store.port import Db
 from gatepost.store.search import Hit, SearchQuery
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
 from gatepost.tools.contract import TOOLS
 
@@ -42,11 +42,7 @@ def _room(db: Db, folder: str, room: str, *texts: str, at: int = DAY) -> None:
     groups.add(db, folder, folder, "scripted", 1)
     sessions.find_or_add(db, "per-thread", folder, PLATFORM, room, "", 1)
     for text in texts:
-        new = NewMessage(
-            instance=PLATFORM, address=room, direction="in", kind="chat", sender="fake:user/2", text=text, at=at
-        )
-        message_id = messages.accept(db, new, at)
-        assert message_id is not None
+        message_id = add_arrival(db, at, instance=PLATFORM, address=room, sender="fake:user/2", text=text)
         inbox.refuse(db, message_id, folder, "guest", "", at, state="silent")
 
 

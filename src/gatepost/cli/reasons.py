@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gatepost.store.inbox import InboxState
-from gatepost.store.turns import RESTARTED
+from gatepost.store.turn_claims import RESTARTED
 
 _SENTENCES = {
     "denied_by_the_access_list": "a row of the access list shuts the sender out (`gatepost grant list`)",

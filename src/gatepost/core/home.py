@@ -13,6 +13,7 @@ from msgspec import Struct
 from gatepost.core.errors import SetupError, Unavailable
 
 LONGEST_SOCKET_PATH = 107  # bytes; the kernel's sun_path with its NUL
+_SESSION, _SOCKET = "0" * 8, "runner.sock"  # what stands for any session and any of its sockets, which are as long
 
 
 class Home(Struct, frozen=True):
@@ -78,6 +79,16 @@ class Home(Struct, frozen=True):
     def sockets_of(self, session_id: str) -> Path:
         """A session's sockets: a short name, because a socket path has 107 bytes."""
         return self.run / "s" / session_id[-8:]
+
+    def check_length(self) -> None:
+        """Raise SetupError if the sockets of sessions cannot lie here: no agent could ever answer."""
+        size = len(os.fsencode(self.path))
+        most = LONGEST_SOCKET_PATH - len(os.fsencode(self.sockets_of(_SESSION) / _SOCKET)) + size
+        if size > most:
+            raise SetupError(
+                f"the path of the home {self.path} has {size} bytes, and at most {most} are possible, because the"
+                " sockets of its sessions lie below it; choose a shorter one by --home or GATEPOST_HOME"
+            )
 
     def session(self, session_id: str) -> Path:
         return self.sessions / session_id

@@ -29,9 +29,9 @@ from gatepost.store import (
     passkeys,
     passwords,
     request_cards,
-    requests,
     tokens,
     users,
+    waiting_requests,
 )
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.identities import PairedIdentity
@@ -322,4 +322,4 @@ def _withdraw_cards(db: Db, identity: str, person: str) -> None:
     """What the person was asked in the rooms of this identity she is asked elsewhere. Nothing more is told there."""
     for room in direct_rooms.list_for_identity(db, identity):
         for request_id in request_cards.close_in_room(db, person, room.instance, room.address):
-            requests.defer(db, request_id, AT_ONCE)
+            waiting_requests.defer(db, request_id, AT_ONCE)

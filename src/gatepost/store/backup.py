@@ -6,7 +6,7 @@ import apsw
 
 from gatepost.core.errors import SetupError
 from gatepost.store.place import StorePlace, hide_password
-from gatepost.store.sqlite_store import connect
+from gatepost.store.sqlite_db import connect
 
 
 def copy_store(place: StorePlace, target: Path) -> None:

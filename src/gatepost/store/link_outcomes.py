@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from gatepost.store import inbox, requests, switches
+from gatepost.store import inbox, switches, waiting_requests
 from gatepost.store.inbox import InboxEntry, InboxMode, InboxState
 from gatepost.store.port import Db
 
@@ -51,7 +51,7 @@ def get_outcome(db: Db, message_id: int) -> LinkOutcome:
 
 
 def _is_held(db: Db, entry: InboxEntry) -> bool:
-    if entry.turn_id and requests.has_pending(db, entry.turn_id):
+    if entry.turn_id and waiting_requests.has_pending(db, entry.turn_id):
         return True
     waits = entry.state not in inbox.END
     return entry.state is InboxState.HELD or (waits and switches.get(db, switches.PANIC) is not None)

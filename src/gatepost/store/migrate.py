@@ -16,7 +16,7 @@ from gatepost.core.errors import SetupError
 from gatepost.core.registry import list_package_modules
 from gatepost.store import migrations
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
 
 
 class Migration(Struct, frozen=True):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from gatepost.store import inbox, requests
+from gatepost.store import inbox, request_votes, requests
 from gatepost.store.person_scope import FORGOTTEN, PersonScope, make_marks
 from gatepost.store.port import Db
 from gatepost.store.requests import RequestKind, RequestState
@@ -48,7 +48,7 @@ def list_requests(db: Db, scope: PersonScope, after: str, most: int) -> tuple[li
 
 def is_named(listed: str, names: Sequence[str]) -> bool:
     """Whether she is the one who did something, or one of several."""
-    return listed in names or any(each in names for each in requests.split_names(listed))
+    return listed in names or any(each in names for each in request_votes.split_names(listed))
 
 
 def list_undone(db: Db, names: Sequence[str]) -> list[str]:
@@ -112,8 +112,8 @@ def replace_answerers(db: Db, names: Sequence[str], after: str, through: str) ->
     )
     found = [(request_id, by) for request_id, by in rows if is_named(by, names)]
     for request_id, by in found:
-        others = [FORGOTTEN if each in names else each for each in requests.split_names(by)]
-        left = FORGOTTEN if by in names else requests.join_names(others)
+        others = [FORGOTTEN if each in names else each for each in request_votes.split_names(by)]
+        left = FORGOTTEN if by in names else request_votes.join_names(others)
         db.run("UPDATE requests SET answered_by = ? WHERE id = ?", (left, request_id))
         db.run("UPDATE requests SET reason = '', answer = '{}' WHERE id = ? AND notified_at IS NOT NULL", (request_id,))
     return len(found)

@@ -11,7 +11,7 @@ from gatepost.core.home import Home
 from gatepost.store.migrate import list_migrations
 from gatepost.store.place import StorePlace, check_library, find_place
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

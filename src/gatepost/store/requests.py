@@ -24,7 +24,6 @@ from gatepost.store.table import Table
 PREFIX = "p-"  # how ids begin
 MOST_NAMED = 500  # ids in one statement
 EARLIER = "an earlier conversation"  # what a request is about that was asked in one
-_AND = ", "  # between those who agreed together: no identity has a space
 
 
 class RequestKind(StrEnum):
@@ -164,7 +163,7 @@ def add(db: Db, new: NewRequest, now: int) -> tuple[Request, bool]:
     )
     if made is not None:
         if new.session_id is None:
-            rename_state(db)  # see `list_names_of_people`
+            rename_state(db)  # see `waiting_requests.list_names_of_people`
         return REQUESTS.parse(made), True
     found = find_same(db, new)
     assert found is not None  # a unique index has just found it
@@ -275,31 +274,6 @@ def record_notified(db: Db, request_id: str, now: int) -> bool:
     return bool(db.run("UPDATE requests SET notified_at = ? WHERE id = ? AND notified_at IS NULL", (now, request_id)))
 
 
-def add_vote(db: Db, request_id: str, person: str, now: int) -> int:
-    """Somebody agrees, or answers one of several questions. How many did so."""
-    db.run(
-        "INSERT INTO request_votes (request_id, person, voted_at) VALUES (?, ?, ?)"
-        " ON CONFLICT (request_id, person) DO NOTHING",
-        (request_id, person, now),
-    )
-    row = db.row("SELECT COUNT(*) FROM request_votes WHERE request_id = ?", (request_id,))
-    return int(row[0]) if row else 0
-
-
-def join_names(people: Sequence[str]) -> str:
-    """As `answered_by` has those who agreed together."""
-    return _AND.join(people)
-
-
-def split_names(listed: str) -> list[str]:
-    return listed.split(_AND)
-
-
-def list_voters(db: Db, request_id: str) -> list[str]:
-    rows = db.rows("SELECT person FROM request_votes WHERE request_id = ? ORDER BY voted_at, person", (request_id,))
-    return [row[0] for row in rows]
-
-
 def withdraw_others(db: Db, turn_id: str, others: Collection[str], now: int) -> None:
     """A new attempt asks for something, so what only the one before it waited for is over. If that is asked again after
     all, it waits again."""
@@ -378,49 +352,8 @@ def list_question_threads(db: Db, named: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def count_waiting(db: Db, session_id: str) -> int:
-    """How many of a session's wait."""
-    row = db.row("SELECT COUNT(*) FROM requests WHERE state = 'pending' AND session_id = ?", (session_id,))
-    return int(row[0]) if row else 0
-
-
 def count_asked_since(db: Db, session_id: str, since: int) -> int:
     row = db.row("SELECT COUNT(*) FROM requests WHERE session_id = ? AND asked_at > ?", (session_id, since))
-    return int(row[0]) if row else 0
-
-
-def count_waiting_in_group(db: Db, folder: str) -> int:
-    """How many of a group's sessions wait for whoever may decide about it, all of them together."""
-    row = db.row(
-        "SELECT COUNT(*) FROM requests r JOIN sessions s ON s.id = r.session_id WHERE r.state = 'pending'"
-        " AND r.folder = ? AND (r.kind = 'call' OR s.agent = 0)",
-        (folder,),
-    )
-    return int(row[0]) if row else 0
-
-
-def list_of_people(db: Db, folder: str) -> list[Request]:
-    """What people ask of a group, and waits."""
-    return REQUESTS.list(db, "WHERE session_id IS NULL AND state = 'pending' AND folder = ? ORDER BY id", folder)
-
-
-def list_names_of_people(db: Db) -> frozenset[tuple[RequestKind, str, str]]:
-    """(kind, folder, name) of all that people ask and that waits. For a cache of rules: `add` renames their state. One
-    that has ended meanwhile may still be among them."""
-    rows = db.rows("SELECT kind, folder, name FROM requests WHERE state = 'pending' AND session_id IS NULL")
-    return frozenset((RequestKind(row[0]), row[1], row[2]) for row in rows)
-
-
-def count_of_people(db: Db, folder: str) -> int:
-    """Without what agents' tasks wait for: they do not keep strangers from being asked about."""
-    waiting = "session_id IS NULL AND state = 'pending' AND folder = ? AND kind <> 'text'"
-    row = db.row(f"SELECT COUNT(*) FROM requests WHERE {waiting}", (folder,))
-    return int(row[0]) if row else 0
-
-
-def count_pending_of_kind(db: Db, kind: RequestKind, folder: str) -> int:
-    waiting = "SELECT COUNT(*) FROM requests WHERE state = 'pending' AND kind = ? AND folder = ?"
-    row = db.row(waiting, (kind, folder))
     return int(row[0]) if row else 0
 
 
@@ -431,81 +364,10 @@ def count_of_kind_since(db: Db, kind: RequestKind, folder: str, since: int) -> i
     return int(row[0]) if row else 0
 
 
-def is_turn_waiting(db: Db, turn_id: str) -> bool:
-    """Whether a turn waits for somebody."""
-    waits = "SELECT 1 FROM requests WHERE state = 'pending' AND turn_id = ? AND asker = 'provider' LIMIT 1"
-    return db.row(waits, (turn_id,)) is not None
-
-
-def has_pending(db: Db, turn_id: str) -> bool:
-    """Whether a person has to decide about something that a turn asked for, whoever of it asked."""
-    return db.row("SELECT 1 FROM requests WHERE state = 'pending' AND turn_id = ? LIMIT 1", (turn_id,)) is not None
-
-
-def count_pending(db: Db) -> tuple[int, int]:
-    """How many wait for whoever may decide about a group, and how many of those were shown to nobody. What is asked of
-    whoever manages an agent is not among them: it has no card. A question is seen where it is asked."""
-    row = db.row(
-        "SELECT COUNT(*), COALESCE(SUM(CASE WHEN r.kind = 'question'"
-        " OR EXISTS (SELECT 1 FROM request_cards c WHERE c.request_id = r.id)"
-        " THEN 0 ELSE 1 END), 0) FROM requests r LEFT JOIN sessions s ON s.id = r.session_id"
-        " WHERE r.state = 'pending' AND (r.asker <> 'provider' OR COALESCE(s.agent, 0) = 0)"
-    )
-    return (int(row[0]), int(row[1])) if row else (0, 0)
-
-
-def list_ids_by_prefix(db: Db, beginning: str) -> list[str]:
-    """The ids of those that wait, by how they begin."""
-    rows = db.rows("SELECT id FROM requests WHERE state = 'pending' ORDER BY asked_at, id")
-    return [request_id for (request_id,) in rows if request_id.startswith(beginning)]
-
-
-def list_pending(db: Db, session_id: str | None = None) -> list[Request]:
-    """The oldest first; of one session, or all."""
-    if session_id is None:
-        return REQUESTS.list(db, "WHERE state = 'pending' ORDER BY asked_at, id")
-    return REQUESTS.list(db, "WHERE state = 'pending' AND session_id = ? ORDER BY asked_at, id", session_id)
-
-
-def list_waiting(db: Db, after: Request | None, most: int) -> list[Request]:
-    """Those that wait, the oldest first, behind one of them."""
-    at, last = (after.asked_at, after.id) if after is not None else (0, "")
-    rest = "WHERE state = 'pending' AND (asked_at, id) > (?, ?) ORDER BY asked_at, id LIMIT ?"
-    return REQUESTS.list(db, rest, at, last, most)
-
-
 def list_for_turns(db: Db, session_id: str, turn_ids: Sequence[str], most: int) -> list[Request]:
     """What a session asked in these turns, whatever became of it. At most so many of each turn."""
     one = "WHERE session_id = ? AND turn_id = ? ORDER BY name LIMIT ?"
     return [each for turn_id in turn_ids for each in REQUESTS.list(db, one, session_id, turn_id, most)]
-
-
-def list_due(db: Db, now: int, most: int) -> list[Request]:
-    """Those that wait and need a look: somebody else is to be asked, or they expire."""
-    return REQUESTS.list(db, "WHERE state = 'pending' AND next_at <= ? ORDER BY next_at, id LIMIT ?", now, most)
-
-
-def list_short_of_cards(db: Db, most: int) -> list[Request]:
-    """Those that wait for whoever may decide about a group and were shown to fewer than must agree. The oldest first.
-    What is asked of whoever manages an agent has no card."""
-    return REQUESTS.list(
-        db,
-        "WHERE state = 'pending' AND kind <> 'question'"
-        " AND (SELECT COUNT(*) FROM request_cards c WHERE c.request_id = requests.id AND c.open = 1) < quorum"
-        " AND (asker <> 'provider' OR NOT EXISTS"
-        " (SELECT 1 FROM sessions s WHERE s.id = requests.session_id AND s.agent = 1))"
-        " ORDER BY asked_at, id LIMIT ?",
-        most,
-    )
-
-
-def get_next_due(db: Db) -> int | None:
-    row = db.row("SELECT MIN(next_at) FROM requests WHERE state = 'pending'")
-    return row[0] if row else None
-
-
-def defer(db: Db, request_id: str, next_at: int | None) -> None:
-    db.run("UPDATE requests SET next_at = ? WHERE id = ? AND state = 'pending'", (next_at, request_id))
 
 
 def list_unnotified(

@@ -21,7 +21,7 @@ from gatepost.store.full_text import LOOKED_AT, TOKENIZER, IndexedText, make_mar
 from gatepost.store.port import Db, quick
 from gatepost.store.query_tree import parse_query
 from gatepost.store.snippets import LONGEST, SnippetFinder
-from gatepost.store.sqlite_store import SqliteDb
+from gatepost.store.sqlite_db import SqliteDb
 
 EVERY = 128  # messages between two times that the index is written
 POOL = 400

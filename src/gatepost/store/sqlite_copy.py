@@ -13,7 +13,7 @@ from gatepost.core.errors import SetupError
 from gatepost.store.migrate import migrate
 from gatepost.store.port import Row
 from gatepost.store.readonly import check_version, get_version
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
 from gatepost.store.store_copy import BATCH, SEARCH
 
 LOGS = ("-wal", "-shm")

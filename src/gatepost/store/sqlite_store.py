@@ -7,145 +7,39 @@ who floods the store delays others by about one group.
 """
 
 import asyncio
-import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
-from weakref import WeakValueDictionary
 
 import apsw
 
 from gatepost.core import log
-from gatepost.core.errors import SetupError, Unavailable
-from gatepost.store import erased_space, rule_cache
+from gatepost.core.errors import Unavailable
+from gatepost.store import erased_space
 from gatepost.store.answers import log_lost_error, send_answers
 from gatepost.store.deadline import UNIT_S, Deadline, DeadlineExceeded
-from gatepost.store.port import Db, LockKind, Row
-from gatepost.store.sqlite_full_text import SqliteFullText
-from gatepost.store.table import value_marks
-from gatepost.store.upkeep import SqliteUpkeep
+from gatepost.store.port import Db
+from gatepost.store.read_lanes import ReadLanes
+from gatepost.store.sqlite_db import SqliteDb, connect
 from gatepost.store.write_queue import WriteQueue, WriteUnit
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-TYPES = {
-    "id": "INTEGER PRIMARY KEY AUTOINCREMENT",
-    "int": "INTEGER",
-    "text": "TEXT",
-    "real": "REAL",
-    "blob": "BLOB",
-    "strict": "STRICT",
-}
 LARGEST_GROUP = 512  # units in one commit …
 GROUP_S = 0.02  # … and the time after which no further one is begun: both bound how long the first of them waits
 SNAPSHOT_S = 0.02
-MOST_APPENDED = 50  # rows in one statement
 STEPS = 200  # of SQLite's machine, between two looks at the clock
 STEPS_OF_WRITER = 10_000  # the same in the writer: a fraction of a millisecond, and no cost that can be measured
 SLOW_S = 0.05  # a unit that takes longer is reported
 OVERDUE_S = 1.0  # for what was interrupted to end
 CLOSE_S = 3.0  # for what was accepted, when the store is closed
-BUSY_MS = 5000  # the command line may write while the daemon runs
 
 _log = log.get("store")
-
-
-class SqliteDb:
-    """A connection as `Db`."""
-
-    full_text = SqliteFullText()
-    gateway = ""  # one by itself
-
-    def __init__(self, connection: apsw.Connection, *, of_writer: bool = False) -> None:
-        """`of_writer`: the store has all its tables, so a change of rules renames their state; and somebody calls
-        `flush` before each commit, so rows are appended together."""
-        self.connection, self._of_writer = connection, of_writer
-        self._appended: dict[str, list[Sequence[Any]]] = {}
-
-    def alone(self, kind: LockKind, *key: str) -> None:
-        """There is one writer."""
-
-    def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
-        if self._of_writer and (changed := rule_cache.find_changed_state(sql)) is not None:
-            rule_cache.rename_state(self, changed)
-        return self.connection.execute(sql, params).fetchall()
-
-    def row(self, sql: str, params: Sequence[Any] = ()) -> Row | None:
-        found = self.rows(sql, params)
-        return found[0] if found else None
-
-    def run(self, sql: str, params: Sequence[Any] = ()) -> int:
-        self.rows(sql, params)
-        return self.connection.changes()
-
-    def put(self, sql: str, params: Sequence[Any] = ()) -> None:
-        self.rows(sql, params)
-
-    def ask(self, sql: str, params: Sequence[Any] = ()) -> Callable[[], list[Row]]:
-        found = self.rows(sql, params)
-        return lambda: found
-
-    def append(self, insert: str, row: Sequence[Any]) -> None:
-        rows = self._appended.setdefault(insert, [])
-        rows.append(row)
-        if not self._of_writer or len(rows) >= MOST_APPENDED:  # much of it is written within the time of its unit
-            self.flush()
-
-    def flush(self) -> None:
-        while self._appended:
-            insert, rows = self._appended.popitem()
-            self.rows(f"{insert} {value_marks(rows)}", tuple(chain.from_iterable(rows)))
-
-    def discard(self) -> None:
-        """Forget what was appended: its transaction was undone."""
-        self._appended.clear()
-
-    def define(self, ddl: str) -> None:
-        self.connection.execute(ddl.format_map(TYPES))
-
-    def definition(self, name: str) -> str:
-        row = self.row("SELECT sql FROM sqlite_schema WHERE name = ?", (name,))
-        return str(row[0] or "") if row else ""
-
-    @property
-    def upkeep(self) -> SqliteUpkeep:
-        return SqliteUpkeep(self.connection)
-
-
-def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
-    flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-    try:
-        made = not readonly and not path.exists()
-        if made:
-            # The owner's alone from its first moment; journals take the mode of the file. Never opened by us once it
-            # is there: closing such a handle would drop the locks that SQLite holds in this process.
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        connection = apsw.Connection(str(path), flags=flags | apsw.SQLITE_OPEN_NOMUTEX, statementcachesize=400)
-        connection.set_busy_timeout(BUSY_MS)
-        # Without it SQLite compiles a statement anew where the bound values might have led to another plan: measured,
-        # the look at a room's next message cost 43 µs instead of 7.
-        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-        connection.execute("PRAGMA foreign_keys=ON")
-        connection.execute("PRAGMA temp_store=MEMORY")
-        if not readonly:
-            # What is deleted is overwritten where its page is written anyway: it costs nothing that can be measured,
-            # and whoever is to be forgotten is not left between the rows of others.
-            connection.execute("PRAGMA secure_delete=FAST")
-            if made:  # possible only while the file is empty: freed space can then be given back in small steps
-                connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA journal_size_limit=67108864")
-    except (apsw.Error, OSError) as error:
-        raise SetupError(
-            f"the store {path} cannot be opened: {error}; restore a backup or move the file aside"
-        ) from None
-    return connection
 
 
 def _open_reader(path: Path) -> apsw.Connection:
@@ -185,7 +79,7 @@ class SqliteStore:
         # Opened now: later there may be no descriptor left for them.
         self._opened = [_open_reader(path) for _ in range(readers)]
         self._free = list(self._opened)
-        self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by lane: one read at a time
+        self._reading = ReadLanes()
         self._pool = ThreadPoolExecutor(readers, thread_name_prefix="store-read")
         self._thread = threading.Thread(target=self._work, name="store-write", daemon=True)
         self._synchronous = ""  # of the writer's connection; known once it was set
@@ -210,22 +104,12 @@ class SqliteStore:
     async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None, lane: str = "") -> T:
         if fn.__dict__.get("quick"):
             return self.read_now(fn, *args)
-        reading = self._reading.setdefault(lane, asyncio.Lock()) if lane else None
-        if reading is not None:
-            await reading.acquire()
-        try:
-            if self._closed:
-                raise Unavailable("the store", "the gateway is stopping")
-            found = asyncio.get_running_loop().run_in_executor(self._pool, self._read, fn, args, within)
-        except BaseException:
-            if reading is not None:
-                reading.release()
-            raise
-        if reading is None:
-            return await found
-        # The place belongs to the read: who is cancelled does not get another while it goes on.
-        found.add_done_callback(lambda _: reading.release())
-        return await asyncio.shield(found)
+        return await self._reading.run(lane, lambda: self._start_read(fn, args, within))
+
+    def _start_read(self, fn: Callable[..., T], args: tuple[Any, ...], within: float | None) -> asyncio.Future[T]:
+        if self._closed:
+            raise Unavailable("the store", "the gateway is stopping")
+        return asyncio.get_running_loop().run_in_executor(self._pool, self._read, fn, args, within)
 
     def read_now(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
         """No part of the port: a server is never asked on the loop. Tests wait with it."""

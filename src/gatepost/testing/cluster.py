@@ -77,6 +77,11 @@ class Cluster:
     def first(self) -> DaemonProcess:
         return self.daemons[self._names[0]]
 
+    @property
+    def group(self) -> Path:
+        """The folder of `home`, unless it is `local`."""
+        return self.shared_folder / "groups" / "home"
+
     def share_keys(self) -> None:
         """Once the first has its keys. Before the others start."""
         for name in self._names[1:]:

@@ -27,7 +27,7 @@ from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch, ToolAnswer
 from gatepost.messages.inbound import Direction
 from gatepost.messages.outbound import Feature
-from gatepost.store import audit, groups, inbox, messages, rooms, sessions, turns
+from gatepost.store import audit, groups, inbox, messages, rooms, sessions, turn_claims
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db, Store
 from gatepost.store.rooms import RoomPolicy
@@ -115,7 +115,7 @@ class GateAgent:
     async def begin(self) -> Turn:
         """Take what is queued."""
         now = self.around.clock.now()
-        claim = await self.store.write(turns.claim, self.session.id, "scripted", "test", now, MINUTE, 20)
+        claim = await self.store.write(turn_claims.claim, self.session.id, "scripted", "test", now, MINUTE, 20)
         assert claim is not None
         return claim.turn
 

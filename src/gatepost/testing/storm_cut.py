@@ -32,8 +32,10 @@ from gatepost.testing.storms import (
     StormPeople,
     StormSize,
     StormTime,
-    count_unaccounted,
+    StormVerdict,
     find_listener,
+    get_verdict,
+    list_true,
     open_rooms,
     prepare,
     render_settings,
@@ -68,7 +70,7 @@ class CutCounts(Struct, frozen=True, kw_only=True):
             f"alone it answered {self.answers} times": self.answers != 1,
         }
         before = [each for each in self.of_zombie.list_faults() if each != NONE_REFUSED]
-        return [*before, *(what for what, is_so in wrong.items() if is_so)]
+        return [*before, *list_true(wrong)]
 
     def list_times(self) -> list[StormTime]:
         return [*self.of_zombie.list_times(), StormTime("rejoined after", self.rejoined_s, REJOIN_S)]
@@ -150,38 +152,24 @@ def run_cut_storm(folder: Path, seed: int, *, size: StormSize = CUT) -> CutCount
 
 
 class BusyCutCounts(Struct, frozen=True, kw_only=True):
-    seed: int
-    size: StormSize
-    lost: int
-    doubled: int
-    disordered: int
-    unaccounted: int
+    verdict: StormVerdict
     uncertain: int  # sends whose answer the cut swallowed: nobody repeats them
     refused: int
     epochs: tuple[int, int]
-    audit_code: int
     longest_s: float  # that somebody waited for an answer, from the cut on
 
     def list_faults(self) -> list[str]:
-        wrong = {
-            f"{self.lost} lost": self.lost,
-            f"{self.doubled} said twice": self.doubled,
-            f"{self.disordered} out of order": self.disordered,
-            f"{self.unaccounted} unaccounted": self.unaccounted,
-            "the audit log does not verify": self.audit_code,
-            "the cut-off gateway has no new life": self.epochs[1] <= self.epochs[0],
-        }
-        return [what for what, is_so in wrong.items() if is_so]
+        dead = {"the cut-off gateway has no new life": self.epochs[1] <= self.epochs[0]}
+        return [*self.verdict.list_faults(), *list_true(dead)]
 
     def list_times(self) -> list[StormTime]:
         return []
 
     def render(self) -> str:
         return (
-            f"{self.size.messages} messages in {self.size.rooms} rooms, seed {self.seed}, the listener's link down for"
-            f" {CUT_S:g} s: lost {self.lost}, doubled {self.doubled}, out of order {self.disordered}, unaccounted"
-            f" {self.unaccounted}, {self.uncertain} uncertain, {self.refused} late writes refused, epoch"
-            f" {self.epochs[0]} to {self.epochs[1]}; longest wait {self.longest_s:.1f} s"
+            f"{self.verdict.render()}; the listener's link down for {CUT_S:g} s, {self.uncertain} uncertain,"
+            f" {self.refused} late writes refused, epoch {self.epochs[0]} to {self.epochs[1]};"
+            f" longest wait {self.longest_s:.1f} s"
         )
 
 
@@ -190,7 +178,7 @@ def run_busy_cut_storm(folder: Path, seed: int, *, size: StormSize = WHOLE) -> B
     with open_cut_cluster(folder, size.rooms) as (cluster, platform):
         prepare(cluster, platform)
         cluster[STOPPED].start()
-        ECHO.write(cluster.shared_folder / "groups" / "home").chmod(0o644)
+        ECHO.write(cluster.group).chmod(0o644)
         block_until(lambda: find_listener(cluster) == STOPPED, "it to listen")
         open_rooms(cluster[STOPPED], platform, size.rooms)
         cluster[OTHER].start()
@@ -203,19 +191,11 @@ def run_busy_cut_storm(folder: Path, seed: int, *, size: StormSize = WHOLE) -> B
         cluster.join(STOPPED)
         people.run_until(lambda: read_epoch(cluster, STOPPED) > epoch, "it to begin anew")
         people.run_to_the_end()
-        unaccounted = count_unaccounted(cluster[OTHER])
-        lost, doubled, disordered = people.judge()
         return BusyCutCounts(
-            seed=seed,
-            size=size,
-            lost=lost,
-            doubled=doubled,
-            disordered=disordered,
-            unaccounted=unaccounted,
+            verdict=get_verdict(people, cluster[OTHER]),
             uncertain=int(cluster.query("SELECT COUNT(*) FROM outbox WHERE state = 'uncertain'")[0][0]),
             refused=cluster[STOPPED].json("status")["refused_writes"],
             epochs=(epoch, read_epoch(cluster, STOPPED)),
-            audit_code=cluster[OTHER].gatepost("audit", "verify").returncode,
             longest_s=people.find_longest_wait(cut_at),
         )
 

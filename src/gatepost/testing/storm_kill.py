@@ -12,28 +12,24 @@ from msgspec import Struct
 from gatepost.core import keeper_process
 from gatepost.testing.cluster import Cluster
 from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.platforms.telegram import TelegramPlatform
-from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.storms import (
+    HELD,
     LIMIT_S,
     MODE,
-    QUICK,
     WHOLE,
     StormPeople,
     StormSize,
     StormTime,
-    count_unaccounted,
-    find_listener,
-    open_rooms,
-    prepare,
-    render_settings,
+    StormVerdict,
+    get_verdict,
+    list_true,
+    open_cluster,
+    open_gate,
+    start_all,
     storm,
 )
 
 NAMES = ("a", "b")
-SHARE = 0.4  # of the messages that are answered when it happens
-GO = "go"  # a file in the group's folder: agents end the turns that they keep open
-SCRIPT = ScriptBuilder().turn("^h").wait_for(GO).say("echo: {text}").otherwise().say("echo: {text}")
 
 
 class Victim(StrEnum):
@@ -45,78 +41,41 @@ class Victim(StrEnum):
 
 class KillCounts(Struct, frozen=True, kw_only=True):
     victim: Victim
-    seed: int
-    size: StormSize
+    verdict: StormVerdict
     open_turns: int  # of those who were killed
-    lost: int
-    doubled: int
-    disordered: int
-    unaccounted: int
-    audit_code: int  # the exit code of `gatepost audit verify`
     longest_s: float
     last_s: float  # from the kill to the last answer of all
 
     def list_faults(self) -> list[str]:
-        wrong = {
-            f"{self.lost} lost": self.lost,
-            f"{self.doubled} said twice": self.doubled,
-            f"{self.disordered} out of order": self.disordered,
-            f"{self.unaccounted} unaccounted": self.unaccounted,
-            "the audit log does not verify": self.audit_code,
-            f"only {self.open_turns} turns were open": self.open_turns < self.size.open_turns,
-        }
-        return [what for what, is_so in wrong.items() if is_so]
+        few = self.open_turns < self.verdict.size.open_turns
+        return [*self.verdict.list_faults(), *list_true({f"only {self.open_turns} turns were open": few})]
 
     def list_times(self) -> list[StormTime]:
         return [StormTime("longest wait", self.longest_s, LIMIT_S)]
 
     def render(self) -> str:
         return (
-            f"{self.size.messages} messages in {self.size.rooms} rooms, seed {self.seed}, {self.open_turns} turns open:"
-            f" lost {self.lost}, doubled {self.doubled}, out of order {self.disordered},"
-            f" unaccounted {self.unaccounted}, audit {'verifies' if not self.audit_code else 'BROKEN'};"
-            f" {self.list_times()[0].render()}, all answered after {self.last_s:.1f} s"
+            f"{self.verdict.render()}; {self.open_turns} turns open, {self.list_times()[0].render()},"
+            f" all answered after {self.last_s:.1f} s"
         )
 
 
 def run_kill_storm(folder: Path, seed: int, *, victim: Victim, size: StormSize = WHOLE) -> KillCounts:
-    settings = {**QUICK, "sessions_most_awake": str(size.places)}
-    with (
-        TelegramPlatform() as platform,
-        Cluster(folder, NAMES, render_settings(platform), local=False, **settings) as cluster,
-    ):
-        prepare(cluster, platform)
-        for daemon in cluster.daemons.values():
-            daemon.start()
-        SCRIPT.write(cluster.shared_folder / "groups" / "home").chmod(0o644)
-        listener = find_listener(cluster)
-        open_rooms(cluster.first, platform, size.rooms)
-        people = StormPeople(platform, size, seed)
-        people.start()
-        people.run_until(lambda: len(people.answers) >= SHARE * size.messages, "a part to be answered")
-        people.hold()
-        killed = _list_killed(victim, listener)
-        people.run_until(lambda: people.are_held, "all turns to be kept open")
-        people.run_until(partial(_are_open, cluster, killed, size.open_turns), "turns to be open")
+    with open_cluster(folder, NAMES, size.places) as (cluster, platform):
+        listener = start_all(cluster, platform, size.rooms, HELD)
+        people, killed = StormPeople(platform, size, seed), _list_killed(victim, listener)
+        people.run_until_held(lambda: _are_open(cluster, killed, size.open_turns))
         open_turns = sum(map(cluster.count_open_turns, killed))
         killed_at = _kill(cluster, victim, killed)
-        _open_gate(cluster)
+        open_gate(cluster)
         people.let_go()
         left = _find_left(cluster, victim, listener)
         people.run_to_the_end()
         ended_at = time.monotonic()
-        unaccounted = count_unaccounted(left)
-        lost, doubled, disordered = people.judge()
         return KillCounts(
             victim=victim,
-            seed=seed,
-            size=size,
+            verdict=get_verdict(people, left),
             open_turns=open_turns,
-            lost=lost,
-            doubled=doubled,
-            disordered=disordered,
-            unaccounted=unaccounted,
-            audit_code=left.gatepost("audit", "verify").returncode,
             longest_s=people.find_longest_wait(killed_at),
             last_s=ended_at - killed_at,
         )
@@ -148,12 +107,6 @@ def _kill(cluster: Cluster, victim: Victim, names: list[str]) -> float:
     for name in names:
         cluster[name].kill()
     return at
-
-
-def _open_gate(cluster: Cluster) -> None:
-    gate = cluster.shared_folder / "groups" / "home" / GO
-    gate.touch()
-    gate.chmod(0o644)
 
 
 def _find_left(cluster: Cluster, victim: Victim, listener: str) -> DaemonProcess:

@@ -12,20 +12,22 @@ from gatepost.core.keeper_process import read_start_time
 from gatepost.testing.cluster import Cluster
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.platforms.base import EmulatedPlatform
-from gatepost.testing.platforms.telegram import TelegramPlatform
 from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.storms import (
     ECHO,
+    GO,
     MODE,
-    QUICK,
     StormPeople,
     StormSize,
     StormTime,
-    count_unaccounted,
+    StormVerdict,
     find_listener,
+    get_verdict,
+    list_true,
+    open_cluster,
+    open_gate,
     open_rooms,
     prepare,
-    render_settings,
     storm,
 )
 from gatepost.testing.waiting import block_until
@@ -33,8 +35,8 @@ from gatepost.testing.waiting import block_until
 STOPPED, OTHER = "a", "b"
 NONE_REFUSED = "no late write was refused"
 FROZEN_S = 5.0  # within which the sandboxes of a stopped gateway stand still
-GO, AFTER = "go", "after"  # files in the group's folder
-HELD = (
+AFTER = "after"  # a file in the group's folder
+HELD_LONGER = (
     ScriptBuilder()
     .turn("^h")
     .wait_for(GO)
@@ -48,42 +50,29 @@ SMALL_ZOMBIE = StormSize(rooms=4, messages=16, open_turns=4, places=6)
 
 
 class ZombieCounts(Struct, frozen=True, kw_only=True):
-    seed: int
-    size: StormSize
+    verdict: StormVerdict
     open_turns: int  # of the stopped one
-    lost: int
-    doubled: int
-    disordered: int
-    unaccounted: int
     refused: int  # writes of the stopped one that came too late
     wrote_after: bool  # whether one of its agents wrote into the shared folder after the takeover
     epochs: tuple[int, int]  # of the stopped one, before and after
-    audit_code: int
     frozen_s: float
 
     def list_faults(self) -> list[str]:
         wrong = {
-            f"{self.lost} lost": self.lost,
-            f"{self.doubled} said twice": self.doubled,
-            f"{self.disordered} out of order": self.disordered,
-            f"{self.unaccounted} unaccounted": self.unaccounted,
-            "the audit log does not verify": self.audit_code,
             NONE_REFUSED: not self.refused,
             "an agent of the stopped gateway wrote after the takeover": self.wrote_after,
             "the stopped gateway has no new life": self.epochs[1] <= self.epochs[0],
-            f"only {self.open_turns} turns were open": self.open_turns < self.size.open_turns,
+            f"only {self.open_turns} turns were open": self.open_turns < self.verdict.size.open_turns,
         }
-        return [what for what, is_so in wrong.items() if is_so]
+        return [*self.verdict.list_faults(), *list_true(wrong)]
 
     def list_times(self) -> list[StormTime]:
         return [StormTime("frozen after", self.frozen_s, FROZEN_S)]
 
     def render(self) -> str:
         return (
-            f"{self.size.messages} messages in {self.size.rooms} rooms, seed {self.seed}, {self.open_turns} turns open:"
-            f" lost {self.lost}, doubled {self.doubled}, out of order {self.disordered},"
-            f" unaccounted {self.unaccounted}, {self.refused} late writes refused, epoch {self.epochs[0]} to"
-            f" {self.epochs[1]}; {self.list_times()[0].render()}"
+            f"{self.verdict.render()}; {self.open_turns} turns open, {self.refused} late writes refused, epoch"
+            f" {self.epochs[0]} to {self.epochs[1]}; {self.list_times()[0].render()}"
         )
 
 
@@ -124,9 +113,7 @@ def read_epoch(cluster: Cluster, name: str) -> int:
 class ZombieStorm:
     def __init__(self, cluster: Cluster, platform: EmulatedPlatform, size: StormSize, seed: int) -> None:
         self._cluster, self._platform, self._size = cluster, platform, size
-        self._group = cluster.shared_folder / "groups" / "home"
         self._people = StormPeople(platform, size, seed)
-        self._seed = seed
 
     @property
     def _stopped(self) -> DaemonProcess:
@@ -139,30 +126,20 @@ class ZombieStorm:
         open_turns = cluster.count_open_turns(STOPPED)
         self._stop()
         frozen_s = self._wait_until_frozen(inside) if guarded else 0.0
-        gate = self._group / GO  # who stands still does not see it
-        gate.touch()
-        gate.chmod(0o644)
+        open_gate(cluster)  # who stands still does not see it
         held = set(people.sent_at)
         people.run_until(lambda: held <= people.answered_at.keys(), "the other gateway to answer")
         people.let_go()
         self._go_on()
         self._wait_until_over(epoch, inside, guarded=guarded)
-        wrote_after = (self._group / AFTER).exists()
+        wrote_after = (self._cluster.group / AFTER).exists()
         people.run_to_the_end()
-        unaccounted = count_unaccounted(cluster[OTHER])
-        lost, doubled, disordered = people.judge()
         return ZombieCounts(
-            seed=self._seed,
-            size=self._size,
+            verdict=get_verdict(people, cluster[OTHER]),
             open_turns=open_turns,
-            lost=lost,
-            doubled=doubled,
-            disordered=disordered,
-            unaccounted=unaccounted,
             refused=self._stopped.json("status")["refused_writes"],
             wrote_after=wrote_after,
             epochs=(epoch, read_epoch(cluster, STOPPED)),
-            audit_code=cluster[OTHER].gatepost("audit", "verify").returncode,
             frozen_s=frozen_s,
         )
 
@@ -176,14 +153,14 @@ class ZombieStorm:
         """One gateway listens, and its agents wait in the middle of their turns; another one is beside it."""
         prepare(self._cluster, self._platform)
         self._stopped.start()
-        HELD.write(self._group).chmod(0o644)
+        HELD_LONGER.write(self._cluster.group).chmod(0o644)
         find_listener(self._cluster)
         open_rooms(self._stopped, self._platform, self._size.rooms)
         self._people.hold()
         self._people.start()
         block_until(lambda: self._count_conversations() == self._size.rooms, "turns to be open")
         self._cluster[OTHER].start()
-        ECHO.write(self._group).chmod(0o644)
+        ECHO.write(self._cluster.group).chmod(0o644)
 
     def _count_conversations(self) -> int:
         found = self._cluster.shared_folder.glob("sessions/*/state/scripted/c-*.jsonl")
@@ -197,7 +174,7 @@ class ZombieStorm:
 
     def _wait_until_over(self, epoch: int, inside: Mapping[int, str], *, guarded: bool) -> None:
         if not guarded:
-            block_until((self._group / AFTER).exists, "an agent to go on")
+            block_until((self._cluster.group / AFTER).exists, "an agent to go on")
             return
         block_until(lambda: read_epoch(self._cluster, STOPPED) > epoch, "it to begin anew")
         block_until(lambda: not any(read_start_time(pid) == began for pid, began in inside.items()), "sandboxes to end")
@@ -208,11 +185,7 @@ def run_zombie_storm(
 ) -> ZombieCounts:
     """`env`: of the gateways, which then start in interpreters of their own. `guarded`: nothing was taken away from
     what keeps a stopped gateway from acting."""
-    settings = {**QUICK, "sessions_most_awake": str(size.places)}
-    with (
-        TelegramPlatform() as platform,
-        Cluster(folder, (STOPPED, OTHER), render_settings(platform), local=False, **settings) as cluster,
-    ):
+    with open_cluster(folder, (STOPPED, OTHER), size.places) as (cluster, platform):
         for daemon in cluster.daemons.values():
             daemon.anew = env is not None
             daemon.env |= env or {}

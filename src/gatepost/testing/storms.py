@@ -11,7 +11,8 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -22,6 +23,7 @@ from gatepost.flow.gateways.duties import channel_duty
 from gatepost.testing.cluster import Cluster
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.platforms.base import EmulatedPlatform
+from gatepost.testing.platforms.telegram import TelegramPlatform
 from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.waiting import PATIENCE_S, block_until
 
@@ -31,6 +33,7 @@ LIMIT_S = 10.0  # in which whatever a dead gateway had is answered
 PATIENT_S = 5 * PATIENCE_S
 MOST_AT_ONCE = 3  # messages that a person writes before an answer comes
 LOOK_S = 0.2
+SHARE = 0.4  # of the messages that are answered when something happens
 MODULES = "storm_"  # how the names of files begin that have storms
 
 QUICK = {
@@ -44,6 +47,8 @@ QUICK = {
 }
 ANSWER = re.compile(r"echo: (\w+)")
 ECHO = ScriptBuilder().otherwise().say("echo: {text}")
+GO = "go"  # a file in the group's folder: agents end the turns that they keep open
+HELD = ScriptBuilder().turn("^h").wait_for(GO).say("echo: {text}").otherwise().say("echo: {text}")
 
 
 class StormSize(Struct, frozen=True, kw_only=True):
@@ -66,6 +71,39 @@ class StormTime(Struct, frozen=True):
 
     def render(self) -> str:
         return f"{self.name} {self.seconds:.1f} s (limit {self.limit:g} s)"
+
+
+class StormVerdict(Struct, frozen=True, kw_only=True):
+    """What became of the messages."""
+
+    seed: int
+    size: StormSize
+    lost: int
+    doubled: int
+    disordered: int
+    unaccounted: int
+    audit_code: int  # the exit code of `gatepost audit verify`
+
+    def list_faults(self) -> list[str]:
+        wrong = {
+            f"{self.lost} lost": self.lost,
+            f"{self.doubled} said twice": self.doubled,
+            f"{self.disordered} out of order": self.disordered,
+            f"{self.unaccounted} unaccounted": self.unaccounted,
+            "the audit log does not verify": self.audit_code,
+        }
+        return list_true(wrong)
+
+    def render(self) -> str:
+        return (
+            f"{self.size.messages} messages in {self.size.rooms} rooms, seed {self.seed}: lost {self.lost}, doubled"
+            f" {self.doubled}, out of order {self.disordered}, unaccounted {self.unaccounted},"
+            f" audit {'verifies' if not self.audit_code else 'BROKEN'}"
+        )
+
+
+def list_true(wrong: Mapping[str, object]) -> list[str]:
+    return [what for what, is_so in wrong.items() if is_so]
 
 
 class StormResult(Protocol):
@@ -105,7 +143,7 @@ class StormPeople:
     waits is the gateways' doing, and not that of the messages before it."""
 
     def __init__(self, platform: EmulatedPlatform, size: StormSize, seed: int) -> None:
-        self._platform, self.size, self._seed = platform, size, seed
+        self._platform, self.size, self.seed = platform, size, seed
         self._random = random.Random(seed)
         self._left = dict.fromkeys(range(size.rooms), size.messages // size.rooms)
         self._waiting: dict[int, set[str]] = {room: set() for room in range(size.rooms)}
@@ -139,11 +177,23 @@ class StormPeople:
             self._platform.wait_for(self._has_news, LOOK_S)
             self._receive()
 
+    def run_until_held(self, are_open: Callable[[], bool]) -> None:
+        """They begin, and write until a part is answered; then until agents keep open what is left, as `HELD` does."""
+        self.start()
+        self.run_until(lambda: len(self.answers) >= SHARE * self.size.messages, "a part to be answered")
+        self.hold()
+        self.run_until(lambda: self.are_held, "all turns to be kept open")
+        self.run_until(are_open, "turns to be open")
+
     def run_to_the_end(self) -> None:
         self.run_until(lambda: len(self.answered_at) == self.size.messages, "all to be answered")
 
     def list_unanswered(self) -> list[str]:
         return sorted(self.sent_at.keys() - self.answered_at.keys())
+
+    @staticmethod
+    def get_room(text: str) -> int:
+        return int(text[1:].partition("x")[0])
 
     def find_longest_wait(self, since: float) -> float:
         """Of those that were answered after a moment; from that moment, or from when they were written."""
@@ -176,7 +226,7 @@ class StormPeople:
         for text in (found[1] for each in news if each.sender == "bot" and (found := ANSWER.search(each.text))):
             self.answers.append(text)
             self.answered_at.setdefault(text, now)
-            room = int(text[1:].partition("x")[0])
+            room = self.get_room(text)
             self._waiting[room].discard(text)
             if not self._waiting[room]:
                 self._send(room)
@@ -200,6 +250,34 @@ def list_answers(platform: EmulatedPlatform) -> list[str]:
 
 
 # Gateways whose one channel is an emulated Telegram.
+
+
+@contextmanager
+def open_cluster(folder: Path, names: tuple[str, ...], places: int) -> Iterator[tuple[Cluster, EmulatedPlatform]]:
+    """`places`: for sandboxes, of each."""
+    settings = {**QUICK, "sessions_most_awake": str(places)}
+    with (
+        TelegramPlatform() as platform,
+        Cluster(folder, names, render_settings(platform), local=False, **settings) as cluster,
+    ):
+        yield cluster, platform
+
+
+def start_all(cluster: Cluster, platform: EmulatedPlatform, rooms: int, script: ScriptBuilder) -> str:
+    """Who listens to the platform. So many people may write to the bot."""
+    prepare(cluster, platform)
+    for daemon in cluster.daemons.values():
+        daemon.start()
+    script.write(cluster.group).chmod(0o644)
+    listener = find_listener(cluster)
+    open_rooms(cluster.first, platform, rooms)
+    return listener
+
+
+def open_gate(cluster: Cluster) -> None:
+    gate = cluster.group / GO
+    gate.touch()
+    gate.chmod(0o644)
 
 
 def render_settings(platform: EmulatedPlatform) -> str:
@@ -245,3 +323,18 @@ def count_unaccounted(daemon: DaemonProcess) -> int:
     """Once everything is settled."""
     block_until(lambda: daemon.json("ledger", "check")["in_flight"] == 0, "everything to be settled")
     return int(daemon.json("ledger", "check")["unaccounted"])
+
+
+def get_verdict(people: StormPeople, left: DaemonProcess) -> StormVerdict:
+    """`left`: a gateway that runs."""
+    unaccounted = count_unaccounted(left)
+    lost, doubled, disordered = people.judge()
+    return StormVerdict(
+        seed=people.seed,
+        size=people.size,
+        lost=lost,
+        doubled=doubled,
+        disordered=disordered,
+        unaccounted=unaccounted,
+        audit_code=left.gatepost("audit", "verify").returncode,
+    )

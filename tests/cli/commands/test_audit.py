@@ -12,7 +12,8 @@ import pytest
 from gatepost.core.home import Home
 from gatepost.store import audit
 from gatepost.store.readonly import read_snapshot
-from gatepost.store.sqlite_store import SqliteDb, SqliteStore, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
+from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing import fork_server
 
 Run = Callable[..., Any]

@@ -5,28 +5,20 @@ from typing import Any
 
 from gatepost.core.clock import DAY, HOUR, SystemClock, iso
 from gatepost.core.home import Home
-from gatepost.store import audit, inbox, messages
+from gatepost.store import audit, inbox
 from gatepost.store.audit import AuditRecord
 from gatepost.store.inbox import InboxState
-from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
+from gatepost.testing.arrivals import add_arrival
 
 Run = Callable[..., Any]
 
 
 def refuse(db: Db, number: int, reason: str, now: int, sender: str, state: InboxState = InboxState.REFUSED) -> None:
-    new = NewMessage(
-        instance="fake",
-        address=f"fake:room/{number % 2}",
-        direction="in",
-        sender=sender,
-        text="psst",
-        at=now,
-        platform_id=f"p-{number}",
+    message_id = add_arrival(
+        db, now, address=f"fake:room/{number % 2}", sender=sender, text="psst", platform_id=f"p-{number}"
     )
-    message_id = messages.accept(db, new, now)
-    assert message_id is not None
     inbox.refuse(db, message_id, "home", "guest", reason, now, state)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from gatepost.core.home import Home
 from gatepost.store import audit, egress
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
 
 Run = Callable[..., Any]
 

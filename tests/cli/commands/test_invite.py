@@ -11,7 +11,7 @@ from gatepost.core.home import Home
 from gatepost.flow import invitations
 from gatepost.flow.onboarding import Applicant, ask
 from gatepost.store import newcomers
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
 
 Run = Callable[..., Any]
 WHO = Applicant(sender="fake:user/eve", name="Eve", instance="fake", address="fake:direct/eve", direct=True)

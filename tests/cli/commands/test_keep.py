@@ -8,10 +8,10 @@ from tests.cli.conftest import Ran
 
 from gatepost.core.clock import DAY, SystemClock
 from gatepost.core.home import Home
-from gatepost.store import inbox, messages
-from gatepost.store.messages import NewMessage
+from gatepost.store import inbox
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
+from gatepost.testing.arrivals import add_arrival
 
 Run = Callable[..., Ran]
 
@@ -24,18 +24,7 @@ def opened(home: Home) -> Iterator[Db]:
 
 
 def a_message(db: Db, number: int, now: int) -> int:
-    new = NewMessage(
-        instance="fake",
-        address="fake:room/1",
-        direction="in",
-        kind="chat",
-        sender="fake:user/1",
-        text="hello",
-        at=now,
-        platform_id=str(number),
-    )
-    message_id = messages.accept(db, new, now)
-    assert message_id is not None
+    message_id = add_arrival(db, now, platform_id=str(number))
     inbox.refuse(db, message_id, "", "guest", "no_route", now)
     return message_id
 

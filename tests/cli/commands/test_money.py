@@ -7,7 +7,7 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.store import costs
 from gatepost.store.costs import NewCost, TokenCounts
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
 
 Run = Callable[..., Any]
 

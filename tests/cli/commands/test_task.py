@@ -10,7 +10,7 @@ from tests.cli.conftest import Ran
 from gatepost.core.home import Home
 from gatepost.store import firings, tasks
 from gatepost.store.firings import FiringState
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
 
 Run = Callable[..., Ran]
 ROOM = ("--room", "terminal:main")

@@ -7,10 +7,10 @@ from typing import Any
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.flow import pairing
-from gatepost.store import audit, direct_rooms, inbox, messages, search
+from gatepost.store import audit, direct_rooms, inbox, search
 from gatepost.store.audit import AuditRecord
-from gatepost.store.messages import NewMessage
-from gatepost.store.sqlite_store import SqliteDb, connect
+from gatepost.store.sqlite_db import SqliteDb, connect
+from gatepost.testing.arrivals import add_arrival
 
 Run = Callable[..., Any]
 CHAT = "telegram:user/9"
@@ -117,18 +117,14 @@ def write_something(home: Home, count: int = 3) -> None:
     db = SqliteDb(connection)
     with connection:
         for number, sender in enumerate([HER] * count + [f"{HER}1"]):
-            new = NewMessage(
-                instance="fake",
-                address="fake:room/1",
-                direction="in",
+            message_id = add_arrival(
+                db,
+                now,
                 sender=sender,
                 sender_name="Ann",
                 text=f"message {MARK if sender == HER else 'of another'} {number}",
-                at=now,
                 platform_id=str(number),
             )
-            message_id = messages.accept(db, new, now)
-            assert message_id is not None
             inbox.refuse(db, message_id, "home", "guest", "unknown_sender_strict", now)
         search.index(db)
         audit.append(db, AuditRecord(now, HER, "user.pair", "refused", {"why": "code_unknown"}))

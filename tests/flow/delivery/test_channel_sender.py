@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gatepost.messages.outbound import TARGETED, Feature, Op
-from gatepost.store import inbox, messages
-from gatepost.store.messages import NewMessage
+from gatepost.store import inbox
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
 from gatepost.testing.outbox_harness import ROOM, OutboxHarness
 
@@ -26,18 +26,7 @@ async def post(store: SqliteStore, channel: FakeChannel) -> AsyncIterator[Outbox
 
 
 def inbound(db: Db, now: int) -> int:
-    new = NewMessage(
-        instance="fake",
-        address=ROOM,
-        direction="in",
-        kind="chat",
-        sender="fake:user/1",
-        text="what now?",
-        platform_id="in-7",
-        at=now,
-    )
-    message_id = messages.accept(db, new, now)
-    assert message_id is not None
+    message_id = add_arrival(db, now, address=ROOM, text="what now?", platform_id="in-7")
     inbox.refuse(db, message_id, "", "guest", "a test", now)
     return message_id
 

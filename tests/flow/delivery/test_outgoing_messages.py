@@ -5,9 +5,9 @@ import pytest
 from gatepost.core.records import replace
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.messages.outbound import Feature, OutboundFile
-from gatepost.store import groups, inbox, messages, outbox, sessions, turns
-from gatepost.store.messages import NewMessage
+from gatepost.store import groups, outbox, sessions
 from gatepost.store.port import Db
+from gatepost.testing.arrivals import begin_turn
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import NOON
 from gatepost.testing.counting import CountingDb
@@ -21,15 +21,7 @@ def turn_id(db: Db) -> str:
     """A turn that runs in the room."""
     groups.add(db, "home", "Home", "", NOON)
     session = sessions.find_or_add(db, "per-thread", "home", "fake", ROOM, "", NOON)
-    new = NewMessage(
-        instance="fake", address=ROOM, direction="in", kind="chat", sender="fake:user/1", text="hi", at=NOON
-    )
-    message_id = messages.accept(db, new, NOON)
-    assert message_id is not None
-    inbox.enqueue(db, message_id, session.id, "home", "owner", NOON)
-    claim = turns.claim(db, session.id, "scripted", "me", NOON, 60_000_000, 10)
-    assert claim is not None
-    return claim.turn.id
+    return begin_turn(db, session, NOON).turn.id
 
 
 def reach_of(**given: object) -> ChannelInstances:

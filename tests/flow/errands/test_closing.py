@@ -11,14 +11,13 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.errands.closing import IDLE_S, NAMED_IDLE_S, ErrandSessionCloser
 from gatepost.flow.errands.returning import return_result
-from gatepost.messages.inbound import Direction
 from gatepost.store import errands, groups, inbox, messages, requests, sessions
 from gatepost.store.errands import Errand, IdleLimits, NewErrand
 from gatepost.store.inbox import InboxState
-from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.requests import NewRequest, RequestKind
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.clock import FixedClock
 
 from .test_returning import NOW, ErrandDesk
@@ -197,18 +196,16 @@ def give_from(db: Db, caller_id: str, now: int) -> Errand:
     """Somebody below `acme` is asked by this conversation, as its turn would do it."""
     groups.add(db, "acme/eng", "Eng", "", now)
     session = errands.find_or_add_session(db, caller_id, "acme/eng", "", now)
-    new = NewMessage(
+    message_id = add_arrival(
+        db,
+        now,
         instance=errands.INSTANCE,
         address=session.address,
         thread="e-1",
-        direction=Direction.IN,
         sender="agent:acme",
         text="look",
-        at=now,
         platform_id="errand/e-1",
     )
-    message_id = messages.accept(db, new, now)
-    assert message_id is not None
     inbox.enqueue(db, message_id, session.id, "acme/eng", "agent", now)
     given = NewErrand(
         id="e-1",

@@ -12,7 +12,20 @@ from gatepost.flow.errands.stopping import stop_errand
 from gatepost.flow.sessions.session_stop import stop_own_work, stop_session
 from gatepost.gate.caller import Caller
 from gatepost.messages.outbound import Op
-from gatepost.store import agents, errands, groups, inbox, ledger, messages, origins, outbox, requests, sessions, turns
+from gatepost.store import (
+    agents,
+    errands,
+    groups,
+    inbox,
+    ledger,
+    messages,
+    origins,
+    outbox,
+    requests,
+    sessions,
+    turn_claims,
+    turns,
+)
 from gatepost.store.errands import CUT, LONGEST_RESULT, Errand, ErrandState
 from gatepost.store.inbox import InboxState
 from gatepost.store.messages import Message
@@ -53,7 +66,7 @@ class ErrandDesk:
         return found
 
     async def begin(self, session_id: str) -> Turn:
-        claim = await self.store.write(turns.claim, session_id, "scripted", "test", NOW, MINUTE, 20)
+        claim = await self.store.write(turn_claims.claim, session_id, "scripted", "test", NOW, MINUTE, 20)
         assert claim is not None
         await self.store.write(turns.begin, claim.turn.id, claim.turn.epoch, claim.rows, NOW)
         return claim.turn
@@ -152,7 +165,7 @@ async def test_a_broken_turn_returns_as_an_error_once_it_is_given_up(desk: Erran
 
 async def test_a_turn_that_is_tried_again_returns_nothing_yet(desk: ErrandDesk, store: SqliteStore) -> None:
     errand = await desk.give()
-    claim = await store.write(turns.claim, errand.session_id, "scripted", "test", NOW, MINUTE, 20)
+    claim = await store.write(turn_claims.claim, errand.session_id, "scripted", "test", NOW, MINUTE, 20)
     assert claim is not None
     await store.write(record_failure, claim.turn.id, claim.turn.epoch, FailureCause(reason="x"), POLICY, NOW)
     assert await desk.return_all() == []

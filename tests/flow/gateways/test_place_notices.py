@@ -3,11 +3,11 @@
 from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
 from gatepost.flow.gateways.place_notices import TOLD, PlaceNotices
-from gatepost.store import gateways, group_places, groups, inbox, messages, outbox, sessions
+from gatepost.store import gateways, group_places, groups, inbox, outbox, sessions
 from gatepost.store.gateways import GatewayIdentity, GatewayState
-from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import OutboxEffect
 from gatepost.store.port import Db, Store
+from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import FixedClock
 from gatepost.testing.outbox_harness import OutboxHarness
@@ -28,19 +28,7 @@ def hear(db: Db, platform_id: str, now: int) -> None:
     groups.add(db, "acme", "Acme", "", now)
     group_places.claim(db, "acme", "a", now)
     session = sessions.find_or_add(db, sessions.SessionMode.SHARED, "acme", "fake", ROOM, "", now)
-    new = NewMessage(
-        instance="fake",
-        address=ROOM,
-        thread="",
-        direction="in",
-        platform_id=platform_id,
-        kind="chat",
-        sender="fake:user/1",
-        text="hello",
-        at=now,
-    )
-    message_id = messages.accept(db, new, now)
-    assert message_id is not None
+    message_id = add_arrival(db, now, address=ROOM, platform_id=platform_id)
     inbox.enqueue(db, message_id, session.id, "acme", "member", now)
 
 

@@ -17,7 +17,7 @@ from gatepost.flow.sender_rights import find_rights, read_standing
 from gatepost.messages import address as addresses
 from gatepost.messages.inbound import CLICK, Inbound, Receipt, UnrecordedState, Verb
 from gatepost.messages.untrusted import get_claimed, is_untrusted, make_untrusted, mark_untrusted
-from gatepost.store import acl, direct_rooms, groups, identities, messages, requests, rooms, routes, users
+from gatepost.store import acl, direct_rooms, groups, identities, messages, rooms, routes, users, waiting_requests
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
@@ -135,7 +135,7 @@ async def test_nobody_is_asked_about_it(world: World) -> None:
     await world.set_policy(RoomPolicy.REQUEST_APPROVAL)
     receipt = await world.send()
     assert (receipt.state, receipt.reason) == ("refused", "untrusted_sender")
-    assert await world.store.read(requests.list_pending) == []
+    assert await world.store.read(waiting_requests.list_pending) == []
 
 
 async def test_where_it_writes_is_not_where_the_person_is_reached(world: World) -> None:

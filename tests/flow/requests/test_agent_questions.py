@@ -15,7 +15,7 @@ from gatepost.flow.requests.asking import MOST_WAITING
 from gatepost.flow.requests.question_answers import answer
 from gatepost.gate.dispatch import Dispatch
 from gatepost.messages.inbound import Direction
-from gatepost.store import messages, requests, turns
+from gatepost.store import messages, turns, waiting_requests
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel import FakeChannel
@@ -102,4 +102,4 @@ async def test_an_agent_does_not_flood_a_room_with_questions(tmp_path: Path, sto
         assert (await asking.ask({**DRINK, "question": f"{number}?"}))["status"] == "pending"
     refused = await asking.ask({**DRINK, "question": "one more?"})
     assert f"{MOST_WAITING} requests of this conversation wait" in refused["error"]
-    assert len(await store.read(requests.list_pending)) == MOST_WAITING
+    assert len(await store.read(waiting_requests.list_pending)) == MOST_WAITING

@@ -9,7 +9,19 @@ from gatepost.flow.requests.choices import ALLOW_ONCE, DENY, AnswerChoice
 from gatepost.flow.requests.deciding import Decision, decide
 from gatepost.flow.sessions.permissions import ChatAsking, RecordedPermission, RequestTerms, record_request
 from gatepost.mailbox import runner_frames
-from gatepost.store import agents, direct_rooms, groups, inbox, messages, outbox, requests, sessions, turns, users
+from gatepost.store import (
+    agents,
+    direct_rooms,
+    groups,
+    inbox,
+    messages,
+    outbox,
+    requests,
+    sessions,
+    turn_claims,
+    users,
+    waiting_requests,
+)
 from gatepost.store.messages import Direction, NewMessage
 from gatepost.store.port import Db
 from gatepost.store.requests import NewRequest, RequestKind, RequestState
@@ -38,7 +50,7 @@ def at_work(db: Db) -> tuple[Session, Turn]:
     message_id = messages.accept(db, new, NOW)
     assert message_id is not None
     inbox.enqueue(db, message_id, session.id, "home", "member", NOW)
-    claim = turns.claim(db, session.id, "scripted", "test", NOW, 60 * SECOND, 20)
+    claim = turn_claims.claim(db, session.id, "scripted", "test", NOW, 60 * SECOND, 20)
     assert claim is not None
     return session, claim.turn
 
@@ -50,7 +62,7 @@ def ask(db: Db, at_work: tuple[Session, Turn], terms: RequestTerms = TERMS, **mo
 
 
 def answer(db: Db, choice: AnswerChoice = ALLOW_ONCE) -> Decision:
-    (asked,) = requests.list_pending(db)
+    (asked,) = waiting_requests.list_pending(db)
     return decide(db, REACH, asked.id, choice, BOSS, NOW + 1)
 
 
@@ -94,7 +106,7 @@ def test_a_plan_with_a_mode_that_there_is_not_is_put_to_nobody(db: Db, at_work: 
     refused = ask(db, at_work, next_mode="root").answer
     assert refused is not None and refused.verdict == "deny"
     assert "'root'" in refused.input["reason"] and "plan, edits" in refused.input["reason"]
-    assert requests.list_pending(db) == []
+    assert waiting_requests.list_pending(db) == []
 
 
 def test_an_agent_without_modes_keeps_none_and_its_card_names_none(db: Db, at_work: tuple[Session, Turn]) -> None:

@@ -23,6 +23,7 @@ from gatepost.store import (
     requests,
     sessions,
     users,
+    waiting_requests,
 )
 from gatepost.store.outbox import OutboxEffect
 from gatepost.store.port import Db
@@ -116,7 +117,7 @@ def test_the_next_person_is_asked_when_nobody_decides_and_then_it_expires(db: Db
     assert ended is not None and ended.state is RequestState.EXPIRED and ended.notified_at is not None
     (said,) = told(db, session_id)
     assert (said["event"], said["state"]) == ("approval", "expired")
-    assert requests.get_next_due(db) is None
+    assert waiting_requests.get_next_due(db) is None
 
 
 def test_nobody_can_be_reached_and_it_waits(db: Db, session_id: str) -> None:

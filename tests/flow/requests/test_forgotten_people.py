@@ -27,7 +27,17 @@ from gatepost.flow.requests.question_answers import answer
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.inbound import Inbound, Verb
 from gatepost.messages.outbound import Feature
-from gatepost.store import audit, direct_rooms, groups, request_cards, requests, rooms, sessions, users
+from gatepost.store import (
+    audit,
+    direct_rooms,
+    groups,
+    request_cards,
+    requests,
+    rooms,
+    sessions,
+    users,
+    waiting_requests,
+)
 from gatepost.store.port import Db
 from gatepost.store.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
 from gatepost.store.rooms import RoomPolicy
@@ -232,14 +242,14 @@ async def test_a_room_is_asked_about_for_the_others_when_who_wrote_first_is_forg
         mention(db, "zebra", EVE)
         mention(db, "two", MAL)
         assert list_states(db, MAL) == [("two", "held")]
-        (asked,) = requests.list_pending(db)
+        (asked,) = waiting_requests.list_pending(db)
         return asked
 
     asked = await store.write(write_both)
     await forget(store, tmp_path, EVE)
     assert [*await store.read(find_everywhere, EVE), *await store.read(find_everywhere, "zebra")] == []
     await store.write(move_due, RULES, REACH, NOON + 101)
-    (again,) = await store.read(requests.list_pending)
+    (again,) = await store.read(waiting_requests.list_pending)
     assert (again.id, again.about, again.input["text"]) == (asked.id, MAL, "two")
     assert await store.read(request_cards.list_for_request, asked.id)
     await store.write(move_due, RULES, REACH, NOON + 700 * SECOND)
@@ -253,4 +263,4 @@ async def test_a_room_in_which_she_alone_wrote_is_not_asked_about_any_more(store
 
     await store.write(write)
     await forget(store, tmp_path, EVE)
-    assert await store.read(requests.list_pending) == []
+    assert await store.read(waiting_requests.list_pending) == []

@@ -34,6 +34,7 @@ from gatepost.store import (
     routes,
     sessions,
     users,
+    waiting_requests,
 )
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.port import Db
@@ -85,7 +86,7 @@ def list_session_messages(db: Db, sender: str) -> list[tuple[str, str, str]]:
 
 
 def get_waiting(db: Db) -> Request:
-    (found,) = requests.list_pending(db)
+    (found,) = waiting_requests.list_pending(db)
     return found
 
 
@@ -272,7 +273,7 @@ def test_who_waits_for_nobody_is_not_looked_at_without_a_pause(acme: Db) -> None
     rules = AskingRules(escalate=0, expire=600 * SECOND, quorum=1)
     hold_call(acme)
     move_due(acme, rules, REACH, NOON + 60 * SECOND)
-    due = requests.get_next_due(acme)
+    due = waiting_requests.get_next_due(acme)
     assert due is not None and due >= NOON + 120 * SECOND
 
 

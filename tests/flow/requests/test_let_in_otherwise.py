@@ -21,7 +21,7 @@ from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, BLOCK, DENY
 from gatepost.flow.requests.deciding import decide
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.inbound import Inbound, Verb
-from gatepost.store import direct_rooms, engagements, groups, inbox, requests, rooms, routes, users
+from gatepost.store import direct_rooms, engagements, groups, inbox, requests, rooms, routes, users, waiting_requests
 from gatepost.store.port import Db
 from gatepost.store.requests import Request, RequestState
 from gatepost.store.rooms import RoomPolicy
@@ -75,7 +75,7 @@ def list_states(db: Db, sender: str) -> dict[str, str]:
 
 
 def get_pending(db: Db) -> Request:
-    (found,) = requests.list_pending(db)
+    (found,) = waiting_requests.list_pending(db)
     return found
 
 

@@ -26,7 +26,18 @@ from gatepost.flow.requests.questions import (
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Feature
-from gatepost.store import acl, groups, messages, outbox, request_cards, requests, rooms, sessions, users
+from gatepost.store import (
+    acl,
+    groups,
+    messages,
+    outbox,
+    request_cards,
+    requests,
+    rooms,
+    sessions,
+    users,
+    waiting_requests,
+)
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.port import Db
 from gatepost.store.request_cards import RequestCard
@@ -292,10 +303,12 @@ def test_a_sweep_finds_no_question_that_waits_for_ever(db: Db, seed: int) -> Non
             requests.withdraw_calls(db, request.turn_id, "it was stopped", now)
         else:
             move_due(db, RULES, reach_of(), now)
-    assert all(each.next_at is not None and each.next_at <= NOON + 600 * SECOND for each in requests.list_pending(db))
+    assert all(
+        each.next_at is not None and each.next_at <= NOON + 600 * SECOND for each in waiting_requests.list_pending(db)
+    )
     while move_due(db, RULES, reach_of(), NOON + 600 * SECOND).more:
         pass
-    assert requests.list_pending(db) == [] and requests.get_next_due(db) is None
+    assert waiting_requests.list_pending(db) == [] and waiting_requests.get_next_due(db) is None
     assert not request_cards.has_open(db)
 
 

@@ -26,8 +26,10 @@ from gatepost.store import (
     requests,
     sessions,
     sleeping_turns,
+    turn_claims,
     turn_failures,
     turns,
+    waiting_requests,
 )
 from gatepost.store.port import Db
 from gatepost.store.requests import Request, RequestState
@@ -73,8 +75,8 @@ class AskingAgent:
             claim = await self._write(self._claim)
             self.turn = claim.turn if claim is not None else None
 
-    def _claim(self, db: Db) -> turns.TurnClaim | None:
-        claim = turns.claim(db, self.session_id, "scripted", "me", self.now, MINUTE, 1, ready=True)
+    def _claim(self, db: Db) -> turn_claims.TurnClaim | None:
+        claim = turn_claims.claim(db, self.session_id, "scripted", "me", self.now, MINUTE, 1, ready=True)
         if claim is not None and claim.turn.state is not TurnState.BEGUN:
             turns.begin(db, claim.turn.id, claim.turn.epoch, claim.rows, self.now)
         return claim
@@ -222,7 +224,7 @@ async def test_the_next_person_is_asked_while_a_turn_sleeps_and_their_answer_wak
     await agent.sleep()
     agent.now += RULES.escalate
     await store.write(move_due, RULES, REACH, agent.now)
-    (request,) = await store.read(requests.list_pending)
+    (request,) = await store.read(waiting_requests.list_pending)
     cards = await store.read(request_cards.list_for_request, request.id)
     assert [card.person for card in cards] == [ADA, BOB]
     await agent.wake()

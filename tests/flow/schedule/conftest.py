@@ -10,7 +10,7 @@ from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.schedule.task_changes import TaskRequest, add_task, make_task, read_rules
 from gatepost.flow.schedule.task_loop import TaskLoop
-from gatepost.store import firings, groups, inbox, outbox, rooms, sessions, tasks, turn_failures, turns
+from gatepost.store import firings, groups, inbox, outbox, rooms, sessions, tasks, turn_claims, turn_failures, turns
 from gatepost.store.firings import Firing
 from gatepost.store.inbox import InboxEntry
 from gatepost.store.messages import Message
@@ -101,7 +101,7 @@ class TaskDesk:
 
         def work(db: Db) -> str:
             now = self.clock.now()
-            claim = turns.claim(db, session_id, "scripted", "test", now, 60_000_000, 20, ready=True)
+            claim = turn_claims.claim(db, session_id, "scripted", "test", now, 60_000_000, 20, ready=True)
             assert claim is not None
             turn = claim.turn
             turns.begin(db, turn.id, turn.epoch, claim.rows, now)

@@ -8,7 +8,7 @@ from gatepost.flow.requests.deciding import Decision, decide, expire
 from gatepost.flow.schedule.held_texts import MOST_WAITING
 from gatepost.flow.schedule.task_changes import TaskChange, cancel_task, read_rules, run_task, update_task
 from gatepost.flow.schedule.task_rights import agree_to_holds
-from gatepost.store import acl, direct_rooms, groups, requests, users
+from gatepost.store import acl, direct_rooms, groups, users, waiting_requests
 from gatepost.store.outbox import OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.requests import Request, RequestKind
@@ -49,7 +49,7 @@ async def list_cards(desk: TaskDesk) -> list[OutboxEffect]:
 
 
 async def list_requests(desk: TaskDesk) -> list[Request]:
-    return await desk.store.read(requests.list_pending)
+    return await desk.store.read(waiting_requests.list_pending)
 
 
 async def answer(desk: TaskDesk, choice: AnswerChoice, by: str = ANN) -> Decision:
@@ -213,4 +213,4 @@ async def test_so_many_texts_of_a_group_wait_at_most(held: TaskDesk) -> None:
     await hold(held)
     await fire(held)
     assert len(await list_requests(held)) == MOST_WAITING
-    assert await held.store.read(requests.count_of_people, "acme") == 0
+    assert await held.store.read(waiting_requests.count_of_people, "acme") == 0

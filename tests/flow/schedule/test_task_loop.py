@@ -16,13 +16,14 @@ from gatepost.flow.schedule.task_changes import (
 )
 from gatepost.flow.schedule.task_loop import AGAIN_S, AT_ONCE, plan_due
 from gatepost.messages.inbound import MessageKind
-from gatepost.store import acl, agents, origins, sessions, switches, tasks, timeline, turns
+from gatepost.store import acl, agents, origins, sessions, switches, tasks, timeline, turn_claims, turns
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.agents import NewAgent
 from gatepost.store.origins import Origin
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.store.tasks import TaskState
+from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.counting import CountingDb
 from gatepost.testing.waiting import PATIENCE_S
 
@@ -259,19 +260,15 @@ async def test_people_come_before_tasks_that_wait_longer(desk: TaskDesk) -> None
     session_id = desk.woken[-1]
 
     def ask(db: Db) -> int:
-        from gatepost.store import inbox, messages
+        from gatepost.store import inbox
 
-        new = messages.NewMessage(
-            instance="fake", address=ROOM, direction="in", sender="fake:user/1", text="hello", at=1, platform_id="p1"
-        )
-        message_id = messages.accept(db, new, desk.clock.now())
-        assert message_id is not None
+        message_id = add_arrival(db, desk.clock.now(), address=ROOM, at=1, platform_id="p1")
         return inbox.enqueue(db, message_id, session_id, "acme", "member", desk.clock.now())
 
     row = await desk.store.write(ask)
 
     def claim(db: Db) -> tuple[int, ...]:
-        found = turns.claim(db, session_id, "scripted", "test", desk.clock.now(), MINUTE, 20)
+        found = turn_claims.claim(db, session_id, "scripted", "test", desk.clock.now(), MINUTE, 20)
         assert found is not None and found.more
         turns.begin(db, found.turn.id, 1, found.rows, desk.clock.now())
         turns.finish(db, found.turn.id, 1, "{}", desk.clock.now())
@@ -360,7 +357,7 @@ async def test_a_cancelled_task_leaves_its_running_turn_and_withdraws_what_waits
     desk.clock.advance(2 * 3600)
     await desk.tick()
     session_id = desk.woken[-1]
-    claim = await desk.store.write(turns.claim, session_id, "scripted", "test", desk.clock.now(), MINUTE, 20)
+    claim = await desk.store.write(turn_claims.claim, session_id, "scripted", "test", desk.clock.now(), MINUTE, 20)
     assert claim is not None
     await desk.store.write(cancel_task, task.id, "me", desk.clock.now())
     assert [each.state for each in await desk.log(task)] == ["queued", "cancelled"]

@@ -19,7 +19,18 @@ from gatepost.flow.sessions.permissions import (
 )
 from gatepost.flow.sessions.timeline_events import LARGEST
 from gatepost.mailbox import runner_frames
-from gatepost.store import agents, audit, groups, inbox, requests, sessions, timeline, turns
+from gatepost.store import (
+    agents,
+    audit,
+    groups,
+    inbox,
+    requests,
+    sessions,
+    timeline,
+    turn_claims,
+    turns,
+    waiting_requests,
+)
 from gatepost.store.agents import NewAgent
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
@@ -42,7 +53,7 @@ def at_work(db: Db) -> tuple[Session, Turn]:
     groups.add(db, "agents", "agents", "", NOW)
     session = agents.create(db, NewAgent(folder="agents", provider="claude"), NOW)
     agents.add_prompt(db, session, "sweep", "op", "op", inbox.InboxMode.NEXT, NOW)
-    claim = turns.claim(db, session.id, "claude", "me", NOW, 60_000_000, 20, ready=True)
+    claim = turn_claims.claim(db, session.id, "claude", "me", NOW, 60_000_000, 20, ready=True)
     assert claim is not None
     return session, claim.turn
 
@@ -51,7 +62,7 @@ def test_what_is_asked_twice_waits_once(db: Db) -> None:
     session, turn = at_work(db)
     assert record_request(db, session, turn, event(**ASKED), NOW) is None
     assert record_request(db, session, turn, event(**ASKED), NOW) is None
-    assert [each.name for each in requests.list_pending(db)] == ["r1"]
+    assert [each.name for each in waiting_requests.list_pending(db)] == ["r1"]
 
 
 def test_a_question_is_a_request_with_its_words(db: Db) -> None:
@@ -60,7 +71,7 @@ def test_a_question_is_a_request_with_its_words(db: Db) -> None:
         turn="t-1", kind="question", data={"id": "q1", "text": "Which?", "options": ["a", "b"]}
     )
     assert record_request(db, session, turn, asked, NOW) is None
-    (found,) = requests.list_pending(db)
+    (found,) = waiting_requests.list_pending(db)
     assert (found.kind, found.tool, found.input) == (
         "question",
         "question",
@@ -71,18 +82,18 @@ def test_a_question_is_a_request_with_its_words(db: Db) -> None:
 def test_an_answer_holds_for_whoever_asks_the_same_again_with_the_input_that_was_allowed(db: Db) -> None:
     session, turn = at_work(db)
     record_request(db, session, turn, event(**ASKED), NOW)
-    (asked,) = requests.list_pending(db)
+    (asked,) = waiting_requests.list_pending(db)
     requests.record_answer(db, asked.id, "allowed", "", {"command": "ls -l"}, "op", NOW)
 
     again = record_request(db, session, turn, event(**ASKED), NOW)
     assert again == runner_frames.PermissionAnswerFrame(request="r1", verdict="allow", input={"command": "ls -l"})
-    assert requests.list_pending(db) == []
+    assert waiting_requests.list_pending(db) == []
 
 
 def test_a_yes_is_for_what_was_asked_and_for_nothing_else_of_that_name(db: Db) -> None:
     session, turn = at_work(db)
     record_request(db, session, turn, event(**ASKED), NOW)
-    (asked,) = requests.list_pending(db)
+    (asked,) = waiting_requests.list_pending(db)
     requests.record_answer(db, asked.id, "allowed", "", {}, "op", NOW)
 
     long = "x" * 70_000
@@ -98,14 +109,14 @@ def test_a_yes_is_for_what_was_asked_and_for_nothing_else_of_that_name(db: Db) -
     ]
     for other in others:
         assert record_request(db, session, turn, event(**{**ASKED, **other}), NOW) is None, other
-        (waiting,) = requests.list_pending(db)
+        (waiting,) = waiting_requests.list_pending(db)
         assert waiting.id != asked.id
 
 
 def test_an_answer_that_is_given_again_is_told_and_written_down(db: Db) -> None:
     session, turn = at_work(db)
     record_request(db, session, turn, event(**ASKED), NOW)
-    (asked,) = requests.list_pending(db)
+    (asked,) = waiting_requests.list_pending(db)
     requests.record_answer(db, asked.id, "allowed", "", {}, "op", NOW)
     record_request(db, session, turn, event(**ASKED), NOW)
 
@@ -118,33 +129,33 @@ def test_an_answer_that_is_given_again_is_told_and_written_down(db: Db) -> None:
 def test_what_waits_and_is_asked_again_under_another_name_is_one_request_unless_both_are_awaited(db: Db) -> None:
     session, turn = at_work(db)
     record_request(db, session, turn, event(**ASKED), NOW)
-    (asked,) = requests.list_pending(db)
+    (asked,) = waiting_requests.list_pending(db)
     record_request(db, session, turn, event(**{**ASKED, "id": "of-another-process"}), NOW)
-    assert [(each.id, each.name) for each in requests.list_pending(db)] == [(asked.id, "of-another-process")]
+    assert [(each.id, each.name) for each in waiting_requests.list_pending(db)] == [(asked.id, "of-another-process")]
 
     record_request(db, session, turn, event(**{**ASKED, "id": "beside-it"}), NOW, {"of-another-process"})
-    assert {each.name for each in requests.list_pending(db)} == {"of-another-process", "beside-it"}
+    assert {each.name for each in waiting_requests.list_pending(db)} == {"of-another-process", "beside-it"}
 
 
 def test_what_an_attempt_that_is_gone_had_asked_is_over_once_the_next_asks_something_else(db: Db) -> None:
     session, turn = at_work(db)
     record_request(db, session, turn, event(**ASKED), NOW)
-    (first,) = requests.list_pending(db)
+    (first,) = waiting_requests.list_pending(db)
     other = {**ASKED, "id": "r2", "input": {"command": "rm"}}
     record_request(db, session, turn, event(**other), NOW)
-    assert [each.name for each in requests.list_pending(db)] == ["r2"]
+    assert [each.name for each in waiting_requests.list_pending(db)] == ["r2"]
     record_request(db, session, turn, event(**ASKED), NOW, {"r2"})
-    assert {each.id for each in requests.list_pending(db)} > {first.id}
+    assert {each.id for each in waiting_requests.list_pending(db)} > {first.id}
 
 
 def test_what_has_the_name_of_another_takes_its_place_and_may_be_asked_back(db: Db) -> None:
     session, turn = at_work(db)
     record_request(db, session, turn, event(**ASKED), NOW)
-    (first,) = requests.list_pending(db)
+    (first,) = waiting_requests.list_pending(db)
     record_request(db, session, turn, event(**{**ASKED, "tool": "Write"}), NOW)
-    assert [each.tool for each in requests.list_pending(db)] == ["Write"]
+    assert [each.tool for each in waiting_requests.list_pending(db)] == ["Write"]
     record_request(db, session, turn, event(**ASKED), NOW)
-    assert [each.id for each in requests.list_pending(db)] == [first.id]
+    assert [each.id for each in waiting_requests.list_pending(db)] == [first.id]
 
 
 def test_no_agent_has_more_waiting_than_somebody_could_answer(db: Db) -> None:
@@ -157,7 +168,7 @@ def test_no_agent_has_more_waiting_than_somebody_could_answer(db: Db) -> None:
     refused = record_request(db, session, turn, event(**{**ASKED, "id": "more", "tool": "more"}), NOW, asked)
     assert refused is not None and (refused.request, refused.verdict) == ("more", "deny")
     assert "wait for an answer already" in refused.input["reason"]
-    assert len(requests.list_pending(db)) == MOST_WAITING
+    assert len(waiting_requests.list_pending(db)) == MOST_WAITING
 
 
 def test_of_a_huge_input_an_excerpt_is_kept_that_says_so(db: Db) -> None:
@@ -168,7 +179,7 @@ def test_of_a_huge_input_an_excerpt_is_kept_that_says_so(db: Db) -> None:
         deep = [deep] * 4
     for given in (huge, {"a": deep}, {"command": "x" * 20_001}, {"a": {"b": "\x00"}}):
         record_request(db, session, turn, event(id="r", tool="Bash", input=given), NOW)
-        (asked,) = requests.list_pending(db)
+        (asked,) = waiting_requests.list_pending(db)
         assert asked.cut and asked.input and len(json.dumps(asked.input, ensure_ascii=False).encode()) <= LARGEST
     assert not parse_permission_request(event(**ASKED)).cut and parse_permission_request(event(**ASKED, cut=True)).cut
 
@@ -192,7 +203,7 @@ def test_a_denial_holds_as_well_with_its_reason(db: Db) -> None:
     session, turn = at_work(db)
     for request, reason in (("r1", ""), ("r2", "not today")):
         record_request(db, session, turn, event(**{**ASKED, "id": request}), NOW)
-        (asked,) = requests.list_pending(db)
+        (asked,) = waiting_requests.list_pending(db)
         requests.record_answer(db, asked.id, "denied", reason, {}, "op", NOW)
         again = record_request(db, session, turn, event(**{**ASKED, "id": request}), NOW)
         assert again == runner_frames.PermissionAnswerFrame(
@@ -224,7 +235,7 @@ def test_what_nobody_decided_in_time_is_denied_when_it_is_asked_again(db: Db) ->
     """Else a turn that was continued waits for an answer that nobody gives."""
     session, turn = at_work(db)
     assert record_request(db, session, turn, event(**ASKED), NOW, (), CHAT) is None
-    (request,) = requests.list_pending(db)
+    (request,) = waiting_requests.list_pending(db)
     expire(db, CHAT.reach, request, NOW)
     again = record_request(db, session, turn, event(**ASKED), NOW, (), CHAT)
     assert again is not None and again.verdict == "deny"
@@ -244,7 +255,7 @@ def test_in_a_chat_people_are_asked_so_often_in_an_hour_and_no_more(db: Db) -> N
 def decide_while_away(db: Db, session: Session, turn: Turn, state: str, given: dict[str, Any] | None = None) -> str:
     """What an attempt asked is decided after it was gone. The request."""
     record_request(db, session, turn, event(**ASKED), NOW, (), CHAT)
-    (asked,) = requests.list_pending(db)
+    (asked,) = waiting_requests.list_pending(db)
     requests.record_answer(db, asked.id, state, "", given or {}, "op", NOW)
     return asked.id
 
@@ -295,5 +306,5 @@ def test_only_a_call_that_its_provider_takes_back_changed_can_be_edited(db: Db) 
     for asked in (ASKED, {**ASKED, "id": "r2"}, plan, cut):
         terms = RequestTerms(editable=wanted[str(asked["id"])][0])
         permissions.record_request(db, session, turn, event(**asked), NOW, tuple(wanted), CHAT, terms)
-    found = {each.name: each.editable for each in requests.list_pending(db)}
+    found = {each.name: each.editable for each in waiting_requests.list_pending(db)}
     assert found == {name: editable for name, (_, editable) in wanted.items()}

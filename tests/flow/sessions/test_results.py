@@ -6,11 +6,22 @@ from gatepost.core.clock import SECOND
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.sessions.results import ResultLimits, record_results, record_status
 from gatepost.mailbox import runner_frames
-from gatepost.store import agents, destinations, engagements, groups, inbox, messages, outbox, sessions, timeline, turns
+from gatepost.store import (
+    agents,
+    destinations,
+    engagements,
+    groups,
+    inbox,
+    outbox,
+    sessions,
+    timeline,
+    turn_claims,
+    turns,
+)
 from gatepost.store.engagements import Engagement
-from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
-from gatepost.store.turns import TurnClaim
+from gatepost.store.turn_claims import TurnClaim
+from gatepost.testing.arrivals import begin_turn
 from gatepost.testing.counting import CountingDb
 
 NOON = 1_800_000_000_000_000
@@ -22,16 +33,7 @@ LIMITS = ResultLimits(messages=100, bytes=100_000)
 def claim(db: Db) -> TurnClaim:
     groups.add(db, "acme", "Acme", "scripted", NOON)
     session = sessions.find_or_add(db, "per-thread", "acme", "fake", "fake:room/1", "", NOON)
-    new = NewMessage(
-        instance="fake", address="fake:room/1", direction="in", kind="chat", sender="fake:user/1", text="hi", at=NOON,
-        platform_id="1",
-    )  # fmt: skip
-    message_id = messages.accept(db, new, NOON)
-    assert message_id is not None
-    inbox.enqueue(db, message_id, session.id, "acme", "member", NOON)
-    found = turns.claim(db, session.id, "scripted", "run-1", NOON, 60_000_000, 10)
-    assert found is not None
-    return found
+    return begin_turn(db, session, NOON, text="hi", platform_id="1")
 
 
 def result(claim: TurnClaim, part: int = 0, text: str = "hello", **more: object) -> runner_frames.ResultFrame:
@@ -56,7 +58,7 @@ def test_what_a_continued_turn_of_an_agent_says_again_is_told_once_on_its_timeli
     groups.add(db, "acme", "Acme", "scripted", NOON)
     made = agents.create(db, agents.NewAgent(folder="acme", provider="scripted"), NOON)
     agents.add_prompt(db, made, "sweep", "operator", "operator", inbox.InboxMode.NEXT, NOON)
-    claim = turns.claim(db, made.id, "scripted", "run-1", NOON, 60_000_000, 10)
+    claim = turn_claims.claim(db, made.id, "scripted", "run-1", NOON, 60_000_000, 10)
     assert claim is not None
     take(db, claim, result(claim))
     take(db, claim, result(claim))  # the same, handed over again
@@ -172,13 +174,5 @@ def test_a_late_reply_extends_what_was_on_when_its_turn_began(db: Db, claim: Tur
 def test_arizuko_24_a_scheduled_turn_and_an_injected_message_do_not_extend_it(db: Db, kind: str, sender: str) -> None:
     groups.add(db, "acme", "Acme", "scripted", NOON)
     session = sessions.find_or_add(db, "per-thread", "acme", "fake", "fake:room/1", "", NOON)
-    new = NewMessage(
-        instance="fake", address="fake:room/1", direction="in", kind=kind, sender=sender, text="due", at=NOON,
-        platform_id="1",
-    )  # fmt: skip
-    message_id = messages.accept(db, new, NOON)
-    assert message_id is not None
-    inbox.enqueue(db, message_id, session.id, "acme", "member", NOON)
-    claim = turns.claim(db, session.id, "scripted", "run-1", NOON, 60_000_000, 10)
-    assert claim is not None
+    claim = begin_turn(db, session, NOON, kind=kind, sender=sender, text="due", platform_id="1")
     assert say_engaged(db, claim, TTL - SECOND)[0] == NOON + TTL

@@ -11,7 +11,7 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.flow.errands.returning import return_result
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import costs, errands, groups, turns
+from gatepost.store import costs, errands, groups, turn_claims, turns
 from gatepost.store.costs import NewCost
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
@@ -42,7 +42,7 @@ class ErrandOffice:
     async def begin(self, errand_id: str) -> Turn:
         errand, now = await self.store.read(errands.get, errand_id), self.agent.around.clock.now()
         assert errand is not None
-        claim = await self.store.write(turns.claim, errand.session_id, "scripted", "test", now, MINUTE, 20)
+        claim = await self.store.write(turn_claims.claim, errand.session_id, "scripted", "test", now, MINUTE, 20)
         assert claim is not None
         await self.store.write(turns.begin, claim.turn.id, claim.turn.epoch, claim.rows, now)
         return claim.turn

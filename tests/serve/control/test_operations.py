@@ -15,10 +15,10 @@ from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake.engagement import make_engagement
 from gatepost.serve.control.arguments.group_links import LinkGroupArgs
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import audit, destinations, engagements, groups, inbox, ledger, messages, routes, sessions
-from gatepost.store.messages import NewMessage
+from gatepost.store import audit, destinations, engagements, groups, inbox, ledger, routes, sessions
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.arrivals import add_arrival
 
 
 class Desk:
@@ -55,12 +55,9 @@ async def desk(store: SqliteStore, tmp_path: Path) -> Desk:
 def a_waiting_message(db: Db, folder: str) -> str:
     """A message that is queued for a group's session."""
     session = sessions.find_or_add(db, "per-thread", folder, "web", "web:home", "", 1)
-    new = NewMessage(
-        instance="web", address="web:home", direction="in", kind="chat", sender="web:user/9", text="hi", at=1,
-        platform_id="p1",
-    )  # fmt: skip
-    message_id = messages.accept(db, new, 1)
-    assert message_id is not None
+    message_id = add_arrival(
+        db, 1, instance="web", address="web:home", sender="web:user/9", text="hi", platform_id="p1"
+    )
     inbox.enqueue(db, message_id, session.id, folder, "guest", 1)
     return session.id
 

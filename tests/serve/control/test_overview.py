@@ -12,16 +12,16 @@ from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.overview.facts import AwakeSandbox
 from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
-from gatepost.store import acl, agents, budgets, errands, groups, messages, requests, sessions, switches, turns, users
+from gatepost.store import acl, agents, budgets, errands, groups, requests, sessions, switches, turns, users
 from gatepost.store.acl import AclRow
 from gatepost.store.agents import NewAgent
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.errands import NewErrand
-from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.requests import NewRequest, RequestKind
 from gatepost.store.sessions import Session, SessionMode
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.arrivals import add_arrival
 
 pytestmark = pytest.mark.anyio
 
@@ -136,11 +136,7 @@ async def test_a_budget_may_be_raised_with_the_right_in_that_group(office: Opera
 async def test_an_errand_shows_who_waits_for_whom_and_hides_the_name_of_a_hidden_group(office: OperationDeps) -> None:
     def give(db: Db) -> None:
         caller, worker = add_session(db, "beta"), add_session(db, "acme/eng")
-        new = NewMessage(
-            instance="fake", address="x", direction="in", platform_id="1", kind="chat", sender="a", text="do it", at=1
-        )
-        message = messages.accept(db, new, 1)
-        assert message is not None
+        message = add_arrival(db, 1, address="x", platform_id="1", sender="a", text="do it")
         errand = NewErrand(
             id=errands.make_id(),
             call_key="k",

@@ -11,10 +11,10 @@ from gatepost.core.home import Home
 from gatepost.core.registry import Registry, load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import audit, groups, inbox, messages
-from gatepost.store.messages import NewMessage
+from gatepost.store import audit, groups, inbox
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.clock import FixedClock
 from gatepost.tools.contract import Tool
 
@@ -30,17 +30,9 @@ async def deps(store: SqliteStore, store_path: Path) -> OperationDeps:
 def fill(db: Db) -> None:
     """A group, a refused message, and a record of something."""
     groups.add(db, "acme", "acme", "", 1)
-    new = NewMessage(
-        instance="web",
-        address="web:home",
-        direction="in",
-        sender="web:user/9",
-        text="hi",
-        at=1,
-        platform_id="p1",
+    message_id = add_arrival(
+        db, 1_000_000, instance="web", address="web:home", sender="web:user/9", text="hi", at=1, platform_id="p1"
     )
-    message_id = messages.accept(db, new, 1_000_000)
-    assert message_id is not None
     inbox.refuse(db, message_id, "acme", "guest", "no_route", 1_250_000)
     audit.append(db, audit.AuditRecord(1_000_000, "operator", "group.add", "done", {"folder": "acme"}))
 

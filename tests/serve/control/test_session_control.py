@@ -12,12 +12,12 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import audit, costs, groups, inbox, messages, sessions, turns, users
+from gatepost.store import audit, costs, groups, inbox, sessions, turn_claims, turns, users
 from gatepost.store.costs import NewCost
-from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.sessions import SessionMode
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.arrivals import add_arrival
 
 NOON = 1_700_000_000_000_000
 ADMIN, ADA = "tg:user/admin", "tg:user/ada"
@@ -31,11 +31,9 @@ def seed(db: Db) -> str:
     users.add_role(db, ADMIN, "admin", "acme", "test", NOON)
     users.add_member(db, ADA, "acme", "test", NOON)
     session = sessions.find_or_add(db, SessionMode.PER_THREAD, "acme", "tg", "tg:group/7", "", NOON)
-    new = NewMessage(
-        instance="tg", address="tg:group/7", direction="in", sender=ADA, text="<b>hello</b>", at=NOON, platform_id="1"
+    message_id = add_arrival(
+        db, NOON, instance="tg", address="tg:group/7", sender=ADA, text="<b>hello</b>", platform_id="1"
     )
-    message_id = messages.accept(db, new, NOON)
-    assert message_id is not None
     inbox.enqueue(db, message_id, session.id, "acme", "member", NOON)
     return session.id
 
@@ -76,7 +74,7 @@ async def test_the_time_line_has_turns_with_their_cost_and_pages_back(deps: Oper
     session = await deps.store.write(seed)
 
     def work(db: Db) -> str:
-        claimed = turns.claim(db, session, "scripted", "o", NOON + 5, 1000, 10, ready=True)
+        claimed = turn_claims.claim(db, session, "scripted", "o", NOON + 5, 1000, 10, ready=True)
         assert claimed is not None
         spent = NewCost(
             key="k", at=NOON + 6, folder="acme", model="m", micro=1500, session_id=session, turn_id=claimed.turn.id

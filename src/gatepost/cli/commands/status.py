@@ -13,7 +13,7 @@ from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.records import asdict
 from gatepost.flow.channel_health import parse_report, render_trouble
-from gatepost.store import audit, gateways, groups, ledger, newcomers, requests, sessions, switches, tasks
+from gatepost.store import audit, gateways, groups, ledger, newcomers, sessions, switches, tasks, waiting_requests
 from gatepost.store.gateways import GatewayState
 from gatepost.store.place import has_store
 from gatepost.store.port import Db
@@ -118,7 +118,7 @@ def _numbers(db: Db, running: bool) -> dict[str, Any]:
         "sessions": len(sessions.list_open(db)),
         "ledger": asdict(ledger.check(db, SystemClock().now(), running=running)),
         "panic": _panic(db),
-        "requests": dict(zip(("waiting", "unreached"), requests.count_pending(db), strict=True)),
+        "requests": dict(zip(("waiting", "unreached"), waiting_requests.count_pending(db), strict=True)),
         "newcomers": newcomers.count_waiting(db),
         "tasks": _tasks(db),
         "audit_head": audit.render_heads(db),

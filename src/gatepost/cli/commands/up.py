@@ -19,6 +19,7 @@ def command(home: str | None, listen: str | None, log_format: str | None, unsafe
     The first SIGINT or SIGTERM stops it in order, within 10 seconds; a second one stops it now.
     """
     place = homes.find(home)
+    place.check_length()
     place.prepare()
     chosen = {"listen": listen, "log.format": log_format, "store.unsafe": unsafe or None}
     with home_lock.acquire(place, role=home_lock.DAEMON) as held:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from gatepost.flow.intake.accepted_message import MessageContext, TargetAccess, make_seen_room
 from gatepost.flow.requests import unknown_rooms
 from gatepost.flow.requests.held_messages import release_admitted
-from gatepost.store import inbox, requests
+from gatepost.store import inbox, requests, waiting_requests
 from gatepost.store.requests import RequestKind
 
 LET_IN = "who wrote there was let in meanwhile"
@@ -15,7 +15,7 @@ LET_IN = "who wrote there was let in meanwhile"
 def release_earlier(case: MessageContext, admitted: Sequence[TargetAccess]) -> tuple[str, ...]:
     """The sessions that have something to work on. A request for which nothing is held any more is withdrawn. It costs
     nothing if nobody is asked about this sender or room."""
-    waiting = case.rules.read(case.db, requests.list_names_of_people)
+    waiting = case.rules.read(case.db, waiting_requests.list_names_of_people)
     if not waiting or case.arrival.command is not None:
         return ()
     sender, nobodys = case.arrival.inbound.sender, unknown_rooms.NOBODYS

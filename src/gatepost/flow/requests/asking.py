@@ -11,7 +11,7 @@ from gatepost.core.settings import Config, setting
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.card_delivery import show_card, show_decision, show_question
-from gatepost.store import acl, direct_rooms, request_cards, requests, users
+from gatepost.store import acl, direct_rooms, request_cards, requests, users, waiting_requests
 from gatepost.store.direct_rooms import DirectRoom
 from gatepost.store.port import Db
 from gatepost.store.requests import NewRequest, Request, RequestKind
@@ -76,7 +76,7 @@ def ask_next(db: Db, rules: AskingRules, request: Request, now: int) -> tuple[tu
         rung.append((room.instance, room.address))
     end = request.expires_at if request.expires_at is not None else now + rules.expire
     pause = rules.escalate if rung else max(rules.escalate, SHORTEST_PAUSE)  # somebody may be reached by then
-    requests.defer(db, request.id, min(now + pause, end))
+    waiting_requests.defer(db, request.id, min(now + pause, end))
     return tuple(rung)
 
 

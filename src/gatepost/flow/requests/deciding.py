@@ -35,6 +35,7 @@ from gatepost.store import (
     inbox,
     messages,
     origins,
+    request_votes,
     requests,
     rooms,
     sessions,
@@ -129,13 +130,13 @@ def decide(
     if choice.state is RequestState.ALLOWED and request.quorum > 1:
         if choice.lasts is not AnswerLasts.ONCE:
             raise Invalid("lasts", f"{request.quorum} people must agree to {request.id}, so it can be allowed once")
-        requests.add_vote(db, request.id, by, now)
+        request_votes.add_vote(db, request.id, by, now)
         agree = _list_agreeing(db, reach, request)
         if len(agree) < request.quorum:
             record_decision(db, now, clicked, "vote", request)
             said = f"Noted: {len(agree)} of {request.quorum} who must agree."
             return Decision(request, False, said, kept=True)
-        by = requests.join_names(agree)
+        by = request_votes.join_names(agree)
     if choice.state is RequestState.ALLOWED and choice.lasts is AnswerLasts.ALWAYS and request.rule:
         grant_changes.add_rule(db, request.folder, request.rule, by, now)
     return close(db, reach, request, choice.state, choice.lasts, by, words, given, now)
@@ -143,7 +144,7 @@ def decide(
 
 def _list_agreeing(db: Db, reach: ChannelInstances, request: Request) -> list[str]:
     """Everybody who agrees and may. Whoever runs the gateway's commands is its owner, who has one vote."""
-    voters = [each for each in requests.list_voters(db, request.id) if may_decide(db, reach, request, each)]
+    voters = [each for each in request_votes.list_voters(db, request.id) if may_decide(db, reach, request, each)]
     owner = identities.get_person(db, OWNER) if OPERATOR in voters else ""
     return list(dict.fromkeys(owner if each == OPERATOR else each for each in voters))
 
@@ -225,7 +226,7 @@ def close(
         lasts = refused_hosts.make_lasting(state, lasts)
     closed = requests.record_answer(db, request.id, state, words, given, by, now, lasts)
     assert closed is not None  # it was pending in this transaction
-    for each in requests.split_names(by) if closed.quorum > 1 else [by]:  # a row for each: each can be forgotten
+    for each in request_votes.split_names(by) if closed.quorum > 1 else [by]:  # a row for each: each can be forgotten
         record_decision(db, now, each, state, closed)
     rooms = show_decision(db, reach, closed, now)
     wake: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.asking import AskingRules, ask_next, list_approvers, read_rules
 from gatepost.messages import address as addresses
 from gatepost.messages.outbound import Feature
-from gatepost.store import direct_rooms, identities, request_cards, requests
+from gatepost.store import direct_rooms, identities, request_cards, requests, waiting_requests
 from gatepost.store.port import Db, Store
 from gatepost.store.requests import Request, RequestKind, RequestState
 
@@ -110,7 +110,7 @@ class DirectRoomOpener:
 def list_unreached(db: Db, reach: ChannelInstances, escalated: frozenset[str]) -> list[UnreachedDecider]:
     """For each request that too few were asked about: the nearest decider who is left, and can be reached by opening a
     room alone."""
-    waiting = {each.id: each for each in requests.list_short_of_cards(db, AT_ONCE)}
+    waiting = {each.id: each for each in waiting_requests.list_short_of_cards(db, AT_ONCE)}
     late = [each for each in requests.list_by_ids(db, sorted(escalated)[:AT_ONCE]) if each.id not in waiting]
     found = [_find_unreached(db, reach, each, escalated=False) for each in waiting.values()]
     found += [_find_unreached(db, reach, each, escalated=True) for each in late if _is_open(each)]

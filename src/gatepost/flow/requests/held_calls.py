@@ -23,7 +23,7 @@ from gatepost.flow.requests.asking import (
     read_rules,
 )
 from gatepost.flow.requests.deciding import notify_agent
-from gatepost.store import requests, sessions, turns
+from gatepost.store import requests, sessions, turns, waiting_requests
 from gatepost.store.port import Db, LockKind, Store
 from gatepost.store.requests import NewRequest, Request, RequestKind, RequestState
 from gatepost.store.sessions import Session
@@ -138,9 +138,9 @@ def check_limits(db: Db, new: NewRequest, call: ToolCall) -> None:
     """People have to read each of them: an agent does not flood their rooms."""
     db.alone(LockKind.QUOTA, "requests", new.folder)
     session_id, why = new.session_id or "", ""
-    if requests.count_waiting(db, session_id) >= MOST_WAITING:
+    if waiting_requests.count_waiting(db, session_id) >= MOST_WAITING:
         why = f"{MOST_WAITING} requests of this conversation wait for a decision already"
-    elif requests.count_waiting_in_group(db, new.folder) >= MOST_WAITING_IN_GROUP:
+    elif waiting_requests.count_waiting_in_group(db, new.folder) >= MOST_WAITING_IN_GROUP:
         why = f"{MOST_WAITING_IN_GROUP} requests of this group wait for a decision already"
     elif requests.count_asked_since(db, session_id, call.now - HOUR) >= MOST_AN_HOUR:
         why = f"this conversation has asked people {MOST_AN_HOUR} times in an hour; wait, or do without it"

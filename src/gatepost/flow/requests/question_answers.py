@@ -5,7 +5,7 @@ from gatepost.flow.requests.card_delivery import show_answer, show_question
 from gatepost.flow.requests.deciding import Decision, close, find_to_decide, record_decision
 from gatepost.flow.requests.questions import ANSWERS, get_answers, parse_questions, render_answered
 from gatepost.messages.text import one_line
-from gatepost.store import identities, requests
+from gatepost.store import identities, request_votes, requests
 from gatepost.store.port import Db
 from gatepost.store.requests import AnswerLasts, RequestState
 
@@ -40,7 +40,7 @@ def answer(
         return close(db, reach, request, RequestState.ALLOWED, AnswerLasts.ONCE, person, "", given, now)
     kept = requests.set_answer(db, request.id, given)
     assert kept is not None  # it waits in this transaction
-    requests.add_vote(db, request.id, person, now)  # who else answered a part of it is known by that
+    request_votes.add_vote(db, request.id, person, now)  # who else answered a part of it is known by that
     record_decision(db, now, person, KEPT, kept)
     rooms = (*show_answer(db, reach, kept, person, now), *show_question(db, kept, now))
     return Decision(kept, False, render_answered(kept, person, part), tuple(dict.fromkeys(rooms)), kept=True)

@@ -12,7 +12,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.asking import AskedRequest, AskingRules, ask, read_rules
 from gatepost.flow.requests.unknown_senders import was_refused
 from gatepost.messages.text import clean
-from gatepost.store import egress, groups, requests, sessions
+from gatepost.store import egress, groups, requests, sessions, waiting_requests
 from gatepost.store.port import Db, LockKind, Store
 from gatepost.store.requests import AnswerLasts, NewRequest, Request, RequestKind, RequestState
 from gatepost.store.turns import Turn
@@ -109,7 +109,7 @@ def ask_about_host(db: Db, reach: ChannelInstances, limits: AskingRules, questio
         return AskedHost(ASKED.format(last.id))
     if was_refused(last, now):
         return AskedHost(NOT_AGAIN)
-    waiting = requests.count_pending_of_kind(db, RequestKind.HOST, caller.folder)
+    waiting = waiting_requests.count_pending_of_kind(db, RequestKind.HOST, caller.folder)
     if waiting >= MOST_WAITING or (
         requests.count_of_kind_since(db, RequestKind.HOST, caller.folder, now - HOUR) >= MOST_AN_HOUR
     ):

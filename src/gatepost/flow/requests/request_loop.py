@@ -19,7 +19,7 @@ from gatepost.flow.requests.deciding import expire, withdraw_outdated
 from gatepost.flow.requests.direct_room_opening import DirectRoomOpener
 from gatepost.flow.requests.held_calls import CallGate, HeldCalls
 from gatepost.flow.requests.provider_answers import ProviderAnswers
-from gatepost.store import request_cards, requests
+from gatepost.store import request_cards, requests, waiting_requests
 from gatepost.store.port import Db, Store
 from gatepost.store.requests import Request
 
@@ -100,7 +100,7 @@ class RequestLoop:
         return moved.more
 
     async def _seconds_to_next(self) -> float:
-        due = await self._store.read(requests.get_next_due)
+        due = await self._store.read(waiting_requests.get_next_due)
         if due is None:
             return LONGEST_WAIT_S
         return min(max((due - self._clock.now()) / SECOND, 0.0), LONGEST_WAIT_S)
@@ -108,7 +108,7 @@ class RequestLoop:
 
 def move_due(db: Db, rules: AskingRules, reach: ChannelInstances, now: int) -> MovedRequests:
     moved = MovedRequests()
-    due = requests.list_due(db, now, AT_ONCE)
+    due = waiting_requests.list_due(db, now, AT_ONCE)
     moved.more = len(due) == AT_ONCE
     for request in due:
         _move(db, rules, reach, request, now, moved)

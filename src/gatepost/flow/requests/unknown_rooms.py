@@ -25,7 +25,7 @@ from gatepost.flow.requests.held_messages import (
 from gatepost.flow.requests.unknown_senders import LONGEST_EXCERPT, was_refused
 from gatepost.messages.inbound import Verb
 from gatepost.messages.text import one_line
-from gatepost.store import groups, identities, inbox, requests, routes, users
+from gatepost.store import groups, identities, inbox, requests, routes, users, waiting_requests
 from gatepost.store.groups import Group
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db, LockKind
@@ -106,7 +106,7 @@ def _add_held(
 def _describe(db: Db, new: NewMessage, room: SeenRoom, now: int) -> dict[str, object] | None:
     """What the card says. None: nobody is asked, because too much was, or there is no group to choose."""
     db.alone(LockKind.QUOTA, "requests", NOBODYS)
-    waiting = requests.list_of_people(db, NOBODYS)
+    waiting = waiting_requests.list_of_people(db, NOBODYS)
     own = sum(each.about == new.sender for each in waiting)
     if len(waiting) >= MOST_ASKED or own >= MOST_OF_SENDER or sum_files(json.loads(new.content)) > MOST_HELD_BYTES:
         return None

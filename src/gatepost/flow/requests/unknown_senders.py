@@ -19,7 +19,7 @@ from gatepost.flow.requests.held_messages import (
     sum_files,
 )
 from gatepost.messages.text import one_line
-from gatepost.store import acl, identities, inbox, requests, users
+from gatepost.store import acl, identities, inbox, requests, users, waiting_requests
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.inbox import InboxEntry
 from gatepost.store.messages import Message, NewMessage
@@ -81,7 +81,7 @@ def may_hold(db: Db, folder: str, sender: str, now: int) -> bool:
     if was_refused(last, now) or inbox.count_held(db, folder, sender) >= MOST_HELD:
         return False
     waits = last is not None and last.state is RequestState.PENDING
-    return waits or requests.count_of_people(db, folder) < MOST_ASKED
+    return waits or waiting_requests.count_of_people(db, folder) < MOST_ASKED
 
 
 def _fits(db: Db, new: NewMessage, folder: str) -> bool:
@@ -148,7 +148,7 @@ def withdraw(db: Db, reach: ChannelInstances, request: Request, now: int) -> tup
 
 def withdraw_for_group(db: Db, folder: str, now: int) -> None:
     """A later group of the same name is another one."""
-    for request in requests.list_of_people(db, folder):
+    for request in waiting_requests.list_of_people(db, folder):
         withdraw(db, ChannelInstances({}), request, now)  # nobody speaks to it any more
 
 

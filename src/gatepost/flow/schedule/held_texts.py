@@ -10,7 +10,7 @@ from gatepost.access.policy import GroupHold
 from gatepost.core.clock import HOUR
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.asking import AskingRules, ask
-from gatepost.store import firings, requests, scheduled_texts, tasks
+from gatepost.store import firings, requests, scheduled_texts, tasks, waiting_requests
 from gatepost.store.firings import FiringState
 from gatepost.store.port import Db, LockKind
 from gatepost.store.requests import NewRequest, RequestKind, RequestState
@@ -65,7 +65,7 @@ def _find_obstacle(db: Db, task: Task, now: int) -> str:
     last = requests.find_last(db, RequestKind.TEXT, folder, task.id)
     if last is not None and last.state is RequestState.PENDING:
         return f"the run before waits for a person's decision (request {last.id})"
-    if requests.count_pending_of_kind(db, RequestKind.TEXT, folder) >= MOST_WAITING:
+    if waiting_requests.count_pending_of_kind(db, RequestKind.TEXT, folder) >= MOST_WAITING:
         return f"{MOST_WAITING} texts of {folder} wait for a person's decision already"
     if requests.count_of_kind_since(db, RequestKind.TEXT, folder, now - HOUR) >= MOST_AN_HOUR:
         return f"people were asked about {MOST_AN_HOUR} texts of {folder} within an hour"

@@ -9,7 +9,7 @@ from gatepost.flow.sessions import turn_settlement
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.trial import remove_leftover_trials
 from gatepost.sandboxes.contract import SandboxKind
-from gatepost.store import ledger, requests, sessions, sleeping_turns, turns
+from gatepost.store import ledger, sessions, sleeping_turns, turns, waiting_requests
 from gatepost.store.port import Db
 from gatepost.store.turn_failures import FailureCause, TurnRetryPolicy
 from gatepost.store.turns import Turn, TurnState
@@ -48,7 +48,7 @@ async def continue_turns(parts: SessionDeps) -> None:
 
 
 def make_restart_cause(db: Db, parts: SessionDeps, turn: Turn) -> FailureCause:
-    waits = requests.is_turn_waiting(db, turn.id)
+    waits = waiting_requests.is_turn_waiting(db, turn.id)
     spare = waits or turn.spared < MOST_RESTARTS
     wait = None if waits else _pause(turn, parts.policy)
     return FailureCause(reason=RESTARTED, wait=wait, counts_as_failure=False, keeps_continuation=spare)

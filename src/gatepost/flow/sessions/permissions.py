@@ -19,7 +19,7 @@ from gatepost.flow.sessions.timeline_events import clean_value, excerpt
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.runner_frames import EventKind
 from gatepost.messages.text import clean, one_line
-from gatepost.store import audit, provider_answers, requests, timeline
+from gatepost.store import audit, provider_answers, requests, timeline, waiting_requests
 from gatepost.store.groups import Group
 from gatepost.store.port import Db, LockKind
 from gatepost.store.requests import PROVIDERS_OWN, NewRequest, Request, RequestKind, RequestState
@@ -104,9 +104,9 @@ def record_request(
     requests.withdraw_others(db, turn.id, {wish.name, *others}, now)
     if asked is not None and asked.state is RequestState.PENDING:
         rooms: tuple[tuple[str, str], ...] = ()
-    elif requests.count_waiting(db, session.id) >= MOST_WAITING:
+    elif waiting_requests.count_waiting(db, session.id) >= MOST_WAITING:
         return RecordedPermission(make_refusal(event, TOO_MANY.format(MOST_WAITING)))
-    elif chat is not None and requests.count_waiting_in_group(db, session.folder) >= MOST_WAITING_IN_GROUP:
+    elif chat is not None and waiting_requests.count_waiting_in_group(db, session.folder) >= MOST_WAITING_IN_GROUP:
         return RecordedPermission(make_refusal(event, GROUP_TOO_MANY.format(MOST_WAITING_IN_GROUP)))
     elif chat is not None and requests.count_asked_since(db, session.id, now - HOUR) >= MOST_AN_HOUR:
         return RecordedPermission(make_refusal(event, TOO_OFTEN))

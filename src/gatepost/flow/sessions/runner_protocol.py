@@ -28,13 +28,14 @@ from gatepost.flow.sessions.turn_timeline import TurnTimeline
 from gatepost.gate.call_keys import CallKeys
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.runner_frames import EventKind
-from gatepost.store import firings, turns
+from gatepost.store import firings, turn_claims, turns
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 from gatepost.store.timeline import TimelineKind
+from gatepost.store.turn_claims import TurnClaim
 from gatepost.store.turn_failures import FailureCause
-from gatepost.store.turns import Turn, TurnClaim
+from gatepost.store.turns import Turn
 
 LONGEST_USAGE = 10_000  # characters, as it is kept
 MOST_TROUBLES = 20  # that are listened to
@@ -215,7 +216,7 @@ class RunnerProtocol:
             return None
         self._drained_at = -1  # what joins a turn may be given back at its end
         return await self.parts.store.write(
-            turns.claim_more, frame.turn, frame.epoch, now, LEASE, most, durable=False, lane=self.session.id
+            turn_claims.claim_more, frame.turn, frame.epoch, now, LEASE, most, durable=False, lane=self.session.id
         )
 
     async def _answer_claim(self, frame: runner_frames.ClaimFrame, claim: TurnClaim | None, there: set[int]) -> None:
@@ -256,12 +257,12 @@ class RunnerProtocol:
     ) -> tuple[TurnClaim | None, tuple[str, str] | None]:
         """The claim, and the room of a turn that ended with it because its time had run out."""
         given = (self.session.id, self.provider, self.parts.owner, now, LEASE, most)
-        claimed = turns.claim_waiting(db, *given, ready=frame.ready)
+        claimed = turn_claims.claim_waiting(db, *given, ready=frame.ready)
         unfinished = turns.find_open(db, self.session.id) if claimed is None else None
         if unfinished is None:
             return claimed, None
         ended = turn_settlement.end_timed_out_turn(db, self.parts, self.session, unfinished)
-        return turns.claim(db, *given, ready=frame.ready, begun=frozenset(frame.begun)), ended
+        return turn_claims.claim(db, *given, ready=frame.ready, begun=frozenset(frame.begun)), ended
 
     def _name_conversation(self, turn_id: str, epoch: int, conversation: str) -> None:
         """Nobody waits for it: what the agent says in this conversation is committed behind it, in the same lane."""

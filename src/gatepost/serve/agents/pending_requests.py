@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.serve.agents.views import PendingRequest, ViewContext, make_pending_request, read_state
-from gatepost.store import requests, sessions
+from gatepost.store import requests, sessions, waiting_requests
 from gatepost.store.port import Db
 from gatepost.store.requests import Request
 from gatepost.store.sessions import SessionState
@@ -32,7 +32,7 @@ def list_pending(
         raise NotFound("request", after, "give the id of the last one of a list")
     known: dict[str, RequestingAgent] = {}
     found = []
-    for each in requests.list_waiting(db, last, most):
+    for each in waiting_requests.list_waiting(db, last, most):
         who = each.session_id or each.folder
         if who not in known:
             known[who] = _make_agent(db, each, eyes)
@@ -57,7 +57,7 @@ def find_request(db: Db, named: str) -> Request | None:
     found = requests.get(db, named)
     if found is not None or len(named) < SHORTEST:
         return found
-    near = requests.list_ids_by_prefix(db, named)
+    near = waiting_requests.list_ids_by_prefix(db, named)
     if len(near) > 1:
         raise _ambiguous_error(named, near)
     return requests.get(db, near[0]) if near else None
@@ -65,7 +65,7 @@ def find_request(db: Db, named: str) -> Request | None:
 
 def get_only_request(db: Db, session_id: str, named: str) -> Request | None:
     """What an agent asks, if it is one thing."""
-    found = requests.list_pending(db, session_id)
+    found = waiting_requests.list_pending(db, session_id)
     if len(found) > 1:
         raise _ambiguous_error(named, [each.id for each in found])
     return found[0] if found else None

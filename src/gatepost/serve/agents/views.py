@@ -12,7 +12,7 @@ from gatepost.core.home import Home
 from gatepost.flow.sessions.start_folder import parse_worktree_path
 from gatepost.inside.provider_spec import Mode
 from gatepost.serve.agents.modes import modes_of
-from gatepost.store import agents, requests, sessions, timeline, turns, worktrees
+from gatepost.store import agents, sessions, timeline, turns, waiting_requests, worktrees
 from gatepost.store.port import Db
 from gatepost.store.requests import Request, RequestKind
 from gatepost.store.sessions import Session, SessionState
@@ -122,7 +122,7 @@ def read_snapshot(db: Db, session: Session, eyes: ViewContext) -> AgentSnapshot:
         archived_at=iso(session.archived_at),
         last_error=_read_error(db, session.id, status),
         last_message=agents.get_last_text(db, session.id) or None,
-        pending_permissions=[make_pending_request(each) for each in requests.list_pending(db, session.id)],
+        pending_permissions=[make_pending_request(each) for each in waiting_requests.list_pending(db, session.id)],
     )
 
 
@@ -160,14 +160,14 @@ def read_update(db: Db, session_id: str, after: int | None, limit: int, eyes: Vi
         entries=timeline.list_last(db, session_id, limit)
         if after is None
         else timeline.list_after(db, session_id, after, limit),
-        permissions=[make_pending_request(each) for each in requests.list_pending(db, session_id)],
+        permissions=[make_pending_request(each) for each in waiting_requests.list_pending(db, session_id)],
     )
 
 
 def read_outcome(db: Db, session_id: str, eyes: ViewContext) -> WaitOutcome:
     session = _get_session(db, session_id)
     status = read_state(db, session, eyes)
-    asked = requests.list_pending(db, session_id)
+    asked = waiting_requests.list_pending(db, session_id)
     return WaitOutcome(
         agent_id=session_id,
         title=session.title,

@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.flow.sessions.isolation import SandboxIsolation
 from gatepost.serve.health.findings import Finding
@@ -14,6 +15,10 @@ LITTLE_SPACE, NO_SPACE = 1024**3, 100 * 1024**2  # bytes
 
 
 def check_folder(home: Home) -> Iterator[Finding]:
+    try:
+        home.check_length()
+    except SetupError as error:
+        yield Finding("fail", "home", str(error), "move the home to a shorter path")
     if not home.path.is_dir():
         yield Finding("warn", "home", f"{home.path} does not exist yet", "`gatepost up` makes it")
         return

@@ -8,7 +8,7 @@ from gatepost.core.terminal_text import one_line
 from gatepost.flow.intake.routing import why_unreadable
 from gatepost.serve.health.channel_checks import check_waiting
 from gatepost.serve.health.findings import Finding
-from gatepost.store import ledger, overview, requests, routes, switches, tasks
+from gatepost.store import ledger, overview, routes, switches, tasks, waiting_requests
 from gatepost.store.outbox import EffectState
 from gatepost.store.port import Db
 from gatepost.store.readonly import count_expired_leases
@@ -39,7 +39,7 @@ def check_late(db: Db, now: int) -> Iterator[Finding]:
 def check_rows(db: Db, config: Config, now: int) -> list[Finding]:
     """What waits for nobody, matches nothing or was given up."""
     found: list[Finding] = []
-    waiting, unreached = requests.count_pending(db)
+    waiting, unreached = waiting_requests.count_pending(db)
     if unreached:
         text = f"{unreached} of {waiting} that wait for a person reached nobody"
         cure = "`gatepost permit ls`; an admin who once wrote to the gateway directly is asked there"

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar, TypeVarTuple
-from weakref import WeakValueDictionary
 
 import psycopg
 from psycopg import errors
@@ -25,6 +24,7 @@ from gatepost.store.postgres.connection import is_usable, open_connection, rende
 from gatepost.store.postgres.lane_queue import LaneQueue
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.unit_worker import AWAY_S, NUMBER, UnitWorker, render_away
+from gatepost.store.read_lanes import ReadLanes
 from gatepost.store.write_queue import WriteUnit
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ class PostgresStore:
         self._waits = True
         self._away_since: float | None = None  # who comes later waits no further while
         self._opened: list[PostgresDb] = []
-        self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._reading = ReadLanes()
         for each in self._workers:
             each.thread.start()
 
@@ -100,7 +100,7 @@ class PostgresStore:
     async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None, lane: str = "") -> T:
         while True:
             try:
-                return await self._read_in_lane(fn, args, within, lane)
+                return await self._reading.run(lane, lambda: self._start_read(fn, args, within))
             except StoreAway:
                 await self._wait_for_database()
 
@@ -110,22 +110,10 @@ class PostgresStore:
             raise
         await asyncio.sleep(RETRY_S)
 
-    async def _read_in_lane(self, fn: Callable[..., T], args: tuple[Any, ...], within: float | None, lane: str) -> T:
-        reading = self._reading.setdefault(lane, asyncio.Lock()) if lane else None
-        if reading is not None:
-            await reading.acquire()
-        try:
-            if self._closed:
-                raise Unavailable("the store", "the gateway is stopping")
-            found = asyncio.get_running_loop().run_in_executor(self._pool, self._read, fn, args, within)
-        except BaseException:
-            if reading is not None:
-                reading.release()
-            raise
-        if reading is None:
-            return await found
-        found.add_done_callback(lambda _: reading.release())
-        return await asyncio.shield(found)
+    def _start_read(self, fn: Callable[..., T], args: tuple[Any, ...], within: float | None) -> asyncio.Future[T]:
+        if self._closed:
+            raise Unavailable("the store", "the gateway is stopping")
+        return asyncio.get_running_loop().run_in_executor(self._pool, self._read, fn, args, within)
 
     def _read(self, fn: Callable[..., T], args: tuple[Any, ...], within: float | None) -> T:
         while True:

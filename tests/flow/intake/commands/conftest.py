@@ -16,7 +16,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.intake import Intake
 from gatepost.messages.inbound import Inbound, Receipt
-from gatepost.store import groups, identities, inbox, messages, routes, sessions, turns, users
+from gatepost.store import groups, identities, inbox, messages, routes, sessions, turn_claims, turns, users
 from gatepost.store.inbox import InboxEntry
 from gatepost.store.port import Db
 from gatepost.store.rooms import RoomPolicy
@@ -66,7 +66,7 @@ class CommandDesk:
         """The next turn begins."""
         session, now = await self.session(), self.clock.now()
         claim = await self.store.write(
-            lambda db: turns.claim(db, session.id, provider, "me", now, 60 * SECOND, 20, ready=True)
+            lambda db: turn_claims.claim(db, session.id, provider, "me", now, 60 * SECOND, 20, ready=True)
         )
         assert claim is not None
         return claim.turn

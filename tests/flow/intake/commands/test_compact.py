@@ -6,7 +6,7 @@ from gatepost.core.periods import Period
 from gatepost.flow.intake.commands.compact import ASKED, NOTHING
 from gatepost.flow.sessions import compaction
 from gatepost.messages.outbound import Op
-from gatepost.store import budgets, costs, groups, inbox, messages, outbox, session_notes, sessions, turns
+from gatepost.store import budgets, costs, groups, inbox, messages, outbox, session_notes, sessions, turn_claims, turns
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.outbox import EffectOrigin, NewEffect
 from gatepost.store.port import Db
@@ -121,7 +121,7 @@ async def test_a_provider_that_did_it_keeps_its_conversation(desk: CommandDesk) 
     await desk.do(lambda db: groups.update(db, "home", {"provider": "claude"}))
     session = await talked(desk, "claude")
     await desk.say("/compact", ADMIN)
-    turn = await desk.do(lambda db: turns.claim(db, session, "claude", "me", NOON, 60_000_000, 20, ready=False))
+    turn = await desk.do(lambda db: turn_claims.claim(db, session, "claude", "me", NOON, 60_000_000, 20, ready=False))
     assert turn is not None and turn.compacts
     await desk.do(lambda db: turns.begin(db, turn.turn.id, turn.turn.epoch, turn.rows, NOON))
 
@@ -136,7 +136,7 @@ async def test_a_turn_that_is_continued_after_a_crash_still_makes_it_shorter(des
     await desk.say("/compact", ADMIN)
     turn = await desk.claim()
     await desk.do(lambda db: db.run("UPDATE turns SET state = 'interrupted', next_at = 0 WHERE id = ?", (turn.id,)))
-    again = await desk.do(lambda db: turns.claim(db, session, "scripted", "me", NOON, 60_000_000, 20))
+    again = await desk.do(lambda db: turn_claims.claim(db, session, "scripted", "me", NOON, 60_000_000, 20))
     assert again is not None and again.continued and again.compacts
 
 

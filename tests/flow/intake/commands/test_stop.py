@@ -7,7 +7,7 @@ from gatepost.flow.intake.admission import sessions_to_stop
 from gatepost.flow.intake.commands.stop import FOR_OTHERS, NOT_RUNNING
 from gatepost.flow.intake.intake import make_arrival
 from gatepost.messages.inbound import Inbound
-from gatepost.store import identities, inbox, messages, turns
+from gatepost.store import identities, inbox, messages, turn_claims
 from gatepost.store.port import Db
 from gatepost.testing.clock import NOON
 
@@ -52,7 +52,7 @@ async def test_what_others_wrote_goes_on_when_a_member_stops_her_turn(desk: Comm
     await desk.say("work", ADA)
     turn = await desk.claim()
     joined = await desk.say("me too", BOB)
-    await desk.do(lambda db: turns.claim_more(db, turn.id, turn.epoch, NOON, 60_000_000, 20))
+    await desk.do(lambda db: turn_claims.claim_more(db, turn.id, turn.epoch, NOON, 60_000_000, 20))
     waiting = await desk.say("later", BOB)
 
     await desk.say("/stop", ADA)

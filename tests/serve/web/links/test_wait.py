@@ -17,7 +17,7 @@ from gatepost.serve.http import HttpServer, bind, get_bound_address
 from gatepost.serve.web.hook_admission import HookBusy
 from gatepost.serve.web.links.hook import HookLinks
 from gatepost.serve.web.links.wait import LinkWaits
-from gatepost.store import outbox, switches, turn_failures, turns
+from gatepost.store import outbox, switches, turn_claims, turn_failures, turns
 from gatepost.store.outbox import EffectOrigin, NewEffect
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
@@ -50,7 +50,7 @@ async def begin_turn(desk: HookDesk) -> turns.Turn:
 
     def begin(db: Db) -> turns.Turn:
         (session_id,) = set(desk.woken)
-        claim = turns.claim(db, session_id, "demo", "test", now, 60_000_000, 10)
+        claim = turn_claims.claim(db, session_id, "demo", "test", now, 60_000_000, 10)
         assert claim is not None
         turns.begin(db, claim.turn.id, claim.turn.epoch, claim.rows, now)
         return claim.turn

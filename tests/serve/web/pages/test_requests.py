@@ -6,7 +6,7 @@ from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.operation_form import parse_form
 from gatepost.serve.web.dashboard.view import FormBlock, Note, TableBlock, Tone
 from gatepost.serve.web.pages.requests import make_request_view, make_requests_view
-from gatepost.store import requests
+from gatepost.store import request_votes, requests
 from gatepost.store.requests import NewRequest, RequestKind
 
 NOON = 1_700_000_000_000_000
@@ -42,7 +42,7 @@ async def test_a_held_call_has_its_cards_buttons_and_a_form_for_its_arguments(of
 
 async def test_what_several_must_agree_to_shows_who_did_and_cannot_be_edited(office: Any) -> None:
     asked = await office.store.write(add(RequestKind.CALL, input={"text": "hi"}, editable=True, quorum=2))
-    await office.store.write(requests.add_vote, asked.id, "tg:user/ada", NOON)
+    await office.store.write(request_votes.add_vote, asked.id, "tg:user/ada", NOON)
     found = await show(office, asked.id)
     view = make_request_view(found)
     assert (found["voters"], found["quorum"]) == (["tg:user/ada"], 2)

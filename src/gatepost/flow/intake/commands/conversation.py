@@ -5,7 +5,7 @@ from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command
 from gatepost.flow.intake.slash_commands import CommandRight
 from gatepost.flow.sessions.session_stop import KILL_TIME, stop_own_work, stop_session, works_for
-from gatepost.store import costs, requests, sessions, turns
+from gatepost.store import costs, requests, sessions, turns, waiting_requests
 
 CLEARED = "Cleared. The next message starts a new conversation."
 OVER = "the conversation has ended"
@@ -42,7 +42,7 @@ def start_new(call: CommandCall) -> IntakeResult:
 def _withdraw_own(call: CommandCall, session_id: str) -> None:
     """What agents asked while they worked for the sender, and waits after their turns."""
     person, db = call.names[0], call.case.db
-    for request in requests.list_pending(db, session_id):
+    for request in waiting_requests.list_pending(db, session_id):
         if costs.find_payer(db, request.turn_id) == person:
             requests.withdraw(db, request.id, OVER, call.case.now)
 

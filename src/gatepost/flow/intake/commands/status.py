@@ -17,7 +17,7 @@ from gatepost.flow.overview.standing import (
     sort_agents,
 )
 from gatepost.flow.sessions.session_stop import works_for
-from gatepost.store import budgets, costs, inbox, requests, session_notes, switches, tasks, turns
+from gatepost.store import budgets, costs, inbox, session_notes, switches, tasks, turns, waiting_requests
 from gatepost.store.budgets import BudgetScopeKind, BudgetStatus
 from gatepost.store.sessions import Session
 from gatepost.store.tasks import Task
@@ -93,7 +93,7 @@ def _render_status(call: CommandCall, folder: str, session: Session | None) -> s
     lines += [f"Now: {_render_turn(call, session)}"]
     if waiting := inbox.count_waiting(db, session.id):
         lines.append(f"Waiting messages: {waiting}")
-    if asked := requests.count_waiting(db, session.id):
+    if asked := waiting_requests.count_waiting(db, session.id):
         lines.append(f"Requests that wait for a person: {asked}")
     if task := tasks.find_next_in_room(db, folder, session.instance, session.address):
         lines.append(f"Next scheduled task: {_render_moment(task)}")

@@ -10,7 +10,7 @@ from gatepost.flow.requests.edited_input import is_editable
 from gatepost.flow.requests.questions import AgentQuestion, get_answers, parse_questions
 from gatepost.serve.control.arguments.requests import ShowRequestArgs
 from gatepost.serve.control.contract import read_operation
-from gatepost.store import groups, requests
+from gatepost.store import groups, request_votes, requests
 from gatepost.store.port import Db
 from gatepost.store.requests import AnswerLasts, Request, RequestKind, RequestState
 
@@ -81,7 +81,7 @@ def show(db: Db, args: ShowRequestArgs, now: int) -> PermitDetails:
         state=asked.state,
         decision="" if waits else render_decision(asked, asked.answered_by),
         quorum=asked.quorum,
-        voters=requests.list_voters(db, asked.id),
+        voters=request_votes.list_voters(db, asked.id),
         choices=[] if is_question or not waits else _list_choices(asked),
         questions=[_make_question(asked, each) for each in parse_questions(asked.input)] if is_question else [],
         asked_at=asked.asked_at,

@@ -1,0 +1,225 @@
+"""What a runner may work on: the next batch of a session, the next attempt of a turn that broke off, and what joins a
+turn that runs."""
+
+import json
+from itertools import takewhile
+
+from msgspec import Struct
+
+from gatepost.core import ids
+from gatepost.store import (
+    inbox,
+    message_steps,
+    messages,
+    outbox,
+    provider_answers,
+    provider_handover,
+    sessions,
+    waiting_rows,
+)
+from gatepost.store.inbox import InboxMode, InboxState
+from gatepost.store.port import Db, OutdatedDecision
+from gatepost.store.sessions import SessionState
+from gatepost.store.sleeping_turns import ASLEEP
+from gatepost.store.turns import GATEWAY_STOPPED, TURNS, Turn, TurnState, continuation_prefix, find_open, get
+
+MOST_LISTED, LONGEST_LISTED = 100, 2000  # things that a continued turn is told it did, and characters of each
+MOST_JOINING = 100  # messages that join a turn at once
+MOST_DECIDED, LONGEST_DECIDED = 20, 500  # decisions that a continued turn is told, and characters of each
+RESTARTED = ":restart"  # how the platform ids of continuation rows after one end
+
+
+class TurnClaim(Struct, frozen=True):
+    """What a runner may work on."""
+
+    turn: Turn
+    rows: tuple[int, ...]  # inbox ids, oldest first
+    continued: bool = False
+    begun: bool = False  # the provider gets them with this claim
+    conversation: str = ""  # that the provider goes on with
+    returning: bool = False  # another provider spoke last
+    more: bool = True  # False: nothing else was waiting that could be claimed now
+    compacts: bool = False  # its conversation is to be made shorter by it
+
+
+def claim(
+    db: Db,
+    session_id: str,
+    provider: str,
+    owner: str,
+    now: int,
+    lease: int,
+    most: int,
+    *,
+    ready: bool = False,
+    begun: frozenset[int] = frozenset(),
+) -> TurnClaim | None:
+    """The next batch of a session: an interrupted turn first, else the oldest waiting rows of one (room, thread) and
+    one rights class, and of one person where it matters whose they are. A row that waits for its retry holds back the
+    later ones, so that order is kept.
+
+    `ready`: the provider gets the batch with this claim, unless a command may be among it: that needs a query of its
+    own, and its batch is given piece by piece. `begun`: rows that the runner before announced and perhaps did not hand
+    over to its provider. Those that count as given in the interrupted turn are shown again."""
+    claimed = claim_waiting(db, session_id, provider, owner, now, lease, most, ready=ready)
+    unfinished = find_open(db, session_id) if claimed is None else None
+    return claimed if unfinished is None else _claim_interrupted(db, unfinished, provider, owner, now, lease, begun)
+
+
+def claim_waiting(
+    db: Db, session_id: str, provider: str, owner: str, now: int, lease: int, most: int, *, ready: bool
+) -> TurnClaim | None:
+    """The same for a session that has no open turn; None for one that has."""
+    found = waiting_rows.find_claimable(db, session_id, provider, now, min(most, waiting_rows.MOST_MESSAGES))
+    if found is None or not found.rows:
+        return None
+    waiting = found.rows
+    first = waiting[0]
+    batch = list(takewhile(lambda row: row.place == first.place and not row.alone, waiting)) or [first]
+    batch = waiting_rows.limit_to_one_payer(db, first, batch)
+    more = found.tasks or len(batch) < len(waiting) or len(waiting) >= min(most, waiting_rows.MOST_MESSAGES)
+    at_once = ready and not any(row.text.lstrip().startswith("/") for row in batch)
+    until = now + lease
+    turn = TURNS.put(
+        db,
+        id=ids.new("t"),
+        session_id=session_id,
+        folder=first.folder,
+        provider=provider,
+        instance=first.instance,
+        address=first.address,
+        thread=first.thread,
+        rights=first.rights,
+        state=TurnState.BEGUN if at_once else TurnState.CLAIMED,
+        next_at=until,
+        owner=owner,
+        lease_until=until,
+        started_at=now,
+        begun_at=now if at_once else None,
+    )
+    rows = [(row.id, row.message_id) for row in batch]
+    if found.away and (told := provider_handover.enqueue_missed(db, turn, now)) is not None:
+        rows.append(told)
+    _claim_rows(db, turn.id, rows, owner, now, lease, given=at_once)
+    sessions.set_state(db, session_id, SessionState.RUNNING, now)
+    return TurnClaim(
+        turn,
+        tuple(row_id for row_id, _ in rows),
+        begun=at_once,
+        more=more,
+        conversation=found.conversation,
+        returning=found.away,
+        compacts=first.mode is InboxMode.COMPACT,
+    )
+
+
+def _claim_interrupted(
+    db: Db, turn: Turn, provider: str, owner: str, now: int, lease: int, begun: frozenset[int]
+) -> TurnClaim | None:
+    """The next attempt. It is given a system row that lists what was already said and done, what its conversation may
+    not hold (`begun`), and the whole prompt only if the provider never named a conversation that could hold it.
+
+    The runner's word on `begun` is believed for rows of this turn alone: what is not given here was given back when the
+    turn broke, and is claimed like any other message."""
+    if turn.state != TurnState.INTERRUPTED or turn.next_at > now:
+        return None
+    changed = db.run(
+        "UPDATE turns SET state = 'claimed', attempt = attempt + 1, epoch = epoch + 1, owner = ?, lease_until = ?,"
+        " next_at = ? WHERE id = ? AND epoch = ? AND ended_at IS NULL",
+        (owner, now + lease, now + lease, turn.id, turn.epoch),
+    )
+    if not changed:
+        raise OutdatedDecision("the turn was changed meanwhile")
+    _add_continuation(db, turn, now)
+    entries = [entry for entry, _ in inbox.list_for_turn(db, turn.id)]
+    batch = [
+        (entry.id, entry.message_id)
+        for entry in entries
+        if entry.state == InboxState.WORKING and (not entry.given or not turn.conversation or entry.id in begun)
+    ]
+    _claim_rows(db, turn.id, batch, owner, now, lease)
+    sessions.set_state(db, turn.session_id, SessionState.RUNNING, now)
+    claimed = get(db, turn.id)
+    assert claimed is not None
+    conversation = turn.conversation or sessions.get_conversation(db, turn.session_id, provider)
+    compacts = any(entry.mode is InboxMode.COMPACT for entry in entries)
+    rows = tuple(row_id for row_id, _ in batch)
+    return TurnClaim(claimed, rows, continued=True, conversation=conversation, returning=True, compacts=compacts)
+
+
+def _add_continuation(db: Db, turn: Turn, now: int) -> None:
+    """Listed now and not when the turn broke: until here the old attempt's unacknowledged results were still taken. The
+    last of it, shortened: everybody's writes wait for this one."""
+    restarted = turn.error == GATEWAY_STOPPED
+    content = {
+        "event": "continued",
+        "cause": "restart" if restarted else "decision" if turn.error == ASLEEP else "break",
+        "reason": turn.error,
+        "decided": [
+            {
+                "tool": each.tool,
+                "asked": json.dumps(each.input, ensure_ascii=False)[:LONGEST_DECIDED],
+                "state": each.state,
+                "words": each.reason[:LONGEST_DECIDED],
+                "given": json.dumps(each.answer, ensure_ascii=False)[:LONGEST_LISTED] if each.answer else "",
+            }
+            for each in provider_answers.list_decided_in_turn(db, turn.session_id, turn.id, MOST_DECIDED)
+        ],
+        "total": outbox.count_done(db, turn.id),
+        "done": [
+            {
+                "op": each.op,
+                "text": each.text if len(each.text) <= LONGEST_LISTED else each.text[:LONGEST_LISTED] + "…",
+                "seq": each.seq,
+                "inReplyTo": each.answers,
+                "state": each.state,
+            }
+            for each in outbox.list_done_in_turn(db, turn.id, MOST_LISTED, LONGEST_LISTED)
+        ],
+    }
+    message_id = messages.add_system(
+        db, turn, f"{continuation_prefix(turn)}{turn.epoch}{RESTARTED if restarted else ''}", content, now
+    )
+    assert message_id is not None
+    row_id = inbox.enqueue(db, message_id, turn.session_id, turn.folder, turn.rights, now)
+    db.put("UPDATE inbox SET state = 'working', turn_id = ? WHERE id = ?", (turn.id, row_id))
+
+
+def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int) -> TurnClaim | None:
+    """Follow-ups that arrived meanwhile and may join the running turn: same room, thread and rights class, and of the
+    same person where it matters whose they are."""
+    turn = get(db, turn_id)
+    if turn is None or turn.epoch != epoch or turn.state not in (TurnState.CLAIMED, TurnState.BEGUN):
+        return None
+    if turn.attempt > 1:  # it has used up its continuation: who came later would have none
+        return None
+    own = (turn.rights, turn.instance, turn.address, turn.thread)
+    waiting = waiting_rows.list_joining(db, turn.session_id, now, min(most, MOST_JOINING), turn_id)
+    joining = list(takewhile(lambda row: row.place == own and not row.alone, waiting))
+    if joining and joining[0].personal:
+        first = waiting_rows.find_first(db, turn_id)
+        joining = waiting_rows.limit_to_one_payer(db, first, joining) if first is not None else []
+    if not joining:
+        return None
+    batch = [(row.id, row.message_id) for row in joining]
+    _claim_rows(db, turn_id, batch, turn.owner, now, lease)
+    return TurnClaim(
+        turn,
+        tuple(row_id for row_id, _ in batch),
+        conversation=turn.conversation or sessions.get_conversation(db, turn.session_id, turn.provider),
+    )
+
+
+def _claim_rows(
+    db: Db, turn_id: str, rows: list[tuple[int, int]], owner: str, now: int, lease: int, *, given: bool = False
+) -> None:
+    """`rows`: their ids, and their messages'."""
+    for row_id, message_id in rows:
+        claimed = db.run(
+            "UPDATE inbox SET state = 'working', turn_id = ?, given = CASE WHEN ? = 1 THEN 1 ELSE given END, owner = ?,"
+            f" lease_until = ?, next_at = ?, epoch = epoch + 1, updated_at = ? WHERE id = ? AND {inbox.OPEN}",
+            (turn_id, int(given), owner, now + lease, now + lease, now, row_id),
+        )
+        if not claimed:  # somebody has withdrawn it: it must not be answered
+            raise OutdatedDecision("the message was changed meanwhile")
+        message_steps.add(db, message_id, row_id, now, "given" if given else "working", turn_id)
