@@ -1,9 +1,12 @@
 """Bells that are rung on one gateway are heard on the others."""
 
+import asyncio
+
 import pytest
 
 from gatepost.core.event_bus import Bell, EventBus
 from gatepost.flow.gateways.bell_relay import BellRelay
+from gatepost.testing.waiting import PATIENCE_S
 
 Notice = tuple[str, ...]
 
@@ -80,3 +83,15 @@ def test_whoever_may_have_missed_words_looks() -> None:
     looks: list[int] = []
     BellRelay(EventBus(), lambda session: False, lambda: looks.append(1)).receive([])
     assert looks == [1]
+
+
+@pytest.mark.parametrize("awake", [True, False])
+async def test_a_session_that_sleeps_is_left_for_a_while_to_who_rang(awake: bool) -> None:
+    bells = EventBus()
+    heard, came = record(bells), asyncio.Event()
+    bells.on_session(lambda session: came.set())
+    BellRelay(bells, lambda session: awake, lambda: None, yield_s=0.01).receive([("session", "s-1"), ("tasks",)])
+    assert heard == ([("session", "s-1"), ("tasks",)] if awake else [("tasks",)])
+    async with asyncio.timeout(PATIENCE_S):
+        await came.wait()
+    assert ("session", "s-1") in heard

@@ -19,9 +19,12 @@ class Board(Protocol):
 
 
 class BellRelay:
-    def __init__(self, bells: EventBus, is_here: Callable[[str], bool], look: Callable[[], None]) -> None:
-        """`is_here`: whether a session is awake on this gateway. `look`: called when words may have been missed."""
-        self._bells, self._is_here, self._look = bells, is_here, look
+    def __init__(
+        self, bells: EventBus, is_here: Callable[[str], bool], look: Callable[[], None], yield_s: float = 0.0
+    ) -> None:
+        """`is_here`: whether a session is awake on this gateway. `look`: called when words may have been missed.
+        `yield_s`: for so long a session that sleeps is left to who rang."""
+        self._bells, self._is_here, self._look, self._yield_s = bells, is_here, look, yield_s
         self.board: Board | None = None
         bells.on_any(self._relay)
 
@@ -49,5 +52,7 @@ class BellRelay:
         if not notices:
             self._look()
         for name, *args in notices:
-            if name in Bell.__members__.values():
+            if name == Bell.SESSION and self._yield_s and not self._is_here(*args):
+                asyncio.get_running_loop().call_later(self._yield_s, self._bells.receive, Bell.SESSION, *args)
+            elif name in Bell.__members__.values():
                 self._bells.receive(Bell(name), *args)

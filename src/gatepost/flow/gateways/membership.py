@@ -68,7 +68,8 @@ class GatewayMembership:
         self._lease, self._store, self._sessions, self._duties = lease, store, sessions, duties
         self._list_duties, self._keeper = list_duties, keeper
         self._beat, self._contact = asyncio.Event(), asyncio.Event()
-        self._relay = BellRelay(sessions.parts.bells, sessions.is_awake, self._refresh)
+        parts = sessions.parts
+        self._relay = BellRelay(parts.bells, sessions.is_awake, self._refresh, parts.claims.yield_s)
         self.takeovers = 0
         self.is_draining = False
         self.on_order: Callable[[str], None] = lambda reason: None  # it must end, and why

@@ -10,10 +10,13 @@ from gatepost.store import gateways, group_places
 from gatepost.store.port import Db, Store
 from gatepost.store.sessions import Session
 
+YIELD_S = 0.2  # for which a message's session is left to the gateway that took the message in
 DueSession = tuple[str, str, int]  # (session, folder, first due)
 
 
 class SessionClaims(Protocol):
+    yield_s: float  # for which a session that sleeps is left to the gateway that rang
+
     async def claim(self, session: Session) -> bool:
         """Before it is woken. False: another gateway runs it, or has its group's folder."""
         ...
@@ -36,6 +39,8 @@ class SessionClaims(Protocol):
 
 
 class SoleGateway:
+    yield_s = 0.0
+
     async def claim(self, session: Session) -> bool:
         return True
 
@@ -56,6 +61,7 @@ class StoredClaims:
     def __init__(self, store: Store, clock: Clock, gateway: str, *, local: bool) -> None:
         """`local`: folders of groups are not shared."""
         self._store, self._clock, self._gateway, self._local = store, clock, gateway, local
+        self.yield_s = 0.0 if local else YIELD_S  # a folder that is here is nowhere else
 
     async def claim(self, session: Session) -> bool:
         folder = session.folder if self._local else ""
