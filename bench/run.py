@@ -24,6 +24,8 @@ import gate
 import growth
 import limits
 import neighbours
+import pg_gateways
+import pg_search
 import postgres
 import schedule_tick
 import search
@@ -247,9 +249,11 @@ async def permission() -> tuple[float, tuple[float, float]]:
             agent.around.store.close()  # type: ignore[attr-defined]
 
 
-async def found() -> tuple[float, float]:
+async def found() -> tuple[float, float, list[Figure]]:
+    """The tool's, the bare question's, and those of PostgreSQL with the same million messages."""
     with tempfile.TemporaryDirectory() as folder:
-        return await search.find_ms(Path(folder))
+        finding, bare = await search.find_ms(Path(folder))
+        return finding, bare, await pg_search.figures(Path(folder) / "gatepost.db")
 
 
 def _begin_turn(db: Db, now: int) -> Turn:
@@ -300,7 +304,7 @@ async def figures() -> list[Figure]:
     tool = await tools(4000)
     bare_way = (3 * commit + 2 * echo) / 1000
     listing, (gated, ungated) = await permission()
-    finding, bare_finding = await found()
+    finding, bare_finding, finding_on_server = await found()
     ingest = await ingest_per_s()
     version = limits.command_ms([sys.executable, "-m", "gatepost", "--version"])
     return [
@@ -333,7 +337,9 @@ async def figures() -> list[Figure]:
         *await dashboard.figures(),
         *await browser.figures(),
         *drafts.figures(echo),
+        *finding_on_server,
         *await postgres.figures(),
+        *pg_gateways.figures(),
     ]
 
 

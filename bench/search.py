@@ -76,11 +76,7 @@ def build(path: Path, count: int) -> None:
     db = SqliteDb(connection)
     connection.execute("PRAGMA synchronous=OFF")
     connection.execute("BEGIN")
-    rooms = iter(range(ROOMS))
-    for world, share in RIGHTS:
-        groups.add(db, world, world, "scripted", 1)
-        for room in itertools.islice(rooms, share):
-            sessions.find_or_add(db, sessions.SessionMode.PER_THREAD, world, "fake", f"fake:place/{room}", "", 1)
+    add_worlds(db)
     chance = random.Random(1)
     weights = list(itertools.accumulate(1 / (number + 1) for number in range(WORDS)))
     for first in range(0, count, 10_000):
@@ -89,6 +85,15 @@ def build(path: Path, count: int) -> None:
         connection.execute("BEGIN")
     connection.execute("COMMIT")
     connection.close()
+
+
+def add_worlds(db: Db) -> None:
+    """Those of `RIGHTS`, with a session in each of their rooms."""
+    rooms = iter(range(ROOMS))
+    for world, share in RIGHTS:
+        groups.add(db, world, world, "scripted", 1)
+        for room in itertools.islice(rooms, share):
+            sessions.find_or_add(db, sessions.SessionMode.PER_THREAD, world, "fake", f"fake:place/{room}", "", 1)
 
 
 def _fill(connection: apsw.Connection, chance: random.Random, weights: list[float], numbers: range) -> None:

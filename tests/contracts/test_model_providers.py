@@ -13,7 +13,6 @@ from gatepost.inside.providers.contract import (
     Batch,
     ConversationStarted,
     DraftText,
-    Event,
     Item,
     Misconfigured,
     Provider,
@@ -27,6 +26,7 @@ from gatepost.inside.providers.contract import (
 )
 from gatepost.inside.runner import find_provider
 from gatepost.testing.models import ModelEndpoint
+from gatepost.testing.provider_context import make_context, read_all
 
 TOOLS = [
     {"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}},
@@ -80,16 +80,9 @@ def name(request: pytest.FixtureRequest) -> str:
 def place(tmp_path: Path, name: str, endpoint: ModelEndpoint, router: Router) -> ProviderContext:
     for folder in ("agent", "state"):
         (tmp_path / folder).mkdir()
-    return ProviderContext(
-        workspace=tmp_path,
-        agent=tmp_path / "agent",
-        start=tmp_path / "agent",
-        state=tmp_path / "state",
+    return make_context(
+        tmp_path,
         router=tmp_path / "router.sock",
-        folder="home",
-        name="Home",
-        model="",
-        timezone="UTC",
         options={"base_url": endpoint.anthropic if name == "anthropic" else endpoint.openai, "silence": "20"},
     )
 
@@ -109,12 +102,8 @@ def a_batch(*texts: str, turn: str = "t-1", first: int = 1, continued: bool = Fa
     return Batch(turn=turn, prompt="\n".join(texts), items=items, continued=continued)
 
 
-async def collect(events: AsyncIterator[Event]) -> list[Event]:
-    return [event async for event in events]
-
-
 async def test_a_turn_ends_with_exactly_one_result_and_its_conversation_is_named_first(provider: Provider) -> None:
-    events = await collect(provider.query(a_batch("one", "two"), ""))
+    events = await read_all(provider.query(a_batch("one", "two"), ""))
 
     assert [type(event) for event in events] == [ConversationStarted, UsageReport, TurnResult]
 
@@ -155,19 +144,19 @@ async def test_whoever_leaves_in_the_middle_of_an_answer_leaves_no_request_behin
 
 
 async def test_a_conversation_is_resumed_under_its_name(provider: Provider, endpoint: ModelEndpoint) -> None:
-    first, *_ = await collect(provider.query(a_batch("one"), ""))
+    first, *_ = await read_all(provider.query(a_batch("one"), ""))
     assert isinstance(first, ConversationStarted)
-    second, *_ = await collect(provider.query(a_batch("two", turn="t-2", first=5), first.conversation))
+    second, *_ = await read_all(provider.query(a_batch("two", turn="t-2", first=5), first.conversation))
 
     assert second == first
     assert [line.text for line in endpoint.calls[-1].lines if line.role != "system"] == ["one", "echo: one", "two"]
 
 
 async def test_a_conversation_can_be_copied(provider: Provider, endpoint: ModelEndpoint) -> None:
-    first, *_ = await collect(provider.query(a_batch("one"), ""))
+    first, *_ = await read_all(provider.query(a_batch("one"), ""))
     assert isinstance(first, ConversationStarted)
     name = await provider.fork(first.conversation)
-    await collect(provider.query(a_batch("two", turn="t-2", first=5), name))
+    await read_all(provider.query(a_batch("two", turn="t-2", first=5), name))
 
     assert name != first.conversation and endpoint.calls[-1].count_text("one") == 1
 
@@ -175,7 +164,7 @@ async def test_a_conversation_can_be_copied(provider: Provider, endpoint: ModelE
 async def test_a_push_without_a_turn_is_refused(provider: Provider) -> None:
     with pytest.raises(NotImplementedError):
         await provider.push(a_batch("late"))
-    await collect(provider.query(a_batch("one"), ""))
+    await read_all(provider.query(a_batch("one"), ""))
     with pytest.raises(NotImplementedError):
         await provider.push(a_batch("late"))
 
@@ -206,9 +195,9 @@ async def test_an_interrupt_ends_a_request_and_the_next_turn_goes_well(
         await provider.interrupt()
 
     stopping = asyncio.create_task(stop())
-    events = await collect(provider.query(a_batch("one"), ""))
+    events = await read_all(provider.query(a_batch("one"), ""))
     await stopping
-    again = await collect(provider.query(a_batch("after", turn="t-2", first=60), ""))
+    again = await read_all(provider.query(a_batch("after", turn="t-2", first=60), ""))
 
     assert isinstance(events[-1], TurnFailed) and again[-1] == TurnResult("here")
 
@@ -218,7 +207,7 @@ async def test_tools_are_used_in_order_and_every_use_is_told(
 ) -> None:
     uses = [{"call": "look"}, {"call": "send", "with": {"text": "x"}}]
     endpoint.play({"turns": [{"do": [{"calls": uses}, {"say": "{result}"}]}]})
-    events = await collect(provider.query(a_batch("one"), ""))
+    events = await read_all(provider.query(a_batch("one"), ""))
 
     assert router.uses == [("look", {}), ("send", {"text": "x"})]
     assert [type(event) for event in events[2:6]] == [ToolUse, ToolResult, ToolUse, ToolResult]
@@ -240,7 +229,7 @@ async def test_only_a_harmless_call_is_made_again_when_its_result_was_lost(
     after = find_provider(name, None)(place)
     note = Item(row=900, seq=9, kind="system", sender="", text="", content={"event": "continued", "done": []})
     batch = Batch(turn="t-1", prompt="it broke off", items=(note,), continued=True)
-    events = await collect(after.query(batch, conversation))
+    events = await read_all(after.query(batch, conversation))
 
     assert router.uses == [("look", {})] and events[-1] == TurnResult("rest")
     results = [line.text for line in endpoint.calls[-1].lines if line.role == "tool"]
@@ -252,9 +241,9 @@ async def test_only_a_harmless_call_is_made_again_when_its_result_was_lost(
 async def test_a_message_that_the_conversation_holds_is_not_put_in_again(
     provider: Provider, endpoint: ModelEndpoint
 ) -> None:
-    first, *_ = await collect(provider.query(a_batch("apple"), ""))
+    first, *_ = await read_all(provider.query(a_batch("apple"), ""))
     assert isinstance(first, ConversationStarted)
-    await collect(provider.query(a_batch("apple", "pear", continued=True), first.conversation))
+    await read_all(provider.query(a_batch("apple", "pear", continued=True), first.conversation))
 
     assert endpoint.calls[-1].count_text("apple") == 1 and endpoint.calls[-1].count_text("pear") == 1
 
@@ -263,9 +252,9 @@ async def test_a_request_that_the_endpoint_does_not_take_does_not_spoil_the_next
     provider: Provider, endpoint: ModelEndpoint
 ) -> None:
     endpoint.play({"turns": [{"when": "bad", "do": [{"fault": 400, "error": "a picture is broken"}]}]})
-    first, *_, failed = await collect(provider.query(a_batch("bad"), ""))
+    first, *_, failed = await read_all(provider.query(a_batch("bad"), ""))
     assert isinstance(first, ConversationStarted) and isinstance(failed, TurnFailed)
-    events = await collect(provider.query(a_batch("good", turn="t-2", first=5), first.conversation))
+    events = await read_all(provider.query(a_batch("good", turn="t-2", first=5), first.conversation))
 
     assert failed.kind == "fatal" and "a picture is broken" in failed.message
     assert events[-1] == TurnResult("echo: good") and endpoint.calls[-1].count_text("bad") == 0
@@ -275,7 +264,7 @@ async def test_a_long_pause_that_is_asked_for_ends_the_turn_with_it(
     provider: Provider, endpoint: ModelEndpoint
 ) -> None:
     endpoint.play({"turns": [{"do": [{"fault": 429, "retry_after": 90, "error": "slow down"}]}]})
-    *_, failed = await collect(provider.query(a_batch("one"), ""))
+    *_, failed = await read_all(provider.query(a_batch("one"), ""))
 
     assert isinstance(failed, TurnFailed) and (failed.kind, failed.retry_after) == ("retryable", 90.0)
 
@@ -287,7 +276,7 @@ async def test_a_model_that_says_nothing_for_too_long_is_given_up(
     endpoint.play({"turns": [{"do": [{"fault": "hang"}]}]})
     place.options["silence"] = 0.1
     provider = find_provider(name, None)(place)
-    *_, failed = await collect(provider.query(a_batch("one"), ""))
+    *_, failed = await read_all(provider.query(a_batch("one"), ""))
 
     assert isinstance(failed, TurnFailed) and failed.kind == "retryable" and "said nothing for 0.1" in failed.message
     await provider.close()
@@ -296,7 +285,7 @@ async def test_a_model_that_says_nothing_for_too_long_is_given_up(
 async def test_usage_is_added_up_over_a_turn(provider: Provider, endpoint: ModelEndpoint) -> None:
     numbers = {"input": 100, "output": 7}
     endpoint.play({"turns": [{"do": [{"call": "look", "usage": numbers}, {"say": "x", "usage": numbers}]}]})
-    events = await collect(provider.query(a_batch("one"), ""))
+    events = await read_all(provider.query(a_batch("one"), ""))
     *_, last = [event.numbers for event in events if isinstance(event, UsageReport)]
 
     assert (last["input_tokens"], last["output_tokens"], last["requests"]) == (200, 14, 2)
@@ -307,7 +296,7 @@ async def test_without_tools_to_reach_the_turn_is_tried_later(
 ) -> None:
     place.router.unlink()
     provider = find_provider(name, None)(place)
-    *_, failed = await collect(provider.query(a_batch("one"), ""))
+    *_, failed = await read_all(provider.query(a_batch("one"), ""))
 
     assert isinstance(failed, TurnFailed) and failed.kind == "retryable" and "tools" in failed.message
 
@@ -329,7 +318,7 @@ async def test_a_file_of_the_workspace_is_read(
 ) -> None:
     (place.agent / "a.md").write_text("it says plum")
     endpoint.play({"turns": [{"do": [{"call": "read_file", "with": {"path": "a.md"}}, {"say": "{result}"}]}]})
-    events = await collect(provider.query(a_batch("read it"), ""))
+    events = await read_all(provider.query(a_batch("read it"), ""))
 
     assert events[-1] == TurnResult("it says plum")
 
@@ -339,7 +328,7 @@ async def test_the_variable_names_the_endpoint_if_the_group_does_not(
 ) -> None:
     monkeypatch.setenv(f"{name.upper()}_BASE_URL", place.options.pop("base_url"))
     provider = find_provider(name, None)(place)
-    events = await collect(provider.query(a_batch("one"), ""))
+    events = await read_all(provider.query(a_batch("one"), ""))
 
     assert events[-1] == TurnResult("echo: one")
     await provider.close()
@@ -360,7 +349,7 @@ async def test_without_either_it_goes_the_way_out_that_its_sandbox_has(
     server = await asyncio.start_unix_server(serve, str(place.router.parent / "egress.sock"))
     del place.options["base_url"]
     provider = find_provider(name, None)(place)
-    events = await collect(provider.query(a_batch("one"), ""))
+    events = await read_all(provider.query(a_batch("one"), ""))
 
     assert events[-1] == TurnResult("echo: one")
     paths = {"anthropic": "/anthropic/v1/messages", "openai": "/openai/v1/chat/completions"}

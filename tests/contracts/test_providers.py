@@ -3,7 +3,6 @@
 import pkgutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -12,16 +11,15 @@ from gatepost.inside import providers
 from gatepost.inside.providers.contract import (
     Batch,
     ConversationStarted,
-    Event,
     Item,
     Provider,
-    ProviderContext,
     Text,
     TurnFailed,
     TurnResult,
 )
 from gatepost.inside.runner import ProviderNotFound, find_provider
 from gatepost.testing.agent_profiles import AGENTS
+from gatepost.testing.provider_context import make_context, read_all
 
 # These need an endpoint: see test_agents.py, test_model_providers.py and tests/inside/.
 MODELS = set(AGENTS)
@@ -40,17 +38,7 @@ def provider(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     for name in ("agent", "state"):
         (tmp_path / name).mkdir()
-    place = ProviderContext(
-        workspace=tmp_path,
-        agent=tmp_path / "agent",
-        start=tmp_path / "agent",
-        state=tmp_path / "state",
-        router=tmp_path / "router.sock",
-        folder="home",
-        name="Home",
-        model="",
-        timezone="UTC",
-    )
+    place = make_context(tmp_path, router=tmp_path / "router.sock")
     return find_provider(request.param, None)(place)
 
 
@@ -59,12 +47,8 @@ def a_batch(*texts: str, turn: str = "t-1", first: int = 1) -> Batch:
     return Batch(turn=turn, prompt="\n".join(texts), items=items)
 
 
-async def collect(events: AsyncIterator[Event]) -> list[Event]:
-    return [event async for event in events]
-
-
 async def test_a_turn_ends_with_exactly_one_result_or_failure(provider: Provider) -> None:
-    events = await collect(provider.query(a_batch("one", "two"), ""))
+    events = await read_all(provider.query(a_batch("one", "two"), ""))
 
     assert isinstance(events[-1], TurnResult | TurnFailed)
     assert not any(isinstance(event, TurnResult | TurnFailed) for event in events[:-1])
@@ -73,7 +57,7 @@ async def test_a_turn_ends_with_exactly_one_result_or_failure(provider: Provider
 
 async def test_a_conversation_is_named_once_and_before_anything_is_said(provider: Provider) -> None:
     """A provider that keeps none names none: it is then given the prompt again when a turn is continued."""
-    events = await collect(provider.query(a_batch("one"), ""))
+    events = await read_all(provider.query(a_batch("one"), ""))
     names = [event.conversation for event in events if isinstance(event, ConversationStarted)]
 
     assert len(names) <= 1 and all(names)
@@ -83,9 +67,9 @@ async def test_a_conversation_is_named_once_and_before_anything_is_said(provider
 
 
 async def test_a_conversation_is_resumed_under_its_name(provider: Provider) -> None:
-    first = await collect(provider.query(a_batch("one"), ""))
+    first = await read_all(provider.query(a_batch("one"), ""))
     names = [event.conversation for event in first if isinstance(event, ConversationStarted)]
-    second = await collect(provider.query(a_batch("two", turn="t-2", first=5), names[0] if names else ""))
+    second = await read_all(provider.query(a_batch("two", turn="t-2", first=5), names[0] if names else ""))
 
     assert [event.conversation for event in second if isinstance(event, ConversationStarted)] == names
     assert any(isinstance(event, Text | TurnResult) for event in second)
@@ -125,7 +109,7 @@ async def test_an_interrupt_ends_the_turn(provider: Provider) -> None:
 
     assert isinstance(events[-1], TurnResult | TurnFailed)
     assert len(events) < 50
-    again = await collect(provider.query(a_batch("after", turn="t-2", first=60), ""))
+    again = await read_all(provider.query(a_batch("after", turn="t-2", first=60), ""))
     assert isinstance(again[-1], TurnResult)
     await provider.close()
 

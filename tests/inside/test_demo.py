@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gatepost.inside import providers
-from gatepost.inside.providers.contract import Batch, Item, ProviderContext, Text, ToolUse
+from gatepost.inside.providers.contract import Batch, Item, Text, ToolUse
 from gatepost.inside.providers.demo import Demo, _first_sentence, read_notes, write_notes
+from gatepost.testing.provider_context import make_context
 
 if TYPE_CHECKING:
     from tests.inside.conftest import Router
@@ -19,19 +20,7 @@ else:
 
 @pytest.fixture
 def demo(tmp_path: Path) -> Demo:
-    return Demo(
-        ProviderContext(
-            workspace=tmp_path,
-            agent=tmp_path / "agent",
-            start=tmp_path / "agent",
-            state=tmp_path / "state",
-            router=tmp_path / "run" / "router.sock",
-            folder="home",
-            name="Home",
-            model="",
-            timezone="UTC",
-        )
-    )
+    return Demo(make_context(tmp_path))
 
 
 def an_item(seq: int, text: str) -> Item:

@@ -16,8 +16,9 @@ from gatepost.inside.media import (
     list_attachments,
     read_block,
 )
-from gatepost.inside.providers.contract import Item, ProviderContext
+from gatepost.inside.providers.contract import Item
 from gatepost.inside.runner import find_provider
+from gatepost.testing.provider_context import make_context
 
 HEADS = {
     b"\xff\xd8\xff\xe0": MediaKind.JPEG,
@@ -116,17 +117,7 @@ def test_a_file_that_is_not_what_it_is_called_is_what_its_bytes_say(tmp_path: Pa
 
 
 def test_files_are_found_where_they_lie_whatever_a_stranger_calls_them(tmp_path: Path) -> None:
-    place = ProviderContext(
-        workspace=tmp_path,
-        agent=tmp_path,
-        start=tmp_path,
-        state=tmp_path,
-        router=tmp_path,
-        folder="home",
-        name="",
-        model="",
-        timezone="UTC",
-    )
+    place = make_context(tmp_path, agent=tmp_path, start=tmp_path, state=tmp_path, router=tmp_path, name="")
     given = [{"name": "../../etc/passwd"}, {"name": ""}, "odd", {"name": "b.png"}]
     item = Item(row=7, seq=1, kind="chat", sender="", text="", content={"attachments": given})
 

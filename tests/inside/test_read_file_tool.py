@@ -7,6 +7,7 @@ import pytest
 
 from gatepost.inside.providers.contract import ProviderContext
 from gatepost.inside.read_file_tool import LARGEST, read_file
+from gatepost.testing.provider_context import make_context
 
 
 @pytest.fixture
@@ -14,16 +15,8 @@ def place(tmp_path: Path) -> ProviderContext:
     (tmp_path / "ws" / "in" / "files").mkdir(parents=True)
     (tmp_path / "agent" / "skills").mkdir(parents=True)
     (tmp_path / "secret").write_text("not yours")
-    return ProviderContext(
-        workspace=tmp_path / "ws",
-        agent=tmp_path / "agent",
-        start=tmp_path / "agent",
-        state=tmp_path / "ws" / "state",
-        router=tmp_path / "router.sock",
-        folder="home",
-        name="Home",
-        model="",
-        timezone="UTC",
+    return make_context(
+        tmp_path / "ws", agent=tmp_path / "agent", start=tmp_path / "agent", router=tmp_path / "router.sock"
     )
 
 

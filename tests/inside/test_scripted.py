@@ -27,6 +27,7 @@ from gatepost.inside.providers.contract import (
 )
 from gatepost.inside.providers.scripted import LOOK_S, Scripted
 from gatepost.inside.script_format import CompletedEffect, CompletedEffects, Script, ScriptStep, ScriptTurn, read_script
+from gatepost.testing.provider_context import make_context, read_all
 
 if TYPE_CHECKING:
     from tests.inside.conftest import Host, Router
@@ -51,17 +52,7 @@ def continued(*said: tuple[int | None, str], seq: int = 90) -> Item:
 def place(tmp_path: Path) -> ProviderContext:
     for name in ("agent", "state", "run"):
         (tmp_path / name).mkdir(exist_ok=True)
-    return ProviderContext(
-        workspace=tmp_path,
-        agent=tmp_path / "agent",
-        start=tmp_path / "agent",
-        state=tmp_path / "state",
-        router=tmp_path / "run" / "router.sock",
-        folder="home",
-        name="Home",
-        model="",
-        timezone="UTC",
-    )
+    return make_context(tmp_path)
 
 
 def scripted(place: ProviderContext, script: object = None) -> Scripted:
@@ -70,16 +61,12 @@ def scripted(place: ProviderContext, script: object = None) -> Scripted:
     return Scripted(place)
 
 
-async def collect(events: AsyncIterator[Event]) -> list[Event]:
-    return [event async for event in events]
-
-
 async def texts(events: AsyncIterator[Event]) -> list[tuple[str, int | None]]:
     return [(event.text, event.in_reply_to) async for event in events if isinstance(event, Text)]
 
 
 async def test_without_a_script_every_message_is_echoed_by_itself_and_in_order(place: ProviderContext) -> None:
-    events = await collect(scripted(place).query(a_batch(an_item(3, "a"), an_item(4, "b")), ""))
+    events = await read_all(scripted(place).query(a_batch(an_item(3, "a"), an_item(4, "b")), ""))
 
     assert isinstance(events[0], ConversationStarted)
     assert events[1:] == [Text("echo: a", 3), Text("echo: b", 4), TurnResult()]
@@ -131,7 +118,7 @@ async def test_every_kind_of_step_becomes_its_events(place: ProviderContext, rou
         {"final": "bye"},
     ]
     agent = scripted(place, {"default": steps})
-    events = await collect(agent.query(a_batch(an_item(7, "this")), ""))
+    events = await read_all(agent.query(a_batch(an_item(7, "this")), ""))
     await agent.close()
 
     assert events[1:] == [
@@ -162,7 +149,7 @@ async def test_a_turn_waits_for_a_file_and_for_one_more_message(place: ProviderC
     await asyncio.wait([waiting], timeout=5 * LOOK_S)
     assert not waiting.done()
     await agent.push(a_batch(an_item(2, "second")))
-    assert [await waiting, *await collect(events)] == [Text("done", 1), Text("echo: second", 2), TurnResult()]
+    assert [await waiting, *await read_all(events)] == [Text("done", 1), Text("echo: second", 2), TurnResult()]
 
 
 async def test_a_stop_ends_a_wait_for_a_file_and_a_continued_turn_waits_for_no_message(place: ProviderContext) -> None:
@@ -210,11 +197,11 @@ async def test_an_error_ends_the_turn_and_can_be_limited(place: ProviderContext)
     error = {"kind": "retryable", "message": "overloaded", "retry_after": 2.0, "times": 1}
     agent = scripted(place, {"default": [{"error": error}, {"say": "fine"}]})
 
-    events = await collect(agent.query(a_batch(an_item(1, "a"), an_item(2, "b")), ""))
+    events = await read_all(agent.query(a_batch(an_item(1, "a"), an_item(2, "b")), ""))
     assert events[1:] == [TurnFailed("overloaded", "retryable", 2.0)]
     conversation = events[0].conversation if isinstance(events[0], ConversationStarted) else ""
     again = a_batch(continued(), continued=True)
-    assert (await collect(agent.query(again, conversation)))[1:] == [
+    assert (await read_all(agent.query(again, conversation)))[1:] == [
         Text("fine", 1),
         TurnFailed("overloaded", "retryable", 2.0),
     ]
@@ -259,7 +246,7 @@ async def test_a_prompt_that_stands_in_the_batch_again_is_not_taken_twice(place:
 
 async def test_earlier_turns_of_a_conversation_are_not_answered_again(place: ProviderContext) -> None:
     agent = scripted(place)
-    [started, *_] = await collect(agent.query(a_batch(an_item(1, "old")), ""))
+    [started, *_] = await read_all(agent.query(a_batch(an_item(1, "old")), ""))
     assert isinstance(started, ConversationStarted)
     events = agent.query(a_batch(an_item(5, "new"), turn="t-2"), started.conversation)
     await anext(events)
@@ -288,7 +275,7 @@ async def test_a_tool_that_was_used_before_the_crash_is_not_used_again(place: Pr
 
 async def test_a_fork_holds_the_same_conversation_under_another_name(place: ProviderContext) -> None:
     agent = scripted(place)
-    [started, *_] = await collect(agent.query(a_batch(an_item(1, "old")), ""))
+    [started, *_] = await read_all(agent.query(a_batch(an_item(1, "old")), ""))
     assert isinstance(started, ConversationStarted)
     copy = await agent.fork(started.conversation)
 
@@ -297,7 +284,7 @@ async def test_a_fork_holds_the_same_conversation_under_another_name(place: Prov
 
 
 async def test_a_conversation_name_cannot_leave_the_state_folder(place: ProviderContext) -> None:
-    await collect(scripted(place).query(a_batch(an_item(1, "x")), "../../evil"))
+    await read_all(scripted(place).query(a_batch(an_item(1, "x")), "../../evil"))
 
     assert (place.state / "evil.jsonl").exists()
 

@@ -6,6 +6,7 @@ import pytest
 
 from gatepost.inside.providers.contract import Batch, Item, ProviderContext
 from gatepost.inside.sent_prompts import SentPromptLog
+from gatepost.testing.provider_context import make_context
 
 NAME = "0b6990b3-f394-4189-80ae-3d4fcb891849"
 
@@ -18,17 +19,7 @@ def transcript(tmp_path: Path) -> SentPromptLog:
 
 @pytest.fixture
 def place(tmp_path: Path) -> ProviderContext:
-    return ProviderContext(
-        workspace=tmp_path,
-        agent=tmp_path,
-        start=tmp_path,
-        state=tmp_path,
-        router=tmp_path / "router.sock",
-        folder="home",
-        name="Home",
-        model="",
-        timezone="UTC",
-    )
+    return make_context(tmp_path, agent=tmp_path, start=tmp_path, state=tmp_path, router=tmp_path / "router.sock")
 
 
 def item(row: int, text: str, kind: str = "chat") -> Item:

@@ -6,20 +6,11 @@ from pathlib import Path
 from gatepost.core.records import replace
 from gatepost.inside.providers.contract import ProviderContext
 from gatepost.inside.system_prompt import LARGEST, system_prompt
+from gatepost.testing.provider_context import make_context
 
 
 def place(agent: Path, start: Path | None = None) -> ProviderContext:
-    return ProviderContext(
-        workspace=agent.parent,
-        agent=agent,
-        start=start or agent,
-        state=agent,
-        router=agent / "router.sock",
-        folder="home",
-        name="Home",
-        model="",
-        timezone="UTC",
-    )
+    return make_context(agent.parent, agent=agent, start=start or agent, state=agent, router=agent / "router.sock")
 
 
 def test_persona_and_instructions_come_first(tmp_path: Path) -> None:

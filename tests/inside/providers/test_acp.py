@@ -33,6 +33,7 @@ from gatepost.inside.providers.contract import (
 )
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
+from gatepost.testing.provider_context import make_batch, make_context, read_all
 from gatepost.testing.sample_tools import FEW
 from gatepost.testing.waiting import until
 
@@ -44,17 +45,8 @@ USAGE = UsageReport({"input_tokens": 5, "output_tokens": 2})
 def a_place(path: Path, can: str = "load", model: str = "", **options: Any) -> ProviderContext:
     for name in ("run", "agent", "state", "in"):
         (path / name).mkdir(exist_ok=True)
-    return ProviderContext(
-        workspace=path,
-        agent=path / "agent",
-        start=path / "agent",
-        state=path / "state",
-        router=path / "run" / "router.sock",
-        folder="home",
-        name="Home",
-        model=model,
-        timezone="UTC",
-        options={"command": f"{sys.executable} {AGENT}", "env": [f"CAN={can}"], **options},
+    return make_context(
+        path, model=model, options={"command": f"{sys.executable} {AGENT}", "env": [f"CAN={can}"], **options}
     )
 
 
@@ -67,16 +59,6 @@ async def an_agent(path: Path, can: str = "load", **options: Any) -> AsyncIterat
         await agent.close()
 
 
-def batch(text: str, row: int = 1, turn: str = "t-1", *, continued: bool = False, **content: Any) -> Batch:
-    item = Item(row=row, seq=row, kind="chat", sender="ann", text=text, content=content)
-    return Batch(turn=turn, prompt=text, items=(item,), continued=continued)
-
-
-async def all_of(events: AsyncIterator[Event]) -> list[Event]:
-    async with asyncio.timeout(60):
-        return [event async for event in events]
-
-
 async def end(events: AsyncIterator[Event]) -> None:
     """As the runner leaves a turn in its middle."""
     assert isinstance(events, AsyncGenerator)
@@ -85,7 +67,7 @@ async def end(events: AsyncIterator[Event]) -> None:
 
 async def answer(agent: Acp, given: Batch, resume: str = "") -> tuple[str, Event]:
     """The conversation, and how the turn ended."""
-    first, *_, last = await all_of(agent.query(given, resume))
+    first, *_, last = await read_all(agent.query(given, resume))
     assert isinstance(first, ConversationStarted)
     return first.conversation, last
 
@@ -122,7 +104,7 @@ async def test_an_agent_of_the_registry_is_started_by_its_name(tmp_path: Path, m
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     agent = Acp(replace(a_place(tmp_path), options={"agent": "kimi"}))
     try:
-        assert isinstance((await answer(agent, batch("hello")))[1], TurnResult)
+        assert isinstance((await answer(agent, make_batch("hello")))[1], TurnResult)
     finally:
         await agent.close()
 
@@ -136,7 +118,7 @@ def test_variables_are_a_table_a_list_or_a_line() -> None:
 
 async def test_the_agent_starts_in_the_groups_folder_with_the_groups_tools(tmp_path: Path) -> None:
     async with an_agent(tmp_path, env={"CAN": "load", "PLUMS": "3"}) as agent:
-        await answer(agent, batch("hello"))
+        await answer(agent, make_batch("hello"))
 
     params, env = json.loads((tmp_path / "state" / "home" / "servers.json").read_text())
     (server,) = params["mcpServers"]
@@ -154,14 +136,14 @@ async def test_the_agent_starts_in_the_groups_folder_with_the_groups_tools(tmp_p
 
 async def test_pieces_of_text_become_whole_messages(tmp_path: Path) -> None:
     async with an_agent(tmp_path) as agent:
-        heard = await all_of(agent.query(batch("plan it"), ""))
+        heard = await read_all(agent.query(make_batch("plan it"), ""))
 
         assert heard[1:] == [StatusLine("2 of 2: reap"), Text("one"), USAGE, TurnResult("two")]
 
 
 async def test_a_tool_is_used_and_permitted_because_the_walls_are_the_sandboxs(tmp_path: Path) -> None:
     async with an_agent(tmp_path) as agent:
-        heard = await all_of(agent.query(batch("tool with permission"), ""))
+        heard = await read_all(agent.query(make_batch("tool with permission"), ""))
 
         assert heard[1:] == [
             Text("first this"),
@@ -177,7 +159,7 @@ async def test_somebody_is_asked_if_the_group_wants_that(tmp_path: Path, verdict
     async with an_agent(tmp_path, permissions="ask") as agent:
         heard: list[Event] = []
         async with asyncio.timeout(60):
-            async for event in agent.query(batch("tool with permission"), ""):
+            async for event in agent.query(make_batch("tool with permission"), ""):
                 heard.append(event)
                 if isinstance(event, PermissionRequest):
                     assert (event.tool, event.input) == ("gatepost_set_work", {"content": "plum"})
@@ -197,7 +179,7 @@ async def asked_for(path: Path, store: SqliteStore, title: str, kind: str) -> li
         await tools.open(path / "run" / "router.sock")
         asked: list[str] = []
         async with asyncio.timeout(60):
-            async for event in agent.query(batch(f"tool with permission as {title} {kind}"), ""):
+            async for event in agent.query(make_batch(f"tool with permission as {title} {kind}"), ""):
                 if isinstance(event, PermissionRequest):
                     asked.append(event.tool)
                     await agent.answer(event.id, "allow", {})
@@ -234,7 +216,7 @@ async def test_the_groups_own_servers_are_given_to_it_if_the_group_wants_that(tm
         entry = {"command": "run-it", "args": ["-x"], "env": {"A": "b"}}
         servers = {"other": entry, "gatepost": entry, "gatepost_evil": entry}
         (tmp_path / "agent" / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
-        await all_of(agent.query(batch("hello"), ""))
+        await read_all(agent.query(make_batch("hello"), ""))
     told, _ = json.loads((tmp_path / "state" / "home" / "servers.json").read_text())
     other, ours = told["mcpServers"]
     assert other == {"name": "other", "command": "run-it", "args": ["-x"], "env": [{"name": "A", "value": "b"}]}
@@ -248,11 +230,11 @@ async def test_pictures_are_shown_to_an_agent_that_takes_them(tmp_path: Path) ->
         (folder / "a.png").write_bytes(PNG)
         (folder / "b.txt").write_bytes(b"words")
         files = [{"name": "a.png"}, {"name": "b.txt"}, {"name": "gone.png"}]
-        _, last = await answer(agent, batch("look", attachments=files))
+        _, last = await answer(agent, make_batch("look", attachments=files))
 
         assert last == TurnResult('[1, ["text", "image", "text"]]')
     async with an_agent(tmp_path, "load") as agent:
-        _, last = await answer(agent, batch("look", attachments=files))
+        _, last = await answer(agent, make_batch("look", attachments=files))
 
         assert last == TurnResult('[1, ["text", "text"]]')
 
@@ -260,11 +242,11 @@ async def test_pictures_are_shown_to_an_agent_that_takes_them(tmp_path: Path) ->
 async def test_who_it_is_is_told_once_and_again_when_it_has_changed(tmp_path: Path) -> None:
     async with an_agent(tmp_path) as agent:
         (tmp_path / "agent" / "PERSONA.md").write_text("You like plums.")
-        name, _ = await answer(agent, batch("/compact"))
-        await answer(agent, batch("hello", 2, "t-2"), name)
-        await answer(agent, batch("hello again", 3, "t-3"), name)
+        name, _ = await answer(agent, make_batch("/compact"))
+        await answer(agent, make_batch("hello", 2, "t-2"), name)
+        await answer(agent, make_batch("hello again", 3, "t-3"), name)
         (tmp_path / "agent" / "PERSONA.md").write_text("You like pears.")
-        await answer(agent, batch("and again", 4, "t-4"), name)
+        await answer(agent, make_batch("and again", 4, "t-4"), name)
 
         told = prompts(tmp_path, name)
         assert told[0] == ["/compact"] and told[2] == ["hello again"]
@@ -277,14 +259,14 @@ async def test_files_are_read_and_written_in_the_workspace_alone_and_no_link_is_
         (tmp_path / "agent" / "a.txt").write_text("plums")
         (tmp_path / "agent" / "link").symlink_to("/etc/passwd")
         (tmp_path / "agent" / "folder").symlink_to("/etc")
-        name, last = await answer(agent, batch(f"file {tmp_path}/agent/a.txt"))
+        name, last = await answer(agent, make_batch(f"file {tmp_path}/agent/a.txt"))
 
         assert last == TurnResult('["plums", true, -32601]')
         assert (tmp_path / "agent" / "a.txt.new").read_text() == "made"
         for row, path in enumerate(("agent/link", "agent/folder/passwd", "agent/../../../etc/passwd", "agent"), 2):
-            _, last = await answer(agent, batch(f"file {tmp_path}/{path}", row, f"t-{row}"), name)
+            _, last = await answer(agent, make_batch(f"file {tmp_path}/{path}", row, f"t-{row}"), name)
             assert isinstance(last, TurnResult) and "root:" not in last.text
-        _, last = await answer(agent, batch("file /etc/passwd", 9, "t-9"), name)
+        _, last = await answer(agent, make_batch("file /etc/passwd", 9, "t-9"), name)
         assert isinstance(last, TurnResult) and "is not a file of the workspace" in last.text
 
 
@@ -293,10 +275,10 @@ async def test_files_are_read_and_written_in_the_workspace_alone_and_no_link_is_
 
 async def test_a_mode_is_the_agents_own(tmp_path: Path) -> None:
     async with an_agent(tmp_path, mode="plan") as agent:
-        name, last = await answer(agent, batch("which"))
+        name, last = await answer(agent, make_batch("which"))
         assert last == TurnResult("mode plan")
         await agent.set_mode("build")
-        _, last = await answer(agent, batch("which", 2, "t-2"), name)
+        _, last = await answer(agent, make_batch("which", 2, "t-2"), name)
         assert last == TurnResult("mode build")
         with pytest.raises(NotImplementedError, match="no mode 'yolo', only build, plan"):
             await agent.set_mode("yolo")
@@ -305,14 +287,14 @@ async def test_a_mode_is_the_agents_own(tmp_path: Path) -> None:
 async def test_a_mode_that_the_agent_has_not_is_named(tmp_path: Path) -> None:
     async with an_agent(tmp_path, mode="yolo") as agent:
         with pytest.raises(Misconfigured, match="no mode 'yolo', only build, plan"):
-            await all_of(agent.query(batch("hello"), ""))
+            await read_all(agent.query(make_batch("hello"), ""))
 
 
 async def test_without_a_model_of_the_groups_a_conversation_goes_back_to_the_agents_own(tmp_path: Path) -> None:
     name, said = "", []
     for number, model in enumerate(("", "small", ""), 1):
         async with an_agent(tmp_path, "load models", model=model) as agent:
-            name, last = await answer(agent, batch("which", number, f"t-{number}"), name)
+            name, last = await answer(agent, make_batch("which", number, f"t-{number}"), name)
             said.append(last)
 
     assert said == [TurnResult("model big"), TurnResult("model small"), TurnResult("model big")]
@@ -324,9 +306,9 @@ async def test_without_a_model_of_the_groups_a_conversation_goes_back_to_the_age
 @pytest.mark.parametrize("can", ["load", "resume", "load resume"])
 async def test_a_conversation_goes_on_in_another_process(tmp_path: Path, can: str) -> None:
     async with an_agent(tmp_path, can) as agent:
-        name, _ = await answer(agent, batch("hello"))
+        name, _ = await answer(agent, make_batch("hello"))
     async with an_agent(tmp_path, can) as agent:
-        again, last = await answer(agent, batch("more", 2, "t-2"), name)
+        again, last = await answer(agent, make_batch("more", 2, "t-2"), name)
 
         assert (again, last) == (name, TurnResult('[2, ["text"]]'))
 
@@ -334,7 +316,7 @@ async def test_a_conversation_goes_on_in_another_process(tmp_path: Path, can: st
 @pytest.mark.parametrize("can", ["none", "load"])
 async def test_one_that_is_lost_is_begun_anew_and_the_agent_told_so(tmp_path: Path, can: str) -> None:
     async with an_agent(tmp_path, can) as agent:
-        name, last = await answer(agent, batch("hello"), "s-gone")
+        name, last = await answer(agent, make_batch("hello"), "s-gone")
 
         assert name != "s-gone" and isinstance(last, TurnResult)
         system, note, text = prompts(tmp_path, name)[0]
@@ -344,14 +326,14 @@ async def test_one_that_is_lost_is_begun_anew_and_the_agent_told_so(tmp_path: Pa
 @pytest.mark.parametrize("can", ["load", "resume", "load resume"])
 async def test_a_turn_that_broke_off_goes_on_without_its_prompt_twice(tmp_path: Path, can: str) -> None:
     async with an_agent(tmp_path, can) as agent:
-        running = agent.query(batch("tool with permission, then crash"), "")
+        running = agent.query(make_batch("tool with permission, then crash"), "")
         first = await anext(running)
         assert isinstance(first, ConversationStarted)
         assert await anext(running) == Text("first this")
         await agent.close()
         await end(running)
     note = Item(row=9, seq=9, kind="system", sender="", text="broke off", content={"event": "continued", "text": "x"})
-    broken = batch("tool with permission, then crash", continued=True)
+    broken = make_batch("tool with permission, then crash", continued=True)
     async with an_agent(tmp_path, can) as agent:
         _, last = await answer(agent, replace(broken, items=(*broken.items, note)), first.conversation)
 
@@ -363,12 +345,12 @@ async def test_a_turn_that_broke_off_goes_on_without_its_prompt_twice(tmp_path: 
 
 async def test_what_never_reached_the_agent_is_said_when_the_turn_goes_on(tmp_path: Path) -> None:
     async with an_agent(tmp_path) as agent:
-        running = agent.query(batch("hello"), "")
+        running = agent.query(make_batch("hello"), "")
         first = await anext(running)
         assert isinstance(first, ConversationStarted)
         await end(running)
     async with an_agent(tmp_path) as agent:
-        name, last = await answer(agent, batch("hello", continued=True), first.conversation)
+        name, last = await answer(agent, make_batch("hello", continued=True), first.conversation)
 
         assert isinstance(last, TurnResult)
         assert "hello" in prompts(tmp_path, name)[0][-1]
@@ -379,20 +361,20 @@ async def test_what_never_reached_the_agent_is_said_when_the_turn_goes_on(tmp_pa
 
 async def test_an_interrupt_cancels_the_turn_and_the_agent_stays(tmp_path: Path) -> None:
     async with an_agent(tmp_path) as agent:
-        name, _ = await answer(agent, batch("hello"))
-        running = asyncio.create_task(all_of(agent.query(batch("hang", 2, "t-2"), name)))
+        name, _ = await answer(agent, make_batch("hello"))
+        running = asyncio.create_task(read_all(agent.query(make_batch("hang", 2, "t-2"), name)))
         await until(lambda: len(prompts(tmp_path, name)) == 2)
         await agent.interrupt()
 
         assert (await running)[-1] == TurnFailed("interrupted")
-        assert await answer(agent, batch("hello", 3, "t-3"), name) == (name, TurnResult('[3, ["text"]]'))
+        assert await answer(agent, make_batch("hello", 3, "t-3"), name) == (name, TurnResult('[3, ["text"]]'))
 
 
 async def test_an_interrupt_answers_who_waits_for_a_permission(tmp_path: Path) -> None:
     async with an_agent(tmp_path, permissions="ask") as agent:
         heard: list[Event] = []
         async with asyncio.timeout(60):
-            async for event in agent.query(batch("tool with permission"), ""):
+            async for event in agent.query(make_batch("tool with permission"), ""):
                 heard.append(event)
                 if isinstance(event, PermissionRequest):
                     await agent.interrupt()
@@ -403,10 +385,10 @@ async def test_an_interrupt_answers_who_waits_for_a_permission(tmp_path: Path) -
 
 async def test_an_agent_that_ignores_an_interrupt_is_ended(tmp_path: Path) -> None:
     async with an_agent(tmp_path) as agent:
-        running = agent.query(batch("ignore me"), "")
+        running = agent.query(make_batch("ignore me"), "")
         first = await anext(running)
         assert isinstance(first, ConversationStarted)
-        rest = asyncio.create_task(all_of(running))
+        rest = asyncio.create_task(read_all(running))
         await until((tmp_path / "state" / "home" / first.conversation).exists)
         await agent.interrupt()
 
@@ -415,7 +397,7 @@ async def test_an_agent_that_ignores_an_interrupt_is_ended(tmp_path: Path) -> No
 
 async def test_an_interrupt_ends_the_wait_for_an_agent_that_never_answers(tmp_path: Path) -> None:
     async with an_agent(tmp_path, "mute") as agent:
-        running = asyncio.create_task(all_of(agent.query(batch("hello"), "")))
+        running = asyncio.create_task(read_all(agent.query(make_batch("hello"), "")))
         await asyncio.sleep(0)
         await agent.interrupt()
 
@@ -424,7 +406,7 @@ async def test_an_interrupt_ends_the_wait_for_an_agent_that_never_answers(tmp_pa
 
 async def test_an_agent_that_never_answers_fails_the_turn(tmp_path: Path) -> None:
     async with an_agent(tmp_path, "mute", patience=0.3) as agent:
-        (failed,) = await all_of(agent.query(batch("hello"), ""))
+        (failed,) = await read_all(agent.query(make_batch("hello"), ""))
 
         assert isinstance(failed, TurnFailed)
         assert (failed.kind, "does not answer to initialize" in failed.message) == ("retryable", True)
@@ -444,15 +426,15 @@ async def test_a_broken_agent_fails_the_turn_and_the_next_one_starts_anew(
     tmp_path: Path, words: str, message: str
 ) -> None:
     async with an_agent(tmp_path) as agent:
-        name, failed = await answer(agent, batch(words))
+        name, failed = await answer(agent, make_batch(words))
 
         assert isinstance(failed, TurnFailed) and message in failed.message
-        assert await answer(agent, batch("hello", 2, "t-2"), name) == (name, TurnResult('[2, ["text", "text"]]'))
+        assert await answer(agent, make_batch("hello", 2, "t-2"), name) == (name, TurnResult('[2, ["text", "text"]]'))
 
 
 async def test_a_program_that_is_no_agent_says_so(tmp_path: Path) -> None:
     async with an_agent(tmp_path, command="sh -c 'echo no such model >&2; exit 3'") as agent:
-        (failed,) = await all_of(agent.query(batch("hello"), ""))
+        (failed,) = await read_all(agent.query(make_batch("hello"), ""))
 
         assert isinstance(failed, TurnFailed)
         assert failed.message == "sh ended by itself (code 3); it said: no such model"
@@ -472,7 +454,7 @@ async def test_a_program_that_is_no_agent_says_so(tmp_path: Path) -> None:
 )
 async def test_an_error_has_the_class_that_its_words_say(tmp_path: Path, said: str, kind: str) -> None:
     async with an_agent(tmp_path) as agent:
-        _, failed = await answer(agent, batch(f"fail: {said}"))
+        _, failed = await answer(agent, make_batch(f"fail: {said}"))
 
         assert isinstance(failed, TurnFailed)
         assert failed.kind == kind and said in failed.message
@@ -489,15 +471,15 @@ async def test_an_error_has_the_class_that_its_words_say(tmp_path: Path, said: s
 async def test_what_an_operator_must_mend_is_said(tmp_path: Path, can: str, words: str, text: str) -> None:
     async with an_agent(tmp_path, can) as agent:
         with pytest.raises(Misconfigured, match=text):
-            await all_of(agent.query(batch(words), ""))
+            await read_all(agent.query(make_batch(words), ""))
 
 
 async def test_an_agent_that_is_told_who_it_is_once_is_told_its_pinned_rules_with_every_prompt(tmp_path: Path) -> None:
     agent = Acp(replace(a_place(tmp_path), rules="- never merge"))
     try:
-        name, _ = await answer(agent, batch("hello"))
-        await answer(agent, batch("/compact", row=2, turn="t-2"), name)
-        await answer(agent, batch("and now?", row=3, turn="t-3"), name)
+        name, _ = await answer(agent, make_batch("hello"))
+        await answer(agent, make_batch("/compact", row=2, turn="t-2"), name)
+        await answer(agent, make_batch("and now?", row=3, turn="t-3"), name)
         first, command, later = prompts(tmp_path, name)
         assert "- never merge" in first[0] and first[-1] == "hello"
         assert command == ["/compact"]
@@ -508,7 +490,7 @@ async def test_an_agent_that_is_told_who_it_is_once_is_told_its_pinned_rules_wit
 
 async def test_what_it_writes_is_told_while_somebody_watches(tmp_path: Path) -> None:
     agent = Acp(replace(a_place(tmp_path), is_watched=lambda: True))
-    events = await all_of(agent.query(batch("hello"), ""))
+    events = await read_all(agent.query(make_batch("hello"), ""))
     await agent.close()
     (result,) = [event for event in events if isinstance(event, TurnResult)]
     drafts = [event.text for event in events if isinstance(event, DraftText)]

@@ -49,6 +49,7 @@ from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing import programs
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.testing.models import ModelEndpoint
+from gatepost.testing.provider_context import make_batch, make_context, read_all
 from gatepost.testing.waiting import PATIENCE_S
 
 CODEX = programs.find("codex")
@@ -61,29 +62,8 @@ def real(test: Any) -> Any:
     return pytest.mark.slow(missing(test))
 
 
-def batch(text: str, row: int = 1, turn: str = "t-1") -> Batch:
-    item = Item(row=row, seq=row, kind="chat", sender="ann", text=text)
-    return Batch(turn=turn, prompt=text, items=(item,))
-
-
 def place_in(path: Path, **options: Any) -> ProviderContext:
-    return ProviderContext(
-        workspace=path,
-        agent=path / "agent",
-        start=path / "agent",
-        state=path / "state",
-        router=path / "run" / "router.sock",
-        folder="home",
-        name="Home",
-        model="gpt-5.6-sol",
-        timezone="UTC",
-        options=options,
-    )
-
-
-async def all_of(events: AsyncIterator[Event]) -> list[Event]:
-    async with asyncio.timeout(60):
-        return [event async for event in events]
+    return make_context(path, model="gpt-5.6-sol", options=options)
 
 
 # What it is told.
@@ -301,8 +281,8 @@ async def push(codex: Codex, given: Batch) -> None:
 
 
 async def test_a_follow_up_that_was_taken_too_late_gets_a_turn_of_its_own(tmp_path: Path, doubled: Codex) -> None:
-    running = asyncio.create_task(all_of(doubled.query(batch("wait"), "")))
-    await push(doubled, batch("pears", 2))
+    running = asyncio.create_task(read_all(doubled.query(make_batch("wait"), "")))
+    await push(doubled, make_batch("pears", 2))
     heard = await running
 
     assert heard[1] == Text("first done") and heard[-1] == TurnResult("answer to pears")
@@ -310,11 +290,11 @@ async def test_a_follow_up_that_was_taken_too_late_gets_a_turn_of_its_own(tmp_pa
 
 
 async def test_a_follow_up_that_is_not_taken_is_handed_over_whole_the_next_time(tmp_path: Path, doubled: Codex) -> None:
-    running = asyncio.create_task(all_of(doubled.query(batch("wait"), "")))
+    running = asyncio.create_task(read_all(doubled.query(make_batch("wait"), "")))
     with pytest.raises(NotImplementedError, match="no active turn"):
-        await push(doubled, batch("too late", 2))
+        await push(doubled, make_batch("too late", 2))
     assert (await running)[-1] == TurnResult("first done")
-    heard = await all_of(doubled.query(batch("too late", 2), "th-1"))
+    heard = await read_all(doubled.query(make_batch("too late", 2), "th-1"))
 
     assert heard[-1] == TurnResult("answer to too late")
     assert words_of(tmp_path) == ["wait", "too late"]
@@ -323,10 +303,10 @@ async def test_a_follow_up_that_is_not_taken_is_handed_over_whole_the_next_time(
 async def test_when_it_dies_its_last_words_are_told_and_the_turn_goes_on_without_its_prompt_twice(
     tmp_path: Path, doubled: Codex
 ) -> None:
-    heard = await all_of(doubled.query(batch("die"), ""))
+    heard = await read_all(doubled.query(make_batch("die"), ""))
     assert heard[-1] == TurnFailed("Codex ended: it was too much", "retryable")
-    again = replace(batch("die"), continued=True)
-    heard = await all_of(doubled.query(again, "th-1"))
+    again = replace(make_batch("die"), continued=True)
+    heard = await read_all(doubled.query(again, "th-1"))
 
     assert isinstance(heard[-1], TurnResult)
     assert [each["method"] for each in asked_of(tmp_path) if "thread/" in each.get("method", "")] == [
@@ -340,26 +320,26 @@ async def test_when_it_dies_its_last_words_are_told_and_the_turn_goes_on_without
 async def test_a_line_that_is_no_message_ends_it_and_the_next_turn_starts_another(
     tmp_path: Path, doubled: Codex
 ) -> None:
-    *_, failed = await all_of(doubled.query(batch("babble"), ""))
+    *_, failed = await read_all(doubled.query(make_batch("babble"), ""))
     assert isinstance(failed, TurnFailed) and failed.kind == "retryable"
     assert failed.message.startswith("Codex ended: it said what nobody understands")
 
-    heard = await all_of(doubled.query(batch("plums", 2, "t-2"), "th-1"))
+    heard = await read_all(doubled.query(make_batch("plums", 2, "t-2"), "th-1"))
     assert heard[-1] == TurnResult("answer to plums")
     assert [each["method"] for each in asked_of(tmp_path)].count("initialize") == 2
 
 
 async def test_what_it_writes_is_told_while_somebody_watches(doubled: Codex) -> None:
-    plain = await all_of(doubled.query(batch("write"), ""))
+    plain = await read_all(doubled.query(make_batch("write"), ""))
     assert not [event for event in plain if isinstance(event, DraftText)]
     doubled._place = replace(doubled._place, is_watched=lambda: True)
-    first, second, *_ = await all_of(doubled.query(batch("write", 2, "t-2"), "th-1"))
+    first, second, *_ = await read_all(doubled.query(make_batch("write", 2, "t-2"), "th-1"))
     assert isinstance(first, ConversationStarted)
     assert second == DraftText("Hel")  # and nothing of a sub-agent
 
 
 async def test_a_question_that_nobody_can_answer_does_not_hold_it_up(doubled: Codex) -> None:
-    heard = await all_of(doubled.query(batch("ask"), ""))
+    heard = await read_all(doubled.query(make_batch("ask"), ""))
 
     assert heard[-1] == TurnResult("there is nobody to ask")
 
@@ -369,7 +349,7 @@ async def test_a_tool_of_a_server_that_is_not_ours_is_asked_for_under_its_whole_
     doubled: Codex, verdict: str, action: str
 ) -> None:
     heard: list[Event] = []
-    async for event in doubled.query(batch("poke"), ""):
+    async for event in doubled.query(make_batch("poke"), ""):
         heard.append(event)
         if isinstance(event, PermissionRequest):
             assert (event.tool, event.input, event.kind) == ("gatepost_evil/send", {"x": "1"}, "tool")
@@ -398,14 +378,14 @@ async def planned(codex: Codex, given: Batch, resume: str = "") -> list[Event]:
 
 async def test_a_plan_is_shown_and_its_turn_ends_when_it_is_answered(tmp_path: Path, doubled: Codex) -> None:
     await doubled.set_mode("plan")
-    heard = await planned(doubled, batch("propose"))
+    heard = await planned(doubled, make_batch("propose"))
     *_, shown, asked, ended = heard
     assert isinstance(asked, PermissionRequest)
     assert (asked.kind, asked.input, asked.next_mode) == ("plan", {"plan": PLAN}, "on-request")
     assert PLAN in asked.follow_up and (shown, ended) == (Text(PLAN), TurnResult())
 
     await doubled.set_mode("on-request")
-    assert (await all_of(doubled.query(batch(asked.follow_up, 2, "t-2"), "th-1")))[-1] != ended
+    assert (await read_all(doubled.query(make_batch(asked.follow_up, 2, "t-2"), "th-1")))[-1] != ended
     plan, work = (each["params"] for each in asked_of(tmp_path) if each.get("method") == "turn/start")
     assert (plan["approvalPolicy"], work["approvalPolicy"]) == ("untrusted", "on-request")
     assert plan["collaborationMode"] == {
@@ -418,9 +398,9 @@ async def test_a_plan_is_shown_and_its_turn_ends_when_it_is_answered(tmp_path: P
 async def test_a_turn_that_plans_nothing_just_ends_and_one_that_works_is_told_nothing_about_plans(
     tmp_path: Path, doubled: Codex
 ) -> None:
-    await all_of(doubled.query(batch("plums"), ""))
+    await read_all(doubled.query(make_batch("plums"), ""))
     await doubled.set_mode("plan")
-    heard = await all_of(doubled.query(batch("pears", 2, "t-2"), "th-1"))
+    heard = await read_all(doubled.query(make_batch("pears", 2, "t-2"), "th-1"))
 
     assert heard[-1] == TurnResult("answer to pears")
     first, _ = (each["params"] for each in asked_of(tmp_path) if each.get("method") == "turn/start")
@@ -431,7 +411,7 @@ async def test_a_turn_that_broke_off_with_its_plan_asks_the_same_again_and_does_
     tmp_path: Path, doubled: Codex
 ) -> None:
     await doubled.set_mode("plan")
-    events = doubled.query(batch("propose"), "")
+    events = doubled.query(make_batch("propose"), "")
     async with asyncio.timeout(60):
         first = [event async for event in until_asked(events)][-1]
     await doubled.close()
@@ -454,7 +434,7 @@ async def test_an_interrupt_ends_the_wait_for_a_plans_approval(doubled: Codex) -
     await doubled.set_mode("plan")
     heard: list[Event] = []
     async with asyncio.timeout(60):
-        async for event in doubled.query(batch("propose"), ""):
+        async for event in doubled.query(make_batch("propose"), ""):
             heard.append(event)
             if isinstance(event, PermissionRequest):
                 await doubled.interrupt()
@@ -516,7 +496,7 @@ async def test_in_a_mode_that_asks_somebody_is_asked(
     async with ModelEndpoint(SCRIPT) as endpoint, a_codex(tmp_path, store, endpoint, mode="untrusted") as codex:
         heard: list[Event] = []
         async with asyncio.timeout(60):
-            async for event in codex.query(batch("plumcake"), ""):
+            async for event in codex.query(make_batch("plumcake"), ""):
                 heard.append(event)
                 if isinstance(event, PermissionRequest):
                     assert event.tool == "exec_command" and "touch made" in event.input["command"]
@@ -531,13 +511,13 @@ async def test_in_a_mode_that_asks_somebody_is_asked(
 @pytest.mark.usefixtures("on_path")
 async def test_one_process_serves_turn_after_turn_and_a_mode_can_be_changed(tmp_path: Path, store: SqliteStore) -> None:
     async with ModelEndpoint(SCRIPT) as endpoint, a_codex(tmp_path, store, endpoint, mode="untrusted") as codex:
-        first, *rest = await all_of(codex.query(batch("moin"), ""))
+        first, *rest = await read_all(codex.query(make_batch("moin"), ""))
         assert isinstance(first, ConversationStarted) and rest[-1] == TurnResult("here")
         (usage,) = [event.numbers for event in rest if isinstance(event, UsageReport)]
         assert usage["requests"] == 1 and usage["input_tokens"] > 0
         await codex.set_mode("never")
         (tmp_path / "agent" / "PERSONA.md").write_text("You like pears now.")
-        second, *rest = await all_of(codex.query(batch("plumcake", 2, "t-2"), first.conversation))
+        second, *rest = await read_all(codex.query(make_batch("plumcake", 2, "t-2"), first.conversation))
 
         assert second == first and not [event for event in rest if isinstance(event, PermissionRequest)]
         assert (tmp_path / "agent" / "made").exists()
@@ -558,10 +538,10 @@ async def test_follow_ups_join_a_turn_that_runs_and_it_ends_with_one_result(tmp_
         ],
     }
     async with ModelEndpoint(script) as endpoint, a_codex(tmp_path, store, endpoint) as codex:
-        running = asyncio.create_task(all_of(codex.query(batch("first"), "")))
+        running = asyncio.create_task(read_all(codex.query(make_batch("first"), "")))
         await endpoint.wait_for(1)
-        await codex.push(batch("pears", 2))
-        await codex.push(batch("plums", 3))
+        await codex.push(make_batch("pears", 2))
+        await codex.push(make_batch("plums", 3))
         endpoint.release()
         heard = await running
 
@@ -576,11 +556,11 @@ async def test_follow_ups_join_a_turn_that_runs_and_it_ends_with_one_result(tmp_
 @pytest.mark.usefixtures("on_path")
 async def test_a_follow_up_after_the_end_is_not_taken_and_is_not_forgotten(tmp_path: Path, store: SqliteStore) -> None:
     async with ModelEndpoint(SCRIPT) as endpoint, a_codex(tmp_path, store, endpoint) as codex:
-        first, *_ = await all_of(codex.query(batch("moin"), ""))
+        first, *_ = await read_all(codex.query(make_batch("moin"), ""))
         assert isinstance(first, ConversationStarted)
         with pytest.raises(NotImplementedError):
-            await codex.push(batch("plumcake", 2))
-        await all_of(codex.query(batch("plumcake", 2), first.conversation))
+            await codex.push(make_batch("plumcake", 2))
+        await read_all(codex.query(make_batch("plumcake", 2), first.conversation))
     assert endpoint.calls[-1].count_text("plumcake") == 1
 
 
@@ -589,12 +569,12 @@ async def test_a_follow_up_after_the_end_is_not_taken_and_is_not_forgotten(tmp_p
 async def test_an_interrupted_turn_says_so_and_the_next_one_goes_on(tmp_path: Path, store: SqliteStore) -> None:
     script = {"tools": True, "turns": [SCRIPT["turns"][1], {"when": "hangs", "do": [{"fault": "hang", "times": -1}]}]}
     async with ModelEndpoint(script) as endpoint, a_codex(tmp_path, store, endpoint) as codex:
-        running = asyncio.create_task(all_of(codex.query(batch("hangs"), "")))
+        running = asyncio.create_task(read_all(codex.query(make_batch("hangs"), "")))
         await endpoint.wait_for(1)
         await codex.interrupt()
         first, *_, last = await running
         assert isinstance(first, ConversationStarted) and last == TurnFailed("interrupted")
-        heard = await all_of(codex.query(batch("moin", 2, "t-2"), first.conversation))
+        heard = await read_all(codex.query(make_batch("moin", 2, "t-2"), first.conversation))
 
         assert heard[0] == first and heard[-1] == TurnResult("here")
 
@@ -608,7 +588,7 @@ async def test_what_the_endpoint_refuses_has_its_class(
     fault = {"fault": status, "times": -1, "error": "not today"}
     script = {"tools": True, "turns": [{"when": "moin", "do": [fault]}]}
     async with ModelEndpoint(script) as endpoint, a_codex(tmp_path, store, endpoint, retries=0) as codex:
-        *_, last = await all_of(codex.query(batch("moin"), ""))
+        *_, last = await read_all(codex.query(make_batch("moin"), ""))
 
     assert isinstance(last, TurnFailed) and last.kind == kind
     assert "{" not in last.message and "127.0.0.1" not in last.message
@@ -619,10 +599,10 @@ async def test_what_the_endpoint_refuses_has_its_class(
 @pytest.mark.usefixtures("on_path")
 async def test_a_conversation_can_be_copied(tmp_path: Path, store: SqliteStore) -> None:
     async with ModelEndpoint(SCRIPT) as endpoint, a_codex(tmp_path, store, endpoint) as codex:
-        first, *_ = await all_of(codex.query(batch("moin"), ""))
+        first, *_ = await read_all(codex.query(make_batch("moin"), ""))
         assert isinstance(first, ConversationStarted)
         twin = await codex.fork(first.conversation)
-        started, *_ = await all_of(codex.query(batch("plumcake", 2, "t-2"), twin))
+        started, *_ = await read_all(codex.query(make_batch("plumcake", 2, "t-2"), twin))
 
         assert twin != first.conversation and started == ConversationStarted(twin)
     assert endpoint.calls[-1].count_text("moin") == 1
@@ -637,7 +617,7 @@ async def test_a_conversation_that_goes_on_without_a_model_of_its_own_asks_the_u
     async with ModelEndpoint(SCRIPT) as endpoint, a_codex(tmp_path, store, endpoint):
         for number, model in enumerate(("", "gpt-5.2", "nosuchmodel", ""), 1):
             codex = Codex(replace(place_in(tmp_path), model=model))
-            first, *_ = await all_of(codex.query(batch("moin", number, f"t-{number}"), resume))
+            first, *_ = await read_all(codex.query(make_batch("moin", number, f"t-{number}"), resume))
             await codex.close()
             assert isinstance(first, ConversationStarted)
             resume = first.conversation
@@ -656,7 +636,7 @@ async def test_while_somebody_watches_what_the_real_one_writes_is_told(tmp_path:
     async with ModelEndpoint(script) as endpoint, a_codex(tmp_path, store, endpoint) as codex:
         codex._place = replace(codex._place, is_watched=lambda: True)
         async with asyncio.timeout(PATIENCE_S):
-            async for event in codex.query(batch("count"), ""):
+            async for event in codex.query(make_batch("count"), ""):
                 if isinstance(event, DraftText):
                     drafts.append(event.text)
                     endpoint.release()  # the model is in the middle of its answer

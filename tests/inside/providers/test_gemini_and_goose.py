@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gatepost.inside.acp.agent import AcpAgent
-from gatepost.inside.providers.contract import Batch, ConversationStarted, Event, Item, ProviderContext, TurnResult
+from gatepost.inside.providers.contract import Batch, ConversationStarted, Event, Item, TurnResult
 from gatepost.inside.runner import find_provider
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store import groups
@@ -20,6 +20,7 @@ from gatepost.testing.agent_profiles import PATIENCE, ROOM
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway
 from gatepost.testing.programs import find as find_test_program
+from gatepost.testing.provider_context import make_context
 
 EMULATOR = Path(__file__).parent / "acp_agent.py"
 GEMINI = find_test_program("gemini")
@@ -50,18 +51,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def make(path: Path, provider: str, model: str = "", **options: Any) -> AcpAgent:
     for name in ("agent", "state"):
         (path / name).mkdir()
-    place = ProviderContext(
-        workspace=path,
-        agent=path / "agent",
-        start=path / "agent",
-        state=path / "state",
-        router=path / "run" / "router.sock",
-        folder="home",
-        name="Home",
-        model=model,
-        timezone="UTC",
-        options=options,
-    )
+    place = make_context(path, model=model, options=options)
     agent = find_provider(provider, None)(place)
     assert isinstance(agent, AcpAgent)
     return agent

@@ -12,11 +12,9 @@ from gatepost.core.records import replace
 from gatepost.inside.coding_agent import parse_options
 from gatepost.inside.mcp_json import McpServerConfig
 from gatepost.inside.providers.contract import (
-    Batch,
     ConversationStarted,
     DraftText,
     Event,
-    Item,
     Misconfigured,
     PermissionRequest,
     ProviderContext,
@@ -44,15 +42,11 @@ from gatepost.inside.providers.opencode.protocol import (
 from gatepost.inside.providers.opencode.server import OpencodeError, OpencodeServer
 from gatepost.testing import programs
 from gatepost.testing.models import ModelEndpoint
+from gatepost.testing.provider_context import make_batch, make_context, read_all
 
 SES = "ses_1"
 PATIENCE = 90.0
 needs_program = pytest.mark.skipif(programs.find("opencode") is None, reason="opencode is not installed")
-
-
-def batch(text: str, row: int = 1, turn: str = "t-1", *, continued: bool = False) -> Batch:
-    item = Item(row=row, seq=row, kind="chat", sender="ann", text=text)
-    return Batch(turn=turn, prompt=text, items=(item,), continued=continued)
 
 
 def message(id: str, parent: str = "msg_1", **more: Any) -> OpencodeEvent:
@@ -255,10 +249,10 @@ def test_a_mode_or_an_api_that_there_is_not_is_named() -> None:
 
 def test_a_continued_turn_hands_over_only_what_the_conversation_lacks(tmp_path: Path) -> None:
     kept, place = OpencodeSentPromptLog(tmp_path / "handed.json"), place_in(tmp_path)
-    first = kept.begin(batch("go", row=1), SES, place)
-    kept.follow(batch("and pears", row=2))
+    first = kept.begin(make_batch("go", row=1), SES, place)
+    kept.follow(make_batch("and pears", row=2))
     kept.known = frozenset({first.id})
-    again = kept.begin(batch("go", row=1, continued=True), SES, place)
+    again = kept.begin(make_batch("go", row=1, continued=True), SES, place)
 
     assert "and pears" in again.text and "go" not in again.text.split()
 
@@ -275,18 +269,7 @@ async def test_a_program_that_is_no_server_is_told_with_its_last_words(tmp_path:
 
 
 def place_in(path: Path, **options: Any) -> ProviderContext:
-    return ProviderContext(
-        workspace=path,
-        agent=path / "agent",
-        start=path / "agent",
-        state=path / "state",
-        router=path / "run" / "router.sock",
-        folder="home",
-        name="Home",
-        model="m1",
-        timezone="UTC",
-        options=options,
-    )
+    return make_context(path, model="m1", options=options)
 
 
 async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
@@ -313,11 +296,6 @@ async def an_opencode(path: Path, endpoint: ModelEndpoint, **options: Any) -> As
             await opencode.close()
 
 
-async def all_of(events: AsyncIterator[Event]) -> list[Event]:
-    async with asyncio.timeout(PATIENCE):
-        return [event async for event in events]
-
-
 @pytest.fixture
 def on_path(monkeypatch: pytest.MonkeyPatch) -> None:
     found = programs.find("opencode")
@@ -335,7 +313,7 @@ async def test_in_the_mode_that_asks_a_command_waits_for_the_answer(tmp_path: Pa
         for turn, verdict in enumerate(("deny", "allow")):
             seen: list[Event] = []
             async with asyncio.timeout(PATIENCE):
-                async for event in opencode.query(batch("zanzibar", turn + 1, f"t-{turn}"), ""):
+                async for event in opencode.query(make_batch("zanzibar", turn + 1, f"t-{turn}"), ""):
                     seen.append(event)
                     if isinstance(event, PermissionRequest):
                         assert event.tool == "bash" and not (tmp_path / "agent" / "made").exists()
@@ -363,7 +341,7 @@ async def test_while_it_plans_it_changes_nothing_and_what_it_says_is_its_plan(tm
         asked: list[PermissionRequest] = []
         seen: list[Event] = []
         async with asyncio.timeout(PATIENCE):
-            async for event in opencode.query(batch("zanzibar"), ""):
+            async for event in opencode.query(make_batch("zanzibar"), ""):
                 seen.append(event)
                 if isinstance(event, PermissionRequest):
                     asked.append(event)
@@ -376,7 +354,7 @@ async def test_while_it_plans_it_changes_nothing_and_what_it_says_is_its_plan(tm
 
         await opencode.set_mode(plan.next_mode)
         started = next(each for each in seen if isinstance(each, ConversationStarted))
-        heard = await all_of(opencode.query(batch(plan.follow_up, 2, "t-2"), started.conversation))
+        heard = await read_all(opencode.query(make_batch(plan.follow_up, 2, "t-2"), started.conversation))
         assert heard[-1] == TurnResult("built") and (tmp_path / "agent" / "made").exists()
 
 
@@ -392,18 +370,18 @@ async def test_retries_end_a_copy_goes_on_by_itself_and_a_dead_server_is_started
         ],
     }
     async with ModelEndpoint(script) as endpoint, an_opencode(tmp_path, endpoint, retries=0) as opencode:
-        first, *_, usage, result = await all_of(opencode.query(batch("quokka"), ""))
+        first, *_, usage, result = await read_all(opencode.query(make_batch("quokka"), ""))
         assert (
             isinstance(first, ConversationStarted) and isinstance(usage, UsageReport) and result == TurnResult("here")
         )
         copy = await opencode.fork(first.conversation)
         assert copy != first.conversation
 
-        failed = (await all_of(opencode.query(batch("zanzibar", 2, "t-2"), first.conversation)))[-1]
+        failed = (await read_all(opencode.query(make_batch("zanzibar", 2, "t-2"), first.conversation)))[-1]
         assert isinstance(failed, TurnFailed) and failed.kind == "retryable" and "too many" in failed.message
 
         await opencode.close()
-        seen = await all_of(opencode.query(batch("quokka", 3, "t-3"), copy))
+        seen = await read_all(opencode.query(make_batch("quokka", 3, "t-3"), copy))
         assert seen[0] == ConversationStarted(copy) and seen[-1] == TurnResult("here")
     assert endpoint.calls[-1].count_text("quokka") == 2 and endpoint.calls[-1].count_text("zanzibar") == 0
 
@@ -440,7 +418,7 @@ async def test_what_it_writes_is_told_while_somebody_watches(tmp_path: Path, on_
     async with ModelEndpoint(script) as endpoint, an_opencode(tmp_path, endpoint) as opencode:
         opencode._place = replace(opencode._place, is_watched=lambda: True)
         async with asyncio.timeout(PATIENCE):
-            async for event in opencode.query(batch("count"), ""):
+            async for event in opencode.query(make_batch("count"), ""):
                 if isinstance(event, DraftText):
                     drafts.append(event.text)
                     endpoint.release()  # the model is in the middle of its answer
