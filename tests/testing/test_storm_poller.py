@@ -1,7 +1,14 @@
 """Who polls, and when: from the record of a platform."""
 
 from gatepost.store.postgres.gateway_lease import LEASE_S
-from gatepost.testing.storm_poller import PlatformPoll, PollerCounts, PollerTerm, find_longest_overlap, list_terms
+from gatepost.testing.storm_poller import (
+    PlatformPoll,
+    PollerCounts,
+    PollerTerm,
+    count_strays,
+    find_longest_overlap,
+    list_terms,
+)
 
 
 def poll(gateway: str, *begun: float) -> list[PlatformPoll]:
@@ -25,6 +32,13 @@ def test_two_that_poll_by_turns_overlap() -> None:
 
 def test_terms_of_one_gateway_do_not_overlap_each_other() -> None:
     assert find_longest_overlap([PollerTerm("a", 0, 5), PollerTerm("a", 3, 9)]) == 0
+
+
+def test_a_single_poll_within_the_term_of_another_is_a_stray() -> None:
+    """As a gateway makes that was stopped, and goes on before it knows that another has its channel."""
+    polls = list_in_order(poll("a", *range(20)), [PlatformPoll("b", 10.5, 10.5)], poll("b", 30))
+    assert count_strays(list_terms(polls)) == 1
+    assert count(*list_terms(polls)).list_faults() == ["1 times one polled while another did"]
 
 
 def count(*terms: PollerTerm) -> PollerCounts:

@@ -7,7 +7,7 @@ the judge is what the gateways have written down, against what people sent, and 
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from itertools import combinations
+from itertools import combinations, permutations
 from pathlib import Path
 
 from msgspec import Struct
@@ -67,6 +67,13 @@ def find_longest_overlap(terms: Iterable[PollerTerm]) -> float:
     return max((min(one.ended, two.ended) - max(one.begun, two.begun) for one, two in pairs), default=0.0)
 
 
+def count_strays(terms: Iterable[PollerTerm]) -> int:
+    """Terms within another gateway's: somebody polled who was not to, however shortly."""
+    pairs = list(permutations(terms, 2))
+    inner = [one for one, two in pairs if one.gateway != two.gateway and two.begun < one.begun <= one.ended < two.ended]
+    return len(set(inner))
+
+
 class PolledPlatform(TelegramPlatform):
     """Knows which gateway polls: its address is `<url>/gateways/<name>`."""
 
@@ -124,6 +131,10 @@ class PollerCounts(Struct, frozen=True, kw_only=True):
     def overlap_s(self) -> float:
         return max(0.0, find_longest_overlap(self.terms))
 
+    @property
+    def strays(self) -> int:
+        return count_strays(self.terms)
+
     def list_faults(self) -> list[str]:
         """What went wrong; empty: nothing did."""
         wrong = {
@@ -131,6 +142,7 @@ class PollerCounts(Struct, frozen=True, kw_only=True):
             f"{self.kept - self.different} updates were taken twice": self.kept != self.different,
             f"two polled at once, {self.conflicts} times": bool(self.conflicts),
             f"two polled beside each other for {self.overlap_s:.1f} s": self.overlap_s > LEASE_S,
+            f"{self.strays} times one polled while another did": bool(self.strays),
             f"polled for {len(self.terms)} terms alone": len(self.terms) <= self.takeovers,
         }
         return [what for what, is_so in wrong.items() if is_so]
@@ -142,7 +154,8 @@ class PollerCounts(Struct, frozen=True, kw_only=True):
         terms = ", ".join(f"{each.gateway} {each.begun:.1f}–{each.ended:.1f} s" for each in self.terms)
         return (
             f"seed {self.seed}, {self.different} of {self.updates} updates, {self.takeovers} takeovers,"
-            f" polled by {terms}, {self.conflicts} polls ended by another's, {self.overlap_s:.1f} s beside each other"
+            f" polled by {terms}, {self.conflicts} polls ended by another's, {self.overlap_s:.1f} s beside each other,"
+            f" {self.strays} strays"
         )
 
 
