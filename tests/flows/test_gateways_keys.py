@@ -1,4 +1,4 @@
-"""The key ring of two gateways: a rotation that would shut one of them out is refused, and the way that it names works."""
+"""The key ring of two gateways: a rotation that would shut one of them out is refused, and the way out works."""
 
 import shutil
 from pathlib import Path
