@@ -316,6 +316,7 @@ class Gateway:
                 tasks.create_task(self.membership.run())
                 tasks.create_task(self.commands.run(self.directory.make_host()))
                 tasks.create_task(self.provider_answers.run())
+                tasks.create_task(self.retention.run_beside(lambda: self.duties.holds(duties.RETENTION)))
             if self.passing is not None:
                 tasks.create_task(self.duties.run_while_held(duties.FILES, self.passing.run))
             if self.lease is not None and self.has_local_groups:

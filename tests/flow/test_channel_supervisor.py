@@ -17,6 +17,7 @@ from gatepost.channels.contract import (
     SupportsLookup,
 )
 from gatepost.core.clock import SystemClock
+from gatepost.core.contact import MayAct, always
 from gatepost.core.errors import Refused, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
@@ -33,6 +34,7 @@ from gatepost.testing.emulation import list_emulators, make_platform
 from gatepost.testing.platforms.base import EmulatedPlatform, PlatformFault
 from gatepost.testing.platforms.hooked import HookedPlatform
 from gatepost.testing.platforms.wiring import ReceivedEvents, make_channel, serve_hooks
+from gatepost.testing.storm_poller import PolledPlatform
 from gatepost.testing.waiting import until
 
 pytestmark = pytest.mark.sqlite
@@ -64,7 +66,7 @@ class HookGateways:
         )
 
     @asynccontextmanager
-    async def running(self, *held: str) -> AsyncIterator[HookGateway]:
+    async def running(self, *held: str, may_act: MayAct = always) -> AsyncIterator[HookGateway]:
         name = self._platform.kind
         channel, around = make_channel(self._platform, cursor=self._cursor, **self._settings)
         spec = ChannelSpec(instance=name, kind=CHANNELS[name], origin=SpecOrigin.GIVEN)
@@ -73,6 +75,7 @@ class HookGateways:
         supervisor = ChannelSupervisor(self._around, {}, {})
         supervisor.add_made(name, spec.make_kind(around.config), channel, SpecOrigin.GIVEN)
         supervisor.follow_duties(made.duties)
+        supervisor.may_act = may_act
 
         async def receive(instance: str, inbound: Inbound) -> Receipt:
             return await made.received.receive(inbound)
@@ -175,3 +178,34 @@ async def test_a_channel_with_a_connection_listens_where_its_duty_is_held_alone(
             assert one.received.texts == ["first"]
     finally:
         await asyncio.to_thread(platform.stop)
+
+
+async def test_a_gateway_that_has_lost_touch_begins_no_poll_until_it_is_back(store: Store, tmp_path: Path) -> None:
+    """It may have been stopped in the middle of a poll, and go on before it knows that another has the channel."""
+    platform, touch = PolledPlatform(), TouchedGateway()
+    await asyncio.to_thread(platform.start)
+    try:
+        async with HookGateways(platform, store, tmp_path, poll_s=1).running(
+            channel_duty("telegram"), may_act=touch.may_act
+        ) as gateway:
+            platform.send("first", room="direct:ann")
+            await gateway.received.wait_for(1)
+            touch.is_there = False
+            await until(lambda: touch.refused > 0, "the poll that was open to end")
+            begun = len(platform.polls)
+            platform.send("second", room="direct:ann")
+            await until(lambda: touch.refused > 3, "it to ask again")
+            assert len(platform.polls) == begun and gateway.received.texts == ["first"]
+            touch.is_there = True
+            await gateway.received.wait_for(2)
+    finally:
+        await asyncio.to_thread(platform.stop)
+
+
+class TouchedGateway:
+    def __init__(self) -> None:
+        self.is_there, self.refused = True, 0
+
+    def may_act(self) -> bool:
+        self.refused += not self.is_there
+        return self.is_there

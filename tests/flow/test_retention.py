@@ -1,5 +1,6 @@
 """The sweep on a real store and real files, with a clock that stands still."""
 
+import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ import pytest
 from gatepost.core.clock import DAY, SECOND
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
+from gatepost.flow import retention
 from gatepost.flow.retention import Retention, RetentionCounts
 from gatepost.store import dropped, engagements, groups, inbox, ledger, messages, requests, sessions
 from gatepost.store.engagements import Engagement
@@ -19,6 +21,7 @@ from gatepost.store.requests import NewRequest, RequestKind
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.clock import NOON, FixedClock
+from gatepost.testing.waiting import until
 
 NEVER = dict.fromkeys(
     (f"keep.{what}_days" for what in ("messages", "steps", "turns", "timeline", "costs", "audit", "media", "sessions")),
@@ -88,11 +91,51 @@ async def test_stranger_07_media_over_age_are_removed_and_what_an_open_row_names
     assert [path.exists() for path in (*old, young, asked, goes)] == [False, False, False, True, True, True]
 
 
+async def test_each_of_two_gateways_removes_the_files_on_its_own_disk_and_keeps_what_either_has_in_use(
+    home: Home, store: SqliteStore, tmp_path: Path
+) -> None:
+    """Rows are swept by one of them. A file lies where it came, and a copy of it where its agent is."""
+    other = Home(tmp_path / "other")
+    other.prepare()
+    gone = [aged(each.media / "in/f-2/gone.txt", 31) for each in (home, other)]
+    used = [aged(each.media / "in/f-1/asked.txt", 99) for each in (home, other)]
+    await store.write(accept, '{"attachments": [{"path": "in/f-1/asked.txt", "name": "asked.txt"}]}', NOON - 99 * DAY)
+
+    assert (await sweeper(home, store, media=30, messages=40).sweep()).media == 1
+    assert [path.exists() for path in gone] == [False, True]  # whoever sweeps the rows does not reach it
+
+    assert await sweeper(other, store, media=30, messages=40).sweep_files() == RetentionCounts(media=1)
+    assert not any(path.exists() for path in gone) and all(path.exists() for path in used)
+
+
+async def test_the_files_of_a_gateway_are_removed_while_another_sweeps_all(
+    home: Home, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "FIRST_S", 0)
+    monkeypatch.setattr(retention, "EVERY_S", 0)
+    beside, rests = sweeper(home, store, media=30), True
+    file = aged(home.media / "in/f-2/gone.txt", 31)
+    looks = 0
+
+    def sweeps_all() -> bool:
+        nonlocal looks
+        looks += 1
+        return rests
+
+    task = asyncio.create_task(beside.run_beside(sweeps_all))
+    await until(lambda: looks > 2)
+    assert file.exists()
+    rests = False
+    await until(lambda: not file.exists(), "the file to be removed")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_engagements_that_ended_long_ago_go_whatever_is_kept(home: Home, store: SqliteStore) -> None:
     def engage(db: Db) -> None:
         groups.add(db, "acme", "acme", "scripted", NOON)
-        for thread, until in (("old", NOON - 2 * DAY), ("new", NOON - SECOND), ("never", None)):
-            engagements.put(db, Engagement("fake", "fake:room/1", thread, "acme", None, until, SECOND, NOON - 3 * DAY))
+        for thread, ends in (("old", NOON - 2 * DAY), ("new", NOON - SECOND), ("never", None)):
+            engagements.put(db, Engagement("fake", "fake:room/1", thread, "acme", None, ends, SECOND, NOON - 3 * DAY))
 
     await store.write(engage)
     await sweeper(home, store).sweep()

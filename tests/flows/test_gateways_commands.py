@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gatepost.app import Gateway
 from gatepost.channels.local_channel import LocalChannel, RoomWatch
@@ -55,14 +56,16 @@ class Pair:
 
 
 @asynccontextmanager
-async def running_pair(path: Path, url: str) -> AsyncIterator[Pair]:
+async def running_pair(path: Path, url: str, *, drafts: bool = False) -> AsyncIterator[Pair]:
+    """`drafts`: answers grow while they are written."""
     channel, other = FakeChannel(), FakeChannel()
+    kinds = {each: replace(each.kind, drafts=drafts) for each in (channel, other)}
     shared = {"store__url": url, "store__unsafe": True}
     async with (
         running_gateway(
-            path / "a", {"fake": (channel.kind, channel)}, gateway__name="a", sessions__most_awake=0, **shared
+            path / "a", {"fake": (kinds[channel], channel)}, gateway__name="a", sessions__most_awake=0, **shared
         ) as a,
-        running_gateway(path / "b", {"fake": (other.kind, other)}, gateway__name="b", **shared) as b,
+        running_gateway(path / "b", {"fake": (kinds[other], other)}, gateway__name="b", **shared) as b,
     ):
         await a.store.write(settle_people, a.clock.now())
         await open_room(a, "fake", ROOM)

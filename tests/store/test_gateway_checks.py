@@ -11,6 +11,7 @@ from gatepost.core.settings import Config
 from gatepost.store.gateway_checks import (
     DRAIN_ASKED,
     check_companions,
+    check_rotation,
     find_order,
     join_digest,
     list_differences,
@@ -86,6 +87,20 @@ def test_a_key_ring_that_lacks_a_key_of_a_living_gateway_keeps_one_from_joining(
 )
 def test_what_does_not_live_keeps_nobody_from_joining(other: GatewayRow) -> None:
     check_companions(make_own(), [other], NOON)
+
+
+def test_no_key_is_made_while_another_gateway_lives_that_would_not_have_it() -> None:
+    with pytest.raises(SetupError, match="gatepost gateway drain b"):
+        check_rotation("this home", "", [make_row(keys=keys("k1"))], NOON)
+    for other in (make_row(state=GatewayState.GONE), make_row(until=NOON - 1)):
+        check_rotation("this home", "", [other], NOON)
+    check_rotation("its home", "", [make_row()], NOON)  # this gateway itself
+
+
+def test_a_key_that_all_have_may_seal_while_they_live() -> None:
+    check_rotation("this home", "k2", [make_row(keys=keys("k1", "k2"))], NOON)
+    with pytest.raises(SetupError, match=r"'b' on .* lacks k2"):
+        check_rotation("this home", "k2", [make_row(keys=keys("k1"))], NOON)
 
 
 def test_a_living_gateway_of_another_schema_is_named() -> None:

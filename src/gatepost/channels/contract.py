@@ -79,8 +79,8 @@ class ChannelCursor(Protocol):
 
     @property
     def term(self) -> int:
-        """It changes when this gateway gets the channel from another: what was loaded before may be old by then. What
-        is kept from a load is loaded again in another term."""
+        """It changes when this gateway gets the channel from another, or loses it: what was loaded before may be old by
+        then. What is kept from a load is loaded again in another term."""
         ...
 
     async def load(self, name: str = "") -> str:
@@ -90,6 +90,12 @@ class ChannelCursor(Protocol):
     async def save(self, value: str, name: str = "", *, acknowledged: bool = False, durable: bool = False) -> None:
         """After `receive` has returned for all up to `value`. `acknowledged`: the platform was told so, too. `durable`:
         it outlives a kill once this returns; without it a lost save means that events come again."""
+        ...
+
+    async def update(self, change: Callable[[str], str], name: str = "", *, durable: bool = False) -> str:
+        """What `change` makes of what is saved ('': nothing yet), saved in its place and returned. For what is added to
+        where hooks come to each of several gateways: nobody saves in between. `change` has no effect of its own and is
+        quick: it runs in the store's thread, and may run twice."""
         ...
 
 
@@ -105,6 +111,10 @@ class MemoryCursor:
 
     async def save(self, value: str, name: str = "", *, acknowledged: bool = False, durable: bool = False) -> None:
         self.saved[name] = value
+
+    async def update(self, change: Callable[[str], str], name: str = "", *, durable: bool = False) -> str:
+        self.saved[name] = change(self.saved.get(name, ""))
+        return self.saved[name]
 
 
 ReadSecret = Callable[[Setting[str]], Awaitable[str]]

@@ -37,6 +37,7 @@ def make_channels(deps: FlowDeps, extra: Mapping[str, tuple[ChannelKind, Channel
     pump = DeliveryLoop(deps.store, deps.clock, deps.config, channels, reach, deps.bells, deps.owner, deps.duties)
     pump.may_act = deps.may_act
     pump.set_file_passing(deps.passing)
+    supervisor.may_act = deps.may_act
     supervisor.is_sending = pump.is_sending
     supervisor.on_state = deps.bells.channel
     supervisor.follow_duties(deps.duties)

@@ -29,3 +29,7 @@ class StoreCursor:
             await self._store.write(channel_cursors.put, *row, lane=self._lane)
         else:
             self._store.post(channel_cursors.put, *row, lane=self._lane)
+
+    async def update(self, change: Callable[[str], str], name: str = "", *, durable: bool = False) -> str:
+        asked = (self._instance, name, change, self._clock.now())
+        return await self._store.write(channel_cursors.update, *asked, durable=durable, lane=self._lane)

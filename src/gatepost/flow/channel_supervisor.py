@@ -23,6 +23,7 @@ from gatepost.channels.contract import (
 )
 from gatepost.core import log
 from gatepost.core.clock import Clock
+from gatepost.core.contact import MAY_ACT, MayAct, always
 from gatepost.core.errors import NotFound
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, Setting
@@ -110,6 +111,7 @@ class ChannelSupervisor:
         self._receive: ReceiveFor | None = None
         self._changing = asyncio.Lock()
         self._duties = Duties()
+        self.may_act: MayAct = always
         self.on_state: Callable[[str], None] = lambda instance: None  # the state of an instance has changed
         self.is_sending: Callable[[str], bool] = lambda instance: False  # whether delivery is at work there
 
@@ -280,6 +282,7 @@ class ChannelSupervisor:
             self._tasks[instance] = self._group.create_task(self._listen(instance, channel, self._kinds[instance]))
 
     async def _listen(self, instance: str, channel: Channel, kind: ChannelKind) -> None:
+        MAY_ACT.set(self.may_act)  # for this task, and all that it starts
         health = self._health[instance]  # its own: another may stand there when a listen that would not stop ends
         await run_channel(channel, health, partial(self._hand_in, instance, kind))
         if not health.report().is_well and self._channels.get(instance) is channel:

@@ -8,7 +8,7 @@ two; files go off the loop, so many at a time. What an open row needs stays. Fil
 import asyncio
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import islice
 from pathlib import Path
@@ -136,10 +136,23 @@ class Retention:
 
     async def run(self) -> None:
         """Until cancelled."""
+        await self._repeat(self.sweep)
+
+    async def run_beside(self, sweeps_all: Callable[[], bool]) -> None:
+        """Until cancelled, on each of several gateways: one sweeps the rows of all of them, but files lie where they
+        came. `sweeps_all`: whether it is this one, which then does both."""
+
+        async def sweep() -> None:
+            if not sweeps_all():
+                await self.sweep_files()
+
+        await self._repeat(sweep)
+
+    async def _repeat(self, sweep: Callable[[], Awaitable[object]]) -> None:
         await asyncio.sleep(FIRST_S)
         while True:
             try:
-                await self.sweep()
+                await sweep()
             except (GatepostError, OSError) as error:  # a full disk, or a store that is away: the next one does it
                 _log.warning("what is over age could not be removed", error=str(error))
             await asyncio.sleep(EVERY_S)
@@ -164,9 +177,12 @@ class Retention:
             await self._rows(TURNS, retention.remove_tasks, "")
             await self._engagements()
             await self._shrink(searched=bool(done.messages or done.refused))
-        if done != RetentionCounts():
-            _log.info("removed what was over age", **_as_dict(done))
-        return done
+        return _log_counts(done)
+
+    async def sweep_files(self) -> RetentionCounts:
+        """What is over age on this machine's disk."""
+        async with self._sweeping:
+            return _log_counts(RetentionCounts(media=await self._media(), sessions=await self._sessions()))
 
     def before(self, wanted: Setting[int]) -> int | None:
         """What is older than this moment goes; None: nothing does."""
@@ -265,6 +281,12 @@ class Retention:
         removed = await asyncio.to_thread(_remove_trees, self._home.sessions, unknown)
         left = await asyncio.to_thread(_old_folders, self._home.groups, before / SECOND, sessions=False)
         return removed + await asyncio.to_thread(_remove_trees, self._home.groups, left)
+
+
+def _log_counts(done: RetentionCounts) -> RetentionCounts:
+    if done != RetentionCounts():
+        _log.info("removed what was over age", **_as_dict(done))
+    return done
 
 
 def _as_dict(done: RetentionCounts) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """How far a channel has received: one row for each stream that it reads."""
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 from gatepost.store.table import Table
 
 
@@ -35,6 +37,17 @@ def put(db: Db, instance: str, name: str, received: str, acknowledged: bool, now
         f" updated_at = excluded.updated_at{told}",
         row,
     )
+
+
+def update(db: Db, instance: str, name: str, change: Callable[[str], str], now: int) -> str:
+    """What it is then. Of several gateways that add to it at once, none loses what another added."""
+    db.alone(LockKind.CURSOR, instance, name)
+    row = get(db, instance, name)
+    before = row.received if row is not None else ""
+    after = change(before)
+    if after != before:
+        put(db, instance, name, after, False, now)
+    return after
 
 
 def remove(db: Db, instance: str) -> int:

@@ -38,6 +38,25 @@ def check_companions(new: GatewayIdentity, known: Iterable[GatewayRow], now: int
             )
 
 
+def check_rotation(own_home: str, current: str, known: Iterable[GatewayRow], now: int) -> None:
+    """Whether secrets may be sealed with another key while others live. `current`: that key; '': it is yet to be made,
+    so that nobody else has it. Raises what keeps this gateway from it."""
+    for other in known:
+        if other.home == own_home or not is_living(other, now):
+            continue
+        if not current:
+            raise SetupError(
+                f"the gateway {other.name!r} on {other.host} has a key ring of its own and would open no secret any"
+                f" more; drain the others first (`gatepost gateway drain {other.name}`), rotate, copy keyring.json to"
+                " them, and start them again"
+            )
+        if current not in split_digest(other.key_ids):
+            raise SetupError(
+                f"the key ring of the gateway {other.name!r} on {other.host} lacks {current} and would open no secret"
+                " any more; add it there and restart that gateway first"
+            )
+
+
 def check_schema(name: str, host: str, version: str, schema_number: int, wanted: int) -> None:
     """All gateways on a store know the same schema."""
     if schema_number != wanted:

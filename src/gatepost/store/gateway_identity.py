@@ -39,7 +39,7 @@ def make_identity(
         )
     return GatewayIdentity(
         name=name,
-        home=_find_mark(home.path / MARK),
+        home=find_mark(home),
         host=host,
         version=__version__,
         schema_number=schema_number,
@@ -47,20 +47,23 @@ def make_identity(
         capacity=capacity,
         config_digest=join_digest(digest_settings(home.path / "gatepost.toml")),
         plugin_digest=join_digest(digest_folder(home.plugins)),
-        key_ids=join_digest(dict.fromkeys(_list_keys(home), "-")),
+        key_ids=render_keys(home),
     )
 
 
-def _find_mark(path: Path) -> str:
+def find_mark(home: Home) -> str:
+    """What tells this home from every other."""
+    path = home.path / MARK
     if not path.exists():
         path.touch(mode=0o600)
         path.write_text(ids.token(16))
     return path.read_text()
 
 
-def _list_keys(home: Home) -> list[str]:
+def render_keys(home: Home) -> str:
+    """The ids of the keys in its ring."""
     ring = Keyring(home).read()
-    return sorted(ring.keys) if ring is not None else []
+    return join_digest(dict.fromkeys(ring.keys if ring is not None else (), "-"))
 
 
 def digest_settings(path: Path) -> dict[str, str]:

@@ -99,6 +99,11 @@ def renew(db: Db, name: str, epoch: int, until: int) -> LeaseRenewal | None:
     return LeaseRenewal(GatewayState(rows[0][0]), int(rows[0][1])) if rows else None
 
 
+def set_keys(db: Db, home: str, key_ids: str) -> None:
+    """Its key ring was changed while it runs: who joins must have these keys now."""
+    db.run("UPDATE gateways SET key_ids = ? WHERE home = ?", (key_ids, home))
+
+
 def set_state(db: Db, name: str, epoch: int, state: GatewayState) -> bool:
     return db.run("UPDATE gateways SET state = ? WHERE name = ? AND epoch = ?", (state, name, epoch)) == 1
 

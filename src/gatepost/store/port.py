@@ -51,6 +51,7 @@ class LockKind(StrEnum):
     QUOTA = "quota"  # what is counted, then added to
     MONEY = "money"
     AUDIT = "audit"  # the head of the chain
+    CURSOR = "cursor"  # what a channel keeps, read and then added to
 
 
 class OutdatedDecision(Exception):

@@ -1,13 +1,13 @@
 """A platform that lets one client poll, and gateways of which the one that polls is killed or stopped again and again.
 
-Each gateway asks under an address of its own, so the platform knows who polls. Nobody answers the messages: the judge
-is what the gateways have written down, against what people sent.
+Each gateway asks under an address of its own, so the platform knows who polls, and when. Nobody answers the messages:
+the judge is what the gateways have written down, against what people sent, and the times of the platform's record.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from itertools import groupby
+from itertools import combinations, permutations
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 
 from gatepost.flow.gateways.duties import channel_duty
+from gatepost.store.postgres.gateway_lease import LEASE_S
 from gatepost.testing.cluster import Cluster
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.platforms.base import Asgi
@@ -28,6 +29,49 @@ INSTANCE, ROOMS = "telegram", 10
 NAMES = ("a", "b")
 SETTINGS = {"sessions_provider": "scripted", "sandbox_least_free_mb": "0", "sessions_most_awake": "1"}
 CONFLICT = 409
+APART_S = 3.0  # without a poll for so long, a gateway has stopped: polls last for one second, and follow each other
+BESIDE_S = LEASE_S + 1.0  # that two gateways run beside each other after each takeover
+
+
+class PlatformPoll(Struct):
+    """One request, by the platform's clock."""
+
+    gateway: str
+    begun: float
+    ended: float = float("inf")  # while it is open
+
+
+class PollerTerm(Struct, frozen=True):
+    """Polls of one gateway that followed each other, from the first to the last."""
+
+    gateway: str
+    begun: float
+    ended: float
+
+
+def list_terms(polls: Iterable[PlatformPoll]) -> list[PollerTerm]:
+    """In the order in which they began. Those of two gateways may overlap."""
+    terms = dict[str, list[PollerTerm]]()
+    for poll in polls:
+        own = terms.setdefault(poll.gateway, [])
+        if own and poll.begun - own[-1].ended < APART_S:
+            own[-1] = PollerTerm(poll.gateway, own[-1].begun, max(own[-1].ended, poll.ended))
+        else:
+            own.append(PollerTerm(poll.gateway, poll.begun, poll.ended))
+    return sorted((each for own in terms.values() for each in own), key=lambda each: each.begun)
+
+
+def find_longest_overlap(terms: Iterable[PollerTerm]) -> float:
+    """Seconds in which two gateways polled beside each other."""
+    pairs = ((one, two) for one, two in combinations(terms, 2) if one.gateway != two.gateway)
+    return max((min(one.ended, two.ended) - max(one.begun, two.begun) for one, two in pairs), default=0.0)
+
+
+def count_strays(terms: Iterable[PollerTerm]) -> int:
+    """Terms within another gateway's: somebody polled who was not to, however shortly."""
+    pairs = list(permutations(terms, 2))
+    inner = [one for one, two in pairs if one.gateway != two.gateway and two.begun < one.begun <= one.ended < two.ended]
+    return len(set(inner))
 
 
 class PolledPlatform(TelegramPlatform):
@@ -35,7 +79,7 @@ class PolledPlatform(TelegramPlatform):
 
     def __init__(self) -> None:
         super().__init__()
-        self.polls: list[str] = []  # by whom, as they began
+        self.polls: list[PlatformPoll] = []  # as they began
         self.conflicts = 0
 
     def make_app(self) -> Asgi:
@@ -43,23 +87,34 @@ class PolledPlatform(TelegramPlatform):
         return Starlette(routes=[Mount("/gateways/{gateway}", routes=[served]), served])
 
     async def _serve_noted(self, request: Request) -> Response:
-        polls = request.path_params["method"].lower() == "getupdates"
-        if polls:
-            with self.changed:
-                self.polls.append(request.path_params.get("gateway", ""))
-        answer = await self._serve_method(request)
-        self.conflicts += polls and answer.status_code == CONFLICT
+        if request.path_params["method"].lower() != "getupdates":
+            return await self._serve_method(request)
+        poll = PlatformPoll(request.path_params.get("gateway", ""), time.monotonic())
+        with self.changed:
+            self.polls.append(poll)
+        try:
+            answer = await self._serve_method(request)
+        finally:
+            poll.ended = time.monotonic()
+        self.conflicts += answer.status_code == CONFLICT
         return answer
 
     def is_left_by(self, gateway: str) -> bool:
         """Whether another has polled last."""
         with self.changed:
-            return self.polls[-1] != gateway
+            return self.polls[-1].gateway != gateway
 
-    def list_pollers(self) -> list[str]:
-        """One after the other; who polls again after another did is there twice."""
+    def is_polled_after(self, moment: float) -> bool:
         with self.changed:
-            return [name for name, _ in groupby(self.polls)]
+            return self.polls[-1].begun > moment
+
+    def list_terms(self) -> list[PollerTerm]:
+        """In seconds since the first poll."""
+        now = time.monotonic()
+        with self.changed:
+            polls = [PlatformPoll(each.gateway, each.begun, min(each.ended, now)) for each in self.polls]
+        first = polls[0].begun if polls else 0.0
+        return [PollerTerm(each.gateway, each.begun - first, each.ended - first) for each in list_terms(polls)]
 
 
 class PollerCounts(Struct, frozen=True, kw_only=True):
@@ -68,9 +123,17 @@ class PollerCounts(Struct, frozen=True, kw_only=True):
     kept: int  # messages that the gateways have
     different: int
     takeovers: int
-    pollers: tuple[str, ...]  # one after the other
+    terms: tuple[PollerTerm, ...]  # who polled, and from when to when
     conflicts: int  # polls that another's ended
     waits_s: tuple[float, ...]  # of each takeover, until another polled
+
+    @property
+    def overlap_s(self) -> float:
+        return max(0.0, find_longest_overlap(self.terms))
+
+    @property
+    def strays(self) -> int:
+        return count_strays(self.terms)
 
     def list_faults(self) -> list[str]:
         """What went wrong; empty: nothing did."""
@@ -78,7 +141,9 @@ class PollerCounts(Struct, frozen=True, kw_only=True):
             f"{self.updates - self.different} updates were lost": self.different != self.updates,
             f"{self.kept - self.different} updates were taken twice": self.kept != self.different,
             f"two polled at once, {self.conflicts} times": bool(self.conflicts),
-            f"{self.pollers} polled, one after the other": len(self.pollers) <= self.takeovers,
+            f"two polled beside each other for {self.overlap_s:.1f} s": self.overlap_s > LEASE_S,
+            f"{self.strays} times one polled while another did": bool(self.strays),
+            f"polled for {len(self.terms)} terms alone": len(self.terms) <= self.takeovers,
         }
         return [what for what, is_so in wrong.items() if is_so]
 
@@ -86,20 +151,25 @@ class PollerCounts(Struct, frozen=True, kw_only=True):
         return [StormTime("until another polled", each, LIMIT_S) for each in self.waits_s]
 
     def render(self) -> str:
+        terms = ", ".join(f"{each.gateway} {each.begun:.1f}–{each.ended:.1f} s" for each in self.terms)
         return (
             f"seed {self.seed}, {self.different} of {self.updates} updates, {self.takeovers} takeovers,"
-            f" polled by {' '.join(self.pollers)}, {self.conflicts} polls ended by another's"
+            f" polled by {terms}, {self.conflicts} polls ended by another's, {self.overlap_s:.1f} s beside each other,"
+            f" {self.strays} strays"
         )
 
 
-def run_poller_storm(folder: Path, *, updates: int = 1000, seed: int = 7) -> PollerCounts:
+def run_poller_storm(
+    folder: Path, *, updates: int = 1000, seed: int = 7, env: Mapping[str, str] | None = None
+) -> PollerCounts:
     """Two gateways and three takeovers: the one that polls is killed, the next is stopped and goes on later, and the
-    next is killed."""
+    next is killed. Each is back for longer than a lease before the next. `env`: of the gateways, which then start in
+    interpreters of their own."""
     ends: list[Callable[[DaemonProcess], None]] = [DaemonProcess.kill, DaemonProcess.pause, DaemonProcess.kill]
     share, waits = updates // (len(ends) + 1), list[float]()
     platform = PolledPlatform()
     with platform, Cluster(folder, NAMES, "", local=False, **SETTINGS) as cluster:
-        _prepare(cluster, platform)
+        _prepare(cluster, platform, env)
         sent = _Sender(platform, seed)
         for end in ends:
             holder = _find_poller(cluster)
@@ -110,6 +180,8 @@ def run_poller_storm(folder: Path, *, updates: int = 1000, seed: int = 7) -> Pol
             block_until(partial(platform.is_left_by, holder), "another to poll", 2 * PATIENCE_S)
             waits.append(time.monotonic() - begun)
             _begin_again(cluster[holder])
+            beside = time.monotonic() + BESIDE_S
+            block_until(partial(platform.is_polled_after, beside), "a lease to pass", 2 * PATIENCE_S)
         sent.send(updates - sent.count)
         block_until(lambda: _count(cluster, "DISTINCT platform_id") >= updates, "all updates", 2 * PATIENCE_S)
         return PollerCounts(
@@ -118,7 +190,7 @@ def run_poller_storm(folder: Path, *, updates: int = 1000, seed: int = 7) -> Pol
             kept=_count(cluster, "*"),
             different=_count(cluster, "DISTINCT platform_id"),
             takeovers=len(ends),
-            pollers=tuple(platform.list_pollers()),
+            terms=tuple(platform.list_terms()),
             conflicts=platform.conflicts,
             waits_s=tuple(waits),
         )
@@ -142,9 +214,11 @@ def _begin_again(daemon: DaemonProcess) -> None:
         daemon.start()
 
 
-def _prepare(cluster: Cluster, platform: PolledPlatform) -> None:
+def _prepare(cluster: Cluster, platform: PolledPlatform, env: Mapping[str, str] | None) -> None:
     first = cluster.first
     for name, daemon in cluster.daemons.items():
+        daemon.anew = env is not None
+        daemon.env |= env or {}
         lines = [
             "[channels.telegram]",
             'kind = "telegram"',

@@ -71,7 +71,7 @@ class GitHubComments:
             is_first = True  # what was missed before goes before what comes now, whoever else asks
             while True:
                 try:
-                    if is_first or not await self._has_asked():
+                    if await self._claim_round() or is_first:
                         async with self._catching_up:
                             await self._catch_up_all()
                     is_first = False
@@ -102,13 +102,16 @@ class GitHubComments:
         except TimeoutError:
             raise Unavailable("GitHub", "it is still being asked for what was missed") from None
 
-    async def _has_asked(self) -> bool:
-        """Whether another gateway did, in this round: several need no more requests than one."""
-        saved = await self._around.cursor.load(ASKED)
-        return saved.isdecimal() and self._around.clock.now() - int(saved) < ROUND * self._config[POLL_S] * SECOND
+    async def _claim_round(self) -> bool:
+        """False: another gateway asks, in this round. Several need no more requests than one."""
+        now, least = self._around.clock.now(), ROUND * self._config[POLL_S] * SECOND
+
+        def claim(saved: str) -> str:
+            return saved if saved.isdecimal() and now - int(saved) < least else str(now)
+
+        return await self._around.cursor.update(claim, ASKED) == str(now)
 
     async def _catch_up_all(self) -> None:
-        await self._around.cursor.save(str(self._around.clock.now()), ASKED)
         for name in self._repositories.values():
             await self._catch_up_if_there(name)
 
@@ -126,7 +129,7 @@ class GitHubComments:
             name = f"{kind} {repository.casefold()}"
             since = await self._around.cursor.load(name)
             if not since:  # what was said before the bot came is not for it
-                await self._around.cursor.save(_render_time(self._around.clock.now()), name)
+                await self._advance(name, _render_time(self._around.clock.now()), first=True)
                 continue
             async for page in self._list_since(f"repos/{repository}/{kind}", since):
                 for item in page:
@@ -136,7 +139,11 @@ class GitHubComments:
                     if kind == "issues" and str(item.get("closed_at") or "") >= since:
                         await self._receive_closing(item, repository, bot)
                 if page:
-                    await self._around.cursor.save(str(page[-1].get("updated_at") or since), name)
+                    await self._advance(name, str(page[-1].get("updated_at") or since))
+
+    async def _advance(self, name: str, to: str, *, first: bool = False) -> None:
+        """Another gateway may be further, or may have begun earlier."""
+        await self._around.cursor.update(lambda saved: (saved or to) if first else max(saved, to), name)
 
     async def _receive_listed(
         self, item: dict[str, Any], event: Inbound | None, repository: str, bot: wire.BotNames

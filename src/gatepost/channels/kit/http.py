@@ -20,6 +20,7 @@ import httpx2
 
 from gatepost.channels.contract import ChannelEnded, EndReason
 from gatepost.channels.kit.foreign_hosts import find_public_address, pin_request, split_host
+from gatepost.core.contact import wait_for_contact
 from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
 
 LARGEST_ANSWER = 8 * 1024 * 1024
@@ -137,7 +138,9 @@ class PlatformHttp:
         given = {**self._get_headers(url), **(headers or {})}
         options: dict[str, Any] = body if timeout is None else {"timeout": timeout, **body}
         try:
-            async with (await self._get_client()).stream(method, url, headers=given, **options) as response:
+            client = await self._get_client()
+            await wait_for_contact()  # a poll would take another gateway's events
+            async with client.stream(method, url, headers=given, **options) as response:
                 raw = await _read_bounded(response)
         except UNSENT as error:
             raise Unavailable(self.platform, explain_unreached(url, error)) from None

@@ -37,13 +37,10 @@ class SlackMissedMessages:
         if channel in last and Decimal(ts) <= Decimal(last[channel]):
             return
         if self._shared:
-            for room, latest in (await self._read()).items():
-                last[room] = max(latest, last.get(room, latest), key=Decimal)
-        last.pop(channel, None)
-        last[channel] = ts
-        while len(last) > MOST_ROOMS:
-            del last[next(iter(last))]
-        await self._cursor.save(json.dumps(last), ROOMS)
+            self._last = _parse(await self._cursor.update(partial(_add_message, channel, ts), ROOMS))
+        else:
+            self._last = _put_last(last, channel, ts)
+            await self._cursor.save(json.dumps(self._last), ROOMS)
 
     async def check(self, http: SlackHttp, queues: RoomQueues) -> None:
         for channel, ts in list((await self._load()).items()):
@@ -69,11 +66,22 @@ class SlackMissedMessages:
     async def _load(self) -> dict[str, str]:
         if self._last is None or self._term != self._cursor.term:
             term = self._cursor.term
-            self._last = await self._read()
+            self._last = _parse(await self._cursor.load(ROOMS))
             self._term = term
         return self._last
 
-    async def _read(self) -> dict[str, str]:
-        saved = await self._cursor.load(ROOMS)
-        known = json.loads(saved) if saved else {}
-        return {channel: ts for channel, ts in known.items() if is_id(channel) and is_ts(ts)}
+
+def _parse(saved: str) -> dict[str, str]:
+    known = json.loads(saved) if saved else {}
+    return {channel: ts for channel, ts in known.items() if is_id(channel) and is_ts(ts)}
+
+
+def _add_message(channel: str, ts: str, saved: str) -> str:
+    """Another gateway may have a later one of the room."""
+    last = _parse(saved)
+    return json.dumps(_put_last(last, channel, max(ts, last.get(channel, ts), key=Decimal)))
+
+
+def _put_last(last: dict[str, str], channel: str, ts: str) -> dict[str, str]:
+    others = {room: latest for room, latest in last.items() if room != channel}
+    return dict([*others.items(), (channel, ts)][-MOST_ROOMS:])

@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections import OrderedDict
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -31,7 +31,8 @@ class TeamsSession:
         self._keys: dict[str, proof.SigningKey] = {}
         self._keys_at: int | None = None
         self._reading_keys = asyncio.Lock()
-        self._services: OrderedDict[str, str] | None = None  # room -> service address, the newest last
+        self._services: dict[str, str] = {}  # room -> service address, the newest last
+        self._saved_services = ""  # that they were read from
 
     def check_settings(self) -> None:
         for each in (APP_ID, TENANT):
@@ -118,8 +119,6 @@ class TeamsSession:
 
     async def _get_service(self, address: str) -> str:
         services = await self._load_services()
-        if address not in services:  # another gateway may have heard of it
-            services = await self._load_services(fresh=True)
         found = services.get(address) or next(reversed(services.values()), "")
         if not found or not wire.is_below(found, self._config[SERVICE_URLS]):
             why = "nobody has written to the bot yet, so its service address is not known"
@@ -127,20 +126,14 @@ class TeamsSession:
         return found
 
     async def record_service(self, address: str, service_url: str) -> None:
-        services = await self._load_services()
-        if services.get(address) == service_url:
-            return
-        services = await self._load_services(fresh=True)  # with those that came to other gateways
-        services[address] = service_url
-        while len(services) > MOST_SERVICES:
-            services.popitem(last=False)
-        await self._around.cursor.save(json.dumps(services), SERVICES, durable=True)
+        if (await self._load_services()).get(address) != service_url:
+            await self._around.cursor.update(partial(_add_service, address, service_url), SERVICES, durable=True)
 
-    async def _load_services(self, *, fresh: bool = False) -> OrderedDict[str, str]:
-        if self._services is None or fresh:
-            saved = await self._around.cursor.load(SERVICES)
-            if self._services is None or fresh:
-                self._services = OrderedDict(json.loads(saved) if saved else {})
+    async def _load_services(self) -> dict[str, str]:
+        """From the store each time: a room may have moved, and another gateway have heard of it."""
+        saved = await self._around.cursor.load(SERVICES)
+        if saved != self._saved_services:
+            self._services, self._saved_services = (json.loads(saved) if saved else {}), saved
         return self._services
 
     def _get_client(self, url: str) -> PlatformHttp:
@@ -154,6 +147,13 @@ class TeamsSession:
         while self._clients:
             _, client = self._clients.popitem()
             await client.close()
+
+
+def _add_service(address: str, service_url: str, saved: str) -> str:
+    services = json.loads(saved) if saved else {}
+    services.pop(address, None)
+    services[address] = service_url
+    return json.dumps(dict(list(services.items())[-MOST_SERVICES:]))
 
 
 def _get_origin(url: str) -> tuple[str, str]:

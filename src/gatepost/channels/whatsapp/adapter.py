@@ -9,6 +9,7 @@ import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -153,9 +154,7 @@ class WhatsAppCloud:
                     detail=status.detail[:200],
                 )
         if needed:
-            saved = await self._load_reports() | needed
-            newest = json.dumps(dict(list(saved.items())[-MOST_SAVED:]))
-            await self._around.cursor.save(newest, REPORTS, durable=True)
+            await self._around.cursor.update(partial(_add_reports, needed), REPORTS, durable=True)
 
     async def _load_reports(self) -> dict[str, str]:
         """What an earlier process was told, and other gateways."""
@@ -348,6 +347,11 @@ def _is_below(url: str, base: str) -> bool:
     """Whether an address has the origin of another."""
     given, known = urlsplit(url), urlsplit(base)
     return (given.scheme, given.netloc) == (known.scheme, known.netloc)
+
+
+def _add_reports(needed: dict[str, str], saved: str) -> str:
+    known = (json.loads(saved) if saved else {}) | needed
+    return json.dumps(dict(list(known.items())[-MOST_SAVED:]))
 
 
 def _keep(table: OrderedDict[str, Any], name: str, value: Any) -> None:

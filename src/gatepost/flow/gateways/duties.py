@@ -33,7 +33,7 @@ class Duties:
         return self._held is None or channel_duty(instance) in self._held
 
     def get_term(self, name: str) -> int:
-        """How often this gateway has got a duty: another may have had it between two of them."""
+        """How often this gateway has got a duty or lost it: in another term, others may do or have done it."""
         return self._terms[name]
 
     def on_change(self, follow: Callable[[], None]) -> None:
@@ -43,7 +43,7 @@ class Duties:
         held = frozenset(names)
         if held == self._held:
             return
-        self._terms.update(held - (self._held or frozenset()))
+        self._terms.update(held ^ (self._held or frozenset()))
         self._held = held
         self._changed.set()
         self._changed = asyncio.Event()

@@ -25,8 +25,10 @@ from gatepost.serve.control.arguments.secrets import (
     UnbindSecretArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
-from gatepost.store import bindings, egress, groups, identities, secrets, users
+from gatepost.store import bindings, egress, gateways, groups, identities, secrets, users
 from gatepost.store.bindings import Binding
+from gatepost.store.gateway_checks import check_rotation
+from gatepost.store.gateway_identity import find_mark, render_keys
 from gatepost.store.port import Db
 from gatepost.store.secrets import Secret, SecretOwner, SecretUse
 
@@ -195,8 +197,9 @@ def list_bindings(db: Db, args: ListBindingsArgs, now: int) -> list[Binding]:
 @operation
 async def rotate(deps: OperationDeps, args: RotateKeysArgs) -> RotateKeysResult:
     """A new key stands beside the old ones before anything is sealed with it, and the old ones go when what they sealed
-    is sealed anew on the disk: a crash leaves every secret readable."""
+    is sealed anew on the disk: a crash leaves every secret readable. No gateway may be left without the key."""
     keyring = Keyring(deps.home)
+    await _check_others(deps, keyring)
     await deps.store.read(secrets.open_all, keyring)
     if keyring.is_file:
         await asyncio.to_thread(keyring.add_key)
@@ -206,6 +209,7 @@ async def rotate(deps: OperationDeps, args: RotateKeysArgs) -> RotateKeysResult:
         dropped = await deps.store.read(secrets.list_unused_keys, keyring)
         if dropped:
             await asyncio.to_thread(keyring.remove_keys, dropped)
+    await _tell_others(deps)
     return RotateKeysResult(
         key_id=key_id,
         resealed=count,
@@ -214,3 +218,18 @@ async def rotate(deps: OperationDeps, args: RotateKeysArgs) -> RotateKeysResult:
         kept_in=keyring.where,
         is_file=keyring.is_file,
     )
+
+
+async def _check_others(deps: OperationDeps, keyring: Keyring) -> None:
+    known = await deps.store.read(gateways.list_all)
+    if known:
+        ring = None if keyring.is_file else await asyncio.to_thread(keyring.read)
+        mark = await asyncio.to_thread(find_mark, deps.home)
+        check_rotation(mark, ring.current if ring is not None else "", known, deps.clock.now())
+
+
+async def _tell_others(deps: OperationDeps) -> None:
+    """Who joins this gateway must have the keys that it has now."""
+    if await deps.store.read(gateways.count):
+        mark, keys = await asyncio.to_thread(find_mark, deps.home), await asyncio.to_thread(render_keys, deps.home)
+        await deps.store.write(gateways.set_keys, mark, keys)
