@@ -24,6 +24,7 @@ from gatepost.store.port import FAILS_SOON, Db
 from gatepost.store.postgres.connection import is_usable, open_connection, render_application
 from gatepost.store.postgres.lane_queue import LaneQueue
 from gatepost.store.postgres.postgres_db import PostgresDb
+from gatepost.store.postgres.server_errors import translate_error
 from gatepost.store.postgres.unit_worker import AWAY_S, NUMBER, UnitWorker, render_away
 from gatepost.store.write_queue import WriteUnit
 
@@ -138,12 +139,16 @@ class PostgresStore:
                 return _read_once(db, fn, args, within)
             except (psycopg.OperationalError, errors.AdminShutdown) as error:
                 if db is not None and is_usable(db.connection):
-                    raise
+                    raise translate_error(error) from None
                 self._local.db = None
                 self._away_since = self._away_since or time.monotonic()
                 if time.monotonic() > self._away_since + AWAY_S or self._closed:
                     raise StoreAway(render_away(self.url, error)) from None
                 time.sleep(0.05)
+            except (psycopg.InternalError, psycopg.ProgrammingError) as error:
+                if isinstance(error, errors.ReadOnlySqlTransaction):  # a read that writes, wherever it is run
+                    raise
+                raise translate_error(error) from None
 
     def stop_waiting(self) -> None:
         self._waits = False

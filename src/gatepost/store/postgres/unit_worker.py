@@ -22,6 +22,7 @@ from gatepost.store.postgres.advisory_locks import LockName, LockOrderConflict
 from gatepost.store.postgres.connection import is_usable, open_connection, render_application, render_place
 from gatepost.store.postgres.lane_queue import LaneQueue
 from gatepost.store.postgres.postgres_db import PostgresDb
+from gatepost.store.postgres.server_errors import translate_error
 from gatepost.store.write_queue import WriteUnit
 
 SLOW_S = 0.05  # a unit that takes longer is reported
@@ -127,6 +128,8 @@ class UnitWorker:
             self._undo(db)
             if not is_usable(db.connection) and isinstance(error, psycopg.Error):
                 raise _ConnectionBroke(str(error)) from None
+            if isinstance(error, errors.ReadOnlySqlTransaction):
+                self._drop()  # the next one may reach the primary
             raise
         finally:
             if (took := time.monotonic() - wall) > SLOW_S:
@@ -212,10 +215,8 @@ class UnitWorker:
             seconds = self.deadline.seconds
             _log.error("a write took too long and was undone", unit=unit.name, lane=unit.lane, seconds=seconds)
             return Unavailable("the store", f"this takes more than {seconds:g} s to write; ask for less at once")
-        if isinstance(error, errors.DiskFull):
-            return Unavailable("the store", "the disk is full; free some space, nothing that was accepted is lost")
         # A future takes no StopIteration.
-        return RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
+        return RuntimeError(repr(error)) if isinstance(error, StopIteration) else translate_error(error)
 
 
 class _ConnectionBroke(Exception):
