@@ -17,6 +17,7 @@ import psycopg
 from psycopg import errors, pq
 
 from gatepost.core import log
+from gatepost.store.postgres.answer_guard import GRACE_S, AnswerGuard
 from gatepost.store.postgres.connection import is_usable, open_connection, render_application
 
 CHANNEL = "gatepost"
@@ -32,8 +33,11 @@ _log = log.get("gateways")
 
 
 class NoticeBoard:
-    def __init__(self, url: str, gateway: str, hear: Callable[[list[Notice]], None]) -> None:
-        """`hear` is called in the board's thread with what the others said."""
+    def __init__(
+        self, url: str, gateway: str, hear: Callable[[list[Notice]], None], guard: AnswerGuard | None = None
+    ) -> None:
+        """`hear` is called in the board's thread with what the others said. `guard`: somebody calls its `check`."""
+        self._guard = guard or AnswerGuard()
         self._url, self._gateway, self._hear = url, gateway, hear
         self._waiting: dict[Notice, None] = {}
         self._lock = threading.Lock()
@@ -93,7 +97,8 @@ class NoticeBoard:
             ready = dict(heeded.poll(1000 * (pause if pause > 0 else LOOK_S)))
             if self._wake_read in ready:
                 os.read(self._wake_read, 4096)
-                self._send(connection)
+                with self._guard.within(wire, GRACE_S):
+                    self._send(connection)
                 may_send = time.monotonic() + PAUSE_S
             if server in ready:
                 wire.consume_input()
