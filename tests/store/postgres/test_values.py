@@ -51,3 +51,14 @@ def test_text_is_compared_byte_by_byte(db: Db) -> None:
 )
 def test_placeholders_are_numbered_where_they_are_placeholders(ours: str, theirs: str) -> None:
     assert translate(ours).decode() == theirs
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**400])
+def test_a_number_that_is_too_large_is_refused_alike(db: Db, number: int) -> None:
+    with pytest.raises(OverflowError):
+        db.rows("SELECT CAST(? AS BIGINT)", (number,))
+
+
+def test_half_a_character_is_refused_alike(db: Db) -> None:
+    with pytest.raises(UnicodeEncodeError):
+        db.rows("SELECT CAST(? AS TEXT)", ("\ud800",))

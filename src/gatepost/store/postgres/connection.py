@@ -3,10 +3,12 @@
 Nothing here shows a password: errors name host, port and database.
 """
 
+import select
+import time
 from collections.abc import Sequence
 
 import psycopg
-from psycopg import conninfo, pq
+from psycopg import conninfo, errors, pq
 
 from gatepost.core.errors import SetupError
 
@@ -35,8 +37,30 @@ def open_connection(url: str, name: str = "gatepost", *, statement_ms: int = 0) 
         f" SET statement_timeout = {statement_ms}; SET client_min_messages = warning;"
         " SET timezone = 'UTC'; SET standard_conforming_strings = on; SET bytea_output = 'hex'"
     )
-    connection.execute(set_up.encode())
+    try:
+        _execute_soon(connection.pgconn, set_up.encode())
+    except psycopg.Error:
+        connection.close()
+        raise
     return connection
+
+
+def _execute_soon(connection: pq.abc.PGconn, sql: bytes) -> None:
+    """Commands that the server has nothing to wait for. One that does not answer is of no use."""
+    connection.send_query(sql)
+    connection.flush()
+    answers, until = select.poll(), time.monotonic() + CONNECT_S
+    answers.register(connection.socket, select.POLLIN)
+    while True:
+        while connection.is_busy():
+            if not answers.poll(max(0.0, until - time.monotonic()) * 1000):
+                raise psycopg.OperationalError("the server let us in and does not answer")
+            connection.consume_input()
+        result = connection.get_result()
+        if result is None:
+            return
+        if result.status != pq.ExecStatus.COMMAND_OK:
+            raise errors.error_from_result(result)
 
 
 def render_application(gateway: str) -> str:

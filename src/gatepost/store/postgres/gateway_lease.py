@@ -18,6 +18,7 @@ from gatepost.store import gateways
 from gatepost.store.gateway_checks import check_companions, find_order
 from gatepost.store.gateways import GatewayIdentity, GatewayRow, GatewayState
 from gatepost.store.port import Db
+from gatepost.store.postgres.answer_guard import AnswerGuard
 from gatepost.store.postgres.connection import open_connection, render_application
 from gatepost.store.postgres.database_time import measure_clock, read_time
 from gatepost.store.postgres.notices import Notice, NoticeBoard
@@ -25,6 +26,9 @@ from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.unit_worker import render_away
 
 LEASE_S, BEAT_S, STOP_S = 6.0, 1.5, 4.5  # how long it lasts, how often it is renewed, when its holder stops by itself
+ANSWER_S = 2.0  # in which a renewal is answered; else the connection is of no use
+AGAIN_S = 0.5  # after a renewal that failed
+BEGIN_S = 10.0  # in which a life begins
 LEAST_S = 0.02  # between two beats, whatever ends in between
 
 _log = log.get("gateways")
@@ -81,6 +85,7 @@ class GatewayLease:
         self._dead: tuple[tuple[str, int], ...] = ()
         self.pause = BEAT_S  # until the next beat: at most so long, and no longer than until another may be judged
         self._db: PostgresDb | None = None
+        self._guard = AnswerGuard()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -112,6 +117,13 @@ class GatewayLease:
     def _begin(self) -> None:
         sent = read_clock()
         db = self._connect()
+        with self._guard.within(db.connection, BEGIN_S):
+            self._register(db)
+        self.is_over = False
+        self.times = LeaseTimes()
+        self.times.renewed(sent)
+
+    def _register(self, db: PostgresDb) -> None:
         db.command(b"BEGIN")
         try:
             now, self.offset = measure_clock(db, self.clock)
@@ -123,14 +135,12 @@ class GatewayLease:
         except SetupError:
             db.command(b"ROLLBACK")
             raise
-        self.is_over = False
-        self.times = LeaseTimes()
-        self.times.renewed(sent)
 
     def start(self, on_change: Callable[[], None]) -> None:
         """`on_change` is called in the lease's thread after each renewal, tried or made."""
         self._thread = threading.Thread(target=self._work, args=(on_change,), name="gateway-lease", daemon=True)
         self._thread.start()
+        threading.Thread(target=self._guard.run, args=(self._ending,), name="gateway-guard", daemon=True).start()
 
     def stop(self) -> None:
         """Renew no more. What is held is released by whoever drains, or taken over."""
@@ -142,7 +152,7 @@ class GatewayLease:
 
     def open_board(self, hear: Callable[[list[Notice]], None]) -> NoticeBoard:
         """Where gateways leave words for each other. `hear` is called in a thread of its own."""
-        return NoticeBoard(self.url, self.name, hear)
+        return NoticeBoard(self.url, self.name, hear, self._guard)
 
     def render_opening(self) -> str:
         """What a transaction of this life begins with: the number of the transaction, if this life goes on."""
@@ -177,11 +187,12 @@ class GatewayLease:
         sent = read_clock()
         try:
             db = self._connect()
-            db.command(b"BEGIN")
-            now, self.offset = measure_clock(db, self.clock)
-            renewal = gateways.renew(db, self.name, self.epoch, now + to_microseconds(LEASE_S))
-            ending = gateways.list_overdue(db, now + to_microseconds(BEAT_S))
-            db.command(b"COMMIT")
+            with self._guard.within(db.connection, ANSWER_S):
+                db.command(b"BEGIN")
+                now, self.offset = measure_clock(db, self.clock)
+                renewal = gateways.renew(db, self.name, self.epoch, now + to_microseconds(LEASE_S))
+                ending = gateways.list_overdue(db, now + to_microseconds(BEAT_S))
+                db.command(b"COMMIT")
             if renewal is not None:
                 self.times.renewed(sent)
                 self.must_leave = self.must_leave or find_order(self.identity, renewal)
@@ -191,7 +202,7 @@ class GatewayLease:
         except psycopg.Error as error:
             _log.warning("the lease cannot be renewed", gateway=self.name, error=str(error).strip())
             self.times.broken()
-            self._db, self.pause = None, BEAT_S
+            self._db, self.pause = None, AGAIN_S
 
     def _judge(self, ending: Sequence[GatewayRow], now: int) -> None:
         """`ending`: those whose lease is over, or is before our next beat."""

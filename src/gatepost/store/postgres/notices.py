@@ -10,12 +10,14 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
+import msgspec
 import psycopg
 from psycopg import errors, pq
 
 from gatepost.core import log
+from gatepost.store.postgres.answer_guard import GRACE_S, AnswerGuard
 from gatepost.store.postgres.connection import is_usable, open_connection, render_application
 
 CHANNEL = "gatepost"
@@ -27,12 +29,16 @@ LARGEST = 7000  # bytes of one word; PostgreSQL takes 8000
 
 Notice = tuple[str, ...]
 
+_decode = msgspec.json.Decoder(tuple[str, list[Notice]]).decode
 _log = log.get("gateways")
 
 
 class NoticeBoard:
-    def __init__(self, url: str, gateway: str, hear: Callable[[list[Notice]], None]) -> None:
-        """`hear` is called in the board's thread with what the others said."""
+    def __init__(
+        self, url: str, gateway: str, hear: Callable[[list[Notice]], None], guard: AnswerGuard | None = None
+    ) -> None:
+        """`hear` is called in the board's thread with what the others said. `guard`: somebody calls its `check`."""
+        self._guard = guard or AnswerGuard()
         self._url, self._gateway, self._hear = url, gateway, hear
         self._waiting: dict[Notice, None] = {}
         self._lock = threading.Lock()
@@ -84,14 +90,17 @@ class NoticeBoard:
 
     def _serve(self, connection: psycopg.Connection) -> None:
         server, wire = connection.fileno(), connection.pgconn
+        heeded = select.poll()  # `select` knows no number above 1023, and visitors may have all below it
+        heeded.register(server, select.POLLIN)
         may_send = 0.0  # from when on; meanwhile it listens
         while not self._ending and is_usable(wire):
             pause = may_send - time.monotonic()
-            heeded = [server] if pause > 0 else [server, self._wake_read]
-            ready, _, _ = select.select(heeded, [], [], pause if pause > 0 else LOOK_S)
+            heeded.register(self._wake_read, 0 if pause > 0 else select.POLLIN)
+            ready = dict(heeded.poll(1000 * (pause if pause > 0 else LOOK_S)))
             if self._wake_read in ready:
                 os.read(self._wake_read, 4096)
-                self._send(connection)
+                with self._guard.within(wire, GRACE_S):
+                    self._send(connection)
                 may_send = time.monotonic() + PAUSE_S
             if server in ready:
                 wire.consume_input()
@@ -100,24 +109,40 @@ class NoticeBoard:
     def _listen(self, connection: psycopg.Connection) -> None:
         heard: list[Notice] = []
         while (word := connection.pgconn.notifies()) is not None:
-            speaker, notices = json.loads(word.extra)
+            try:
+                speaker, notices = _decode(word.extra)
+            except msgspec.MsgspecError:  # anybody in the database may speak here
+                _log.warning("words on the gateways' channel are no gateway's", size=len(word.extra))
+                continue
             if speaker != self._gateway:
-                heard += [tuple(each) for each in notices]
+                heard += notices
         if heard:
             self._hear(heard)
 
     def _send(self, connection: psycopg.Connection) -> None:
         with self._lock:
             waiting, self._waiting = list(self._waiting), {}
-        while waiting:
-            count = len(waiting)
-            while len(said := json.dumps([self._gateway, waiting[:count]])) > LARGEST and count > 1:
-                count = (count + 1) // 2
-            self._notify(connection.pgconn, said.encode())
-            waiting = waiting[count:]
+        for said in pack_notices(self._gateway, waiting):
+            self._notify(connection.pgconn, said)
 
     def _notify(self, wire: pq.abc.PGconn, said: bytes) -> None:
         """By libpq itself and prepared: a cursor takes twice as long, parsing a third more."""
         result = wire.exec_prepared(SAY, [CHANNEL.encode(), said])
         if result.status != pq.ExecStatus.TUPLES_OK:
             raise errors.error_from_result(result)
+
+
+def pack_notices(gateway: str, notices: Iterable[Notice]) -> Iterator[bytes]:
+    """What is said at once, in as few statements as they fit in. One that fits in none is not said: who waits for it
+    looks by itself."""
+    head, parts, size = f"[{json.dumps(gateway)}, [", list[str](), 0
+    for each in map(json.dumps, notices):
+        if len(each) > LARGEST:
+            continue
+        if parts and size + len(each) > LARGEST:
+            yield f"{head}{', '.join(parts)}]]".encode()
+            parts, size = [], 0
+        parts.append(each)
+        size += len(each) + 2
+    if parts:
+        yield f"{head}{', '.join(parts)}]]".encode()

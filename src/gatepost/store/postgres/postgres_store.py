@@ -20,9 +20,11 @@ from gatepost.core.errors import StoreAway, Unavailable
 from gatepost.store.answers import log_lost_error, send_answers
 from gatepost.store.deadline import UNIT_S
 from gatepost.store.port import FAILS_SOON, Db
+from gatepost.store.postgres.answer_guard import GRACE_S, AnswerGuard
 from gatepost.store.postgres.connection import is_usable, open_connection, render_application
 from gatepost.store.postgres.lane_queue import LaneQueue
 from gatepost.store.postgres.postgres_db import PostgresDb
+from gatepost.store.postgres.server_errors import translate_error
 from gatepost.store.postgres.unit_worker import AWAY_S, NUMBER, UnitWorker, render_away
 from gatepost.store.read_lanes import ReadLanes
 from gatepost.store.write_queue import WriteUnit
@@ -32,6 +34,7 @@ Ts = TypeVarTuple("Ts")
 
 CLOSE_S = 3.0
 OVERDUE_S = 1.0
+ANSWER_S = 60.0  # for a read that has no time of its own
 RETRY_S = 0.25  # between two tries of a flow that waits for the database
 
 
@@ -56,8 +59,9 @@ class PostgresStore:
         self.url, self._reader_name = url, f"{render_application(gateway)} read"
         self._lanes = LaneQueue()
         self._closed = False
+        self._guard = AnswerGuard()
         self._workers = [
-            UnitWorker(url, number, self._lanes, unit_s, slow, gateway, fence or _no_fence, rehearse)
+            UnitWorker(url, number, self._lanes, unit_s, slow, gateway, fence or _no_fence, rehearse, self._guard)
             for number in range(lanes)
         ]
         self._pool = ThreadPoolExecutor(readers, thread_name_prefix="store-read")
@@ -117,21 +121,54 @@ class PostgresStore:
 
     def _read(self, fn: Callable[..., T], args: tuple[Any, ...], within: float | None) -> T:
         while True:
-            db: PostgresDb | None = getattr(self._local, "db", None)
+            db: PostgresDb | None = None
             try:
-                if db is None:
-                    db = self._local.db = PostgresDb(open_connection(self.url, self._reader_name).pgconn)
-                    self._opened.append(db)
+                db = self._get_reader()
                 self._away_since = None
-                return _read_once(db, fn, args, within)
+                return self._read_once(db, fn, args, within)
             except (psycopg.OperationalError, errors.AdminShutdown) as error:
                 if db is not None and is_usable(db.connection):
-                    raise
-                self._local.db = None
+                    raise translate_error(error) from None
                 self._away_since = self._away_since or time.monotonic()
                 if time.monotonic() > self._away_since + AWAY_S or self._closed:
                     raise StoreAway(render_away(self.url, error)) from None
                 time.sleep(0.05)
+            except (psycopg.InternalError, psycopg.ProgrammingError) as error:
+                if isinstance(error, errors.ReadOnlySqlTransaction):  # a read that writes, wherever it is run
+                    raise
+                raise translate_error(error) from None
+
+    def _get_reader(self) -> PostgresDb:
+        """This thread's connection, or another if that is of no use any more."""
+        db: PostgresDb | None = getattr(self._local, "db", None)
+        if db is not None and is_usable(db.connection) and self._local.cuts == self._guard.cuts:
+            return db
+        if db is not None:
+            self._local.db = None
+            self._opened.remove(db)
+            db.connection.finish()
+        self._local.cuts = self._guard.cuts
+        made = self._local.db = PostgresDb(open_connection(self.url, self._reader_name).pgconn)
+        self._opened.append(made)
+        return made
+
+    def _read_once(self, db: PostgresDb, fn: Callable[..., T], args: tuple[Any, ...], within: float | None) -> T:
+        awaited = self._guard.begin(db.connection, ANSWER_S if within is None else within + GRACE_S)
+        try:
+            db.begin_read(0 if within is None else max(1, int(within * 1000)))
+            return fn(db, *args)
+        except errors.QueryCanceled:
+            if within is None:
+                raise
+            raise Unavailable("the answer", f"it takes more than {within:g} s to find; ask for less at once") from None
+        except psycopg.OperationalError:
+            if awaited.is_overdue and within is None:  # it may be as long the next time
+                raise Unavailable("the store", f"it gives no answer within {ANSWER_S:g} s") from None
+            raise
+        finally:
+            if is_usable(db.connection):
+                db.end_read()
+            self._guard.end(awaited)
 
     def stop_waiting(self) -> None:
         self._waits = False
@@ -179,21 +216,9 @@ class PostgresStore:
             each.deadline.seconds = seconds
 
     def interrupt_overdue(self) -> None:
+        self._guard.check()
         for each in self._workers:
             each.interrupt()
-
-
-def _read_once(db: PostgresDb, fn: Callable[..., T], args: tuple[Any, ...], within: float | None) -> T:
-    db.begin_read(0 if within is None else max(1, int(within * 1000)))
-    try:
-        return fn(db, *args)
-    except errors.QueryCanceled:
-        if within is None:
-            raise
-        raise Unavailable("the answer", f"it takes more than {within:g} s to find; ask for less at once") from None
-    finally:
-        if is_usable(db.connection):
-            db.end_read()
 
 
 def _no_fence() -> str:

@@ -19,9 +19,11 @@ from gatepost.store.answers import send_answers
 from gatepost.store.deadline import Deadline, DeadlineExceeded
 from gatepost.store.port import OutdatedDecision, Row
 from gatepost.store.postgres.advisory_locks import LockName, LockOrderConflict
+from gatepost.store.postgres.answer_guard import GRACE_S, AnswerGuard
 from gatepost.store.postgres.connection import is_usable, open_connection, render_application, render_place
 from gatepost.store.postgres.lane_queue import LaneQueue
 from gatepost.store.postgres.postgres_db import PostgresDb
+from gatepost.store.postgres.server_errors import translate_error
 from gatepost.store.write_queue import WriteUnit
 
 SLOW_S = 0.05  # a unit that takes longer is reported
@@ -51,11 +53,12 @@ class UnitWorker:
         gateway: str = "",
         fence: Callable[[], str] = lambda: NUMBER,
         rehearse: bool = False,
+        guard: AnswerGuard | None = None,
     ) -> None:
         """`fence`: what a transaction begins with. It finds the number of the transaction, and no row if this life of
-        the gateway is over."""
+        the gateway is over. `guard`: somebody calls its `check`."""
         self._url, self._lanes, self._slow, self._fence = url, lanes, slow, fence
-        self._rehearse = rehearse
+        self._rehearse, self._guard = rehearse, guard or AnswerGuard()
         self._gateway = gateway
         self._name = f"{render_application(gateway)} write {number}"
         self.refused = 0  # units that came after this life of the gateway was over
@@ -64,6 +67,7 @@ class UnitWorker:
         self._connection: psycopg.Connection | None = None
         self._away_since: float | None = None  # a unit that comes later waits no further while
         self._db: PostgresDb | None = None
+        self._cuts = 0  # those before this connection was made
         self.thread = threading.Thread(target=self._work, name=f"store-write-{number}", daemon=True)
 
     def interrupt(self, *, now: bool = False) -> None:
@@ -118,6 +122,7 @@ class UnitWorker:
             nonlocal number
             number = self._read_number(unit, found)
 
+        awaited = self._guard.begin(db.connection, self.deadline.seconds + GRACE_S)
         try:
             if self._rehearse:
                 self._rehearse_unit(db, unit, first)
@@ -125,10 +130,13 @@ class UnitWorker:
             answer = self.deadline.run(_run_unit, unit, db)
         except BaseException as error:
             self._undo(db)
-            if not is_usable(db.connection) and isinstance(error, psycopg.Error):
+            if awaited.was_cut or (not is_usable(db.connection) and isinstance(error, psycopg.Error)):
                 raise _ConnectionBroke(str(error)) from None
+            if isinstance(error, errors.ReadOnlySqlTransaction):
+                self._drop()  # the next one may reach the primary
             raise
         finally:
+            self._guard.end(awaited)
             if (took := time.monotonic() - wall) > SLOW_S:
                 self._slow(unit.name, took, time.thread_time() - cpu)
         self._commit(db, number)
@@ -139,7 +147,8 @@ class UnitWorker:
             self._undo(db)
             raise Unavailable("the store", "this life of the gateway is over")
         try:
-            db.commit()
+            with self._guard.within(db.connection, UNSURE_S):  # it may wait for a standby
+                db.commit()
         except psycopg.Error as error:
             lost = not is_usable(db.connection)
             self._undo(db)
@@ -168,7 +177,8 @@ class UnitWorker:
         db.discard()
         if is_usable(db.connection):
             try:
-                db.command(b"ROLLBACK")
+                with self._guard.within(db.connection, GRACE_S):
+                    db.command(b"ROLLBACK")
             except psycopg.Error:
                 self._drop()
         else:
@@ -180,8 +190,9 @@ class UnitWorker:
         self._connection = self._db = None
 
     def _connect(self) -> PostgresDb:
-        while self._db is None or not is_usable(self._db.connection):
+        while self._db is None or not is_usable(self._db.connection) or self._cuts < self._guard.cuts:
             self._drop()
+            self._cuts = self._guard.cuts
             try:
                 self._connection = open_connection(self._url, self._name)
                 self._db = PostgresDb(self._connection.pgconn, of_writer=True, gateway=self._gateway)
@@ -198,7 +209,9 @@ class UnitWorker:
         until = time.monotonic() + UNSURE_S
         while time.monotonic() < until:
             try:
-                state = self._connect().command(b"SELECT pg_xact_status('%d'::xid8)" % number)[0][0]
+                db = self._connect()
+                with self._guard.within(db.connection, GRACE_S):
+                    state = db.command(b"SELECT pg_xact_status('%d'::xid8)" % number)[0][0]
             except (StoreAway, psycopg.Error):
                 state = "in progress"  # nobody to ask yet
             if state != "in progress":
@@ -212,10 +225,8 @@ class UnitWorker:
             seconds = self.deadline.seconds
             _log.error("a write took too long and was undone", unit=unit.name, lane=unit.lane, seconds=seconds)
             return Unavailable("the store", f"this takes more than {seconds:g} s to write; ask for less at once")
-        if isinstance(error, errors.DiskFull):
-            return Unavailable("the store", "the disk is full; free some space, nothing that was accepted is lost")
         # A future takes no StopIteration.
-        return RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
+        return RuntimeError(repr(error)) if isinstance(error, StopIteration) else translate_error(error)
 
 
 class _ConnectionBroke(Exception):

@@ -5,6 +5,7 @@ from struct import Struct
 from typing import Any
 
 INT8, TEXT, BYTEA, FLOAT8, TSVECTOR, UNKNOWN = 20, 25, 17, 701, 3614, 0
+SMALLEST, LARGEST = -(2**63), 2**63 - 1  # of INT8
 
 _INT2, _INT4, _INT8, _FLOAT4, _FLOAT8 = Struct("!h"), Struct("!i"), Struct("!q"), Struct("!f"), Struct("!d")
 _NUMERIC = Struct("!HhHH")  # digits, weight of the first, sign, digits after the point
@@ -26,6 +27,8 @@ def encode(params: Sequence[Any]) -> tuple[tuple[int, ...], list[bytes | None]]:
             values.append((each.replace("\0", "\ufffd") if "\0" in each else each).encode())
         elif isinstance(each, int):  # a truth is a number, as in SQLite
             types.append(INT8)
+            if not SMALLEST <= each <= LARGEST:
+                raise OverflowError(f"{each.bit_length()} bits are more than a number of the store has")  # as SQLite's
             values.append(_INT8.pack(each))
         elif each is None:
             types.append(UNKNOWN)
